@@ -86,17 +86,3 @@ func (p Placement) String() string {
 	}
 	return fmt.Sprintf("%s on %s GPU %v as %dm of %v", p.Key, p.Node, gpus, a.Compute, a.Mode)
 }
-
-// milli is the thousandths of GPUs that a placement has.
-func (p *Placement) milli() (sum float64) {
-	for i := range p.Assignments {
-		switch a := &p.Assignments[i]; {
-		case a.Device < 0:
-		case a.Profile != nil:
-			sum += 1000 * float64(a.Profile.PlacementUnits) / float64(a.Profile.Model().Units)
-		default:
-			sum += float64(a.Compute)
-		}
-	}
-	return sum
-}

@@ -148,7 +148,7 @@ func zooMix(tb testing.TB, requests []Request) *Mix {
 func policies(tb testing.TB) []Policy {
 	_, requests := zoo()
 	m := zooMix(tb, requests)
-	return []Policy{BestFit{}, Spread{}, Random{Seed: 3}, NewFragmentation(m), NewCotenant(m), Interference{},
+	return []Policy{BestFit{}, Spread{}, NewFragmentation(m), NewCotenant(m), Interference{},
 		Interference{Base: NewCotenant(m)}}
 }
 

@@ -1,22 +1,26 @@
 package placement
 
 import (
-	"slices"
+	"cmp"
 
 	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// bin is a node's free capacity, as small as runs need it: GPUs that are not in MIG mode, in a fixed order.
+// bin is a node's free capacity, as small as runs need it.
 type bin struct {
 	cpu, memory int64
 	models      uint64
 	n           int
 	free        int32
-	milli       [MaxGPUs]int32
-	mechanism   [MaxGPUs]uint32 // bit
-	gpuMemory   [MaxGPUs]sharing.Bytes
-	total       [MaxGPUs]sharing.Bytes
+	gpus        [MaxGPUs]part // that are not in MIG mode, the fullest first
+}
+
+// part is what is left of a GPU.
+type part struct {
+	milli         int32
+	mechanism     uint32 // bit
+	memory, total sharing.Bytes
 }
 
 // from fills b from a node's view, CPU and memory in steps.
@@ -29,39 +33,33 @@ func (b *bin) from(v *View, models uint64) {
 		if g.MIG != nil || g.Milli == 0 {
 			continue
 		}
-		// Insert in order, so that the order of a node's GPUs does not matter.
-		at := b.n
-		for at > 0 && b.after(at-1, g) {
-			b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = b.milli[at-1], b.mechanism[at-1], b.gpuMemory[at-1],
-				b.total[at-1]
-			at--
+		of := part{g.Milli, 1 << g.Mechanism, g.Memory, g.Total}
+		at := b.n // in order, so that the order of a node's GPUs does not matter
+		for ; at > 0 && b.gpus[at-1].compare(&of) > 0; at-- {
+			b.gpus[at] = b.gpus[at-1]
 		}
-		b.milli[at], b.mechanism[at], b.gpuMemory[at], b.total[at] = g.Milli, 1<<g.Mechanism, g.Memory, g.Total
+		b.gpus[at] = of
 		b.n++
 		b.free += g.Milli
 	}
 }
 
-// after reports whether GPU i belongs after g.
-func (b *bin) after(i int, g *GPUView) bool {
-	switch {
-	case b.milli[i] != g.Milli:
-		return b.milli[i] > g.Milli
-	case b.mechanism[i] != 1<<g.Mechanism:
-		return b.mechanism[i] > 1<<g.Mechanism
-	case b.gpuMemory[i] != g.Memory:
-		return b.gpuMemory[i] > g.Memory
-	}
-	return b.total[i] > g.Total
+func (p *part) compare(o *part) int {
+	return cmp.Or(cmp.Compare(p.milli, o.milli), cmp.Compare(p.mechanism, o.mechanism), cmp.Compare(p.memory, o.memory),
+		cmp.Compare(p.total, o.total))
 }
+
+// most is the most that is free on one GPU.
+func (b *bin) most() int32 { return b.gpus[b.n-1].milli }
 
 // key hashes b. Equal bins have equal keys.
 func (b *bin) key() uint64 {
 	h := splitmix.Finish(uint64(b.cpu)*splitmix.Gamma ^ uint64(b.memory) ^ b.models)
-	for i := range b.n {
-		h = splitmix.Finish(h*splitmix.Gamma ^ uint64(b.milli[i])<<32 ^ uint64(b.mechanism[i]))
-		if b.total[i] != 0 {
-			h = splitmix.Finish(h ^ uint64(b.gpuMemory[i])<<1 ^ uint64(b.total[i]))
+	for i := range b.gpus[:b.n] {
+		g := &b.gpus[i]
+		h = splitmix.Finish(h*splitmix.Gamma ^ uint64(g.milli)<<32 ^ uint64(g.mechanism))
+		if g.total != 0 {
+			h = splitmix.Finish(h ^ uint64(g.memory)<<1 ^ uint64(g.total))
 		}
 	}
 	return h | 1 // 0 would be found in an empty entry
@@ -76,11 +74,15 @@ func (p *Cotenant) afterRuns(b *bin) float64 {
 	return float64(sum) / float64(len(p.runs)*len(horizons))
 }
 
-// run is a sequence of requests, with what each needs at the least in one word.
+// run is a sequence of requests, with what each needs at the least in one word, and the least of each in so many that
+// follow one another: where that does not suffice none of them fits.
 type run struct {
-	needs [runLength]uint64
-	kinds [runLength]int32
+	needs  [runLength]uint64
+	kinds  [runLength]int32
+	blocks [runLength / blockLength]uint64
 }
+
+const blockLength = 8 // divides every horizon
 
 // A word of needs, or of what is free: thousandths of the GPU that has most (11 bits), CPU in thousandths and memory
 // in MiB (25 bits each), with a guard bit above each. free-need keeps all guards exactly when everything suffices.
@@ -108,9 +110,15 @@ func (k *kind) pack() uint64 {
 	return pack(k.milli, k.cpu, sharing.Bytes(memory))
 }
 
+// leastOf is the least of each that two words need.
+func leastOf(a, b uint64) uint64 {
+	return min(a&milliMask, b&milliMask) | min(a>>cpuShift&cpuMax, b>>cpuShift&cpuMax)<<cpuShift |
+		min(a>>memoryShift, b>>memoryShift)<<memoryShift
+}
+
 // pack packs the free capacity of b into one word, guards set.
 func (b *bin) pack() uint64 {
-	return guards | pack(slices.Max(b.milli[:b.n]), b.cpu, sharing.Bytes(b.memory))
+	return guards | pack(b.most(), b.cpu, sharing.Bytes(b.memory))
 }
 
 // run lets the requests of one run take what they need from b, each the fullest
@@ -120,6 +128,10 @@ func (p *Cotenant) run(b bin, r *run) int64 {
 	free := b.pack()
 	for _, end := range horizons {
 		for ; at < end; at++ {
+			if at%blockLength == 0 && (free-r.blocks[at/blockLength])&guards != guards {
+				at += blockLength - 1
+				continue
+			}
 			need := r.needs[at]
 			if (free-need)&guards != guards {
 				continue
@@ -128,7 +140,7 @@ func (p *Cotenant) run(b bin, r *run) int64 {
 				if !b.take(k) {
 					continue
 				}
-				free = free&^milliMask | uint64(slices.Max(b.milli[:b.n]))
+				free = free&^milliMask | uint64(b.most())
 			}
 			free -= need &^ milliMask
 			if free>>cpuShift&cpuMax < p.cheapest[free&milliMask] {
@@ -145,46 +157,50 @@ func (b *bin) take(k *kind) bool {
 	if !k.accepts(b.models) {
 		return false
 	}
-	var chosen [MaxGPUs]bool
-	var need [MaxGPUs]int32
 	var which [MaxGPUs]int
-	for n := range int(k.gpus) {
-		best := -1
-		for i := range b.n {
-			if b.milli[i] < k.milli || b.milli[i] == 0 || b.mechanism[i]&k.mechanisms == 0 || best >= 0 &&
-				b.milli[i] >= b.milli[best] || chosen[i] {
+	var needs [MaxGPUs]int32
+	n := 0
+	for i := range b.gpus[:b.n] {
+		g, need := &b.gpus[i], k.milli
+		if g.milli < need || g.milli == 0 || g.mechanism&k.mechanisms == 0 {
+			continue
+		}
+		if k.gpuMemory > 0 {
+			if g.total == 0 || k.gpuMemory > g.memory {
 				continue
 			}
-			need[i] = k.milli
-			if k.gpuMemory > 0 {
-				if b.total[i] == 0 || k.gpuMemory > b.gpuMemory[i] {
-					continue
-				}
-				if need[i] = k.need(b.total[i]); need[i] > b.milli[i] {
-					continue
-				}
+			if need = k.need(g.total); need > g.milli {
+				continue
 			}
-			best = i
 		}
-		if best < 0 {
-			return false
+		which[n], needs[n] = i, need
+		if n++; n == int(k.gpus) {
+			for j, i := range which[:n] {
+				b.fill(i, needs[j], k.gpuMemory)
+			}
+			return true
 		}
-		chosen[best] = true
-		which[n] = best
 	}
-	for _, i := range which[:k.gpus] {
-		b.milli[i] -= need[i]
-		b.free -= need[i]
-		b.gpuMemory[i] -= k.gpuMemory
+	return false
+}
+
+// fill takes something of a GPU, which moves to its place among the fuller ones.
+func (b *bin) fill(i int, milli int32, memory sharing.Bytes) {
+	g := b.gpus[i]
+	g.milli -= milli
+	g.memory -= memory
+	b.free -= milli
+	for ; i > 0 && b.gpus[i-1].milli > g.milli; i-- {
+		b.gpus[i] = b.gpus[i-1]
 	}
-	return true
+	b.gpus[i] = g
 }
 
 // alone is the expected free part that a kind which comes alone, as often as it
 // fits, leaves. CPU-only kinds leave nothing to be counted.
 func (p *Cotenant) alone(b *bin) float64 {
 	sum := 0.0
-	most := slices.Max(b.milli[:b.n])
+	most := b.most()
 	for i := range p.mix.kinds {
 		k := &p.mix.kinds[i]
 		if k.gpus == 0 || k.profile != "" {
@@ -203,17 +219,18 @@ func (p *Cotenant) alone(b *bin) float64 {
 func (k *kind) fill(b *bin) float64 {
 	times, most := int64(0), int64(0)
 	milli := int32(0)
-	for i := range b.n {
-		need := k.need(b.total[i])
-		if need == 0 || b.milli[i] < need || b.mechanism[i]&k.mechanisms == 0 {
+	for i := range b.gpus[:b.n] {
+		g := &b.gpus[i]
+		need := k.need(g.total)
+		if need == 0 || g.milli < need || g.mechanism&k.mechanisms == 0 {
 			continue
 		}
-		n := int64(b.milli[i] / need)
+		n := int64(g.milli / need)
 		if k.gpuMemory > 0 {
-			if b.total[i] == 0 {
+			if g.total == 0 {
 				continue
 			}
-			n = min(n, int64(b.gpuMemory[i]/k.gpuMemory))
+			n = min(n, int64(g.memory/k.gpuMemory))
 		}
 		times += n
 		most = max(most, n)

@@ -123,37 +123,32 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestGang: of two gangs of 4 GPUs on 6, one is placed and the other waits, however they arrive.
+// TestGang: of two gangs of 4 GPUs on 6, one is placed and the other waits; six of one gang have a place, seven none.
 func TestGang(t *testing.T) {
 	d := device(kindA, sharing.MechanismExclusive)
 	c := cluster(t, on("n0", d, d), on("n1", d, d), on("n2", d, d))
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 20 {
-		var rs []*Request
-		for i := range 8 {
-			rs = append(rs, fresh(Request{Name: "r", GPUs: 1, Milli: 1000, Group: fmt.Sprint("gang", i%2)}))
+	gang := func(n int) (rs []*Request) {
+		for range n {
+			rs = append(rs, fresh(Request{Name: "r", GPUs: 1, Milli: 1000}))
 		}
-		rng.Shuffle(8, func(i, j int) { rs[i], rs[j] = rs[j], rs[i] })
-		p := NewPlacer(NewScorer(policies(t)[rng.IntN(7)], nil))
-		b, err := p.PlaceBatch(c, rs)
-		if err != nil {
-			t.Fatal(err)
+		return rs
+	}
+	for _, policy := range policies(t) {
+		p := NewPlacer(NewScorer(policy, nil))
+		next, each, err := p.Group(c, gang(4))
+		if err != nil || len(each) != 4 {
+			t.Fatalf("four: %v, %v", each, err)
 		}
-		got := map[string]int{}
-		for i, placed := range b.Placements {
-			if placed != nil {
-				got[rs[i].Group]++
-			}
+		check(t, next)
+		if full, each, err := p.Group(next, gang(4)); !errors.Is(err, ErrNoFit) || full != nil || each != nil {
+			t.Errorf("four more: %v, %v", each, err)
 		}
-		if len(got) != 1 || got["gang0"]+got["gang1"] != 4 {
-			t.Errorf("%v", got)
-		}
-		next, each, err := p.Group(c, rs[:6])
+		next, each, err = p.Group(c, gang(6))
 		if err != nil || len(each) != 6 || next.Node("n2").Tenants(1) != 1 {
 			t.Errorf("six: %v, %v", each, err)
 		}
 		var e *UnplacedError
-		if next, each, err := p.Group(c, rs[:7]); !errors.As(err, &e) || next != nil || each != nil || e.Nodes != 3 {
+		if next, each, err := p.Group(c, gang(7)); !errors.As(err, &e) || next != nil || each != nil || e.Nodes != 3 {
 			t.Errorf("seven: %v, %v", each, err)
 		}
 	}

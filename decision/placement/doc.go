@@ -10,13 +10,12 @@
 //	cluster, placed, err := scorer.Assign(cluster, request, offer) // ErrConflict, ErrNodeGone
 //
 // [Scorer.Explain] says of each node why it refuses, who is in the way and what would help, [Placer.Group] places
-// requests all or none, [Placer.PlaceBatch] looks ahead over those that wait, and [Placer.Consolidate] finds a few
-// moves that let a request in.
+// requests all or none, and [Placer.Consolidate] finds a few moves that let a request in.
 //
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never put beside
 // others on a shared GPU. Memory and compute of a GPU are apart: a request takes what it states of each.
 //
-// Policies: [BestFit], [Spread], [Random], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
+// Policies: [BestFit], [Spread], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
 // which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation
 // and Cotenant look ahead with come as a [Mix]; predictions come from [Models] where workloads were measured alone,
 // and are unknown, not zero, elsewhere.

@@ -184,45 +184,6 @@ func TestInterference(t *testing.T) {
 	}
 }
 
-func TestPlaceBatch(t *testing.T) {
-	nodes, requests := zoo()
-	for _, policy := range policies(t) {
-		var waiting []*Request
-		for i := range 90 {
-			r := requests[(i*7)%len(requests)]
-			r.Name = fmt.Sprintf("w%02d", i)
-			if r.Group = ""; i%10 < 3 {
-				r.Group = fmt.Sprint("group", i/10)
-			}
-			waiting = append(waiting, &r)
-		}
-		b, err := NewPlacer(NewScorer(policy, nil)).PlaceBatch(cluster(t, nodes...), waiting)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, b.Cluster)
-		sum := 0.0
-		groups := map[string]int{}
-		for i, p := range b.Placements {
-			if p != nil {
-				sum += p.milli()
-				groups[waiting[i].Group]++
-				if p.Key != waiting[i].Name || b.Cluster.Find(p.Key) == nil {
-					t.Fatal("placements are not in the order of the requests")
-				}
-			}
-		}
-		for name, n := range groups {
-			if name != "" && n != 3 {
-				t.Errorf("%s: %d of 3 of a group", policy.Name(), n)
-			}
-		}
-		if math.Abs(sum-b.Milli) > 1e-6 || b.Milli < b.InArrival {
-			t.Errorf("%s: %v placed, said %v, %v in arrival order", policy.Name(), sum, b.Milli, b.InArrival)
-		}
-	}
-}
-
 func TestUnplaced(t *testing.T) {
 	d := device(kindA, sharing.MechanismMPS)
 	small := func(name string, cpu int64) layout.Node { n := on(name, d); n.CPUMilli = cpu; return n }

@@ -132,42 +132,22 @@ func ExamplePlacer_Place() {
 	// pod-3 on a GPU [0] as 1g.10gb at 5
 }
 
-// Waiting requests are placed together: the whole GPU is not lost to whoever
-// came first, and of a gang all are placed or none.
-func ExamplePlacer_PlaceBatch() {
+// Of a gang all are placed or none: the largest first, where the order of arrival leaves one without a place.
+func ExamplePlacer_Group() {
 	gpu := layout.Device{GPU: &layout.GPU{Name: "T4"}}
 	c, _ := layout.Observe([]layout.Node{
 		{Name: "a", CPUMilli: 10_000, Devices: []layout.Device{gpu}},
 		{Name: "b", CPUMilli: 4_000, Devices: []layout.Device{gpu}},
 	})
-	turns := []sharing.Mechanism{sharing.MechanismTimeSlicing}
-	waiting := []*placement.Request{
-		{Name: "first", CPUMilli: 2_000, GPUs: 1, Milli: 500, Mechanisms: turns},
-		{Name: "big", CPUMilli: 4_000, GPUs: 1, Milli: 1000},
-		{Name: "gang-0", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Group: "gang"},
-		{Name: "gang-1", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Group: "gang"},
-		{Name: "last", CPUMilli: 6_000, GPUs: 1, Milli: 500, Mechanisms: turns},
-	}
-	batch, err := placement.NewPlacer(placement.NewScorer(placement.BestFit{}, nil)).PlaceBatch(c, waiting)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Printf("%s first: %.0fm of GPUs, %.0fm in the order of arrival\n", batch.Order, batch.Milli, batch.InArrival)
-	for i, p := range batch.Placements {
-		if p != nil {
-			fmt.Println(p)
-		} else {
-			fmt.Println(waiting[i].Name, "waits")
-		}
-	}
+	placer := placement.NewPlacer(placement.NewScorer(placement.BestFit{}, nil))
+	gang := []*placement.Request{{Name: "leader", CPUMilli: 8_000, GPUs: 1, Milli: 1000}, {Name: "worker", CPUMilli: 4_000, GPUs: 1, Milli: 1000}}
+	next, placed, err := placer.Group(c, gang)
+	fmt.Println(placed, err)
+	_, _, err = placer.Group(next, []*placement.Request{{Name: "late", CPUMilli: 1_000, GPUs: 1, Milli: 1000}})
+	fmt.Println(err)
 	// Output:
-	// scarcest first: 2000m of GPUs, 1500m in the order of arrival
-	// first on a GPU [0] as 500m of time-slicing
-	// big on b GPU [0] as 1000m of exclusive
-	// gang-0 waits
-	// gang-1 waits
-	// last on a GPU [0] as 500m of time-slicing
+	// [leader on a GPU [0] as 1000m of exclusive worker on b GPU [0] as 1000m of exclusive] <nil>
+	// placement: no node fits: 0 of 2 nodes take late: 1 cpu (needs 1000m CPU, 0m are free); 1 gpu-share (needs 1000 thousandths of a GPU, the most free is 0)
 }
 
 // A decision becomes requests and nodes: what was chosen for a workload is placed,

@@ -153,11 +153,8 @@ func TestBadInput(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	twice := []*Request{nil, &bad, {Name: "x"}, {Name: "x"}}
-	if _, err := p.PlaceBatch(c, twice); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Requests[0]") ||
+	if _, _, err := p.Group(c, twice); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "Requests[0]") ||
 		!strings.Contains(err.Error(), "Requests[1].GPUs") || !strings.Contains(err.Error(), `"x" is the name of Requests[2]`) {
-		t.Errorf("%v", err)
-	}
-	if _, _, err := p.Group(c, twice); !errors.Is(err, ErrInvalid) {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := p.scorer.Assign(c, &Request{GPUs: 1, Milli: 1}, Offer{Node: "a"}); !errors.Is(err, ErrInvalid) {

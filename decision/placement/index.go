@@ -236,10 +236,9 @@ type predicted struct {
 	over        int64 // CPU that is asked for over low
 }
 
-// predict returns nil under policies that look at nodes by rank or by chance.
+// predict returns nil under policies that look at nodes by rank.
 func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
-	policy := p.scorer.Policy
-	if _, ranks := policy.(ranker); ranks || !policy.ByShape() {
+	if _, ranks := p.scorer.Policy.(ranker); ranks {
 		return nil
 	}
 	digits := max(0, bits.Len64(uint64(r.GPUMemory))-3) // memory is rounded to three binary ones
@@ -273,28 +272,23 @@ func (o *predicted) at(known scores, i int, r *Request) float32 {
 	return known.at(i)
 }
 
-const (
-	// stage counts the nodes that are scored of all.
-	stage = 64
-	// narrow counts them for each request of a batch.
-	narrow = 32
-)
+// stage counts the nodes that are scored of all.
+const stage = 64
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
 // does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
 // score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
-// the others. Nodes are their positions. allow says which may be
-// candidates; nil all.
+// the others. Nodes are their positions. allow says which may be candidates; nil all.
 func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
 	p.index.follow(c)
 	w := wantOf(r)
-	return p.candidates(&w, allow, p.predict(c, r), stage)
+	return p.candidates(&w, allow, p.predict(c, r))
 }
 
-// candidates are at most n; o has what the policy predicts, if anything.
-func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted, n int) (first, all []int32) {
+// candidates has what the policy predicts in o, if anything.
+func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (first, all []int32) {
 	first, all = p.first[:0], p.all[:0]
-	random, draws := p.scorer.Policy.(Random)
+	const n = stage
 	best := n
 	if o == nil {
 		best = n / 2
@@ -306,10 +300,7 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted, n 
 		}
 		all = append(all, int32(i))
 		rank := p.index.rows[i].rank
-		switch {
-		case draws:
-			rank = -float32(random.node(w.Request, hashName(p.index.last.At(i).Name)) >> 40)
-		case o != nil:
+		if o != nil {
 			rank = -o.score(i, int64(any>>cpuShift&cpuMax))
 		}
 		if len(first) == best && rank >= ranks[best-1] || allow != nil && !allow(i) {

@@ -31,9 +31,6 @@ type Interference struct {
 // Name is that of the base with "+interference".
 func (p Interference) Name() string { return p.base().Name() + "+interference" }
 
-// ByShape is the base's.
-func (p Interference) ByShape() bool { return p.base().ByShape() }
-
 // Score is the base's less the thousandths that are lost.
 func (p Interference) Score(o *Option) float64 { return p.base().Score(o) - o.LostMilli }
 

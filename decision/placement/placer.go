@@ -15,15 +15,12 @@ import (
 
 // Placer places requests one after another, in two stages: an index over what is left of the nodes picks 64, and the
 // policy scores these. They are those that it scores best for a request much like this one, of a round share and
-// round CPU; the first such request costs a score of every node that may take it. Under BestFit, Spread and Random,
-// which rank nodes by what is left or by chance, half of them are the first by rank and half spread over the others.
+// round CPU; the first such request costs a score of every node that may take it. Under BestFit and Spread, which
+// rank nodes by what is left, half of them are the first by rank and half spread over the others.
 // Where none of them takes the request, all others are searched, so a request is refused only when no node takes it.
 // Scores are kept by what enters them: the node's state and what of the request counts there. It is not safe for
 // concurrent use; it gives the same offers whatever it saw before.
 type Placer struct {
-	// Exact has every node scored that may take a request: the best offer there is, in time that grows with the nodes.
-	Exact bool
-
 	scorer     *Scorer
 	index      index
 	first, all []int32
@@ -68,18 +65,16 @@ func (p *Placer) Best(c *layout.Cluster, r *Request) (best Offer, ok bool) {
 		return last.Offer, last.fits
 	}
 	w := wantOf(r)
-	best, ok = p.best(c, &w, &k, p.predict(c, r), stage)
-	if p.scorer.Policy.ByShape() && !p.Exact {
-		if len(p.answers) >= maxAnswers {
-			clear(p.answers)
-		}
-		p.answers[k.beside] = answer{best, ok, p.index.version}
+	best, ok = p.best(c, &w, &k, p.predict(c, r))
+	if len(p.answers) >= maxAnswers {
+		clear(p.answers)
 	}
+	p.answers[k.beside] = answer{best, ok, p.index.version}
 	return best, ok
 }
 
-func (p *Placer) best(c *layout.Cluster, w *want, k *key, o *predicted, n int) (best Offer, ok bool) {
-	first, all := p.candidates(w, nil, o, n)
+func (p *Placer) best(c *layout.Cluster, w *want, k *key, o *predicted) (best Offer, ok bool) {
+	first, all := p.candidates(w, nil, o)
 	at, top := int32(-1), 0.0
 	look := func(nodes []int32) {
 		for _, i := range nodes {
@@ -89,7 +84,7 @@ func (p *Placer) best(c *layout.Cluster, w *want, k *key, o *predicted, n int) (
 			}
 		}
 	}
-	if look(first); at < 0 || p.Exact {
+	if look(first); at < 0 {
 		look(all)
 	}
 	if at < 0 {
@@ -129,9 +124,7 @@ func (p *Placer) score(n *layout.Node, r *Request, k *key) (float64, bool) {
 	if !fits {
 		o.Score = math.Inf(-1)
 	}
-	if p.scorer.Policy.ByShape() {
-		*last = kept{h, o.Score}
-	}
+	*last = kept{h, o.Score}
 	return o.Score, fits
 }
 

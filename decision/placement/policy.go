@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 
-	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -17,9 +16,6 @@ type BestFit struct{}
 
 // Name is "best-fit".
 func (BestFit) Name() string { return "best-fit" }
-
-// ByShape is true.
-func (BestFit) ByShape() bool { return true }
 
 // Score is at most 100, for a node that is left with nothing.
 func (BestFit) Score(o *Option) float64 {
@@ -44,9 +40,6 @@ type Spread struct{}
 // Name is "spread".
 func (Spread) Name() string { return "spread" }
 
-// ByShape is true.
-func (Spread) ByShape() bool { return true }
-
 // Score is the free thousandths of the GPUs that are taken, before the node's as a whole.
 func (Spread) Score(o *Option) float64 {
 	if len(o.GPUs) == 0 {
@@ -60,40 +53,6 @@ func (Spread) Score(o *Option) float64 {
 }
 
 func (Spread) rank(r *row) float32 { return -float32(r.any&milliMask) - r.left }
-
-// Random takes a node and a GPU by chance, the same for the same seed and names of
-// the request and the node. It is the yardstick that anything must beat.
-type Random struct{ Seed uint64 }
-
-// Name is "random".
-func (Random) Name() string { return "random" }
-
-// ByShape is false: the name decides.
-func (Random) ByShape() bool { return false }
-
-// Score is uniform from 0 to 2^24, by node first and then by GPU.
-func (p Random) Score(o *Option) float64 {
-	h := p.node(o.Request, hashName(o.Node))
-	g := splitmix.Finish(h + uint64(o.Start+2))
-	for _, i := range o.GPUs {
-		g = splitmix.Finish(g ^ uint64(i))
-	}
-	return float64(h>>40) + float64(g>>40)/(1<<24)
-}
-
-// node draws for a node, by a hash of its name.
-func (p Random) node(r *Request, name uint64) uint64 {
-	return splitmix.Finish(splitmix.Finish(p.Seed^splitmix.Gamma^hashName(r.Name)) + name)
-}
-
-// hashName hashes a name, the same on every machine.
-func hashName(name string) uint64 {
-	h := uint64(0xcbf29ce484222325) // FNV-1a
-	for i := range len(name) {
-		h = (h ^ uint64(name[i])) * 0x100000001b3
-	}
-	return splitmix.Finish(h)
-}
 
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
 // GPUs that a request drawn from the mix can't use, for want of a large enough share or of CPU, memory or the right
@@ -110,9 +69,6 @@ func NewFragmentation(m *Mix) *Fragmentation {
 
 // Name is "fgd".
 func (p *Fragmentation) Name() string { return "fgd" }
-
-// ByShape is true.
-func (p *Fragmentation) ByShape() bool { return true }
 
 // Score is higher the less fragmentation grows.
 func (p *Fragmentation) Score(o *Option) float64 {
@@ -248,7 +204,13 @@ func (p *Cotenant) draw(kinds []kind) {
 		r := &p.runs[i]
 		rng.Shuffle(runLength, func(a, b int) { r.kinds[a], r.kinds[b] = r.kinds[b], r.kinds[a] })
 		for j, k := range r.kinds {
-			r.needs[j] = kinds[k].pack()
+			need := kinds[k].pack()
+			r.needs[j] = need
+			if block := &r.blocks[j/blockLength]; j%blockLength == 0 {
+				*block = need
+			} else {
+				*block = leastOf(*block, need)
+			}
 		}
 	}
 	for most := range p.cheapest {
@@ -263,9 +225,6 @@ func (p *Cotenant) draw(kinds []kind) {
 
 // Name is "cotenant".
 func (p *Cotenant) Name() string { return "cotenant" }
-
-// ByShape is true.
-func (p *Cotenant) ByShape() bool { return true }
 
 // Score is by how much less is stranded, in thousandths of a GPU; what a request makes use of counts as well, so it
 // is positive where a request fills what would have been lost.

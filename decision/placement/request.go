@@ -31,7 +31,7 @@ var (
 // Request states the needs of one workload's replica (a pod, say). It must not be modified once it was given to this
 // package.
 type Request struct {
-	// Name is the replica's: its key in the layout, in messages, and for Random.
+	// Name is the replica's: its key in the layout, and in messages.
 	Name     string
 	CPUMilli int64         // thousandths of a core
 	Memory   sharing.Bytes // of the host
@@ -58,8 +58,6 @@ type Request struct {
 	// Demand states the needs of the workload that it is a replica of; nil = not known. On nodes of a pool with a
 	// ground ([Scorer].Grounds), decision's gates are then asked as well.
 	Demand *gate.Demand
-	// Group names the requests that are placed together or not at all, in [Placer.PlaceBatch]; empty = none.
-	Group string
 }
 
 // Limits of an input: larger numbers are taken for mistakes.

@@ -12,17 +12,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Policy scores the ways to take a request. It must be safe for
-// concurrent use and answer the same for the same option.
+// Policy scores the ways to take a request. It must be safe for concurrent use and answer the same for the same option,
+// whatever the request's name, so that a Placer may keep scores.
 type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
 	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
 	// that stands for those much like it. The option must not be kept or changed.
 	Score(o *Option) float64
-	// ByShape reports whether requests that differ in nothing but their name
-	// always score alike, so that a Placer may keep scores.
-	ByShape() bool
 }
 
 // Option is a way for a node to take a request.
@@ -181,7 +178,7 @@ func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) flo
 func (s *Scorer) one(n *layout.Node, w *work) {
 	v := &w.before
 	_, one := n.Tenant()
-	once := s.Forecaster == nil && one && s.Policy.ByShape()
+	once := s.Forecaster == nil && one
 	_, fullest := s.Policy.(*Cotenant)
 	m := 0
 	for g := range v.GPUs[:v.Len] {

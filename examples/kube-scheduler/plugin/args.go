@@ -26,10 +26,8 @@ var ErrArgs = errors.New("cotenant: invalid arguments")
 
 // Args are the plugin's arguments in the scheduler's configuration. The zero value is the documented default of each.
 type Args struct {
-	// Policy is cotenant, fgd, best-fit, spread or random; "" is cotenant where
-	// a mix is given, and best-fit where none is.
+	// Policy is cotenant, fgd, best-fit or spread; "" is cotenant where a mix is given, and best-fit where none is.
 	Policy string `json:"policy"`
-	Seed   uint64 `json:"seed"` // of random
 	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
 	Mix []MixEntry `json:"mix"`
 
@@ -151,10 +149,8 @@ func (a *Args) policy(l *problems.List) placement.Policy {
 		return placement.BestFit{}
 	case "spread":
 		return placement.Spread{}
-	case "random":
-		return placement.Random{Seed: a.Seed}
 	default:
-		l.Addf("policy", "use cotenant, fgd, best-fit, spread or random", "there is no policy %.40q", name)
+		l.Addf("policy", "use cotenant, fgd, best-fit or spread", "there is no policy %.40q", name)
 	}
 	return nil
 }

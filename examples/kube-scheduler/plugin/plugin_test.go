@@ -553,7 +553,7 @@ func TestArgs(t *testing.T) {
 		{`{"policy":"spread"}`, ""},
 		{mixArgs, ""},
 		{`{"measured":[{"model":"H200","profilesFile":"` + profiles + `"}],"workloads":{"chat":{"server":{"model":"8b"},"load":{"concurrency":4,"prompt":128,"output":64}}}}`, ""},
-		{`{"policy":"cotenat"}`, `policy: there is no policy "cotenat" (use cotenant, fgd, best-fit, spread or random)`},
+		{`{"policy":"cotenat"}`, `policy: there is no policy "cotenat" (use cotenant, fgd, best-fit or spread)`},
 		{`{"policy":"fgd","workloads":{"chat":{}}}`, "mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)\nmeasured:"},
 		{`{"polcy":"fgd","mix":[{"wait":1}]}`, `unknown field "mix[0].wait"` + "\n" + `unknown field "polcy"`},
 		{`{"mix":[{"weight":"much"}]}`, "cannot unmarshal string into Go struct field MixEntry.mix.weight of type float64"},

@@ -42,7 +42,10 @@ func replay(ctx context.Context, empty *layout.Cluster, capacity int64, requests
 	start := time.Now()
 	var res Result
 	scorer := placement.NewScorer(policy, nil)
-	p := placement.NewPlacer(scorer)
+	best := placement.NewPlacer(scorer).Best
+	if draw, ok := policy.(random); ok {
+		best = draw.best
+	}
 	c := empty
 	allocated, arrived := int64(0), int64(0)
 	percent := func(n int64) float64 { return 100 * float64(n) / float64(capacity) }
@@ -57,7 +60,7 @@ func replay(ctx context.Context, empty *layout.Cluster, capacity int64, requests
 		r := &requests[i]
 		milli := int64(r.GPUs) * int64(r.Milli)
 		arrived += milli
-		if o, ok := p.Best(c, r); ok {
+		if o, ok := best(c, r); ok {
 			next, _, e := scorer.Assign(c, r, o)
 			if e != nil {
 				return res, errors.Join(errors.New("an offer was refused"), e)
@@ -195,8 +198,8 @@ seeds:
 		requests := arrivals(c.tasks, seed, ratio, c.capacity)
 		results := make([]Result, len(policies))
 		for i, p := range policies {
-			if _, ok := p.(placement.Random); ok {
-				p = placement.Random{Seed: uint64(seed)}
+			if _, ok := p.(random); ok {
+				p = random{seed: uint64(seed)}
 			}
 			if results[i], err = replay(ctx, c.empty, c.capacity, requests, p); err != nil {
 				break seeds
@@ -284,7 +287,7 @@ var policyNames = []string{"random", "best-fit", "fgd", "cotenant"}
 func policyOf(name string, mix *placement.Mix, seed int64) (placement.Policy, error) {
 	switch name {
 	case "random":
-		return placement.Random{Seed: uint64(seed)}, nil
+		return random{seed: uint64(seed)}, nil
 	case "best-fit":
 		return placement.BestFit{}, nil
 	case "fgd":
