@@ -47,6 +47,8 @@ type Device struct {
 	Name string         `json:"name"`
 	MIG  sharing.Answer `json:"mig"` // whether MIG mode was on
 	GPM  sharing.Answer `json:"gpm"` // whether the device has GPM activity counters
+	// Minor is the N of /dev/nvidiaN, by which some device plugins name it.
+	Minor Optional[int] `json:"minor,omitzero"`
 }
 
 // figures is a set of metrics with their values.
@@ -141,6 +143,8 @@ type Instance struct {
 	// UUID is the MIG device's, where the reader gives it. CSV does not keep it.
 	UUID          string
 	ComputeSlices Optional[int] // the number of compute slices the instance has
+	// Start is the memory slice at which it begins, where the reader gives it. CSV does not keep it.
+	Start Optional[int]
 }
 
 // Sample is a reading with its place: which device, when, and what was asked.

@@ -192,6 +192,10 @@ func (c *collector) live(o out, v *view) {
 			o.send("cotenant_gpu_up", 0, gpu, "absent")
 		}
 	}
+	forms := c.a.UnknownDevices()
+	for _, form := range slices.Sorted(maps.Keys(forms)) {
+		o.send("cotenant_exporter_unknown_devices", float64(forms[form]), c.node, form)
+	}
 	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
 		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())
 	}

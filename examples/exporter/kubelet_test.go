@@ -77,8 +77,8 @@ func TestKubelet(t *testing.T) {
 	}
 	want := []container.Allocation{
 		{Pod: container.Pod{Namespace: "shop", Name: "web", Container: "c"}, Devices: []container.Device{{UUID: uuid, Replica: container.Some(2)}}},
-		{Pod: container.Pod{Namespace: "lab", Name: "train", Container: "c"}, Devices: []container.Device{{Index: container.Some(3)}}},
-		{Pod: container.Pod{Namespace: "lab", Name: "slice", Container: "c"}, Devices: []container.Device{{UUID: "MIG-" + uuid[4:]}}},
+		{Pod: container.Pod{Namespace: "lab", Name: "train", Container: "c"}, Devices: []container.Device{{Minor: container.Some(3)}}},
+		{Pod: container.Pod{Namespace: "lab", Name: "slice", Container: "c"}, Devices: []container.Device{{UUID: "MIG-" + uuid[4:]}}, Unknown: []string{"what is this?"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -100,7 +100,7 @@ func FuzzParseDevice(f *testing.F) {
 		if (err == nil) == (d == Device{}) {
 			t.Fatalf("%q: %+v, %v", id, d, err)
 		}
-		if err == nil && (d.UUID == "") == d.Index.IsZero() {
+		if n := (Device{UUID: d.UUID, Index: d.Index, Minor: d.Minor}); err == nil && n != (Device{UUID: d.UUID}) && n != (Device{Index: d.Index}) && n != (Device{Minor: d.Minor}) {
 			t.Fatalf("%q: %+v names a GPU not once", id, d)
 		}
 	})

@@ -17,29 +17,33 @@ type Optional[T any] = optional.Value[T]
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Device is a GPU, a MIG device or a replica of either, as a device plugin
-// names it. Exactly one of UUID and Index is there.
+// names it. Exactly one of UUID, Index and Minor is there.
 type Device struct {
 	// UUID is "GPU-…" or "MIG-…". For the ids of MIG devices that drivers
 	// before 470 gave it is the GPU's, and GPUInstance is set.
 	UUID        string
-	Index       Optional[int] // the GPU's number, where the plugin goes by it
+	Index       Optional[int] // the GPU's number in NVML, where the plugin goes by it
+	Minor       Optional[int] // the GPU's minor number (/dev/nvidia1), which on many hosts is not its index
 	GPUInstance Optional[int] // the MIG GPU instance, where the id names it
+	Start       Optional[int] // the memory slice at which the MIG instance begins, where the id names that
 	Replica     Optional[int] // which of the shares of a shared device it is
 }
 
 var (
-	uuidForm  = `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
-	uuidID    = regexp.MustCompile(`^((?:GPU|MIG)-` + uuidForm + `)(?:(?:::|-)(\d+))?$`)
-	oldMIG    = regexp.MustCompile(`^MIG-(GPU-` + uuidForm + `)/(\d+)/\d+(?:::(\d+))?$`)
-	indexID   = regexp.MustCompile(`^(\d+)(?::(\d+))?(?:::(\d+))?$`)
-	gkeID     = regexp.MustCompile(`^nvidia(\d+)(?:/gi(\d+))?(?:/vgpu(\d+))?$`)
-	claimName = regexp.MustCompile(`^gpu-(\d+)$`)
+	uuidForm = `[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
+	uuidID   = regexp.MustCompile(`^((?:GPU|MIG)-` + uuidForm + `)(?:(?:::|-)(\d+))?$`)
+	oldMIG   = regexp.MustCompile(`^MIG-(GPU-` + uuidForm + `)/(\d+)/\d+(?:::(\d+))?$`)
+	indexID  = regexp.MustCompile(`^(\d+)(?::(\d+))?(?:::(\d+))?$`)
+	gkeID    = regexp.MustCompile(`^nvidia(\d+)(?:/gi(\d+))?(?:/vgpu(\d+))?$`)
+	draID    = regexp.MustCompile(`^gpu-(\d+)(?:-mig-(?:\d+-(\d+)-\d+|[0-9]+g[0-9a-z.+]*-\d+-(\d+)))?$`)
 )
 
 // ParseDevice reads a device's id in the pod-resources API: NVIDIA's plugin ("GPU-…", "MIG-…", "GPU-…::3" for a
-// replica, "MIG-GPU-…/3/0" of old drivers, and by index "0", "0:1"), HAMi's ("GPU-…-3"), GKE's ("nvidia0",
-// "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver ("gpu-0"). By index and MIG ("0:1") the
-// second number is the MIG device's, from which no GPU instance follows.
+// replica, "MIG-GPU-…/3/0" of old drivers, and by index "0", "0:1"), HAMi's and Volcano's ("GPU-…-3"), GKE's
+// ("nvidia0", "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver ("gpu-0", "gpu-0-mig-9-4-1" with
+// profile, start and size, or "gpu-0-mig-1g10gb-19-4" with profile's name, id and start). GKE and the DRA driver
+// count by minor number. By index and MIG ("0:1") the second number is the MIG device's, from which no GPU instance
+// follows.
 func ParseDevice(id string) (Device, error) {
 	if m := uuidID.FindStringSubmatch(id); m != nil {
 		return Device{UUID: m[1], Replica: number(m[2])}, nil
@@ -51,14 +55,29 @@ func ParseDevice(id string) (Device, error) {
 	if m := indexID.FindStringSubmatch(id); m != nil {
 		d = Device{Index: number(m[1]), Replica: number(m[3])}
 	} else if m := gkeID.FindStringSubmatch(id); m != nil {
-		d = Device{Index: number(m[1]), GPUInstance: number(m[2]), Replica: number(m[3])}
-	} else if m := claimName.FindStringSubmatch(id); m != nil {
-		d = Device{Index: number(m[1])}
+		d = Device{Minor: number(m[1]), GPUInstance: number(m[2]), Replica: number(m[3])}
+	} else if m := draID.FindStringSubmatch(id); m != nil {
+		d = Device{Minor: number(m[1]), Start: number(m[2] + m[3])}
 	}
-	if !d.Index.IsZero() {
+	if !d.Index.IsZero() || !d.Minor.IsZero() {
 		return d, nil
 	}
 	return Device{}, fmt.Errorf("%w: device id %q", errUnknown, problem.Clip(id))
+}
+
+// maxForm bounds the form of an id.
+const maxForm = 40
+
+var (
+	uuidPart = regexp.MustCompile(uuidForm)
+	digits   = regexp.MustCompile(`[0-9]+`)
+	notPlain = regexp.MustCompile(`[^A-Za-z0-9._:/+-]`)
+)
+
+// DeviceForm is the form of an id, for a metric's label: UUIDs and numbers are left out, so that there are few forms.
+func DeviceForm(id string) string {
+	form := notPlain.ReplaceAllString(digits.ReplaceAllString(uuidPart.ReplaceAllString(id, "UUID"), "N"), "?")
+	return form[:min(len(form), maxForm)]
 }
 
 // number reads digits; it is missing where there are none or too many.
@@ -74,4 +93,5 @@ func number(digits string) Optional[int] {
 type Allocation struct {
 	Pod     Pod
 	Devices []Device
+	Unknown []string // ids that ParseDevice does not understand
 }

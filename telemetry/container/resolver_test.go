@@ -3,6 +3,7 @@ package container
 import (
 	"fmt"
 	"io/fs"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
@@ -174,18 +175,32 @@ func TestParseDevice(t *testing.T) {
 		"2":                         {Index: Some(2)},
 		"0:1":                       {Index: Some(0)},
 		"2::1":                      {Index: Some(2), Replica: Some(1)},
-		"nvidia1":                   {Index: Some(1)},
-		"nvidia1/gi3":               {Index: Some(1), GPUInstance: Some(3)},
-		"nvidia0/vgpu1":             {Index: Some(0), Replica: Some(1)},
-		"gpu-5":                     {Index: Some(5)},
+		"nvidia1":                   {Minor: Some(1)},
+		"nvidia1/gi3":               {Minor: Some(1), GPUInstance: Some(3)},
+		"nvidia0/vgpu1":             {Minor: Some(0), Replica: Some(1)},
+		"gpu-5":                     {Minor: Some(5)},
+		"gpu-0-mig-9-4-1":           {Minor: Some(0), Start: Some(4)},
+		"gpu-1-mig-1g10gb-19-2":     {Minor: Some(1), Start: Some(2)},
+		"gpu-1-mig-1g.10gb+me-20-6": {Minor: Some(1), Start: Some(6)},
 	} {
 		if got, err := ParseDevice(id); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", id, got, err)
 		}
 	}
-	for _, id := range []string{"", "GPU-1", uuid + "::", uuid + "::x", "99999999999", "nvidia", "MIG-" + uuid, "gpu-x", "eth0"} {
+	for _, id := range []string{"", "GPU-1", uuid + "::", uuid + "::x", "99999999999", "nvidia", "MIG-" + uuid, "gpu-x", "gpu-0-mig-", "gpu-vfio-0", "eth0"} {
 		if got, err := ParseDevice(id); err == nil {
 			t.Errorf("%q: %+v", id, got)
+		}
+	}
+}
+
+func TestDeviceForm(t *testing.T) {
+	for id, want := range map[string]string{
+		"gpu-vfio-12": "gpu-vfio-N", "GPU-8f2b1c3d-0000-1111-2222-333344445555+x7": "GPU-UUID+xN", "a\"b\n": "a?b?",
+		strings.Repeat("x", 300): strings.Repeat("x", 40),
+	} {
+		if got := DeviceForm(id); got != want {
+			t.Errorf("%q: %q", id, got)
 		}
 	}
 }

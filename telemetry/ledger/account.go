@@ -34,13 +34,13 @@ const (
 	AccountUnattributed Account = iota
 	// AccountTenant is time in which a tenant's kernels ran.
 	AccountTenant
-	// AccountIdle is deep idle time: nobody holds the GPU and nothing is resident.
+	// AccountIdle is idle time of what nobody holds.
 	AccountIdle
-	// AccountHeldIdle is idle time of a GPU that a pod was given and does not use, or uses without drawing power.
+	// AccountHeldIdle is idle time of what a pod was given, without a program of it that keeps the power up.
 	AccountHeldIdle
-	// AccountExecutionIdle is idle time with a program resident that keeps the GPU's power above deep idle.
+	// AccountExecutionIdle is the same with a program of it resident that keeps the GPU's power above deep idle.
 	AccountExecutionIdle
-	// AccountOverhead is the cost of sharing itself: switching between contexts, the MPS server.
+	// AccountOverhead is the cost of sharing itself: switching between contexts, what the MPS server takes for itself.
 	AccountOverhead
 )
 

@@ -167,6 +167,27 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	wg.Wait()
 }
 
+// UnknownDevices counts the devices that pods were given and whose names are not understood, by their form
+// (container.DeviceForm). Nobody is charged for holding them.
+func (a *Accountant) UnknownDevices() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out, h := map[string]int{}, a.o.Holders
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, given := range h.given {
+		for _, id := range given.Unknown {
+			out[container.DeviceForm(id)]++
+		}
+		for _, d := range given.Devices {
+			if !d.Minor.IsZero() && !slices.ContainsFunc(a.devs, func(x *device) bool { return x.minor == d.Minor }) {
+				out["minor number of no GPU here"]++
+			}
+		}
+	}
+	return out
+}
+
 // Sources returns what is known of the kubelet and of the MPS daemon, and the number of its servers and clients.
 func (a *Accountant) Sources() (kubelet, daemon Answer, servers, clients int) {
 	return a.o.Holders.state()
@@ -235,6 +256,7 @@ func (a *Accountant) Devices() []Device {
 type device struct {
 	Device // without what Devices finds out
 	mig    sharing.Answer
+	minor  telemetry.Optional[int]
 	gap    bool // nobody has looked since another run
 
 	begun     time.Duration // of the window
@@ -245,13 +267,15 @@ type device struct {
 	procs     map[uint32]*process
 	util1     map[uint32]float64 // by process, of the window, as shares
 	measured  bool               // util1 is there
+	looked    bool               // processes were listed
 	instances []telemetry.Instance
 	layout    []telemetry.Instance        // the last ones there were
 	energy    telemetry.Optional[float64] // the counter's newest reading in this window
 	energyAt  time.Duration
 	ahead     float64 // joules that were posted by power since the counter was read
 
-	deepIdle telemetry.Optional[float64] // lowest power with nothing resident
+	// deepIdle and contextIdle are the lowest power while nothing ran, with nothing resident and with something.
+	deepIdle, contextIdle telemetry.Optional[float64]
 	// listed are the processes of the last list, which outlast the window.
 	listed []*process
 	list   []telemetry.Process // of which they are

@@ -324,6 +324,57 @@ func TestHeldAndUnused(t *testing.T) {
 	}
 }
 
+// TestNamesOfDevices: GKE and the DRA driver count GPUs by minor number, which is not NVML's index, and the DRA driver
+// names MIG devices by where they begin. What is not understood is counted by its form, and nobody else pays for it.
+func TestNamesOfDevices(t *testing.T) {
+	for id, want := range map[string]string{
+		"gpu-1": "held-idle/web/c 10.0", "nvidia1": "held-idle/web/c 10.0", "1": "held-idle/web/c 10.0",
+		uuid: "idle/ 10.0", "gpu-0": "idle/ 10.0", "gpu-2": "idle/ 10.0", "gpu-vfio-0": "idle/ 10.0",
+	} {
+		b := newBench(t)
+		other := telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445556", Minor: telemetry.Some(0)}
+		b.begin(other, telemetry.Device{UUID: "GPU-8f2b1c3d-0000-1111-2222-333344445557", Minor: telemetry.Some(1)})
+		d, err := container.ParseDevice(id)
+		given := container.Allocation{Pod: shop, Devices: []container.Device{d}}
+		if err != nil {
+			given = container.Allocation{Pod: shop, Unknown: []string{id}}
+		}
+		b.given, b.slot = []container.Allocation{given}, map[container.Device]int{d: 1}
+		b.o.Holders.ask(t.Context(), time.Second)
+		held, _, _ := b.o.Holders.of(func(dev container.Device) bool { return b.fits(b.devs[1], dev) })
+		if (len(held) == 1) != strings.HasPrefix(want, "held") {
+			t.Errorf("%s is held: %v", id, held)
+		}
+		unknown := map[string]map[string]int{"gpu-2": {"minor number of no GPU here": 1}, "gpu-vfio-0": {"gpu-vfio-N": 1}}[id]
+		if got := b.UnknownDevices(); len(got) != len(unknown) || len(unknown) > 0 && !maps.Equal(got, unknown) {
+			t.Errorf("%s: unknown %v", id, got)
+		}
+	}
+	b := newBench(t)
+	b.devs[0].mig, b.devs[0].minor = sharing.AnswerYes, telemetry.Some(0)
+	d, _ := container.ParseDevice("gpu-0-mig-9-4-4")
+	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{d}}}
+	b.o.Holders.ask(t.Context(), time.Second)
+	b.at += 10 * time.Second
+	b.devs[0].looked = true
+	x := telemetry.Sample{Groups: telemetry.GroupGPM}
+	for i := range 2 {
+		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, ComputeSlices: telemetry.Some(3), Start: telemetry.Some(4 * i)})
+	}
+	b.sample(&x)
+	b.want("held-idle/web/c 4.3", "idle/ 5.7")
+}
+
+// TestKAIReservation: KAI's own pod holds the GPU for pods that the kubelet knows nothing of.
+func TestKAIReservation(t *testing.T) {
+	b := benchOf(t, 0, 0)
+	kai := container.Pod{Namespace: "kai-resource-reservation", Name: "gpu-reservation-x", Container: "c"}
+	b.given = []container.Allocation{{Pod: kai, Devices: []container.Device{{UUID: uuid}}}}
+	b.slot = map[container.Device]int{{UUID: uuid}: 1}
+	b.seconds(10)
+	b.want("execution-idle/train/c 5.0", "execution-idle/web/c 5.0")
+}
+
 func TestDownAndBack(t *testing.T) {
 	for _, kind := range []telemetry.EventKind{telemetry.EventHung, telemetry.EventLost, telemetry.EventFailing} {
 		b := newBench(t)
@@ -460,7 +511,7 @@ func TestInstances(t *testing.T) {
 		x.Instances = append(x.Instances, in)
 	}
 	b.sample(&x)
-	b.want("tenant/web/c 3.0", "execution-idle/web/c 1.3", "held-idle/train/c 2.9", "idle/ 2.9")
+	b.want("tenant/web/c 3.0", "held-idle/train/c 2.9", "idle/ 4.1")
 }
 
 // TestInstancesOfAnA30: it has four compute slices and not seven, and no counters.
@@ -480,7 +531,23 @@ func TestInstancesOfAnA30(t *testing.T) {
 		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, UUID: uuid, ComputeSlices: telemetry.Some(2)})
 	}
 	b.sample(&x)
-	b.want("tenant/train/c 5.0", "unattributed/ 5.0")
+	b.want("held-idle/train/c 5.0", "idle/ 5.0")
+	// Used, it is between nothing and all of the time.
+	b.process(10, 1, train, 1)
+	b.procs = []telemetry.Process{{PID: 10, GPUInstance: telemetry.Some(1)}}
+	for range 10 {
+		b.at += time.Second
+		y := telemetry.Sample{Groups: telemetry.GroupsFast}
+		y.Processes = b.procs
+		b.sample(&y)
+	}
+	b.sample(&x)
+	b.want("tenant/train/c 5.0", "held-idle/train/c 5.0", "idle/ 10.0")
+	for _, r := range b.book.listRows() {
+		if r.Account == AccountTenant && (r.Low != 0 || r.High != 5*time.Second || r.Basis != sharing.BasisDerived) {
+			t.Errorf("%+v", r)
+		}
+	}
 }
 
 // TestAnotherRun: time between two runs and its energy are nobody's.

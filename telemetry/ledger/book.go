@@ -48,6 +48,8 @@ type Part struct {
 	Time    time.Duration
 	// Low and High are the bounds of Time.
 	Low, High time.Duration
+	// Resident says that a program of the pod holds a context: it pays a part of the power that contexts draw.
+	Resident bool
 }
 
 // posting is the time of a GPU since its last posting.
@@ -62,9 +64,10 @@ type posting struct {
 	Parts []Part
 	// Microjoules is the GPU's energy in that time; missing where not known.
 	Microjoules Optional[int64]
-	// IdleMicrojoules is the part that the GPU would have drawn doing nothing.
-	// It goes to all parts by time; the rest to those in which something ran.
-	IdleMicrojoules int64
+	// IdleMicrojoules is the part that the GPU would have drawn with nothing resident; it goes to all parts by time.
+	// ContextMicrojoules is what contexts draw beyond that while nothing runs; the residents pay it in equal parts.
+	// The rest goes to the parts in which something ran, or where nothing did, to the residents too. 0 is not known.
+	IdleMicrojoules, ContextMicrojoules int64
 	// Price is the price of an hour of the GPU; the zero Money for none.
 	Price cost.Money
 }
@@ -183,7 +186,7 @@ func (l *book) check(in *posting) error {
 			"a GPU that is new has no time to divide")
 	}
 	e := in.Microjoules.Or(0)
-	probs.If(e < 0 || in.IdleMicrojoules < 0, "microjoules", "give 0 or more", "an energy below zero")
+	probs.If(e < 0 || in.IdleMicrojoules < 0 || in.ContextMicrojoules < 0, "microjoules", "give 0 or more", "an energy below zero")
 	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price",
 		fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
 	if err := probs.Err(); err != nil {
@@ -197,34 +200,41 @@ const maxPrice = 1e12
 
 // line is one row's part of a posting.
 type line struct {
-	key    Key
-	row    *row
-	amount Amount
+	key      Key
+	row      *row
+	amount   Amount
+	resident bool
 }
 
 // lines joins the parts by row, adds what they leave over, and finds the rows. The order is that of the keys.
 func (l *book) lines(in *posting, length time.Duration) []line {
-	byKey := map[Key]Amount{}
+	byKey := map[Key]line{}
 	left := length
+	add := func(k Key, a Amount, resident bool) {
+		x := byKey[k]
+		x.amount.add(a)
+		x.resident = x.resident || resident
+		byKey[k] = x
+	}
 	for _, p := range in.Parts {
 		k := Key{in.GPU, p.Account, l.under(p.Pod.Clean()), in.Mechanism, p.Basis}
 		l.pods[k.Pod] += 0 // it has a place from now on
-		sum(byKey, k, Amount{Time: p.Time, Low: p.Low, High: p.High})
+		add(k, Amount{Time: p.Time, Low: p.Low, High: p.High}, p.Resident)
 		left -= p.Time
 	}
 	if left > 0 {
 		k := Key{GPU: in.GPU, Account: AccountUnattributed, Mechanism: in.Mechanism}
-		sum(byKey, k, Amount{Time: left, Low: left, High: left})
+		add(k, Amount{Time: left, Low: left, High: left}, false)
 	}
 	out := make([]line, 0, len(byKey))
 	for _, k := range slices.SortedFunc(maps.Keys(byKey), compareKeys) {
-		r := l.rows[k]
-		if r == nil {
-			r = &row{}
-			l.rows[k] = r
+		x := byKey[k]
+		if x.key, x.row = k, l.rows[k]; x.row == nil {
+			x.row = &row{}
+			l.rows[k] = x.row
 			l.pods[k.Pod]++
 		}
-		out = append(out, line{k, r, byKey[k]})
+		out = append(out, x)
 	}
 	return out
 }
@@ -246,29 +256,57 @@ func compareKeys(a, b Key) int {
 		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
 }
 
-// spend divides the energy and the money of a posting.
-func (l *book) spend(g *gpu, in *posting, lines []line) {
-	if e, ok := in.Microjoules.Get(); ok {
-		all, active := make([]int64, len(lines)), make([]int64, len(lines))
-		anyActive := false
-		for i, x := range lines {
-			all[i] = int64(x.amount.Time)
-			if x.key.Account == AccountTenant || x.key.Account == AccountOverhead || x.key.Account == AccountUnattributed {
-				active[i] = all[i]
-				anyActive = anyActive || all[i] > 0
-			}
+// spendEnergy divides the energy of a posting.
+func spendEnergy(in *posting, lines []line) {
+	left, known := in.Microjoules.Get()
+	if !known {
+		return
+	}
+	weights := func(of func(x *line) int64) (out []int64, any bool) {
+		out = make([]int64, len(lines))
+		for i := range lines {
+			out[i] = of(&lines[i])
+			any = any || out[i] > 0
 		}
-		idle := min(in.IdleMicrojoules, e)
-		if !anyActive {
-			idle = e
-		}
-		for i, v := range cost.Apportion(idle, all) {
-			lines[i].amount.Microjoules = v
-		}
-		for i, v := range cost.Apportion(e-idle, active) {
+		return out, any
+	}
+	spend := func(microjoules int64, by []int64) {
+		for i, v := range cost.Apportion(microjoules, by) {
 			lines[i].amount.Microjoules += v
+			left -= v
 		}
 	}
+	all, _ := weights(func(x *line) int64 { return int64(x.amount.Time) })
+	resident, anyResident := weights(func(x *line) int64 {
+		if x.resident {
+			return 1
+		}
+		return 0
+	})
+	ran, anyRan := weights(func(x *line) int64 {
+		switch x.key.Account {
+		case AccountTenant, AccountOverhead, AccountUnattributed:
+			return int64(x.amount.Time)
+		}
+		return 0
+	})
+	spend(min(in.IdleMicrojoules, left), all)
+	if anyResident {
+		spend(min(in.ContextMicrojoules, left), resident)
+	}
+	switch {
+	case anyRan:
+		spend(left, ran)
+	case anyResident && in.IdleMicrojoules > 0:
+		spend(left, resident)
+	default:
+		spend(left, all)
+	}
+}
+
+// spend divides the energy and the money of a posting.
+func (l *book) spend(g *gpu, in *posting, lines []line) {
+	spendEnergy(in, lines)
 	price := uint64(in.Price.Micros())
 	if price == 0 {
 		return

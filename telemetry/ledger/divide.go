@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -26,8 +27,9 @@ type Window struct {
 	Busy Optional[float64]
 	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
 	Powered sharing.Answer
-	// Slots is the number of devices that a plugin offers of it: the replicas of a shared
-	// GPU. 0 is not known: then whatever is given out holds all of it.
+	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes
+	// of memory, percent. With 0 whatever is given out holds all of it; where nothing is given out either, nobody
+	// says who holds it, and those who are resident count as holders of equal parts.
 	Slots int
 	// SwitchShare is the most of the time that switching between contexts can take under time-slicing.
 	SwitchShare float64
@@ -47,16 +49,19 @@ type Claim struct {
 	Pod container.Pod
 	// Resident says that a process of it holds a context.
 	Resident bool
-	// Held is the number of Window.Slots that it was given.
+	// Held is the number of Window.Slots that it was given; of an instance under MIG, its shares of that.
 	Held int
 	// Busy is the share of the time in which its kernels ran, from 0 to 1: of the GPU under time-slicing, of its
 	// instance under MIG. Missing is not measured.
 	Busy Optional[float64]
 	// Tokens counts those that it served in that time, for MPS.
 	Tokens Optional[float64]
-	// Slices is the number of compute slices of its instance under MIG.
-	Slices int
-	// Overhead says that it is no tenant but the mechanism's own process.
+	// Slices is the number of compute slices of its instance under MIG; 0 is not known. Claims of one Instance share
+	// it; without a number each claim has an instance of its own.
+	Slices   int
+	Instance Optional[int]
+	// Overhead says that it is no tenant but the mechanism's own process, as the MPS server. Its Busy is what that
+	// takes for itself.
 	Overhead bool
 }
 
@@ -88,16 +93,19 @@ func (w *Window) check() error {
 // Divide divides a window. The parts' times add up to Length exactly; what cannot be told is a part of
 // AccountUnattributed. Every claim whose pod is known has a part, be it of no time.
 //
-// Under time-slicing each tenant has what the driver measured of its processes, held against what it measured of
-// the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more ran, and the
-// rest is unattributed. Under MPS the driver cannot tell clients apart: the busy time is divided by tokens served,
-// or equally, between bounds. Under MIG each instance has its own counters. Idle time is divided equally among
-// those who are resident, or by what they hold.
+// Busy time goes to those who ran. Under time-slicing each tenant has what the driver measured of its processes, held
+// against what it measured of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where
+// two or more ran, and the rest is unattributed. Under MPS the driver cannot tell clients apart: what the server takes
+// for itself is overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each
+// instance has its own counters; without them its time is of whoever is resident, between nothing and all.
+//
+// Idle time goes to those who hold it, used or not, and what nobody holds is AccountIdle: opening a context without
+// work changes no part's time.
 func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	d := &division{w: &w}
+	d := &division{w: &w, holders: w.Slots > 0 || slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.Held > 0 })}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
 		d.byInstance()
@@ -119,6 +127,8 @@ type division struct {
 	w      *Window
 	shares []share
 	given  float64
+	// holders says that it is known who holds the GPU.
+	holders bool
 }
 
 func (d *division) give(a Account, pod container.Pod, basis sharing.Basis, value float64) {
@@ -139,6 +149,7 @@ func (d *division) parts() []Part {
 	if rest := 1 - d.given; rest > tiny {
 		d.give(AccountUnattributed, container.Pod{}, sharing.BasisUnknown, rest)
 	}
+	d.residents()
 	length := float64(d.w.Length)
 	sum, at := 0.0, time.Duration(0)
 	out := make([]Part, len(d.shares))
@@ -160,61 +171,71 @@ func (d *division) parts() []Part {
 	return out
 }
 
-// idle divides an idle share of the GPU, or of an instance, among its claims.
-func (d *division) idle(v float64, slots int, claims []Claim) {
-	if v <= 0 {
-		return
-	}
-	var resident, holding []Claim
-	held, stranger := 0, false
-	for _, c := range claims {
-		switch {
-		case c.Overhead:
-		case c.Resident && c.known():
-			resident = append(resident, c)
-		case c.Resident:
-			stranger = true
+// residents marks one share of each pod that is resident, and gives those that have none one of no time.
+func (d *division) residents() {
+	marked := map[container.Pod]bool{}
+	for i := range d.w.Claims {
+		c := &d.w.Claims[i]
+		if c.Overhead || !c.Resident || marked[c.Pod] {
+			continue
 		}
-		if c.Held > 0 && c.known() {
-			holding = append(holding, c)
-			held += c.Held
+		marked[c.Pod] = true
+		of := func(s share) bool { return s.Pod == c.Pod && s.Account != AccountIdle && s.Account != AccountOverhead }
+		k := slices.IndexFunc(d.shares, of)
+		if k < 0 {
+			account := AccountExecutionIdle
+			if !c.known() {
+				account = AccountUnattributed
+			}
+			k = 0
+			first := share{Part: Part{Account: account, Pod: c.Pod, Basis: sharing.BasisMeasured}}
+			d.shares = slices.Insert(d.shares, 0, first)
 		}
-	}
-	account := AccountExecutionIdle
-	if d.w.Powered == sharing.AnswerNo {
-		account = AccountHeldIdle
-	}
-	switch {
-	case len(resident) > 0:
-		if stranger { // an equal part is nobody's
-			resident = append(resident, Claim{})
-		}
-		d.spread(account, v, resident, func(Claim) float64 { return 1 })
-	case stranger:
-		d.give(account, container.Pod{}, sharing.BasisMeasured, v)
-	case len(holding) > 0:
-		part := v
-		if slots > held {
-			part = v * float64(held) / float64(slots)
-			d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v-part)
-		}
-		d.spread(AccountHeldIdle, part, holding, func(c Claim) float64 { return float64(c.Held) })
-	default:
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v)
+		d.shares[k].Resident = true
 	}
 }
 
-// spread divides a share by weight. Among several that is arithmetic, not measurement.
-func (d *division) spread(a Account, v float64, claims []Claim, weight func(Claim) float64) {
-	sum := 0.0
-	for _, c := range claims {
-		sum += weight(c)
+// idle divides an idle share of the GPU, or of an instance, among those who hold it. With several holders that is
+// arithmetic, not measurement.
+func (d *division) idle(v float64, slots int, claims ...Claim) {
+	if v <= 0 {
+		return
+	}
+	part := func(c *Claim) int {
+		switch {
+		case c.Overhead:
+			return 0
+		case d.holders:
+			return c.Held
+		case c.Resident:
+			return 1
+		}
+		return 0
+	}
+	held, holders := 0, 0
+	for i := range claims {
+		if n := part(&claims[i]); n > 0 {
+			held, holders = held+n, holders+1
+		}
 	}
 	basis := sharing.BasisDerived
-	if len(claims) == 1 {
+	if holders == 1 {
 		basis = sharing.BasisMeasured
 	}
-	for _, c := range claims {
-		d.give(a, c.Pod, basis, v*weight(c)/sum)
+	whole := float64(max(slots, held))
+	for i := range claims {
+		if n := part(&claims[i]); n > 0 {
+			account := AccountHeldIdle
+			if claims[i].Resident && d.w.Powered != sharing.AnswerNo {
+				account = AccountExecutionIdle
+			}
+			d.give(account, claims[i].Pod, basis, v*float64(n)/whole)
+		}
+	}
+	switch {
+	case held == 0:
+		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v)
+	case held < slots:
+		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v*float64(slots-held)/whole)
 	}
 }

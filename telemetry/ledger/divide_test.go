@@ -76,7 +76,19 @@ func TestDivide(t *testing.T) {
 		"instances": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 3, Busy: Some(0.5)}, {Pod: b, Held: 1, Slices: 2, Busy: Some(0.0)}, {Slices: 1, Busy: Some(0.0)}}},
 			[]string{"execution-idle/a 21.43 measured", "held-idle/b 28.57 measured", "idle/ 14.29 measured", "idle/ 14.29 measured", "tenant/a 21.43 measured", "tenant/b 0.00 measured"}},
 		"instances without counters": {Window{Mechanism: mig, ComputeSlices: 4, Claims: []Claim{{Pod: a, Held: 1, Slices: 2}, {Slices: 1}}},
-			[]string{"idle/ 25.00 measured", "tenant/a 50.00 [0.00 50.00] derived", "unattributed/ 25.00 unknown"}},
+			[]string{"held-idle/a 50.00 measured", "idle/ 25.00 measured", "idle/ 25.00 measured", "tenant/a 0.00 measured"}},
+		"instances without counters, in use": {Window{Mechanism: mig, ComputeSlices: 4, Claims: []Claim{{Pod: a, Resident: true, Slices: 2}, {Resident: true, Slices: 1}, {Slices: 1}}},
+			[]string{"idle/ 25.00 measured", "tenant/a 50.00 [0.00 50.00] derived", "unattributed/ 25.00 [0.00 25.00] derived"}},
+		"instances that nobody lists": {Window{Mechanism: mig, Slots: 1, Claims: []Claim{{Pod: a, Resident: true}}},
+			[]string{"tenant/a 100.00 [0.00 100.00] prior"}},
+		"an instance of two": {Window{Mechanism: mig, Claims: []Claim{{Pod: a, Resident: true, Held: 1, Slices: 7, Instance: Some(1), Busy: Some(0.5)}, {Pod: b, Resident: true, Held: 1, Slices: 7, Instance: Some(1), Busy: Some(0.5)}}},
+			[]string{"execution-idle/a 25.00 derived", "execution-idle/b 25.00 derived", "tenant/a 25.00 [0.00 50.00] prior", "tenant/b 25.00 [0.00 50.00] prior"}},
+		"one of four held and resident": {Window{Mechanism: ts, Busy: Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true}}},
+			[]string{"execution-idle/a 25.00 measured", "idle/ 75.00 measured", "tenant/a 0.00 measured"}},
+		"one works, another holds more": {Window{Mechanism: ts, Busy: Some(0.1), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true, Busy: Some(0.1)}, {Pod: b, Held: 3}}},
+			[]string{"execution-idle/a 22.50 derived", "held-idle/b 67.50 derived", "tenant/a 10.00 [9.50 10.00] measured", "tenant/b 0.00 [0.00 0.50] measured"}},
+		"the MPS server's own part": {Window{Mechanism: mps, Busy: Some(0.6), Slots: 2, Claims: []Claim{{Pod: a, Held: 1, Resident: true}, {Pod: b, Held: 1, Resident: true}, {Overhead: true, Resident: true, Busy: Some(0.1)}}},
+			[]string{"execution-idle/a 20.00 derived", "execution-idle/b 20.00 derived", "overhead/ 10.00 measured", "tenant/a 25.00 [0.00 50.00] prior", "tenant/b 25.00 [0.00 50.00] prior"}},
 	} {
 		c.w.Length = 100 * time.Second
 		parts, err := Divide(c.w)

@@ -6,3 +6,8 @@ package ledger
 func (a Account) String() string                   { return accountNames.String(a) }
 func (a Account) MarshalText() ([]byte, error)     { return accountNames.Text(a) }
 func (a *Account) UnmarshalText(text []byte) error { return accountNames.Parse(a, text) }
+
+// String returns "own-row", "by-holding" or "by-use".
+func (i IdlePolicy) String() string                   { return idlePolicyNames.String(i) }
+func (i IdlePolicy) MarshalText() ([]byte, error)     { return idlePolicyNames.Text(i) }
+func (i *IdlePolicy) UnmarshalText(text []byte) error { return idlePolicyNames.Parse(i, text) }

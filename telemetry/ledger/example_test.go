@@ -161,3 +161,34 @@ func ExampleDivide() {
 	// a 45s between 16s and 58s derived
 	// b 15s between 2s and 44s derived
 }
+
+// What three tenants of a GPU under MPS pay for an hour of it, of which a tenth nobody held and 2% the MPS server took.
+func ExampleNewBill() {
+	price, _ := cost.ParsePrice("3.50 USD")
+	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: ledger.Some(0.62), Slots: 10, Claims: []ledger.Claim{
+		{Pod: container.Pod{Namespace: "ads"}, Held: 4, Resident: true, Tokens: ledger.Some(3e6)},
+		{Pod: container.Pod{Namespace: "chat"}, Held: 3, Resident: true, Tokens: ledger.Some(1e6)},
+		{Pod: container.Pod{Namespace: "lab"}, Held: 2},
+		{Overhead: true, Resident: true, Busy: ledger.Some(0.02)},
+	}}
+	totals, err := ledger.TotalsOf("GPU-1", w, price)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(ledger.NewBill(totals, ledger.IdleOwnRow))
+	fmt.Print(ledger.NewBill(totals, ledger.IdleByHolding))
+	// Output:
+	// idle time: own-row
+	// namespace                   GPU hours        kWh         cost
+	// ads                             0.602      0.000       2.1070
+	// chat                            0.264      0.000       0.9240
+	// lab                             0.076      0.000       0.2660
+	// (idle)                          0.038      0.000       0.1330
+	// (system)                        0.020      0.000       0.0700
+	// idle time: by-holding
+	// namespace                   GPU hours        kWh         cost
+	// ads                             0.626      0.000       2.1920
+	// chat                            0.275      0.000       0.9613
+	// lab                             0.079      0.000       0.2767
+	// (system)                        0.020      0.000       0.0700
+}

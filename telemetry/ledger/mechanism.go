@@ -46,7 +46,7 @@ func (d *division) inTurn() {
 		busy = min(sum, 1)
 	case !measured && busy > 0:
 		d.unmeasured(busy, resident)
-		d.idle(1-busy, w.Slots, w.Claims)
+		d.idle(1-busy, w.Slots, w.Claims...)
 		return
 	}
 	scale := 1.0
@@ -76,7 +76,7 @@ func (d *division) inTurn() {
 	if rest > tiny {
 		d.give(AccountUnattributed, container.Pod{}, sharing.BasisMeasured, rest)
 	}
-	d.idle(1-busy, w.Slots, w.Claims)
+	d.idle(1-busy, w.Slots, w.Claims...)
 }
 
 // halfPoint is the rounding of the driver's whole percentages.
@@ -121,9 +121,12 @@ func (d *division) together() {
 	}
 	var clients []int
 	tokens := true
-	total := 0.0
+	total, server, served := 0.0, 0.0, false
 	for i := range w.Claims {
 		c := &w.Claims[i]
+		if c.Overhead {
+			server, served = server+c.Busy.Or(0), true
+		}
 		if !c.Resident || c.Overhead {
 			continue
 		}
@@ -132,7 +135,14 @@ func (d *division) together() {
 		tokens = tokens && ok && c.known()
 		total += t
 	}
-	d.idle(1-busy, w.Slots, w.Claims)
+	d.idle(1-busy, w.Slots, w.Claims...)
+	if len(clients) == 0 && served { // nobody else is there
+		server = busy
+	}
+	if server = min(server, busy); server > 0 {
+		d.give(AccountOverhead, container.Pod{}, sharing.BasisMeasured, server)
+		busy -= server
+	}
 	if busy <= 0 {
 		return
 	}
@@ -158,35 +168,83 @@ func (d *division) together() {
 	}
 }
 
-// byInstance divides a GPU in MIG mode: claims name the slices of their instances, several claims of one instance
-// being one claim each with a part of its slices. What no instance has is idle.
+// byInstance divides a GPU in MIG mode by its instances. What no instance has is idle.
 func (d *division) byInstance() {
 	w := d.w
 	all := cmp.Or(w.ComputeSlices, 7)
 	given := 0
-	for i := range w.Claims {
-		c := &w.Claims[i]
-		if c.Slices == 0 {
-			continue
-		}
-		g := min(c.Slices, all-given)
+	for _, claims := range d.instances() {
+		g := min(claims[0].Slices, all-given)
 		given += g
-		v := float64(g) / float64(all)
-		u, ok := c.Busy.Get()
-		switch {
-		case ok:
-			if u > 0 || c.known() {
-				d.give(tenantOf(c), c.Pod, sharing.BasisMeasured, v*u)
-			}
-			d.idle(v*(1-u), 0, []Claim{*c})
-		case c.known() && (c.Resident || c.Held > 0):
-			// The instance is the tenant's alone, busy or not.
-			d.between(AccountTenant, c.Pod, sharing.BasisDerived, [3]float64{0, v, v})
-		default:
-			d.give(AccountUnattributed, container.Pod{}, sharing.BasisUnknown, v)
+		d.instance(float64(g)/float64(all), claims)
+	}
+	var resident []int // in instances that nobody lists
+	for i := range w.Claims {
+		if c := &w.Claims[i]; c.Slices == 0 && c.Resident {
+			resident = append(resident, i)
 		}
 	}
-	if given < all && !slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.Slices == 0 && c.Resident }) {
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, float64(all-given)/float64(all))
+	rest := float64(all-given) / float64(all)
+	switch {
+	case len(resident) > 0:
+		for _, i := range resident {
+			c := &w.Claims[i]
+			d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, rest / float64(len(resident)), rest})
+		}
+	case given == 0: // no instance is listed
+		d.idle(rest, w.Slots, w.Claims...)
+	case given < all:
+		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, rest)
+	}
+}
+
+// instances groups the claims that name slices by their instances.
+func (d *division) instances() (out [][]Claim) {
+	at := map[int]int{}
+	for _, c := range d.w.Claims {
+		id, known := c.Instance.Get()
+		k, there := at[id]
+		switch {
+		case c.Slices == 0:
+		case known && there:
+			out[k] = append(out[k], c)
+		default:
+			if known {
+				at[id] = len(out)
+			}
+			out = append(out, []Claim{c})
+		}
+	}
+	return out
+}
+
+// instance divides a part of the GPU that is an instance's among those who share it: its counters are of all of them.
+func (d *division) instance(v float64, claims []Claim) {
+	var resident []*Claim
+	for i := range claims {
+		if claims[i].Resident || claims[i].known() && len(claims) == 1 {
+			resident = append(resident, &claims[i])
+		}
+	}
+	busy, counted := claims[0].Busy.Get()
+	anyResident := slices.ContainsFunc(claims, func(c Claim) bool { return c.Resident })
+	if !counted && !anyResident {
+		busy, counted = 0, true // nothing can run there
+	}
+	low, basis := busy, sharing.BasisMeasured
+	if !counted {
+		// Without counters it may have been used all the time, or never.
+		low, busy, basis = 0, 1, sharing.BasisDerived
+	}
+	d.idle(v*(1-busy), 0, claims...)
+	switch n := float64(len(resident)); {
+	case n == 0 && busy > 0:
+		d.give(AccountUnattributed, container.Pod{}, basis, v*busy)
+	case n == 1:
+		d.between(tenantOf(resident[0]), resident[0].Pod, basis, [3]float64{v * low, v * busy, v * busy})
+	case n > 1:
+		for _, c := range resident {
+			d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, v * busy / n, v * busy})
+		}
 	}
 }

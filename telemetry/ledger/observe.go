@@ -18,7 +18,7 @@ func (a *Accountant) Begin(h telemetry.Header) error {
 	a.devs = nil
 	for _, d := range h.Devices {
 		dev := &device{Device: Device{UUID: d.UUID, Name: d.Name, Price: a.o.Price(d.UUID, d.Name)}, mig: d.MIG,
-			begun: now, last: now}
+			minor: d.Minor, begun: now, last: now}
 		dev.reset(now)
 		a.devs = append(a.devs, dev)
 		if _, dev.gap = a.book.through(d.UUID); !dev.gap {
@@ -32,6 +32,7 @@ func (d *device) reset(now time.Duration) {
 	d.begun, d.util, d.power = now, mean{}, mean{}
 	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
 	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
+	d.looked = false
 }
 
 // Sample takes a sample.
@@ -113,6 +114,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	if !x.Groups.Has(telemetry.GroupProcesses) {
 		return
 	}
+	d.looked = true
 	processes := a.withClients(x.Processes)
 	if !slices.EqualFunc(processes, d.list, sameProcess) {
 		d.list, d.listed = processes, nil
@@ -123,9 +125,13 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 			d.procs[p.who.PID] = p
 		}
 	}
-	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && len(processes) == 0 {
+	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 {
+		least := &d.deepIdle
+		if len(processes) > 0 {
+			least = &d.contextIdle
+		}
 		if v, ok := d.Watts.Get(); ok {
-			d.deepIdle = telemetry.Some(min(v, d.deepIdle.Or(v)))
+			*least = telemetry.Some(min(v, least.Or(v)))
 		}
 	}
 }
@@ -262,11 +268,12 @@ func (a *Accountant) close(d *device, now time.Duration) {
 			parts[i].Basis = a.o.Basis
 		}
 	}
-	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.High == 0 })
+	parts = slices.DeleteFunc(parts, func(p Part) bool { return p.High == 0 && !p.Resident })
 	in := posting{GPU: d.UUID, To: now, Mechanism: w.Mechanism, Parts: parts, Price: d.Price}
 	in.Microjoules = a.spent(d, length)
 	if v, ok := d.deepIdle.Get(); ok {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)
+		in.ContextMicrojoules = int64(max(0, d.contextIdle.Or(v)-v) * length.Seconds() * 1e6)
 	}
 	d.Mechanism, d.gap = w.Mechanism, false
 	a.post(d, in)

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -44,25 +45,25 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
 	}
 	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
-	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 {
+	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 && !(d.looked && d.mig == sharing.AnswerYes) {
 		return w // nobody looked, or not at all of it
 	}
 	if w.Busy = d.whole; w.Busy.IsZero() {
 		w.Busy = d.util.get()
 	}
 	w.Mechanism = a.mechanismOf(d, held)
-	if w.Mechanism == sharing.MechanismMIG {
-		a.instancesOf(d, held, &w)
-		return w
-	}
 	w.Slots = slots
 	w.Powered = sharing.AnswerUnknown
 	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
 		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+contextWatts)
 	}
+	if w.Mechanism == sharing.MechanismMIG {
+		a.instancesOf(d, held, &w)
+		return w
+	}
 	claims := map[claimKey]*Claim{}
 	claim := func(pod container.Pod, overhead bool) *Claim {
-		k := claimKey{pod, overhead}
+		k := claimKey{pod: pod, overhead: overhead}
 		if claims[k] == nil {
 			claims[k] = &Claim{Pod: pod, Overhead: overhead}
 		}
@@ -78,7 +79,9 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	for pid, p := range d.procs {
 		c := claim(p.pod(), p.overhead)
 		c.Resident = true
-		busy(c, pid)
+		if !p.overhead { // the driver charges the MPS server with what its clients run
+			busy(c, pid)
+		}
 	}
 	for pid := range d.util1 {
 		if d.procs[pid] == nil { // it came and went between two lists
@@ -87,12 +90,22 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 			busy(claim(p.pod(), false), pid)
 		}
 	}
+	resident := len(claims) > 0
 	for pod, devices := range held {
+		if resident && reserves(pod) { // for those who are resident, in parts that the kubelet does not know
+			w.Slots = 0
+			continue
+		}
 		claim(pod.Clean(), false).Held = len(devices)
 	}
 	a.o.Servers.tokens(d.UUID, claims, time.Minute)
 	w.Claims = sorted(claims)
 	return w
+}
+
+// reserves reports that a scheduler's own pod holds a GPU in place of the pods that share it, as KAI's and Run:ai's do.
+func reserves(pod container.Pod) bool {
+	return pod.Namespace == "kai-resource-reservation" || pod.Namespace == "runai-reservation"
 }
 
 func (p *process) pod() container.Pod {
@@ -106,6 +119,9 @@ func (p *process) pod() container.Pod {
 func (a *Accountant) fits(d *device, dev container.Device) bool {
 	if i, ok := dev.Index.Get(); ok {
 		return i < len(a.devs) && a.devs[i] == d
+	}
+	if !dev.Minor.IsZero() {
+		return dev.Minor == d.minor
 	}
 	if strings.HasPrefix(dev.UUID, "MIG-") {
 		return slices.ContainsFunc(d.layout, func(in telemetry.Instance) bool { return in.UUID == dev.UUID })
@@ -141,8 +157,9 @@ func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.D
 
 // claimKey tells claims apart.
 type claimKey struct {
-	pod      container.Pod
 	overhead bool
+	instance int // of MIG; -1 for those that nobody lists
+	pod      container.Pod
 }
 
 func sorted(claims map[claimKey]*Claim) []Claim {
@@ -153,7 +170,7 @@ func sorted(claims map[claimKey]*Claim) []Claim {
 			}
 			return -1
 		}
-		return a.pod.Compare(b.pod)
+		return cmp.Or(cmp.Compare(a.instance, b.instance), a.pod.Compare(b.pod))
 	})
 	out := make([]Claim, len(keys))
 	for i, k := range keys {
@@ -162,50 +179,69 @@ func sorted(claims map[claimKey]*Claim) []Claim {
 	return out
 }
 
-// instancesOf makes the claims of a GPU in MIG mode: one for each instance, or
-// several where pods share it, with a part of its slices.
+// instancesOf makes the claims of a GPU in MIG mode: one for each instance and pod, and one without a pod for an
+// instance that has none.
 func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *Window) {
 	if model, err := mig.Lookup(d.Name); err == nil {
 		w.ComputeSlices = model.ComputeSlices
 	}
-	for i := range d.instances {
-		in := &d.instances[i]
-		c := Claim{Slices: in.ComputeSlices.Or(0)}
-		if c.Slices == 0 {
-			continue
+	claims := map[claimKey]*Claim{}
+	claim := func(in *telemetry.Instance, pod container.Pod) *Claim {
+		k := claimKey{instance: -1, pod: pod}
+		if in != nil {
+			k.instance = in.ID
+		}
+		if claims[k] == nil {
+			claims[k] = &Claim{Pod: pod}
+			if in != nil {
+				claims[k].Slices, claims[k].Instance = in.ComputeSlices.Or(0), Some(in.ID)
+			}
+		}
+		return claims[k]
+	}
+	instances := d.instances
+	if instances == nil {
+		instances = d.layout
+	}
+	find := func(fits func(in *telemetry.Instance) bool) *telemetry.Instance {
+		for i := range instances {
+			if fits(&instances[i]) {
+				return &instances[i]
+			}
+		}
+		return nil
+	}
+	for _, p := range d.procs {
+		if !p.overhead {
+			in := find(func(in *telemetry.Instance) bool { return p.instance == telemetry.Some(in.ID) })
+			claim(in, p.pod()).Resident = true
+		}
+	}
+	for pod, devices := range held {
+		for _, dev := range devices {
+			in := find(func(in *telemetry.Instance) bool {
+				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == Some(in.ID) ||
+					!dev.Start.IsZero() && dev.Start == in.Start
+			})
+			claim(in, pod.Clean()).Held++
+		}
+	}
+	for i := range instances {
+		in := &instances[i]
+		works := works(in)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(claims)), func(k claimKey) bool { return k.instance == in.ID }) {
+			claim(in, container.Pod{}).Resident = works
 		}
 		// A 0 beside other counters that show work is one that was not filled.
-		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works(in)) {
-			c.Busy = Some(min(v/100, 1))
-		}
-		pods := map[container.Pod]bool{}
-		stranger := false
-		for _, p := range d.procs {
-			if id, ok := p.instance.Get(); ok && id == in.ID && !p.overhead {
-				c.Resident = true
-				if pod := p.pod(); pod != (container.Pod{}) {
-					pods[pod] = true
-				} else {
-					stranger = true
+		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) {
+			for k, c := range claims {
+				if k.instance == in.ID {
+					c.Busy = Some(min(v/100, 1))
 				}
 			}
 		}
-		for pod, devices := range held {
-			for _, dev := range devices {
-				if gi, ok := dev.GPUInstance.Get(); dev.UUID == in.UUID && in.UUID != "" || ok && gi == in.ID {
-					c.Held = 1
-					pods[pod.Clean()] = true
-				}
-			}
-		}
-		// An instance that several share has one counter: whose it is cannot be told.
-		if len(pods) == 1 && !stranger {
-			for pod := range pods {
-				c.Pod = pod
-			}
-		}
-		w.Claims = append(w.Claims, c)
 	}
+	w.Claims = sorted(claims)
 }
 
 // works reports whether a counter of an instance other than its time with work shows any.

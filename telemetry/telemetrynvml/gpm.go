@@ -85,15 +85,12 @@ func (g *gpmState) free() {
 }
 
 func (x *look) gpm() {
-	if x.d.desc.GPM != sharing.AnswerYes {
-		return
-	}
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
 	if x.d.desc.MIG == sharing.AnswerYes {
 		x.instances()
 	}
-	if x.lost {
+	if x.lost || x.d.desc.GPM != sharing.AnswerYes {
 		return
 	}
 	g := &x.d.gpm
@@ -143,7 +140,7 @@ func (x *look) migDevices() (all []nvml.Device, ok bool) {
 	return all, true
 }
 
-// instances reads the GPU instances' counters and memory. The layout may have changed since the last reading; an
+// instances lists the GPU instances with their memory and, where the GPU has them, counters. The layout may have changed since the last reading; an
 // instance whose MIG device is another than before starts anew.
 func (x *look) instances() {
 	devices, ok := x.migDevices()
@@ -174,6 +171,15 @@ func (x *look) instances() {
 		}
 		if a, ret := h.GetAttributes(); ret == nvml.SUCCESS && a.GpuInstanceSliceCount > 0 {
 			in.ComputeSlices = telemetry.Some(int(a.GpuInstanceSliceCount))
+		}
+		if gi, ret := x.d.h.GetGpuInstanceById(id); ret == nvml.SUCCESS {
+			if info, ret := gi.GetInfo(); ret == nvml.SUCCESS {
+				in.Start = telemetry.Some(int(info.Placement.Start))
+			}
+		}
+		if x.d.desc.GPM != sharing.AnswerYes {
+			x.r.Instances = append(x.r.Instances, in)
+			continue
 		}
 		get := func(s nvml.GpmSample) nvml.Return { return x.d.h.GpmMigSampleGet(id, s) }
 		ready, ret := g.step(x.d.lib, x.d.now(), get)

@@ -114,6 +114,9 @@ func (s *Reader) find(now func() time.Time) error {
 		if name, ret := h.GetName(); ret == nvml.SUCCESS {
 			d.desc.Name = name
 		}
+		if minor, ret := h.GetMinorNumber(); ret == nvml.SUCCESS {
+			d.desc.Minor = telemetry.Some(minor)
+		}
 		d.desc.MIG = sharing.AnswerNo
 		switch mode, _, ret := h.GetMigMode(); ret {
 		case nvml.SUCCESS:

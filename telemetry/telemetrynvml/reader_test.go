@@ -34,9 +34,15 @@ type fake struct {
 func newFake() *fake {
 	f := &fake{now: time.UnixMicro(1_795_219_646_000_000), gpm: map[nvml.GpmMetricId]float64{}}
 	f.dev = &mock.Device{
-		GetUUIDFunc:               func() (string, nvml.Return) { return "GPU-1", ok },
-		GetNameFunc:               func() (string, nvml.Return) { return "NVIDIA H200", ok },
-		GetMigModeFunc:            func() (int, int, nvml.Return) { return 0, 0, ok },
+		GetUUIDFunc:        func() (string, nvml.Return) { return "GPU-1", ok },
+		GetNameFunc:        func() (string, nvml.Return) { return "NVIDIA H200", ok },
+		GetMigModeFunc:     func() (int, int, nvml.Return) { return 0, 0, ok },
+		GetMinorNumberFunc: func() (int, nvml.Return) { return 3, ok },
+		GetGpuInstanceByIdFunc: func(id int) (nvml.GpuInstance, nvml.Return) {
+			return &mock.GpuInstance{GetInfoFunc: func() (nvml.GpuInstanceInfo, nvml.Return) {
+				return nvml.GpuInstanceInfo{Placement: nvml.GpuInstancePlacement{Start: uint32(2 * id)}}, ok
+			}}, ok
+		},
 		GpmQueryDeviceSupportFunc: func() (nvml.GpmSupport, nvml.Return) { return nvml.GpmSupport{IsSupportedDevice: 1}, ok },
 		GetUtilizationRatesFunc:   func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 88, Memory: 27}, ok },
 		GetMemoryInfo_v2Func: func() (nvml.Memory_v2, nvml.Return) {
@@ -176,7 +182,7 @@ func TestBasic(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	devs, err := s.Devices(t.Context())
-	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes}}, devs); d != "" || err != nil {
+	if d := cmp.Diff([]telemetry.Device{{UUID: "GPU-1", Name: "NVIDIA H200", MIG: sharing.AnswerNo, GPM: sharing.AnswerYes, Minor: telemetry.Some(3)}}, devs); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	e := read(t, s, telemetry.GroupEnergy)

@@ -91,6 +91,11 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *out, unsigned n) {
 	return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t d, unsigned *minor) {
+	*minor = gpu(d);
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned *now, unsigned *next) {
 	*now = *next = 0;
 	return NVML_SUCCESS;

@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/enum"
+)
+
+// IdlePolicy says who pays for time of a GPU that nobody held. The zero IdlePolicy is IdleOwnRow.
+type IdlePolicy uint8
+
+// The policies.
+const (
+	IdleOwnRow    IdlePolicy = iota // nobody: it is a row of its own
+	IdleByHolding                   // all, by the time that each had the GPU, used or not
+	IdleByUse                       // all, by the time that each used it
+)
+
+var idlePolicyNames = enum.Of[IdlePolicy](ErrInput, "policy for idle time", "own-row", "by-holding", "by-use")
+
+// Names of a bill's rows that are no namespace's. Kubernetes gives them to nobody.
+const (
+	BillIdle         = "(idle)"
+	BillSystem       = "(system)" // AccountOverhead
+	BillUnattributed = "(unattributed)"
+)
+
+// Bill says what each namespace pays of some GPUs. Its rows add up to what they were made from, in time, energy and
+// money.
+type Bill struct {
+	Idle IdlePolicy `json:"idle_policy"`
+	Rows []BillRow  `json:"rows"` // namespaces by name, then what is no namespace's
+}
+
+// BillRow is what one namespace pays, or one of BillIdle, BillSystem and BillUnattributed.
+type BillRow struct {
+	Name string `json:"name"`
+	Amount
+}
+
+// NewBill makes the bill of an Accountant's totals (Accountant.View), or of what TotalsOf returns. Each namespace pays
+// for what it used and for what it held without using it; who pays for the rest of the idle time is up to the policy,
+// as long as anybody had the GPU.
+func NewBill(totals []Total, idle IdlePolicy) Bill {
+	had, used := map[string]Amount{}, map[string]Amount{}
+	for _, t := range totals {
+		name := map[Account]string{AccountIdle: BillIdle, AccountOverhead: BillSystem}[t.Account]
+		name = cmp.Or(name, t.Namespace, BillUnattributed)
+		sum(had, name, t.Amount)
+		if t.Account == AccountTenant {
+			sum(used, name, t.Amount)
+		}
+	}
+	b := Bill{Idle: idle}
+	for name, a := range had {
+		b.Rows = append(b.Rows, BillRow{name, a})
+	}
+	slices.SortFunc(b.Rows, func(x, y BillRow) int {
+		return cmp.Or(strings.Compare(kindOfRow(x.Name), kindOfRow(y.Name)), strings.Compare(x.Name, y.Name))
+	})
+	by := had
+	if idle == IdleByUse {
+		by = used
+	}
+	if idle != IdleOwnRow {
+		b.spread(by)
+	}
+	return b
+}
+
+// kindOfRow puts namespaces before what is no namespace's.
+func kindOfRow(name string) string {
+	if strings.HasPrefix(name, "(") && name != Other {
+		return "b"
+	}
+	return "a"
+}
+
+// spread gives the idle row to the namespaces, by time.
+func (b *Bill) spread(by map[string]Amount) {
+	at := slices.IndexFunc(b.Rows, func(r BillRow) bool { return r.Name == BillIdle })
+	weights, any := make([]int64, len(b.Rows)), false
+	for i, r := range b.Rows {
+		if kindOfRow(r.Name) == "a" {
+			weights[i] = int64(by[r.Name].Time)
+			any = any || weights[i] > 0
+		}
+	}
+	if at < 0 || !any {
+		return
+	}
+	idle := b.Rows[at].Amount
+	for _, part := range []func(a *Amount) *int64{
+		func(a *Amount) *int64 { return (*int64)(&a.Time) }, func(a *Amount) *int64 { return (*int64)(&a.Low) },
+		func(a *Amount) *int64 { return (*int64)(&a.High) }, func(a *Amount) *int64 { return &a.Microjoules },
+		func(a *Amount) *int64 { return &a.Micros },
+	} {
+		for i, v := range cost.Apportion(*part(&idle), weights) {
+			*part(&b.Rows[i].Amount) += v
+		}
+	}
+	b.Rows = slices.Delete(b.Rows, at, at+1)
+}
+
+// String writes the bill as a table, with its policy, and money in the currency's unit.
+func (b Bill) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "idle time: %v\n%-24s %12s %10s %12s\n", b.Idle, "namespace", "GPU hours", "kWh", "cost")
+	for _, r := range b.Rows {
+		fmt.Fprintf(&text, "%-24s %12.3f %10.3f %12.4f\n", r.Name, r.Time.Hours(), float64(r.Microjoules)/3.6e12,
+			float64(r.Micros)/1e6)
+	}
+	return text.String()
+}
+
+// TotalsOf divides one window of a GPU, for a bill without an Accountant: of a figure that was measured otherwise, or
+// of what is only planned. The price is of an hour of the GPU.
+func TotalsOf(gpu string, w Window, price cost.Money) ([]Total, error) {
+	parts, err := Divide(w)
+	if err != nil {
+		return nil, err
+	}
+	l := newBook(bookOptions{})
+	for _, in := range []posting{{GPU: gpu, Price: price}, {GPU: gpu, To: w.Length, Mechanism: w.Mechanism,
+		Parts: parts, Price: price}} {
+		if err := l.post(in); err != nil {
+			return nil, err
+		}
+	}
+	return l.listTotals(), nil
+}

@@ -1,0 +1,132 @@
+package ledger
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry/container"
+)
+
+// randomWindow is a GPU that is shared by up to five pods, each with its own work measured.
+func randomWindow(r *rand.Rand) Window {
+	w := Window{Length: time.Duration(1 + r.Int64N(1e12)), SwitchShare: 0.07, Powered: sharing.Answer(r.IntN(3)),
+		Mechanism: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}[r.IntN(3)]}
+	left := 1.0
+	for i := range r.IntN(6) {
+		c := Claim{Pod: named(string(rune('a' + i))), Held: r.IntN(4), Resident: r.IntN(2) == 0, Busy: Some(0.0), Tokens: Some(0.0)}
+		if w.Mechanism == sharing.MechanismMIG {
+			c.Slices, c.Instance, c.Held = 1+r.IntN(2), Some(i), r.IntN(2)
+		}
+		if c.Resident && r.IntN(3) > 0 {
+			u := float64(r.IntN(101)) / 100
+			if w.Mechanism != sharing.MechanismMIG {
+				u *= left
+				left -= u
+			}
+			c.Busy, c.Tokens = Some(u), Some(u*100)
+		}
+		w.Claims = append(w.Claims, c)
+		w.Slots += c.Held
+	}
+	w.Slots = 1 + w.Slots*r.IntN(3)/2
+	w.Busy = Some(1 - left)
+	if w.Mechanism == sharing.MechanismTimeSlicing { // what ran may belong to nobody that was seen
+		w.Busy = Some(1 - left*r.Float64())
+	}
+	return w
+}
+
+// bill is what each pod of a window pays.
+func bill(t *testing.T, w *Window) map[container.Pod]Amount {
+	t.Helper()
+	parts, err := Divide(*w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, out := newBook(bookOptions{}), map[container.Pod]Amount{}
+	sum := time.Duration(0)
+	for _, p := range parts {
+		sum += p.Time
+	}
+	if sum != w.Length {
+		t.Fatalf("%+v: the parts come to %v", *w, sum)
+	}
+	price, _ := cost.FromMicros(3_250_000, "USD")
+	must(t, l.post(posting{GPU: "g"}))
+	must(t, l.post(posting{GPU: "g", To: w.Length, Parts: parts, Price: price, Microjoules: Some(int64(w.Length)), IdleMicrojoules: int64(w.Length) / 5,
+		ContextMicrojoules: int64(w.Length) / 10}))
+	joules := int64(0)
+	for _, x := range l.listRows() {
+		key := x.Pod
+		if x.Account == AccountIdle {
+			key = container.Pod{Name: BillIdle}
+		}
+		a := out[key]
+		a.add(x.Amount)
+		out[key] = a
+		joules += x.Microjoules
+	}
+	if joules != int64(w.Length) {
+		t.Fatalf("%+v: %d uJ are given away", *w, joules)
+	}
+	return out
+}
+
+// TestWhoPays: over random windows the parts of a GPU's time add up exactly, idle time is paid by what each holds and
+// no other, holding more never pays less, and a context that does nothing changes no bill but by its power.
+func TestWhoPays(t *testing.T) {
+	r := rand.New(rand.NewPCG(56, 1))
+	for range nightly.Cases(10_000, 100_000) {
+		w := randomWindow(r)
+		before := bill(t, &w)
+		if w.Mechanism != sharing.MechanismMIG {
+			held := 0
+			for _, c := range w.Claims {
+				held += c.Held
+			}
+			idle := (1 - w.Busy.Or(0)) * float64(w.Length)
+			parts, _ := Divide(w)
+			for _, c := range w.Claims {
+				want, got := idle*float64(c.Held)/float64(max(held, w.Slots)), 0.0
+				for _, p := range parts {
+					if p.Pod == c.Pod && (p.Account == AccountHeldIdle || p.Account == AccountExecutionIdle) {
+						got += float64(p.Time)
+					}
+				}
+				if got > want+4 || got < want-4 { // nanoseconds
+					t.Fatalf("%+v: %s pays %v of idle time, it holds %v", w, c.Pod.Name, got, want)
+				}
+			}
+		}
+		if len(w.Claims) == 0 {
+			continue
+		}
+		i := r.IntN(len(w.Claims))
+		pod := w.Claims[i].Pod
+		more := w
+		more.Claims = append([]Claim(nil), w.Claims...)
+		more.Claims[i].Held++
+		if a := bill(t, &more)[pod]; a.Time < before[pod].Time-4 || a.Micros < before[pod].Micros-1 {
+			t.Fatalf("%+v: %s holds one more and pays %v, before %v", w, pod.Name, a, before[pod])
+		}
+		opened := w
+		opened.Claims = append([]Claim(nil), w.Claims...)
+		if opened.Claims[i].Resident {
+			continue
+		}
+		opened.Claims[i].Resident = true
+		after := bill(t, &opened)
+		for p, a := range after {
+			if d := a.Time - before[p].Time; d > 4 || d < -4 || a.Micros-before[p].Micros > 1 || before[p].Micros-a.Micros > 1 {
+				t.Fatalf("%+v: %s opens a context and %s pays %v, before %v", w, pod.Name, p.Name, a, before[p])
+			}
+		}
+		if after[pod].Microjoules < before[pod].Microjoules-4 {
+			t.Fatalf("%+v: %s opens a context and pays less energy: %v, before %v", w, pod.Name, after[pod], before[pod])
+		}
+	}
+}
