@@ -114,6 +114,9 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 // complete fills in what the flags name, and names everything that is wrong with them.
 func (c *copiesConfig) complete() error {
 	var errs []error
+	if c.profile != "" {
+		errs = append(errs, c.readProfile())
+	}
 	loads := map[string]copies.Load{"grows": copies.LoadGrows, "divided": copies.LoadDivided, "open": copies.LoadOpen}
 	load, known := loads[c.load]
 	if c.setting.Load = load; !known {
@@ -133,9 +136,6 @@ func (c *copiesConfig) complete() error {
 			}
 		}
 	}
-	if c.profile != "" {
-		errs = append(errs, c.readProfile())
-	}
 	if g, h := c.server.GPUTime, c.server.HostTime; g > 0 && h > 0 && c.server.Latency == 0 {
 		c.server.Latency = g + h
 	}
@@ -152,12 +152,10 @@ func (c *copiesConfig) readProfile() error {
 	if len(all) == 0 {
 		return fmt.Errorf("-profile: %s has no row of one tenant alone: cotenant measure -copies 1 makes one", c.profile)
 	}
-	p := all[0]
-	c.server.Decodes = p.Kind == profile.KindServer
-	c.server.Rate, c.server.Clients = p.TokensPerS.Or(p.StepsPerS.Or(0)), p.Load.Concurrency
-	c.server.Busy, c.server.SMActive, c.server.Bandwidth = p.GPUBusyFraction, p.SMFraction, p.DRAMFraction
-	c.server.Memory = p.MemoryUsed.Or(c.server.Memory)
-	c.server.Latency = time.Duration(p.ITL.P50.Or(p.Step.P50.Or(0)) * float64(time.Millisecond))
+	c.server = copies.ServerOf(&all[0])
+	if all[0].Load.Rate > 0 && c.load == "grows" {
+		c.load = "open"
+	}
 	return nil
 }
 

@@ -8,6 +8,9 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // seenRow is a row with what was measured.
@@ -193,5 +196,54 @@ func TestConstants(t *testing.T) {
 	}
 	if got := halfWidth(leaveOut(rows), ""); math.Abs(got-error90) > 0.01 {
 		t.Errorf("half-width of intervals is %.3f, and %.3f by testdata", error90, got)
+	}
+}
+
+// TestMeasuredCopies predicts the equal tenants of a series on an H200 from one of them alone.
+func TestMeasuredCopies(t *testing.T) {
+	sum, n, inside := map[sharing.Mechanism]float64{}, map[sharing.Mechanism]float64{}, 0
+	for _, file := range []string{"h200-colocation.json", "h200-mixes.json"} {
+		rows, err := profile.LoadRows("../testdata/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		solos, err := profile.NewProfiles(rows.Profiles()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range rows.Cases() {
+			first, seen := c.Rows[0], 0.0
+			for _, r := range c.Rows {
+				seen += r.TokensPerS.Or(0)
+				if load := r.Load; load.Concurrency != first.Load.Concurrency || load.Rate > 0 || r.Server.Model != first.Server.Model ||
+					r.Load.Prompt != first.Load.Prompt || r.Load.Output != first.Load.Output {
+					seen = math.NaN()
+				}
+			}
+			solo, err := solos.Solo(first.Server, first.Load)
+			if len(c.Rows) < 2 || !(seen > 0) || err != nil {
+				continue
+			}
+			s := ServerOf(solo.Uncontended())
+			e, err := Predict(s, Setting{Mechanism: first.Mechanism, Copies: len(c.Rows)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen /= s.Rate
+			sum[first.Mechanism] += math.Abs(e.Ratio.Value/seen - 1)
+			n[first.Mechanism]++
+			if e.Ratio.Contains(seen) {
+				inside++
+			}
+			t.Logf("%s, %s: %.2f, predicted %.2f", c.Rows[0].Case, first.Mechanism, seen, e.Ratio.Value)
+		}
+	}
+	for m, most := range map[sharing.Mechanism]float64{sharing.MechanismTimeSlicing: 0.03, sharing.MechanismMPS: 0.08} {
+		if n[m] < 8 || sum[m]/n[m] > most {
+			t.Errorf("%s: mean error %.3f of %.0f cases, want %.2f", m, sum[m]/n[m], n[m], most)
+		}
+	}
+	if all := n[sharing.MechanismMPS] + n[sharing.MechanismTimeSlicing]; float64(inside) < 0.9*all {
+		t.Errorf("%d of %.0f lie in their intervals", inside, all)
 	}
 }

@@ -3,6 +3,7 @@ package copies
 import (
 	"cmp"
 	"math"
+	"time"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -17,6 +18,8 @@ type law struct {
 	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
 	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
 	sliceKeeps, hamiKeeps float64
+	// mpsStep is what MPS adds to a decode step, measured on an H200 (costs/constants.json has it by layers).
+	mpsStep time.Duration
 	// fixedClients: a step of a decoder takes as long as one that reads the weights for this many sequences in addition.
 	fixedClients float64
 	// busyDecoding and busy stand for a GPU busy that is not known: with them two copies get the published middle.
@@ -26,9 +29,9 @@ type law struct {
 }
 
 // published has the constants that TestConstants finds again in testdata.
-var published = law{smExponent: 0.384, widthDecoding: 0.9, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
+var published = law{smExponent: 0.384, widthDecoding: 0.865, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
 	hamiKeeps: 0.865, fixedClients: 18, busyDecoding: 0.95, busy: 0.87,
-	busyOpen: 0.6}
+	busyOpen: 0.6, mpsStep: 594 * time.Microsecond}
 
 // demand is what one copy asks of the GPU.
 type demand struct {
@@ -108,10 +111,19 @@ func overlapped(copies int, d demand) float64 {
 	return min(n/(1+(n-1)*d.width*d.busy*d.busy), max(1, 1/(d.width*d.busy)))
 }
 
+// underMPS is the factor by which MPS makes a decoder's step longer, alone too: a time for its many short kernels, as far
+// as the GPU and not the host is what the step waits for. What takes longer steps does not notice it.
+func (l *law) underMPS(s *Server, d demand) float64 {
+	if !s.Decodes || s.Latency == 0 {
+		return 1
+	}
+	return 1 + l.mpsStep.Seconds()/s.Latency.Seconds()*d.busy*d.busy
+}
+
 // ratio is the copies' rate over that of one alone, and what bounds it.
 func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
 	d, rest, copies := l.demand(s), 1.0, q.Copies
-	if copies == 1 && q.Mechanism != sharing.MechanismMIG {
+	if alone(q) {
 		return 1, BoundGPU
 	}
 	if q.Load == LoadDivided {
@@ -149,6 +161,11 @@ func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
 	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), BoundLoad
 }
 
+// alone says that a copy has the whole GPU as it had when it was measured.
+func alone(q *Setting) bool {
+	return q.Copies == 1 && q.Mechanism != sharing.MechanismMIG && q.Mechanism != sharing.MechanismMPS
+}
+
 // bound says what limits a rate that keeps a part of the GPU in use.
 func (l *law) bound(s *Server, d demand, used float64) Bound {
 	switch {
@@ -166,7 +183,7 @@ func (l *law) together(s *Server, q *Setting, d demand, copies int) (rate, width
 	streams.width = max(d.width, l.widthStreams)
 	switch m := q.Mechanism; {
 	case m == sharing.MechanismMPS:
-		return overlapped(copies, d), d.width
+		return overlapped(copies, d) / l.underMPS(s, d), d.width
 	case m == sharing.MechanismInServer && !s.OwnProcesses:
 		return overlapped(copies, streams), streams.width
 	case m == sharing.MechanismHAMi:

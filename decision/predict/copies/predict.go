@@ -5,7 +5,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Estimate is what copies get.
@@ -53,7 +52,7 @@ func (l *law) estimate(s *Server, q *Setting, half float64) Estimate {
 		}
 	}
 	w := math.Exp(half)
-	if q.Copies == 1 && q.Mechanism != sharing.MechanismMIG {
+	if alone(q) {
 		w = 1
 	}
 	e.Ratio = profile.Interval{Value: r, Low: r / w, High: min(r*w, max(n, r))}

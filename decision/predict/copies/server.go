@@ -31,6 +31,14 @@ type Server struct {
 	Memory       sharing.Bytes
 }
 
+// ServerOf takes the figures of a workload that was measured alone: a server's by its decode step.
+func ServerOf(p *profile.SoloProfile) Server {
+	step := p.ITL.P50.Or(p.Step.P50.Or(0)) // ms
+	return Server{Rate: p.TokensPerS.Or(p.StepsPerS.Or(0)), Latency: time.Duration(step * float64(time.Millisecond)),
+		Busy: p.GPUBusyFraction, SMActive: p.SMFraction, Bandwidth: p.DRAMFraction, Memory: p.MemoryUsed.Or(0),
+		Decodes: p.Kind == profile.KindServer, Clients: p.Load.Concurrency}
+}
+
 // Load says what load the copies get.
 type Load uint8
 
