@@ -145,6 +145,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		}
 	}
 	var full *Device // the first that is not in MIG mode
+	var operated *Device
 	var fullAt int
 	var mps, dynamic string
 	sliced := 0
@@ -157,6 +158,11 @@ func (n *Node) checkDelivery(path string, l *problems) {
 			continue
 		}
 		shared := d.Mode != sharing.MechanismExclusive
+		if operated == nil || operated.Mode == sharing.MechanismExclusive && !Sliced(d.Mode) {
+			operated = d
+		} else if !operatedAlike(operated.Mode, d.Mode) {
+			broken(RuleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, operated.Mode)
+		}
 		if clients(d.Mode) && d.Mode != sharing.MechanismHAMiWithMPS {
 			mps = cmp.Or(mps, at)
 		}

@@ -40,6 +40,8 @@ const (
 	RuleDynamicMIG
 	// RuleOneSplit: the shared devices of a node have one number of slots.
 	RuleOneSplit
+	// RuleOneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
+	RuleOneOperatingMode
 	ruleCount
 )
 
@@ -74,10 +76,11 @@ var ruleTable = [ruleCount]rule{
 		"k8s-device-plugin-config"},
 	RuleMadeBefore: {plugins, "the device plugin hands out MIG instances that exist and makes none",
 		"k8s-device-plugin"},
-	RuleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
-	RuleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
-	RuleDynamicMIG:   {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand", "nvidia-dra-driver"},
-	RuleOneSplit:     {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
+	RuleMadeOnDemand:     {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
+	RuleConsumable:       {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
+	RuleDynamicMIG:       {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand", "nvidia-dra-driver"},
+	RuleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
+	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
 }
 
 // String says what the rule is.
@@ -180,7 +183,7 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	rules := RulesOf(n.Delivery)
 	alike, apart := rules.WholeNodes(), rules.Has(RuleNoMPSBesideMIG)
 	mps, consumable := clients(m), n.Consumable && rules.Has(RuleConsumable)
-	dynamic := rules.Has(RuleDynamicMIG)
+	dynamic, operated := rules.Has(RuleDynamicMIG), rules.Has(RuleOneOperatingMode)
 	if mps && (consumable || apart && n.MIGStrategy >= MIGStrategySingle) || Sliced(m) && d.Dynamic &&
 		rules.Has(RuleMadeBefore) {
 		return false
@@ -195,11 +198,18 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 			return false
 		case dynamic && (mps && sliced && o.Dynamic || Sliced(m) && d.Dynamic && clients(o.Mode)):
 			return false
-		case alike && o.Mode != m && !sliced && !Sliced(m):
+		case alike && o.Mode != m && !sliced && !Sliced(m) || operated && !operatedAlike(o.Mode, m):
 			return false
 		}
 	}
 	return true
+}
+
+// operatedAlike reports whether devices of two modes may be on one node of HAMi: whole cards are in whatever mode the
+// shared ones have, but for MIG.
+func operatedAlike(a, b sharing.Mechanism) bool {
+	whole := a == sharing.MechanismExclusive || b == sharing.MechanismExclusive
+	return a == b || whole && !Sliced(a) && !Sliced(b)
 }
 
 // denied reports whether hardware can't run a mode. It answers from what is kept, without allocating.

@@ -91,7 +91,11 @@ func TestRules(t *testing.T) {
 		"DynamicMIG and MPS":        {with(dra, made, mps(4)), "nvidia-dra-driver", "devices[1].mode"},
 		"consumable shares":         {consumable(with(dra, turns(4))), "", ""},
 		"consumable shares and MPS": {consumable(with(dra, mps(4))), "nvidia-dra-driver", "devices[0].mode"},
-		"HAMi's MIG":                {with(hami, made, Device{Mode: sharing.MechanismHAMi}, Device{Mode: sharing.MechanismHAMiWithMPS}), "", ""},
+		"HAMi's MIG":                {with(hami, made, made), "", ""},
+		"HAMi's cores beside whole": {with(hami, whole, Device{Mode: sharing.MechanismHAMi}, whole), "", ""},
+		"HAMi's cores and MPS":      {with(hami, Device{Mode: sharing.MechanismHAMi}, whole, Device{Mode: sharing.MechanismHAMiWithMPS}), "hami", "devices[2].mode"},
+		"HAMi's MIG beside whole":   {with(hami, whole, made), "hami", "devices[1].mode"},
+		"Volcano's MIG and cores":   {with(volcano, made, Device{Mode: sharing.MechanismHAMi}), "hami", "devices[1].mode"},
 		"HAMi by hand":              {with(hami, cut("1g.10gb")), "hami", "devices[0].instances"},
 		"HAMi's splits":             {with(volcano, Device{Mode: sharing.MechanismHAMi, Slots: 4}, Device{Mode: sharing.MechanismHAMi}), "hami-values", "devices[1].slots"},
 		"HAMi by Volcano":           {with(volcano, Device{Mode: sharing.MechanismHAMiWithMPS}), "volcano-vgpu", "devices[0].mode"},
@@ -167,7 +171,7 @@ func TestRulesText(t *testing.T) {
 	for _, d := range sharing.Deliveries() {
 		got = append(got, fmt.Sprint(d, len(RulesOf(d).All())))
 	}
-	want := []string{"bare 0", "device-plugin 9", "gpu-operator 9", "dra 2", "hami 2", "volcano 2", "kai 0", "vgpu-manager 0"}
+	want := []string{"bare 0", "device-plugin 9", "gpu-operator 9", "dra 2", "hami 3", "volcano 3", "kai 0", "vgpu-manager 0"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -175,7 +179,7 @@ func TestRulesText(t *testing.T) {
 	if l, c := rules.Limit(sharing.MechanismMPS, testGPUs[0], 6), rules.Cap(sharing.MechanismMPS, 6); l.MiB() != 81559/6 || c != 160 {
 		t.Errorf("%v, %d", l, c)
 	}
-	if ruleCount.String() != "invalid(13)" || rules.Has(ruleCount) {
+	if ruleCount.String() != "invalid(14)" || rules.Has(ruleCount) {
 		t.Error("a rule that is none")
 	}
 }

@@ -235,9 +235,6 @@ func (b *builder) run() {
 		if len(g.by) == 0 {
 			b.undelivered(g)
 		}
-		if g.primary() == sharing.DeliveryHAMi {
-			b.modesWarning(g)
-		}
 		b.nodeFile(g)
 	}
 	b.claims()
@@ -317,9 +314,7 @@ const (
 	WarnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
 	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
-	// a node of HAMi has one operating mode
-	WarnHAMiModes   sharing.WarningCode = "hami-modes"
-	WarnNotEnforced sharing.WarningCode = "not-enforced" // the scheduler places and enforces nothing
+	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

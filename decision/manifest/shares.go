@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -49,18 +48,6 @@ func (b *builder) graphsWarning(m *member) {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
 	b.warn(WarnCUDAGraphs, m.name, "hami-core-graphs", "do not count on the compute limit, or turn graphs off", "%s", msg)
-}
-
-// modesWarning warns of a node whose GPUs HAMi would have to run in several modes.
-func (b *builder) modesWarning(g *group) {
-	modes := slices.DeleteFunc(slices.Clone(g.modes), func(m sharing.Mechanism) bool {
-		return !usesHAMi(m) && !usesMIG(m)
-	})
-	if len(modes) > 1 {
-		b.warn(WarnHAMiModes, g.key, "hami", "give one of them nodes or a pool of its own",
-			"HAMi runs all GPUs of a node in one mode, and they are planned by %s: pods of the others find no GPU there",
-			named(modes))
-	}
 }
 
 // HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.

@@ -49,6 +49,8 @@ func newSites(p *score.CompiledPool) sites {
 		case m == sharing.MechanismExclusive:
 		case s.deliveryOf(m) != s.deliveryOf(sharing.MechanismExclusive):
 			s.class[m] = classOwn
+		case rules.Has(layout.RuleOneOperatingMode) && m != sharing.MechanismHAMi:
+			s.class[m] = classOwn
 		case layout.Sliced(m) || !rules.WholeNodes():
 		case rules.Limit(m, s.gpu, 2) > 0:
 			s.class[m] = classLimited

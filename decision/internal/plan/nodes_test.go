@@ -78,6 +78,38 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 	}
 }
 
+// TestOneNumberOfSlots: where a pool does not say how many GPUs a node has, those that share by one mode have one number
+// of slots, as long as the memory limit that goes with it holds everybody.
+func TestOneNumberOfSlots(t *testing.T) {
+	for name, c := range map[string]struct {
+		mechanism sharing.Mechanism
+		limit     int
+		want      []int16
+	}{
+		"turns":         {sharing.MechanismTimeSlicing, 2, []int16{4, 4}},
+		"limits":        {sharing.MechanismMPS, 4, []int16{4, 4}},
+		"a tight limit": {sharing.MechanismMPS, 3, []int16{2, 4}},
+	} {
+		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "p", GPU: "L40S", Count: 2}},
+			Workloads: []fleet.Workload{{Name: "w", Kind: fleet.KindBatch, Replicas: fleet.Replicas{Min: 6, Max: 6}}}}
+		pl, err := NewPlan(f, Options{}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &Group{Pool: pl.Pools[0], Mechanism: c.mechanism, Bins: []bin{
+			{Members: []Member{{0, 2}}, n: 2, limit: c.limit}, {Members: []Member{{0, 4}}, n: 4, limit: 4}}}
+		pl.Groups = map[GroupKey]*Group{{0, c.mechanism}: g}
+		l, problems := pl.Layout()
+		var got []int16
+		for n := range l.Nodes() {
+			got = append(got, n.Devices[0].Slots)
+		}
+		if slices.Sort(got); !slices.Equal(got, c.want) || len(problems) > 0 {
+			t.Errorf("%s: %v slots, want %v: %v", name, got, c.want, problems)
+		}
+	}
+}
+
 // checkPlace holds what stands on a node against its rules.
 func checkPlace(t *testing.T, s *sites, n *place) {
 	t.Helper()

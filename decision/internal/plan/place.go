@@ -187,6 +187,10 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 			TTFTP99: time.Duration(wl.SLO.TTFTP99.Or(0)), TPOTP50: time.Duration(wl.SLO.TPOTP50.Or(0)),
 			TPOTP99: time.Duration(wl.SLO.TPOTP99.Or(0)), E2EP99: time.Duration(wl.SLO.E2EP99.Or(0))}}
 	}
+	slots := map[GroupKey]int{}
+	for key := range pl.Groups {
+		slots[key] = pl.slotsOf(key)
+	}
 	for p, cp := range pl.Pools {
 		st := &pl.sites[p]
 		width := len(strconv.Itoa(st.most))
@@ -208,7 +212,7 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 				d = st.deliveryOf(n.own)
 			}
 			used += n.size
-			pl.configure(add(layout.Node{Delivery: d, Spot: n.spot}, n.size), st, n, of, number)
+			pl.configure(add(layout.Node{Delivery: d, Spot: n.spot}, n.size), st, n, slots, of, number)
 		}
 		if !cp.Pool.Owned.Or(true) {
 			continue
@@ -221,13 +225,34 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	return layout.Observe(nodes)
 }
 
+// slotsOf is the number of slots of a mechanism's GPUs in a pool that does not say how many a node has, so that any of
+// them may be on one node: those of the fullest, where the memory limit still holds everybody; else 0, and each has its
+// own.
+func (pl *Planner) slotsOf(key GroupKey) int {
+	s, g := &pl.sites[key.Pool], pl.Groups[key]
+	if s.stated || g == nil || s.class[key.Mechanism] != classTurns && s.class[key.Mechanism] != classLimited {
+		return 0
+	}
+	low, high := int32(0), int32(math.MaxInt32)
+	for _, one := range pl.spans(s, g) {
+		if low = max(low, one.low); s.class[key.Mechanism] == classLimited {
+			high = min(high, one.high)
+		}
+	}
+	if low > high {
+		return 0
+	}
+	return int(low)
+}
+
 // configure gives a node's devices the modes of what they hold, and assigns the replicas.
-func (pl *Planner) configure(n *layout.Node, st *sites, from *place, of []*layout.Workload, number []int) {
+func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[GroupKey]int, of []*layout.Workload,
+	number []int) {
 	rules := layout.RulesOf(n.Delivery)
 	busiest := 0
 	for _, c := range from.contents {
 		if !layout.Sliced(c.key.Mechanism) {
-			busiest = max(busiest, c.tenants())
+			busiest = max(busiest, c.tenants(), slots[c.key])
 		}
 	}
 	assign := func(m Member, a layout.Assignment, devices int) {
