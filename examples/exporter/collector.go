@@ -31,6 +31,7 @@ type collector struct {
 	period      time.Duration // between cheap readings, on the accounts' clock
 	node        string
 	source      string
+	dcgm        *dcgm // nil: not read
 	shown       atomic.Pointer[view]
 	storeErrors atomic.Int64
 }
@@ -113,7 +114,7 @@ func (c *collector) small(o out, v *view) {
 			{"cotenant_good_tokens_low_total", t.GoodLow, nil}, {"cotenant_good_tokens_high_total", t.GoodHigh, nil},
 		} {
 			if n, ok := m.n.Get(); ok {
-				o.send(m.name, n, append([]string{pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
+				o.send(m.name, n, append([]string{c.node, pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
 			}
 		}
 	}
@@ -128,6 +129,9 @@ func (c *collector) small(o out, v *view) {
 	}
 	if daemon != ledger.NotAsked {
 		o.send("cotenant_exporter_source_up", one(daemon == ledger.Answered), c.node, "mps")
+	}
+	if c.dcgm != nil {
+		o.send("cotenant_exporter_source_up", one(c.dcgm.state() == ledger.Answered), c.node, "dcgm")
 	}
 	if daemon == ledger.Answered {
 		o.send("cotenant_mps_servers", float64(servers), c.node)
@@ -159,7 +163,7 @@ func (c *collector) live(o out, v *view) {
 	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
 	for i, d := range c.a.Devices() {
 		there[d.UUID], mechanisms[d.Mechanism] = true, true
-		o.send("cotenant_gpu_up", one(d.Down == ""), d.UUID, d.Down)
+		o.send("cotenant_gpu_up", one(d.Down == ""), d.UUID, c.node, d.Down)
 		o.send("cotenant_gpu_info", 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
 		if d.Price.Currency() != "" {
 			o.send("cotenant_gpu_price_micros_per_hour", float64(d.Price.Micros()), d.UUID, c.node, d.Price.Currency())
@@ -172,6 +176,9 @@ func (c *collector) live(o out, v *view) {
 			if x, ok := g.v.Get(); ok {
 				o.send(g.name, x, d.UUID, c.node)
 			}
+		}
+		if d.Stalled != sharing.AnswerUnknown {
+			o.send("cotenant_gpu_stalled", one(d.Stalled == sharing.AnswerYes), d.UUID, c.node)
 		}
 		if n, ok := d.Held.Get(); ok {
 			o.send("cotenant_gpu_held_devices", float64(n), d.UUID, c.node)
@@ -189,7 +196,7 @@ func (c *collector) live(o out, v *view) {
 	}
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		if !there[gpu] {
-			o.send("cotenant_gpu_up", 0, gpu, "absent")
+			o.send("cotenant_gpu_up", 0, gpu, c.node, "absent")
 		}
 	}
 	forms := c.a.UnknownDevices()
@@ -200,7 +207,7 @@ func (c *collector) live(o out, v *view) {
 		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())
 	}
 	for _, m := range slices.Sorted(maps.Keys(mechanisms)) {
-		mechanismInfo(o, m)
+		c.mechanismInfo(o, m)
 	}
 }
 
@@ -220,14 +227,14 @@ func trapsOf(m sharing.Mechanism) []sharing.Trap {
 	return out
 }
 
-func mechanismInfo(o out, m sharing.Mechanism) {
+func (c *collector) mechanismInfo(o out, m sharing.Mechanism) {
 	if m == sharing.MechanismNone {
 		return
 	}
 	for axis := range sharing.Axis(sharing.AxisCount) {
-		o.send("cotenant_mechanism_isolation_info", 1, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
+		o.send("cotenant_mechanism_isolation_info", 1, c.node, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
 	}
 	for _, t := range trapsOf(m) {
-		o.send("cotenant_mechanism_trap_info", 1, m.String(), t.ID, t.Severity.String())
+		o.send("cotenant_mechanism_trap_info", 1, c.node, m.String(), t.ID, t.Severity.String())
 	}
 }

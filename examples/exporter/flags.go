@@ -23,11 +23,13 @@ import (
 type config struct {
 	listen, state, prices, root, node string
 	kubelet, mpsPipe, webConfig, nvml string
+	dcgm                              string // address of dcgm-exporter's page
 	pages                             map[container.Pod]ledger.Page
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
-	print                             string // rules, dashboard or metrics
+	hold                              time.Duration // that new series are shown at 0
+	print                             string        // rules, dashboard or metrics
 }
 
 const usage = `Says who used the GPUs of this node, per pod, to the last GPU-second.
@@ -67,6 +69,10 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")
 	fs.StringVar(&c.kubelet, "kubelet", "", "socket of the kubelet's pod-resources API (default: not asked)")
 	fs.StringVar(&c.mpsPipe, "mps", "", "pipe directory of the MPS control daemon (default: not asked)")
+	fs.StringVar(&c.dcgm, "dcgm", "", "URL of dcgm-exporter's page on this node, for the activity of MIG instances\n"+
+		"before Hopper (default: not read)")
+	fs.DurationVar(&c.hold, "scrape-interval", 30*time.Second, "longest time between two scrapes: a new series is shown "+
+		"at 0 for\nso long, and the accounts stay as they are, so that rates miss nothing")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	objectives := map[container.Pod]ledger.Objective{}
@@ -110,6 +116,15 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	}
 	if c.period < 100*time.Millisecond || c.period > time.Minute {
 		bad("-period: %v (use 100ms to 1m)", c.period)
+	}
+	if c.hold < 0 || c.hold > 10*time.Minute {
+		bad("-scrape-interval: %v (use 0 to 10m)", c.hold)
+	}
+	if u, err := url.Parse(c.dcgm); c.dcgm != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		bad("-dcgm: %q (use http://HOST:PORT/metrics)", c.dcgm)
+	}
+	if c.dcgm != "" && !c.real {
+		bad("-dcgm is for -real")
 	}
 	if _, _, err := net.SplitHostPort(c.listen); err != nil {
 		bad("-listen: %w (for example :9400)", err)

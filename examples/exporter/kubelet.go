@@ -28,10 +28,11 @@ func newKubelet(socket string) (*kubelet, error) {
 }
 
 // isGPU reports that a resource's devices are GPUs: NVIDIA's plugin (nvidia.com/gpu, nvidia.com/gpu.shared,
-// nvidia.com/mig-1g.10gb) or one that names its resources likewise.
+// nvidia.com/mig-1g.10gb), Volcano's (volcano.sh/vgpu-number) or one that names its resources likewise.
 func isGPU(resource string) bool {
 	domain, name, _ := strings.Cut(resource, "/")
-	return strings.Contains(domain, "nvidia") && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") ||
+	ours := strings.Contains(domain, "nvidia") || domain == "volcano.sh"
+	return ours && (strings.HasPrefix(name, "gpu") || strings.HasPrefix(name, "mig-") ||
 		strings.HasPrefix(name, "vgpu"))
 }
 
@@ -46,17 +47,17 @@ func (k *kubelet) Allocations(ctx context.Context) ([]container.Allocation, erro
 			a := container.Allocation{Pod: container.Pod{Namespace: p.GetNamespace(), Name: p.GetName(), Container: c.GetName()}}
 			for _, d := range c.GetDevices() {
 				if isGPU(d.GetResourceName()) {
-					a.Devices = append(a.Devices, devices(d.GetDeviceIds())...)
+					take(&a, d.GetDeviceIds()...)
 				}
 			}
 			for _, d := range c.GetDynamicResources() {
 				for _, claim := range d.GetClaimResources() {
 					if strings.HasPrefix(claim.GetDriverName(), "gpu.nvidia") {
-						a.Devices = append(a.Devices, devices([]string{claim.GetDeviceName()})...)
+						take(&a, claim.GetDeviceName())
 					}
 				}
 			}
-			if len(a.Devices) > 0 {
+			if len(a.Devices)+len(a.Unknown) > 0 {
 				out = append(out, a)
 			}
 		}
@@ -64,15 +65,15 @@ func (k *kubelet) Allocations(ctx context.Context) ([]container.Allocation, erro
 	return out, nil
 }
 
-// devices reads ids; what is no GPU's is left out.
-func devices(ids []string) []container.Device {
-	var out []container.Device
+// take adds devices by their ids.
+func take(a *container.Allocation, ids ...string) {
 	for _, id := range ids {
 		if d, err := container.ParseDevice(id); err == nil {
-			out = append(out, d)
+			a.Devices = append(a.Devices, d)
+		} else {
+			a.Unknown = append(a.Unknown, id)
 		}
 	}
-	return out
 }
 
 func (k *kubelet) Slots(ctx context.Context) (map[container.Device]int, error) {
@@ -85,7 +86,9 @@ func (k *kubelet) Slots(ctx context.Context) (map[container.Device]int, error) {
 		if !isGPU(c.GetResourceName()) {
 			continue
 		}
-		for _, d := range devices(c.GetDeviceIds()) {
+		var offered container.Allocation
+		take(&offered, c.GetDeviceIds()...)
+		for _, d := range offered.Devices {
 			d.Replica = container.Optional[int]{}
 			out[d]++
 		}

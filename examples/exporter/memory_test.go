@@ -40,7 +40,7 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 		cmd = exec.Command("sh", "-c", `echo $$ > "$1" && exec "$0"`, os.Args[0], filepath.Join(group, "cgroup.procs"))
 	}
 	cmd.Env = append(os.Environ(), "GOMEMLIMIT="+shipped(t, `GOMEMLIMIT, value: (\w+)`), asCrowd+"="+strconv.Itoa(pods),
-		asExporter+"=-simulate -speed 60 -node n1 -listen "+address+" -state "+t.TempDir())
+		asExporter+"=-simulate -speed 60 -scrape-interval 1s -node n1 -listen "+address+" -state "+t.TempDir())
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

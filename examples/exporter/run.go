@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/exporter-toolkit/web"
-	"golang.org/x/net/netutil"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
@@ -69,6 +69,8 @@ type exporter struct {
 	col     *collector
 	reg     *prometheus.Registry
 	start   time.Time // of the simulated node
+	zeros   []byte    // the series that an earlier run showed at 0 at its end
+	dcgm    *dcgm     // nil: not read
 	fast    time.Duration
 	closers []func() error
 
@@ -76,8 +78,10 @@ type exporter struct {
 
 	mu      sync.Mutex // of committing
 	failed  string     // why the last attempt to store failed
-	next    *view      // to be shown once it is stored; nil when all is shown
-	expired int        // series so far
+	latest  *view      // the accounts; nil before any change
+	page    shownAccounts
+	next    *view // to be shown once it is stored; nil when all is shown
+	expired int   // series so far
 }
 
 // The names of the records that are not the accounts'.
@@ -130,9 +134,11 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 		return nil, err
 	}
 	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
-	e.reg.MustRegister(timed.seconds, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	e.col.shown.Store(&view{View: e.a.View()})
+	e.col.dcgm = e.dcgm
+	prometheus.WrapRegistererWith(prometheus.Labels{"node": c.node}, e.reg).MustRegister(timed.seconds,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	e.page.hold = c.hold
+	e.col.shown.Store(e.page.resume(&view{View: e.a.View()}, e.zeros, time.Now()))
 	return e, nil
 }
 
@@ -148,6 +154,8 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 		switch {
 		case strings.HasPrefix(r.Name, metaHistory):
 			e.store.put(ledger.Record{Name: r.Name})
+		case r.Name == metaNew:
+			e.zeros = r.Value
 		case r.Name == metaSpeed:
 			if string(r.Value) != speed {
 				return nil,
@@ -184,6 +192,12 @@ func (e *exporter) source(o *ledger.Options) error {
 	}
 	e.reader = r
 	e.closers = append(e.closers, r.Close)
+	if e.c.dcgm != "" {
+		if e.dcgm, err = newDCGM(context.Background(), r, e.c.dcgm, e.log); err != nil {
+			return err
+		}
+		e.reader = e.dcgm
+	}
 	var alloc ledger.Allocator
 	var daemon ledger.MPSDaemon
 	if e.c.kubelet != "" {
@@ -227,10 +241,10 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	srv := &http.Server{
 		Handler: e.handler(), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, ConnState: (&waiting{max: maxConnections}).state,
 	}
 	address := l.Addr().String()
-	l = netutil.LimitListener(frugal{l}, maxConnections)
+	l = frugal{l}
 	none := false
 	flags := &web.FlagConfig{
 		WebListenAddresses: &[]string{address}, WebSystemdSocket: &none, WebConfigFile: &e.c.webConfig,
@@ -244,6 +258,9 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 		}
 	})
 	wg.Go(func() { e.a.Watch(ctx, slowTicks*e.fast) })
+	if e.dcgm != nil {
+		wg.Go(func() { e.dcgm.watch(ctx, slowTicks*e.fast) })
+	}
 	wg.Go(func() { e.commits(ctx) })
 	err := e.sampler.Stream(ctx, e.a)
 	cancel()
@@ -285,7 +302,17 @@ func (e *exporter) commit() error {
 	e.store.put(records...)
 	e.expired += expired
 	if len(records) > 0 {
-		e.next = &view{View: v}
+		e.latest = &view{View: v}
+	}
+	if e.latest != nil {
+		show, zeros := e.page.take(e.latest, time.Now())
+		if show != nil {
+			e.next = show
+		}
+		if zeros != nil {
+			value, _ := json.Marshal(zeros) // texts and enumerations that have them
+			e.store.put(ledger.Record{Name: metaNew, Value: value})
+		}
 	}
 	if err == nil {
 		err = e.store.commit()
@@ -300,8 +327,9 @@ func (e *exporter) commit() error {
 	}
 	e.failed = ""
 	if e.next != nil {
-		e.next.at, e.next.expired = time.Now(), e.expired
-		e.col.shown.Store(e.next)
+		shown := *e.next
+		shown.at, shown.expired = time.Now(), e.expired
+		e.col.shown.Store(&shown)
 		e.next = nil
 	}
 	return nil

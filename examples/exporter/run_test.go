@@ -170,7 +170,7 @@ func TestKilled(t *testing.T) {
 	var last page
 	for i, life := range []time.Duration{1730 * time.Millisecond, 911 * time.Millisecond, 1300 * time.Millisecond} {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), asExporter+"=-simulate -speed 600 -node n1 -listen "+address+" -state "+state+" -prices "+prices)
+		cmd.Env = append(os.Environ(), asExporter+"=-simulate -speed 600 -scrape-interval 0s -node n1 -listen "+address+" -state "+state+" -prices "+prices)
 		var log bytes.Buffer
 		cmd.Stderr = &log
 		if err := cmd.Start(); err != nil {
@@ -216,7 +216,7 @@ func TestKilled(t *testing.T) {
 // started is an exporter on the simulated node, in this process.
 func started(t *testing.T, state string) (*exporter, string) {
 	t.Helper()
-	c, err := parse([]string{"-simulate", "-speed", "600", "-node", "n1", "-state", state}, io.Discard)
+	c, err := parse([]string{"-simulate", "-speed", "600", "-scrape-interval", "0s", "-node", "n1", "-state", state}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -600,4 +600,20 @@ func TestLimited(t *testing.T) {
 		t.Error(w.Code)
 	}
 	leave <- true
+}
+
+// TestIdleConnections: three thousand clients that ask for nothing hold no scrape up.
+func TestIdleConnections(t *testing.T) {
+	_, url := started(t, "")
+	for range 3000 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Skip(err) // of open files
+		}
+		defer c.Close()
+	}
+	begun := time.Now()
+	if _, err := scrape(url); err != nil || time.Since(begun) > 2*time.Second {
+		t.Errorf("a scrape takes %v: %v", time.Since(begun), err)
+	}
 }

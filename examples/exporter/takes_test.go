@@ -75,7 +75,7 @@ func TestWhatItTakes(t *testing.T) {
 	}
 	address := freePort(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asExporter+"=-real -nvml "+lib+" -root "+root+" -state "+filepath.Join(dir, "state")+" -prices deploy/prices.yaml -listen "+address+" -period "+period.String())
+	cmd.Env = append(os.Environ(), asExporter+"=-real -scrape-interval 0s -nvml "+lib+" -root "+root+" -state "+filepath.Join(dir, "state")+" -prices deploy/prices.yaml -listen "+address+" -period "+period.String())
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {

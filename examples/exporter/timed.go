@@ -63,7 +63,7 @@ func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
 			Name: m.name, Help: m.help,
 			Buckets:                     []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
-		}, m.labels)}
+		}, m.labels[1:])}
 }
 
 func (t *timed) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {

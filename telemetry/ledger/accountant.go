@@ -213,8 +213,10 @@ type Device struct {
 	Held, Slots telemetry.Optional[int]
 	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
 	Memory   map[container.Pod]float64
-	Resident int                      // containers with a process on it
-	Unknown  map[container.Reason]int // processes of no pod
+	Resident int // containers with a process on it
+	// Stalled answers whether it reports kernels all the time while it draws little more than when nothing runs.
+	Stalled sharing.Answer
+	Unknown map[container.Reason]int // processes of no pod
 }
 
 // Devices returns the GPUs in the order of the telemetry's header.
@@ -276,6 +278,7 @@ type device struct {
 
 	// deepIdle and contextIdle are the lowest power while nothing ran, with nothing resident and with something.
 	deepIdle, contextIdle telemetry.Optional[float64]
+	busiest               float64 // highest mean power of a window
 	// listed are the processes of the last list, which outlast the window.
 	listed []*process
 	list   []telemetry.Process // of which they are

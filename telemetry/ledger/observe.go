@@ -275,12 +275,35 @@ func (a *Accountant) close(d *device, now time.Duration) {
 		in.IdleMicrojoules = int64(v * length.Seconds() * 1e6)
 		in.ContextMicrojoules = int64(max(0, d.contextIdle.Or(v)-v) * length.Seconds() * 1e6)
 	}
-	d.Mechanism, d.gap = w.Mechanism, false
+	d.Mechanism, d.gap, d.Stalled = w.Mechanism, false, d.stalled(w.Busy)
 	a.post(d, in)
 	d.reset(now)
 	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
 		d.list = nil // the next list says whose it is now
 	}
+}
+
+// A GPU that was busy for at least stalledBusy of a window counts as stalled where its power was no further above that
+// of its quietest moment than a part of what it has shown: a spinning kernel keeps few of its units busy. They are ours.
+const (
+	stalledBusy  = 0.95
+	stalledPower = 0.2
+	minRange     = 100 // watts between the quietest and the busiest moment without which nothing is said
+)
+
+// stalled answers from the window that ends; without power that is known for idle and for busy times it is unknown.
+func (d *device) stalled(busy telemetry.Optional[float64]) sharing.Answer {
+	watts, drawn := d.power.get().Get()
+	idle, known := d.contextIdle.Get()
+	if !known {
+		idle, known = d.deepIdle.Get()
+	}
+	b, counted := busy.Get()
+	d.busiest = max(d.busiest, watts)
+	if !drawn || !known || !counted || d.busiest-idle < minRange {
+		return sharing.AnswerUnknown
+	}
+	return sharing.AnswerOf(b >= stalledBusy && watts-idle < stalledPower*(d.busiest-idle))
 }
 
 func (a *Accountant) post(d *device, in posting) {
