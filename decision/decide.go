@@ -10,6 +10,19 @@ import (
 // fits nowhere is not an error: it gets mechanism none and all its reasons. The result depends on the fleet's
 // content only, not on its order. When ctx ends it returns its error.
 func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
+	f, chosen, err := ResolveReplicas(ctx, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decideStated(ctx, f, opt)
+	if err == nil {
+		r.Replicas = chosen
+	}
+	return r, err
+}
+
+// decideStated decides a fleet whose numbers of replicas are stated.
+func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err
 	}

@@ -55,7 +55,8 @@ func (pl *answers) ownGPUs(w int) (own *CompiledPool) {
 // guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
 func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]
-	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil && cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
+	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil &&
+		cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
 		pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
@@ -89,7 +90,7 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 	if pl.guessesBusy(w, c) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
-	if s := wl.Service; s != nil && s.GPUTime.IsZero() { // GPU busy over the rate of requests
+	if s := wl.Service; s != nil && (s.GPUTime.IsZero() || s.GPU != "") { // GPU busy over the rate of requests
 		what, keys = append(what, "GPU time of a request"), append(keys, "service.gpu_time")
 	}
 	if cw.Demand().Memory.Unknown {

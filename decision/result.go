@@ -30,6 +30,8 @@ type Result struct {
 	// what was not understood of models' configs.
 	Remarks []string `json:"remarks,omitempty"`
 	From    Origins  `json:"consequences_from"`
+	// Replicas are the numbers that were chosen for workloads with replicas: auto.
+	Replicas []ReplicaChoice `json:"replicas,omitempty"`
 	// Search says how the arrangement was found.
 	Search Search `json:"search"`
 	// Sources lists what the reasons, the isolation and the traps rest on.

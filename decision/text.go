@@ -220,6 +220,11 @@ func (t *text) workloads() {
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		t.put(2, at, d.Workload, t.answer(d))
+		for k := range t.r.Replicas {
+			if c := &t.r.Replicas[k]; c.Workload == d.Workload {
+				t.put(2, at, "", c.String())
+			}
+		}
 		for _, rest := range t.unsettled(d) {
 			t.put(2, at, "", rest)
 		}

@@ -53,13 +53,17 @@ func (l *Traffic) LengthSigma() (sigma float64) {
 }
 
 // Replicas is the number of equal replicas of a workload: Max of them at its busiest, never fewer than Min where it
-// scales (0 = it does not). In a file it is a number or {min, max}. The zero value is one replica.
+// scales (0 = it does not). In a file it is a number, {min, max}, or auto. The zero value is one replica.
 type Replicas struct {
 	Min, Max int
+	Auto     bool // the decision chooses Max by the workload's load
 }
 
-// DecodeNode reads a number or a mapping of min and max.
+// DecodeNode reads a number, a mapping of min and max, or auto.
 func (r *Replicas) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	if r.Auto = n.Kind == yaml.ScalarNode && n.Value == "auto"; r.Auto {
+		return
+	}
 	if n.Kind != yaml.MappingNode {
 		d.Value(path, n, &r.Max)
 		if n.Kind == yaml.ScalarNode && r.Max == 0 && d.Err() == nil {
@@ -111,6 +115,10 @@ func (c *checker) load(path string, w *Workload) {
 	} else if r.Min > r.Max {
 		c.Addf(path+".replicas", "min is at most max", "min %d is above max %d", r.Min, r.Max)
 	}
+	c.If(r.Auto && w.Load == nil && !c.partial, path+".load", "state requests_per_s of all replicas together",
+		"is missing, and replicas: auto chooses their number by it")
+	c.If(r.Auto && !w.GPUBusy.IsZero(), path+".gpu_busy", "state service, or a model with its load's lengths, instead",
+		"is of one replica, and replicas: auto chooses how many share the load")
 	if l := w.Load; l != nil {
 		at := path + ".load"
 		c.If(!(l.RequestsPerS >= 0 && l.RequestsPerS <= 1e6), at+".requests_per_s",

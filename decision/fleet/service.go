@@ -10,12 +10,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Service states what a request takes of a server that speaks no tokens: embedding, reranking, speech, vision. A request
-// is work on the host and work on the GPU; what objectives limit is its latency, e2e_p99.
+// Service states what a request takes of a server that speaks no tokens: embedding, reranking, speech, vision. A
+// request is work on the host and work on the GPU; what objectives limit is its latency, e2e_p99.
 type Service struct {
 	Task     Task                       `yaml:"task"`      // with model, it stands in for times that nobody measured
-	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request on a whole GPU of its pool, its part of a batch
+	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
 	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
+	GPU      string                     `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
 	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
 }
 
@@ -65,6 +66,7 @@ const (
 	priorBandwidth = 300 // GB/s of an L4
 	sizeGrowth     = 0.7 // GPU time grows with this power of the parameters
 	statedSigma    = 0.1 // of times that are stated, and of the queue's formula
+	carriedSigma   = 0.4 // of times that were stated of another GPU
 )
 
 // RequestTime is what a mean request of a service takes alone on a whole GPU, in seconds.
@@ -81,11 +83,18 @@ func (w *Workload) RequestTime(gpu *sharing.GPU) (t RequestTime, known bool) {
 	t.Sigma = statedSigma
 	g, stated := s.GPUTime.Get()
 	t.GPU, t.Host = time.Duration(g).Seconds(), time.Duration(s.HostTime.Or(0)).Seconds()
+	bandwidth, has := gpu.MemoryBandwidthGBps.Get()
+	if from, err := sharing.LookupGPU(s.GPU); stated && s.GPU != "" && err == nil && from != gpu {
+		on, known := from.MemoryBandwidthGBps.Get()
+		t.GPU, t.Sigma = t.GPU*on/bandwidth, carriedSigma
+		t.Assumed = fmt.Sprintf("a request of %s takes %.3g ms of %s: its %s of %s by their bandwidths", w.Name, 1e3*t.GPU,
+			gpu.Name, time.Duration(g), from.Name)
+		return t, known && has
+	}
 	if stated {
 		return t, true
 	}
 	p := taskPriors[s.Task]
-	bandwidth, has := gpu.MemoryBandwidthGBps.Get()
 	if p.gpu == 0 || w.Model == nil || !has {
 		return t, false
 	}
@@ -111,6 +120,10 @@ func (c *checker) service(path string, w *Workload) {
 	gpu, stated := s.GPUTime.Get()
 	c.If(!w.Kind.Serves() && w.Kind != KindUnknown, path, "write kind: online-inference", "requests come to no %s", w.Kind)
 	c.If(stated && gpu <= 0, path+".gpu_time", "leave out what is not known", "%s is no time", time.Duration(gpu))
+	if s.GPU != "" {
+		_, err := sharing.LookupGPU(s.GPU)
+		c.AddErr(path+".gpu", err)
+	}
 	c.If(s.HostTime.Or(0) < 0, path+".host_time", "", "is negative")
 	if b := s.Batch; b != nil {
 		c.within(path+".batch.max", b.Max, 1, 65536)
@@ -121,10 +134,12 @@ func (c *checker) service(path string, w *Workload) {
 			"one is enough", "nothing says how long a request takes")
 	tokens := w.SLO
 	tokens.E2EP99 = Optional[profile.Duration]{}
-	c.If(tokens != (profile.SLO{}), path, "limit e2e_p99, or leave service out", "it speaks no tokens, and slo limits theirs")
+	c.If(tokens != (profile.SLO{}), path, "limit e2e_p99, or leave service out",
+		"it speaks no tokens, and slo limits theirs")
 	if l := w.Load; l != nil && stated && w.Replicas.Max > 0 {
-		share := l.PeakPerS() / float64(w.ReplicaCount()) * time.Duration(gpu).Seconds()
+		perS := l.PeakPerS() / float64(w.ReplicaCount())
+		share := perS * time.Duration(gpu).Seconds()
 		c.If(share > 1, path+".gpu_time", "state more replicas, or replicas: auto",
-			"%.4g requests/s of each replica are %.2f seconds of GPU time a second", l.PeakPerS()/float64(w.ReplicaCount()), share)
+			"%.4g requests/s of each replica are %.2f seconds of GPU time a second", perS, share)
 	}
 }

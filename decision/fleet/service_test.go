@@ -22,6 +22,7 @@ func TestServiceIsChecked(t *testing.T) {
 		"service: {task: diffusion}, model: {parameters: 2e9, weights: fp16}":                   "a task (not diffusion)",
 		"service: {task: singing}":                                                              "singing",
 		"service: {gpu_time: 0s}":                                                               "0s is no time",
+		"service: {gpu_time: 8ms, gpu: X9000}":                                                  "X9000",
 		"service: {gpu_time: 8ms}, slo: {ttft_p99: 1s}":                                         "it speaks no tokens",
 		"service: {gpu_time: 100ms}, replicas: 2, load: {requests_per_s: 30}":                   "are 1.50 seconds of GPU time",
 		"service: {gpu_time: 8ms, host_time: -1ms, batch: {max: 0, wait: -5ms}}":                "host_time",

@@ -180,6 +180,10 @@ func (p *Plan) Disturbs() bool {
 
 // plan makes a plan around what stays, of which hold may name more.
 func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold func(*cluster)) (*Plan, error) {
+	f, _, err := decision.ResolveReplicas(ctx, f, opts)
+	if err != nil {
+		return nil, err
+	}
 	c, err := read(ctx, f, opts)
 	if err != nil {
 		return nil, err

@@ -61,6 +61,10 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return badInput(err)
 	}
+	fleet, chosen, err := decision.ResolveReplicas(ctx, fleet, opts)
+	if err != nil {
+		return badInput(err)
+	}
 	if c.compare != "" {
 		return c.compareFleet(ctx, fleet, opts, std)
 	}
@@ -71,6 +75,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return badInput(err)
 	}
+	result.Replicas = chosen
 	var text bytes.Buffer
 	if !c.json {
 		tty, width := terminal(std.out)

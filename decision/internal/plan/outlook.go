@@ -115,8 +115,8 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	return o
 }
 
-// requests fills in what the requests of a service that speaks no tokens ask of a GPU, and says whether that is known. A
-// batch that is gathered overlaps the host's part of the next with the GPU's of this one; else one follows the other.
+// requests fills in what the requests of a service that speaks no tokens ask of a GPU, and says whether that is known.
+// A batch that is gathered overlaps the host's part of the next with the GPU's of this one; else one follows the other.
 func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	t, known := w.RequestTime(gpu)
 	if !known || w.Load == nil && w.GPUBusy.IsZero() {
@@ -139,7 +139,11 @@ func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 		d.AloneSigma[costs.LatencyE2E] = t.Sigma
 	}
 	if t.Assumed != "" {
-		o.Assumes = append(o.Assumes, Assumption{What: t.Assumed, Why: "service states no gpu_time; published servers of its kind took about that", Basis: sharing.BasisPrior})
+		a := Assumption{What: t.Assumed, Why: "published servers of its kind took about that", Basis: sharing.BasisPrior}
+		if !w.Service.GPUTime.IsZero() {
+			a.Why, a.Basis = "it was not measured here", sharing.BasisTransferred
+		}
+		o.Assumes = append(o.Assumes, a)
 	}
 	return true
 }
@@ -164,7 +168,8 @@ func (o *outlook) assume(what, why string) {
 
 // Serves says whether a workload is a model server whose load and model give its latencies.
 func (pl *Planner) Serves(w *fleet.Workload) bool {
-	return w.Service == nil && w.Model != nil && w.Load != nil && !w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero() && w.GPUs <= 1
+	return w.Service == nil && w.Model != nil && w.Load != nil && w.GPUs <= 1 &&
+		!w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero()
 }
 
 func servingOf(w *fleet.Workload) *prospect.Serving {

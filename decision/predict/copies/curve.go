@@ -29,7 +29,8 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 	var l problem.List
 	s.problems(&q, &l)
 	l.If(!s.figured(), "", oneFigure, "nothing says how much of the GPU one copy leaves to a second")
-	l.If(objective > 0 && s.Latency == 0, "latency", "give the latency of one copy", "is missing, so no objective can be held")
+	l.If(objective > 0 && s.Latency == 0, "latency", "give the latency of one copy",
+		"is missing, so no objective can be held")
 	l.If(q.GPUMemory > 0 && s.Memory > q.GPUMemory, "memory", "take a larger GPU", "one copy of %v does not fit in %v",
 		s.Memory, q.GPUMemory)
 	c := Curve{Mechanism: q.Mechanism, Best: 1, Narrow: s.narrow(&q)}
@@ -66,7 +67,8 @@ func (s *Server) figured() bool {
 	_, busy := s.Busy.Get()
 	_, sm := s.SMActive.Get()
 	_, bandwidth := s.Bandwidth.Get()
-	return busy || sm || bandwidth || s.Rate*s.GPUTime.Seconds() > 0 || s.HostTime > 0 && s.Latency > 0 || s.SliceLatency > 0
+	return busy || sm || bandwidth || s.Rate*s.GPUTime.Seconds() > 0 || s.HostTime > 0 && s.Latency > 0 ||
+		s.SliceLatency > 0
 }
 
 // narrow is the measurement of one copy, or of two, that the prediction misses most.

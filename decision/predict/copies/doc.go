@@ -7,6 +7,7 @@
 // far as they leave SMs and bandwidth to others. Cores of the host are a second resource.
 //
 // The constants are fitted on published figures (testdata/copies-published.json, each row with its source); intervals
-// are as wide as the errors on sources that were left out of the fit. Experimental: its API may change. Nothing here is safe to modify concurrently;
-// functions may be called concurrently.
+// are as wide as the errors on sources that were left out of the fit.
+//
+// Functions may be called concurrently. Experimental: its API may change.
 package copies

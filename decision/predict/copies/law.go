@@ -104,15 +104,15 @@ func queued(copies int, busy, keeps float64) float64 {
 	return rate
 }
 
-// overlapped is the rate of copies whose kernels run at the same time: while two are on the GPU, for busy squared of the
-// time, each waits for the part that the other keeps from it. All kernels together take no more than the GPU has.
+// overlapped is the rate of copies whose kernels run at the same time: while two are on the GPU, for busy squared of
+// the time, each waits for the part that the other keeps from it. All kernels together take no more than the GPU has.
 func overlapped(copies int, d demand) float64 {
 	n := float64(copies)
 	return min(n/(1+(n-1)*d.width*d.busy*d.busy), max(1, 1/(d.width*d.busy)))
 }
 
-// underMPS is the factor by which MPS makes a decoder's step longer, alone too: a time for its many short kernels, as far
-// as the GPU and not the host is what the step waits for. What takes longer steps does not notice it.
+// underMPS is the factor by which MPS makes a decoder's step longer, alone too: a time for its many short kernels, as
+// far as the GPU and not the host is what the step waits for. What takes longer steps does not notice it.
 func (l *law) underMPS(s *Server, d demand) float64 {
 	if !s.Decodes || s.Latency == 0 {
 		return 1

@@ -52,7 +52,8 @@ func ReadRows(r io.Reader) ([]Row, error) {
 	}
 	var l problem.List
 	seen := map[string]bool{}
-	l.If(len(f.Rows) == 0, "rows", `give {"rows": [{"id": ..., "mechanism": ..., "copies": 2, "solo": {...}}]}`, "there are none")
+	l.If(len(f.Rows) == 0, "rows", `give {"rows": [{"id": ..., "mechanism": ..., "copies": 2, "solo": {...}}]}`,
+		"there are none")
 	for i, row := range f.Rows {
 		path := fmt.Sprintf("rows[%d].id", i)
 		l.If(row.ID == "", path, "give each row a name of its own", "is missing")
@@ -75,7 +76,8 @@ func (r *Row) Answer() Answer {
 }
 
 // decoders are engines that serve a batch of sequences in each step.
-var decoders = []string{"vllm", "sglang", "trt-llm", "tensorrt-llm", "llama.cpp", "lmdeploy", "text-generation-inference"}
+var decoders = []string{"vllm", "sglang", "trt-llm", "tensorrt-llm", "llama.cpp", "lmdeploy",
+	"text-generation-inference"}
 
 // read makes a server and a setting of a row's columns.
 func (r *Row) read() (s Server, q Setting, err error) {

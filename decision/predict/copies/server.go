@@ -72,7 +72,8 @@ const (
 	BoundLoad      Bound = "load"      // there is no more to do
 )
 
-const oneFigure = "one of GPU busy, SM activity, GPU time a request with the rate, or host time with the latency is enough"
+const oneFigure = "one of GPU busy, SM activity, GPU time of a request with the rate, or host time with the latency " +
+	"is enough"
 
 // problems collects what is wrong with a server and a setting, at the names of their fields.
 func (s *Server) problems(q *Setting, l *problem.List) {
@@ -87,7 +88,8 @@ func (s *Server) problems(q *Setting, l *problem.List) {
 	l.If(s.Rate < 0 || s.Rate != s.Rate, "rate", "give requests a second", "%v is no rate", s.Rate)
 	l.If(s.Latency < 0 || s.GPUTime < 0 || s.HostTime < 0 || s.SliceLatency < 0, "time", "give times above 0",
 		"a time is negative")
-	l.If(s.Rate*s.GPUTime.Seconds() > 1.005, "gpu_time", "GPU time is that of one request: divide a batch's by its requests",
+	l.If(s.Rate*s.GPUTime.Seconds() > 1.005, "gpu_time",
+		"GPU time is that of one request: divide a batch's by its requests",
 		"%.4g requests/s of %v are %.2f seconds of GPU time a second", s.Rate, s.GPUTime, s.Rate*s.GPUTime.Seconds())
 	l.If(s.Latency > 0 && s.HostTime > s.Latency, "host_time", "host time is a part of the latency",
 		"%v is more than the latency of %v", s.HostTime, s.Latency)
@@ -98,7 +100,8 @@ func (s *Server) problems(q *Setting, l *problem.List) {
 	switch q.Mechanism {
 	case sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismInServer:
 	case sharing.MechanismMIG:
-		l.If(s.SliceLatency == 0 && !(q.SlicePart > 0 && q.SlicePart <= 1), "mechanism", "name the instances' profile (mig:1g.10gb)",
+		l.If(s.SliceLatency == 0 && !(q.SlicePart > 0 && q.SlicePart <= 1), "mechanism",
+			"name the instances' profile (mig:1g.10gb)",
 			"the size of the MIG instances is not known")
 		l.If(q.SlicePart > 0 && float64(q.Copies)*q.SlicePart > 1.01, "copies", "take a smaller profile or fewer copies",
 			"%d instances of %.2f of the GPU don't fit on it", q.Copies, q.SlicePart)

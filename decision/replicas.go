@@ -1,0 +1,291 @@
+package decision
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ReplicaChoice is the number of replicas of a workload that asked for replicas: auto.
+type ReplicaChoice struct {
+	Workload string `json:"workload"`
+	Replicas int    `json:"replicas"`
+	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
+	// Fewer says what one replica less would miss; absent where it would only cost no less.
+	Fewer string `json:"fewer,omitempty"`
+	// LoadPerS is the rate of requests up to which as many replicas keep their objectives for the same money, 0 where they
+	// do not surely keep them as it is, and Breaks what is missed first beyond it.
+	LoadPerS float64 `json:"load_per_s"`
+	Breaks   string  `json:"breaks"`
+}
+
+// ResolveReplicas returns the fleet with a number in the place of replicas: auto, for what needs one afterwards, such
+// as manifests, and what was chosen. The number is the one for which Decide costs least with every objective kept, the
+// smallest where several cost the same: found for each workload alone, then one more and one less are tried beside the
+// others. A fleet without auto is returned as it is. Decide calls it by itself.
+func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []ReplicaChoice, error) {
+	if f == nil || !slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Replicas.Auto }) {
+		return f, nil, nil
+	}
+	if err := opt.Prepare(ctx, f); err != nil {
+		return nil, nil, err
+	}
+	out := *f
+	out.Workloads = slices.Clone(f.Workloads)
+	var found []ReplicaChoice
+	var alone []*replicaSearch
+	for i := range out.Workloads {
+		if !out.Workloads[i].Replicas.Auto {
+			continue
+		}
+		s := &replicaSearch{ctx: ctx, opt: opt, fleet: f, at: i, tried: map[int]*replicaTrial{}}
+		best, err := s.best()
+		if err != nil {
+			return nil, nil, err
+		}
+		out.Workloads[i].Replicas = Replicas{Max: best.replicas}
+		alone = append(alone, s)
+	}
+	if err := besideOthers(ctx, &out, opt, alone); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range alone {
+		c, err := s.choice(out.Workloads[s.at].Replicas.Max)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = append(found, c)
+	}
+	slices.SortFunc(found, func(a, b ReplicaChoice) int { return cmp.Compare(a.Workload, b.Workload) })
+	return &out, found, nil
+}
+
+// triedBeside bounds the fleets in which one replica more and one less are tried beside the others.
+const triedBeside = 16
+
+// besideOthers tries one replica more and one less of each workload in the whole fleet: neighbours may leave room.
+func besideOthers(ctx context.Context, f *Fleet, opt Options, alone []*replicaSearch) error {
+	if len(f.Workloads) < 2 || len(f.Workloads) > triedBeside {
+		return nil
+	}
+	best, err := tryFleet(ctx, f, opt)
+	if err != nil {
+		return err
+	}
+	for _, s := range alone {
+		r := &f.Workloads[s.at].Replicas
+		for _, by := range [...]int{-1, 1} {
+			was := r.Max
+			if r.Max += by; r.Max < 1 {
+				r.Max = was
+				continue
+			}
+			t, err := tryFleet(ctx, f, opt)
+			if err != nil {
+				return err
+			}
+			if t.before(best) {
+				best = t
+				break // and not back again
+			}
+			r.Max = was
+		}
+	}
+	return nil
+}
+
+// replicaTrial is what a fleet costs with a number of replicas.
+type replicaTrial struct {
+	replicas int
+	missed   int // workloads that don't surely keep their objectives, or have no place
+	unplaced int
+	monthly  float64
+	gpus     int
+	result   *Result // nil where the input forbids that number
+	why      string  // what is missed first
+}
+
+func (t *replicaTrial) before(o *replicaTrial) bool {
+	return cmp.Or(cmp.Compare(t.missed, o.missed), cmp.Compare(t.unplaced, o.unplaced), cmp.Compare(t.monthly, o.monthly),
+		cmp.Compare(t.gpus, o.gpus), cmp.Compare(t.replicas, o.replicas)) < 0
+}
+
+// tryFleet decides a fleet whose numbers are stated.
+func tryFleet(ctx context.Context, f *Fleet, opt Options) (*replicaTrial, error) {
+	t := &replicaTrial{}
+	for i := range f.Workloads {
+		t.replicas += f.Workloads[i].ReplicaCount()
+	}
+	if err := f.Validate(); err != nil { // such as more work than so few replicas have time for
+		t.missed, t.unplaced, t.why = len(f.Workloads)+1, t.replicas, "they have no time for that many requests"
+		return t, nil
+	}
+	r, err := decideStated(ctx, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	t.result, t.gpus = r, r.Totals.GPUsAfter
+	t.monthly, _ = strconv.ParseFloat(r.Totals.MonthlyAfter, 64)
+	_, t.unplaced = r.placed()
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		missed := func(c Consequence) bool { return c.Verdict != sharing.AnswerYes }
+		if at := slices.IndexFunc(d.Consequences, missed); at >= 0 || d.Unplaced > 0 {
+			t.missed++
+			why, _, _ := strings.Cut(d.Why, ";")
+			t.why = cmp.Or(t.why, why)
+		}
+	}
+	return t, nil
+}
+
+// replicaSearch looks for the number of replicas of one workload alone on the fleet's pools.
+type replicaSearch struct {
+	ctx   context.Context
+	opt   Options
+	fleet *Fleet
+	at    int
+	tried map[int]*replicaTrial
+}
+
+// try decides the workload alone with a number of replicas and a multiple of its load.
+func (s *replicaSearch) try(n int, load float64) (*replicaTrial, error) {
+	if t := s.tried[n]; t != nil && load == 1 {
+		return t, nil
+	}
+	w := s.fleet.Workloads[s.at]
+	l := *w.Load
+	l.RequestsPerS *= load
+	w.Load, w.Replicas, w.Today = &l, Replicas{Max: n}, nil
+	f := *s.fleet
+	f.Workloads, f.Today = []Workload{w}, nil
+	t, err := tryFleet(s.ctx, &f, s.opt)
+	if err == nil && load == 1 {
+		s.tried[n] = t
+	}
+	return t, err
+}
+
+// mostPerGPU bounds the search: so many replicas on each GPU are more than any mechanism has clients.
+const mostPerGPU = 64
+
+// best grows the number until objectives are kept, and goes on to searchedBeyond times that, since more and smaller
+// replicas may share fewer GPUs; then it tries what it left out next to the best. It ends at searchedBeyond times the
+// number for which there were too few GPUs.
+func (s *replicaSearch) best() (best *replicaTrial, err error) {
+	most := 0
+	for i := range s.fleet.Pools {
+		most += s.fleet.Pools[i].Count * mostPerGPU
+	}
+	first := 0 // the least that does
+	look := func(n int) {
+		var t *replicaTrial
+		if t, err = s.try(n, 1); err != nil {
+			return
+		}
+		if best == nil || t.before(best) {
+			best = t
+		}
+		if t.missed == 0 && first == 0 {
+			first = n
+			most = min(most, searchedBeyond*n+searchedBeyond)
+		}
+		if t.result != nil && t.result.Decisions[0].MoreGPUs != nil {
+			most = min(most, searchedBeyond*n)
+		}
+	}
+	for n := 1; err == nil && n <= most; n += max(1, n/finest) {
+		look(n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for n, end := best.replicas-best.replicas/finest, best.replicas; err == nil && n < end; n++ {
+		look(max(1, n))
+	}
+	return best, err
+}
+
+// searchedBeyond bounds the search, in multiples of the least number that does; up to finest every number is tried.
+const searchedBeyond, finest = 4, 64
+
+// choice says what came out, what less would miss, and at what load the first objective is missed.
+func (s *replicaSearch) choice(n int) (c ReplicaChoice, err error) {
+	t, err := s.try(n, 1)
+	if err != nil {
+		return c, err
+	}
+	w := &s.fleet.Workloads[s.at]
+	c = ReplicaChoice{Workload: w.Name, Replicas: n, Breaks: t.why}
+	if t.result != nil {
+		for _, p := range t.result.Pools {
+			for _, g := range p.Groups {
+				c.PerGPU = max(c.PerGPU, g.most())
+			}
+		}
+	}
+	if t.missed > 0 {
+		return c, nil
+	}
+	if n > 1 {
+		fewer, err := s.try(n-1, 1)
+		if err != nil {
+			return c, err
+		}
+		if fewer.missed > 0 {
+			c.Fewer = fewer.why
+		}
+	}
+	low, high := 1.0, 0.0
+	for range 10 {
+		at := low * 1.5
+		if high > 0 {
+			at = (low + high) / 2
+		}
+		more, err := s.try(n, at)
+		switch {
+		case err != nil:
+			return c, err
+		case more.missed > 0:
+			high, c.Breaks = at, more.why
+		case more.monthly > t.monthly || more.gpus > t.gpus:
+			high, c.Breaks = at, fmt.Sprintf("it takes %d GPUs in the place of %d", more.gpus, t.gpus)
+		default:
+			low = at
+		}
+	}
+	c.LoadPerS = round(low*w.Load.PeakPerS(), 3)
+	return c, nil
+}
+
+// most is the number of replicas on the fullest of the group's GPUs.
+func (g *GroupResult) most() (n int) {
+	for _, l := range g.Layouts {
+		here := 0
+		for _, t := range l.Tenants {
+			here += t.Replicas
+		}
+		for _, in := range l.Instances {
+			here += in.Replicas
+		}
+		n = max(n, here)
+	}
+	return n
+}
+
+// String says the choice in a line.
+func (c *ReplicaChoice) String() string {
+	text := fmt.Sprintf("replicas: %d, up to %d on a GPU", c.Replicas, c.PerGPU)
+	if c.Fewer != "" {
+		text += fmt.Sprintf("; %d: %s", c.Replicas-1, c.Fewer)
+	}
+	if c.LoadPerS > 0 {
+		return text + fmt.Sprintf("; enough up to %.4g requests/s, then %s", c.LoadPerS, c.Breaks)
+	}
+	return text + "; not surely enough: " + strings.TrimSuffix(c.Breaks, ".")
+}
