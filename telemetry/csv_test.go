@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -158,16 +157,16 @@ func TestReadCSVNamesEveryProblem(t *testing.T) {
 		want     []string
 	}{
 		{"nothing", "", []string{"header"}},
-		{"another file", "a,b\n1,2\n", []string{"kind", "missing", "CSV column"}},
-		{"only a header", lines[0], []string{"no series row"}},
+		{"another file", "a,b\n1,2\n", []string{"at_s", "missing", "CSV column"}},
+		{"only a header", lines[0], []string{"no row"}},
 		{"a mistyped column", edit("power_watts", "power_wats"), []string{"power_watts"}},
 		{"not a number", edit(",100,", ",lots,"), []string{"line 4", "power_watts", "lots"}},
 		{"a sentinel", edit(",100,", ",NaN,"), []string{"NaN"}},
-		{"no series row", lines[0] + strings.Join(lines[2:], ""), []string{"series row first"}},
-		{"two series", good + strings.Join(lines[1:], ""), []string{"second or late series row"}},
+		{"two series", good + strings.Join(lines[1:], ""), []string{"earlier"}},
 		{"mixed bases", strings.Join(lines[:4], "") + strings.Replace(lines[4], "simulated", "measured", 1), []string{"line 5", "measured"}},
 		{"backwards", strings.Join(lines[:3], "") + lines[5] + lines[4], []string{"earlier"}},
-		{"edited time", edit("05.1Z", "05.3Z"), []string{"time"}},
+		{"no time", edit("05.1Z", "05:1Z"), []string{"time"}},
+		{"a column of megabytes", strings.Repeat("x", 1<<22) + ",at_s\n1,2\n", []string{"xxxxxx"}},
 		{"bad groups", edit("basic+processes", "basic+proceses"), []string{"processes"}},
 		{"no such device", edit("simulated,0,1", "simulated,4,1"), []string{"device"}},
 		{"a wrong version", edit(`""version"":1`, `""version"":2`), []string{"version 2"}},
@@ -186,7 +185,11 @@ func TestReadCSVNamesEveryProblem(t *testing.T) {
 			}
 		}
 	}
-	_, err := telemetry.ReadCSV(strings.NewReader(edit(",100,", ",lots,") + strings.Repeat("x\n", 1000)))
+	_, err := telemetry.ReadCSV(strings.NewReader(strings.Repeat("x"+strings.Repeat("y", 9000)+",", 900) + "at_s\n")) // columns of 8 MB
+	if len(err.Error()) > 10_000 {
+		t.Errorf("an error of %d bytes", len(err.Error()))
+	}
+	_, err = telemetry.ReadCSV(strings.NewReader(edit(",100,", ",lots,") + strings.Repeat("x\n", 1000)))
 	if n := strings.Count(err.Error(), "\n"); n > 25 {
 		t.Errorf("%d lines of problems", n)
 	}
@@ -235,35 +238,21 @@ func FuzzReadCSV(f *testing.F) {
 	})
 }
 
-// failing takes so many samples and then fails.
-type failing struct {
-	telemetry.Series
-	left int
-}
-
-func (f *failing) Sample(x *telemetry.Sample) error {
-	if f.left--; f.left < 0 {
-		return errFull
-	}
-	return f.Series.Sample(x)
-}
-
-// CopyCSV gives what ReadCSV reads, and ends with the sink's error.
-func TestCopyCSV(t *testing.T) {
-	text, err := os.ReadFile("testdata/mixed.csv")
+// TestCSVOfOthers: a table with few columns is a series too.
+func TestCSVOfOthers(t *testing.T) {
+	s, err := telemetry.ReadCSV(strings.NewReader("device,at_s,util_percent,power_watts\n0,0,0,110\n1,0,50,\n0,30,0,112\n1,30.5,60,400\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := telemetry.ReadCSV(bytes.NewReader(text))
+	if len(s.Devices) != 2 || s.Len() != 4 || s.Period != 30*time.Second || s.Duration() != 30500*time.Millisecond || s.Info.Basis != sharing.BasisUnknown {
+		t.Errorf("%+v", s.Header)
+	}
+	if got := samples(s); got[1].Device != 1 || !got[1].Groups.Has(telemetry.GroupBasic) {
+		t.Errorf("%+v", got[1])
+	}
+	again, err := telemetry.ReadCSV(bytes.NewReader(csvOf(t, s)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := &failing{left: 1 << 30}
-	if err := telemetry.CopyCSV(all, bytes.NewReader(text)); err != nil || all.Len() != want.Len() || len(all.Events) != len(want.Events) {
-		t.Errorf("%d samples and %d events of %d and %d, %v", all.Len(), len(all.Events), want.Len(), len(want.Events), err)
-	}
-	some := &failing{left: 2}
-	if err := telemetry.CopyCSV(some, bytes.NewReader(text)); !errors.Is(err, errFull) || some.Len() != 2 {
-		t.Errorf("%d samples, %v", some.Len(), err)
-	}
+	sameSeries(t, s, again)
 }

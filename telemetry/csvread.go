@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
@@ -18,32 +17,33 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const maxProblems = 20 // bound of the problems that are reported of a CSV file
+const (
+	maxProblems = 20 // bound of the problems that are reported of a CSV file
+	maxColumn   = 60 // bytes of a column's name
+)
 
-// ReadCSV reads the form that CSVWriter describes. It is strict: whatever is not understood is a problem, and all
-// problems (the first 20) come in one error, with their lines. Columns may stand in any order, and metrics that the
-// file does not have are missing.
+// ReadCSV reads a series from CSV with a header line: what CSVWriter writes, or a table of your own of at least at_s
+// and one metric (the texts of Metrics, with units):
+//
+//	at_s,device,util_percent,power_watts,mem_used_bytes
+//	0,0,0,110,40000000000
+//	30,0,85,420,41000000000
+//
+// Columns may stand in any order. at_s is the time since the start in seconds, in order; device counts from 0 and is 0
+// where it is left out; time is the wall clock (RFC 3339), basis is measured, simulated or another sharing.Basis, and
+// unknown where it is left out. An empty cell is a figure that is missing. The other columns are those of CSVWriter.
+//
+// Whatever is not understood is a problem, and all problems (the first 20) come in one error, with their lines.
 func ReadCSV(r io.Reader) (*Series, error) {
-	series := new(Series)
-	if err := CopyCSV(series, r); err != nil {
-		return nil, err
-	}
-	return series, nil
-}
-
-// CopyCSV reads the form that CSVWriter describes and gives dst what stands there, one sample at a time, so that a
-// file of any length takes little memory. Problems and errors are those of ReadCSV; what stands before the first
-// problem was given by then. An error of dst ends it.
-func CopyCSV(dst Sink, r io.Reader) error {
 	rd := csv.NewReader(r)
 	rd.ReuseRecord = true
 	head, err := rd.Read()
 	if err != nil {
-		return fmt.Errorf("telemetry: reading the CSV header: %w", err)
+		return nil, fmt.Errorf("telemetry: reading the CSV header: %w", err)
 	}
-	p := &csvParser{dst: dst, col: map[string]int{}}
+	p := &csvParser{col: map[string]int{}}
 	p.columns(head)
-	for p.probs.Len() < maxProblems && p.err == nil {
+	for p.probs.Len() < maxProblems {
 		rec, err := rd.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -51,7 +51,7 @@ func CopyCSV(dst Sink, r io.Reader) error {
 		if err != nil {
 			var pe *csv.ParseError
 			if !errors.As(err, &pe) {
-				return fmt.Errorf("telemetry: reading CSV: %w", err)
+				return nil, fmt.Errorf("telemetry: reading CSV: %w", err)
 			}
 			p.line = pe.Line
 			p.problem("", "check the line's commas and quotes", "telemetry: %v", pe.Err)
@@ -64,28 +64,34 @@ func CopyCSV(dst Sink, r io.Reader) error {
 		p.rec = rec
 		p.row()
 	}
-	p.finish()
-	return cmp.Or(p.err, p.probs.Err())
+	p.probs.If(p.probs.Len() >= maxProblems, "", "mend these first", "telemetry: there may be more problems after line %d",
+		p.line)
+	if p.probs.Len() == 0 && !p.headed && len(p.s.samples) == 0 {
+		p.problem("", "write a row for each reading", "telemetry: there is no row")
+	}
+	if err := p.probs.Err(); err != nil {
+		return nil, err
+	}
+	p.describe()
+	return &p.s, nil
 }
 
 type csvParser struct {
-	dst     Sink
-	err     error // of dst
-	probs   problem.List
-	col     map[string]int
-	rec     []string
-	line    int
-	head    Header
-	hasHead bool
-	began   bool
-	last    time.Duration
-	sample  Optional[Sample] // not stored yet: its processes follow
+	s      Series
+	headed bool // by a series row
+	probs  problem.List
+	col    map[string]int
+	rec    []string
+	line   int
+	last   time.Duration
+	start  time.Time // by the first row, of a series without a series row
+	basis  sharing.Basis
 }
 
 func (p *csvParser) problem(col, remedy, format string, args ...any) {
 	path := fmt.Sprintf("line %d", p.line)
 	if col != "" {
-		path += ", " + col
+		path += ", " + problem.Clip(col)
 	}
 	p.probs.Add(&problem.Problem{Path: path, Line: p.line, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
@@ -93,7 +99,11 @@ func (p *csvParser) problem(col, remedy, format string, args ...any) {
 func (p *csvParser) columns(head []string) {
 	p.line = 1
 	for i, name := range head {
+		if p.probs.Len() >= maxProblems {
+			return
+		}
 		name = strings.TrimPrefix(name, "\ufeff")
+		name = name[:min(len(name), maxColumn)]
 		if _, err := enum.Parse(errUnknown, "CSV column", csvColumns, []byte(name)); err != nil {
 			p.problem(name, "", "%v", err)
 		}
@@ -102,10 +112,8 @@ func (p *csvParser) columns(head []string) {
 		}
 		p.col[name] = i
 	}
-	for _, name := range []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID, colDetail} {
-		if _, ok := p.col[name]; !ok {
-			p.problem(name, "write the file with CSVWriter", "telemetry: the column is missing")
-		}
+	if _, ok := p.col[colAt]; !ok {
+		p.problem(colAt, "add the time of each row in seconds since the start", "telemetry: the column is missing")
 	}
 }
 
@@ -151,62 +159,55 @@ func (p *csvParser) count(col string) Optional[int] {
 	return Optional[int]{}
 }
 
+// text reads a cell into a value that has texts; an empty cell leaves it as it is.
+func (p *csvParser) text(col string, into interface{ UnmarshalText([]byte) error }) {
+	if s := p.get(col); s != "" {
+		if err := into.UnmarshalText([]byte(s)); err != nil {
+			p.problem(col, "", "%.200s", err.Error())
+		}
+	}
+}
+
 func (p *csvParser) detail(into any) bool {
 	dec := json.NewDecoder(strings.NewReader(p.get(colDetail)))
 	dec.DisallowUnknownFields()
 	err := dec.Decode(into)
-	if err == nil {
-		if _, more := dec.Token(); more != io.EOF {
-			err = errors.New("there is more than one JSON value")
-		}
+	if _, more := dec.Token(); err == nil && more != io.EOF {
+		err = errors.New("there is more than one JSON value")
 	}
 	if err != nil {
-		p.problem(colDetail, "", "telemetry: %v", err)
-		return false
+		p.problem(colDetail, "", "telemetry: %.200s", err.Error())
 	}
-	return true
+	return err == nil
 }
 
 func (p *csvParser) row() {
 	before := p.probs.Len()
 	at, ok := parseSeconds(p.get(colAt))
 	if !ok {
-		p.problem(colAt, `write seconds with a point, e.g. "1.250000000"`, "telemetry: %.40q", p.get(colAt))
+		p.problem(colAt, "write seconds since the start, 0 or more: 1.25", "telemetry: %.40q", p.get(colAt))
 	}
-	when, err := time.Parse(time.RFC3339Nano, p.get(colTime))
-	if err != nil {
-		p.problem(colTime, "write RFC 3339", "telemetry: %.60q is no time", p.get(colTime))
+	var when time.Time
+	p.text(colTime, &when)
+	basis := sharing.BasisUnknown
+	p.text(colBasis, &basis)
+	first := !p.headed && len(p.s.samples) == 0
+	if first {
+		p.basis, p.start = basis, when.Add(-at)
 	}
-	var basis sharing.Basis
-	if err := basis.UnmarshalText([]byte(p.get(colBasis))); err != nil {
-		p.problem(colBasis, "", "%v", err)
-	}
-	if p.probs.Len() > before {
-		return
-	}
-	kind := p.get(colKind)
-	if kind == rowSeries {
-		p.seriesRow(at, when, basis)
-		return
-	}
-	if !p.hasHead {
-		p.problem(colKind, "put the series row first", "telemetry: a %.20q row before the series row", kind)
-		return
-	}
-	if basis != p.head.Info.Basis {
-		p.problem(colBasis, "do not mix series", "telemetry: the row is %v, the series %v", basis, p.head.Info.Basis)
+	if basis != p.basis {
+		p.problem(colBasis, "do not mix series", "telemetry: the row is %v, the series %v", basis, p.basis)
 	}
 	if at < p.last {
 		p.problem(colAt, "keep the rows in order of time", "telemetry: the row is earlier than the one before")
-	}
-	if !when.Equal(p.head.Start.Add(at)) {
-		p.problem(colTime, "do not edit one of the two", "telemetry: the time is not the series' start plus at_s")
 	}
 	if p.probs.Len() > before {
 		return
 	}
 	p.last = at
-	switch kind {
+	switch kind := cmp.Or(p.get(colKind), rowSample); kind {
+	case rowSeries:
+		p.seriesRow(first && at == 0, when)
 	case rowGPU:
 		p.gpuRow()
 	case rowSample:
@@ -217,14 +218,14 @@ func (p *csvParser) row() {
 		p.eventRow(at)
 	default:
 		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance,
-			rowEvent}, []byte(kind))
+			rowEvent}, []byte(problem.Clip(kind)))
 		p.problem(colKind, "", "%v", err)
 	}
 }
 
-func (p *csvParser) seriesRow(at time.Duration, start time.Time, basis sharing.Basis) {
+func (p *csvParser) seriesRow(first bool, start time.Time) {
 	var h csvHeader
-	if p.hasHead || at != 0 {
+	if !first {
 		p.problem(colKind, "keep one series to a file, at 0 seconds", "telemetry: a second or late series row")
 		return
 	}
@@ -237,37 +238,34 @@ func (p *csvParser) seriesRow(at time.Duration, start time.Time, basis sharing.B
 	if h.PeriodNS <= 0 || h.SlowPeriodNS <= 0 {
 		p.problem(colDetail, "write positive periods", "telemetry: periods of %d and %d ns", h.PeriodNS, h.SlowPeriodNS)
 	}
-	p.hasHead = true
-	p.head = Header{Info: ReaderInfo{Name: h.Source, Detail: h.SourceDetail, Basis: basis}, Start: start.UTC(),
+	p.headed = true
+	p.s.Header = Header{Info: ReaderInfo{Name: h.Source, Detail: h.SourceDetail, Basis: p.basis}, Start: start.UTC(),
 		Period: time.Duration(h.PeriodNS), SlowPeriod: time.Duration(h.SlowPeriodNS)}
 }
 
 func (p *csvParser) gpuRow() {
 	var d Device
-	if i, ok := p.integer(colDevice, math.MaxInt32); p.began || !ok || i != int64(len(p.head.Devices)) {
-		p.problem(colDevice, "put the gpu rows after the series row, numbered from 0", "telemetry: a gpu row out of place")
+	i, ok := p.integer(colDevice, math.MaxInt32)
+	if len(p.s.samples) > 0 || !ok || i != int64(len(p.s.Devices)) {
+		p.problem(colDevice, "put the gpu rows before the samples, numbered from 0", "telemetry: a gpu row out of place")
 		return
 	}
 	if p.detail(&d) {
-		p.head.Devices = append(p.head.Devices, d)
+		p.s.Devices = append(p.s.Devices, d)
 	}
 }
 
-// begin starts the series at the first row that is not of its header.
-func (p *csvParser) begin() {
-	if !p.began {
-		p.began = true
-		p.err = p.dst.Begin(p.head)
-	}
-}
+// maxPlainDevices bounds the devices of a table that does not list them.
+const maxPlainDevices = 1024
 
-// device reads the device column of a row that must have one.
-func (p *csvParser) device() (int, bool) {
-	i, ok := p.integer(colDevice, int64(len(p.head.Devices))-1)
-	if !ok && p.get(colDevice) == "" {
-		p.problem(colDevice, "name the device", "telemetry: the cell is empty")
+// device reads the device column.
+func (p *csvParser) device() int {
+	limit := int64(maxPlainDevices)
+	if p.headed {
+		limit = int64(len(p.s.Devices))
 	}
-	return int(i), ok
+	i, _ := p.integer(colDevice, limit-1)
+	return int(i)
 }
 
 func (p *csvParser) figures(f *figures) {
@@ -279,32 +277,26 @@ func (p *csvParser) figures(f *figures) {
 }
 
 func (p *csvParser) sampleRow(at time.Duration) {
-	p.begin()
-	p.store()
-	x := Sample{At: at}
-	x.Device, _ = p.device()
+	x := Sample{At: at, Device: p.device(), Groups: GroupBasic}
 	x.Tick, _ = p.integer(colTick, math.MaxInt64)
-	if err := x.Groups.UnmarshalText([]byte(p.get(colGroups))); err != nil {
-		p.problem(colGroups, "", "%v", err)
-	}
+	p.text(colGroups, &x.Groups)
 	p.figures(&x.figures)
-	if s := p.get(colThrottle); s != "" {
+	if p.get(colThrottle) != "" {
 		var t Throttle
-		if err := t.UnmarshalText([]byte(s)); err != nil {
-			p.problem(colThrottle, "", "%v", err)
-		}
+		p.text(colThrottle, &t)
 		x.Throttle = Some(t)
 	}
 	x.Dropped = p.count(colDropped).Or(0)
-	p.sample = Some(x)
+	p.s.samples = append(p.s.samples, x)
 }
 
 func (p *csvParser) partRow(kind string, at time.Duration) {
-	x, ok := p.sample.Get()
-	if d, has := p.device(); !ok || x.At != at || has && x.Device != d {
+	n := len(p.s.samples) - 1
+	if n < 0 || p.s.samples[n].At != at || p.s.samples[n].Device != p.device() {
 		p.problem(colKind, "put it after the sample row it belongs to", "telemetry: a %s row without its sample", kind)
 		return
 	}
+	x := &p.s.samples[n]
 	id, hasID := p.integer(colID, math.MaxUint32)
 	if !hasID {
 		p.problem(colID, "write the process or instance id", "telemetry: a %s row without an id", kind)
@@ -314,79 +306,65 @@ func (p *csvParser) partRow(kind string, at time.Duration) {
 	p.figures(&f)
 	if kind == rowInstance {
 		x.Instances = append(x.Instances, Instance{ID: int(id), figures: f, ComputeSlices: p.count(colSlices)})
-	} else {
-		proc := Process{PID: uint32(id), Name: p.get(colDetail), GPUInstance: p.count(colInstance)}
-		if v, ok := f.Get(MetricMemUsedBytes); ok {
-			if v < 0 || v >= 1<<63 {
-				p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
-			} else {
-				proc.Memory = Some(sharing.Bytes(v))
-			}
-		}
-		if v, ok := p.number(colProcSM); ok {
-			proc.SMUtilPercent = Some(v)
-		}
-		x.Processes = append(x.Processes, proc)
+		return
 	}
-	p.sample = Some(x)
+	proc := Process{PID: uint32(id), Name: p.get(colDetail), GPUInstance: p.count(colInstance)}
+	if v, ok := f.Get(MetricMemUsedBytes); ok && (v < 0 || v >= 1<<63) {
+		p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
+	} else if ok {
+		proc.Memory = Some(sharing.Bytes(v))
+	}
+	if v, ok := p.number(colProcSM); ok {
+		proc.SMUtilPercent = Some(v)
+	}
+	x.Processes = append(x.Processes, proc)
 }
 
 func (p *csvParser) eventRow(at time.Duration) {
-	p.begin()
 	var e Event
 	if !p.detail(&e) {
 		return
 	}
-	if d, ok := e.Device.Get(); ok && (d < 0 || d >= len(p.head.Devices)) {
-		p.problem(colDetail, "", "telemetry: an event of device %d", d)
+	if d, ok := e.Device.Get(); ok && (d < 0 || d >= len(p.s.Devices)) || e.At != at {
+		p.problem(colDetail, "do not edit one of them", "telemetry: the event's time is not the row's, or it has no device")
 		return
 	}
-	if d, ok := e.Device.Get(); e.At != at || ok != (p.get(colDevice) != "") || ok && p.get(colDevice) != strconv.Itoa(d) {
-		p.problem(colDetail, "do not edit one of them", "telemetry: the event's time or device is not the row's")
-		return
-	}
-	if p.probs.Len() == 0 && p.err == nil {
-		p.err = p.dst.Event(e)
-	}
+	p.s.Events = append(p.s.Events, e)
 }
 
-// store appends the sample whose rows have all been read.
-func (p *csvParser) store() {
-	x, ok := p.sample.Get()
-	p.sample = Optional[Sample]{}
-	if ok && p.probs.Len() == 0 && p.err == nil {
-		p.err = p.dst.Sample(&x)
-	}
-}
-
-func (p *csvParser) finish() {
-	if p.probs.Len() > 0 {
-		p.probs.If(p.probs.Len() >= maxProblems, "", "mend these first",
-			"telemetry: there may be more problems after line %d", p.line)
+// describe gives a table without a series row a header by its samples: as many devices as they name, and the shortest
+// time between two readings of a device as the periods.
+func (p *csvParser) describe() {
+	if p.headed {
 		return
 	}
-	if !p.hasHead {
-		p.problem("", "write the file with CSVWriter", "telemetry: there is no series row")
-		return
+	h := &p.s.Header
+	h.Info, h.Start = ReaderInfo{Name: "csv", Basis: p.basis}, p.start.UTC()
+	last := map[int]time.Duration{}
+	for i := range p.s.samples {
+		x := &p.s.samples[i]
+		for len(h.Devices) <= x.Device {
+			h.Devices = append(h.Devices, Device{})
+		}
+		if before, ok := last[x.Device]; ok && x.At > before && (h.Period == 0 || x.At-before < h.Period) {
+			h.Period = x.At - before
+		}
+		last[x.Device] = x.At
 	}
-	p.begin()
-	p.store()
+	h.Period = cmp.Or(h.Period, time.Second)
+	h.SlowPeriod = h.Period
 }
 
-// parseSeconds reads what appendSeconds writes.
+// parseSeconds reads a number of seconds exactly, to the nanosecond.
 func parseSeconds(s string) (time.Duration, bool) {
-	whole, frac, ok := strings.Cut(s, ".")
-	if !ok || len(frac) != 9 || len(whole) == 0 || strings.Trim(whole+frac, "0123456789") != "" {
+	whole, frac, _ := strings.Cut(s, ".")
+	if whole == "" || strings.Trim(whole+frac, "0123456789") != "" {
 		return 0, false
 	}
 	secs, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || secs > math.MaxInt64/int64(time.Second)-1 {
 		return 0, false
 	}
-	ns, err := strconv.ParseInt(frac, 10, 64)
-	d := time.Duration(secs)*time.Second + time.Duration(ns)
-	if err != nil || !bytes.Equal(appendSeconds(nil, d), []byte(s)) {
-		return 0, false
-	}
-	return d, true
+	ns, err := strconv.ParseInt((frac + "000000000")[:9], 10, 64)
+	return time.Duration(secs)*time.Second + time.Duration(ns), err == nil
 }

@@ -211,10 +211,13 @@ func (r *IdleReport) Verdict() string {
 	}
 	share := func(s State) float64 { return r.Total(s).Hours() / seen.Hours() }
 	wasted := share(StateExecutionIdle) + share(StateResidentIdle)
-	longest := time.Duration(0)
+	longest, serving := time.Duration(0), time.Duration(0)
 	for _, in := range r.Intervals {
-		if in.State == StateExecutionIdle || in.State == StateResidentIdle {
+		if in.State.held() && !in.Server {
 			longest = max(longest, in.Length())
+		}
+		if in.Server {
+			serving += in.Length()
 		}
 	}
 	switch {
@@ -222,6 +225,8 @@ func (r *IdleReport) Verdict() string {
 		return "unknown most of the time"
 	case share(StateStalled) > verdictNotable:
 		return "STALLED: busy without working; look for a hang"
+	case wasted > verdictMostly && 2*serving > seen:
+		return "WAITING: a model server without requests; a candidate for sharing"
 	case wasted > verdictMostly && longest >= verdictLongIdle:
 		return "HELD IDLE: a candidate for reaping"
 	case wasted > verdictNotable:
@@ -338,11 +343,11 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	if len(r.Policies) > 0 {
 		fmt.Fprintf(w, "\nWhat reaping would give back (GPU hours of %.1f seen)\n", r.Policies[0].Observed.Hours())
-		fmt.Fprintln(t, "policy\tafter\tidle\tepisodes\treaped\trecoverable\ta GPU and day\t")
+		fmt.Fprintln(t, "policy\tafter\tidle\tepisodes\treaped\trecoverable\ta GPU and day\tservers' own\t")
 	}
 	for _, p := range r.Policies {
-		fmt.Fprintf(t, "%s\t%v\t%.1f\t%d\t%d\t%.1f\t%.2f\t\n", p.Policy.Name, p.Policy.ReapAfter, p.Idle.Hours(),
-			p.Episodes, p.Reaped, p.Recoverable.Hours(), p.HoursPerDay.Or(0))
+		fmt.Fprintf(t, "%s\t%v\t%.1f\t%d\t%d\t%.1f\t%.2f\t%.1f\t\n", p.Policy.Name, p.Policy.ReapAfter, p.Idle.Hours(),
+			p.Episodes, p.Reaped, p.Recoverable.Hours(), p.HoursPerDay.Or(0), p.Servers.Hours())
 	}
 	return t.Flush()
 }

@@ -3,7 +3,9 @@ package telemetry_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -141,4 +143,27 @@ func ExampleSeries_WriteCSV() {
 	// series,0.000000000,2026-01-02T03:04:05Z,simulated,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""version"":1,""source"":""script"",""period_ns"":100000000,""slow_period_ns"":1000000000}"
 	// gpu,0.000000000,2026-01-02T03:04:05Z,simulated,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""uuid"":""GPU-00000000-0000-0000-0000-000000000000"",""name"":""simulated GPU"",""mig"":""unknown"",""gpm"":""unknown""}"
 	// sample,0.000000000,2026-01-02T03:04:05Z,simulated,0,0,basic,,90,,21474836480,,500,,,,,,,,,,,,,,,,,,none,,,,,
+}
+
+// The idle hours of a table of your own, and what they cost.
+func ExampleReadCSV() {
+	table := "at_s,device,util_percent,power_watts,mem_used_bytes\n"
+	for minute := range 8 * 60 { // of GPU 0, which works for the first two of eight hours
+		util := 90 * (1 - min(1, minute/120))
+		table += fmt.Sprintf("%d,0,%d,%d,40000000000\n", 60*minute, util, 110+4*util)
+	}
+	series, err := telemetry.ReadCSV(strings.NewReader(table))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for device := range series.Devices {
+		r, err := telemetry.DetectIdle(series, device, telemetry.IdleOptions{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		idle := r.Total(telemetry.StateExecutionIdle) + r.Total(telemetry.StateResidentIdle) + r.Total(telemetry.StateDeepIdle)
+		fmt.Printf("GPU %d: %.1f of %.1f hours idle, %.2f USD at 3.50 an hour\n", device, idle.Hours(), r.Observed().Hours(), 3.50*idle.Hours())
+	}
+	// Output:
+	// GPU 0: 6.0 of 8.0 hours idle, 21.00 USD at 3.50 an hour
 }

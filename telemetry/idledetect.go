@@ -3,6 +3,7 @@ package telemetry
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -23,6 +24,7 @@ type idleState struct {
 	aged
 	last      Optional[time.Duration] // of the samples
 	processes Optional[int]
+	serves    bool // a model server is among them
 	procAt    time.Duration
 	busySince Optional[time.Duration]
 	deepIdle  Optional[float64]
@@ -80,6 +82,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	s.take(x.At, &busiest)
 	if x.Groups.Has(GroupProcesses) {
 		s.processes, s.procAt = Some(len(x.Processes)), x.At
+		s.serves = slices.ContainsFunc(x.Processes, func(p Process) bool { return d.opts.serves(p.Name) })
 	}
 	last, seen := s.last.Get()
 	s.last = Some(x.At)
@@ -89,6 +92,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	next := StateInterval{From: last, To: x.At}
 	if x.At-last <= bridged(d.h.Period) {
 		next.State, next.Powered = d.classify(s, x.At)
+		next.Server = s.serves && next.State.held()
 		if now, ok := s.fresh(MetricPowerWatts, x.At, d.h.maxAge()); ok && hadPower {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
@@ -111,7 +115,7 @@ func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterv
 	for _, in := range s.idle {
 		if short {
 			pauses += in.Length()
-			in.State, in.Powered = StateActive, sharing.AnswerUnknown
+			in.State, in.Powered, in.Server = StateActive, sharing.AnswerUnknown, false
 		}
 		list = appendInterval(list, in)
 	}
@@ -121,7 +125,7 @@ func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterv
 // appendInterval joins next to the last interval when they tell the same.
 func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered &&
-		list[n-1].To == next.From {
+		list[n-1].Server == next.Server && list[n-1].To == next.From {
 		l := &list[n-1]
 		l.To = next.To
 		a, okA := l.Joules.Get()
@@ -248,15 +252,21 @@ var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stall
 // States lists the states in the order of their values.
 func States() []State { return stateNames.Values() }
 
+// held says whether a program holds the device without using it.
+func (s State) held() bool { return s == StateExecutionIdle || s == StateResidentIdle }
+
 // Idle says whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }
 
 // The thresholds of idle detection. None is published for execution-idle (arXiv
 // 2604.04745 gives none); these are ours, except as noted.
 const (
-	activePercent   = 5.0  // NVML's utilization, or GPM's of graphics, from which a device counts as busy
-	workingPercent  = 2.0  // GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
-	activeBytesPerS = 10e6 // PCIe or NVLink traffic from which a device counts as working
+	// IdleBelow is the share of the GPU's time under which it, or a tenant of it, does nothing: NVML's resolution is
+	// one percent. Idle detection and decision/guard go by it.
+	IdleBelow       = 0.01
+	activePercent   = 100 * IdleBelow // NVML's utilization, or GPM's of graphics
+	workingPercent  = 2.0             // GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
+	activeBytesPerS = 10e6            // PCIe or NVLink traffic from which a device counts as working
 	// residentMemory in use counts as a resident program although no process is
 	// listed, as happens inside containers; as the Alibaba GenAI trace was read.
 	residentMemory = sharing.GiB
@@ -272,6 +282,20 @@ type IdleOptions struct {
 	// without that it is not known, and a resident, inactive program counts as powered.
 	DeepIdleWatts float64
 	Sustain       time.Duration // the length from which idleness counts; 0 means DefaultSustain
+	// Servers are the beginnings of the names of more programs that are model servers, beside those that are known:
+	// vLLM, SGLang, llama.cpp, Triton, TGI, Ollama, LMDeploy and TensorRT-LLM. A server without requests waits for
+	// them: its idle time is never taken back.
+	Servers []string
+}
+
+// serverNames are the beginnings of the names that model servers give their processes, in lower case.
+var serverNames = []string{"vllm", "sglang", "llama-server", "tritonserver", "text-generation", "ollama", "lmdeploy",
+	"trtllm"}
+
+// serves says whether a program is a model server.
+func (o *IdleOptions) serves(program string) bool {
+	begins := func(name string) bool { return strings.HasPrefix(strings.ToLower(program), strings.ToLower(name)) }
+	return slices.ContainsFunc(serverNames, begins) || slices.ContainsFunc(o.Servers, begins)
 }
 
 func (o IdleOptions) check() error {
@@ -291,6 +315,8 @@ type StateInterval struct {
 	// Powered answers, for a resident and inactive program, whether power was
 	// above deep idle. Unknown means that it was assumed.
 	Powered sharing.Answer `json:"powered"`
+	// Server says that a resident and inactive program is a model server, which waits for requests.
+	Server bool `json:"server,omitempty"`
 	// Joules is the energy of the interval; missing without power readings over all of it.
 	Joules Optional[float64] `json:"joules,omitzero"`
 }

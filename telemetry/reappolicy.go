@@ -66,7 +66,9 @@ type Recovery struct {
 	// which the state is unknown and which is never recoverable.
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
-	Idle     time.Duration `json:"idle_ns"` // the GPU time in the states that count
+	Idle     time.Duration `json:"idle_ns"` // the GPU time in which a program held it without using it
+	// Servers is the same of model servers. It is not part of Idle: nobody takes it back.
+	Servers time.Duration `json:"servers_ns"`
 	// Episodes are the unbroken idle times, Reaped those that lasted long enough.
 	Episodes int `json:"episodes"`
 	Reaped   int `json:"reaped"`
@@ -78,7 +80,7 @@ type Recovery struct {
 }
 
 // Recoverable says what the policy would give back on the devices of the reports, which it takes back in
-// StateExecutionIdle and StateResidentIdle.
+// StateExecutionIdle and StateResidentIdle, but not from a model server.
 func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 	if p.ReapAfter <= 0 {
 		return Recovery{}, fmt.Errorf("telemetry: the policy %q reaps after %v (use a positive duration or one of "+
@@ -107,9 +109,12 @@ func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 		r.Unknown += rep.Total(StateUnknown)
 		var episode time.Duration
 		for _, in := range rep.Intervals {
-			if in.State == StateExecutionIdle || in.State == StateResidentIdle {
+			if in.State.held() && !in.Server {
 				episode += in.Length()
 				continue
+			}
+			if in.Server {
+				r.Servers += in.Length()
 			}
 			end(episode)
 			episode = 0

@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 )
 
 // expected returns the TPOT in milliseconds that a tenant should have beside the others, and the name of its source.
@@ -158,7 +159,7 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 		return fmt.Sprintf("contradictory: %.3g tokens a second of %s each would be %.3g sequences at once (at most %d)",
 			rate, ms(tpot), rate*tpot/1e3, maxSequences)
 	}
-	if a, ok := seen.Activity.Get(); ok && a < idleBelow {
+	if a, ok := seen.Activity.Get(); ok && a < telemetry.IdleBelow {
 		return "contradictory: " + t.Name + " says that it serves, and takes nothing of the GPU's time"
 	}
 	worst, known := g.foresee(t.GPU, i, g.beside(by, 100))

@@ -24,7 +24,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			continue
 		case !known || o.At-seen.At >= g.rules.Window:
 			continue
-		case a >= idleBelow:
+		case a >= telemetry.IdleBelow:
 			g.forget(s)
 			continue
 		case !s.idle:
@@ -95,9 +95,6 @@ func (s *tenantState) watched(at time.Duration) float64 {
 	}
 	return 1 - float64(unseen)/float64(at-s.idleSince)
 }
-
-// idleBelow is the share of the GPU's time under which a tenant does nothing: NVML's resolution is one percent.
-const idleBelow = 0.01
 
 // noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it does not say.
 func noticeAfter(p telemetry.ReapPolicy) time.Duration {

@@ -153,13 +153,13 @@ const (
 // hours. The figures are invented, of the size that an H200 shows.
 func Day(seed uint64) Script {
 	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)
-	server := process(2101, "llm-server", 17, 17.3)
+	server := process(2101, "VLLM::EngineCore", 17, 17.3)
 	notebook, train := process(3300, "jupyter", 39, 40), process(4711, "train", 119, 120)
 	serves := func(length time.Duration) Phase { return server(phase(length, 89, 23, 22, 248, dayBusyMHz, 0)) }
 	quiet := server(phase(20*time.Minute, 0, 0, 0, 118, dayBusyMHz, 0))
 	disturbed := process(2102, "summaries", 38, 55.3)(phase(25*time.Minute, 44, 46, 45, 410, dayBusyMHz, 0))
 	disturbed.Figures[telemetry.MetricGPUUtilPercent], disturbed.Figures[telemetry.MetricGraphicsUtilPercent] = 99, 99
-	disturbed.Processes = append(disturbed.Processes, telemetry.Process{PID: 2101, Name: "llm-server",
+	disturbed.Processes = append(disturbed.Processes, telemetry.Process{PID: 2101, Name: "VLLM::EngineCore",
 		Memory: telemetry.Some(17 * sharing.GiB), SMUtilPercent: telemetry.Some(55.0)})
 	var shared []Phase
 	for hour := range 24 {
