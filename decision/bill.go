@@ -129,17 +129,16 @@ func (pl *answers) nodesToday(p int) (nodes [2]int, known bool) {
 	if pl.fleet.Today == nil {
 		return nodes, false
 	}
-	pool := map[string]bool{}
-	for _, n := range pl.fleet.Today.Nodes {
-		pool[n.Name] = n.Pool == pl.Pools[p].Pool.Name
+	placed := map[string]bool{}
+	for w, cw := range pl.Workloads {
+		placed[cw.Workload().Name] = pl.Placed[w] > 0
 	}
 	with := map[string]bool{} // whether a replica with a place runs there
-	for w, cw := range pl.Workloads {
-		if t := cw.Workload().Today; t != nil {
-			for _, on := range t.On {
-				if pool[on.Node] {
-					with[on.Node] = with[on.Node] || pl.Placed[w] > 0
-				}
+	for i := range pl.fleet.Today.Nodes {
+		n := &pl.fleet.Today.Nodes[i]
+		for k := range n.Assignments {
+			if n.Pool == pl.Pools[p].Pool.Name {
+				with[n.Name] = with[n.Name] || placed[n.Assignments[k].Workload.Name]
 			}
 		}
 	}

@@ -1,26 +1,29 @@
 package decision
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Seating is a GPU of a pool, or a MIG instance of one, and who runs on it.
-type Seating struct {
-	Pool      string
-	Mechanism sharing.Mechanism
-	Profile   string // of a MIG instance
-	Tenants   []TenantResult
+// Judge says whether workloads keep their objectives where they are, by the evaluation that Decide uses. Use it for a
+// layout that was not decided: what runs today, or what somebody would rather have. It is not safe for concurrent use.
+type Judge struct {
+	plan             *plan.Planner
+	workloads, pools map[string]int
+	known            map[string]map[string]sharing.Answer // by what is on a device
+	opt              Options
 }
 
-// Judge says of each workload that is seated whether it keeps its objectives beside its neighbours, by the
-// evaluation that Decide uses: the worst of its seats counts. The answer is unknown where something would have to be
-// assumed of it or of a neighbour, and no where the stated memory of all exceeds the GPU's.
-func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[string]sharing.Answer, error) {
+// NewJudge prepares the evaluation of a fleet's workloads; the error is Decide's.
+func NewJudge(ctx context.Context, f *Fleet, opt Options) (*Judge, error) {
 	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err
 	}
@@ -29,43 +32,94 @@ func Judge(ctx context.Context, f *Fleet, seats []Seating, opt Options) (map[str
 		return nil, err
 	}
 	pl.Prepare()
-	workloads, pools := map[string]int{}, map[string]int{}
+	j := &Judge{pl, map[string]int{}, map[string]int{}, map[string]map[string]sharing.Answer{}, opt}
 	for w, cw := range pl.Workloads {
-		workloads[cw.Workload().Name] = w
+		j.workloads[cw.Workload().Name] = w
 	}
 	for p, cp := range pl.Pools {
-		pools[cp.Pool.Name] = p
+		j.pools[cp.Pool.Name] = p
 	}
+	return j, nil
+}
+
+// Nodes answers for each workload on the nodes: the worst of its places counts. The answer is unknown where something
+// would have to be assumed of it or of a neighbour, and no where the stated memory of all exceeds the GPU's. Replicas
+// whose device is not known are left out.
+func (j *Judge) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
 	out := map[string]sharing.Answer{}
-	for i := range seats {
-		s := &seats[i]
-		pool, ok := pools[s.Pool]
+	for n := range nodes {
+		pool, ok := j.pools[n.Pool]
 		if !ok {
-			return nil, fmt.Errorf("decision: there is no pool %q to judge", s.Pool)
+			return nil, fmt.Errorf("decision: there is no pool %q to judge", n.Pool)
 		}
-		at := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: s.Mechanism}}
-		ground := pl.Pools[at.Pool].Ground()
-		sliced := gate.TraitsOf(s.Mechanism).Sliced
-		for k := range ground.Slices() {
-			if v := &ground.Slices()[k]; sliced && v.Profile.Name == s.Profile {
-				at.Slice = v
-			}
-		}
-		var members []plan.Member
-		for _, t := range s.Tenants {
-			w, ok := workloads[t.Workload]
-			if !ok {
-				return nil, fmt.Errorf("decision: there is no workload %q to judge", t.Workload)
-			}
-			members = append(members, plan.Member{Workload: w, Replicas: t.Replicas})
-		}
-		plan.SortMembers(members)
-		for k, answer := range pl.Standings(at, members, sliced && at.Slice == nil) {
-			name := pl.Workloads[members[k].Workload].Workload().Name
-			if had, seen := out[name]; !seen || had == sharing.AnswerYes || answer == sharing.AnswerNo {
-				out[name] = answer
+		for i := range n.Devices {
+			for _, tenants := range sharers(n, i) {
+				all, err := j.tenants(pool, n.Devices[i].Mode, tenants)
+				if err != nil {
+					return nil, err
+				}
+				for name, answer := range all {
+					if had, seen := out[name]; !seen || had == sharing.AnswerYes || answer == sharing.AnswerNo {
+						out[name] = answer
+					}
+				}
 			}
 		}
 	}
-	return out, opt.Err()
+	return out, j.opt.Err()
+}
+
+// sharers parts the assignments on a device into those that share something.
+func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
+	n.On(device, func(a *layout.Assignment) bool {
+		i := slices.IndexFunc(out, func(of []*layout.Assignment) bool {
+			return of[0].Profile == a.Profile && of[0].Start == a.Start
+		})
+		if i < 0 {
+			out = append(out, []*layout.Assignment{a})
+		} else {
+			out[i] = append(out[i], a)
+		}
+		return true
+	})
+	return out
+}
+
+// tenants answers for those who share a device, or an instance of one.
+func (j *Judge) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer, error) {
+	count := map[int]int{}
+	for _, a := range all {
+		w, ok := j.workloads[a.Workload.Name]
+		if !ok {
+			return nil, fmt.Errorf("decision: there is no workload %q to judge", a.Workload.Name)
+		}
+		count[w]++
+	}
+	var members []plan.Member
+	for w, n := range count {
+		members = append(members, plan.Member{Workload: w, Replicas: n})
+	}
+	slices.SortFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.Workload, b.Workload) })
+	at, sliced := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: m}}, gate.TraitsOf(m).Sliced
+	profile := ""
+	if all[0].Profile != nil {
+		profile = all[0].Profile.Name
+	}
+	key := fmt.Sprint(pool, m, profile, members)
+	if known, ok := j.known[key]; ok {
+		return known, nil
+	}
+	ground := j.plan.Pools[pool].Ground()
+	for k := range ground.Slices() {
+		if v := &ground.Slices()[k]; sliced && v.Profile.Name == profile {
+			at.Slice = v
+		}
+	}
+	plan.SortMembers(members)
+	out := map[string]sharing.Answer{}
+	for k, answer := range j.plan.Standings(at, members, sliced && at.Slice == nil) {
+		out[j.plan.Workloads[members[k].Workload].Workload().Name] = answer
+	}
+	j.known[key] = out
+	return out, nil
 }

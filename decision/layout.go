@@ -13,7 +13,7 @@ func (pl *answers) layout(r *Result) error {
 	if r.Layout, problems = pl.Layout(); len(problems) > 0 {
 		return fmt.Errorf("decision: %w", layout.Err(problems))
 	}
-	prices := pl.prices()
+	prices := Prices(pl.Pools)
 	all, err := r.Layout.Cost(prices)
 	if err != nil {
 		return fmt.Errorf("decision: %w", err)
@@ -28,10 +28,10 @@ func (pl *answers) layout(r *Result) error {
 	return err
 }
 
-// prices are those of the pools; of one that has none, how many GPUs are reserved.
-func (pl *answers) prices() layout.Prices {
+// Prices are those of pools, for the price of a layout; of one that has none, how many GPUs are reserved.
+func Prices(pools []*CompiledPool) layout.Prices {
 	out := layout.Prices{}
-	for _, cp := range pl.Pools {
+	for _, cp := range pools {
 		p := layout.Price{PerGPU: cp.Price, SpotPerGPU: cp.Spot.PricePerGPUHour, Reserved: cp.Reserved.Count,
 			ReservedPerGPU: cp.Reserved.PricePerGPUHour}
 		if node, stated := cp.Pool.NodePricePerHour.Get(); stated {

@@ -104,7 +104,7 @@ func checkNodes(t *testing.T, f *Fleet, r *Result) {
 	if err := layout.Err(r.Layout.Check()); err != nil {
 		t.Error(err)
 	}
-	if all, err := r.Layout.Cost((&answers{Planner: planned(t, f)}).prices()); err != nil {
+	if all, err := r.Layout.Cost(Prices(planned(t, f).Pools)); err != nil {
 		t.Error(err)
 	} else if month, err := cost.Monthly(all.PerHour); err != nil || month.Decimal() != r.Totals.MonthlyAfter {
 		t.Errorf("the layout costs %v a month, the totals %s: %v", month, r.Totals.MonthlyAfter, err)

@@ -186,9 +186,14 @@ func TestDeliveryInFiles(t *testing.T) {
 func TestPartsOfTheMoneyToday(t *testing.T) {
 	r := decideText(t, `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 16, gpus_per_node: 4, price_per_gpu_hour: "1.00 USD"}]
-today: {nodes: [{name: a, pool: p, gpus: 4}, {name: b, pool: p, gpus: 4}, {name: c, pool: p, gpus: 4}, {name: d, pool: p, gpus: 4}]}
+today:
+  nodes:
+    - {name: a, pool: p, devices: [{gpu: L4, count: 4, mode: exclusive}], assignments: [{workload: nb}]}
+    - {name: b, pool: p, devices: [{gpu: L4, count: 4, mode: exclusive}], assignments: [{workload: nb}]}
+    - {name: c, pool: p, devices: [{gpu: L4, count: 4, mode: exclusive}], assignments: [{workload: nb}]}
+    - {name: d, pool: p, devices: [{gpu: L4, count: 4, mode: exclusive}]}
 workloads:
-  - {name: nb, kind: notebook, replicas: 3, memory: 4GiB, gpu_busy: 0.05, tenant: t, today: {mechanism: exclusive, may_weaken: true, places: [{node: a, replicas: 1}, {node: b, replicas: 1}, {node: c, replicas: 1}]}}
+  - {name: nb, kind: notebook, replicas: 3, memory: 4GiB, gpu_busy: 0.05, tenant: t, today: {mechanism: exclusive, may_weaken: true}}
 `)
 	if b := r.Totals.Bill; b.MonthlyFreedBySharing != "5840.00" || b.MonthlyFreedIdle != "2920.00" || b.MonthlyFreed != "8760.00" {
 		t.Errorf("%+v", b)

@@ -3,10 +3,12 @@ package decision
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -202,9 +204,13 @@ func TestSimulatedPredictor(t *testing.T) {
 	}
 }
 
-// TestJudgeUnknownPool: a seat in a pool that the fleet does not have is refused by its name.
+// TestJudgeUnknownPool: a node of a pool that the fleet does not have is refused by its name.
 func TestJudgeUnknownPool(t *testing.T) {
-	_, err := Judge(t.Context(), unknownLoad(t), []Seating{{Pool: "nowhere", Mechanism: sharing.MechanismExclusive}}, Options{})
+	j, err := NewJudge(t.Context(), unknownLoad(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = j.Nodes(slices.Values([]*layout.Node{{Pool: "nowhere"}}))
 	if err == nil || !strings.Contains(err.Error(), `"nowhere"`) {
 		t.Error(err)
 	}

@@ -32,11 +32,10 @@ type (
 	Weights       = fleet.Weights
 	Criterion     = fleet.Criterion
 	Cluster       = fleet.Cluster
-	Node          = fleet.Node
+	NodeObject    = fleet.NodeObject
 	Autoscaler    = fleet.Autoscaler
 	Budget        = fleet.Budget
 	Quota         = fleet.Quota
-	Place         = fleet.Place
 )
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).

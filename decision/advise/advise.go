@@ -72,19 +72,16 @@ func Look(ctx context.Context, dir string, at time.Time, f *decision.Fleet, opts
 	}
 	a := &Advice{At: at, Plan: plan, Unknown: append([]string{}, opts.Unknown...), Changed: []string{},
 		Drifted: []string{}, Settled: []string{}, Nodes: map[string]string{}, Places: map[string]map[string]int{}}
-	for i := range f.Today.Nodes {
-		n := &f.Today.Nodes[i]
-		a.Nodes[n.Name] = strings.TrimSuffix(migrate.ShapeOf(n).String()+", "+n.Closed, ", ")
-	}
 	for _, w := range f.Workloads {
 		a.Places[w.Name] = map[string]int{}
-		if w.Today != nil {
-			for _, on := range w.Today.On {
-				a.Places[w.Name][on.Node] += on.Replicas
-			}
+	}
+	for n := range plan.Today.Nodes() {
+		a.Nodes[n.Name] = strings.TrimSuffix(migrate.Shape(n)+", "+n.Closed, ", ")
+		for w, k := range n.Replicas() {
+			a.Places[w][n.Name] = k
 		}
 	}
-	if today := (&migrate.Plan{Fleet: f}); len(today.Waits()) > 0 {
+	if len(migrate.Waits(f, plan.Today)) > 0 {
 		now, err := migrate.Admit(ctx, f, opts.Decision)
 		if err != nil {
 			return nil, err

@@ -58,11 +58,7 @@ func TestLook(t *testing.T) {
 	}
 	// A node is lost, chat runs elsewhere than proposed.
 	f := load(t, "known")
-	for i := range f.Workloads {
-		if w := &f.Workloads[i]; w.Name == "llm/chat" {
-			w.Today.On = []decision.Place{{Node: "a100-2", Replicas: 2}}
-		}
-	}
+	f.Today.Nodes[1].Assignments = f.Today.Nodes[1].Assignments[1:]
 	f.Today.Nodes[3].Closed = "not ready"
 	a = look(7, f)
 	for _, want := range []string{"node t4-2: time-slicing, 4 pods to a GPU, not ready", "workload llm/chat: 2 on a100-2, before 3 on a100-2"} {

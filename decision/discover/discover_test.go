@@ -14,6 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func read(t *testing.T, opts discover.Options, name, text string) (*discover.Discovery, error) {
@@ -122,7 +124,7 @@ func TestFleetIsRead(t *testing.T) {
 			t.Errorf("%s: %v\n%s", file, err, &first)
 			continue
 		}
-		if diff := cmp.Diff(d.Fleet, *fleet); diff != "" {
+		if diff := cmp.Diff(d.Fleet, *fleet, nodesAlike); diff != "" {
 			t.Errorf("%s: read back (-discovered +read):\n%s", file, diff)
 		}
 		result, err := decision.Decide(t.Context(), fleet, decision.Options{})
@@ -226,11 +228,17 @@ func TestSeenInPart(t *testing.T) {
 			t.Fatalf("%s: %v %+v", name, err, d.Fleet)
 		}
 		found := slices.ContainsFunc(d.Findings, func(f discover.Finding) bool { return f.Code == "gpu-seen-in-part" })
-		if n := d.Fleet.Today.Nodes[0]; found != c.taken || (n.InMIG == 1) != c.taken {
+		if n := d.Fleet.Today.Nodes[0]; found != c.taken || (n.Devices[0].Mode == sharing.MechanismMIG) != c.taken {
 			t.Errorf("%s: %+v, findings %+v", name, n, d.Findings)
 		}
 	}
 }
+
+// nodesAlike compares nodes by what is written of them.
+var nodesAlike = cmp.Transformer("written", func(n layout.Node) string {
+	data, err := n.MarshalJSON()
+	return fmt.Sprint(string(data), err)
+})
 
 // TestHints: what the user says stands in the place of what was found, and in the
 // fleet file.
@@ -261,7 +269,7 @@ workloads:
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	if diff := cmp.Diff(d.Fleet, *fleet); diff != "" {
+	if diff := cmp.Diff(d.Fleet, *fleet, nodesAlike); diff != "" {
 		t.Errorf("(-discovered +read):\n%s\n%s", diff, &out)
 	}
 	svc, mystery := &fleet.Workloads[0], &fleet.Workloads[1]

@@ -2,6 +2,7 @@ package discover
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
@@ -94,6 +96,8 @@ func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
 		n = yamlnode.Map("min", t.Min, "max", t.Max)
 		n.Style = yaml.FlowStyle
 		return n
+	case layout.Node:
+		return e.layoutNode(path, &t)
 	case encoding.TextMarshaler:
 		var text []byte
 		text, err = t.MarshalText()
@@ -114,11 +118,81 @@ func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
 			return n
 		case reflect.Struct:
 			return e.mapping(path, v)
+		case reflect.Map:
+			if err = n.Encode(v.Interface()); err == nil {
+				n.Style = yaml.FlowStyle
+				return n
+			}
+		default:
+			err = n.Encode(v.Interface())
 		}
-		err = n.Encode(v.Interface())
 	}
 	if err != nil && e.err == nil {
 		e.err = fmt.Errorf("%s: %w", path, err)
+	}
+	return n
+}
+
+// layoutNode writes a node of a layout on a line: devices that are alike once, with their number.
+func (e *encoder) layoutNode(path string, n *layout.Node) *yaml.Node {
+	data, err := n.MarshalJSON()
+	var doc yaml.Node
+	if err == nil {
+		err = yaml.Unmarshal(data, &doc)
+	}
+	if err != nil {
+		e.err = cmp.Or(e.err, fmt.Errorf("%s: %w", path, err))
+		return &doc
+	}
+	out := yamlnode.Map()
+	out.Style = yaml.FlowStyle
+	for i := 0; i < len(doc.Content[0].Content); i += 2 {
+		key, v := doc.Content[0].Content[i], doc.Content[0].Content[i+1]
+		if key.Value == "devices" {
+			v.Content = e.alike(n.Devices, v.Content)
+		}
+		if v.Kind == yaml.SequenceNode && len(v.Content) == 0 {
+			continue
+		}
+		out.Content = append(out.Content, key, v)
+	}
+	return plainFlow(out)
+}
+
+// alike merges devices that are alike, and leaves out what the GPU table says of them.
+func (e *encoder) alike(devices []layout.Device, nodes []*yaml.Node) (out []*yaml.Node) {
+	texts := make([]string, len(nodes))
+	for i, n := range nodes {
+		if g := devices[i].GPU; *g == *layout.GPUOf(g.Name) {
+			for k := len(n.Content) - 2; k >= 0; k -= 2 {
+				if key := n.Content[k].Value; key == "memory" || key == "mig" {
+					n.Content = slices.Delete(n.Content, k, k+2)
+				}
+			}
+		}
+		text, err := yaml.Marshal(n)
+		texts[i], e.err = string(text), cmp.Or(e.err, err)
+	}
+	for i := 0; i < len(nodes); {
+		same := i
+		for same < len(nodes) && texts[same] == texts[i] {
+			same++
+		}
+		if same > i+1 {
+			nodes[i].Content = append(nodes[i].Content, yamlnode.Text("count"), yamlnode.Value(same-i))
+		}
+		out, i = append(out, nodes[i]), same
+	}
+	return out
+}
+
+// plainFlow writes a node and all below it on one line, with quotes only where they are needed.
+func plainFlow(n *yaml.Node) *yaml.Node {
+	if n.Style = yaml.FlowStyle; n.Kind == yaml.ScalarNode {
+		n.Style = 0
+	}
+	for _, c := range n.Content {
+		plainFlow(c)
 	}
 	return n
 }

@@ -54,13 +54,13 @@ func ExampleCollector() {
 	//     gpus: 1 # declared: nvidia.com/gpu
 	//     tenant: ada # guess: the namespace
 	//     pool: l40s # derived: it runs there today, and whether its memory fits elsewhere is not known
-	//     today: {mechanism: time-slicing, object: StatefulSet, places: [{node: gpu-1, replicas: 1}]} # declared: label nvidia.com/gpu.sharing-strategy
+	//     today: {mechanism: time-slicing, object: StatefulSet} # declared: label nvidia.com/gpu.sharing-strategy
 	//     # unknown: memory: nothing says how much GPU memory ada/lab uses
 	//     # unknown: gpu_busy: nothing says how busy ada/lab keeps its GPU
 	//     request: {mechanism: time-slicing, replicas_per_gpu: 3} # declared: label nvidia.com/gpu.sharing-strategy
 	// today:
 	//   nodes:
-	//     - {name: gpu-1, pool: l40s, gpus: 2, mechanism: time-slicing, replicas_per_gpu: 3}
+	//     - {name: gpu-1, pool: l40s, delivery: device-plugin, devices: [{gpu: L40S, mode: time-slicing, slots: 3, count: 2}], assignments: [{key: ada/lab-0, workload: ada/lab}]}
 }
 
 // Prices and hints are the user's own.

@@ -184,31 +184,23 @@ func (s *scene) check(t *testing.T, d *discover.Discovery) {
 			said[m[1]] = k
 		}
 	}
-	for _, n := range d.Fleet.Today.Nodes {
+	all, _ := d.Fleet.Layout()
+	for n := range all.Nodes() {
 		truly := s.gpus[n.Name] - len(s.held[n.Name])
 		if said[n.Name] > truly {
 			t.Errorf("%s: %d GPUs of %s are said to be held by nobody, and %d are\n%s", s.Name, said[n.Name], n.Name, truly, s.json(t))
 		}
-		if n.GPUs != s.gpus[n.Name] {
-			t.Errorf("%s: %s has %d GPUs, not %d\n%s", s.Name, n.Name, s.gpus[n.Name], n.GPUs, s.json(t))
+		if len(n.Devices) != s.gpus[n.Name] {
+			t.Errorf("%s: %s has %d GPUs, not %d\n%s", s.Name, n.Name, s.gpus[n.Name], len(n.Devices), s.json(t))
 		}
 		// What a plan takes to be free of a node that is open to it: its whole GPUs without those of whole ones' tenants.
-		var delivery sharing.Delivery
-		for i := range d.Fleet.Pools {
-			if d.Fleet.Pools[i].Name == n.Pool {
-				delivery = d.Fleet.Pools[i].Delivery
-			}
-		}
-		if n.Closed != "" || delivery > sharing.DeliveryGPUOperator || n.Mechanism > sharing.MechanismExclusive {
+		if n.Closed != "" || n.Delivery > sharing.DeliveryGPUOperator {
 			continue
 		}
-		open := n.GPUs - n.InMIG
-		for i := range d.Fleet.Workloads {
-			w := &d.Fleet.Workloads[i]
-			for _, on := range w.Today.On {
-				if on.Node == n.Name && w.Today.Mechanism == sharing.MechanismExclusive {
-					open -= on.Replicas * max(1, w.GPUs)
-				}
+		open := 0
+		for i := range n.Devices {
+			if d := &n.Devices[i]; d.Mode == sharing.MechanismExclusive {
+				open += int(d.Free().Slots)
 			}
 		}
 		if open > max(0, truly) {

@@ -194,7 +194,7 @@ func TestServing(t *testing.T) {
 	if err := d.WriteFleet(&out); err != nil {
 		t.Fatal(err)
 	}
-	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet) != "" {
+	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet, nodesAlike) != "" {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	shared := measured(t, "mps", ttftPage)
@@ -306,7 +306,7 @@ func TestBetaSlices(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, now := joined(t, discover.Options{}, "objects", string(beta)), joined(t, discover.Options{}, "objects", data)
-	if diff := cmp.Diff(now.Fleet, old.Fleet) + cmp.Diff(now.Today, old.Today); diff != "" {
+	if diff := cmp.Diff(now.Fleet, old.Fleet, nodesAlike) + cmp.Diff(now.Today, old.Today); diff != "" {
 		t.Error(diff)
 	}
 }

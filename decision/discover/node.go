@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,10 +69,17 @@ type node struct {
 	pods                   []*pod              // that run there
 }
 
+// dnsName is a DNS subdomain, as Kubernetes names nodes.
+var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+
 // takeNode keeps a node that may have GPUs.
 func (c *Collector) takeNode(file string, o *nodeObject) {
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Node", "it has no name")
+		return
+	}
+	if !dnsName.MatchString(o.Metadata.Name) {
+		c.trouble(file, "Node", fmt.Sprintf("%.60q is no name of a Node, which is a DNS subdomain: it is left out", o.Metadata.Name))
 		return
 	}
 	if had, ok := c.nodes[o.Metadata.Name]; ok {

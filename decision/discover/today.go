@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -215,15 +216,27 @@ func (o *budgetObject) selects(p *pod) bool {
 
 // cluster writes the state of the cluster: its nodes, who runs where, and what bounds a change.
 func (b *build) cluster() {
-	t := &decision.Cluster{Nodes: []decision.Node{}}
+	t := &decision.Cluster{Nodes: []layout.Node{}}
 	b.Fleet.Today = t
+	at := map[*node]int{}
 	for _, n := range b.nodes {
-		if b.poolOf[n] != nil {
-			t.Nodes = append(t.Nodes, b.nodeToday(n))
+		if b.poolOf[n] == nil {
+			continue
+		}
+		at[n] = len(t.Nodes)
+		t.Nodes = append(t.Nodes, b.nodeToday(n))
+		labels := map[string]string{}
+		for _, key := range []string{labelPlugin, labelMIG} {
+			if v := n.label(key); v != "" {
+				labels[key] = v
+			}
+		}
+		if len(labels) > 0 {
+			t.Objects = append(t.Objects, decision.NodeObject{Name: n.name, Labels: labels})
 		}
 	}
 	for _, w := range b.workloads {
-		b.workloadToday(w)
+		b.workloadToday(w, at)
 	}
 	for _, q := range b.c.quotas {
 		for _, key := range slices.Sorted(maps.Keys(q.Status.Hard)) {
@@ -235,22 +248,29 @@ func (b *build) cluster() {
 				Free: max(0, count(q.Status.Hard[key])-count(q.Status.Used[key]))})
 		}
 	}
-	for _, n := range t.Nodes {
-		for _, c := range b.c.plugins[n.Config] {
+	for _, o := range t.Objects {
+		for _, c := range b.c.plugins[o.Labels[labelPlugin]] {
 			t.PluginConfigs = cmp.Or(t.PluginConfigs, strings.TrimPrefix(c.object, "ConfigMap "))
 		}
 	}
 }
 
-func (b *build) nodeToday(n *node) decision.Node {
-	out := decision.Node{Name: n.name, Pool: b.poolOf[n].name, GPUs: n.gpus, InMIG: min(n.inMIG, n.gpus),
-		Config: n.label("nvidia.com/device-plugin.config"), MIGConfig: n.label(labelMIG)}
-	if n.mechanism != sharing.MechanismExclusive {
-		out.Mechanism = n.mechanism
-	}
-	out.Replicas = n.sharers()
-	if len(n.instances) > 0 {
-		out.Instances = n.instances
+// nodeToday is a node with its GPUs as it hands them out, those in MIG mode last.
+func (b *build) nodeToday(n *node) layout.Node {
+	out := layout.Node{Name: n.name, Pool: b.poolOf[n].name, Delivery: n.delivery, Devices: make([]layout.Device, n.gpus)}
+	kind, rules, full := layout.GPUOf(n.gpu.Name), layout.RulesOf(n.delivery), n.gpus-min(n.inMIG, n.gpus)
+	instances, ok := n.instancesOf(kind.MIG, n.gpus-full)
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		if d.GPU = kind; len(n.uuids) == n.gpus {
+			d.UUID = n.uuids[i]
+		}
+		if i < full {
+			rules.Configure(d, n.mechanism, int32(n.sharers()))
+			continue
+		}
+		rules.Configure(d, sharing.MechanismMIG, 0)
+		d.Instances = instances[i-full]
 	}
 	switch {
 	case n.meta == nil:
@@ -263,7 +283,58 @@ func (b *build) nodeToday(n *node) decision.Node {
 	default:
 		out.Closed = n.closed
 	}
+	if !ok {
+		out.Closed = cmp.Or(out.Closed, "one of which it is not known where its MIG instances are")
+	}
 	return out
+}
+
+// instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down, and
+// of the others the largest first, each where it takes least of what is left. ok says that all have a place.
+func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
+	out = make([][]layout.Instance, gpus)
+	left := maps.Clone(n.instances)
+	made := make([]mig.Layout, gpus)
+	for i := range made {
+		if made[i].Model = model; model == nil || i >= len(n.layouts) {
+			continue
+		}
+		if l, err := model.ParseLayout(n.layouts[i]); err == nil {
+			made[i] = l
+			for _, in := range l.Instances {
+				left[in.Profile.Name]--
+			}
+		}
+	}
+	ok = model != nil || len(left) == 0
+	names := sortedKeys(left)
+	slices.SortStableFunc(names, func(x, y string) int { return map[bool]int{true: -1}[larger(x, y)] })
+	for _, name := range names {
+		for range max(0, left[name]) {
+			ok = model != nil && spread(model, made, name) && ok
+		}
+	}
+	for i := range made {
+		for _, in := range made[i].Instances {
+			out[i] = append(out[i], layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+		}
+	}
+	return out, ok
+}
+
+// spread adds an instance to the layout with fewest that takes it.
+func spread(model *mig.Model, made []mig.Layout, profile string) bool {
+	best, at := mig.Layout{}, -1
+	for i := range made {
+		next, err := model.Place([]mig.Count{{Profile: profile, N: 1}}, made[i])
+		if err == nil && (at < 0 || len(made[i].Instances) < len(made[at].Instances)) {
+			best, at = next, i
+		}
+	}
+	if at >= 0 {
+		made[at] = best
+	}
+	return at >= 0
 }
 
 // ready reports whether a node's condition Ready is true; one without conditions is taken to be.
@@ -277,13 +348,12 @@ func (o *nodeObject) ready() bool {
 }
 
 // workloadToday writes where a workload runs, under which budget, and who sets its number of replicas.
-func (b *build) workloadToday(w *workload) {
+func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 	t, v := b.Fleet.Today, &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d].today", w.index)
-	on := map[string]int{}
 	for _, p := range w.pods {
-		if p.running && b.poolOf[p.at] != nil {
-			on[p.node]++
+		if i, ok := nodes[p.at]; ok && p.running {
+			t.Nodes[i].Assignments = append(t.Nodes[i].Assignments, p.assignments(v.Name, &t.Nodes[i])...)
 		}
 	}
 	if v.Today == nil {
@@ -291,9 +361,6 @@ func (b *build) workloadToday(w *workload) {
 		b.note(at, guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
 	}
 	v.Today.Object, v.Today.Container = w.key.owner.kind, w.first.container
-	for _, name := range slices.Sorted(maps.Keys(on)) {
-		v.Today.On = append(v.Today.On, decision.Place{Node: name, Replicas: on[name]})
-	}
 	if a, ok := b.c.autoscalers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; ok {
 		t.Autoscalers = append(t.Autoscalers, decision.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
 	}
@@ -303,4 +370,38 @@ func (b *build) workloadToday(w *workload) {
 				Allowed: max(0, o.Status.Allowed)})
 		}
 	}
+}
+
+// assignments are what a pod holds of a node: devices or instances, of which mostly it is not known which.
+func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignment) {
+	of := &layout.Workload{Name: workload}
+	a := layout.Assignment{Key: named(p.namespace, p.name), Workload: of}
+	for i := range p.held {
+		h := &p.held[i]
+		if a.Device = int16(n.DeviceByUUID(h.device)); a.Device < 0 || h.profile != "" {
+			a.Device = layout.UnknownDevice
+		}
+		if a.Profile = nil; h.profile != "" {
+			a.Profile = profileOn(n, h.profile)
+		}
+		for range h.gpus {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 { // a process on a machine
+		a.Device = layout.UnknownDevice
+		out = slices.Repeat([]layout.Assignment{a}, max(1, p.ask.gpus))
+	}
+	return out
+}
+
+// profileOn is a profile of a node's GPUs by its name; nil where they have none such.
+func profileOn(n *layout.Node, name string) *mig.Profile {
+	for i := range n.Devices {
+		if model := n.Devices[i].GPU.MIG; model != nil {
+			p, _ := model.Profile(name)
+			return p
+		}
+	}
+	return nil
 }

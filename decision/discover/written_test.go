@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,8 +88,9 @@ func TestWrittenIsReadBack(t *testing.T) {
 		if len(objects) == 0 {
 			continue
 		}
-		for _, got := range found.Fleet.Today.Nodes {
-			if diff := cmp.Diff(today(of[got.Name], got), got); diff != "" {
+		for i := range found.Fleet.Today.Nodes {
+			got := &found.Fleet.Today.Nodes[i]
+			if diff := cmp.Diff(handsOut(of[got.Name]), handsOut(got)); diff != "" {
 				t.Errorf("%s: %s", got.Name, diff)
 			}
 			delete(of, got.Name)
@@ -248,23 +250,23 @@ func hamiNode(t *testing.T, files map[string][]byte, key string, n *layout.Node)
 		map[string]string{"nvidia.com/gpu": fmt.Sprint(len(gpus) * values.Plugin.Split)})
 }
 
-// today is a node of the layout as a fleet states it, with what only the labels say.
-func today(n *layout.Node, got decision.Node) decision.Node {
-	out := decision.Node{Name: n.Name, Pool: got.Pool, GPUs: len(n.Devices), Config: got.Config, MIGConfig: got.MIGConfig}
-	for i := range n.Devices {
-		d := &n.Devices[i]
-		switch {
-		case d.Mode == sharing.MechanismMIG:
-			out.InMIG++
-			for _, in := range d.Instances {
-				if out.Instances == nil {
-					out.Instances = map[string]int{}
-				}
-				out.Instances[in.Profile.Name]++
-			}
-		case d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive:
-			out.Mechanism, out.Replicas = d.Mode, int(d.Slots)
+// handsOut counts what a node hands out: GPUs by mode, slots and memory limit, and instances.
+func handsOut(n *layout.Node) map[string]int {
+	out := map[string]int{}
+	devices := slices.Clone(n.Devices)
+	for i := range devices {
+		d := &devices[i]
+		shared := slices.IndexFunc(devices, func(d layout.Device) bool { return d.Mode > sharing.MechanismExclusive })
+		if n.Delivery == sharing.DeliveryHAMi && d.Mode <= sharing.MechanismExclusive && shared >= 0 { // it has one mode for all cards
+			d.Mode, d.Slots = devices[shared].Mode, devices[shared].Slots
 		}
+		for _, in := range d.Instances {
+			out[in.Profile.Name]++
+		}
+		if d.Mode == sharing.MechanismNone { // not configured: as the device plugin hands it out by itself
+			d.Mode, d.Slots = sharing.MechanismExclusive, 1
+		}
+		out[fmt.Sprint(d.Mode, max(1, d.Slots), d.Limit)]++
 	}
 	return out
 }

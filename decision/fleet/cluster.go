@@ -1,16 +1,22 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Cluster is the state of a cluster: its GPU nodes, and what bounds a change of what runs on them. Who runs where
-// stands with each workload, in its today.
+// Cluster is the state of a cluster: its GPU nodes with who runs on them, and what bounds a change of that.
 type Cluster struct {
-	Nodes       []Node       `yaml:"nodes,required"`
+	// Nodes are the GPU nodes, how each hands out its GPUs, and the replicas that have them. [Fleet.Layout] completes them.
+	Nodes []layout.Node `yaml:"nodes,required"`
+	// Objects are what Kubernetes knows of nodes besides, of those of which it is known.
+	Objects     []NodeObject `yaml:"node_objects"`
 	Autoscalers []Autoscaler `yaml:"autoscalers"`
 	Budgets     []Budget     `yaml:"budgets"`
 	Quotas      []Quota      `yaml:"quotas"`
@@ -19,19 +25,55 @@ type Cluster struct {
 	PluginConfigs string `yaml:"plugin_configs"`
 }
 
-// Node is a node with GPUs and the way in which it hands them out.
-type Node struct {
-	Name      string            `yaml:"name,required"`
-	Pool      string            `yaml:"pool,required"`
-	GPUs      int               `yaml:"gpus,required"`
-	Mechanism sharing.Mechanism `yaml:"mechanism"`                // of the GPUs outside MIG mode; none = exclusive
-	Replicas  int               `yaml:"replicas_per_gpu,nonzero"` // pods to one of them; 0 = 1
-	InMIG     int               `yaml:"gpus_in_mig,nonzero"`
-	Instances map[string]int    `yaml:"instances"` // MIG instances by profile
-	// Config and MIGConfig are the labels nvidia.com/device-plugin.config and nvidia.com/mig.config.
-	Config    string `yaml:"config"`
-	MIGConfig string `yaml:"mig_config"`
-	Closed    string `yaml:"closed"` // why it takes no new pods, such as "cordoned"
+// NodeObject is a node as Kubernetes sees it.
+type NodeObject struct {
+	Name   string            `yaml:"name,required"`
+	Labels map[string]string `yaml:"labels"`
+}
+
+// Object returns what Kubernetes knows of a node; the zero one where nothing was read.
+func (c *Cluster) Object(node string) NodeObject {
+	if i := slices.IndexFunc(c.Objects, func(o NodeObject) bool { return o.Name == node }); i >= 0 {
+		return c.Objects[i]
+	}
+	return NodeObject{Name: node}
+}
+
+// Tenants are the fleet's workloads as layouts have them, by name: whose they are, and whom they trust.
+func (f *Fleet) Tenants() map[string]*layout.Workload {
+	of := map[string]*layout.Workload{}
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		of[w.Name] = &layout.Workload{Name: w.Name, Tenant: w.Tenant, Trusts: w.Trust}
+		if f.Trust == TrustAll && w.Tenant == "" {
+			of[w.Name].Tenant = "\x00all" // who names no tenant is one with others that name none
+		}
+	}
+	return of
+}
+
+// Layout is the cluster as it runs, with the tenants that the fleet's workloads name. A node that names no delivery has
+// its pool's. What contradicts itself is among the problems and takes nobody more; see [layout.Observe].
+func (f *Fleet) Layout() (*layout.Cluster, []layout.Problem) {
+	of, delivery := f.Tenants(), map[string]sharing.Delivery{}
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		if delivery[p.Name] = p.Delivery; p.Delivery == sharing.DeliveryBare && !p.Standalone {
+			delivery[p.Name] = sharing.DeliveryDevicePlugin
+		}
+	}
+	nodes := slices.Clone(f.Today.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		n.Delivery = cmp.Or(n.Delivery, delivery[n.Pool])
+		n.Assignments = slices.Clone(n.Assignments)
+		for k := range n.Assignments {
+			if a := &n.Assignments[k]; a.Workload != nil {
+				a.Workload = cmp.Or(of[a.Workload.Name], a.Workload)
+			}
+		}
+	}
+	return layout.Observe(nodes)
 }
 
 // Autoscaler bounds the replicas of a workload, whose number it sets.
@@ -55,43 +97,41 @@ type Quota struct {
 	Free      int    `yaml:"free,required"`
 }
 
-// Place is a node on which replicas of a workload run.
-type Place struct {
-	Node     string `yaml:"node,required" json:"node"`
-	Replicas int    `yaml:"replicas,required" json:"replicas"`
-}
+// nodeName is what names of nodes and machines are made of: names go into files and commands.
+var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
 
 // today checks the state of the cluster against the pools and workloads.
 func (c *checker) today(f *Fleet, pools map[string]*Pool) {
 	nodes, workloads, gpus := map[string]bool{}, map[string]bool{}, map[string]int{}
+	for i := range f.Workloads {
+		workloads[f.Workloads[i].Name] = true
+	}
 	for i := range f.Today.Nodes {
 		n, path := &f.Today.Nodes[i], fmt.Sprintf("today.nodes[%d]", i)
-		c.If(nodes[n.Name] || n.Name == "", path+".name", "name each node once", "%q is empty or stands twice",
+		c.If(nodes[n.Name], path+".name", "name each node once", "%q stands twice", problem.Clip(n.Name))
+		c.If(!nodeName.MatchString(n.Name), path+".name", "write the name of the Node", "%q is no name of a node",
 			problem.Clip(n.Name))
 		if pools[n.Pool] == nil {
 			c.noPool(path+".pool", n.Pool, f.Pools)
 		}
-		c.within(path+".gpus", n.GPUs, 1, 1024)
-		c.within(path+".gpus_in_mig", n.InMIG, 0, max(n.GPUs, 0))
-		c.within(path+".replicas_per_gpu", n.Replicas, 0, 10_000)
+		c.within(path+".devices", len(n.Devices), 1, 1024)
+		for k := range n.Assignments {
+			w := n.Assignments[k].Workload
+			c.If(w == nil || !workloads[w.Name], fmt.Sprintf("%s.assignments[%d].workload", path, k),
+				"name one of the workloads", "there is no such workload")
+		}
 		nodes[n.Name] = true
-		gpus[n.Pool] += n.GPUs
+		gpus[n.Pool] += len(n.Devices)
 	}
 	for i := range f.Pools {
 		p := &f.Pools[i]
 		c.If(gpus[p.Name] > p.Count, fmt.Sprintf("pools[%d].count", i), "count the GPUs of today.nodes",
 			"%d is less than the %d of its nodes", p.Count, gpus[p.Name])
 	}
-	for i := range f.Workloads {
-		w := &f.Workloads[i]
-		workloads[w.Name] = true
-		if w.Today == nil {
-			continue
-		}
-		for k, on := range w.Today.On {
-			c.If(!nodes[on.Node], fmt.Sprintf("workloads[%d].today.places[%d].node", i, k), "name one of today.nodes",
-				"there is no node %q", problem.Clip(on.Node))
-		}
+	for i := range f.Today.Objects {
+		o := &f.Today.Objects[i]
+		c.If(!nodes[o.Name], fmt.Sprintf("today.node_objects[%d].name", i), "name one of today.nodes",
+			"there is no node %q", problem.Clip(o.Name))
 	}
 	known := func(path, name string) {
 		c.If(!workloads[name], path+".workload", "name one of the workloads", "there is no workload %q", problem.Clip(name))

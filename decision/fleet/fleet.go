@@ -240,7 +240,6 @@ type Today struct {
 	MayWeaken bool              `yaml:"may_weaken"`
 	Object    string            `yaml:"object"`    // the kind of object that makes its pods, such as StatefulSet
 	Container string            `yaml:"container"` // the one of its containers that has the GPUs
-	On        []Place           `yaml:"places"`    // where its replicas run; those that are missing wait for a device
 }
 
 // Asked records a team's request, or its present state: the traps in it are found even where the decision goes

@@ -243,9 +243,6 @@ func (c *checker) workload(path string, w *Workload) {
 		c.If(t.Mechanism == sharing.MechanismNone, path+".today.mechanism", "leave today out, or name what it runs under",
 			"none is not a way to run")
 		c.profileOf(path+".today", t.Mechanism, t.Profile)
-		for i, on := range t.On {
-			c.within(fmt.Sprintf("%s.today.places[%d].replicas", path, i), on.Replicas, 1, maxReplicas)
-		}
 	}
 	if r := w.Profile; r != nil && !c.partial {
 		if r.Load != (profile.Load{}) { // else it names one that serves no tokens

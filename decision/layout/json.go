@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -38,6 +40,7 @@ type deviceJSON struct {
 	Reserved  sharing.Bytes     `json:"reserved,omitzero" yaml:"reserved"`
 	Context   sharing.Bytes     `json:"context,omitzero" yaml:"context"`
 	MIG       string            `json:"mig,omitempty" yaml:"mig"` // key of the model in the catalogue
+	Count     int               `json:"count,omitempty" yaml:"count"`
 	Mode      sharing.Mechanism `json:"mode" yaml:"mode"`
 	Open      bool              `json:"open,omitempty" yaml:"open"`
 	Slots     int               `json:"slots,omitempty" yaml:"slots"`
@@ -55,12 +58,14 @@ type instanceJSON struct {
 }
 
 type assignmentJSON struct {
-	Key        string            `json:"key" yaml:"key,required"`
+	Key        string            `json:"key" yaml:"key"`
 	Workload   string            `json:"workload,omitempty" yaml:"workload"`
 	Tenant     string            `json:"tenant,omitempty" yaml:"tenant"`
 	Trusts     []string          `json:"trusts,omitempty" yaml:"trusts"`
 	Objective  *objectiveJSON    `json:"objective,omitempty" yaml:"objective"`
-	Device     int               `json:"device" yaml:"device"`
+	Replicas   int               `json:"replicas,omitempty" yaml:"replicas"`
+	Devices    int               `json:"devices,omitempty" yaml:"devices"` // of each replica
+	Device     *int              `json:"device,omitempty" yaml:"device"`   // absent: not known
 	Mode       sharing.Mechanism `json:"mode,omitzero" yaml:"mode"`
 	Profile    string            `json:"profile,omitempty" yaml:"profile"`
 	Start      int               `json:"start,omitempty" yaml:"start"`
@@ -95,23 +100,49 @@ func (o *objectiveJSON) latencies(to *Objective) [4]struct {
 		{"e2e_p99", &o.E2EP99, &to.E2EP99}}
 }
 
-// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it.
+// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it, and
+// what is shorter to write by hand: a device with a count for so many alike; one with its GPU's name alone for what the
+// GPU table says of it; {workload: w, replicas: 2, devices: 1} for replicas of which no more is known, which get keys
+// and devices.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	out := clusterJSON{Nodes: []nodeJSON{}}
 	for _, n := range byName(c) {
-		j := nodeJSON{n.Name, n.Pool, n.Delivery, n.MIGStrategy, n.Consumable, n.Spot, n.Closed, n.CPUMilli, n.Memory,
-			[]deviceJSON{}, []assignmentJSON{}}
-		for i := range n.Devices {
-			j.Devices = append(j.Devices, n.Devices[i].form())
-		}
-		all := slices.Clone(n.Assignments)
-		slices.SortStableFunc(all, compareAssignments)
-		for i := range all {
-			j.Assignments = append(j.Assignments, all[i].form())
-		}
-		out.Nodes = append(out.Nodes, j)
+		out.Nodes = append(out.Nodes, n.form())
 	}
 	return json.Marshal(out)
+}
+
+// MarshalJSON writes the node as one of a cluster is written.
+func (n *Node) MarshalJSON() ([]byte, error) { return json.Marshal(n.form()) }
+
+func (n *Node) form() nodeJSON {
+	j := nodeJSON{n.Name, n.Pool, n.Delivery, n.MIGStrategy, n.Consumable, n.Spot, n.Closed, n.CPUMilli, n.Memory,
+		[]deviceJSON{}, []assignmentJSON{}}
+	for i := range n.Devices {
+		j.Devices = append(j.Devices, n.Devices[i].form())
+	}
+	all := slices.Clone(n.Assignments)
+	slices.SortStableFunc(all, compareAssignments)
+	for i := range all {
+		j.Assignments = append(j.Assignments, all[i].form())
+	}
+	return j
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (n *Node) UnmarshalJSON(data []byte) error {
+	return strictyaml.Decode(data, n, strictyaml.Options{MaxBytes: maxBytes})
+}
+
+// DecodeNode reads a node as one of a cluster is read, for files that hold nodes among other things.
+func (n *Node) DecodeNode(d *strictyaml.Decoder, path string, y *yaml.Node) {
+	var in nodeJSON
+	d.Value(path, y, &in)
+	r := reader{gpus: map[string]*GPU{}, workloads: map[string]*Workload{}}
+	*n = r.node(&in, path)
+	for _, p := range r.problems {
+		d.Addf(p.Path, y, p.Remedy, "%s", p.Text)
+	}
 }
 
 func (d *Device) form() deviceJSON {
@@ -132,9 +163,12 @@ func (d *Device) form() deviceJSON {
 }
 
 func (a *Assignment) form() assignmentJSON {
-	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts,
-		Device: int(a.Device), Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
+	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts, Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
 		Busy: int(a.Busy), Cap: int(a.Cap), Memory: a.Memory, CPUMilli: int(a.CPUMilli), HostMemory: a.HostMemory}
+	if a.Device != UnknownDevice {
+		device := int(a.Device)
+		j.Device = &device
+	}
 	if a.Profile != nil {
 		j.Profile = a.Profile.Name
 	}
@@ -204,12 +238,44 @@ func (r *reader) node(j *nodeJSON, path string) Node {
 		return n
 	}
 	for i := range j.Devices {
-		n.Devices = append(n.Devices, r.device(&n, &j.Devices[i], fmt.Sprintf("%s.devices[%d]", path, i)))
+		d, count := r.device(&n, &j.Devices[i], fmt.Sprintf("%s.devices[%d]", path, i)), max(1, j.Devices[i].Count)
+		if len(n.Devices)+count > math.MaxInt16 {
+			r.add(&n, fmt.Sprintf("%s.devices[%d].count", path, i), "", "", "%d devices are too many", count)
+			return n
+		}
+		for range count {
+			n.Devices = append(n.Devices, d)
+		}
 	}
 	for i := range j.Assignments {
-		n.Assignments = append(n.Assignments, r.assignment(&n, &j.Assignments[i], fmt.Sprintf("%s.assignments[%d]", path, i)))
+		at := fmt.Sprintf("%s.assignments[%d]", path, i)
+		a := r.assignment(&n, &j.Assignments[i], at)
+		if j.Assignments[i].Key != "" {
+			n.Assignments = append(n.Assignments, a)
+			continue
+		}
+		replicas, devices := max(1, j.Assignments[i].Replicas), max(1, j.Assignments[i].Devices)
+		if a.Workload.Name == "" || replicas > math.MaxInt16 || devices > math.MaxInt8 {
+			r.add(&n, at+".key", "name the replica, or the workload of some replicas", "", "is empty")
+			continue
+		}
+		for range replicas {
+			a.Key = n.freshKey(a.Workload.Name)
+			for range devices {
+				n.Assignments = append(n.Assignments, a)
+			}
+		}
 	}
 	return n
+}
+
+// freshKey is a key for a replica of which only the workload is known.
+func (n *Node) freshKey(workload string) string {
+	for i := 1; ; i++ {
+		if key := fmt.Sprintf("%s@%s-%d", workload, n.Name, i); n.find(key) < 0 {
+			return key
+		}
+	}
 }
 
 func (r *reader) device(n *Node, j *deviceJSON, path string) Device {
@@ -234,6 +300,10 @@ func (r *reader) gpu(n *Node, j *deviceJSON, path string) *GPU {
 		return g
 	}
 	g := GPUOf(j.GPU)
+	if j.Memory == 0 && j.MIG == "" {
+		r.gpus[key] = g
+		return g
+	}
 	g.Name, g.Memory, g.Reserved, g.Context, g.MIG = j.GPU, j.Memory, j.Reserved, j.Context, nil
 	if j.MIG != "" {
 		model, err := mig.Lookup(j.MIG)
@@ -260,15 +330,23 @@ func (r *reader) profile(n *Node, d *Device, name, path string) *mig.Profile {
 
 func (r *reader) assignment(n *Node, j *assignmentJSON, path string) Assignment {
 	small := func(field string, v int) int16 { return number[int16](r, n, path+field, v) }
-	a := Assignment{Key: j.Key, Device: small(".device", j.Device), Mode: j.Mode,
+	device := int(UnknownDevice)
+	if j.Device != nil {
+		device = *j.Device
+	}
+	a := Assignment{Key: j.Key, Device: small(".device", device), Mode: j.Mode,
 		Start: number[int8](r, n, path+".start", j.Start), Assumed: j.Assumed, Memory: j.Memory,
 		HostMemory: j.HostMemory, CPUMilli: number[int32](r, n, path+".cpu_milli", j.CPUMilli),
 		Compute: small(".compute_milli", j.Compute), Busy: small(".busy_milli", j.Busy), Cap: small(".cap_milli", j.Cap)}
 	if j.Profile != "" {
-		if a.Device < 0 || int(a.Device) >= len(n.Devices) {
+		at := int(a.Device)
+		if at < 0 { // any that is partitioned knows the profile
+			at = slices.IndexFunc(n.Devices, func(d Device) bool { return d.GPU != nil && d.GPU.MIG != nil })
+		}
+		if at < 0 || at >= len(n.Devices) {
 			r.add(n, path+".device", "name the device of the instance", "", "there is no device %d", a.Device)
 		} else {
-			a.Profile = r.profile(n, &n.Devices[a.Device], j.Profile, path+".profile")
+			a.Profile = r.profile(n, &n.Devices[at], j.Profile, path+".profile")
 		}
 	}
 	w := Workload{Name: j.Workload, Tenant: j.Tenant, Trusts: j.Trusts}

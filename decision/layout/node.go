@@ -234,6 +234,15 @@ func (n *Node) Used() bool {
 	return slices.ContainsFunc(n.Assignments, func(a Assignment) bool { return a.Device != NoDevice })
 }
 
+// Replicas counts the replicas on the node by the names of their workloads.
+func (n *Node) Replicas() map[string]int {
+	out := map[string]int{}
+	for key := range n.keys() {
+		out[n.Assignments[n.find(key)].Workload.Name]++
+	}
+	return out
+}
+
 // Tenants counts those on a device.
 func (n *Node) Tenants(device int) int { return int(n.Devices[device].tenants) }
 

@@ -75,21 +75,11 @@ func (b *builder) canaries() {
 // planCanaries writes the canaries of the services that a plan's steps bring to shared GPUs. Their neighbours are
 // those on the same nodes then.
 func (b *builder) planCanaries() {
-	after := map[string][]string{} // nodes by workload
-	for i := range b.plan.Fleet.Workloads {
-		if w := &b.plan.Fleet.Workloads[i]; w.Today != nil {
-			for _, p := range w.Today.On {
-				after[w.Name] = append(after[w.Name], p.Node)
-			}
-		}
-	}
-	var moves []*migrate.Step
 	for i := range b.plan.Steps {
-		if s := &b.plan.Steps[i]; s.Action == migrate.ActionMove {
-			moves, after[s.Workload] = append(moves, s), b.nodesAfter(b.workload(s), s)
+		s := &b.plan.Steps[i]
+		if s.Action != migrate.ActionMove {
+			continue
 		}
-	}
-	for _, s := range moves {
 		w := b.workload(s)
 		name, _, _ := strings.Cut(s.Seat, " ")
 		var m sharing.Mechanism
@@ -97,9 +87,10 @@ func (b *builder) planCanaries() {
 			continue
 		}
 		var neighbours []tenant
+		nodes := nodesOf(b.plan.After, w.Name)
 		for i := range b.plan.Fleet.Workloads {
 			n := &b.plan.Fleet.Workloads[i]
-			if n != w && slices.ContainsFunc(after[n.Name], func(on string) bool { return slices.Contains(after[w.Name], on) }) {
+			if n != w && slices.ContainsFunc(nodesOf(b.plan.After, n.Name), func(on string) bool { return slices.Contains(nodes, on) }) {
 				space, name := spaced(n.Name)
 				neighbours = append(neighbours, tenant{space, name, n})
 			}

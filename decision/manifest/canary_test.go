@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
@@ -114,16 +115,24 @@ func TestCanaryOfAPlan(t *testing.T) {
 	f, err := decision.ParseFleet([]byte(`version: v1
 pools: [{name: a, gpu: A100-SXM4-80GB, count: 8, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}]
 workloads:
-  - {name: t/chat, kind: online-inference, tenant: t, memory: 8GiB, gpu_busy: 0.06, evidence: measured, slo: {ttft_p99: 2s}, today: {mechanism: exclusive, object: Deployment, container: main, places: [{node: g1, replicas: 1}]}}
-  - {name: t/old, kind: batch, tenant: t, memory: 8GiB, gpu_busy: 0.06, today: {mechanism: time-slicing, object: Deployment, container: main, places: [{node: t1, replicas: 1}]}}
+  - {name: t/chat, kind: online-inference, tenant: t, memory: 8GiB, gpu_busy: 0.06, evidence: measured, slo: {ttft_p99: 2s}, today: {mechanism: exclusive, object: Deployment, container: main}}
+  - {name: t/old, kind: batch, tenant: t, memory: 8GiB, gpu_busy: 0.06, today: {mechanism: time-slicing, object: Deployment, container: main}}
 today:
-  nodes: [{name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}, {name: g1, pool: a, gpus: 4}]
+  nodes:
+    - {name: t1, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: time-slicing, slots: 4}], assignments: [{workload: t/old}]}
+    - {name: g1, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}], assignments: [{key: chat, workload: t/chat}]}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &migrate.Plan{Fleet: f, Steps: []migrate.Step{{Workload: "t/chat", Replicas: 1, Seat: "time-slicing",
-		From: []decision.Place{{Node: "g1", Replicas: 1}}, To: []decision.Place{{Node: "t1", Replicas: 1}}}}}
+	today, _ := f.Layout()
+	gone, _ := today.Release("chat")
+	after, err := gone.Assign("t1", layout.Assignment{Key: "chat", Workload: f.Tenants()["t/chat"], Device: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Workload: "t/chat", Replicas: 1, Seat: "time-slicing",
+		From: []migrate.Place{{Node: "g1", Replicas: 1}}, To: []migrate.Place{{Node: "t1", Replicas: 1}}}}}
 	folder, err := Migration(p, Options{})
 	if err != nil {
 		t.Fatal(err)

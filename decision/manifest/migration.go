@@ -9,10 +9,17 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// pluginLabel chooses a node's configuration of the device plugin.
+const pluginLabel = "nvidia.com/device-plugin.config"
+
+// migLabel chooses what the MIG manager makes of a node's GPUs.
+const migLabel = "nvidia.com/mig.config"
 
 // Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
 // the files that the steps name, no others. Objects are patched as the kinds that they are, without a number of
@@ -23,8 +30,8 @@ func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
 		Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}}
 	b := builder{result: cmp.Or(p.Result, &decision.Result{}), opts: opts, deliveries: opts.deliveries(nil), plan: p,
 		taken: map[string]bool{}}
-	for _, n := range p.Fleet.Today.Nodes {
-		b.taken[n.Config], b.taken[n.MIGConfig] = true, true
+	for _, o := range p.Fleet.Today.Objects {
+		b.taken[o.Labels[pluginLabel]], b.taken[o.Labels[migLabel]] = true, true
 	}
 	return b.build(p.Fleet)
 }
@@ -57,8 +64,7 @@ func (b *builder) runPlan() {
 // has.
 func (b *builder) planValues() {
 	var strategy any
-	cut := func(n decision.Node) bool { return n.InMIG > 0 }
-	if b.any(usesMIG) && !slices.ContainsFunc(b.plan.Fleet.Today.Nodes, cut) {
+	if b.any(usesMIG) && !slices.ContainsFunc(b.plan.Fleet.Today.Nodes, partitioned) {
 		strategy = yamlnode.Map("strategy", "mixed")
 	}
 	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
@@ -133,7 +139,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	is := func(key, operator string, values ...string) *yaml.Node {
 		return yamlnode.Map("key", key, "operator", operator, "values", values)
 	}
-	nodes := b.nodesAfter(w, s)
+	nodes := nodesOf(b.plan.After, w.Name)
 	var other []*yaml.Node
 	if !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()) {
 		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
@@ -172,21 +178,20 @@ func (b *builder) kindOf(s *migrate.Step) string {
 	return cmp.Or(s.Object, "Deployment")
 }
 
-// nodesAfter are the nodes that a workload is on once its step is taken.
-func (b *builder) nodesAfter(w *decision.Workload, s *migrate.Step) []string {
-	on := map[string]int{}
-	if w.Today != nil {
-		for _, p := range w.Today.On {
-			on[p.Node] += p.Replicas
+// nodesOf are the nodes that a workload has replicas on in a layout.
+func nodesOf(l *layout.Cluster, workload string) (names []string) {
+	for n := range l.Nodes() {
+		if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return a.Workload.Name == workload }) {
+			names = append(names, n.Name)
 		}
 	}
-	for _, p := range s.From {
-		on[p.Node] -= p.Replicas
-	}
-	for _, p := range s.To {
-		on[p.Node] += p.Replicas
-	}
-	return slices.DeleteFunc(sortedKeys(on), func(n string) bool { return on[n] == 0 })
+	slices.Sort(names)
+	return names
+}
+
+// partitioned reports whether a node has GPUs in MIG mode.
+func partitioned(n layout.Node) bool {
+	return slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode == sharing.MechanismMIG })
 }
 
 // planPage is the page of a plan.
@@ -267,12 +272,13 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 		return out
 	}
 	// They may hand out what the old pods ask for, shared.
-	on := func(places []decision.Place, node string) bool {
-		return slices.ContainsFunc(places, func(p decision.Place) bool { return p.Node == node })
-	}
-	for _, n := range b.plan.Fleet.Today.Nodes {
-		shares := n.Mechanism == sharing.MechanismTimeSlicing || n.Mechanism == sharing.MechanismMPS
-		if n.Closed == "" && !on(t.On, n.Name) && (on(s.To, n.Name) || shares && t.Mechanism == sharing.MechanismExclusive) {
+	had := nodesOf(b.plan.Today, s.Workload)
+	for n := range b.plan.Today.Nodes() {
+		to := slices.ContainsFunc(s.To, func(p migrate.Place) bool { return p.Node == n.Name })
+		shares := slices.ContainsFunc(n.Devices, func(d layout.Device) bool {
+			return d.Mode == sharing.MechanismTimeSlicing || d.Mode == sharing.MechanismMPS
+		})
+		if n.Closed == "" && !slices.Contains(had, n.Name) && (to || shares && t.Mechanism == sharing.MechanismExclusive) {
 			out.Others = append(out.Others, n.Name)
 		}
 	}
@@ -287,13 +293,9 @@ func (b *builder) workload(s *migrate.Step) *decision.Workload {
 
 // labelsBefore are the labels of a node as they were, as kubectl label takes them.
 func (b *builder) labelsBefore(s *migrate.Step, g *group) string {
-	had := map[string]string{}
-	for _, n := range b.plan.Fleet.Today.Nodes {
-		if n.Name == s.Node {
-			had["nvidia.com/device-plugin.config"] = n.Config
-			had["nvidia.com/mig.config"] = cmp.Or(n.MIGConfig, allDisabled) // the MIG manager heeds no label that goes
-		}
-	}
+	labels := b.plan.Fleet.Today.Object(s.Node).Labels
+	had := map[string]string{pluginLabel: labels[pluginLabel],
+		migLabel: cmp.Or(labels[migLabel], allDisabled)} // the MIG manager heeds no label that goes
 	var out []string
 	for _, key := range sortedKeys(b.nodeLabels(g)) {
 		if had[key] != "" {

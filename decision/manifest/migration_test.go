@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/sharing"
@@ -21,17 +22,22 @@ func migration(t *testing.T, isolation, today string) map[string]string {
 func migrationIn(t *testing.T, space, isolation, today string) map[string]string {
 	t.Helper()
 	var workloads strings.Builder
+	held := map[string]string{}
 	for i, node := range []string{"g1", "g1", "g2", "g2", "g3"} {
 		object := "Deployment"
 		if i == 4 {
 			object = "StatefulSet"
 		}
-		fmt.Fprintf(&workloads, "  - {name: %sw%d, kind: batch, tenant: team, memory: 8GiB, gpu_busy: 0.06, %stoday: {mechanism: exclusive, may_weaken: true, object: %s, container: main, places: [{node: %s, replicas: 1}]}}\n", space, i, isolation, object, node)
+		fmt.Fprintf(&workloads, "  - {name: %sw%d, kind: batch, tenant: team, memory: 8GiB, gpu_busy: 0.06, %stoday: {mechanism: exclusive, may_weaken: true, object: %s, container: main}}\n", space, i, isolation, object)
+		held[node] += fmt.Sprintf("{workload: %sw%d}, ", space, i)
+	}
+	var nodes strings.Builder
+	for _, name := range []string{"g1", "g2", "g3", "g4"} {
+		fmt.Fprintf(&nodes, "    - {name: %s, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}], assignments: [%s]}\n", name, held[name])
 	}
 	f, err := decision.ParseFleet([]byte("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 20, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n" +
-		workloads.String() + "today:\n" + today + "  budgets:\n    - {name: b, workload: " + space + "w4, allowed: 1}\n  nodes:\n" +
-		"    - {name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}\n" +
-		"    - {name: g1, pool: a, gpus: 4}\n    - {name: g2, pool: a, gpus: 4}\n    - {name: g3, pool: a, gpus: 4}\n    - {name: g4, pool: a, gpus: 4}\n"))
+		workloads.String() + "today:\n" + today + "  budgets:\n    - {name: b, workload: " + space + "w4, allowed: 1}\n  node_objects:\n    - {name: t1, labels: {nvidia.com/device-plugin.config: ts4}}\n  nodes:\n" +
+		"    - {name: t1, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: time-slicing, slots: 4}]}\n" + nodes.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,12 +110,18 @@ func TestMigrationOfAnArrival(t *testing.T) {
 pools: [{name: a, gpu: A100-SXM4-80GB, count: 4, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}]
 workloads: [{name: t/nightly, kind: batch, tenant: t, memory: 8GiB, gpu_busy: 0.06}]
 today:
-  nodes: [{name: t1, pool: a, gpus: 4, mechanism: time-slicing, replicas_per_gpu: 4, config: ts4}]
+  nodes: [{name: t1, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: time-slicing, slots: 4}]}]
+  node_objects: [{name: t1, labels: {nvidia.com/device-plugin.config: ts4}}]
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &migrate.Plan{Fleet: f, Steps: []migrate.Step{{Action: migrate.ActionMove, Workload: "t/nightly", Replicas: 1, Pool: "a", Seat: "time-slicing", To: []decision.Place{{Node: "t1", Replicas: 1}}}},
+	today, _ := f.Layout()
+	after, err := today.Assign("t1", layout.Assignment{Key: "new", Workload: f.Tenants()["t/nightly"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Action: migrate.ActionMove, Workload: "t/nightly", Replicas: 1, Pool: "a", Seat: "time-slicing", To: []migrate.Place{{Node: "t1", Replicas: 1}}}},
 		Result: &decision.Result{Decisions: []decision.Decision{{Workload: "t/nightly", Pool: "a", Mechanism: sharing.MechanismTimeSlicing, GPUs: 1}}}}
 	folder, err := manifest.Migration(p, manifest.Options{})
 	if err != nil {

@@ -50,8 +50,8 @@ func (b *builder) pluginConfigs() (namespace, name string, there bool) {
 		namespace, name = spaced(b.plan.Fleet.Today.PluginConfigs)
 		return namespace, name, true
 	}
-	chooses := func(n decision.Node) bool { return n.Config != "" }
-	if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, chooses) {
+	chooses := func(o decision.NodeObject) bool { return o.Labels[pluginLabel] != "" }
+	if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Objects, chooses) {
 		return b.opts.OperatorNamespace, "NAME", true
 	}
 	return b.opts.OperatorNamespace, pluginConfigMap, false

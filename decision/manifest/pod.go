@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
@@ -162,8 +162,8 @@ func (b *builder) nodeLabels(g *group) map[string]string {
 
 // leavesMIG reports whether nodes that have MIG instances today come to a group without.
 func (b *builder) leavesMIG(g *group) bool {
-	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n decision.Node) bool {
-		return n.InMIG > 0 && g.has(n.Name)
+	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n layout.Node) bool {
+		return partitioned(n) && g.has(n.Name)
 	})
 }
 

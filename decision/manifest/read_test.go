@@ -245,7 +245,7 @@ func (s *scene) rename(from, to string) {
 }
 
 // nodesOf are those of a result.
-func nodesOf(r *decision.Result) (out []layout.Node) {
+func nodesIn(r *decision.Result) (out []layout.Node) {
 	for n := range r.Layout.Nodes() {
 		out = append(out, *n)
 	}
@@ -271,7 +271,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{fleet: f, result: r, nodes: nodesOf(r), opts: Options{Notes: []string{"Saves a GPU."}}}
+	return &scene{fleet: f, result: r, nodes: nodesIn(r), opts: Options{Notes: []string{"Saves a GPU."}}}
 }
 
 // Names are folded apart, what fits nowhere is said, and a fraction is raised

@@ -1,9 +1,7 @@
 package migrate
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -11,71 +9,84 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// leave is the plan in which all stays as it is.
-func (c *cluster) leave(why string) *Plan {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet}
-	for _, w := range slices.Sorted(maps.Keys(c.before)) {
-		p.Answers = append(p.Answers, Answer{w, c.before[w], c.before[w]})
-	}
-	c.settle(p, nil, nil, nil)
-	return p
+const hoursPerMonth = cost.HoursPerMonth
+
+// perHour is the price of a layout in micro-units.
+func (c *cluster) perHour(l *layout.Cluster) int64 {
+	all, _ := l.Cost(c.prices) // one currency, as fleets are checked for it
+	return all.PerHour.Micros()
 }
 
-// settle fills in the reasons of what stays, and the money.
-func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved map[string]bool) {
-	for _, w := range slices.Sorted(maps.Keys(c.stays)) {
-		i := slices.IndexFunc(p.Stays, func(s Stay) bool { return s.Why == c.stays[w] })
-		if i < 0 {
-			i = len(p.Stays)
-			p.Stays = append(p.Stays, Stay{Why: c.stays[w]})
-		}
-		if p.Stays[i].Count++; len(p.Stays[i].Workloads) < mostNamed {
-			p.Stays[i].Workloads = append(p.Stays[i].Workloads, w)
+// inUse is a layout in which every node counts as used: all are paid for today.
+func inUse(l *layout.Cluster) *layout.Cluster {
+	for n := range l.Nodes() {
+		if !n.Used() {
+			next := *n
+			next.Assignments = []layout.Assignment{{Key: "paid for: " + n.Name, Device: layout.UnknownDevice}}
+			l, _ = l.WithNode(next)
 		}
 	}
-	p.Answers = slices.DeleteFunc(p.Answers, func(a Answer) bool {
-		return a.Today == sharing.AnswerUnknown && a.After == sharing.AnswerUnknown
-	})
-	b := &p.Bill
-	b.NodesToday, b.NodesAfter = len(c.nodes), len(c.nodes)
-	all, used, change := map[string]int{}, map[string]int{}, map[string]int{} // GPUs by pool
-	for _, n := range c.nodes {
-		all[n.Pool] += n.GPUs
-		if len(n.run) > 0 {
-			used[n.Pool] += n.GPUs
+	return l
+}
+
+// device prices the devices of a replica on a node, in micro-units an hour: their part of the node.
+func (c *cluster) device(n *layout.Node, key string) (micros int64) {
+	p := c.prices[n.Pool]
+	gpu := p.PerGPU.Micros()
+	if p.PerNode.Sign() > 0 {
+		gpu = p.PerNode.Micros() / int64(len(n.Devices))
+	}
+	for _, a := range n.Replica(key) {
+		switch d := &n.Devices[max(0, a.Device)]; {
+		case a.Profile != nil:
+			micros += gpu * int64(a.Profile.PlacementUnits) / int64(a.Profile.Model().Units)
+		default:
+			micros += gpu / int64(max(1, d.Slots))
 		}
-		for w, k := range n.run {
-			if moved[w] {
-				device := c.device(n, ShapeOf(n.Node), c.want(w, c.today[w])) * int64(k)
-				b.uncertain += int64((1-c.opts.Confidence)*float64(device)*cost.HoursPerMonth) + device*moveHours
+	}
+	return micros
+}
+
+// uncertain is the part of a change's saving that may not come, in micro-units a month: moved workloads that have to go
+// back, each with a probability of one less the confidence, and an hour of its devices twice for each move.
+func (c *cluster) uncertain(to *layout.Cluster) (micros int64) {
+	moved := map[string]bool{}
+	for _, ch := range layout.Diff(c.layout, to) {
+		if len(ch.Before) > 0 {
+			moved[ch.Before[0].Workload.Name] = true
+		}
+	}
+	for w := range moved {
+		for node, keys := range c.runs[w] {
+			for _, key := range keys {
+				device := c.device(c.layout.Node(node), key)
+				micros += int64((1-c.opts.Confidence)*float64(device)*hoursPerMonth) + device*moveHours
 			}
 		}
 	}
-	var come, today int64
-	for _, l := range loads {
-		switch before, then := len(l.node.run) > 0, len(l.run) > 0; {
-		case before && !then:
-			b.NodesAfter, b.GPUsFreed = b.NodesAfter-1, b.GPUsFreed+l.node.GPUs
-			change[l.node.Pool] -= l.node.GPUs
-		case then && !before: // what stands empty today could be given back today
-			change[l.node.Pool] += l.node.GPUs
+	return micros
+}
+
+// bill compares two layouts.
+func (c *cluster) bill(to *layout.Cluster) Bill {
+	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(to),
+		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
+	var come int64
+	for n := range to.Nodes() {
+		if c.layout.Node(n.Name).Used() && !n.Used() {
+			b.NodesAfter, b.GPUsFreed = b.NodesAfter-1, b.GPUsFreed+len(n.Devices)
 		}
-		for w, k := range l.run {
-			if c.of[w].Today == nil {
-				come += c.device(l.node, l.shape, c.want(w, seats[w])) * int64(k) * cost.HoursPerMonth
+		for key, a := range firsts(n) {
+			if c.of[a.Workload.Name].Today == nil {
+				come += c.device(n, key) * hoursPerMonth
 			}
 		}
-	}
-	for p, n := range all {
-		today += c.month(p, n)
-		b.saved += c.month(p, used[p]) - c.month(p, used[p]+change[p])
 	}
 	if !c.priced {
-		return
+		return b
 	}
 	b.Currency = c.currency
 	text := func(micros int64) string {
@@ -85,90 +96,63 @@ func (c *cluster) settle(p *Plan, loads []*load, seats map[string]seat, moved ma
 		}
 		return m.Round(2).Decimal()
 	}
+	today := c.perHour(inUse(c.layout)) * hoursPerMonth
 	b.MonthlyToday, b.MonthlyAfter = text(today), text(today-b.saved)
 	b.MonthlySaved, b.Uncertain = text(b.saved), text(b.uncertain)
 	if come > 0 {
 		b.Comes = text(come)
 	}
+	return b
 }
 
-// month prices a pool of which n GPUs are on nodes in use, in micro-units a month. Those that are not count as spot
-// first, as far as there are any: which nodes are is not known, and no less is saved.
-func (c *cluster) month(pool string, n int) int64 {
-	p := c.pools[pool]
-	paid := p.Paid(n, 0)
-	if s := p.Pool.Spot; s != nil {
-		firm := p.Pool.Count - paid.Reserved - min(s.Count, p.Spot.Count)
-		paid.Spot = max(0, paid.OnDemand-firm)
+// leave is the plan in which all stays as it is.
+func (c *cluster) leave(why string) *Plan {
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet, Today: c.layout,
+		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons()}
+	for _, w := range sortedKeys(c.before) {
+		p.answer(w, c.before[w], c.before[w])
 	}
-	return (c.micros[pool]*int64(paid.OnDemand-paid.Spot) + p.Spot.PricePerGPUHour.Micros()*int64(paid.Spot) +
-		p.Reserved.PricePerGPUHour.Micros()*int64(paid.Reserved)) * cost.HoursPerMonth
-}
-
-// device prices the devices of one replica, in micro-units an hour: their part of their GPUs.
-func (c *cluster) device(n *node, s Shape, w *want) int64 {
-	gpus, devices := s.whole, s.seats(w.seat)
-	if w.seat.mechanism == sharing.MechanismMIG {
-		gpus, devices = n.GPUs-s.whole, replicas(s.Instances)
-	}
-	return c.micros[n.Pool] * int64(w.each) * int64(gpus) / int64(max(1, devices))
-}
-
-// weigh makes the plan of an order of steps where that is worth it.
-func (c *cluster) weigh(o *order, loads []*load, seats map[string]seat, after map[string]sharing.Answer,
-	r *decision.Result) *Plan {
-	p := &Plan{Steps: o.steps, Rows: []Row{}, Fleet: c.fleet}
-	var come []string
-	for _, w := range slices.Sorted(maps.Keys(after)) {
-		p.Answers = append(p.Answers, Answer{w, c.before[w], after[w]})
-		n := 0
-		for _, l := range loads {
-			n += l.run[w]
-		}
-		if n > c.running[w] {
-			come = append(come, w)
-		} else if c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo {
-			p.Mends = append(p.Mends, w)
-		}
-	}
-	c.settle(p, loads, seats, o.moved)
-	if len(p.Steps) == 0 {
-		return c.leave("what runs today is the best that was found")
-	}
-	if len(p.Mends) == 0 && len(come) == 0 && p.Bill.saved <= p.Bill.uncertain {
-		return c.leave("the best change that was found saves no more than is uncertain about it")
-	}
-	var why []string
-	if p.Bill.GPUsFreed > 0 {
-		freed := plaintext.Count(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
-		why = append(why, fmt.Sprintf("it empties %s of %d", freed, len(c.nodes)))
-	}
-	if len(p.Mends) > 0 {
-		why = append(why, "it mends "+strings.Join(p.Mends, ", "))
-	}
-	if len(come) > 0 {
-		why = append(why, "it gives a place to "+strings.Join(come, ", "))
-	}
-	p.Why = strings.Join(why, ", and ")
-	c.rows(p, loads, seats, after)
-	p.Result = c.changed(loads, seats, r)
 	return p
 }
 
-// rows lists what changes by node and workload.
-func (c *cluster) rows(p *Plan, loads []*load, seats map[string]seat, after map[string]sharing.Answer) {
-	slices.SortFunc(loads, func(x, y *load) int { return cmp.Compare(x.node.Name, y.node.Name) })
-	text := func(n int, s seat) string {
+// answer notes whether a workload keeps its objectives, where that is known.
+func (p *Plan) answer(w string, today, after sharing.Answer) {
+	if today != sharing.AnswerUnknown || after != sharing.AnswerUnknown {
+		p.Answers = append(p.Answers, Answer{w, today, after})
+	}
+}
+
+// reasons are those of what stays.
+func (c *cluster) reasons() (out []Stay) {
+	for _, w := range sortedKeys(c.stays) {
+		i := slices.IndexFunc(out, func(s Stay) bool { return s.Why == c.stays[w] })
+		if i < 0 {
+			i = len(out)
+			out = append(out, Stay{Why: c.stays[w]})
+		}
+		if out[i].Count++; len(out[i].Workloads) < mostNamed {
+			out[i].Workloads = append(out[i].Workloads, w)
+		}
+	}
+	return out
+}
+
+// rows lists what changes by node and workload, and the workloads that come or get replicas that they lacked.
+func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]sharing.Answer) (come []string) {
+	then := replicas(p.After)
+	text := func(n int, k kind) string {
 		if n == 0 {
 			return ""
 		}
-		return fmt.Sprintf("%d x %v", n, s)
+		return fmt.Sprintf("%d x %v", n, k)
 	}
-	for _, l := range loads {
-		all := maps.Clone(l.node.run)
-		maps.Copy(all, l.run)
-		for _, w := range slices.Sorted(maps.Keys(all)) {
-			row := Row{l.node.Name, w, text(l.node.run[w], c.today[w]), text(l.run[w], seats[w]), ""}
+	for n := range p.After.Nodes() {
+		both := n.Replicas()
+		for w, k := range p.Today.Node(n.Name).Replicas() {
+			both[w] = max(both[w], k)
+		}
+		for _, w := range sortedKeys(both) {
+			row := Row{n.Name, w, text(len(c.runs[w][n.Name]), c.kind(w)), text(len(then[w][n.Name]), kinds(w)), ""}
 			if row.Today == row.After {
 				continue
 			}
@@ -183,69 +167,77 @@ func (c *cluster) rows(p *Plan, loads []*load, seats map[string]seat, after map[
 			p.Rows = append(p.Rows, row)
 		}
 	}
-}
-
-// namespace is that of a workload's name, empty without one.
-func namespace(workload string) string { return workload[:max(0, strings.IndexByte(workload, '/'))] }
-
-// changed is the part of a decision that needs documents: the nodes that get another shape, whole, and the workloads
-// whose pods go to them or ask for another device.
-func (c *cluster) changed(loads []*load, seats map[string]seat, r *decision.Result) *decision.Result {
-	out := *r
-	out.Decisions, out.Pools = nil, nil
-	on := map[string]*load{} // a new node of the workload
-	var nodes []layout.Node
-	for _, l := range loads {
-		for w := range l.run {
-			if l.fresh || on[w] == nil && (seats[w] != c.today[w] || c.of[w].Today == nil) {
-				on[w] = l
-			}
+	slices.SortStableFunc(p.Rows, func(a, b Row) int { return strings.Compare(a.Node, b.Node) })
+	for _, w := range sortedKeys(then) {
+		n := 0
+		for _, keys := range then[w] {
+			n += len(keys)
 		}
-		if l.fresh {
-			nodes = append(nodes, l.planned(c.pools[l.node.Pool].Pool.GPU))
+		if n > c.running(w) {
+			come = append(come, w)
 		}
 	}
-	for _, w := range slices.Sorted(maps.Keys(on)) {
-		d := *cmp.Or(r.Decision(w), &decision.Decision{Workload: w, GPUs: max(1, c.of[w].GPUs)})
-		d.Pool, d.Mechanism, d.Profile = on[w].node.Pool, seats[w].mechanism, seats[w].profile
+	return come
+}
+
+// because says what a plan is for.
+func (p *Plan) because(come []string) string {
+	var why []string
+	if p.Bill.GPUsFreed > 0 {
+		freed := plaintext.Count(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
+		why = append(why, fmt.Sprintf("it empties %s of %d", freed, p.Bill.NodesToday))
+	}
+	if len(p.Mends) > 0 {
+		why = append(why, "it mends "+strings.Join(p.Mends, ", "))
+	}
+	if len(come) > 0 {
+		why = append(why, "it gives a place to "+strings.Join(come, ", "))
+	}
+	return strings.Join(why, ", and ")
+}
+
+// documented is the part of a decision that needs documents: the nodes that are configured, whole, and the workloads
+// whose pods go to them or ask for another device.
+func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Result) *decision.Result {
+	out := *r
+	out.Decisions, out.Pools, out.Traps = nil, nil, nil
+	var nodes []layout.Node
+	fresh := map[string]bool{}
+	for i := range p.Steps {
+		if s := &p.Steps[i]; s.Action == ActionConfigure {
+			n := *p.After.Node(s.Node)
+			n.Delivery = sharing.DeliveryGPUOperator
+			nodes, fresh[s.Node] = append(nodes, n), true
+		}
+	}
+	for _, s := range slices.SortedFunc(slices.Values(p.Steps), func(a, b Step) int { return strings.Compare(a.Workload, b.Workload) }) {
+		at := slices.IndexFunc(s.To, func(to Place) bool { return fresh[to.Node] })
+		if s.Action != ActionMove || at < 0 && !s.Request {
+			continue
+		}
+		d := decision.Decision{Workload: s.Workload, GPUs: each(c.of[s.Workload])}
+		if had := r.Decision(s.Workload); had != nil {
+			d = *had
+		}
+		k := kinds(s.Workload)
+		if d.Mechanism != k.mode {
+			d.Accepts = nil // it gets what stands free instead
+		} else {
+			out.Traps = append(out.Traps, trapsOf(r, s.Workload)...)
+		}
+		d.Pool, d.Mechanism, d.Profile = p.After.Node(s.To[max(0, at)].Node).Pool, k.mode, k.profile
 		out.Decisions = append(out.Decisions, d)
 	}
 	out.Layout, _ = layout.Observe(nodes)
 	return &out
 }
 
-// planned is a node with its new shape and those who come to it, on whichever of its GPUs.
-func (l *load) planned(gpu string) layout.Node {
-	n := layout.Node{Name: l.node.Name, Pool: l.node.Pool, Delivery: sharing.DeliveryGPUOperator,
-		Devices: make([]layout.Device, l.node.GPUs)}
-	kind, rules := layout.GPUOf(gpu), layout.RulesOf(n.Delivery)
-	for i := range n.Devices {
-		d := &n.Devices[i]
-		d.GPU = kind
-		if i >= len(l.shape.Layouts) {
-			m := l.shape.Mechanism
-			if m == sharing.MechanismNone || l.shape.Replicas < 2 {
-				m = sharing.MechanismExclusive
-			}
-			rules.Configure(d, m, int32(l.shape.Replicas))
-			continue
-		}
-		rules.Configure(d, sharing.MechanismMIG, 0)
-		var counts []mig.Count
-		for _, p := range slices.Sorted(maps.Keys(l.shape.Layouts[i])) {
-			counts = append(counts, mig.Count{Profile: p, N: l.shape.Layouts[i][p]})
-		}
-		if kind.MIG == nil {
-			continue
-		}
-		made, _ := kind.MIG.Place(counts, mig.Layout{Model: kind.MIG}) // such as the catalogue has
-		for _, in := range made.Instances {
-			d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+// trapsOf are the traps that a decision found of a workload.
+func trapsOf(r *decision.Result, workload string) (out []decision.TrapHit) {
+	for _, t := range r.Traps {
+		if strings.HasPrefix(t.Message, workload+": ") {
+			out = append(out, t)
 		}
 	}
-	for _, w := range slices.Sorted(maps.Keys(l.run)) {
-		n.Assignments = append(n.Assignments, layout.Assignment{Key: w + "@" + n.Name, Workload: &layout.Workload{Name: w},
-			Device: layout.NoDevice})
-	}
-	return n
+	return out
 }

@@ -15,15 +15,18 @@ pools:
   - {name: a100, gpu: A100-SXM4-80GB, count: 12, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}
 workloads:
   - {name: lab/embed, kind: batch, replicas: 2, memory: 9GiB, gpu_busy: 0.05, tenant: lab,
-     today: {mechanism: exclusive, may_weaken: true, object: Deployment, places: [{node: n1, replicas: 2}]}}
+     today: {mechanism: exclusive, may_weaken: true, object: Deployment}}
   - {name: lab/score, kind: batch, replicas: 3, memory: 6GiB, gpu_busy: 0.08, tenant: lab,
-     today: {mechanism: exclusive, may_weaken: true, object: Deployment, places: [{node: n2, replicas: 1}, {node: n3, replicas: 2}]}}
-  - {name: lab/fit, kind: training, tenant: lab, today: {mechanism: exclusive, object: Job, places: [{node: n2, replicas: 1}]}}
+     today: {mechanism: exclusive, may_weaken: true, object: Deployment}}
+  - {name: lab/fit, kind: training, tenant: lab, today: {mechanism: exclusive, object: Job}}
 today:
   nodes:
-    - {name: n1, pool: a100, gpus: 4}
-    - {name: n2, pool: a100, gpus: 4}
-    - {name: n3, pool: a100, gpus: 4}
+    - {name: n1, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}],
+       assignments: [{workload: lab/embed, replicas: 2}]}
+    - {name: n2, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}],
+       assignments: [{workload: lab/score}, {workload: lab/fit}]}
+    - {name: n3, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}],
+       assignments: [{workload: lab/score, replicas: 2}]}
 `
 
 // A fleet file with the cluster's state becomes the steps to a cheaper arrangement, or says why all stays.
@@ -94,10 +97,10 @@ func ExampleBill() {
 // A plan that was begun goes on: what is left of it stays the plan, and is not given up for one that is as good.
 func ExampleKeep() {
 	ctx := context.Background()
-	fleet, err := decision.ParseFleet([]byte(strings.Replace(today, "\ntoday:", `
+	fleet, err := decision.ParseFleet([]byte(strings.NewReplacer("{workload: lab/embed, replicas: 2}", "{workload: lab/embed, replicas: 2}, {workload: lab/rank}", "\ntoday:", `
   - {name: lab/rank, kind: batch, memory: 20GiB, gpu_busy: 0.3, tenant: lab,
-     today: {mechanism: exclusive, object: Deployment, places: [{node: n1, replicas: 1}]}}
-today:`, 1)))
+     today: {mechanism: exclusive, object: Deployment}}
+today:`).Replace(today)))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -108,7 +111,9 @@ today:`, 1)))
 	for i := range first.Steps {
 		fmt.Println(first.Steps[i].Title())
 	}
-	fleet.Workloads[3].Today.On = first.Steps[0].To // lab/rank has moved
+	n1, n3 := &fleet.Today.Nodes[0], &fleet.Today.Nodes[2]
+	n3.Assignments = append(n3.Assignments, n1.Assignments[2]) // lab/rank has moved
+	n1.Assignments = n1.Assignments[:2]
 	rest, err := migrate.Keep(ctx, fleet, first.Steps, decision.Options{})
 	if err != nil {
 		log.Fatal(err)

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,8 +26,9 @@ type Plan struct {
 	Why     string   `json:"why"`
 	Kept    bool     `json:"kept,omitempty"` // from an earlier plan; see Keep
 
-	Fleet  *decision.Fleet  `json:"-"` // the fleet with its state
-	Result *decision.Result `json:"-"` // the decision for what moves to new nodes or gets another request; nil without
+	Fleet        *decision.Fleet  `json:"-"` // the fleet with its state
+	Today, After *layout.Cluster  `json:"-"` // who sits where; Steps is what differs
+	Result       *decision.Result `json:"-"` // the decision for what moves to new nodes or gets another request; nil without
 }
 
 // Changes reports whether anything is to change.
@@ -80,29 +82,9 @@ type Bill struct {
 // moveHours bounds the time for which a replica that moves holds two devices; an assumption.
 const moveHours = 1
 
-// attempts bounds how often a plan is made anew around what turned out not to move.
-const attempts = 16
-
-// cluster is a fleet's state as the planner reads it.
-type cluster struct {
-	fleet   *decision.Fleet
-	opts    decision.Options
-	nodes   []*node
-	byName  map[string]*node
-	of      map[string]*decision.Workload
-	today   map[string]seat
-	running map[string]int
-	wants   map[string]int // replicas, with those that wait for a device
-	budgets map[string]decision.Budget
-	priced  bool             // every pool is
-	micros  map[string]int64 // a GPU's price an hour by pool
-	pools   map[string]*decision.CompiledPool
-	models  map[string]*mig.Model // by pool; nil without MIG
-	stays   map[string]string
-	before  map[string]sharing.Answer
-
-	currency string
-}
+// attempts bounds how often it is decided anew around what turned out not to move, and rounds how often a target is
+// sought for what was decided.
+const attempts, rounds = 16, 8
 
 // Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places, those
 // whose request names a MIG profile instances of it; those for which there is none stand in Stays with the reason, and
@@ -115,8 +97,8 @@ func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan,
 // where there is no other ([Plan.Disturbs]). Options and error are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
-		for w, n := range c.running {
-			if n == c.wants[w] && c.stays[w] == "" {
+		for w := range c.runs {
+			if c.running(w) == c.wants[w] && c.stays[w] == "" {
 				c.stays[w] = "it runs, and the question is what comes"
 			}
 		}
@@ -143,8 +125,8 @@ func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Op
 	if err != nil {
 		return nil, err
 	}
-	loads, seats := c.retake(steps)
-	old, again, err := c.propose(ctx, loads, seats, p.Result)
+	r := p.Result
+	old, again, err := c.propose(c.retake(steps), r, true)
 	if err != nil || len(again) > 0 || !old.Changes() || len(p.Mends) > len(old.Mends) ||
 		p.Bill.saved-old.Bill.saved > p.Bill.uncertain {
 		return p, err
@@ -153,20 +135,71 @@ func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Op
 	return old, nil
 }
 
-// Waits names the workloads of which replicas have no device once the steps are taken.
-func (p *Plan) Waits() (names []string) {
-	for i := range p.Fleet.Workloads {
-		w := &p.Fleet.Workloads[i]
-		lacks := replicasOf(w)
-		if w.Today != nil {
-			lacks -= count(w.Today.On)
-		}
-		for _, s := range p.Steps {
-			if s.Workload == w.Name {
-				lacks += count(s.From) - count(s.To)
+// retake is the layout after those of an earlier plan's steps that can still be taken from where the cluster is now.
+func (c *cluster) retake(steps []Step) *search {
+	s := c.newSearch(&decision.Result{})
+	for i := range steps {
+		switch step := &steps[i]; {
+		case step.Action == ActionMove && c.of[step.Workload] != nil && c.of[step.Workload].Today != nil &&
+			c.stays[step.Workload] == "":
+			if t := s.copy(); t.again(step) {
+				*s = *t
+			}
+		case step.Action == ActionConfigure && step.Gets != nil:
+			if n := s.layout.Node(step.Node); n != nil && !n.Used() && n.Closed == "" && !s.fixed[n.Name] &&
+				len(n.Devices) == len(step.Gets.Devices) {
+				next := *n
+				next.Devices = step.Gets.Devices
+				s.layout, _ = s.layout.WithNode(next)
 			}
 		}
-		if lacks > 0 {
+	}
+	s.restore()
+	return s
+}
+
+// again moves a workload as a step says, and reports whether it is where the step takes it from and finds free devices.
+func (s *search) again(step *Step) bool {
+	w, k := s.of[step.Workload], kind{}
+	mechanism, profile, _ := strings.Cut(step.Seat, " ")
+	if k.profile = profile; k.mode.UnmarshalText([]byte(mechanism)) != nil {
+		return false
+	}
+	var keys []string
+	for _, from := range step.From {
+		had := s.runs[w.Name][from.Node]
+		if len(had) < from.Replicas {
+			return false
+		}
+		keys = append(keys, had[len(had)-from.Replicas:]...)
+	}
+	if k != s.kind(w.Name) && len(keys) != s.running(w.Name) || len(keys) != count(step.To) {
+		return false
+	}
+	s.take(keys)
+	s.kinds[w.Name] = k
+	for _, to := range step.To {
+		if n := s.layout.Node(to.Node); n == nil || s.free(n, w, k) < to.Replicas || !s.put(to.Node, w, k, keys[:to.Replicas]) {
+			return false
+		}
+		keys = keys[to.Replicas:]
+	}
+	return true
+}
+
+// Waits names the workloads of which replicas have no device once the steps are taken.
+func (p *Plan) Waits() []string { return Waits(p.Fleet, p.After) }
+
+// Waits names the workloads of a fleet of which replicas have no device in a layout.
+func Waits(f *decision.Fleet, l *layout.Cluster) (names []string) {
+	has := map[string]int{}
+	for n := range l.Nodes() {
+		for w, k := range n.Replicas() {
+			has[w] += k
+		}
+	}
+	for i := range f.Workloads {
+		if w := &f.Workloads[i]; has[w.Name] < leastReplicas(w) {
 			names = append(names, w.Name)
 		}
 	}
@@ -200,44 +233,30 @@ func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold fu
 		if err != nil || len(again) == 0 {
 			return p, err
 		}
-		for _, w := range slices.Sorted(maps.Keys(again)) {
-			switch {
-			case c.of[w].Today == nil:
-				c.stays[w] = "it has no place: " + again[w]
-				lost = cmp.Or(lost, w+" has no place: "+again[w])
-			case c.running[w] > 0 && c.wants[w] > c.running[w]:
-				c.wants[w] = c.running[w] // those that wait go on waiting
-			default:
-				c.stays[w] = again[w]
-			}
-		}
+		lost = cmp.Or(lost, c.keep(again))
 	}
 	return c.leave("no order of steps was found in which every replica keeps a device"), nil
 }
 
-// read takes a fleet's state in, what can't be moved, and who keeps which objectives.
-func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*cluster, error) {
-	if f.Today == nil {
-		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")
+// keep notes workloads that have to stay as well. lost says which has no place, where one that comes has none.
+func (c *cluster) keep(again map[string]string) (lost string) {
+	for _, w := range sortedKeys(again) {
+		switch {
+		case c.of[w].Today == nil:
+			c.stays[w] = "it has no place: " + again[w]
+			lost = cmp.Or(lost, w+" has no place: "+again[w])
+		case c.running(w) > 0 && c.wants[w] > c.running(w):
+			c.wants[w] = c.running(w) // those that wait go on waiting
+		default:
+			c.stays[w] = again[w]
+		}
 	}
-	if err := f.Validate(); err != nil {
-		return nil, err
-	}
-	opts.Confidence = cmp.Or(opts.Confidence, decision.DefaultConfidence)
-	opts.Brief = true
-	c, err := newCluster(f, opts)
-	if err != nil {
-		return nil, err
-	}
-	c.hold()
-	c.before, err = decision.Judge(ctx, f, seatings(c.seated(), c.today), opts)
-	return c, err
+	return lost
 }
 
 // attempt plans around what stays. again names workloads that have to stay as well, for another attempt.
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
-	pinned := c.pinned()
-	rest, asking := c.residual(pinned)
+	rest, asking := c.residual(c.fixedNodes())
 	if len(rest.Workloads)+len(asking) == 0 {
 		return c.leave("nothing that runs may be moved before more is known of it"), nil, nil
 	}
@@ -266,26 +285,53 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	if len(again) > 0 {
 		return nil, again, nil
 	}
-	loads, seats, full := c.place(r, asking, pinned)
-	if full != "" {
-		why := "too few nodes are free to hand out GPUs as it needs them"
-		if slices.Contains(asking, full) {
-			why = fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them",
-				c.wants[full]*max(1, c.of[full].GPUs), c.of[full].Request.Profile)
+	// What turns out not to move is left where it is, and what was decided of the others still holds.
+	for round := range rounds {
+		s, lost := c.target(r, asking)
+		if len(lost) > 0 {
+			return nil, lost, nil
 		}
-		return nil, map[string]string{full: why}, nil
+		if p, again, err = c.propose(s, r, round == rounds-1); err != nil || len(again) == 0 {
+			return p, nil, err
+		}
+		for w := range again {
+			if c.of[w].Today == nil || c.wants[w] > c.running(w) {
+				return nil, again, nil
+			}
+		}
+		c.keep(again)
 	}
-	return c.propose(ctx, loads, seats, r)
+	return p, nil, nil
 }
 
-// propose plans the way to a target. again names workloads for which it is none.
-func (c *cluster) propose(ctx context.Context, loads []*load, seats map[string]seat, r *decision.Result) (p *Plan,
-	again map[string]string, err error) {
-	after, err := decision.Judge(ctx, c.fleet, seatings(loads, seats), c.opts)
+// propose plans the way to a target, part by part. again names workloads for which it is none; with last set parts with
+// such are left out instead.
+func (c *cluster) propose(s *search, r *decision.Result, last bool) (p *Plan, again map[string]string, err error) {
+	all := c.parts(s.layout)
+	again, err = c.worse(s, all)
 	if err != nil {
 		return nil, nil, err
 	}
-	again = map[string]string{}
+	steps := map[*part][]Step{}
+	for _, one := range all {
+		if slices.ContainsFunc(one.workloads, func(w string) bool { return again[w] != "" }) {
+			continue
+		}
+		var stuck string
+		if steps[one], stuck = s.order(one); stuck != "" {
+			again[stuck] = "no device is free to start it on before it stops"
+		}
+	}
+	if len(again) > 0 && !last {
+		return nil, again, nil
+	}
+	return c.weigh(s, slices.DeleteFunc(all, func(p *part) bool { return steps[p] == nil }), steps, r)
+}
+
+// worse names the workloads that a target puts where they keep less of what they keep today.
+func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
+	after, err := c.answers(s, all)
+	again := map[string]string{}
 	for w, answer := range after {
 		switch _, runs := c.before[w]; {
 		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
@@ -294,37 +340,52 @@ func (c *cluster) propose(ctx context.Context, loads []*load, seats map[string]s
 			again[w] = "it would miss its objectives on the devices that are free"
 		}
 	}
-	if len(again) > 0 {
-		return nil, again, nil
+	if w, why := c.cramped(s, all); w != "" {
+		again[w] = why
 	}
-	if w, why := c.cramped(loads, seats); w != "" {
-		return nil, map[string]string{w: why}, nil
+	return again, err
+}
+
+// answers judges who is on nodes that change, wherever else they are.
+func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, error) {
+	judged := map[string]bool{}
+	for _, p := range all {
+		for _, node := range p.nodes {
+			for w := range s.layout.Node(node).Replicas() {
+				judged[w] = true
+			}
+		}
 	}
-	o := c.order(loads, seats)
-	if o.stuck != "" {
-		return nil, map[string]string{o.stuck: "no device is free to start it on before it stops"}, nil
-	}
-	return c.weigh(o, loads, seats, after, r), nil, nil
+	after, err := c.judge.Nodes(func(yield func(*layout.Node) bool) {
+		for n := range s.layout.Nodes() {
+			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return judged[a.Workload.Name] }) && !yield(n) {
+				return
+			}
+		}
+	})
+	maps.DeleteFunc(after, func(w string, _ sharing.Answer) bool { return !judged[w] })
+	return after, err
 }
 
 // cramped names a workload whose autoscaler may ask for more replicas than would have devices after the change, where
 // they have them today.
-func (c *cluster) cramped(loads []*load, seats map[string]seat) (workload, why string) {
-	most := func(w string, s seat, loads []*load) (n int) {
-		for _, l := range loads {
-			if l.run[w] > 0 {
-				n += l.run[w] + (l.shape.seats(s)-l.used[s])/max(1, c.of[w].GPUs)
+func (c *cluster) cramped(s *search, all []*part) (workload, why string) {
+	most := func(l *layout.Cluster, w string, k kind) (n int) {
+		for node := range l.Nodes() {
+			if here := node.Replicas()[w]; here > 0 {
+				n += here + c.free(node, c.of[w], k)
 			}
 		}
 		return n
 	}
-	present := c.seated()
 	for _, a := range c.fleet.Today.Autoscalers {
-		if c.stays[a.Workload] != "" {
+		if c.stays[a.Workload] != "" || !slices.ContainsFunc(all, func(p *part) bool {
+			return slices.ContainsFunc(p.nodes, func(n string) bool { return c.runs[a.Workload][n] != nil })
+		}) {
 			continue
 		}
-		today := min(a.Max, most(a.Workload, c.today[a.Workload], present))
-		if after := most(a.Workload, seats[a.Workload], loads); after < today {
+		today := min(a.Max, most(c.layout, a.Workload, c.kind(a.Workload)))
+		if after := most(s.layout, a.Workload, s.now(a.Workload)); after < today {
 			return a.Workload, fmt.Sprintf("its autoscaler may ask for %d replicas, and there would be devices for %d", today,
 				after)
 		}
@@ -332,18 +393,66 @@ func (c *cluster) cramped(loads []*load, seats map[string]seat) (workload, why s
 	return "", ""
 }
 
-// seated are the nodes as they are, with the devices that are held.
-func (c *cluster) seated() []*load {
-	var all []*load
-	for _, n := range c.nodes {
-		l := newLoad(n, ShapeOf(n.Node))
-		l.run = maps.Clone(n.run)
-		for w, k := range n.run {
-			l.used[c.today[w]] += k * c.want(w, c.today[w]).each
-		}
-		all = append(all, l)
+// weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody, or
+// saves more than is uncertain about it.
+func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
+	error) {
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,
+		Stays: c.reasons()}
+	after, err := c.answers(s, all)
+	if err != nil {
+		return nil, nil, err
 	}
-	return all
+	var taken []*part
+	mends := func(w string) bool {
+		return c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo && s.running(w) > 0
+	}
+	for _, one := range all {
+		next := with(p.After, one, s.layout)
+		needed := slices.ContainsFunc(one.workloads, func(w string) bool {
+			return mends(w) || c.running(w) < replicasIn(s.layout, one, w)
+		})
+		saved := (c.perHour(p.After) - c.perHour(next)) * hoursPerMonth
+		if needed || saved > c.uncertain(with(c.layout, one, s.layout)) {
+			p.After, taken = next, append(taken, one)
+			p.Steps = append(p.Steps, steps[one]...)
+		}
+	}
+	if len(all) == 0 {
+		return c.leave("what runs today is the best that was found"), nil, nil
+	}
+	if len(taken) == 0 {
+		return c.leave("the best change that was found saves no more than is uncertain about it"), nil, nil
+	}
+	p.Bill = c.bill(p.After)
+	for w, answer := range c.before {
+		if _, judged := after[w]; !judged {
+			after[w] = answer
+		}
+	}
+	for _, w := range sortedKeys(after) {
+		p.answer(w, c.before[w], after[w])
+	}
+	come := p.rows(c, s.now, after)
+	for _, one := range taken {
+		for _, w := range one.workloads {
+			if mends(w) && !slices.Contains(come, w) {
+				p.Mends = append(p.Mends, w)
+			}
+		}
+	}
+	slices.Sort(p.Mends)
+	p.Why = p.because(come)
+	p.Result = p.documented(c, s.now, r)
+	return p, nil, nil
+}
+
+// replicasIn counts the replicas of a workload on the nodes of a part.
+func replicasIn(l *layout.Cluster, p *part, w string) (n int) {
+	for _, keys := range replicasOn(l, p.nodes, w) {
+		n += len(keys)
+	}
+	return n
 }
 
 // reason says why an answer is provisional.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -24,17 +25,18 @@ func randomCluster(rng *rand.Rand, most int, known bool) string {
 	n := 0
 	for i := range 2 + rng.IntN(most-1) {
 		name := fmt.Sprintf("n%02d", i)
-		shape, today, seats := "", "mechanism: exclusive, may_weaken: true", 4
+		shape, today, seats, profile := "mode: exclusive", "mechanism: exclusive, may_weaken: true", 4, ""
 		switch rng.IntN(4) {
 		case 0:
-			shape, today, seats = ", mechanism: time-slicing, replicas_per_gpu: 4, config: ts4", "mechanism: time-slicing", 16
+			shape, today, seats = "mode: time-slicing, slots: 4", "mechanism: time-slicing", 16
 		case 1:
-			shape, today, seats = `, gpus_in_mig: 4, instances: {3g.40gb: 8}, mig_config: all-3g.40gb`, "mechanism: mig, profile: 3g.40gb", 8
+			shape, today, seats, profile = "mode: mig, instances: [{profile: 3g.40gb, start: 0}, {profile: 3g.40gb, start: 4}]", "mechanism: mig, profile: 3g.40gb", 8, ", profile: 3g.40gb"
 		}
+		closed := ""
 		if rng.IntN(20) == 0 {
-			shape += ", closed: cordoned"
+			closed = "closed: cordoned, "
 		}
-		nodes = append(nodes, fmt.Sprintf("    - {name: %s, pool: a, gpus: 4%s}\n", name, shape))
+		var held []string
 		for seats > 0 && rng.IntN(5) > 1 {
 			k := 1 + rng.IntN(min(seats, 3))
 			seats -= k
@@ -44,12 +46,14 @@ func randomCluster(rng *rand.Rand, most int, known bool) string {
 			if object == "StatefulSet" && rng.IntN(3) > 0 {
 				budgets = append(budgets, fmt.Sprintf("    - {name: b%d, workload: %s, allowed: %d}\n", n, w, rng.IntN(3)))
 			}
-			text := fmt.Sprintf("  - {name: %s, kind: batch, replicas: %d, tenant: %s, today: {%s, object: %s, places: [{node: %s, replicas: %d}]}", w, k, w[:2], today, object, name, k)
+			text := fmt.Sprintf("  - {name: %s, kind: batch, replicas: %d, tenant: %s, today: {%s, object: %s}", w, k, w[:2], today, object)
+			held = append(held, fmt.Sprintf("{workload: %s, replicas: %d%s}", w, k, profile))
 			if known && rng.IntN(12) > 0 {
 				text += fmt.Sprintf(", memory: %dGiB, gpu_busy: 0.%02d", 2+rng.IntN(16), 2+rng.IntN(30))
 			}
 			workloads = append(workloads, text+"}\n")
 		}
+		nodes = append(nodes, fmt.Sprintf("    - {name: %s, pool: a, %sdevices: [{gpu: A100-SXM4-80GB, count: 4, %s}], assignments: [%s]}\n", name, closed, shape, strings.Join(held, ", ")))
 	}
 	if n == 0 {
 		return randomCluster(rng, most, known)
@@ -77,28 +81,35 @@ type world struct {
 
 func newWorld(t *testing.T, f *decision.Fleet) *world {
 	w := &world{t, f, map[string]string{}, map[string]map[string]int{}, map[string]map[string]int{}, map[string]string{}}
-	for _, n := range f.Today.Nodes {
-		w.run[n.Name] = map[string]int{}
-		w.seats[n.Name] = map[string]int{}
-		m := n.Mechanism
-		if m == sharing.MechanismNone {
-			m = sharing.MechanismExclusive
-		}
-		w.seats[n.Name][m.String()] = (n.GPUs - n.InMIG) * max(1, n.Replicas)
-		for p, k := range n.Instances {
-			w.seats[n.Name]["mig "+p] = k
-		}
-	}
-	for _, v := range f.Workloads {
-		if v.Today == nil {
-			continue
-		}
-		for _, on := range v.Today.On {
-			w.run[on.Node][v.Name] += on.Replicas
-			w.kind[v.Name+" "+on.Node] = strings.TrimSpace(v.Today.Mechanism.String() + " " + v.Today.Profile)
+	for i := range f.Today.Nodes {
+		n := &f.Today.Nodes[i]
+		w.run[n.Name], w.seats[n.Name] = map[string]int{}, handsOut(n)
+		seen := map[string]bool{}
+		for _, a := range n.Assignments {
+			if !seen[a.Key] {
+				w.run[n.Name][a.Workload.Name]++
+			}
+			seen[a.Key] = true
+			today := w.workload(a.Workload.Name).Today
+			w.kind[a.Workload.Name+" "+n.Name] = strings.TrimSpace(today.Mechanism.String() + " " + today.Profile)
 		}
 	}
 	return w
+}
+
+// handsOut counts a node's devices by kind.
+func handsOut(n *layout.Node) map[string]int {
+	out := map[string]int{}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if d.Mode != sharing.MechanismMIG {
+			out[d.Mode.String()] += int(max(1, d.Slots))
+		}
+		for _, in := range d.Instances {
+			out["mig "+in.Profile.Name]++
+		}
+	}
+	return out
 }
 
 func (w *world) workload(name string) *decision.Workload {
@@ -124,7 +135,7 @@ func (w *world) replicas(name string) (n int) {
 }
 
 // start and stop are what a step on a workload does, one replica after another.
-func (w *world) start(s *Step, place decision.Place, kind string) {
+func (w *world) start(s *Step, place Place, kind string) {
 	v := w.workload(s.Workload)
 	if had := w.kind[s.Workload+" "+place.Node]; had != kind && w.run[place.Node][s.Workload] > 0 {
 		w.t.Errorf("%s would hold %s and %s on %s", s.Workload, had, kind, place.Node)
@@ -136,7 +147,7 @@ func (w *world) start(s *Step, place decision.Place, kind string) {
 	w.run[place.Node][s.Workload] += place.Replicas
 }
 
-func (w *world) stop(s *Step, place decision.Place) {
+func (w *world) stop(s *Step, place Place) {
 	if w.run[place.Node][s.Workload] -= place.Replicas; w.run[place.Node][s.Workload] < 0 {
 		w.t.Errorf("%s: %d leave %s, where fewer run", s.Workload, place.Replicas, place.Node)
 	}
@@ -172,17 +183,7 @@ func (w *world) take(s *Step) {
 		if len(w.run[s.Node]) > 0 {
 			w.t.Errorf("%s is configured, and %v run there", s.Node, w.run[s.Node])
 		}
-		w.seats[s.Node] = map[string]int{}
-		for p, k := range s.Gets.Instances {
-			w.seats[s.Node]["mig "+p] = k
-		}
-		gpus := 0
-		for _, n := range w.fleet.Today.Nodes {
-			if n.Name == s.Node {
-				gpus = n.GPUs
-			}
-		}
-		w.seats[s.Node][s.Gets.Mechanism.String()] = (gpus - len(s.Gets.Layouts)) * s.Gets.Replicas
+		w.seats[s.Node] = handsOut(s.Gets)
 	case ActionFree:
 		if len(w.run[s.Node]) > 0 {
 			w.t.Errorf("%s is freed, and %v run there", s.Node, w.run[s.Node])
@@ -267,9 +268,9 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 	}
 	for _, stay := range p.Stays {
 		for _, name := range stay.Workloads {
-			for _, on := range w.workload(name).Today.On {
-				if w.run[on.Node][name] != on.Replicas {
-					t.Errorf("%s is to stay on %s: %s", name, on.Node, stay.Why)
+			for node, run := range newWorld(t, f).run {
+				if w.run[node][name] != run[name] {
+					t.Errorf("%s is to stay on %s: %s", name, node, stay.Why)
 				}
 			}
 		}
@@ -364,7 +365,9 @@ func TestBuiltIn(t *testing.T) {
 			w.take(&p.Steps[i])
 		}
 		for _, run := range w.run {
-			pods += replicas(run)
+			for _, n := range run {
+				pods += n
+			}
 		}
 		if pods != 26 || len(p.Steps) != steps {
 			t.Errorf("%s: %d of 26 pods run after %d steps", name, pods, len(p.Steps))
@@ -374,7 +377,7 @@ func TestBuiltIn(t *testing.T) {
 
 // TestStepJSON: places are written as everything else is, and read as looks wrote them before.
 func TestStepJSON(t *testing.T) {
-	text, err := json.Marshal(Step{Workload: "w", To: []decision.Place{{Node: "n", Replicas: 2}}})
+	text, err := json.Marshal(Step{Workload: "w", To: []Place{{Node: "n", Replicas: 2}}})
 	if err != nil || !strings.Contains(string(text), `"to":[{"node":"n","replicas":2}]`) {
 		t.Errorf("%s, %v", text, err)
 	}
@@ -399,7 +402,7 @@ func TestReservedPools(t *testing.T) {
 	}{ // 16 A100s, of which 8 are not needed, and 8 T4s for 7.82 USD an hour
 		{"reserved: {count: 8, price_per_gpu_hour: 2 USD}", "36368.60", "18980.00", len(want.Steps)},
 		{"reserved: {count: 12, price_per_gpu_hour: 2 USD}", "32718.60", "9490.00", len(want.Steps)},
-		{"reserved: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "0.00", 0},
+		{"reserved: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "2854.30", 2}, // a T4 node is not needed, and its tenant fits free instances of what is paid for
 		{"spot: {count: 16, price_per_gpu_hour: 2 USD}", "29068.60", "11680.00", len(want.Steps)},
 		{"spot: {count: 4, price_per_gpu_hour: 2 USD}", "40018.60", "15330.00", len(want.Steps)},               // 4 for 2 USD and 4 for 3.25 are not needed
 		{"spot: {price_per_gpu_hour: 2 USD}", want.Bill.MonthlyToday, want.Bill.MonthlySaved, len(want.Steps)}, // none is stated to be
@@ -417,12 +420,12 @@ func TestLarge(t *testing.T) {
 	race.Long(t)
 	var nodes, workloads strings.Builder
 	for i := range 2000 {
-		fmt.Fprintf(&nodes, "    - {name: n%04d, pool: a, gpus: 8, mechanism: time-slicing, replicas_per_gpu: 4}\n", i)
+		fmt.Fprintf(&nodes, "    - {name: n%04d, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 8, mode: time-slicing, slots: 4}], assignments: [{workload: t/w%04d, replicas: 10}]}\n", i, i)
 		known := ""
 		if i%40 == 0 {
 			known = ", memory: 8GiB, gpu_busy: 0.05"
 		}
-		fmt.Fprintf(&workloads, "  - {name: t/w%04d, kind: batch, replicas: 10, tenant: t, today: {mechanism: time-slicing, object: Deployment, places: [{node: n%04d, replicas: 10}]}%s}\n", i, i, known)
+		fmt.Fprintf(&workloads, "  - {name: t/w%04d, kind: batch, replicas: 10, tenant: t, today: {mechanism: time-slicing, object: Deployment}%s}\n", i, known)
 	}
 	f := fleetOf(t, "version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: 16000, gpus_per_node: 8, price_per_gpu_hour: 3 USD}\nworkloads:\n"+workloads.String()+"today:\n  nodes:\n"+nodes.String())
 	began := time.Now()

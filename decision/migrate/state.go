@@ -2,82 +2,212 @@ package migrate
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func newCluster(f *decision.Fleet, opts decision.Options) (*cluster, error) {
-	c := &cluster{fleet: f, opts: opts, byName: map[string]*node{}, of: map[string]*decision.Workload{},
-		today: map[string]seat{}, running: map[string]int{}, wants: map[string]int{}, budgets: map[string]decision.Budget{},
-		priced: true, micros: map[string]int64{}, pools: map[string]*decision.CompiledPool{},
-		models: map[string]*mig.Model{}, stays: map[string]string{}}
+// kind is the kind of device that a workload's replicas hold.
+type kind struct {
+	mode    sharing.Mechanism
+	profile string // of a MIG instance
+}
+
+func (k kind) String() string { return strings.TrimSpace(k.mode.String() + " " + k.profile) }
+
+// resource names the extended resource of such a device, as pods ask the device plugin for it.
+func (k kind) resource() string {
+	if k.mode == sharing.MechanismMIG {
+		return "nvidia.com/mig-" + k.profile
+	}
+	return "nvidia.com/gpu"
+}
+
+// Place is a node with a number of replicas of a workload.
+type Place struct {
+	Node     string `json:"node"`
+	Replicas int    `json:"replicas"`
+}
+
+func count(all []Place) (n int) {
+	for _, p := range all {
+		n += p.Replicas
+	}
+	return n
+}
+
+// cluster is a fleet's state, and what bounds a change of it.
+type cluster struct {
+	fleet    *decision.Fleet
+	opts     decision.Options
+	layout   *layout.Cluster // as it runs
+	judge    *decision.Judge
+	tenants  map[string]*layout.Workload
+	of       map[string]*decision.Workload
+	runs     map[string]map[string][]string // keys of replicas, by workload and node
+	wants    map[string]int                 // replicas, with those that wait for a device
+	budgets  map[string]decision.Budget
+	pools    map[string]*decision.CompiledPool
+	prices   layout.Prices
+	priced   bool // every pool is
+	currency string
+	stays    map[string]string // reasons by workload
+	before   map[string]sharing.Answer
+}
+
+// read takes a fleet's state in, what can't be moved, and who keeps which objectives.
+func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*cluster, error) {
+	if f.Today == nil {
+		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")
+	}
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	opts.Confidence, opts.Brief = cmp.Or(opts.Confidence, decision.DefaultConfidence), true
+	c := &cluster{fleet: f, opts: opts, of: map[string]*decision.Workload{}, tenants: f.Tenants(), wants: map[string]int{},
+		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
+		stays: map[string]string{}}
+	var compiled []*decision.CompiledPool
 	for i := range f.Pools {
 		cp, err := decision.CompilePool(&f.Pools[i])
 		if err != nil {
 			return nil, err
 		}
-		c.pools[cp.Pool.Name], c.micros[cp.Pool.Name], c.priced = cp, cp.Price.Micros(), c.priced && cp.Priced
+		compiled = append(compiled, cp)
+		c.pools[cp.Pool.Name], c.priced = cp, c.priced && cp.Priced
 		c.currency = cmp.Or(c.currency, cp.Price.Currency())
-		c.models[cp.Pool.Name], _ = mig.Lookup(cp.Ground().GPU().Name)
 	}
-	for _, of := range f.Today.Nodes {
-		switch d := c.pools[of.Pool].Pool.Delivery; d {
-		case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
-		default:
-			of.Closed = cmp.Or(of.Closed, fmt.Sprintf("one whose GPUs %v hands out, which is not planned from here: a decision "+
-				"for the fleet without its today writes pods for it", d))
+	c.prices = decision.Prices(compiled)
+	if !c.priced { // GPUs are counted
+		one, _ := cost.FromMicros(1e6, cmp.Or(c.currency, "USD"))
+		for p := range c.prices {
+			c.prices[p] = layout.Price{PerGPU: one}
 		}
-		n := &node{&of, map[string]int{}}
-		c.nodes = append(c.nodes, n)
-		c.byName[n.Name] = n
 	}
+	c.observe()
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
-		c.of[w.Name] = w
-		if w.Today == nil {
-			c.wants[w.Name] = replicasOf(w)
-			continue
-		}
-		c.today[w.Name] = seat{w.Today.Mechanism, w.Today.Profile}
-		for _, on := range w.Today.On {
-			c.byName[on.Node].run[w.Name] += on.Replicas
-			c.running[w.Name] += on.Replicas
-		}
-		c.wants[w.Name] = max(c.running[w.Name], replicasOf(w))
+		c.of[w.Name], c.wants[w.Name] = w, max(c.running(w.Name), leastReplicas(w))
 	}
 	for _, b := range f.Today.Budgets {
 		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
 			c.budgets[b.Workload] = b
 		}
 	}
-	if !c.priced {
-		for p := range c.micros {
-			c.micros[p] = 1e6
-		}
+	c.hold()
+	var err error
+	if c.judge, err = decision.NewJudge(ctx, f, opts); err == nil {
+		c.before, err = c.judge.Nodes(c.layout.Nodes())
 	}
-	return c, nil
+	return c, err
 }
 
-// replicasOf returns the least number of replicas that a workload is to have; of one that comes, the most.
-func replicasOf(w *decision.Workload) int {
+// observe lays out the cluster as it runs. Which nodes of a pool are spot is not known: those with the fewest replicas,
+// so that no more is saved by freeing them.
+func (c *cluster) observe() {
+	c.layout, _ = c.fleet.Layout() // what contradicts itself stays as it is
+	byPool := map[string][]*layout.Node{}
+	for n := range c.layout.Nodes() {
+		byPool[n.Pool] = append(byPool[n.Pool], n)
+	}
+	for pool, nodes := range byPool {
+		cp := c.pools[pool]
+		spot, marked := 0, 0
+		if s := cp.Pool.Spot; s != nil && c.priced {
+			spot = min(s.Count, cp.Spot.Count)
+		}
+		slices.SortStableFunc(nodes, func(a, b *layout.Node) int { return cmp.Compare(len(a.Assignments), len(b.Assignments)) })
+		for _, n := range nodes {
+			next := *n
+			if next.Spot = marked < spot; next.Spot {
+				marked += len(n.Devices)
+			}
+			switch n.Delivery {
+			case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
+			default:
+				next.Closed = cmp.Or(n.Closed, fmt.Sprintf("one whose GPUs %v hands out, which is not planned from here: a "+
+					"decision for the fleet without its today writes pods for it", n.Delivery))
+			}
+			if next.Spot != n.Spot || next.Closed != n.Closed {
+				c.layout, _ = c.layout.WithNode(next)
+			}
+		}
+		if p := c.prices[pool]; marked > spot { // the last node is spot in part
+			cheap, err1 := p.SpotPerGPU.MulFrac(int64(spot), int64(marked))
+			rest, err2 := p.PerGPU.MulFrac(int64(marked-spot), int64(marked))
+			both, err3 := cheap.Add(rest)
+			if p.SpotPerGPU = both; errors.Join(err1, err2, err3) == nil {
+				c.prices[pool] = p
+			}
+		}
+	}
+	c.runs = replicas(c.layout)
+}
+
+// replicas lists the keys of replicas by workload and node.
+func replicas(l *layout.Cluster) map[string]map[string][]string {
+	out := map[string]map[string][]string{}
+	for n := range l.Nodes() {
+		for key, a := range firsts(n) {
+			w := a.Workload.Name
+			if out[w] == nil {
+				out[w] = map[string][]string{}
+			}
+			out[w][n.Name] = append(out[w][n.Name], key)
+		}
+	}
+	return out
+}
+
+// firsts visits each replica on a node with the first of its assignments.
+func firsts(n *layout.Node) iter.Seq2[string, *layout.Assignment] {
+	return func(yield func(string, *layout.Assignment) bool) {
+		seen := map[string]bool{}
+		for i := range n.Assignments {
+			a := &n.Assignments[i]
+			if !seen[a.Key] && !yield(a.Key, a) {
+				return
+			}
+			seen[a.Key] = true
+		}
+	}
+}
+
+// running counts the replicas of a workload.
+func (c *cluster) running(w string) (n int) {
+	for _, keys := range c.runs[w] {
+		n += len(keys)
+	}
+	return n
+}
+
+// kind is that of a workload's devices today.
+func (c *cluster) kind(w string) kind {
+	if t := c.of[w].Today; t != nil {
+		return kind{t.Mechanism, t.Profile}
+	}
+	return kind{}
+}
+
+// each is the number of devices of one replica.
+func each(w *decision.Workload) int { return max(1, w.GPUs) }
+
+// leastReplicas returns the least number of replicas that a workload is to have; of one that comes, the most.
+func leastReplicas(w *decision.Workload) int {
 	if w.Today == nil {
 		return max(1, w.Replicas.Max)
 	}
 	return max(1, cmp.Or(w.Replicas.Min, w.Replicas.Max))
-}
-
-// count sums up replicas.
-func count(all []decision.Place) (n int) {
-	for _, p := range all {
-		n += p.Replicas
-	}
-	return n
 }
 
 // hold notes the workloads that stay whatever may be found.
@@ -87,20 +217,22 @@ func (c *cluster) hold() {
 			c.stays[name] = why
 		}
 	}
-	for _, n := range c.nodes {
-		l, s := newLoad(n, ShapeOf(n.Node)), ""
-		for _, w := range slices.Sorted(maps.Keys(n.run)) {
-			if l.put(c.want(w, c.today[w]), n.run[w]) < n.run[w] {
-				s = fmt.Sprintf("more runs on %s than it hands out as %v: another handed it out, or the files are of two "+
-					"moments", n.Name, l.shape)
+	for n := range c.layout.Nodes() {
+		why := ""
+		if n.Closed != "" {
+			why = n.Name + " is " + n.Closed
+		}
+		for i := range n.Assignments {
+			a := &n.Assignments[i]
+			if w := c.of[a.Workload.Name]; a.Device < 0 || n.Devices[a.Device].Faulty() || w.Today == nil ||
+				n.Devices[a.Device].Mode != w.Today.Mechanism {
+				why = cmp.Or(why, fmt.Sprintf("more runs on %s than it hands out as %s: another handed it out, or the files are "+
+					"of two moments", n.Name, Shape(n)))
 			}
 		}
-		if n.Closed != "" {
-			s = n.Name + " is " + n.Closed
-		}
-		for w := range n.run {
-			if s != "" && c.stays[w] == "" {
-				c.stays[w] = s
+		for _, a := range firsts(n) {
+			if w := a.Workload.Name; why != "" && c.stays[w] == "" {
+				c.stays[w] = why
 			}
 		}
 	}
@@ -137,27 +269,19 @@ var planned = []sharing.Mechanism{
 	sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG,
 }
 
-func (c *cluster) want(w string, s seat) *want {
-	return &want{w, s, max(1, c.of[w].GPUs), max(c.running[w], 0)}
-}
-
-// trusts reports whether two workloads are one tenant's, or each names the other's tenant.
-func (c *cluster) trusts(a, b string) bool {
-	x, y := c.of[a], c.of[b]
-	if x.Tenant == "" && y.Tenant == "" {
-		return a == b || c.fleet.Trust == decision.TrustAll
-	}
-	return x.Tenant == y.Tenant || slices.Contains(x.Trust, y.Tenant) && slices.Contains(y.Trust, x.Tenant)
-}
-
-// pinned are the nodes that stay as they are: those of workloads that stay, and closed ones.
-func (c *cluster) pinned() map[string]bool {
+// fixedNodes are the nodes that stay as they are: those of workloads that stay, and closed ones.
+func (c *cluster) fixedNodes() map[string]bool {
 	out := map[string]bool{}
-	for _, n := range c.nodes {
+	for n := range c.layout.Nodes() {
 		out[n.Name] = n.Closed != ""
-		for w := range n.run {
-			out[n.Name] = out[n.Name] || c.stays[w] != ""
+		for _, a := range firsts(n) {
+			out[n.Name] = out[n.Name] || c.stays[a.Workload.Name] != ""
 		}
 	}
 	return out
 }
+
+// namespace is that of a workload's name, empty without one.
+func namespace(workload string) string { return workload[:max(0, strings.IndexByte(workload, '/'))] }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,10 +2,12 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Title is the step in a sentence, the same wherever the step is shown.
@@ -13,7 +15,7 @@ func (s *Step) Title() string {
 	n := plaintext.Count(s.Replicas, "replica")
 	switch s.Action {
 	case ActionConfigure:
-		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, s.Gets, s.Was)
+		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, Shape(s.Gets), s.Was)
 	case ActionFree:
 		return fmt.Sprintf("Give %s back: nothing runs on it any more", s.Node)
 	}
@@ -29,12 +31,61 @@ func (s *Step) Title() string {
 		places(s.From), places(s.To), s.Seat, how)
 }
 
-func places(all []decision.Place) string {
+// Shape says how a node hands out its GPUs: "mps, 3 pods to a GPU and 2 x 3g.40gb".
+func Shape(n *layout.Node) string {
+	var parts []string
+	instances := map[string]int{}
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		for _, in := range d.Instances {
+			instances[in.Profile.Name]++
+		}
+		text := fmt.Sprintf("%v, %d pods to a GPU", d.Mode, d.Slots)
+		if d.Mode == sharing.MechanismExclusive {
+			text = "whole GPUs"
+		}
+		if !layout.Sliced(d.Mode) && !slices.Contains(parts, text) {
+			parts = append(parts, text)
+		}
+	}
+	for _, p := range sortedKeys(instances) {
+		parts = append(parts, fmt.Sprintf("%d x %s", instances[p], p))
+	}
+	return strings.Join(parts, " and ")
+}
+
+func places(all []Place) string {
 	var out []string
 	for _, p := range all {
 		out = append(out, fmt.Sprintf("%s (%d)", p.Node, p.Replicas))
 	}
 	return strings.Join(out, ", ")
+}
+
+// Admits says in a line whether workloads that would come have a place, what for, and at what price: what a reader wants
+// first of a plan that [Admit] made.
+func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
+	price := ""
+	if p.Bill.Comes != "" {
+		price = fmt.Sprintf("; its devices cost %s %s a month", p.Bill.Comes, p.Bill.Currency)
+	}
+	waits := p.Waits()
+	lacks := slices.DeleteFunc(slices.Clone(coming), func(w string) bool { return !slices.Contains(waits, w) })
+	switch {
+	case len(lacks) > 0:
+		why := ""
+		for _, s := range p.Stays {
+			if slices.Contains(s.Workloads, lacks[0]) {
+				why = strings.TrimPrefix(": "+s.Why, ": it has no place")
+			}
+		}
+		return fmt.Sprintf("NO: %s has no place%s", plaintext.Some(lacks, len(lacks), len(lacks)), why), false
+	case p.Disturbs():
+		return fmt.Sprintf("ONLY IF WHAT RUNS CHANGES, in %s%s", plaintext.Count(len(p.Steps), "step"), price), true
+	case len(coming) == 1:
+		return fmt.Sprintf("YES: %s has a place, and nothing that runs changes%s", coming[0], price), true
+	}
+	return fmt.Sprintf("YES: all %d workloads have a place, and nothing that runs changes%s", len(coming), price), true
 }
 
 // mostRows bounds the rows of the table that a text shows.

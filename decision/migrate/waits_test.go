@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -18,21 +19,21 @@ func small(t *testing.T, nodes int, workloads ...string) *decision.Fleet {
 	t.Helper()
 	var text, all strings.Builder
 	var budgets []string
+	held := map[string][]string{}
 	for _, line := range workloads {
 		f := strings.Fields(line)
-		var places []string
 		for _, on := range strings.Split(f[3], ",") {
 			if node, n, ok := strings.Cut(on, "="); ok {
-				places = append(places, fmt.Sprintf("{node: %s, replicas: %s}", node, n))
+				held[node] = append(held[node], fmt.Sprintf("{workload: t/%s, replicas: %s}", f[0], n))
 			}
 		}
-		fmt.Fprintf(&text, "  - {name: t/%s, kind: batch, tenant: t, replicas: %s, memory: 60GiB, gpu_busy: 0.7, today: {mechanism: exclusive, object: %s, places: [%s]}}\n", f[0], f[2], f[1], strings.Join(places, ", "))
+		fmt.Fprintf(&text, "  - {name: t/%s, kind: batch, tenant: t, replicas: %s, memory: 60GiB, gpu_busy: 0.7, today: {mechanism: exclusive, object: %s}}\n", f[0], f[2], f[1])
 		if len(f) > 4 {
 			budgets = append(budgets, fmt.Sprintf("    - {name: b-%s, workload: t/%s, allowed: %s}\n", f[0], f[0], strings.TrimPrefix(f[4], "budget=")))
 		}
 	}
 	for i := range nodes {
-		fmt.Fprintf(&all, "    - {name: n%d, pool: a, gpus: 4}\n", i)
+		fmt.Fprintf(&all, "    - {name: n%d, pool: a, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}], assignments: [%s]}\n", i, strings.Join(held[fmt.Sprint("n", i)], ", "))
 	}
 	return fleetOf(t, fmt.Sprintf("version: v1\npools:\n  - {name: a, gpu: A100-SXM4-80GB, count: %d, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}\nworkloads:\n%stoday:\n%s  nodes:\n%s",
 		4*nodes, text.String(), section("budgets", budgets), all.String()))
@@ -109,7 +110,7 @@ func TestOneWithoutPlace(t *testing.T) {
 			f = small(t, 1, c.workloads...)
 		}
 		for i := range f.Workloads {
-			if w := &f.Workloads[i]; len(w.Today.On) == 0 {
+			if w := &f.Workloads[i]; !strings.Contains(fmt.Sprint(c.workloads), strings.TrimPrefix(w.Name, "t/")+" Deployment "+fmt.Sprint(w.Replicas.Max)+" n") {
 				w.Today = nil
 			}
 		}
@@ -132,8 +133,8 @@ func TestOneWithoutPlace(t *testing.T) {
 func TestKeep(t *testing.T) {
 	now := small(t, 3, "a Deployment 1 n0=1", "b Deployment 2 n1=2", "c Deployment 2 n2=2")
 	// By hand: c leaves n2 for n1, where Make would move a, which is less.
-	steps := []Step{{Workload: "t/c", Replicas: 2, From: []decision.Place{{Node: "n2", Replicas: 2}}, To: []decision.Place{{Node: "n1", Replicas: 2}}, Seat: "exclusive"},
-		{Workload: "t/gone", Replicas: 1, From: []decision.Place{{Node: "n2", Replicas: 1}}, To: []decision.Place{{Node: "n0", Replicas: 1}}, Seat: "exclusive"},
+	steps := []Step{{Workload: "t/c", Replicas: 2, From: []Place{{Node: "n2", Replicas: 2}}, To: []Place{{Node: "n1", Replicas: 2}}, Seat: "exclusive"},
+		{Workload: "t/gone", Replicas: 1, From: []Place{{Node: "n2", Replicas: 1}}, To: []Place{{Node: "n0", Replicas: 1}}, Seat: "exclusive"},
 		{Action: ActionFree, Node: "n2"}}
 	p, err := Keep(t.Context(), now, steps, decision.Options{})
 	if err != nil {
@@ -170,15 +171,15 @@ func TestOtherDeliveries(t *testing.T) {
 		other.PricePerGPUHour = decision.Some(more)
 		other.Name, other.Delivery, other.Count = "b", sharing.DeliveryDevicePlugin, 8
 		f.Pools = append(f.Pools, other)
-		f.Today.Nodes = append(f.Today.Nodes, decision.Node{Name: "m0", Pool: "b", GPUs: 4}, decision.Node{Name: "m1", Pool: "b", GPUs: 4})
 		for i, node := range []string{"m0", "m1"} {
-			w := f.Workloads[0]
-			w.Name, w.Today = fmt.Sprintf("t/c%d", i), &decision.Today{Mechanism: sharing.MechanismExclusive, Object: "Deployment", On: []decision.Place{{Node: node, Replicas: 1}}}
-			f.Workloads = append(f.Workloads, w)
+			w, n := f.Workloads[0], f.Today.Nodes[2]
+			w.Name, w.Today = fmt.Sprintf("t/c%d", i), &decision.Today{Mechanism: sharing.MechanismExclusive, Object: "Deployment"}
+			n.Name, n.Pool, n.Assignments = node, "b", []layout.Assignment{{Key: w.Name, Workload: &layout.Workload{Name: w.Name}, Device: layout.UnknownDevice}}
+			f.Workloads, f.Today.Nodes = append(f.Workloads, w), append(f.Today.Nodes, n)
 		}
 		p = made(t, f)
 		check(t, f, p)
-		theirs := func(on decision.Place) bool { return on.Node[0] == 'n' }
+		theirs := func(on Place) bool { return on.Node[0] == 'n' }
 		for _, step := range p.Steps {
 			if strings.HasPrefix(step.Node, "n") || slices.ContainsFunc(step.From, theirs) || slices.ContainsFunc(step.To, theirs) {
 				t.Errorf("%v: %s", d, step.Title())
@@ -209,12 +210,15 @@ func TestAsksForInstances(t *testing.T) {
 pools:
   - {name: h, gpu: H100-SXM5-80GB, count: 2, gpus_per_node: 1, price_per_gpu_hour: 3 USD, delivery: gpu-operator}
 workloads:
-  - {name: t/old, kind: online-inference, replicas: 2, tenant: t, today: {mechanism: mig, profile: 1g.10gb, object: Deployment, places: [{node: n1, replicas: 2}]}}
+  - {name: t/old, kind: online-inference, replicas: 2, tenant: t, today: {mechanism: mig, profile: 1g.10gb, object: Deployment}}
   - {name: u/new, kind: online-inference, replicas: COUNT, tenant: u, request: {mechanism: mig, profile: PROFILE}}
 today:
   nodes:
-    - {name: n1, pool: h, gpus: 1, gpus_in_mig: 1, instances: {1g.10gb: 4, 3g.40gb: 1}}
-    - {name: n2, pool: h, gpus: 1OTHER}
+    - name: n1
+      pool: h
+      devices: [{gpu: H100-SXM5-80GB, mode: mig, instances: [{profile: 1g.10gb, start: 0}, {profile: 1g.10gb, start: 1}, {profile: 1g.10gb, start: 2}, {profile: 1g.10gb, start: 3}, {profile: 3g.40gb, start: 4}]}]
+      assignments: [{workload: t/old, replicas: 2, profile: 1g.10gb}]
+    - {name: n2, pool: h, devices: [{gpu: H100-SXM5-80GB, mode: exclusive}]OTHER}
 `
 	for _, c := range []struct{ count, profile, other, steps, waits, why string }{
 		{"2", "1g.10gb", "", "Start 2 replicas of u/new on n1 (2), each on mig 1g.10gb", "[]", ""},

@@ -3,14 +3,12 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Plan returns the page of a change of what runs: money today and after, what changes, the GPUs of each node before and
@@ -18,10 +16,10 @@ import (
 func Plan(p *migrate.Plan) *webpage.Page {
 	b, details := &p.Bill, map[string][]string{}
 	first := webpage.Section{}
-	head, shown := "All stays as it is: "+p.Why, []webpage.Map{{Title: "Today", Nodes: nodesOf(p.Fleet, nil)}}
+	head, shown := "All stays as it is: "+p.Why, []webpage.Map{{Title: "Today", Nodes: nodesOf(p.Today)}}
 	if p.Changes() {
 		head = freed(b.MonthlySaved, b.Currency) + sentence(p.Why)
-		shown = append(shown, webpage.Map{Title: "Plan", Nodes: nodesOf(p.Fleet, p)})
+		shown = append(shown, webpage.Map{Title: "Plan", Nodes: nodesOf(p.After)})
 		if b.Uncertain != "" {
 			first.Notes = append(first.Notes, fmt.Sprintf("Of that %s %s may not come: workloads that move may have to go "+
 				"back.", amount(b.Uncertain), b.Currency))
@@ -73,81 +71,27 @@ func sentence(s string) string {
 	return strings.TrimSuffix(strings.ToUpper(s[:min(1, len(s))])+s[min(1, len(s)):], ".") + "."
 }
 
-// device names what a replica holds on a node: a GPU, a turn on one, or an instance.
-type device struct {
-	share          float64 // of a GPU
-	seat, workload string
-}
-
-// nodesOf draws every node of a fleet as it runs, or with a plan as it is to run: the tenants of a mechanism in the
-// order of their size, each on the first GPU with room.
-func nodesOf(f *decision.Fleet, plan *migrate.Plan) (nodes []webpage.Node) {
-	held := map[string]map[string]string{} // "2 x exclusive" by node and workload
-	hold := func(node, workload, what string) {
-		if held[node] == nil {
-			held[node] = map[string]string{}
-		}
-		held[node][workload] = what
-	}
-	for _, w := range f.Workloads {
-		if w.Today != nil {
-			for _, on := range w.Today.On {
-				hold(on.Node, w.Name, fmt.Sprintf("%d x %s %s", on.Replicas, w.Today.Mechanism, w.Today.Profile))
+// nodesOf draws every node of a layout with who is on its GPUs.
+func nodesOf(l *layout.Cluster) (nodes []webpage.Node) {
+	for n := range l.Nodes() {
+		drawn := webpage.Node{Name: n.Name + ": " + migrate.Shape(n)}
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
+			n.On(i, func(a *layout.Assignment) bool {
+				part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, d.Slots))}
+				if p := a.Profile; p != nil {
+					part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
+				}
+				gpu.Parts = append(gpu.Parts, part)
+				return true
+			})
+			if gpu.Parts == nil {
+				gpu.Name = d.GPU.Name + ", nothing on it"
 			}
+			drawn.GPUs = append(drawn.GPUs, gpu)
 		}
-	}
-	shapes := map[string]migrate.Shape{}
-	if plan != nil {
-		for _, r := range plan.Rows {
-			hold(r.Node, r.Workload, r.After)
-		}
-		for _, s := range plan.Steps {
-			if s.Action == migrate.ActionConfigure {
-				shapes[s.Node] = *s.Gets
-			}
-		}
-	}
-	for i := range f.Today.Nodes {
-		n := &f.Today.Nodes[i]
-		shape, ok := shapes[n.Name]
-		if !ok {
-			shape = migrate.ShapeOf(n)
-		}
-		pool := f.Pools[slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return p.Name == n.Pool })]
-		var all []device
-		for w, what := range held[n.Name] {
-			replicas, d := 0, device{workload: w}
-			_, _ = fmt.Sscanf(what, "%d", &replicas)
-			_, d.seat, _ = strings.Cut(what, " x ")
-			mechanism, profile, _ := strings.Cut(strings.TrimSpace(d.seat), " ")
-			d.share = cmp.Or(slice(pool.GPU, profile), 1/float64(max(1, shape.Replicas)))
-			if mechanism == sharing.MechanismExclusive.String() {
-				d.share = 1
-			}
-			all = append(all, slices.Repeat([]device{d}, replicas*max(1, workloadOf(f, w).GPUs))...)
-		}
-		slices.SortFunc(all, func(a, b device) int {
-			return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.seat, b.seat), cmp.Compare(a.workload, b.workload))
-		})
-		nodes = append(nodes, webpage.Node{Name: n.Name + ": " + shape.String(), GPUs: fill(pool.GPU, n.GPUs, all)})
+		nodes = append(nodes, drawn)
 	}
 	return nodes
-}
-
-// fill puts devices on GPUs.
-func fill(model string, n int, all []device) (gpus []webpage.GPU) {
-	for _, d := range all {
-		mechanism, profile, _ := strings.Cut(strings.TrimSpace(d.seat), " ")
-		name := model + ", " + mechanism
-		k := slices.IndexFunc(gpus, func(g webpage.GPU) bool { return g.Name == name && g.Free() >= d.share-1e-9 })
-		if k < 0 {
-			k = len(gpus)
-			gpus = append(gpus, webpage.GPU{Name: name})
-		}
-		gpus[k].Parts = append(gpus[k].Parts, webpage.Part{Name: d.workload, Text: profile, Share: d.share})
-	}
-	for len(gpus) < n {
-		gpus = append(gpus, webpage.GPU{Name: model + ", nothing on it"})
-	}
-	return gpus
 }

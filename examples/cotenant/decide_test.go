@@ -58,8 +58,8 @@ func TestDecide(t *testing.T) {
 // TestDecideStrictToday: with a today, -strict asks whether replicas go on waiting for a device.
 func TestDecideStrictToday(t *testing.T) {
 	const fleet = "version: v1\npools: [{name: p, gpu: L4, count: 2, gpus_per_node: 1, price_per_gpu_hour: 1 USD}]\n" +
-		"workloads: [{name: w, kind: batch, replicas: %d, memory: 20GiB, gpu_busy: 0.9, today: {mechanism: exclusive, object: Deployment, places: [{node: a, replicas: 1}]}}]\n" +
-		"today: {nodes: [{name: a, pool: p, gpus: 1}, {name: b, pool: p, gpus: 1}]}\n"
+		"workloads: [{name: w, kind: batch, replicas: %d, memory: 20GiB, gpu_busy: 0.9, today: {mechanism: exclusive, object: Deployment}}]\n" +
+		"today: {nodes: [{name: a, pool: p, devices: [{gpu: L4, mode: exclusive}], assignments: [{workload: w}]}, {name: b, pool: p, devices: [{gpu: L4, mode: exclusive}]}]}\n"
 	for replicas, want := range map[int]int{1: exitDone, 2: exitDone, 3: exitNo} {
 		code, out, errs := program(t, fmt.Sprintf(fleet, replicas), "decide", "-strict", "-")
 		if starts := strings.Contains(out, "Start 1 replica of w on b (1)"); code != want || starts != (replicas == 2) {

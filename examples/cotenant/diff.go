@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"slices"
+	"fmt"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
@@ -43,13 +43,18 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return badInput(err)
 	}
+	var names []string
+	for i := range coming {
+		names = append(names, coming[i].Name)
+	}
+	answer, admitted := plan.Admits(names)
+	if len(coming) > 0 && !*asJSON {
+		fmt.Fprintln(std.out, answer)
+	}
 	if err := showPlan(plan, *asJSON, std); err != nil {
 		return err
 	}
-	waits := plan.Waits()
-	if plan.Disturbs() || slices.ContainsFunc(coming, func(w decision.Workload) bool {
-		return slices.Contains(waits, w.Name)
-	}) {
+	if plan.Disturbs() || !admitted {
 		return &exitError{Code: exitNo}
 	}
 	return nil

@@ -56,6 +56,10 @@ func TestDiff(t *testing.T) {
 		if code != c.code || strings.Contains(stdout, "saves 0.00") || !strings.Contains(strings.Join(strings.Fields(stdout+stderr), " "), c.want) {
 			t.Errorf("%s: exit %d, want %d and %q\n%s%s", c.name, code, c.code, c.want, stdout, stderr)
 		}
+		first := map[int]string{exitDone: "YES: llm/rag has a place, and nothing that runs changes", exitNo: "NO: llm/"}[code]
+		if strings.Contains(c.args, "-with") && !strings.HasPrefix(stdout, first) {
+			t.Errorf("%s: does not begin with %q:\n%s", c.name, first, stdout)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package month_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/advise"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // service holds the truth of a workload, which the adviser sees measured only.
@@ -65,6 +68,7 @@ type machine struct {
 	name        string
 	shape       map[string]int // devices that it hands out, by kind
 	layouts     int            // its GPUs in MIG mode
+	devices     []layout.Device
 	pods        []pod
 	lost, given bool
 }
@@ -73,9 +77,19 @@ type machine struct {
 func (m *machine) configure(kind string) {
 	each := map[string]int{"exclusive": 1, "time-slicing": 4, "mig 3g.40gb": 2}[kind]
 	m.shape, m.layouts = map[string]int{kind: gpusOfNode * each}, 0
-	if strings.HasPrefix(kind, "mig") {
+	gpu := layout.GPUOf("A100-SXM4-80GB")
+	d := layout.Device{GPU: gpu, Slots: int16(each)}
+	if profile, is := strings.CutPrefix(kind, "mig "); is {
 		m.layouts = gpusOfNode
+		p, err := gpu.MIG.Profile(profile)
+		if err != nil {
+			panic(err)
+		}
+		d.Mode, d.Slots, d.Instances = sharing.MechanismMIG, 0, []layout.Instance{{Profile: p}, {Profile: p, Start: 4}}
+	} else if err := d.Mode.UnmarshalText([]byte(kind)); err != nil {
+		panic(err)
 	}
+	m.devices = slices.Repeat([]layout.Device{d}, gpusOfNode)
 }
 
 // free is the GPU with a free device of a kind and the fewest pods, or -2.
@@ -191,10 +205,17 @@ func (c *site) take(s *migrate.Step, all []*service) {
 			c.t.Errorf("%s: %d pods run on it", s.Title(), len(m.pods))
 		}
 		if m.given = s.Action == migrate.ActionFree; !m.given {
-			m.layouts = len(s.Gets.Layouts)
-			m.shape = map[string]int{s.Gets.Mechanism.String(): (gpusOfNode - m.layouts) * s.Gets.Replicas}
-			for p, n := range s.Gets.Instances {
-				m.shape["mig "+p] = n
+			m.layouts, m.shape, m.devices = 0, map[string]int{}, s.Gets.Devices
+			for i := range s.Gets.Devices {
+				d := &s.Gets.Devices[i]
+				if d.Mode == sharing.MechanismMIG {
+					m.layouts++
+				} else {
+					m.shape[d.Mode.String()] += int(max(1, d.Slots))
+				}
+				for _, in := range d.Instances {
+					m.shape["mig "+in.Profile.Name]++
+				}
 			}
 		}
 		return
@@ -240,42 +261,34 @@ func (c *site) fleet(all []*service, hour int, noise *rand.Rand) string {
 			continue
 		}
 		n += gpusOfNode
-		fmt.Fprintf(&nodes, "    - {name: %s, pool: a, gpus: %d", m.name, gpusOfNode)
-		var instances []string
-		for _, kind := range slices.Sorted(keys(m.shape)) {
-			p, is := strings.CutPrefix(kind, "mig ")
-			switch {
-			case is:
-				instances = append(instances, fmt.Sprintf("%s: %d", p, m.shape[kind]))
-			case m.shape[kind] > 0:
-				fmt.Fprintf(&nodes, ", mechanism: %s, replicas_per_gpu: %d", kind, m.shape[kind]/(gpusOfNode-m.layouts))
-			}
-		}
-		if m.layouts > 0 {
-			fmt.Fprintf(&nodes, ", gpus_in_mig: %d, instances: {%s}", m.layouts, strings.Join(instances, ", "))
-		}
+		node := layout.Node{Name: m.name, Pool: "a", Devices: m.devices}
 		if m.lost {
-			fmt.Fprint(&nodes, ", closed: not ready")
+			node.Closed = "not ready"
 		}
-		fmt.Fprintln(&nodes, "}")
+		for i, p := range m.pods {
+			a := layout.Assignment{Key: fmt.Sprintf("%s-%s-%d", p.of.name, m.name, i), Workload: &layout.Workload{Name: p.of.name}, Device: layout.UnknownDevice}
+			if profile, is := strings.CutPrefix(p.dev, "mig "); is {
+				for _, d := range m.devices {
+					for _, in := range d.Instances {
+						if in.Profile.Name == profile {
+							a.Profile = in.Profile
+						}
+					}
+				}
+			}
+			node.Assignments = append(node.Assignments, a)
+		}
+		text, err := json.Marshal(&node)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&nodes, "    - %s\n", text)
 	}
 	for _, s := range all {
 		if _, here := c.device[s]; !here {
 			continue
 		}
 		device := c.kind(s)
-		var on []string
-		for _, m := range c.machines {
-			k := 0
-			for _, p := range m.pods {
-				if p.of == s {
-					k++
-				}
-			}
-			if k > 0 {
-				on = append(on, fmt.Sprintf("{node: %s, replicas: %d}", m.name, k))
-			}
-		}
 		today := "mechanism: " + strings.Replace(device, "mig ", "mig, profile: ", 1)
 		if s.weaken && device == "exclusive" {
 			today += ", may_weaken: true"
@@ -284,7 +297,7 @@ func (c *site) fleet(all []*service, hour int, noise *rand.Rand) string {
 		if s.online {
 			kind = fmt.Sprintf("online-inference, slo: {e2e_p99: %.0fms}, solo: {e2e_p99: %.0fms}", 1000*s.limit, 1000*s.alone)
 		}
-		fmt.Fprintf(&workloads, "  - {name: %s, kind: %s, replicas: %d, tenant: %s, today: {%s, object: Deployment, places: [%s]}", s.name, kind, s.replicas, s.tenant, today, strings.Join(on, ", "))
+		fmt.Fprintf(&workloads, "  - {name: %s, kind: %s, replicas: %d, tenant: %s, today: {%s, object: Deployment}", s.name, kind, s.replicas, s.tenant, today)
 		if hour >= s.known {
 			mean := s.day(hour) * (0.95 + 0.1*noise.Float64())
 			fmt.Fprintf(&workloads, ", memory: %dGiB, gpu_busy: %.3f, peak_busy: %.3f", s.memory, mean, mean*peak)

@@ -1,0 +1,102 @@
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// residual is the fleet of what may move and the GPUs that it may have, without those that come and ask for MIG
+// instances by their profile: no other devices start their pods.
+func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []string) {
+	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
+	gpus, held := map[string]int{}, map[string]int{}
+	for n := range c.layout.Nodes() {
+		if !fixed[n.Name] {
+			gpus[n.Pool] += len(n.Devices)
+			continue
+		}
+		for _, a := range firsts(n) {
+			if w := a.Workload.Name; c.stays[w] == "" {
+				held[n.Pool] += each(c.of[w])
+			}
+		}
+		if n.Closed == "" {
+			held[n.Pool] += unused(n)
+		}
+	}
+	for _, p := range c.fleet.Pools {
+		if gpus[p.Name]+held[p.Name] == 0 {
+			continue
+		}
+		p.Count, p.Layouts = min(p.Count, gpus[p.Name]+held[p.Name]), nil
+		sunk := held[p.Name] // on nodes that stay
+		if r := p.Reserved; r != nil {
+			sunk = max(sunk, cmp.Or(r.Count, p.Count))
+		}
+		if p.Reserved, sunk = nil, min(sunk, p.Count); sunk > 0 {
+			p.Reserved = &decision.Tariff{Count: sunk, PricePerGPUHour: c.pools[p.Name].Price}
+		}
+		if s := p.Spot; s != nil {
+			p.Spot = &decision.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
+		}
+		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
+			// A node that stays has only free devices that nobody shares.
+			shares := m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS
+			return len(p.Mechanisms) > 0 && !slices.Contains(p.Mechanisms, m) || gpus[p.Name] == 0 && shares
+		})
+		gpus[p.Name] += held[p.Name]
+		f.Pools = append(f.Pools, p)
+	}
+	for _, w := range c.fleet.Workloads {
+		if c.stays[w.Name] != "" {
+			continue
+		}
+		if w.Pool != "" && gpus[w.Pool] == 0 {
+			c.stays[w.Name] = "its pool has no node that may change"
+			continue
+		}
+		if w.Today != nil {
+			w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
+		} else if w.Request != nil && w.Request.Profile != "" {
+			asking = append(asking, w.Name)
+			continue
+		}
+		f.Workloads = append(f.Workloads, w)
+	}
+	return f, asking
+}
+
+// unused counts the GPUs of a node that nobody shares and nobody holds, and those of its free MIG instances.
+func unused(n *layout.Node) (gpus int) {
+	free, all, partitioned := 0, 0, 0
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		if d.Mode == sharing.MechanismExclusive {
+			gpus += int(d.Free().Slots)
+		}
+		if len(d.Instances) > 0 {
+			partitioned++
+			all += len(d.Instances)
+			free += int(d.Free().Slots)
+		}
+	}
+	if free > 0 {
+		gpus += max(1, partitioned*free/all)
+	}
+	return gpus
+}
+
+// asks is the reason for which what asks for MIG instances has no place.
+func (c *cluster) asks(w *decision.Workload) string {
+	return fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them", c.wants[w.Name]*each(w),
+		w.Request.Profile)
+}
+
+// newKey is the key of a replica that does not run yet.
+func newKey(workload string, number int) string { return workload + "-new-" + strconv.Itoa(number) }

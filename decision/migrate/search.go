@@ -1,0 +1,466 @@
+package migrate
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// search is a layout on the way from today's to a better one. A copy of it can be tried and dropped.
+type search struct {
+	*cluster
+	layout *layout.Cluster
+	kinds  map[string]kind // of workloads that get other devices than today
+	fixed  map[string]bool // nodes that stay as they are
+	open   map[opening][]string
+	slots  map[string]map[sharing.Mechanism]int32 // of shared devices that are configured anew, by pool
+}
+
+// opening is a kind of device in a pool; its nodes are those that have such devices, in the order in which they are to
+// be filled.
+type opening struct {
+	pool string
+	kind kind
+}
+
+// want is replicas of a workload, by their keys, that need devices of a kind.
+type want struct {
+	w    *decision.Workload
+	kind kind
+	keys []string
+}
+
+func (c *cluster) newSearch(r *decision.Result) *search {
+	s := &search{c, c.layout, map[string]kind{}, c.fixedNodes(), map[opening][]string{},
+		map[string]map[sharing.Mechanism]int32{}}
+	if r.Layout == nil {
+		return s
+	}
+	for n := range r.Layout.Nodes() {
+		if s.slots[n.Pool] == nil {
+			s.slots[n.Pool] = map[sharing.Mechanism]int32{}
+		}
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			s.slots[n.Pool][d.Mode] = max(s.slots[n.Pool][d.Mode], int32(d.Slots))
+		}
+	}
+	return s
+}
+
+func (s *search) copy() *search {
+	out := *s
+	out.kinds, out.open = maps.Clone(s.kinds), maps.Clone(s.open)
+	return &out
+}
+
+// now is the kind of a workload's devices as far as the search has come.
+func (s *search) now(w string) kind {
+	if k, ok := s.kinds[w]; ok {
+		return k
+	}
+	return s.kind(w)
+}
+
+// free is the number of replicas of a workload for which a node has devices of a kind.
+func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) int {
+	if n.Closed != "" {
+		return 0
+	}
+	devices, checked := 0, k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
+	for i := range n.Devices {
+		slots := freeSlots(&n.Devices[i], k)
+		if slots > 0 && !checked { // everybody whom it may meet, on any of the node's shared GPUs
+			if !c.trusted(n, w) {
+				return 0
+			}
+			checked = true
+		}
+		if l := n.Devices[i].Limit; slots > 0 && l > 0 && w.MemoryNeed().Total > l {
+			return 0
+		}
+		if each(w) > 1 && k.mode != sharing.MechanismMIG {
+			slots = min(slots, 1)
+		}
+		devices += slots
+	}
+	return devices / each(w)
+}
+
+// freeSlots counts the tenants that a device takes as a kind.
+func freeSlots(d *layout.Device, k kind) int {
+	switch {
+	case d.Mode != k.mode || d.Faulty():
+		return 0
+	case k.mode != sharing.MechanismMIG:
+		return int(d.Free().Slots)
+	}
+	n, full := 0, d.Free().Full
+	for i, in := range d.Instances {
+		if in.Profile.Name == k.profile && full>>i&1 == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// trusted reports whether all who share GPUs of a node trust a workload, and it them.
+func (c *cluster) trusted(n *layout.Node, w *decision.Workload) bool {
+	for i := range n.Assignments {
+		a := &n.Assignments[i]
+		if a.Device < 0 || a.Workload.Name == w.Name {
+			continue
+		}
+		if m := n.Devices[a.Device].Mode; m != sharing.MechanismExclusive && m != sharing.MechanismMIG &&
+			!a.Workload.Trust(c.tenants[w.Name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// put gives replicas of a workload devices of a node, and reports whether it has them for all.
+func (s *search) put(node string, w *decision.Workload, k kind, keys []string) bool {
+	for _, key := range keys {
+		n := s.layout.Node(node)
+		var all []layout.Assignment
+		for range each(w) {
+			a := layout.Assignment{Key: key, Workload: s.tenants[w.Name], Device: layout.NoDevice}
+			most := 0
+			for i := range n.Devices {
+				slots := freeSlots(&n.Devices[i], k)
+				for _, had := range all {
+					if int(had.Device) == i && k.mode == sharing.MechanismMIG {
+						slots--
+					} else if int(had.Device) == i {
+						slots = 0
+					}
+				}
+				if slots > most {
+					a.Device, most = int16(i), slots
+				}
+			}
+			if a.Device < 0 {
+				return false
+			}
+			if k.mode == sharing.MechanismMIG {
+				a.Profile, a.Start = instance(&n.Devices[a.Device], k.profile, all, a.Device)
+			}
+			all = append(all, a)
+		}
+		next, err := s.layout.Assign(node, all...)
+		if err != nil {
+			return false
+		}
+		s.layout = next
+	}
+	return true
+}
+
+// instance is a free instance of a profile on a device that a replica does not have yet.
+func instance(d *layout.Device, profile string, had []layout.Assignment, device int16) (*mig.Profile, int8) {
+	for i, in := range d.Instances {
+		if in.Profile.Name == profile && d.Free().Full>>i&1 == 0 && !slices.ContainsFunc(had, func(a layout.Assignment) bool {
+			return a.Device == device && a.Start == in.Start
+		}) {
+			return in.Profile, in.Start
+		}
+	}
+	return nil, 0
+}
+
+// take takes replicas off their nodes.
+func (s *search) take(keys []string) {
+	for _, key := range keys {
+		s.layout, _ = s.layout.Release(key)
+	}
+}
+
+// keysOf lists all replicas of a workload that run.
+func (c *cluster) keysOf(w string) (keys []string) {
+	for _, node := range sortedKeys(c.runs[w]) {
+		keys = append(keys, c.runs[w][node]...)
+	}
+	return keys
+}
+
+// nodes lists the nodes of an opening: those that are in use in any case, then the fullest, and the unused last.
+func (s *search) nodes(o opening) []string {
+	if all, ok := s.open[o]; ok {
+		return all
+	}
+	var all []*layout.Node
+	for n := range s.layout.Nodes() {
+		if n.Pool == o.pool && n.Closed == "" && slices.ContainsFunc(n.Devices, func(d layout.Device) bool {
+			return d.Mode == o.kind.mode && (o.kind.profile == "" || slices.ContainsFunc(d.Instances,
+				func(in layout.Instance) bool { return in.Profile.Name == o.kind.profile }))
+		}) {
+			all = append(all, n)
+		}
+	}
+	rank := func(n *layout.Node) int {
+		switch {
+		case !n.Used():
+			return 2
+		case s.fixed[n.Name]:
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(all, func(a, b *layout.Node) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Assignments), len(a.Assignments)),
+			cmp.Compare(a.Name, b.Name))
+	})
+	names := []string{}
+	for _, n := range all {
+		names = append(names, n.Name)
+	}
+	s.open[o] = names
+	return names
+}
+
+// settle gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
+// emptied. Unused nodes count only where that is said.
+func (s *search) settle(want want, pool, but string, unused bool) bool {
+	names := s.nodes(opening{pool, want.kind})
+	left := want.keys
+	for _, whole := range []bool{true, false} {
+		for i := 0; i < len(names) && len(left) > 0; i++ {
+			n := s.layout.Node(names[i])
+			if n.Name == but || !unused && !n.Used() {
+				continue
+			}
+			k := min(s.free(n, want.w, want.kind), len(left))
+			if k == 0 || whole && k < len(left) {
+				continue
+			}
+			if !s.put(n.Name, want.w, want.kind, left[:k]) {
+				return false
+			}
+			left = left[k:]
+		}
+	}
+	return len(left) == 0
+}
+
+// rolls reports whether a Deployment of which replicas stay and others move can do so: its controller replaces all of
+// them, each after another has started, so that a device has to be free beyond those that it has in the end.
+func (s *search) rolls(w string) bool {
+	t := s.of[w].Today
+	if t == nil || t.Object == "StatefulSet" || s.now(w) != s.kind(w) {
+		return true
+	}
+	stays, moves, spare := false, false, 0
+	on := map[string]bool{}
+	for node, keys := range s.runs[w] {
+		for _, key := range keys {
+			switch n := s.layout.Find(key); {
+			case n == nil:
+			case n.Name == node:
+				stays, on[n.Name] = true, true
+			default:
+				moves, on[n.Name] = true, true
+			}
+		}
+	}
+	for node := range on {
+		spare += s.free(s.layout.Node(node), s.of[w], s.now(w))
+	}
+	return !stays || !moves || spare > 0
+}
+
+// empty moves everybody off nodes for which others have room, one node after another, those with the fewest replicas
+// first, where that saves something.
+func (s *search) empty(r *decision.Result) {
+	var nodes []*layout.Node
+	used := map[string]int{} // GPUs by pool
+	for n := range s.layout.Nodes() {
+		if n.Used() {
+			used[n.Pool] += len(n.Devices)
+			if !s.fixed[n.Name] {
+				nodes = append(nodes, n)
+			}
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b *layout.Node) int {
+		return cmp.Or(cmp.Compare(len(a.Assignments), len(b.Assignments)), cmp.Compare(a.Name, b.Name))
+	})
+	for _, n := range nodes {
+		if p := s.prices[n.Pool]; used[n.Pool] <= p.Reserved || p.PerGPU.Sign() == 0 && p.PerNode.Sign() == 0 {
+			continue // it is paid for in any case
+		}
+		if t := s.copy(); t.emptyNode(n.Name, r) {
+			*s = *t
+			used[n.Pool] -= len(n.Devices)
+		}
+	}
+}
+
+func (s *search) emptyNode(node string, r *decision.Result) bool {
+	here := map[string][]string{}
+	n := s.layout.Node(node)
+	for key, a := range firsts(n) {
+		here[a.Workload.Name] = append(here[a.Workload.Name], key)
+	}
+	names := sortedKeys(here)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(here[b]), len(here[a])) })
+	for _, name := range names {
+		if s.stays[name] != "" || !s.leave(want{s.of[name], s.now(name), here[name]}, n.Pool, node, r) {
+			return false
+		}
+	}
+	return true
+}
+
+// leave moves replicas off a node to devices of the same kind, or the whole workload to those that are decided or to MIG
+// instances, wherever such are free on nodes in use.
+func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
+	name, before := want.w.Name, s.copy()
+	s.take(want.keys)
+	if s.settle(want, pool, node, false) && s.rolls(name) {
+		return true
+	}
+	d := r.Decision(name)
+	if d == nil || d.Pool != pool || s.now(name) != s.kind(name) || s.before[name] == sharing.AnswerNo {
+		return false
+	}
+	others := []kind{{d.Mechanism, d.Profile}}
+	if profile := s.instanceFor(want.w, pool); profile != "" {
+		others = append(others, kind{sharing.MechanismMIG, profile})
+	}
+	for _, k := range others {
+		if k == want.kind {
+			continue
+		}
+		*s = *before.copy()
+		want.kind, want.keys = k, s.keysOf(name)
+		s.take(want.keys)
+		s.kinds[name] = k
+		if s.settle(want, pool, node, false) {
+			return true
+		}
+	}
+	return false
+}
+
+// instanceFor is the smallest MIG profile that nodes of a pool have and that holds the workload, empty where there is
+// none or it may not go there.
+func (s *search) instanceFor(w *decision.Workload, pool string) (profile string) {
+	if t := w.Today; each(w) > 1 || t != nil && t.Mechanism == sharing.MechanismExclusive && !t.MayWeaken {
+		return ""
+	}
+	var least sharing.Bytes
+	for n := range s.cluster.layout.Nodes() {
+		if n.Pool != pool || n.Closed != "" {
+			continue
+		}
+		for i := range n.Devices {
+			for _, in := range n.Devices[i].Instances {
+				m, ok := in.Profile.Memory.Get()
+				if ok && m >= w.MemoryNeed().Total && (profile == "" || m < least) {
+					profile, least = in.Profile.Name, m
+				}
+			}
+		}
+	}
+	return profile
+}
+
+// fresh configures empty nodes of a pool for what needs devices of one mode, and returns what is left over.
+func (s *search) fresh(pool string, m sharing.Mechanism, left []want) []want {
+	left = slices.Clone(left)
+	slices.SortStableFunc(left, func(a, b want) int { return cmp.Compare(each(b.w), each(a.w)) })
+	var gpus []mig.Layout
+	if m == sharing.MechanismMIG {
+		gpus = packed(s.mig(pool), left)
+	}
+	for len(left) > 0 {
+		n := s.spare(pool)
+		if n == nil {
+			return left
+		}
+		was, next := s.layout, s.configured(n, m, &gpus)
+		s.layout, _ = s.layout.WithNode(next)
+		placed := false
+		for i := range left {
+			if k := min(s.free(s.layout.Node(n.Name), left[i].w, left[i].kind), len(left[i].keys)); k > 0 &&
+				s.put(n.Name, left[i].w, left[i].kind, left[i].keys[:k]) {
+				left[i].keys, placed = left[i].keys[k:], true
+			}
+		}
+		if !placed {
+			s.layout = was
+			return left
+		}
+		left = slices.DeleteFunc(left, func(w want) bool { return len(w.keys) == 0 })
+		s.open = map[opening][]string{}
+	}
+	return nil
+}
+
+func (c *cluster) mig(pool string) *mig.Model { return layout.GPUOf(c.pools[pool].Pool.GPU).MIG }
+
+// packed are the MIG instances that are wanted, on the fewest GPUs.
+func packed(model *mig.Model, of []want) (gpus []mig.Layout) {
+	if model == nil {
+		return nil
+	}
+	counts := map[string]int{}
+	for _, w := range of {
+		counts[w.kind.profile] += len(w.keys) * each(w.w)
+	}
+	var list []mig.Count
+	for _, p := range sortedKeys(counts) {
+		list = append(list, mig.Count{Profile: p, N: counts[p]})
+	}
+	found, err := model.Pack(list)
+	if err != nil {
+		return nil
+	}
+	for _, g := range found.Groups {
+		gpus = append(gpus, slices.Repeat([]mig.Layout{g.Layout}, g.GPUs)...)
+	}
+	return gpus
+}
+
+// spare is an empty node of a pool that may be configured anew: one that is empty today before others. nil: none is.
+func (s *search) spare(pool string) (best *layout.Node) {
+	today := func(n *layout.Node) int { return len(s.cluster.layout.Node(n.Name).Assignments) }
+	for n := range s.layout.Nodes() {
+		if n.Pool != pool || n.Used() || n.Closed != "" || s.fixed[n.Name] {
+			continue
+		}
+		if best == nil || today(n) < today(best) || today(n) == today(best) && n.Name < best.Name {
+			best = n
+		}
+	}
+	return best
+}
+
+// configured is a node that hands out its GPUs by a mode, as MIG instances those of the first of the layouts.
+func (s *search) configured(n *layout.Node, m sharing.Mechanism, gpus *[]mig.Layout) layout.Node {
+	next, rules := *n, layout.RulesOf(n.Delivery)
+	next.Devices = slices.Clone(n.Devices)
+	for i := range next.Devices {
+		d := &next.Devices[i]
+		d.Instances, d.Dynamic = nil, false
+		switch {
+		case m != sharing.MechanismMIG:
+			rules.Configure(d, m, max(2, s.slots[n.Pool][m]))
+		case len(*gpus) == 0:
+			rules.Configure(d, sharing.MechanismExclusive, 1)
+		default:
+			rules.Configure(d, m, 0)
+			for _, in := range (*gpus)[0].Instances {
+				d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+			}
+			*gpus = (*gpus)[1:]
+		}
+	}
+	return next
+}

@@ -1,0 +1,349 @@
+package migrate
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// target finds the layout to change to. Two are compared: today's with nodes emptied, and one in which what was decided
+// to run otherwise does so, as far as that is needed for its price. lost names workloads for which devices were too few.
+func (c *cluster) target(r *decision.Result, asking []string) (best *search, lost map[string]string) {
+	base := c.newSearch(r)
+	base.mend(r)
+	lost = base.admit(r, asking)
+	if len(lost) > 0 {
+		return nil, lost
+	}
+	best = base.copy()
+	best.empty(r)
+	best.restore()
+	other := base.copy()
+	if other.redo(r) {
+		other.empty(r)
+		other.prune()
+		other.restore()
+		if net(other) > net(best) {
+			best = other
+		}
+	}
+	return best, nil
+}
+
+// net is what a layout saves and is not uncertain, in micro-units a month.
+func net(s *search) int64 {
+	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.layout)
+}
+
+// moves reports whether a workload that runs is decided to have other devices.
+func (s *search) moves(d *decision.Decision) bool {
+	home, one := s.home(d.Workload)
+	return s.running(d.Workload) > 0 && (!one || home != d.Pool || (kind{d.Mechanism, d.Profile}) != s.kind(d.Workload))
+}
+
+// home is the pool that a workload runs in, and whether that is one.
+func (c *cluster) home(w string) (pool string, one bool) {
+	for node := range c.runs[w] {
+		p := c.layout.Node(node).Pool
+		if pool != "" && pool != p {
+			return pool, false
+		}
+		pool = p
+	}
+	return pool, pool != ""
+}
+
+// mend gives what misses an objective today the devices that were decided, where there are any.
+func (s *search) mend(r *decision.Result) {
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		if s.before[d.Workload] != sharing.AnswerNo || s.stays[d.Workload] != "" || !s.moves(d) {
+			continue
+		}
+		if t := s.copy(); len(t.displace(r, []*decision.Decision{d})) == 0 {
+			*s = *t
+		}
+	}
+}
+
+// displace moves workloads to the devices that were decided for them, and returns those for which there are too few.
+func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []string) {
+	type group struct {
+		pool string
+		mode sharing.Mechanism
+	}
+	var order []group
+	wants := map[group][]want{}
+	for _, d := range of {
+		k, w := kind{d.Mechanism, d.Profile}, s.of[d.Workload]
+		g := group{d.Pool, d.Mechanism}
+		if wants[g] == nil {
+			order = append(order, g)
+		}
+		wants[g] = append(wants[g], want{w, k, s.keysOf(d.Workload)})
+		s.kinds[d.Workload] = k
+		s.take(wants[g][len(wants[g])-1].keys)
+	}
+	s.open = map[opening][]string{}
+	slices.SortFunc(order, func(a, b group) int {
+		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.mode, b.mode))
+	})
+	for _, g := range order {
+		var left []want
+		for _, want := range wants[g] {
+			if t := s.copy(); t.settle(want, g.pool, "", true) {
+				*s = *t
+			} else {
+				left = append(left, want)
+			}
+		}
+		for _, want := range s.fresh(g.pool, g.mode, left) {
+			lost = append(lost, want.w.Name)
+		}
+	}
+	return lost
+}
+
+// redo moves what was decided to run otherwise, and reports whether some of it found its devices. What finds none is
+// left where it is.
+func (s *search) redo(r *decision.Result) bool {
+	var of []*decision.Decision
+	for i := range r.Decisions {
+		if d := &r.Decisions[i]; s.stays[d.Workload] == "" && s.before[d.Workload] != sharing.AnswerNo && s.moves(d) {
+			of = append(of, d)
+		}
+	}
+	for len(of) > 0 {
+		t := s.copy()
+		lost := t.displace(r, of)
+		if len(lost) == 0 {
+			*s = *t
+			return true
+		}
+		of = slices.DeleteFunc(of, func(d *decision.Decision) bool { return slices.Contains(lost, d.Workload) })
+	}
+	return false
+}
+
+// admit gives what comes, and replicas that wait, devices: free ones before those of nodes that are configured anew, and
+// those before nodes that have to be emptied first. lost names those for which there are none, with the reason.
+func (s *search) admit(r *decision.Result, asking []string) (lost map[string]string) {
+	lost = map[string]string{}
+	for i := range r.Decisions {
+		d := &r.Decisions[i]
+		w, missing := s.of[d.Workload], s.wants[d.Workload]-s.running(d.Workload)
+		if missing <= 0 {
+			continue
+		}
+		ways := []kind{s.now(w.Name)}
+		if w.Today == nil {
+			ways = s.ways(d)
+		}
+		if !s.start(r, w, missing, []string{d.Pool}, ways) {
+			lost[w.Name] = "too few nodes are free to hand out GPUs as it needs them"
+		}
+	}
+	for _, name := range asking {
+		w := s.of[name]
+		var pools []string
+		for i := range s.fleet.Pools {
+			if p := s.fleet.Pools[i].Name; w.Pool == "" || w.Pool == p {
+				pools = append(pools, p)
+			}
+		}
+		if !s.start(r, w, s.wants[name], pools, []kind{{sharing.MechanismMIG, w.Request.Profile}}) {
+			lost[name] = s.asks(w)
+		}
+	}
+	return lost
+}
+
+// ways are the kinds of devices that do for what comes: what was decided, and others that may be free.
+func (s *search) ways(d *decision.Decision) []kind {
+	ways := []kind{{d.Mechanism, d.Profile}}
+	for i := range d.Candidates {
+		switch k := &d.Candidates[i]; {
+		case k.Pool != d.Pool || k.Verdict != gate.VerdictPass:
+		case k.Mechanism == sharing.MechanismMIG:
+			if profile := s.instanceFor(s.of[d.Workload], d.Pool); profile != "" {
+				ways = append(ways, kind{k.Mechanism, profile})
+			}
+		case k.Mechanism == sharing.MechanismExclusive:
+			ways = append(ways, kind{mode: k.Mechanism})
+		}
+	}
+	return ways
+}
+
+// start gives a number of new replicas devices of one of the kinds, the first of which may be made.
+func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []string, ways []kind) bool {
+	var keys []string
+	for i := 1; len(keys) < n; i++ {
+		if key := newKey(w.Name, i); s.layout.Find(key) == nil && s.cluster.layout.Find(key) == nil {
+			keys = append(keys, key)
+		}
+	}
+	for _, k := range ways {
+		for _, pool := range pools {
+			t := s.copy()
+			t.kinds[w.Name] = k
+			t.open = map[opening][]string{}
+			if t.settle(want{w, k, keys}, pool, "", true) {
+				*s = *t
+				return true
+			}
+		}
+	}
+	for _, emptied := range []bool{false, true} {
+		for _, pool := range pools {
+			t := s.copy()
+			if emptied {
+				t.empty(r)
+			}
+			t.kinds[w.Name] = ways[0]
+			t.open = map[opening][]string{}
+			left := []want{{w, ways[0], keys}}
+			some := 0 // on devices that are free already
+			for _, name := range t.nodes(opening{pool, ways[0]}) {
+				k := min(t.free(t.layout.Node(name), w, ways[0]), n-some)
+				if k > 0 && t.put(name, w, ways[0], keys[some:some+k]) {
+					some += k
+				}
+			}
+			left[0].keys = keys[some:]
+			if len(t.fresh(pool, ways[0].mode, left)) == 0 {
+				*s = *t
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
+func (s *search) prune() {
+	for again := true; again; {
+		again = false
+		for _, name := range sortedKeys(s.kinds) {
+			if s.before[name] == sharing.AnswerNo || s.running(name) == 0 {
+				continue
+			}
+			if t := s.copy(); t.putBack(name) && t.perHour(t.layout) <= s.perHour(s.layout) {
+				*s, again = *t, true
+			}
+		}
+	}
+}
+
+// putBack gives a workload the devices that it has today, and reports whether they are there.
+func (s *search) putBack(w string) bool {
+	s.take(s.keysOf(w))
+	delete(s.kinds, w)
+	for _, node := range sortedKeys(s.runs[w]) {
+		for _, key := range s.runs[w][node] {
+			next, err := s.layout.Assign(node, s.cluster.layout.Node(node).Replica(key)...)
+			if err != nil {
+				return false
+			}
+			s.layout = next
+		}
+	}
+	return true
+}
+
+// restore sets nodes that were configured and hold nobody back to what they are.
+func (s *search) restore() {
+	for n := range s.cluster.layout.Nodes() {
+		if now := s.layout.Node(n.Name); now != n && !now.Used() && configures(n, now) {
+			bare := *n
+			bare.Assignments = nil
+			s.layout, _ = s.layout.WithNode(bare)
+		}
+	}
+}
+
+// configures reports whether two states of a node hand out its GPUs in different ways.
+func configures(a, b *layout.Node) bool {
+	return !slices.EqualFunc(a.Devices, b.Devices, func(x, y layout.Device) bool {
+		return x.Mode == y.Mode && x.Slots == y.Slots && slices.Equal(x.Instances, y.Instances)
+	})
+}
+
+// part is nodes and workloads that a change connects, and no others: it can be made whatever becomes of the rest.
+type part struct {
+	nodes     []string
+	workloads []string
+}
+
+// parts divides the difference between today's layout and another.
+func (c *cluster) parts(to *layout.Cluster) []*part {
+	changes := layout.Diff(c.layout, to)
+	moved := map[string]map[string]bool{} // nodes by workload
+	root := map[string]string{}
+	find := func(n string) string {
+		if root[n] == "" {
+			root[n] = n
+		}
+		for root[n] != n {
+			root[n] = root[root[n]]
+			n = root[n]
+		}
+		return n
+	}
+	for _, ch := range changes {
+		find(ch.Node)
+		if len(ch.After) == 0 {
+			continue
+		}
+		w := ch.After[0].Workload.Name
+		if moved[w] == nil {
+			moved[w] = map[string]bool{}
+			for node := range c.runs[w] {
+				moved[w][node] = true
+			}
+		}
+		moved[w][ch.Node] = true
+	}
+	for _, w := range sortedKeys(moved) {
+		first := ""
+		for _, n := range sortedKeys(moved[w]) {
+			if first == "" {
+				first = n
+			}
+			root[find(n)] = find(first)
+		}
+	}
+	by := map[string]*part{}
+	var out []*part
+	for _, n := range sortedKeys(root) {
+		p := by[find(n)]
+		if p == nil {
+			p = &part{}
+			by[find(n)], out = p, append(out, p)
+		}
+		p.nodes = append(p.nodes, n)
+	}
+	for _, w := range sortedKeys(moved) {
+		for n := range moved[w] {
+			p := by[find(n)]
+			p.workloads = append(p.workloads, w)
+			break
+		}
+	}
+	return out
+}
+
+// with is a layout with the nodes of a part as another has them.
+func with(l *layout.Cluster, p *part, as *layout.Cluster) *layout.Cluster {
+	for _, n := range p.nodes {
+		l = l.WithoutNode(n)
+	}
+	for _, n := range p.nodes {
+		l, _ = l.WithNode(*as.Node(n))
+	}
+	return l
+}
