@@ -41,11 +41,11 @@ var migMixes = map[string]string{
 // tenth not counted.
 func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, policy func(*Mix) Policy) (accepted float64) {
 	tb.Helper()
-	return migOn(tb, "a100-80gb", 96, mix, perNode, arrivals, seed, 0, policy)
+	return migOn(tb, "a100-80gb", 96, 1, mix, perNode, arrivals, seed, 0, policy)
 }
 
-// migOn is migOnline on so many GPUs of a model, with so many moves for a request that would be refused.
-func migOn(tb testing.TB, model string, gpus int, mix string, perNode, arrivals int, seed uint64, moves int,
+// migOn is migOnline on so many GPUs of a model at a load, with so many moves for a request that would be refused.
+func migOn(tb testing.TB, model string, gpus int, load float64, mix string, perNode, arrivals int, seed uint64, moves int,
 	policy func(*Mix) Policy) (accepted float64) {
 	tb.Helper()
 	m, err := mig.Lookup(model)
@@ -85,7 +85,7 @@ func migOn(tb testing.TB, model string, gpus int, mix string, perNode, arrivals 
 	c := cluster(tb, nodes...)
 	placer := NewPlacer(NewScorer(policy(expected), nil))
 	rng := rand.New(rand.NewPCG(seed, 17))
-	rate := float64(gpus) * float64(m.Units) / (mean / total)
+	rate := load * float64(gpus) * float64(m.Units) / (mean / total)
 	var out leaves
 	now := 0.0
 	for n := range arrivals {
