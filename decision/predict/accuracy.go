@@ -24,12 +24,10 @@ func (m *Measured) ClassName() string {
 	switch {
 	case m.Row.Kind != profile.KindServer:
 		return m.Row.Kind.String()
-	case m.Prediction != nil && m.Prediction.Class >= profile.ClassMixed:
-		return "server, " + m.Prediction.Class.String()
 	case m.Row.Server.Variant != "":
 		return m.Row.Server.Variant
-	case m.Prediction != nil && m.Prediction.Class == profile.ClassLaunched:
-		return "server, launched"
+	case m.Prediction != nil && m.Prediction.Evidence != EvidenceCalibrated:
+		return "server, beside others"
 	}
 	return "calibrated on"
 }

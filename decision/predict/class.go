@@ -6,7 +6,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // calibrationEngine is the engine of the rows that the built-in constants describe (decision/predict/testdata).
@@ -106,49 +105,4 @@ func FillsGPU(s *profile.Solo) (share float64, fills bool) {
 	t := tenantModel{kind: b.Kind, settled: settled{gpu: usualBusy, step: 1}}
 	t.readSMs(b, s.Elsewhere)
 	return math.Pow(t.filled, 1/smFilling), b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= fillsGPU
-}
-
-// classOf is the class of tenant i's prediction.
-func (p *Predictor) classOf(models []tenantModel, i int) profile.Class {
-	class := profile.ClassGraphs
-	for j := range models {
-		t := &models[j]
-		c := profile.ClassGraphs
-		switch {
-		case t.kind != profile.KindServer && (t.sms >= fillsGPU || t.unknownSMs) && j != i:
-			c = profile.ClassFilled
-		case t.kind != profile.KindServer:
-			c = profile.ClassMixed
-		case t.gaps || !t.seen:
-			c = profile.ClassLaunched
-		}
-		class = max(class, c)
-	}
-	return class
-}
-
-// leftOut are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails, of the
-// first token and its tail, under time-slicing and MPS. They hold 90% of what was measured in decision/predict/testdata
-// of engines and kinds of tenants left out whole, where the host launches nothing and the slowdown is 2 at most.
-// Elsewhere they are wider by what the predictor knows ([unsure], sharedCore): the width of a class is not its own.
-var leftOut = [...]struct{ times, tails, first, firstTail float64 }{{0.19, 0.2, 0.28, 0.4}, {0.16, 0.25, 0.32, 0.4}}
-
-// slowUnsure is the weight of the logarithm of the slowdown over twice in half-widths of leftOut.
-var slowUnsure = costs.Value("slow_unsure")
-
-// unsure is the factor on half-widths of leftOut for a tenant that is slowed down so many times.
-func unsure(slowdown float64) float64 { return math.Hypot(1, slowUnsure*math.Log(max(1, slowdown/2))) }
-
-// halfWidthLeftOut is the half-width of a metric of what nothing was calibrated on.
-func halfWidthLeftOut(m sharing.Mechanism, metric profile.Metric) float64 {
-	w := leftOut[slices.Index(profile.Mechanisms[:], m)]
-	switch metric {
-	case profile.MetricTTFTP50:
-		return w.first
-	case profile.MetricTTFTP99:
-		return w.firstTail
-	case profile.MetricTPOTP99, profile.MetricE2EP99, profile.MetricStepP99:
-		return w.tails
-	}
-	return w.times
 }

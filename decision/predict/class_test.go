@@ -45,7 +45,7 @@ func TestKindsOfTenants(t *testing.T) {
 func TestEngineIsNoModelName(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
-	class := func(p *predict.Predictor, engine string) (profile.Class, float64) {
+	class := func(p *predict.Predictor, engine string) (predict.Evidence, float64) {
 		group := fourTenants(t)[:2]
 		for i := range group {
 			own := *group[i].TimeSlicing
@@ -57,15 +57,15 @@ func TestEngineIsNoModelName(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, _ := out[0].Get(profile.MetricTPOTP50)
-		return out[0].Class, v.WidthFraction()
+		return out[0].Evidence, v.WidthFraction()
 	}
 	own, width := class(&p, "cotenant-testbed")
-	if own != profile.ClassGraphs {
-		t.Errorf("the rows' own engine is of class %v", own)
+	if own != predict.EvidenceCalibrated {
+		t.Errorf("the rows' own engine is of evidence %v", own)
 	}
 	for _, engine := range []string{"", "vllm"} {
-		if c, w := class(&p, engine); c != profile.ClassLaunched || w < 1.8*width {
-			t.Errorf("engine %q named 8b: class %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
+		if c, w := class(&p, engine); c == predict.EvidenceCalibrated || w < 1.4*width {
+			t.Errorf("engine %q named 8b: evidence %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
 		}
 	}
 	rows := colocation(t)
@@ -76,10 +76,10 @@ func TestEngineIsNoModelName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, _ := class(fitted, "vllm"); c != profile.ClassGraphs {
-		t.Errorf("calibrated on the engine, its class is %v", c)
+	if c, _ := class(fitted, "vllm"); c != predict.EvidenceCalibrated {
+		t.Errorf("calibrated on the engine, its evidence is %v", c)
 	}
-	if c, _ := class(fitted, ""); c != profile.ClassLaunched {
-		t.Errorf("calibrated on another engine, an unknown one is of class %v", c)
+	if c, _ := class(fitted, ""); c == predict.EvidenceCalibrated {
+		t.Errorf("calibrated on another engine, an unknown one is of evidence %v", c)
 	}
 }

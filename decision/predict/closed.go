@@ -62,7 +62,12 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 	for i := range models {
 		t, st := &models[i], &states[i]
-		p.fill(mechanism, t, &out[i], func(m profile.Metric) float64 { return st.metric(t, m) })
+		var values profile.Figures
+		for m := range values {
+			values[m] = st.metric(t, profile.Metric(m))
+		}
+		t.follow(&values)
+		p.fill(mechanism, t, &out[i], &values)
 	}
 }
 

@@ -2,6 +2,11 @@
 
 package predict
 
+// String returns "calibrated", "response" or "isolated".
+func (e Evidence) String() string                   { return evidences.String(e) }
+func (e Evidence) MarshalText() ([]byte, error)     { return evidences.Text(e) }
+func (e *Evidence) UnmarshalText(text []byte) error { return evidences.Parse(e, text) }
+
 // String returns "simulated" or "closed-form".
 func (m Method) String() string                   { return methods.String(m) }
 func (m Method) MarshalText() ([]byte, error)     { return methods.Text(m) }

@@ -28,7 +28,7 @@ var (
 // Prediction holds the figures that one tenant of a group will see.
 type Prediction struct {
 	Mechanism sharing.Mechanism
-	Class     profile.Class // whose errors its intervals have
+	Evidence  Evidence
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis     sharing.Basis
@@ -117,21 +117,11 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	for i := range models {
-		models[i].class = p.classOf(models, i)
-	}
+	p.respond(mechanism, models)
 	if mechanism == sharing.MechanismTimeSlicing {
 		p.besideLarger(models)
 	} else {
-		for i := range models {
-			worst := 0.0
-			for j := range models {
-				if j != i {
-					worst = max(worst, models[j].smsError)
-				}
-			}
-			models[i].widen = math.Hypot(models[i].widen, worst)
-		}
+		doubtNeighbours(models)
 	}
 	out := make([]Prediction, len(group))
 	if method == MethodClosedForm {
@@ -140,6 +130,23 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		return nil, err
 	}
 	return out, nil
+}
+
+// doubtNeighbours widens the intervals of tenants under MPS whose responses were not measured by how badly the share of
+// the SMs that a neighbour takes is known.
+func doubtNeighbours(models []tenantModel) {
+	for i := range models {
+		if models[i].evidence == EvidenceResponse {
+			continue
+		}
+		worst := 0.0
+		for j := range models {
+			if j != i {
+				worst = max(worst, models[j].smsError)
+			}
+		}
+		models[i].widen = math.Hypot(models[i].widen, worst)
+	}
 }
 
 // Raise lifts every predicted percentile of a latency to its floor, in seconds.

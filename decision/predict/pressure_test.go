@@ -65,7 +65,7 @@ func TestPressureStandsForSMs(t *testing.T) {
 			if said.Contains(got) {
 				inside++
 			}
-			t.Logf("%v %s %s: %.2f of %.2f, %s", pressures, m.Row.Case, m.Row.Server.Model, said.Value, got, m.Prediction.Class)
+			t.Logf("%v %s %s: %.2f of %.2f, %s", pressures, m.Row.Case, m.Row.Server.Model, said.Value, got, m.Prediction.Evidence)
 		}
 		missed[pressures] /= float64(n)
 		width[pressures] /= float64(n)

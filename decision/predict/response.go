@@ -15,15 +15,34 @@ import (
 // tenant's own curve is read there.
 
 // pressureExponent turns the factor by which the reporter's wide kernel takes longer beside a neighbour into the length,
-// in microseconds, of the stress kernels that press as much.
-var pressureExponent = costs.Value("pressure_exponent")
+// in microseconds, of the stress kernels that press as much, if the neighbour's kernels hold all SMs. Kernels that leave
+// some of them press less than the reporter, which needs a block on each, waits: the exponent falls with the power
+// pressureSMs of their share.
+var pressureExponent, pressureSMs = costs.Value("pressure_exponent"), costs.Value("pressure_sms")
 
-// responses returns the main figure of each tenant by its measured response, in ms; 0 where it was not measured.
-func (p *Predictor) responses(mechanism sharing.Mechanism, models []tenantModel) []float64 {
-	if mechanism == sharing.MechanismMPS {
-		return pressResponses(models)
+// uncounted is the half-width that is added where nobody counted how often a step waits.
+const uncounted = 0.15
+
+// respond finds the main figure of each tenant by its measured response, and what its prediction rests on.
+func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
+	if calibratedOn(models) || len(models) < 2 {
+		for i := range models {
+			if t := &models[i]; t.kind != profile.KindServer || t.gaps || !t.seen {
+				t.evidence = EvidenceIsolated
+			}
+		}
+		return
 	}
-	return p.sliceResponses(models)
+	responses := p.sliceResponses
+	if mechanism == sharing.MechanismMPS {
+		responses = pressResponses
+	}
+	for i, v := range responses(models) {
+		models[i].response, models[i].evidence = v, EvidenceIsolated
+		if v > 0 && !models[i].waitsAssumed() {
+			models[i].evidence = EvidenceResponse
+		}
+	}
 }
 
 // activeShare is the share of time in which a tenant has work at all: all of a closed loop's and a stepper's.
@@ -124,6 +143,9 @@ func pressResponses(models []tenantModel) []float64 {
 	return out
 }
 
+// pressureUsualSMs is the share of the SMs that kernels hold where GPM did not tell.
+const pressureUsualSMs = 0.7
+
 // equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work.
 func (t *tenantModel) equivalentPress() (us float64, ok bool) {
 	w := t.base.Pressure.Reporter()
@@ -131,7 +153,11 @@ func (t *tenantModel) equivalentPress() (us float64, ok bool) {
 		return 0, false
 	}
 	wait := max(0, w.BesideMeanUS-w.AloneMeanUS) / t.activeShare()
-	return math.Pow(1+wait/w.AloneMeanUS, pressureExponent), true
+	sms := pressureUsualSMs
+	if sm, ok := profile.Positive(t.base.SMFraction); ok {
+		sms = min(1, sm/t.base.GPUBusyFraction.Or(1))
+	}
+	return math.Pow(1+wait/w.AloneMeanUS, pressureExponent*math.Pow(sms, pressureSMs)), true
 }
 
 // pressCurve is the growth of a tenant's step beside computing stress kernels, by the logarithm of their length in
@@ -189,15 +215,20 @@ func (t *tenantModel) reconcile(simulated, response float64) float64 {
 	return response * math.Exp(apart/2)
 }
 
-// follow moves the simulated figures to what reconcile says of the main one: a request takes so much longer for each of
+// follow moves figures that a model computed to what reconcile says of the main one: a request takes so much longer for each of
 // its tokens, and rates follow.
-func (t *tenantModel) follow(values *profile.Figures, response float64) {
+func (t *tenantModel) follow(values *profile.Figures) {
 	of := t.kind.MainMetric()
 	was := values[of]
-	if was <= 0 {
+	if was <= 0 || t.response <= 0 {
 		return
 	}
-	values[of] = t.reconcile(was, response)
+	t.apart = math.Abs(math.Log(was / t.response))
+	if t.apart > 2*agreed {
+		t.note(0, "the models compute %.3g ms, and its own response measured beside standard neighbours tells %.3g: the "+
+			"interval is wider by that", was, t.response)
+	}
+	values[of] = t.reconcile(was, t.response)
 	factor := values[of] / was
 	if t.kind != profile.KindServer {
 		values[profile.MetricStepP99] *= factor

@@ -78,7 +78,6 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 			return err
 		}
 	}
-	responses := p.responses(mechanism, models)
 	for i := range models {
 		t := &models[i]
 		mixed := values[i]
@@ -89,10 +88,8 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 				}
 			}
 		}
-		if t.class != profile.ClassGraphs && responses[i] > 0 {
-			t.follow(&mixed, responses[i])
-		}
-		p.fill(mechanism, t, &out[i], func(m profile.Metric) float64 { return mixed[m] })
+		t.follow(&mixed)
+		p.fill(mechanism, t, &out[i], &mixed)
 		for _, s := range sides {
 			for m, v := range values[i] {
 				for _, v2 := range []float64{s.same[i][m], s.other[i][m]} {
@@ -123,7 +120,7 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	case others: // corrected wholly, as a tail is
 		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
 	}
-	if t.class != profile.ClassGraphs && *together != *alone {
+	if t.evidence != EvidenceCalibrated && *together != *alone {
 		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[ttft])
 	}
 	for _, m := range tails {
@@ -312,21 +309,19 @@ func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu f
 // unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
 var unseenModel = costs.Value("unseen_model")
 
-func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, value func(profile.Metric) float64) {
-	*out = Prediction{Mechanism: by, Class: t.class, Basis: sharing.BasisPrior, Notes: t.notes}
+func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, values *profile.Figures) {
+	*out = Prediction{Mechanism: by, Evidence: t.evidence, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
-	stretch, unsure := 1.0, unsure(value(of)/t.reference)
-	if t.class == profile.ClassGraphs && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
+	stretch, unseen := 1.0, unseenByMechanism[by]
+	if t.evidence == EvidenceCalibrated && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
 		stretch = unseenModel
 	}
 	for m := range profile.Metric(profile.MetricCount) {
 		r := p.Residuals(by)[m]
-		if t.class != profile.ClassGraphs {
-			r = costs.Residual{HalfWidth: unsure * halfWidthLeftOut(by, m)}
-			if first := m == profile.MetricTTFTP50 || m == profile.MetricTTFTP99; first && t.pieces > 1 && !t.gaps &&
-				by == sharing.MechanismTimeSlicing { // prompts come at the pace of a core that others share or not
-				r.HalfWidth = math.Hypot(r.HalfWidth, math.Log(sharedCore)/2)
-			}
+		extra := t.widen
+		if t.evidence != EvidenceCalibrated {
+			r = costs.Residual{HalfWidth: math.Hypot(unseen.of(m), unseen.apart*t.apart)}
+			extra *= unseen.doubt
 		}
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted
@@ -334,13 +329,12 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 		if t.transferred {
 			out.Basis = sharing.BasisTransferred
 		}
-		extra := t.widen
 		if m == profile.MetricTokensPerSecond && !t.closed {
 			extra = math.Hypot(extra, t.offered)
 		}
-		v, width := value(m), stretch*math.Hypot(r.HalfWidth, extra)
+		v, width := values[m], stretch*math.Hypot(r.HalfWidth, extra)
 		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take
-			step := value(profile.MetricStepP50)
+			step := values[profile.MetricStepP50]
 			v = t.alone[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}

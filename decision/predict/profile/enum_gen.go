@@ -2,11 +2,6 @@
 
 package profile
 
-// String returns "graphs", "launched", "mixed" or "filled".
-func (c Class) String() string                   { return classes.String(c) }
-func (c Class) MarshalText() ([]byte, error)     { return classes.Text(c) }
-func (c *Class) UnmarshalText(text []byte) error { return classes.Parse(c, text) }
-
 // String returns "server", "stepper" or "burster".
 func (k Kind) String() string                     { return kinds.String(k) }
 func (k Kind) MarshalText() ([]byte, error)       { return kinds.Text(k) }

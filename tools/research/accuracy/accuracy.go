@@ -26,7 +26,7 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 	out := slices.Clone(ms)
 	for i := range out {
 		p := out[i].Prediction
-		if p == nil || p.Class == profile.ClassGraphs {
+		if p == nil || p.Evidence == predict.EvidenceCalibrated {
 			continue
 		}
 		for m, v := range p.All() {
@@ -45,7 +45,7 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 	}
 	for i := range out {
 		p := out[i].Prediction
-		if p == nil || p.Class == profile.ClassGraphs {
+		if p == nil || p.Evidence == predict.EvidenceCalibrated {
 			continue
 		}
 		widened := *p

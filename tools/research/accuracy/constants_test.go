@@ -66,8 +66,6 @@ var (
 	seriesShare float64
 	//go:linkname sharedCore github.com/cotenant/cotenant/decision/predict.sharedCore
 	sharedCore float64
-	//go:linkname slowUnsure github.com/cotenant/cotenant/decision/predict.slowUnsure
-	slowUnsure float64
 	//go:linkname slowerPace github.com/cotenant/cotenant/decision/predict.slowerPace
 	slowerPace float64
 	//go:linkname smFilling github.com/cotenant/cotenant/decision/predict.smFilling
@@ -123,7 +121,7 @@ var tunable = map[string]*float64{
 	"decode_of_tpot": &decodeOfTPOT, "sm_filling": &smFilling, "link_half": &linkHalf, "fills_gpu'": &fillsGPU,
 	"spared_step": &sparedStep, "max_sm_share": &maxSMShare,
 	"sm_decoding": &usualDecodeSM, "usual_doublings": &usualDoublings,
-	"unseen_model": &unseenModel, "slow_unsure": &slowUnsure,
+	"unseen_model":   &unseenModel,
 	"between_series": &betweenSeries, "series_share": &seriesShare, "prior_weight": &priorWeight,
 	"fills_gpu": &costs.Contention.FillsGPU, "slowest_speed": &costs.Contention.SlowestSpeed,
 	"most_reading": &costs.Contention.MostReading, "capped_blocking": &costs.Contention.CappedBlocking,

@@ -154,13 +154,15 @@ func (a *tally) check(t *testing.T, mechanism sharing.Mechanism, name string) {
 	if name == "all servers" && missed > most || missed > best+0.02 {
 		t.Errorf("%s, %s: missed by %.3f, by the best rule by %.3f", mechanism, name, missed, best)
 	}
-	if in < leastHeld || width > map[sharing.Mechanism]float64{sharing.MechanismTimeSlicing: 0.8, sharing.MechanismMPS: 0.8}[mechanism] {
-		t.Errorf("%s, %s: the interval holds %.3f with a width of %.3f", mechanism, name, in, width)
+	// A class of few rows may by chance have all in their intervals.
+	if in < 0.8 || in > 0.985 && a.rows >= 40 {
+		t.Errorf("%s, %s: the interval holds %.3f", mechanism, name, in)
+	}
+	widest := map[sharing.Mechanism]float64{sharing.MechanismTimeSlicing: 0.55, sharing.MechanismMPS: 0.8}[mechanism]
+	if name == "all servers" && width > widest {
+		t.Errorf("%s: intervals are %.3f wide", mechanism, width)
 	}
 	if a.wrong*100 > 3*max(a.yes, 34) {
 		t.Errorf("%s, %s: %d of %d yeses are wrong", mechanism, name, a.wrong, a.yes)
 	}
 }
-
-// leastHeld is the least share of a class's rows that intervals hold.
-const leastHeld = 0.72

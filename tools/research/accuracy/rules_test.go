@@ -92,8 +92,6 @@ var rules = []rule{
 	{[]corpus{turns}, constants{"pull": 0, "pull_turns": 0}, nil, "with series left out and not days, the P95 over all rows grows from 9.0 to 9.3"},
 	{[]corpus{mps}, constants{"wider_capped": 0}, nil, "intervals would hold 60% of h200-colocation-sm-percent, now 80%"},
 	{[]corpus{mps, turns, turnsForeign, mpsForeign}, constants{"wider_few_requests": 0}, nil, ""},
-	{[]corpus{turnsForeign, mpsForeign}, constants{"slow_unsure": 0}, []float64{0.4, 1.1},
-		"intervals would hold 74% of servers beside kernels that fill the GPU under MPS, now 84%"},
 	{[]corpus{turnsBare, turnsForeign, mpsBare}, constants{"wider_no_gaps": 0}, nil, ""},
 	{[]corpus{mpsUncounted, mpsBare}, constants{"wider_no_sm": 0, "wider_no_bandwidth": 0}, nil, ""},
 	{[]corpus{mpsBare, mpsUncounted}, constants{"unknown_beside": 0}, nil, ""},
@@ -104,7 +102,7 @@ var rules = []rule{
 var aside = map[string]string{
 	"package timeslice, from a probe's readings": "quantum switch",
 	"costs.TestDerivedAgain":                     `usual_tail mps_step_per_layer burstiness length_sigma stated_lengths boost`,
-	"TestForeignClasses, by classes left out":    "pressure_exponent agreed",
+	"TestForeignClasses, by classes left out":    "pressure_exponent pressure_sms agreed",
 	"TestPublishedSlices":                        "slice_other slice_prefill",
 	"a prior of what nothing is known of: its source": `decode_efficiency step_per_layer prefill_per_layer prefill_efficiency sm_other
 		slice_decoding turns_overhead mps_blocking launch_busy carried_prefill service_sigma other_host
