@@ -1,11 +1,15 @@
 package predict_test
 
 import (
+	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -81,5 +85,58 @@ func TestEngineIsNoModelName(t *testing.T) {
 	}
 	if c, _ := class(fitted, ""); c == predict.EvidenceCalibrated {
 		t.Errorf("calibrated on another engine, an unknown one is of evidence %v", c)
+	}
+}
+
+// Rows of an engine that the models are not calibrated on move its predictions elsewhere, and their widths.
+func TestEngineIsLearned(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	var files []profile.Rows
+	for _, name := range []string{"h200-foreign", "h200-foreign-2"} {
+		rows, err := profile.LoadRows("testdata/" + name + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, rows)
+	}
+	before := predict.NewPredictor()
+	learned, err := before.Fit(predict.MethodClosedForm, files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range profile.Mechanisms {
+		l := learned.Found("jax", m)
+		if l == nil || l.Points < 6 || l.Series != 1 {
+			t.Fatalf("%s: %+v", m, l)
+		}
+	}
+	var missed, width [2]float64
+	n := 0.0
+	for i, p := range []*predict.Predictor{&before, learned} {
+		ms, err := p.PredictRows(predict.MethodClosedForm, files[1], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = 0
+		for _, m := range ms {
+			if v, ok := m.Prediction.Get(profile.MetricTPOTP50); ok && m.Row.Engine == "jax" {
+				got, _ := m.Row.Metric(profile.MetricTPOTP50)
+				missed[i] += math.Abs(math.Log(v.Value / got))
+				width[i] += v.WidthFraction()
+				n++
+			}
+		}
+	}
+	if n < 8 || missed[1] >= missed[0] || width[1] >= width[0] {
+		t.Errorf("%v rows missed by %v, widths %v", n, missed, width)
+	}
+	text, err := json.Marshal(learned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := predict.ParsePredictor(text)
+	if err != nil || !slices.Equal(again.Learned, learned.Learned) {
+		t.Errorf("%v, %v", again, err)
 	}
 }

@@ -118,6 +118,11 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		return nil, errors.Join(errs...)
 	}
 	p.respond(mechanism, models)
+	for i := range models {
+		if len(models) > 1 {
+			models[i].learned = p.Found(learnsAs(models[i].base), mechanism)
+		}
+	}
 	if mechanism == sharing.MechanismTimeSlicing {
 		p.besideLarger(models)
 	} else {

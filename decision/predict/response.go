@@ -86,10 +86,10 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	}
 	const rounds, damping = 30, 0.5
 	for range rounds {
-		before := slices.Clone(states)
 		for i := range states {
 			sum := 0.0
-			for j, n := range before {
+			for j := range states {
+				n := &states[j]
 				if j == i {
 					continue
 				}
@@ -215,20 +215,25 @@ func (t *tenantModel) reconcile(simulated, response float64) float64 {
 	return response * math.Exp(apart/2)
 }
 
-// follow moves figures that a model computed to what reconcile says of the main one: a request takes so much longer for each of
-// its tokens, and rates follow.
+// follow moves figures that a model computed to what reconcile says of the main one, and to what was learned of the
+// tenant's like: a request takes so much longer for each of its tokens, and rates follow.
 func (t *tenantModel) follow(values *profile.Figures) {
 	of := t.kind.MainMetric()
 	was := values[of]
-	if was <= 0 || t.response <= 0 {
+	if was <= 0 || t.evidence == EvidenceCalibrated {
 		return
 	}
-	t.apart = math.Abs(math.Log(was / t.response))
-	if t.apart > 2*agreed {
-		t.note(0, "the models compute %.3g ms, and its own response measured beside standard neighbours tells %.3g: the "+
-			"interval is wider by that", was, t.response)
+	if t.response > 0 {
+		t.apart = math.Abs(math.Log(was / t.response))
+		values[of] = t.reconcile(was, t.response)
+		if t.apart > 2*agreed {
+			t.note(0, "the models compute %.3g ms, and its own response measured beside standard neighbours tells %.3g: the "+
+				"interval is wider by that", was, t.response)
+		}
 	}
-	values[of] = t.reconcile(was, t.response)
+	if t.learned != nil {
+		values[of] *= t.learned.Factor
+	}
 	factor := values[of] / was
 	if t.kind != profile.KindServer {
 		values[profile.MetricStepP99] *= factor

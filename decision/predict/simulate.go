@@ -322,6 +322,10 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 		if t.evidence != EvidenceCalibrated {
 			r = costs.Residual{HalfWidth: math.Hypot(unseen.of(m), unseen.apart*t.apart)}
 			extra *= unseen.doubt
+			if l := t.learned; l != nil { // whose width holds the doubt and the distance of its rows
+				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times
+				extra *= priorWeight / (priorWeight + float64(l.Points))
+			}
 		}
 		if r.Points > 0 {
 			out.Basis = sharing.BasisFitted

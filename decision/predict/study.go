@@ -115,8 +115,11 @@ func (u *subset) of(gpu, series string) bool {
 	return (u.gpu == "" || u.gpu == gpu) && !slices.Contains(u.series[:], series)
 }
 
-func (u *subset) admits(sc *sharedCase) bool {
-	return sc.calibrates && u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.Rows[0].Case) &&
+func (u *subset) admits(sc *sharedCase) bool { return sc.calibrates && u.holds(sc) }
+
+// holds says that a case is of the subset, whether or not the models' parameters are fitted to its like.
+func (u *subset) holds(sc *sharedCase) bool {
+	return u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.Rows[0].Case) &&
 		(u.model == "" || !slices.ContainsFunc(sc.Rows, func(r profile.Row) bool { return r.Server.Model == u.model }))
 }
 
@@ -182,6 +185,7 @@ func (s *study) best(m sharing.Mechanism, u subset) int {
 func (s *study) calibrate(u subset) (*Predictor, error) {
 	p := s.start
 	p.TimeSlicing, p.MPS, p.Models, p.Engines = costs.Residuals{}, costs.Residuals{}, nil, nil
+	p.Learned = nil
 	any := false
 	for _, m := range profile.Mechanisms {
 		from, to := s.start.Residuals(m), p.Residuals(m)
@@ -203,7 +207,8 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 			tenants, len(series))
 		s.learn(m, u, to)
 	}
-	if !any {
+	learned := s.engines(&p, u)
+	if !any && len(learned) == 0 {
 		return nil, ErrNothingToFit
 	}
 	for _, sc := range s.cases {
@@ -220,6 +225,7 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 	slices.Sort(p.Engines)
 	p.Models, p.Engines = slices.Compact(p.Models), slices.Compact(p.Engines)
 	s.fitLoneCost(&p, u)
+	p.Learned = learned
 	return &p, nil
 }
 

@@ -14,15 +14,16 @@ import (
 type tenantModel struct {
 	base       *profile.SoloProfile // which it was read from
 	kind       profile.Kind
-	evidence   Evidence // in its group
-	response   float64  // its main figure beside the group by what was measured of it, ms; 0 = not known
-	apart      float64  // distance of the simulated figure from it, as a logarithm
-	seen       bool     // its engine is one that the predictor was calibrated on
-	gaps       bool     // its kernels are launched one by one
-	busy       float64  // of a step with gaps, in which the GPU works; 0 = not known
-	think      float64  // between two steps of a burster
-	pieces     int      // in which a server's prefill or another tenant's step reaches the GPU
-	unknownSMs bool     // sms is assumed
+	evidence   Evidence       // in its group
+	response   float64        // its main figure beside the group by what was measured of it, ms; 0 = not known
+	apart      float64        // distance of the simulated figure from it, as a logarithm
+	learned    *costs.Learned // of its engine or model; nil = nothing
+	seen       bool           // its engine is one that the predictor was calibrated on
+	gaps       bool           // its kernels are launched one by one
+	busy       float64        // of a step with gaps, in which the GPU works; 0 = not known
+	think      float64        // between two steps of a burster
+	pieces     int            // in which a server's prefill or another tenant's step reaches the GPU
+	unknownSMs bool           // sms is assumed
 	// smsError is the half-width that not knowing sms well adds to the intervals of those beside it under MPS.
 	smsError float64
 	// The share of the time on the GPU in which its kernels leave others' no room, and those that fill the GPU.

@@ -132,9 +132,31 @@ type Calibration struct {
 	Models []string `yaml:"models" json:"models,omitempty"`
 	// Engines are those of the rows that it was calibrated on, beside that of the built-in constants.
 	Engines []string `yaml:"engines" json:"engines,omitempty"`
+	// Learned is what rows told of engines and tenants that the models were not calibrated on.
+	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
 	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
+}
+
+// Learned is by how much an engine, or a tenant that serves no tokens, was slower side by side than predicted.
+type Learned struct {
+	Of        string            `yaml:"of,required" json:"of"` // the engine, or the tenant's model
+	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
+	Factor    float64           `yaml:"factor,required" json:"factor"`         // of TPOT or a step
+	HalfWidth float64           `yaml:"half_width,required" json:"half_width"` // as in Residual
+	Points    int               `yaml:"points,required" json:"points"`
+	Series    int               `yaml:"series,required" json:"series"`
+}
+
+// Found returns what was learned of an engine or tenant under a mechanism; nil where nothing was.
+func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
+	for i := range p.Learned {
+		if l := &p.Learned[i]; l.Of == of && l.Mechanism == m {
+			return l
+		}
+	}
+	return nil
 }
 
 // loneLayers are the layers of the server for which LoneStepCost stands where nobody measured it: a 1B model's.
@@ -194,6 +216,13 @@ func (p *Calibration) Validate() error {
 		list.Addf("parameters.quantum.value", "", "must be positive")
 	} else if p.Parameters.Slice() <= 0 {
 		list.Addf("parameters.slice_loss.value", "", "leaves nothing of the quantum")
+	}
+	for i, l := range p.Learned {
+		path := fmt.Sprintf("learned[%d]", i)
+		list.If(l.Of == "", path+".of", "", "is empty")
+		list.If(!(l.Factor > 0.1 && l.Factor < 10), path+".factor", "", "must lie between 0.1 and 10, is %v", l.Factor)
+		list.If(!(l.HalfWidth > 0 && l.HalfWidth < 5), path+".half_width", "", "must be positive and below 5")
+		list.If(l.Points < 1 || l.Series < 1, path, "", "rests on no measurement")
 	}
 	for i, name := range []string{"time_slicing", "mps"} {
 		residuals := p.Residuals(profile.Mechanisms[i])
