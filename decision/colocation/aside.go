@@ -118,7 +118,7 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		return err
 	}
 	if err != nil {
-		f.note("%s: not all of its pressure was measured: %v", load, err)
+		f.note("%s: not all of its pressure was measured: %s", load, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	if p == nil || len(p.Waits)+len(p.Presses) == 0 {
 		return nil

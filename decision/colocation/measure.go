@@ -326,6 +326,9 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
 		limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+		if r.pressed { // its run alone has warmed it up
+			t.Warmup = 0
+		}
 		t.SLO = loadgen.RequestSLO{TTFT: limit(l.SLO.TTFTP99), TPOT: limit(l.SLO.TPOTP99), E2E: limit(l.SLO.E2EP99)}
 		plan.Tenants = append(plan.Tenants, t)
 	}
@@ -363,7 +366,7 @@ func (f *planFlow) calibrate() (string, error) {
 	}
 	fitted, err := p.Fit(predict.MethodSimulated, f.rows())
 	if errors.Is(err, predict.ErrNothingToFit) {
-		f.note("%s was not written: no run of several loads was measured to calibrate on", f.name("predictor"))
+		f.note("%s was not written: %v", f.name("predictor"), err)
 		return "", nil
 	}
 	if err != nil {

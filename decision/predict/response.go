@@ -122,7 +122,7 @@ func pressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	for i := range models {
 		t := &models[i]
-		curve := newPressCurve(t.base.Pressure)
+		curve := newPressCurve(t.pressure)
 		if len(curve) == 0 {
 			continue
 		}
@@ -148,7 +148,7 @@ const pressureUsualSMs = 0.7
 
 // equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work.
 func (t *tenantModel) equivalentPress() (us float64, ok bool) {
-	w := t.base.Pressure.Reporter()
+	w := t.pressure.Reporter()
 	if w == nil || w.AloneMeanUS <= 0 {
 		return 0, false
 	}

@@ -13,6 +13,7 @@ import (
 // tenantModel is a workload taken apart for prediction. Times are in milliseconds, rates in requests a millisecond.
 type tenantModel struct {
 	base       *profile.SoloProfile // which it was read from
+	pressure   *profile.Pressure    // measured under MPS, whichever profile it was read from; nil where it was not
 	kind       profile.Kind
 	evidence   Evidence       // in its group
 	response   float64        // its main figure beside the group by what was measured of it, ms; 0 = not known
@@ -96,6 +97,9 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		o.Figures()[profile.MetricTPOTP50] >= slowerPace*base.Figures()[profile.MetricTPOTP50] {
 		*t, base = tenantModel{}, o
 		t.readGaps(base, s.Siblings)
+	}
+	if s.MPS != nil {
+		t.pressure = s.MPS.Pressure
 	}
 	if err := p.transfer(mechanism, base.GPU, t); err != nil {
 		return err

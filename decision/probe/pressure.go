@@ -1,9 +1,13 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -34,37 +38,45 @@ const (
 	tinyKernel    = 2 * time.Microsecond
 )
 
-// reporters are the launches whose waits are measured: of one block, of a block for each SM, and longer ones of these.
-func reporters(d time.Duration) []Task {
-	var out []Task
-	for _, r := range []struct {
-		perSM  int
-		kernel time.Duration
-	}{{0, tinyKernel}, {1, tinyKernel}, {1, 20 * time.Microsecond}, {1, 100 * time.Microsecond}} {
-		out = append(out, Task{Kind: KindCompute, Kernels: 1, PerSM: r.perSM, Kernel: r.kernel, Pause: reporterPause, For: d})
-	}
-	return out
+// part is one measurement of a tenant next to a task.
+type part struct {
+	Task
+	reports bool // a launch of the reporter; else stress kernels
 }
 
-// presses are the kernels back to back next to which the tenant's step is measured, by weight: some milliseconds of
-// them in each graph.
-func presses(d time.Duration) []Task {
-	var out []Task
-	for _, kernel := range []time.Duration{2, 5, 10, 30, 100} {
-		kernel *= time.Microsecond
-		out = append(out, Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8,
-			For: d})
+func (p part) String() string {
+	switch {
+	case p.reports && p.PerSM == 0:
+		return "launches of one block"
+	case p.reports:
+		return fmt.Sprintf("wide launches of %v", p.Kernel)
+	case p.Kind == KindStream:
+		return "kernels that read back to back"
 	}
-	return append(out, reads(d))
+	return fmt.Sprintf("kernels of %v back to back", p.Kernel)
 }
 
-// MeasurePressure measures a tenant beside the reporter and the press, in MostPressed at most. What cannot be measured
-// is left out and stands in the error; what was measured comes with it. progress is told before each part what is
-// done, and may be nil. Never measure beside what others use: the tenant is slowed by up to MostSlower times, and so
+// parts are all measurements, those first that tell most, since a slow tenant leaves no time for the last: the reporter
+// launches one block, or one for each SM; some milliseconds of stress kernels are in each graph.
+func parts(report, press time.Duration) []part {
+	reporter := func(perSM int, kernel time.Duration) part {
+		return part{Task{Kind: KindCompute, Kernels: 1, PerSM: perSM, Kernel: kernel, Pause: reporterPause, For: report}, true}
+	}
+	stress := func(kernel time.Duration) part {
+		return part{Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8, For: press}, false}
+	}
+	const us = time.Microsecond
+	return []part{reporter(1, 20*us), stress(10 * us), stress(30 * us), reporter(1, tinyKernel), stress(5 * us),
+		{reads(press), false}, stress(100 * us), reporter(1, 100*us), reporter(0, tinyKernel), stress(2 * us)}
+}
+
+// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostPressed at most. What cannot be
+// measured is left out, with the reasons in the error; what was measured comes with it. progress is called before each
+// part, and may be nil. Never measure next to what others use: the tenant is slowed by up to MostSlower times, and so
 // is whoever else holds the GPU.
 func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string)) (*profile.Pressure, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, MostPressed, fmt.Errorf("probe: a tenant is measured for %v at most",
-		MostPressed))
+	whole := ctx
+	ctx, cancel := context.WithTimeout(ctx, MostPressed)
 	defer cancel()
 	if progress == nil {
 		progress = func(string) {}
@@ -73,14 +85,16 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 	p := &profile.Pressure{}
 	took := func() { p.Seconds = time.Since(began).Seconds() }
 	defer took()
-	var errs []error
-	lone := make([]Reading, len(reporters(0)))
-	for i, t := range reporters(reportAlone) {
-		r, _, err := tenant.Run(ctx, t, false)
+	lone := map[string]Reading{}
+	for _, t := range parts(reportAlone, 0) {
+		if !t.reports {
+			continue
+		}
+		r, _, err := tenant.Run(ctx, t.Task, false)
 		if err != nil {
 			return p, fmt.Errorf("the reporter alone: %w", err)
 		}
-		lone[i] = r
+		lone[t.String()] = r
 	}
 	_, step, err := tenant.Run(ctx, Task{For: reportFor}, true)
 	if err == nil && step <= 0 {
@@ -90,48 +104,69 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		return p, fmt.Errorf("the tenant alone: %w", err)
 	}
 	p.StepMS = millis(step)
-	progress("launches of the reporter")
-	for i, t := range reporters(reportFor) {
-		r, slowed, err := tenant.Run(ctx, t, true)
-		if err == nil && (len(r.Steps) < 5 || len(lone[i].Steps) < 5) {
+	var errs []error
+	var late []string
+	tooLong := time.Duration(math.MaxInt64) // kernels that slow the tenant by more than MostSlower
+	for _, t := range parts(reportFor, max(pressFor, time.Duration(pressSteps*float64(step)))) {
+		if !t.reports && t.Kind != KindStream && t.Kernel > tooLong {
+			continue
+		}
+		progress(t.String())
+		r, slowed, err := tenant.Run(ctx, t.Task, true)
+		switch {
+		case err != nil && ctx.Err() != nil && whole.Err() == nil:
+			late = append(late, t.String())
+			continue
+		case err == nil && t.reports && (len(r.Steps) < 5 || len(lone[t.String()].Steps) < 5):
 			err = fmt.Errorf("only %d launches ended", len(r.Steps))
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("the reporter, %d kernels of %v: %w", t.Kernels, t.Kernel, err))
-			continue
-		}
-		p.Waits = append(p.Waits, profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
-			AloneUS: micros(middle(lone[i].Steps)), BesideUS: micros(middle(r.Steps)),
-			AloneMeanUS: micros(mean(lone[i].Steps)), BesideMeanUS: micros(mean(r.Steps)),
-			StepMS: millis(slowed)})
-	}
-	slower := 1.0
-	for _, t := range presses(max(pressFor, time.Duration(pressSteps*float64(step)))) {
-		if slower > MostSlower && t.Kind != KindStream {
-			continue
-		}
-		what := fmt.Sprintf("kernels of %v back to back", t.Kernel)
-		if t.Kind == KindStream {
-			what = "kernels that read back to back"
-		}
-		progress(what)
-		r, pressed, err := tenant.Run(ctx, t, true)
-		if err == nil && (pressed <= 0 || len(r.Steps) == 0) {
+		case err == nil && !t.reports && (slowed <= 0 || len(r.Steps) == 0):
 			err = errors.New("no step ended")
-			slower = MostSlower + 1 // nor would one beside longer kernels
+			tooLong = min(tooLong, t.Kernel)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", what, err))
-			continue
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%v: %w", t, err))
+		case t.reports:
+			p.Waits = append(p.Waits, waitOf(t, lone[t.String()], r, slowed))
+		default:
+			p.Presses = append(p.Presses, pressOf(t, r, slowed))
+			if float64(slowed) > MostSlower*float64(step) && t.Kind != KindStream {
+				tooLong = min(tooLong, t.Kernel)
+			}
 		}
-		q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(pressed)}
-		if q.Reads = t.Kind == KindStream; q.Reads {
-			q.GBPerS = rate(r.Bytes)(mean(r.Steps))
-			q.KernelUS = micros(middle(r.Steps)) / float64(t.Kernels)
-		} else {
-			slower = float64(pressed) / float64(step)
-		}
-		p.Presses = append(p.Presses, q)
+	}
+	slices.SortFunc(p.Waits, func(a, b profile.Wait) int {
+		return cmp.Or(cmp.Compare(btoi(a.Wide), btoi(b.Wide)), cmp.Compare(a.KernelUS, b.KernelUS))
+	})
+	slices.SortFunc(p.Presses, func(a, b profile.Press) int {
+		return cmp.Or(cmp.Compare(btoi(a.Reads), btoi(b.Reads)), cmp.Compare(a.KernelUS, b.KernelUS))
+	})
+	if len(late) > 0 {
+		errs = append(errs, fmt.Errorf("no time was left in %v for %s", MostPressed, strings.Join(late, ", ")))
 	}
 	return p, errors.Join(errs...)
+}
+
+// waitOf is what the reporter's launches tell.
+func waitOf(t part, alone, r Reading, slowed time.Duration) profile.Wait {
+	return profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
+		AloneUS: micros(middle(alone.Steps)), BesideUS: micros(middle(r.Steps)),
+		AloneMeanUS: micros(mean(alone.Steps)), BesideMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
+}
+
+// pressOf is what the tenant's step next to stress kernels tells.
+func pressOf(t part, r Reading, slowed time.Duration) profile.Press {
+	q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(slowed)}
+	if q.Reads = t.Kind == KindStream; q.Reads {
+		q.GBPerS = rate(r.Bytes)(mean(r.Steps))
+		q.KernelUS = micros(middle(r.Steps)) / float64(t.Kernels)
+	}
+	return q
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -85,4 +86,35 @@ func TestPressureThatCannotBeMeasured(t *testing.T) {
 	if _, err := probe.MeasurePressure(ctx, tenant, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// slowTenant takes its time for each part.
+type slowTenant struct {
+	probe.SimulatedTenant
+	takes time.Duration
+}
+
+func (s *slowTenant) Run(ctx context.Context, t probe.Task, beside bool) (probe.Reading, time.Duration, error) {
+	if beside {
+		select {
+		case <-time.After(s.takes):
+		case <-ctx.Done():
+			return probe.Reading{}, 0, ctx.Err()
+		}
+	}
+	return s.SimulatedTenant.Run(ctx, t, beside)
+}
+
+// A tenant that is too slow for all parts has those that tell most, and one reason for the rest.
+func TestPressureOfSlowTenants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tenant := &slowTenant{probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, 2 * time.Second}
+		p, err := probe.MeasurePressure(t.Context(), tenant, nil)
+		if err == nil || !strings.Contains(err.Error(), "no time was left in 12s for kernels of 5µs back to back, kernels that read") {
+			t.Errorf("err = %v", err)
+		}
+		if len(p.Waits) != 2 || !p.Waits[1].Wide || p.Waits[1].KernelUS != 20 || len(p.Presses) != 2 || p.Presses[1].KernelUS != 30 || p.Seconds > 12.1 {
+			t.Errorf("%+v", p)
+		}
+	})
 }
