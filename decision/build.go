@@ -42,8 +42,6 @@ func (pl *answers) result() (*Result, error) {
 		switch d.From {
 		case FromProfiles:
 			r.From.Profiles++
-		case FromSimulation:
-			r.From.Simulations++
 		case FromClosedForm:
 			r.From.ClosedForms++
 		}
@@ -124,7 +122,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		GPUs:   cw.Workload().GPUCount(),
 		Memory: memoryText(&cw.Demand().Memory), Candidates: pl.candidates(w)}
 	c := pl.Chosen[w]
-	pl.answer(w, &d, share)
+	provisional := pl.answer(w, &d, share)
 	if c != nil {
 		cp := pl.Pools[c.Pool]
 		d.Pool, d.Mechanism = cp.Pool.Name, c.Mechanism
@@ -139,7 +137,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 			p := cp.Ground().Isolation(c.Mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
-		d.NotChosen = pl.notChosen(w, d.Candidates)
+		d.NotChosen = pl.notChosen(w)
 	}
 	if e := pl.Evidence; e != nil && e.Solos[w] != nil &&
 		(c == nil || e.GPUs[w] == nil || e.GPUs[w] == pl.Pools[c.Pool].Ground().GPU()) {
@@ -147,7 +145,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
 	var err error
-	if d.Status == StatusProvisional {
+	if provisional {
 		if d.Settle, err = pl.proposed(w, &d, share); err != nil {
 			return d, err
 		}

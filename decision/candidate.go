@@ -8,84 +8,24 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
-	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen compares the choice with the next ones: what a replica costs on a
-// full GPU, and where that is the same what each does better and worse.
-func (pl *answers) notChosen(w int, cs []Candidate) []string {
+// notChosen says what a smaller MIG slice than the one chosen would miss.
+func (pl *answers) notChosen(w int) []string {
 	taken := pl.Chosen[w]
-	var chosen *Candidate
-	for i := range cs {
-		if cs[i].Chosen {
-			chosen = &cs[i]
-		}
-	}
-	var out []string
-	most := 2
 	if s := taken.Smaller; s != nil {
-		most++
 		inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
 		p := pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside)
 		text := pl.why(w, taken, p)
-		switch d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; {
-		case d.Limits != [costs.LatencyCount]float64{}:
-		case d.Online || d.Serving != nil:
-			text += fmt.Sprintf(", and must stay below %.0f%%", 100*prospect.BusiestUnbounded)
-		default:
-			text += fmt.Sprintf(", and must keep %.0f%%", 100*prospect.KeepsRate)
+		if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
+			text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
 		}
-		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, pl.Pools[taken.Pool].Pool.Name,
-			text))
+		return []string{fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, pl.Pools[taken.Pool].Pool.Name,
+			text)}
 	}
-	for i := range cs {
-		c := &cs[i]
-		if chosen == nil || c.Verdict != gate.VerdictPass || c.Chosen || len(out) == most {
-			continue
-		}
-		at := slices.IndexFunc(pl.Choices[w], func(o plan.Choice) bool {
-			return o.Mechanism == c.Mechanism && pl.Pools[o.Pool].Pool.Name == c.Pool
-		})
-		if at < 0 {
-			continue
-		}
-		text := fmt.Sprintf("%s on %s ", c.Mechanism, c.Pool)
-		switch o := &pl.Choices[w][at]; {
-		case o.Unit >= 1.005*taken.Unit && taken.Unit > 0:
-			text += fmt.Sprintf("costs %.2f times as much for a replica", o.Unit/taken.Unit)
-		case o.Unit <= 0.995*taken.Unit:
-			text += "costs less on a full GPU, but not beside the others of this fleet"
-		default:
-			text += fmt.Sprintf("costs the same and scores %.1f against %.1f%s", c.Score, chosen.Score, compared(c, chosen))
-		}
-		out = append(out, text)
-	}
-	return out
-}
-
-// compared names the criteria in which a does worst and best beside b.
-func compared(a, b *Candidate) string {
-	better, worse, up, down := -1, -1, 0.0, 0.0
-	for k := range a.Parts {
-		diff := a.Parts[k].Weighted - b.Parts[k].Weighted
-		if diff > up {
-			better, up = k, diff
-		}
-		if diff < down {
-			worse, down = k, diff
-		}
-	}
-	text := ""
-	if worse >= 0 {
-		text += fmt.Sprintf(", worse in %s", a.Parts[worse].Criterion)
-	}
-	if better >= 0 {
-		text += fmt.Sprintf(", better in %s", a.Parts[better].Criterion)
-	}
-	return text
+	return nil
 }
 
 // listing is a candidate in words on its pool; pool is -1 for a MIG profile that

@@ -152,7 +152,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	}
 	line("options", func(col *Column) string { return col.Options })
 	line("confidence", func(col *Column) string { return fmt.Sprintf("%.4g%%", 100*col.Confidence) })
-	for _, st := range []Status{StatusDecided, StatusProvisional, StatusNone} {
+	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
 		if slices.ContainsFunc(c.Columns, func(col Column) bool { return col.Statuses[st] > 0 }) {
 			line(st.String(), func(col *Column) string { return plaintext.Count(col.Statuses[st], "workload") })
 		}

@@ -17,14 +17,16 @@ import (
 // TestCompare: each column is what Decide answers with its options, and what differs is named.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	f := sevenTenants(0.17)
-	f.Pools[0].PricePerGPUHour = Some(price(t, "3.25 USD"))
-	options := []Options{{}, {Confidence: 0.9}, {Headroom: &Headroom{Driver: 0.025, Fragmentation: 0.2}}, {Confidence: DefaultConfidence}}
+	f, err := ParseFleet([]byte("version: v1" + nearLimit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := []Options{{}, {Confidence: 0.8}, {Headroom: &Headroom{Driver: 0.025, Fragmentation: 0.2}}, {Confidence: DefaultConfidence}}
 	c, err := Compare(t.Context(), f, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"plain", "confidence=0.9", "headroom=0.2", "plain"} {
+	for i, want := range []string{"plain", "confidence=0.8", "headroom=0.2", "plain"} {
 		r, err := Decide(t.Context(), f, options[i])
 		if err != nil {
 			t.Fatal(err)
@@ -34,22 +36,22 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s, want %s: %s", col.Options, want, diff)
 		}
 	}
-	if plain, unsure := c.Columns[0], c.Columns[1]; plain.Placed != 3 || plain.Statuses[StatusNone] != 4 || unsure.Placed != 7 || unsure.Statuses[StatusDecided] != 7 || unsure.Currency != "USD" {
+	if plain, unsure := c.Columns[0], c.Columns[1]; plain.Placed != 4 || plain.Statuses[StatusDecided] != 1 || unsure.Placed != 4 || unsure.Statuses[StatusDecided] != 1 || unsure.Currency != "USD" {
 		t.Errorf("%+v, %+v", plain, unsure)
 	}
 	for _, change := range c.Changes {
-		if as := change.Answers; len(as) != 4 || as[0] != as[2] || as[0] != as[3] || as[1].Profile != "1g.10gb" || as[1].Hourly != "0.464285" && as[1].Hourly != "0.464286" {
+		if as := change.Answers; len(as) != 4 || as[0] != as[2] || as[0] != as[3] || as[0].Pool != "h100" || as[1].Pool != "l40s" || as[1].Hourly != "7.440000" && as[1].Hourly != "7.44" {
 			t.Errorf("%s: %+v", change.Workload, as)
 		}
 	}
-	if len(c.Changes) != 7 { // those that have a place already get a smaller slice
+	if len(c.Changes) != 1 {
 		t.Errorf("%d workloads differ", len(c.Changes))
 	}
 	for len(c.Changes) < mostChanges+3 {
 		c.Changes = append(c.Changes, c.Changes[0])
 	}
 	var b bytes.Buffer
-	if err := c.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 8+mostChanges+1 || !strings.Contains(b.String(), "\n3 workloads more with") {
+	if err := c.WriteText(&b); err != nil || strings.Count(b.String(), "\n") != 7+mostChanges+1 || !strings.Contains(b.String(), "\n3 workloads more with") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	b.Reset()

@@ -19,8 +19,8 @@ type workloadShare struct {
 	fullest int   // tenants on the fullest of its GPUs
 }
 
-// shares divides each GPU's price among those on it, to the last micro-unit:
-// by tenants where they share without slices, by placement units under MIG.
+// shares divides each GPU's price among those on it, to the last micro-unit: by what they use of it where they share
+// without slices, by placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.Workloads))
 	left := make([]score.Paid, len(pl.Pools))
@@ -33,6 +33,11 @@ func (pl *answers) shares() ([]workloadShare, error) {
 		pl.EachGPU(g, func(members []plan.Member, units []int, gpus int) {
 			h, err := pay(g.Pool, take(&left[key.Pool], gpus, pl.Interruptible(members)))
 			failed = errors.Join(failed, err)
+			if units == nil && len(members) > 1 {
+				for _, m := range members {
+					units = append(units, m.Replicas*pl.use(m.Workload, key))
+				}
+			}
 			divide(out, h.micros, members, units)
 			for _, m := range members {
 				out[m.Workload].dearest = max(out[m.Workload].dearest, h.micros/int64(max(1, gpus)))
@@ -43,6 +48,18 @@ func (pl *answers) shares() ([]workloadShare, error) {
 		}
 	}
 	return out, failed
+}
+
+// use is what a replica uses of a GPU, in thousandths: of its time or its memory, whichever is more.
+func (pl *answers) use(w int, key plan.GroupKey) int {
+	busy := pl.Workloads[w].Demand().Busy
+	alone := plan.Site{GroupKey: plan.GroupKey{Pool: key.Pool, Mechanism: sharing.MechanismExclusive}}
+	if p := pl.ProspectsOf(alone, []plan.Member{{Workload: w, Replicas: 1}}).Outcomes; pl.Serves(pl.Workloads[w].Workload()) &&
+		len(p) > 0 {
+		busy = p[0].Busy.Value
+	}
+	memory := float64(pl.MemoryOf(w, key.Mechanism)) / float64(max(1, pl.Pools[key.Pool].Memory))
+	return max(1, int(1000*min(1, max(busy, memory))))
 }
 
 // take takes n GPUs, which may be spot or not, of those that are left of a pool's.
@@ -57,7 +74,7 @@ func take(left *score.Paid, n int, spot bool) (one score.Paid) {
 }
 
 // divide gives each member its share of a price, in micro-units, by weight (replicas
-// where there are no units); what rounding leaves goes to the first members.
+// where there is none); what rounding leaves goes to the first members.
 func divide(out []workloadShare, price int64, members []plan.Member, units []int) {
 	weight, tenants := 0, 0
 	at := func(k int) int {

@@ -142,7 +142,7 @@ workloads:
 	if err != nil {
 		log.Fatal(err)
 	}
-	plain, unsure, hami := decision.Options{}, decision.Options{Confidence: 0.9}, decision.Options{}
+	plain, unsure, hami := decision.Options{}, decision.Options{Confidence: 0.8}, decision.Options{}
 	hami.Allow = []sharing.Mechanism{sharing.MechanismHAMi}
 	c, err := decision.Compare(context.Background(), fleet, plain, unsure, hami)
 	if err != nil {
@@ -150,8 +150,8 @@ workloads:
 	}
 	_ = c.WriteText(os.Stdout)
 	// Output:
-	// options      plain                           confidence=0.9                        allow=hami
-	// confidence   97%                             90%                                   97%
+	// options      plain                           confidence=0.8                        allow=hami
+	// confidence   97%                             80%                                   97%
 	// decided      2 workloads                     2 workloads                           2 workloads
 	// replicas     8 of 8 placed                   8 of 8 placed                         8 of 8 placed
 	// GPUs         3, 12 today                     6, 12 today                           2, 12 today

@@ -331,7 +331,7 @@ func TestProfileThatCannotBe(t *testing.T) {
 		}
 		w := withTPOT(llama8B(), 30)
 		w.Model, w.Memory, w.Profile = nil, Some(20*sharing.GiB), &profile.ProfileRef{Server: p.Server, Load: p.Load}
-		r, err := Decide(t.Context(), &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 2, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
+		r, err := Decide(t.Context(), &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H200", Count: 4, Mechanisms: mechs(sharing.MechanismExclusive)}}, Workloads: []Workload{w}}, Options{Profiles: profiles})
 		if err != nil {
 			return nil, err
 		}

@@ -96,8 +96,9 @@ func TestStatedLengths(t *testing.T) {
 		t.Fatal("nothing is expected of the TTFT")
 		return 0
 	}
-	// The median of what is assumed has a P99 of 4.4 times the mean.
-	if a, b := wide("context_tokens", "context_tokens"), wide("context_tokens", "input_tokens_p99: 2249, output_tokens_p99: 562, context_tokens"); b > 0.8*a {
+	// What is assumed has a P99 of three times the mean: to state it changes nothing.
+	a, b := wide("context_tokens", "context_tokens"), wide("context_tokens", "input_tokens_p99: 1536, output_tokens_p99: 384, context_tokens")
+	if math.Abs(a-b) > 0.01*a {
 		t.Errorf("from the low to the high bound %.2f times with lengths' P99s stated, %.2f without", b, a)
 	}
 }
@@ -165,8 +166,8 @@ workloads:
 	f.Workloads = f.Workloads[2:]
 	f.Pools[1].Reserved.Count = 3
 	r = decide(t, f)
-	if got := r.Pools[1].GPUsNeeded; got != 1 {
-		t.Errorf("three light jobs take %d reserved GPUs", got)
+	if got := r.Pools[1].GPUsNeeded; got != 3 {
+		t.Errorf("three light jobs take %d of three GPUs that are paid for", got)
 	}
 	// Three reserved GPUs at 0.90 are paid for before and after, four at 0.80 before.
 	if b := r.Totals.Bill; b.MonthlyToday != "4307.00" || b.MonthlyAfter != "1971.00" || b.GPUsAfter != 3 || r.Decision("idle").Cost.ExclusiveHour != "2.70" {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
@@ -96,6 +97,17 @@ func shown(f *Fleet, r *Result) string {
 		fmt.Fprintf(&b, " -> %s %s %s on %s, %d placed, %s\n", d.Status, d.Mechanism, d.Profile, d.Pool, d.Placed, d.Why)
 	}
 	return b.String()
+}
+
+var lowRate = regexp.MustCompile(`of its rate alone \(([0-9]+) to`)
+
+// crowds says that somebody keeps less than plan.KeepsRate, so that others have a place: what costs less by that is no
+// better answer.
+func crowds(r *Result) bool {
+	return slices.ContainsFunc(r.Decisions, func(d Decision) bool {
+		m := lowRate.FindStringSubmatch(d.Why)
+		return m != nil && len(m[1]) < 3 && m[1] < strconv.Itoa(100*plan.KeepsRate)
+	})
 }
 
 // one is some workload that is wanted, or nil.
@@ -213,7 +225,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 			changed[name]++
 			after := decide(t, g)
 			p, m := outcomeOf(t, after)
-			if p > placed || p == placed && m < monthly-0.01 {
+			if p > placed || p == placed && m < monthly-0.01 && !crowds(after) {
 				t.Errorf("%s: %d replicas for %.2f become %d for %.2f\n%sbecomes\n%s", name, placed, monthly, p, m, shown(f, before), shown(g, after))
 			}
 		}
@@ -258,7 +270,7 @@ func TestLargerFleetsToo(t *testing.T) {
 			}
 			changed++
 			after := decide(t, g)
-			if p, m := outcomeOf(t, after); p > placed || p == placed && m < monthly-0.01 {
+			if p, m := outcomeOf(t, after); p > placed || p == placed && m < monthly-0.01 && !crowds(after) {
 				t.Errorf("%s: %d replicas for %.2f become %d for %.2f\n%sbecomes\n%s", name, placed, monthly, p, m, shown(f, before), shown(g, after))
 			}
 		}
@@ -349,8 +361,8 @@ func TestNamesAndOrderChangeNothing(t *testing.T) {
 				t.Errorf("%s renamed %s\n%sbecomes\n%s", d.Workload, o.Workload, shown(f, before), shown(g, after))
 			}
 		}
-		if a, b := strings.Join(textOf(t, before, TextOptions{})[:1], ""), strings.Join(textOf(t, after, TextOptions{})[:1], ""); a != b {
-			t.Errorf("the money changes: %s, %s", a, b)
+		if a, b := before.Totals, after.Totals; a.Bill != b.Bill {
+			t.Errorf("the money changes: %+v, %+v", a, b)
 		}
 	}
 }

@@ -34,8 +34,8 @@ func TestQuickstartNeedsBothNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for delivery, want := range map[sharing.Delivery][]string{
-		sharing.DeliveryBare:        {"mig", "mps"},
-		sharing.DeliveryGPUOperator: {"mig", "mps"},
+		sharing.DeliveryBare:        {"exclusive+mig", "mig+time-slicing"},
+		sharing.DeliveryGPUOperator: {"exclusive+mig", "mig+time-slicing"},
 		sharing.DeliveryDRA:         {"mig+mps"},
 	} {
 		f.Pools[0].Delivery = delivery
@@ -60,7 +60,7 @@ workloads:
   - {name: large, kind: batch, memory: 36GiB, gpu_busy: 0.1, tenant: t}
   - {name: small, kind: batch, replicas: 4, memory: 5GiB, gpu_busy: 0.05, tenant: t}
 `
-	for delivery, want := range map[string]int{"gpu-operator": 2, "none": 1} {
+	for delivery, want := range map[string]int{"gpu-operator": 3, "none": 2} { // those of nodes that are paid for
 		r := decideText(t, strings.Replace(fleet, "DELIVERY", delivery, 1))
 		gpus := 0
 		for n := range r.Layout.Nodes() {
@@ -82,7 +82,7 @@ func TestNoNodeNoPlace(t *testing.T) {
 pools: [{name: p, gpu: T4, count: 4, gpus_per_node: 2, price_per_gpu_hour: "0.50 USD"}]
 workloads:
   - {name: whole, kind: distributed-training, replicas: 3, memory: 12GiB, gpu_busy: 0.9, tenant: a}
-  - {name: turns, kind: notebook, replicas: 3, memory: 3GiB, gpu_busy: 0.05, tenant: b}
+  - {name: turns, kind: notebook, replicas: 3, memory: 3GiB, gpu_busy: 0.05, tenant: b, priority: 5}
 `
 	r := decideText(t, fleet)
 	// Three whole GPUs would leave one on their two nodes, and the delivery shares none of it.
@@ -138,11 +138,11 @@ pools: [{name: p, gpu: T4, count: 2, gpus_per_node: 2, price_per_gpu_hour: "0.50
 workloads:
   - {name: nb, kind: notebook, replicas: 3, memory: 3GiB, gpu_busy: 0.05, tenant: b}
 `)
-	if len(r.Findings) != 1 || r.Findings[0].Kind != layout.FindingFreeShares || r.Findings[0].PerHour.Decimal() != "0.50" {
+	if len(r.Findings) != 1 || r.Findings[0].Kind != layout.FindingFreeShares || r.Findings[0].PerHour.Decimal() != "0.25" {
 		t.Errorf("%+v", r.Findings)
 	}
 	var text strings.Builder
-	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "unused: shares that nobody holds, 1 GPUs' worth of p, 365.00 a month") {
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "unused: shares that nobody holds, 0.5 GPUs' worth of p, 182.50 a month") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }

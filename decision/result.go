@@ -41,7 +41,6 @@ type Result struct {
 // Origins counts the workloads that have a place by what their consequences were computed by.
 type Origins struct {
 	Profiles    int `json:"measured_profiles"`
-	Simulations int `json:"simulations"`
 	ClosedForms int `json:"closed_forms"`
 }
 

@@ -23,12 +23,13 @@ type Status uint8
 
 // The statuses.
 const (
-	StatusNone        Status = iota // nothing does; the reasons say what stands in the way
-	StatusProvisional               // right if what it assumes is
-	StatusDecided                   // objectives are kept at the confidence asked for
+	StatusNone         Status = iota // nothing does; the reasons say what stands in the way
+	StatusPartlyPlaced               // some replicas have a place, the others wait
+	StatusProvisional                // all have a place, which is right if what it assumes is
+	StatusDecided                    // all have a place and keep their objectives at the confidence asked for
 )
 
-var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "provisional", "decided")
+var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
 
 // From names the method that computed the consequences of a decision. The zero value is FromGates: nothing was placed.
 type From uint8
@@ -37,11 +38,10 @@ type From uint8
 const (
 	FromGates      From = iota
 	FromClosedForm      // over what is stated of the workload, and priors
-	FromSimulation      // event by event, of the same, where closed forms leave it open
 	FromProfiles        // from measurements of the workload alone; see Options.Profiles
 )
 
-var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form", "simulation",
+var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form",
 	"measured-profiles")
 
 // Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
@@ -120,8 +120,8 @@ func (s *Settle) String() string {
 	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }
 
-// answer fills in status, placement and consequences.
-func (pl *answers) answer(w int, d *Decision, share workloadShare) {
+// answer fills in status, placement and consequences, and says whether what is placed rests on what is assumed.
+func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional bool) {
 	c := pl.Chosen[w]
 	replicas := pl.Workloads[w].Workload().ReplicaCount()
 	d.Placed, d.Unplaced = pl.Placed[w], replicas-pl.Placed[w]
@@ -129,13 +129,10 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) {
 	if c == nil {
 		d.Unplaced = replicas
 		d.Why = pl.bound(w, d)
-		return
+		return false
 	}
 	p := pl.Worst(w, c)
 	d.From = FromClosedForm
-	if p.Simulated {
-		d.From = FromSimulation
-	}
 	d.Status = StatusDecided
 	d.Assumes = pl.OutlookOf(w, c.Pool, c.Mechanism).Assumes
 	if need := pl.Workloads[w].Demand(); need.NeverShares && need.SLO == (profile.SLO{}) && !need.Memory.Unknown {
@@ -158,6 +155,11 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) {
 	if len(d.Assumes) > 0 || p.Answer != sharing.AnswerYes {
 		d.Status = StatusProvisional
 	}
+	provisional = d.Status == StatusProvisional
+	if d.Unplaced > 0 {
+		d.Status = StatusPartlyPlaced
+	}
+	return provisional
 }
 
 // profiled are the consequences for a workload with a measured profile.
@@ -291,8 +293,10 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 				verb = "may not keep up:"
 			}
 			if text = verb + " under 1% busy"; o.Busy.High >= 0.01 {
-				text = fmt.Sprintf("%s %.0f%% busy (%.0f to %.0f)", verb, 100*o.Busy.Value, 100*o.Busy.Low,
-					100*min(9.99, o.Busy.High))
+				text = fmt.Sprintf("%s %.0f%% busy", verb, 100*o.Busy.Value)
+				if o.Busy.High < 1 {
+					text += fmt.Sprintf(" (%.0f to %.0f)", 100*o.Busy.Low, 100*o.Busy.High)
+				}
 			}
 		case c.Mechanism != sharing.MechanismExclusive:
 			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
@@ -316,14 +320,26 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 	return "; it may have neighbours once its model states " + missing
 }
 
-// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth.
+// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is slowed
+// the money that would end that.
 func (pl *answers) dearer(w int, share workloadShare) string {
-	own := pl.alone(w, pl.Pools[pl.Chosen[w].Pool], share)
+	cp := pl.Pools[pl.Chosen[w].Pool]
+	own := pl.alone(w, cp, share)
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
+	if p := pl.Worst(w, pl.Chosen[w]).Outcomes; len(p) > 0 && p[0].Rate.Value > 0 && p[0].Rate.Value < mostlyKept {
+		var s sums
+		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
+			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", cents(more.Decimal()),
+				more.Currency())
+		}
+	}
 	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
 }
+
+// mostlyKept is the part of its rate alone below which work is offered GPUs of its own.
+const mostlyKept = 0.9
 
 func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
 	var out []Consequence

@@ -85,29 +85,32 @@ func (r *Result) names() []string {
 // money says what the plan costs, and how far its answers can be relied on.
 func (t *text) money() {
 	s := &t.r.Totals
-	t.bill(s)
 	count := map[Status]int{}
 	replicas, placed := 0, 0
+	var waiting []string
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		count[d.Status]++
-		replicas, placed = replicas+d.Replicas, placed+d.Placed
-	}
-	line := plaintext.Count(s.WorkloadsTotal, "workload") + ":"
-	for _, st := range []Status{StatusDecided, StatusProvisional, StatusNone} {
-		if n := count[st]; n > 0 {
-			line += fmt.Sprintf(" %d %s,", n, t.status(st))
+		if replicas, placed = replicas+d.Replicas, placed+d.Placed; d.Unplaced > 0 {
+			waiting = append(waiting, d.Workload)
 		}
 	}
 	if placed < replicas {
-		line += fmt.Sprintf(" %d of %s placed,", placed, plaintext.Count(replicas, "replica"))
+		t.put(0, 0, "", fmt.Sprintf("%s: %d of %s have a place; %s", t.status(StatusPartlyPlaced), placed,
+			plaintext.Count(replicas, "replica"), plaintext.Some(waiting, 4, len(waiting))+" must wait"))
+	}
+	t.bill(s)
+	line := plaintext.Count(s.WorkloadsTotal, "workload") + ":"
+	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
+		if n := count[st]; n > 0 {
+			line += fmt.Sprintf(" %d %s,", n, t.status(st))
+		}
 	}
 	var from []string
 	for _, o := range []struct {
 		name string
 		n    int
-	}{{"measured profiles", t.r.From.Profiles}, {"simulation", t.r.From.Simulations},
-		{"closed forms", t.r.From.ClosedForms}} {
+	}{{"measured profiles", t.r.From.Profiles}, {"closed forms", t.r.From.ClosedForms}} {
 		if o.n > 0 {
 			from = append(from, fmt.Sprintf("%d by %s", o.n, o.name))
 		}
@@ -190,7 +193,8 @@ func (s *Totals) alone() string {
 const mostRemarks = 4
 
 func (t *text) status(s Status) string {
-	return t.paint([...]string{StatusNone: red, StatusProvisional: yellow, StatusDecided: green}[s], s.String())
+	return t.paint([...]string{StatusNone: red, StatusPartlyPlaced: red, StatusProvisional: yellow,
+		StatusDecided: green}[s], s.String())
 }
 
 // choice is a mechanism, and the slice's profile where there is one.

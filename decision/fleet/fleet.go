@@ -127,13 +127,18 @@ type Workload struct {
 	Model  *LanguageModel          `yaml:"model"`
 
 	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
-	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak
-	Load     *Traffic          `yaml:"load"`      // its traffic
-	Service  *Service          `yaml:"service"`   // of a server that speaks no tokens
-	Adapters *Adapters         `yaml:"adapters"`
-	Video    *Video            `yaml:"video"`    // its use of the video engines
-	Spot     bool              `yaml:"spot"`     // may run on GPUs that can be taken away
-	Evidence Evidence          `yaml:"evidence"` // what gpu_busy rests on
+	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak, which others do not share
+	// PeaksTogether says that the replicas peak at one time, as a class that begins an exercise does.
+	PeaksTogether bool      `yaml:"peaks_together"`
+	Load          *Traffic  `yaml:"load"`    // its traffic
+	Service       *Service  `yaml:"service"` // of a server that speaks no tokens
+	Adapters      *Adapters `yaml:"adapters"`
+	Video         *Video    `yaml:"video"` // its use of the video engines
+	Spot          bool      `yaml:"spot"`  // may run on GPUs that can be taken away
+	// Priority decides who gets a place where GPUs run short, 0 to 9, the highest first: any number of replicas of a
+	// higher one comes before one of a lower. Absent: 6 for online inference, 2 for notebooks, 4 for the rest.
+	Priority Optional[int] `yaml:"priority"`
+	Evidence Evidence      `yaml:"evidence"` // what gpu_busy rests on
 
 	Framework *Framework  `yaml:"framework"`
 	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training

@@ -39,6 +39,21 @@ const (
 var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference",
 	"offline-inference", "batch", "notebook", "ci", "hpc")
 
+// Priorities is the number of different priorities.
+const Priorities = 10
+
+// Precedence is the workload's priority, stated or by its kind.
+func (w *Workload) Precedence() int {
+	byKind := 4
+	switch w.Kind {
+	case KindOnlineInference:
+		byKind = 6
+	case KindNotebook:
+		byKind = 2
+	}
+	return w.Priority.Or(byKind)
+}
+
 // Serves says whether workloads of the kind serve requests, whose latencies objectives can limit.
 func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
 

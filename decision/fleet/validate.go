@@ -221,6 +221,9 @@ func (c *checker) workload(path string, w *Workload) {
 			c.bytes(path+".model.kv_cache", m.KVCache)
 		}
 	}
+	if p, stated := w.Priority.Get(); stated {
+		c.within(path+".priority", p, 0, Priorities-1)
+	}
 	c.share(path+".gpu_busy", w.GPUBusy)
 	c.share(path+".peak_busy", w.PeakBusy)
 	if mean, peak := w.GPUBusy.Or(0), w.PeakBusy.Or(1); peak < mean && mean <= 1 {

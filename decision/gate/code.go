@@ -100,7 +100,7 @@ const (
 	CodeE2E
 	CodeSlowdown
 	CodeFloor      // Metric; Have: the least that the hardware allows; Need: the limit
-	CodeOverloaded // Have, High: share of the time that it keeps its part of the GPU busy
+	CodeOverloaded // Have: share of the time that it keeps its part of the GPU busy; 0 = more than there is
 
 	CodeTradeOff // what a choice accepts
 	codeCount

@@ -163,8 +163,27 @@ func Slowed(value, low, high, must float64) Reason {
 	return predictedReason(CodeSlowdown, 1000/must, profile.Interval{Value: 1 / value, Low: 1 / high, High: 1 / low}, true)
 }
 
-// Overloaded is the reason of a choice under which a load can't be served. Figures are shares of the time.
-func Overloaded(value, high float64) Reason {
-	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: int64(math.Round(1000 * min(value, 99))),
-		High: int64(math.Round(1000 * min(high, 99)))}
+// Overloaded is the reason of a choice under which a load can't be served: the work takes longer than there is time, or
+// may do so. The figure is the share of the time that it takes; 0 = not known, but too much.
+func Overloaded(busy float64) Reason {
+	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: thousandths(busy)}
+}
+
+// thousandths of a share; 0 of one that has no bound.
+func thousandths(share float64) int64 {
+	if math.IsInf(share, 1) {
+		return 0
+	}
+	return int64(math.Round(1000 * share))
+}
+
+// overloaded puts the reason into words; busy is in thousandths.
+func overloaded(busy int64) string {
+	switch {
+	case busy <= 0:
+		return "its load is more than it can serve there"
+	case busy < 1000:
+		return fmt.Sprintf("would be %d%% busy there, and may not keep up", busy/10)
+	}
+	return fmt.Sprintf("would be %d%% busy there: it could not keep up", busy/10)
 }

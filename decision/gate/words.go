@@ -70,6 +70,8 @@ func (r *Reason) figure(name string) string {
 		return fmt.Sprint(r.Need)
 	case "have":
 		return fmt.Sprint(r.Have)
+	case "overloaded":
+		return overloaded(r.Have)
 	case "need.bytes":
 		return sharing.Bytes(r.Need).String()
 	case "have.bytes":

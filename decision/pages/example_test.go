@@ -30,7 +30,7 @@ func ExampleDecide() {
 	// Output:
 	// The plan frees 2,949.20 USD a month. 5 of 5 workloads have a place, at 97% confidence, on 18 GPUs; 22 are there today.
 	// dev: 2 of 6 GPUs in use
-	// prod: 4 of 8 GPUs in use
+	// prod: 8 of 8 GPUs in use
 	// train: 8 of 8 GPUs in use
 }
 

@@ -25,8 +25,8 @@ func TestDecide(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{"-", exitDone, "1 of 3 replicas placed", ""},
-		{"-fleet -", exitDone, "1 of 3 replicas placed", ""},
+		{"-", exitDone, "partly placed: 1 of 3 replicas have a place", ""},
+		{"-fleet -", exitDone, "1 of 3 replicas have a place", ""},
 		{"-strict -", exitNo, "2 GPUs more in p would do", ""},
 		{"-json -", exitDone, `"workload": "w"`, ""},
 		{"-schema", exitDone, `"$schema"`, ""},

@@ -2,13 +2,11 @@ package memo_test
 
 import (
 	"errors"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/memo"
-	"github.com/google/go-cmp/cmp"
 )
 
 // TestTable: a value is computed once for all who ask, an error is not kept, and a full table begins anew.
@@ -43,30 +41,5 @@ func TestTable(t *testing.T) {
 	}
 	if v, err := (*memo.Table[string, int])(nil).Of("a", 2, func() (int, error) { return 7, nil }); v != 7 || err != nil {
 		t.Errorf("of no table %d, %v", v, err)
-	}
-}
-
-// TestAhead: each result is computed once, on one core only what is asked for, and none is begun after the end.
-func TestAhead(t *testing.T) {
-	for _, cores := range []int{1, 4} {
-		before := runtime.GOMAXPROCS(cores)
-		var computed atomic.Int64
-		get, end := memo.Ahead(100, func(i int) (int, error) { computed.Add(1); return i * i, nil })
-		var got []int
-		for _, i := range []int{3, 0, 3, 7} {
-			v, err := get(i)
-			if err != nil {
-				t.Error(err)
-			}
-			got = append(got, v)
-		}
-		end()
-		runtime.GOMAXPROCS(before)
-		if d := cmp.Diff([]int{9, 0, 9, 49}, got); d != "" {
-			t.Error(d)
-		}
-		if n := computed.Load(); n < 3 || n > 100 || cores == 1 && n != 3 {
-			t.Errorf("%d cores computed %d results", cores, n)
-		}
 	}
 }

@@ -40,8 +40,8 @@ type search struct {
 	whole  []int     // pools that are bought in whole nodes
 	judged int
 	looked int
-	moving         // of a fit
-	total  int     // replicas
+	moving // of a fit
+	total  placement
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // what the dearest GPU counts
 
@@ -64,11 +64,12 @@ type arranged struct {
 	loads  []load // by pool
 	parts  []load // by site: of its pool's load
 
-	replicas int
+	replicas placement
 	cost     float64 // by the bill
 	guided   float64 // by the search's guide
 	// Of what is as good otherwise:
 	whole int
+	slow  int // grade
 	score float64
 }
 
@@ -76,12 +77,12 @@ func (a *arranged) copyFrom(b *arranged) {
 	a.way, a.placed = append(a.way[:0], b.way...), append(a.placed[:0], b.placed...)
 	a.gpus = append(a.gpus[:0], b.gpus...)
 	a.loads, a.parts = append(a.loads[:0], b.loads...), append(a.parts[:0], b.parts...)
-	a.replicas, a.cost, a.guided, a.whole, a.score = b.replicas, b.cost, b.guided, b.whole, b.score
+	a.replicas, a.cost, a.guided, a.whole, a.slow, a.score = b.replicas, b.cost, b.guided, b.whole, b.slow, b.score
 }
 
 // compare is positive where a is to be preferred: more replicas, then less money.
 func (a *arranged) compare(b *arranged) int {
-	return cmp.Or(cmp.Compare(a.replicas, b.replicas), compareCosts(b.cost, a.cost))
+	return cmp.Or(a.replicas.compare(&b.replicas), compareCosts(b.cost, a.cost))
 }
 
 // improve looks for a better arrangement than the present one, and takes it.
@@ -157,7 +158,7 @@ func (pl *Planner) newSearch() *search {
 	}
 	s.scale, s.guide = cmp.Or(s.scale, 1), s.bill
 	for w := range pl.Workloads {
-		s.total += pl.Workloads[w].Workload().ReplicaCount()
+		s.total[pl.Workloads[w].Workload().Precedence()] += int32(pl.Workloads[w].Workload().ReplicaCount())
 		var ways []wayIn
 		for k := range pl.Choices[w] {
 			c := &pl.Choices[w][k]
@@ -202,10 +203,7 @@ func (s *search) present() *arranged {
 
 // weigh works out how many replicas are placed, and the cost.
 func (s *search) weigh(a *arranged) {
-	a.replicas, a.cost, a.guided = 0, 0, 0
-	for _, n := range a.placed {
-		a.replicas += n
-	}
+	a.replicas, a.cost, a.guided = s.pl.placementOf(a.placed), 0, 0
 	for p := range s.bill {
 		a.cost += s.bill[p].of(&a.loads[p])
 		a.guided += s.guide[p].of(&a.loads[p])
@@ -214,7 +212,10 @@ func (s *search) weigh(a *arranged) {
 
 // second works out what decides among those that are as good otherwise.
 func (s *search) second(a *arranged) {
-	a.whole, a.score = 0, 0
+	a.whole, a.slow, a.score = 0, 0, 0
+	for _, f := range a.gpus {
+		a.slow += f.slow
+	}
 	for w, n := range a.placed {
 		if n == s.pl.Workloads[w].Workload().ReplicaCount() {
 			a.whole++
@@ -260,7 +261,7 @@ func (s *search) round(at, best *arranged) error {
 		if s.judged > mostJudged || s.looked > mostLooked {
 			return nil
 		}
-		s.short = best.replicas < s.total
+		s.short = best.replicas != s.total
 		now.copyFrom(at)
 		if err := s.enter(now, s.leave(now)); err != nil {
 			return err
@@ -274,7 +275,7 @@ func (s *search) round(at, best *arranged) error {
 		}
 		spent := max(float64(try)/float64(tries), float64(s.looked)/mostLooked)
 		heat := firstHeat * math.Pow(lastHeat/firstHeat, spent)
-		worse := (now.guided-at.guided)/s.scale + replicaWorth*float64(at.replicas-now.replicas)
+		worse := (now.guided-at.guided)/s.scale + replicaWorth*(at.replicas.worth()-now.replicas.worth())
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}
@@ -293,7 +294,7 @@ func (a *arranged) seconds(b *arranged) int {
 	if math.Abs(a.score-b.score) >= 1e-6 {
 		byScore = cmp.Compare(a.score, b.score)
 	}
-	return cmp.Or(cmp.Compare(a.whole, b.whole), byScore)
+	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.slow, a.slow), byScore)
 }
 
 // own gives workloads that share none of their GPUs those GPUs, where they could have had them for as little.

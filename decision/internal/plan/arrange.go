@@ -69,7 +69,7 @@ func (pl *Planner) arrange() error {
 				return err
 			}
 		}
-		pl.unused = sunkWeight
+		pl.unused = 0
 		if pl.exact() || len(order) == 1 || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
 			pl.Search = SearchAll
 		} else if len(order) <= improvedUpTo {
@@ -118,7 +118,8 @@ func (pl *Planner) order() []int {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(len(pl.Choices[a]), len(pl.Choices[b])),
+		return cmp.Or(cmp.Compare(pl.Workloads[b].Workload().Precedence(), pl.Workloads[a].Workload().Precedence()),
+			cmp.Compare(len(pl.Choices[a]), len(pl.Choices[b])),
 			cmp.Compare(pl.Workloads[b].Workload().GPUCount(), pl.Workloads[a].Workload().GPUCount()),
 			cmp.Compare(pl.Workloads[b].Demand().Memory.Total, pl.Workloads[a].Demand().Memory.Total), cmp.Compare(a, b))
 	})

@@ -19,6 +19,7 @@ type filling struct {
 	members []Member            // by workload; replicas, or instances
 	bin     bin                 // of GPUs without slices
 	spot    bool                // everybody may lose it
+	slow    int                 // grade
 	room    []int16             // by workload: how many more, -1 = not worked out
 	more    map[uint64]*filling // by workload and how many
 	less    []*filling          // by place among the members
@@ -62,6 +63,15 @@ func (s *search) filling(h *shared, members []Member) *filling {
 	if !h.sliced {
 		for _, m := range members {
 			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)
+		}
+		if f.bin.n > 1 {
+			f.slow = s.pl.ProspectsOf(Site{GroupKey: h.key}, members).grade
+		}
+	}
+	for _, m := range members {
+		if h.sliced {
+			at := Site{h.key, s.pl.Choice(m.Workload, h.key).Slice}
+			f.slow += m.Replicas * s.pl.ProspectsOf(at, []Member{{m.Workload, h.each}}).grade
 		}
 	}
 	h.fillings[string(name)] = f

@@ -201,18 +201,18 @@ func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) 
 	for i, k := range at {
 		group[i] = *e.Solos[order[k]]
 	}
-	see := func(found []predict.Prediction, simulated bool) (open bool) {
+	see := func(found []predict.Prediction) (open bool) {
 		preds, out = make([]predict.Prediction, len(at)), make([]prospect.Prospect, len(at))
 		for i, k := range at {
 			w, p := order[k], found[i]
 			p.Raise(pl.floor(w, s.Pool))
-			preds[k], out[k] = p, p.Prospect(&pl.Workloads[w].Workload().SLO, &tenants[k], simulated)
+			preds[k], out[k] = p, p.Prospect(&pl.Workloads[w].Workload().SLO, &tenants[k])
 			open = open || out[k].Kept(&tenants[k]) == sharing.AnswerUnknown
 		}
 		return open
 	}
 	if s.Mechanism == sharing.MechanismExclusive {
-		see([]predict.Prediction{predict.Alone(group[0].TimeSlicing)}, false)
+		see([]predict.Prediction{predict.Alone(group[0].TimeSlicing)})
 		return out, preds, true
 	}
 	if len(group) > predict.MaxGroup {
@@ -222,7 +222,7 @@ func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) 
 	if err != nil {
 		return nil, nil, false
 	}
-	if see(found, false) {
+	if see(found) {
 		if found, err = e.forecasts.Predict(s.Mechanism, group); err != nil {
 			return nil, nil, false
 		}
@@ -230,7 +230,7 @@ func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) 
 		for i := range found {
 			found[i] = found[i].At(pl.Opt.Confidence)
 		}
-		see(found, true)
+		see(found)
 	}
 	return out, preds, true
 }

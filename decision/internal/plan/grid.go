@@ -77,6 +77,7 @@ func (g *grid) members(point int) []Member {
 type packing struct {
 	group *Group
 	load  load
+	slow  int // grade
 	score float64
 }
 
@@ -100,12 +101,18 @@ func compareCosts(a, b float64) int {
 	return 0
 }
 
-// worth orders divisions: the cheaper one, then the one that scores better.
-type worth struct{ cost, score float64 }
+// worth orders divisions: the cheaper one, then the one that slows replicas less, then the one that scores better.
+type worth struct {
+	cost  float64
+	slow  int
+	score float64
+}
 
 func (a worth) better(b worth) bool {
-	c := compareCosts(a.cost, b.cost)
-	return c < 0 || c == 0 && a.score > b.score+1e-9
+	if c := cmp.Or(compareCosts(a.cost, b.cost), cmp.Compare(a.slow, b.slow)); c != 0 {
+		return c < 0
+	}
+	return a.score > b.score+1e-9
 }
 
 // keep adds a way to those that are worth keeping: none that needs no more nodes is as good.
@@ -160,7 +167,7 @@ func (pl *Planner) divide(g *grid) ([]*spread, error) {
 				if in == nil || rest == nil {
 					continue
 				}
-				v := worth{rest.cost + in.cost, rest.score + in.score}
+				v := worth{rest.cost + in.cost, rest.slow + in.slow, rest.score + in.score}
 				if old := all[point]; old == nil || v.better(old.worth) {
 					all[point] = &spread{v, in, rest}
 				}
@@ -219,13 +226,37 @@ func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 					if l = l.plus(&pk.load); !t.sites.fits(&l) {
 						continue
 					}
-					w := worth{t.of(&l) - paid, before.score + pk.score}
+					w := worth{t.of(&l) - paid, before.slow + pk.slow, before.score + pk.score}
 					ways[point] = keep(ways[point], way{w, l, key, here, pk, before}, t.sites)
 				}
 			}
 		}
 	}
 	return ways, nil
+}
+
+// slowed sums how much longer the replicas of a group take than alone, and their grades.
+func (pl *Planner) slowed(key GroupKey, g *Group) (slow float64, grade int) {
+	if g == nil {
+		return 0, 0
+	}
+	add := func(s Site, members []Member) {
+		p := pl.ProspectsOf(s, members)
+		slow, grade = slow+p.slow, grade+p.grade
+	}
+	for i := range g.Bins {
+		if g.Bins[i].n > 1 {
+			members := slices.Clone(g.Bins[i].Members)
+			SortMembers(members)
+			add(Site{GroupKey: key}, members)
+		}
+	}
+	for i := range g.Sliced {
+		for _, m := range g.Sliced[i].Members {
+			add(Site{key, pl.Choice(m.Workload, key).Slice}, []Member{m})
+		}
+	}
+	return slow, grade
 }
 
 // overfull says that the instances of a point have more slices than the whole pool.
@@ -250,6 +281,7 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 		}
 	}
 	base := pl.Groups[key]
+	_, grade := pl.slowed(key, base)
 	var exact *binned
 	if t := gate.TraitsOf(key.Mechanism); g.exact && key.Mechanism != sharing.MechanismExclusive && !t.Sliced &&
 		(base == nil || len(base.Bins) == 0) {
@@ -268,6 +300,8 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 			return nil, err
 		}
 		one := &packing{group: group, load: pl.loadOf(key, group)}
+		_, one.slow = pl.slowed(key, group)
+		one.slow -= grade
 		for i, w := range g.ws {
 			if set>>i&1 == 0 {
 				continue

@@ -86,7 +86,11 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		}
 		o.assume(wl.Name+": how busy its load keeps a GPU", why)
 	}
-	d.Busy = wl.PeakBusy.Or(cw.Demand().Busy)
+	d.Busy = wl.GPUBusy.Or(cw.Demand().Busy)
+	d.Peak = wl.PeakBusy.Or(0)
+	if wl.PeaksTogether {
+		d.Busy = max(d.Busy, d.Peak)
+	}
 	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
 		d.Busy = busy
 	} else if wl.GPUBusy.IsZero() && cw.Archetype.BusyPrior.IsZero() && wl.Load == nil && !measured {

@@ -151,11 +151,11 @@ func (pl *Planner) friends(who []Member) [][]Member {
 	return out
 }
 
-// level spreads the tenants of a group without slices over as many GPUs more
-// evenly, where all keep their objectives so and no more GPUs must be bought.
+// level spreads the tenants of a group without slices more evenly over as many GPUs, and over those that the pool pays
+// for in any case, where all keep their objectives so.
 func (pl *Planner) level(key GroupKey) {
 	g := pl.Groups[key]
-	if len(g.Bins) < 2 {
+	if len(g.Bins) == 0 {
 		return
 	}
 	var who []Member
@@ -165,31 +165,61 @@ func (pl *Planner) level(key GroupKey) {
 		}
 	}
 	SortMembers(who)
-	even := &Group{Pool: g.Pool, Mechanism: g.Mechanism}
 	parts := [][]Member{who}
 	if gate.TraitsOf(g.Mechanism).Trusting { // else strangers meet
 		parts = pl.friends(who)
 	}
-	for _, part := range parts {
-		n := 0
+	on := make([]int, len(parts)) // GPUs
+	for k, part := range parts {
 		for i := range g.Bins {
 			if slices.ContainsFunc(part, func(m Member) bool { return m.Workload == g.Bins[i].Members[0].Workload }) {
-				n++
+				on[k]++
 			}
 		}
-		bins := pl.even(g, key, part, n)
-		if bins == nil {
-			return
-		}
-		even.Bins = append(even.Bins, bins...)
 	}
-	if even.busiest() < g.busiest() && even.busiest() > 1 && pl.noMore(key, even, g) {
+	even := pl.over(key, parts, on)
+	if even != nil && even.busiest() < g.busiest() && even.busiest() > 1 && pl.noMore(key, even, g) {
 		pl.Groups[key] = even
+	}
+	if pl.Opt.KeepFree {
+		return
+	}
+	now := pl.load(key.Pool)
+	t := pl.tariff(key.Pool)
+	paid := t.of(&now)
+	for k := range parts {
+		for more := pl.Paid(key.Pool).GPUs() - int(pl.load(key.Pool).gpus); more > 0; more /= 2 {
+			was, _ := pl.slowed(key, pl.Groups[key])
+			on[k] += more
+			if wider := pl.over(key, parts, on); wider != nil {
+				others, own := pl.loadBut(key.Pool, key), pl.loadOf(key, wider)
+				l := others.plus(&own)
+				is, _ := pl.slowed(key, wider)
+				if is < was-1e-9 && t.sites.fits(&l) && !cheaper(paid, t.of(&l)) {
+					pl.Groups[key] = wider
+					break
+				}
+			}
+			on[k] -= more
+		}
 	}
 }
 
+// over spreads parts of a group over so many GPUs each; nil where that misses an objective.
+func (pl *Planner) over(key GroupKey, parts [][]Member, on []int) *Group {
+	out := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
+	for k, part := range parts {
+		bins := pl.even(out, key, part, on[k])
+		if bins == nil {
+			return nil
+		}
+		out.Bins = append(out.Bins, bins...)
+	}
+	return out
+}
+
 // even spreads workloads over n bins as evenly as it goes, those with most
-// replicas first, or returns nil where that misses an objective.
+// replicas first, or returns nil where that misses an objective or leaves a bin empty.
 func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
 	bins := make([]bin, n)
 	for i := range bins {
@@ -219,6 +249,9 @@ func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
 			pl.put(g, &bins[at], m.Workload, c, 1)
 			load[at] += c.Unit
 		}
+	}
+	if slices.ContainsFunc(bins, func(b bin) bool { return b.n == 0 }) {
+		return nil
 	}
 	return bins
 }

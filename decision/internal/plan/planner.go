@@ -47,6 +47,9 @@ type Options struct {
 	Allow []sharing.Mechanism
 	// Brief searches less for the best arrangement.
 	Brief bool
+	// KeepFree leaves GPUs free that are paid for in any case, where others have room: of a cluster that runs, so that a
+	// node may become empty. Otherwise work takes what is paid for, wherever it runs faster so.
+	KeepFree bool
 
 	ctx context.Context // of Decide
 }
@@ -130,11 +133,12 @@ type Planner struct {
 	alike      []int // by pool: the first pool with the same GPU
 	outlooks   map[outlookKey]*outlook
 	Seen       map[string]Prospects
-	simulated  int // arrangements of a GPU
 	Search     Search
 	sites      []sites // by pool
 	rounds     int     // of a search
 	unused     float64 // see tariff
+	// Least is by pool the part of its rate alone that work without objectives must keep there.
+	Least []float64
 }
 
 // GroupKey names a group: the index of a pool and the mechanism that some of its GPUs run.
@@ -154,8 +158,7 @@ func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 
 // NewPlan is a fleet before it is arranged.
 func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
-	pl := &Planner{Opt: opt, outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: rounds,
-		unused: sunkWeight}
+	pl := &Planner{Opt: opt, outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: rounds}
 	for i := range f.Pools {
 		p, err := score.CompilePool(&f.Pools[i], opt.Allow...)
 		if err != nil {
@@ -217,18 +220,6 @@ func writeContent(b *strings.Builder, v reflect.Value) {
 	default:
 		fmt.Fprint(b, v) // maps in the order of their keys
 	}
-}
-
-// Plan finds what each workload could take and arranges the fleet.
-func (pl *Planner) Plan(trust fleet.Trust) error {
-	pl.Prepare()
-	pl.Among, pl.Trust = trust, classify(pl.Workloads, trust)
-	pl.evaluate()
-	pl.weigh()
-	if err := pl.arrange(); err != nil {
-		return err
-	}
-	return pl.Opt.Err()
 }
 
 // Neighbours counts the replicas that could stand beside one of workload w's on a GPU of pool p, both by index.

@@ -56,7 +56,9 @@ type Prospects struct {
 	Answer    sharing.Answer
 	likely    bool // all of them do in the median
 	Tenants   int
-	Simulated bool
+	rate      float64 // least part of its rate alone that anybody without objectives keeps surely
+	slow      float64 // sum of what replicas take longer than alone on the GPU, 1 = as long again
+	grade     int     // sum of what each of them counts, see gradeOf
 	Outcomes  []prospect.Prospect
 	Predicted []predict.Prediction // from profiles, of a replica of each member; else none
 }
@@ -109,86 +111,73 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	machine := costs.MachineOf(pl.Pools[s.Pool].Ground().GPU())
 	if measured {
 		if all, preds, ok := pl.foresee(s, members, tenants); ok {
-			r := pl.answerOf(members, tenants, first, all)
-			r.Simulated = all[0].Simulated
+			r := pl.answerOf(s, members, tenants, first, all)
 			for _, k := range first {
 				r.Predicted = append(r.Predicted, preds[k])
 			}
 			return r
 		}
 	}
-	all := prospect.Prospects(machine, share, tenants, pl.Opt.Confidence, nil)
-	r := pl.answerOf(members, tenants, first, all)
-	if len(tenants) > 0 && pl.simulated < mostSimulated && close(share, r.Answer, tenants, all) {
-		pl.simulated++
-		prospect.Simulate(machine, share, tenants, pl.Opt.Confidence, all)
-		r = pl.answerOf(members, tenants, first, all)
-		r.Simulated = true
-	}
-	return r
-}
-
-// mostSimulated bounds the arrangements of a GPU that are simulated in deciding a fleet; closed forms judge the others.
-const mostSimulated = 300
-
-// withinReach and overReach are how far below and above the closed forms' figures a simulation's may lie for it to be
-// worth its time; aloneReach is withinReach of a lone tenant, whose simulation costs less.
-const (
-	withinReach = 0.75
-	aloneReach  = 0.5
-	overReach   = 1.1
-)
-
-// close says whether a simulation may answer otherwise than the closed forms did.
-func close(share costs.Share, answer sharing.Answer, tenants []prospect.Tenant, all []prospect.Prospect) bool {
-	switch answer {
-	case sharing.AnswerUnknown:
-		reach := withinReach
-		if len(tenants) == 1 {
-			reach = aloneReach
-		}
-		return keptAt(reach, reach, tenants, all)
-	case sharing.AnswerYes:
-		if len(tenants) == 1 && share.SMs == 1 && tenants[0].Serving == nil {
-			return false // it is as it was measured
-		}
-		return !keptAt(overReach, 1, tenants, all)
-	}
-	return false
-}
-
-// keptAt says whether every tenant keeps its objectives if latencies and delays are multiples of what was found.
-func keptAt(latency, delay float64, tenants []prospect.Tenant, all []prospect.Prospect) bool {
-	for i := range all {
-		o := all[i]
-		for k := range o.P99 {
-			o.P99[k].High *= latency
-		}
-		o.Rate.Low /= delay
-		if o.Kept(&tenants[i]) != sharing.AnswerYes {
-			return false
-		}
-	}
-	return true
+	return pl.answerOf(s, members, tenants, first, prospect.Prospects(machine, share, tenants, pl.Opt.Confidence, nil))
 }
 
 // answerOf sums up what members see, the first tenant of each at first.
-func (pl *Planner) answerOf(members []Member, tenants []prospect.Tenant, first []int,
+func (pl *Planner) answerOf(s Site, members []Member, tenants []prospect.Tenant, first []int,
 	all []prospect.Prospect) Prospects {
-	r := Prospects{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants)}
+	r := Prospects{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
 	for k, m := range members {
 		o := all[first[k]]
-		for i := range m.Replicas { // played, replicas see different things
-			o.Worsen(&all[first[k]+i])
+		d := &tenants[first[k]]
+		if !d.Serves() {
+			r.rate = min(r.rate, o.Rate.Low)
 		}
-		r.likely = r.likely && o.Likely(&tenants[first[k]])
+		if s.Mechanism != sharing.MechanismExclusive {
+			pl.count(&r, m.Replicas, pl.slower(d, &o, s.Pool, m.Workload))
+		}
+		r.likely = r.likely && o.Likely(d)
 		r.Outcomes = append(r.Outcomes, o)
-		if kept := o.Kept(&tenants[first[k]]); kept == sharing.AnswerNo || r.Answer == sharing.AnswerYes {
+		if kept := o.Kept(d); kept == sharing.AnswerNo || r.Answer == sharing.AnswerYes {
 			r.Answer = kept
 		}
 	}
 	return r
 }
+
+// count counts replicas on a shared GPU that take longer by a part of their time alone. The grade tells of a replica
+// whether it has its GPU to itself, keeps KeepsRate, or is slower, in as large steps: smaller differences do not decide
+// between mechanisms.
+func (pl *Planner) count(p *Prospects, replicas int, by float64) {
+	if p.slow += float64(replicas) * by; pl.Opt.KeepFree {
+		return
+	}
+	p.grade += replicas * max(1, int(math.Ceil(by/(1/KeepsRate-1))))
+}
+
+// slower returns how much longer than alone on a GPU of the pool a tenant takes: a server by what is limited, or else
+// by how busy it is.
+func (pl *Planner) slower(d *prospect.Tenant, o *prospect.Prospect, pool, w int) float64 {
+	if !d.Serves() {
+		return 1/o.Rate.Value - 1
+	}
+	alone := pl.ProspectsOf(Site{GroupKey: GroupKey{Pool: pool, Mechanism: sharing.MechanismExclusive}},
+		[]Member{{w, 1}}).Outcomes
+	if len(alone) == 0 {
+		return 0
+	}
+	ratio := 0.0
+	for k, limit := range d.Limits {
+		if was := alone[0].P99[k].Value; limit > 0 && o.Known[k] && was > 0 {
+			ratio = max(ratio, o.P99[k].Value/was)
+		}
+	}
+	if ratio == 0 && alone[0].Busy.Value > 0 {
+		ratio = o.Busy.Value / alone[0].Busy.Value
+	}
+	return max(0, min(ratio, slowest)-1)
+}
+
+// slowest bounds what is counted of a server that does not keep up.
+const slowest = 10
 
 // MemoryOf returns what a replica takes of a GPU or slice, context and all: of one of its own, what is stated of it.
 func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
@@ -227,10 +216,10 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 		}
 	}
 	switch {
-	case o.Rate.Low < prospect.KeepsRate && o.Rate.Low > 0:
-		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, prospect.KeepsRate)
+	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
+		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
 	case d.Limits == [costs.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
-		why = gate.Overloaded(o.Busy.Value, o.Busy.High)
+		why = gate.Overloaded(o.Busy.Value)
 	}
 	return why
 }
@@ -247,7 +236,7 @@ func (pl *Planner) Worst(w int, c *Choice) Prospects {
 		o := p.Outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.Outcomes) == 0 || strain(d, &o) > strain(d, &worst.Outcomes[0]) {
-			worst = Prospects{Answer: answer, Outcomes: []prospect.Prospect{o}, Simulated: p.Simulated, Tenants: p.Tenants}
+			worst = Prospects{Answer: answer, Outcomes: []prospect.Prospect{o}, Tenants: p.Tenants}
 			if p.Predicted != nil {
 				worst.Predicted = p.Predicted[at : at+1]
 			}
@@ -273,8 +262,8 @@ func (pl *Planner) Worst(w int, c *Choice) Prospects {
 // strain relates an outcome to a demand's limits: 1 = at one.
 func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
 	s := o.Busy.High
-	if !d.Online && d.Serving == nil && d.Limits == [costs.LatencyCount]float64{} {
-		s = prospect.KeepsRate / max(1e-9, o.Rate.Low)
+	if !d.Serves() {
+		s = KeepsRate / max(1e-9, o.Rate.Low)
 	}
 	for k, limit := range d.Limits {
 		if limit > 0 {

@@ -42,7 +42,7 @@ func (pl *Planner) settle(ws []int) error {
 		if all, err = pl.divide(g); err != nil {
 			return err
 		}
-		pl.take(g, g.most(all))
+		pl.take(g, pl.most(g, all))
 	}
 	for _, w := range ws {
 		if err := pl.inPart(w); err != nil {
@@ -92,25 +92,25 @@ func halved(counts []int) []int {
 	return out
 }
 
-// most is the way that places most replicas; among equals the cheapest, then the
-// one with most workloads whole, then the one that scores best.
-func (g *grid) most(all []*spread) *spread {
+// most is the way that places most replicas, those of higher priorities first; among equals the cheapest, then the one
+// with most workloads whole, then the one that slows replicas least, then the one that scores best.
+func (pl *Planner) most(g *grid, all []*spread) *spread {
 	var best *spread
-	placed, whole := 0, 0
+	placed, whole := placement{}, 0
 	for point := len(all) - 1; point >= 0; point-- {
 		s := all[point]
 		if s == nil {
 			continue
 		}
-		n, entire := 0, 0
-		for i := range g.ws {
-			n += g.at(point, i)
+		n, entire := placement{}, 0
+		for i, w := range g.ws {
+			n[pl.Workloads[w].Workload().Precedence()] += int32(g.at(point, i))
 			if g.digit(point, i) == len(g.counts[i])-1 {
 				entire++
 			}
 		}
-		if best == nil || cmp.Or(cmp.Compare(n, placed), compareCosts(best.cost, s.cost), cmp.Compare(entire, whole),
-			cmp.Compare(s.score, best.score)) > 0 {
+		if best == nil || cmp.Or(n.compare(&placed), compareCosts(best.cost, s.cost), cmp.Compare(entire, whole),
+			cmp.Compare(best.slow, s.slow), cmp.Compare(s.score, best.score)) > 0 {
 			best, placed, whole = s, n, entire
 		}
 	}

@@ -7,10 +7,6 @@ import (
 	"github.com/cotenant/cotenant/decision/score"
 )
 
-// sunkWeight is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that
-// others need: left free it may serve others.
-const sunkWeight = 1e-3
-
 // Rate is the price of a GPU where workload w has GPUs of its own.
 func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
 	wl := pl.Workloads[w].Workload()
@@ -65,20 +61,30 @@ func (pl *Planner) Used(p int) (gpus, spot int) {
 	return int(l.gpus), int(l.spot)
 }
 
+// sunk is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that others
+// need.
+func (pl *Planner) sunk() float64 {
+	if pl.Opt.KeepFree {
+		return 1e-3
+	}
+	return 0
+}
+
 // tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
 type tariff struct {
 	*score.CompiledPool
 	sites        *sites
 	price, cheap float64
 	unused       float64 // the part of its price that is taken off for a GPU which is bought with its node and left free
+	left         float64 // likewise what a reserved one counts that is used
 }
 
 func (pl *Planner) tariff(p int) tariff {
 	cp := pl.Pools[p]
-	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.unused}
+	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), max(pl.unused, pl.sunk()), pl.sunk()}
 }
 
-// of returns the weight of a load: of the nodes that are bought for it, and of what it takes of the reserved GPUs.
+// of returns the weight of a load: the price of the nodes that are bought for it.
 func (t *tariff) of(l *load) float64 {
 	gpus := int(l.gpus)
 	nodes, spot := t.sites.count(l)
@@ -88,7 +94,7 @@ func (t *tariff) of(l *load) float64 {
 	}
 	free := paid.GPUs() - max(gpus, paid.Reserved)
 	return t.cheap*(float64(paid.Spot)-t.unused*float64(free)) +
-		t.price*(float64(paid.OnDemand)+sunkWeight*float64(min(gpus, paid.Reserved)))
+		t.price*(float64(paid.OnDemand)+t.left*float64(min(gpus, paid.Reserved)))
 }
 
 // Paid returns what is paid for of a pool.

@@ -2,53 +2,21 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // weigh computes what each choice leads to, drops those that miss an objective or do not fit with headroom, and orders
-// the rest by what a replica costs. Workloads are weighed side by side; what depends on how many arrangements were
-// simulated before is weighed again in its turn.
+// the rest by what a replica costs.
 func (pl *Planner) weigh() {
-	type weighed struct { // where so many arrangements were simulated before
-		Planner
-		before int
-		kept   []Choice
-	}
-	now := *pl
-	var simulated atomic.Int64
-	simulated.Store(int64(pl.simulated))
-	weighing := func(w int) (*weighed, error) {
-		one := &weighed{Planner: now, before: int(simulated.Load())}
-		one.Seen, one.outlooks, one.simulated = map[string]Prospects{}, map[outlookKey]*outlook{}, one.before
-		one.kept = one.weighOne(w)
-		return one, nil
-	}
-	get, end := memo.Ahead(len(pl.Workloads), weighing)
-	defer end()
 	for w := range pl.Choices {
-		if pl.Opt.Err() != nil {
-			return // arrange returns the error
-		}
-		one, _ := get(w)
-		if one.before != pl.simulated && pl.simulated+one.simulated-one.before >= mostSimulated {
-			pl.Banned[w] = nil
-			one, _ = weighing(w)
-		}
-		pl.simulated += one.simulated - one.before
-		simulated.Store(int64(pl.simulated))
-		maps.Copy(pl.Seen, one.Seen)
-		maps.Copy(pl.outlooks, one.outlooks)
-		pl.Choices[w] = one.kept
+		pl.Choices[w] = pl.weighOne(w)
 	}
 }
 
@@ -84,7 +52,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prospects) bool {
-		return p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely
+		return p.rate >= pl.Least[c.Pool] && (p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely)
 	}
 	if t.Sliced {
 		inside := gate.PerInstance(c.Mechanism)
@@ -211,8 +179,8 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 	}
 	fits := func(k int) bool {
 		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
-		return r.Answer == sharing.AnswerYes ||
-			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism)
+		return r.rate >= pl.Least[p] && (r.Answer == sharing.AnswerYes ||
+			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism))
 	}
 	low, high := 0, n // fits(low) holds, what lies above high does not
 	for step := 1; low < high; {

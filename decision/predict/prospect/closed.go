@@ -26,7 +26,7 @@ var (
 )
 
 // The tenants' activities settle in so many rounds at most, or once none changes by more.
-const mostSettling, settled = 8, 1e-4
+const mostSettling, settled = 12, 1e-5
 
 // at computes what every tenant sees where a quantity was moved, as in a setting, of a workload or of everybody.
 func (e *evaluation) at(q int, s *costs.Setting, workload int) {
@@ -132,7 +132,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 		slow = slowDecode
 	}
 	host := 0.0
-	if d.online() {
+	if d.Serves() {
 		host = cmp.Or(d.Host, otherHost)
 	}
 	t.stepHost, t.stepGPU = host, (1-host)*slow
@@ -173,7 +173,7 @@ func (t *state) settle(d *Tenant) {
 		return
 	}
 	unit := t.stepHost + t.stepGPU*t.crowd
-	if d.online() {
+	if d.Serves() {
 		t.active = min(1, t.load*unit)
 	} else {
 		t.active = t.load * unit / (t.load*unit + 1 - t.load)
@@ -202,7 +202,8 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 			} else if t.episode > 0 {
 				part = 0.15
 			}
-			variance += n * o.weight * o.weight * o.active * (1 - o.active) * part
+			some := min(o.active, 0.5) // beyond a half the variance falls, and what the tail sees does not
+			variance += n * o.weight * o.weight * some * (1 - some) * part
 		}
 		worst = max(crowded(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.crowd)
 	}
@@ -215,11 +216,15 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 		t.serving(v, worst, cv2, &l, tpot, &f)
 		return f
 	}
-	if !d.online() {
+	if !d.Serves() {
 		f.rate = 1 / (t.load*(t.stepHost+t.stepGPU*t.crowd) + 1 - t.load)
 		return f
 	}
-	f.busy = t.load * (t.stepHost + t.stepGPU*t.crowd)
+	load := t.load
+	if d.Peak > d.Busy {
+		load = min(0.999, d.Peak*s[costs.BusyError])
+	}
+	f.busy = load * (t.stepHost + t.stepGPU*t.crowd)
 	if f.busy >= 0.999 {
 		for k := range f.p99 {
 			f.p99[k], f.known[k] = math.Inf(1), d.Alone[k] > 0
@@ -229,7 +234,7 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 	}
 	own := t.stepHost + t.stepGPU*t.crowd
 	tail := t.stepHost + t.stepGPU*worst
-	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(t.load, cv2)
+	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(load, cv2)
 	for k, a := range d.Alone {
 		if a == 0 {
 			continue
@@ -285,7 +290,7 @@ var logSeldom, logMostFollowed = math.Log(seldom), math.Log(0.9)
 func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f *foreseen) {
 	f.known = [costs.LatencyCount]bool{true, true, true}
 	if math.IsInf(t.batch, 1) {
-		f.busy = 2
+		f.busy = math.Inf(1)
 		for k := range f.p99 {
 			f.p99[k] = math.Inf(1)
 		}
@@ -299,10 +304,7 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 	ownLong := max(preWorst, t.preGPU*worst*max(1, l.long*t.grows))
 	grows := t.grows * t.preGPU * t.crowd / pre // part of a prefill
 	uneven := l.variation * grows * grows       // squared variation of prefills
-	wait := 0.0
-	if follows := logFollowed(busy, cv2); busy > seldom || follows > logSeldom {
-		wait = pre * max(logSeldom/follows-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
-	}
+	wait := pre * max(0, logSeldom/logFollowed(busy, cv2)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
 	f.p99[costs.LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
@@ -333,14 +335,12 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 	behind := t.load * pre * (1 + (1-free)*(cv2+l.variation)/2/free)
 	for _, by := range [...]struct{ met, typical float64 }{{t.load * v.Output * t.token * cv2, 1 / l.typical},
 		{max(behind*cv2, math.Exp(logFollowed(behind, cv2))), l.typical}} {
-		if by.met <= seldom {
-			continue
-		}
+		part := min(1, by.met/seldom) // of a P99 that is decided by those that meet one
 		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/by.met))
 		add := func(prompt, answer float64) {
 			long := max(pre, t.preGPU*t.crowd/free*max(1, l.typical*prompt*t.grows))
 			short := max(2, v.Output*by.typical*answer)
-			added = max(added, (long+t.load*(short*t.token+pre)*pre)/(short-1))
+			added = max(added, part*(long+t.load*(short*t.token+pre)*pre)/(short-1))
 		}
 		half := math.Exp(z * math.Sqrt2 / 2)
 		add(1, math.Exp(-z))

@@ -1,10 +1,11 @@
-// Package prospect says what workloads will see beside others where nobody measured them, from priors: by closed forms
-// of queues ([Prospects]), and by playing the tenants request by request ([Simulate]).
+// Package prospect estimates what workloads get beside others where nobody measured them: from priors, by closed forms
+// of queues ([Prospects]).
 //
 // Functions may be called concurrently; the same input gives the same output. Experimental: its API may change.
 package prospect
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -24,17 +25,20 @@ type Serving struct {
 	KVPerToken    float64 // bytes
 	Layers        float64
 	Sequences     float64 // most in a batch; 0 = 64
-	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known.
+	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known, and taken as traces
+	// have it.
 	LengthSigma float64
 }
 
-// lengths returns LengthSigma in a setting, by which stated lengths vary less than others do.
+// lengths returns LengthSigma in a setting. What nobody states varies no more than what is stated: else fleets that say
+// less of their requests would take several times the GPUs.
 func (v *Serving) lengths(s *costs.Setting) float64 {
-	if v == nil || v.LengthSigma == 0 {
-		return s[costs.LengthSigma]
-	}
 	q := &costs.Priors[costs.LengthSigma]
-	return v.LengthSigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
+	sigma := q.Value
+	if v != nil && v.LengthSigma > 0 {
+		sigma = v.LengthSigma
+	}
+	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
 }
 
 var statedLengths = costs.Named("stated_lengths")
@@ -46,7 +50,8 @@ var Converted = costs.Named("converted_weights").Sigma
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).
 type Tenant struct {
 	Serving *Serving
-	Busy    float64                     // share of the time that it is busy, on the GPU or its host, 0 to 1
+	Busy    float64                     // mean share of the time that it is busy, on the GPU or its host, 0 to 1
+	Peak    float64                     // the same at its busiest, at which its own latencies count; 0 = Busy
 	Host    float64                     // part of that on the host; 0 = as usual
 	Alone   [costs.LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
 	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
@@ -61,39 +66,28 @@ type Tenant struct {
 	Least    costs.Least
 }
 
-// online says whether requests arrive whether it keeps up or not.
-func (d *Tenant) online() bool {
+// Serves says whether requests arrive whether it keeps up or not.
+func (d *Tenant) Serves() bool {
 	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} ||
 		d.Limits != [costs.LatencyCount]float64{}
 }
 
-// BusiestUnbounded is the utilization up to which a server may keep its share of a GPU that has no latency
-// objective: at 0.8 the mean wait of a queue with random arrivals is four service times, and from there on it grows
-// without measure.
-const BusiestUnbounded = 0.8
-
-// KeepsRate is the part of its rate alone that work without latency objectives
-// must keep beside others: with less, sharing only delays it.
-const KeepsRate = 0.8
-
 // Prospect holds the figures that a tenant will see: the median of each figure and the bounds
 // between which it lies at the confidence asked for.
 type Prospect struct {
-	P99       [costs.LatencyCount]Bounds // seconds; zero where not known
-	Rate      Bounds                     // part of its rate alone, work without latency objectives
-	Busy      Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
-	Known     [costs.LatencyCount]bool
-	Floor     [costs.LatencyCount]float64 // least seconds of each latency there, see [costs.Machine.Floor]
-	Simulated bool                        // the tenants were played request by request
-
-	uneven float64 // what bursts of uneven requests add to the logarithm of the bound of TPOT, by closed forms
+	P99   [costs.LatencyCount]Bounds // seconds; zero where not known
+	Rate  Bounds                     // part of its rate alone, work without latency objectives
+	Busy  Bounds                     // utilization of its part of the GPU; 1 or more: it cannot keep up
+	Known [costs.LatencyCount]bool
+	Floor [costs.LatencyCount]float64 // least seconds of each latency there, see [costs.Machine.Floor]
 }
 
 // Bounds is a figure with its one-sided bounds.
 type Bounds struct{ Value, Low, High float64 }
 
-// held ranges over the figures that are held against an objective, with what each may be at most: latencies, how busy a
-// server is, and of other work how much longer it takes than alone. Of what is not known the bounds are 0 and infinity.
+// held ranges over the figures that are held against an objective, with what each may be at most: the latencies that
+// are limited, and how busy a server is, which must keep up. Other work has no objective. Of what is not known the
+// bounds are 0 and infinity.
 func (o *Prospect) held(d *Tenant, see func(b Bounds, most float64)) {
 	for k, limit := range d.Limits {
 		if limit > 0 && o.Known[k] {
@@ -102,12 +96,7 @@ func (o *Prospect) held(d *Tenant, see func(b Bounds, most float64)) {
 			see(Bounds{Value: math.Inf(1), High: math.Inf(1)}, limit)
 		}
 	}
-	switch {
-	case !d.online():
-		see(Bounds{1 / o.Rate.Value, 1 / o.Rate.High, 1 / o.Rate.Low}, 1/KeepsRate)
-	case d.Limits == [costs.LatencyCount]float64{}:
-		see(o.Busy, math.Nextafter(BusiestUnbounded, 0))
-	default:
+	if d.Serves() {
 		see(o.Busy, math.Nextafter(1, 0))
 	}
 }
@@ -125,21 +114,6 @@ func (o *Prospect) Kept(d *Tenant) sharing.Answer {
 	return answer
 }
 
-// Worsen takes over from what another replica sees in which it fares worse.
-func (o *Prospect) Worsen(by *Prospect) {
-	for k := range o.P99 {
-		if by.P99[k].High > o.P99[k].High {
-			o.P99[k] = by.P99[k]
-		}
-	}
-	if by.Rate.Low < o.Rate.Low {
-		o.Rate = by.Rate
-	}
-	if by.Busy.High > o.Busy.High {
-		o.Busy = by.Busy
-	}
-}
-
 // Likely says whether every objective is kept in the median.
 func (o *Prospect) Likely(d *Tenant) bool {
 	likely := true
@@ -147,8 +121,8 @@ func (o *Prospect) Likely(d *Tenant) bool {
 	return likely
 }
 
-// formError is the standard deviation of the logarithm by which the closed forms miss the event simulation of as many
-// requests as a P99 is judged by; bursts of uneven requests make it larger at the bounds of the time per output token.
+// formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
+// requests as a P99 is judged by.
 var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
 
 // moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
@@ -243,7 +217,12 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	for i := range e.seats {
 		t := &e.seats[i]
 		for k := range costs.LatencyCount {
-			t.out.P99[k].close()
+			b := &t.out.P99[k]
+			b.close()
+			if alone := t.d.Alone[k]; alone > 0 && t.base.known[k] { // neighbours make nothing faster
+				sigma := cmp.Or(t.d.AloneSigma[k], costs.Priors[costs.AloneError].Sigma)
+				b.Low = max(b.Low, alone*math.Exp(-to.z*sigma))
+			}
 		}
 		t.out.Rate.close()
 		t.out.Busy.close()
@@ -268,9 +247,6 @@ func (e *evaluation) widen(q int, times float64) {
 		}
 		widen(&t.out.Rate, t.base.rate, t.seen.rate, times)
 		widen(&t.out.Busy, t.base.busy, t.seen.busy, times)
-		if is, was := t.seen.p99[costs.LatencyTPOT], t.base.p99[costs.LatencyTPOT]; q == together && is > was {
-			t.out.uneven = math.Log(is / was)
-		}
 	}
 }
 
@@ -308,7 +284,6 @@ type evaluation struct {
 	share   costs.Share
 	tenants []Tenant
 	seats   []seat
-	uneven  *costs.Setting // of lengths and gaps of requests that are played; nil = medians
 }
 
 // seat holds what is seen by tenants that are alike: in the present setting, and at the medians.
@@ -339,3 +314,6 @@ type state struct {
 	load                     float64 // requests a second, or busy share
 	longer                   float64 // its latency alone, over the stated one
 }
+
+// Scale multiplies the figure and its bounds.
+func (b *Bounds) Scale(f float64) { b.Value, b.Low, b.High = f*b.Value, f*b.Low, f*b.High }

@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/gate"
+)
+
+// KeepsRate is the part of its rate alone that work without latency objectives keeps beside others wherever that leaves
+// nobody without a place. It is a preference: where replicas would wait, which do nothing at all, neighbours are closer.
+const KeepsRate = 0.8
+
+// The rates that are tried in pools for which replicas wait, and those in fleets of more than fewUpTo workloads.
+var closer, closerOfMany = []float64{0.72, 0.65, 0.58, 0.5, 0.42, 0.35, 0.28, 0.2, 0.1, 0.02}, []float64{0.4, 0.02}
+
+// placement counts the replicas that have a place, by priority.
+type placement [fleet.Priorities]int32
+
+// compare is positive where p places more replicas of the highest priority in which they differ.
+func (p *placement) compare(o *placement) int {
+	for k := len(p) - 1; k >= 0; k-- {
+		if c := cmp.Compare(p[k], o[k]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// worth is a number of replicas of which those of higher priorities count somewhat more.
+func (p *placement) worth() (sum float64) {
+	for k, n := range p {
+		sum += float64(n) * (1 + float64(k)/fleet.Priorities)
+	}
+	return sum
+}
+
+// placementOf counts placed replicas, by workload, by their priorities.
+func (pl *Planner) placementOf(placed []int) (p placement) {
+	for w, n := range placed {
+		p[pl.Workloads[w].Workload().Precedence()] += int32(n)
+	}
+	return p
+}
+
+// Plan finds what each workload could take and arranges the fleet. Where replicas are left without a place, GPUs of the
+// pools that they could use are shared more closely, step by step, if that places more.
+func (pl *Planner) Plan(trust fleet.Trust) error {
+	pl.Prepare()
+	pl.Among, pl.Trust = trust, classify(pl.Workloads, trust)
+	pl.Least = slices.Repeat([]float64{KeepsRate}, len(pl.Pools))
+	if err := pl.attempt(); err != nil {
+		return err
+	}
+	steps := closer
+	if len(pl.Workloads) > fewUpTo {
+		steps = closerOfMany
+	}
+	try := func(least float64) (*Planner, bool, error) {
+		next := *pl
+		if next.Least = pl.crowded(least); slices.Equal(next.Least, pl.Least) {
+			return nil, false, nil
+		}
+		err := next.attempt()
+		was, is := pl.placementOf(pl.Placed), next.placementOf(next.Placed)
+		return &next, is.compare(&was) > 0, err
+	}
+	last := len(steps) - 1
+	if closest, more, err := try(steps[last]); err != nil || !more {
+		return cmp.Or(err, pl.Opt.Err())
+	} else if most := closest.placementOf(closest.Placed); last > 0 {
+		for _, least := range steps[:last] {
+			next, _, err := try(least)
+			if err != nil {
+				return err
+			}
+			if is := next.placementOf(next.Placed); is.compare(&most) >= 0 {
+				closest = next
+				break
+			}
+		}
+		*pl = *closest
+	}
+	return pl.Opt.Err()
+}
+
+// attempt arranges the fleet by the rates that its pools keep.
+func (pl *Planner) attempt() error {
+	pl.evaluate()
+	pl.weigh()
+	return pl.arrange()
+}
+
+// crowded returns the rates that pools keep where those for which replicas wait keep less.
+func (pl *Planner) crowded(least float64) []float64 {
+	out := slices.Clone(pl.Least)
+	for w, cw := range pl.Workloads {
+		if pl.Placed[w] >= cw.Workload().ReplicaCount() {
+			continue
+		}
+		for i := range pl.Choices[w] {
+			out[pl.Choices[w][i].Pool] = least
+		}
+		for key, why := range pl.Banned[w] {
+			if why.Code == gate.CodeSlowdown {
+				out[key.Pool] = least
+			}
+		}
+	}
+	return out
+}

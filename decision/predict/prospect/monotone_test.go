@@ -1,0 +1,122 @@
+package prospect_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/prospect"
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// tenant draws a model server, another server or work without requests.
+func tenant(rng *rand.Rand, m costs.Machine, workload int) prospect.Tenant {
+	d := prospect.Tenant{Workload: workload}
+	switch rng.IntN(3) {
+	case 0:
+		models := [][4]float64{{494e6, 24, 2, 64}, {1.24e9, 16, 8, 64}, {3.2e9, 28, 8, 128}, {8e9, 32, 8, 128}, {14.8e9, 48, 8, 128}}
+		lengths := [][2]float64{{128, 64}, {512, 128}, {900, 235}, {2048, 32}, {300, 600}}
+		v, l := models[rng.IntN(len(models))], lengths[rng.IntN(len(lengths))]
+		s := &prospect.Serving{Input: l[0], Output: l[1], Weights: 2 * v[0], Parameters: v[0], Layers: v[1], KVPerToken: 4 * v[1] * v[2] * v[3]}
+		step := s.Weights/(m.Bandwidth*0.75) + 7e-5*s.Layers
+		s.PerS = 0.6 * rng.Float64() * rng.Float64() / (max(5e-4*s.Layers, 2*s.Parameters*s.Input/(m.FLOPs*0.45)) + step*l[1]/8)
+		if rng.IntN(2) == 0 {
+			s.LengthSigma = 0.1 + 0.9*rng.Float64()
+		}
+		d.Serving, d.Limits = s, [costs.LatencyCount]float64{1, 1, 1}
+	case 1:
+		d.Busy, d.Alone, d.Limits[costs.LatencyE2E] = 0.6*rng.Float64(), [costs.LatencyCount]float64{costs.LatencyE2E: 0.05}, 1
+	default:
+		d.Busy = rng.Float64()
+	}
+	return d
+}
+
+// TestAskingMoreNeverLooksBetter: with more load, more or busier neighbours, a smaller share or longer answers no
+// latency, bound or load falls, and no rate rises.
+func TestAskingMoreNeverLooksBetter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 3))
+	worse := map[string]int{}
+	for range nightly.Cases(300, 2000) {
+		g, err := sharing.LookupGPU([]string{"A100-SXM4-80GB", "L4", "H100 80GB HBM3", "L40S"}[rng.IntN(4)])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := costs.MachineOf(g)
+		share := costs.Share{Mechanism: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMPS, sharing.MechanismTimeSlicing}[rng.IntN(3)], SMs: 1, Bandwidth: 1}
+		n := 1
+		if share.Mechanism != sharing.MechanismExclusive {
+			n += rng.IntN(3)
+		}
+		var tenants []prospect.Tenant
+		for k := range n {
+			tenants = append(tenants, tenant(rng, m, k))
+		}
+		more := append([]prospect.Tenant(nil), tenants...)
+		other := share
+		name := ""
+		k := rng.IntN(n)
+		switch rng.IntN(4) {
+		case 0, 1:
+			name = "more load"
+			if s := more[k].Serving; s != nil {
+				c := *s
+				c.PerS *= 1.07
+				more[k].Serving = &c
+			} else {
+				more[k].Busy = min(1, more[k].Busy*1.07)
+			}
+		case 2:
+			name = "longer answers"
+			if s := more[k].Serving; s != nil {
+				c := *s
+				c.Output *= 1.1
+				more[k].Serving = &c
+			}
+		default:
+			if share.Mechanism == sharing.MechanismExclusive {
+				name = "a smaller share"
+				other.SMs, other.Bandwidth = 0.5, 0.5
+			} else {
+				name = "a neighbour more"
+				more = append(more, tenant(rng, m, n))
+			}
+		}
+		before, after := prospect.Prospects(m, share, tenants, 0.97, nil), prospect.Prospects(m, other, more, 0.97, nil)
+		for i := range before {
+			fell := func(what string, was, is float64) {
+				least := 0.99
+				if strings.HasSuffix(what, "low") || strings.HasSuffix(what, "high") {
+					least = 0.9 // bounds are added up of what each quantity does: close to saturation they move
+				}
+				if is < least*was {
+					worse[name+": "+what]++
+					if worse[name+": "+what] < 4 {
+						t.Logf("%s (of %d, asked of %d): %s falls from %.5g to %.5g: %+v %+v busy %v", name, i, k, what, was, is, share, more[i].Serving, more[i].Busy)
+					}
+				}
+			}
+			for j := range costs.LatencyCount {
+				was, is := before[i].P99[j], after[i].P99[j]
+				if name == "longer answers" && i == k && j != costs.LatencyE2E {
+					continue // a long prompt weighs less in them
+				}
+				fell(costs.LatencyName(j), was.Value, is.Value)
+				if was.High < 3*was.Value && is.High < 3*is.Value { // near saturation the good side is far off
+					fell(costs.LatencyName(j)+" low", was.Low, is.Low)
+				}
+				fell(costs.LatencyName(j)+" high", was.High, is.High)
+			}
+			if was, is := before[i].Rate, after[i].Rate; is.Value > 1.01*was.Value || is.Low > 1.05*was.Low {
+				worse[name+": rate"]++
+			}
+			fell("busy", before[i].Busy.Value, after[i].Busy.Value)
+			fell("busy high", before[i].Busy.High, after[i].Busy.High)
+		}
+	}
+	if len(worse) > 0 {
+		t.Errorf("%v", worse)
+	}
+}
