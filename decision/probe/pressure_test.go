@@ -108,7 +108,7 @@ func (s *slowTenant) Run(ctx context.Context, t probe.Task, beside bool) (probe.
 // A tenant that is too slow for all parts has those that tell most, and one reason for the rest.
 func TestPressureOfSlowTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tenant := &slowTenant{probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, 2 * time.Second}
+		tenant := &slowTenant{probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, 2100 * time.Millisecond}
 		p, err := probe.MeasurePressure(t.Context(), tenant, nil)
 		if err == nil || !strings.Contains(err.Error(), "no time was left in 12s for kernels of 5µs back to back, kernels that read") {
 			t.Errorf("err = %v", err)
