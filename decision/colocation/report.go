@@ -33,6 +33,7 @@ type Report struct {
 	Pressures []loadPressure `json:"pressures,omitempty"`
 	Agreement []agreement    `json:"agreement"`
 	Verdicts  []verdict      `json:"verdicts,omitempty"`
+	Copies    []copiesRow    `json:"copies,omitempty"` // with PlanOptions.Copies
 }
 
 // ReportRow is one load in one run.
@@ -171,11 +172,15 @@ func (f *planFlow) report(failed error) *Report {
 	rep.Pressures = f.pressures
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
+	rep.Copies = f.copies()
 	return rep
 }
 
 // soloRow is the row of a load alone under time-slicing, nil if it was not run.
 func (f *planFlow) soloRow(load string) *profile.Row {
+	if f.plan.copied {
+		load = f.plan.Loads[0].Name
+	}
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
 			return &r.rows[0]

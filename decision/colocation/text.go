@@ -45,6 +45,22 @@ var tableMetrics = []struct {
 	{profile.MetricTokensPerSecond, "tokens/s"}, {profile.MetricStepP50, "step p50"},
 	{profile.MetricStepsPerSecond, "steps/s"}}
 
+// copies tabulates the rate of copies over that of one.
+func (p printer) copies(rows []copiesRow) {
+	if len(rows) == 0 {
+		return
+	}
+	p.line("Copies of one server; the ratio is to one alone under time-slicing, predicted from that one with a 90%% interval.")
+	p.table(func(row func(cells ...string)) {
+		row("mode", "copies", "rate/s", "ratio", "predicted")
+		for _, r := range rows {
+			row(r.Mode.String(), fmt.Sprint(r.Copies), fmt.Sprintf("%.4g", r.Rate), fmt.Sprintf("%.2f", r.Ratio),
+				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Predicted.Value, r.Predicted.Low, r.Predicted.High))
+		}
+	})
+	p.line("")
+}
+
 // WriteText writes the report for people, in lines of at most 100 columns.
 func (rep *Report) WriteText(w io.Writer) error {
 	p := printer{bufio.NewWriter(w)}
@@ -65,6 +81,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	for _, m := range rep.Missing {
 		p.line("MISSING: %s by %s: %s\n", m.Case, m.Mode, strings.ReplaceAll(m.Reason, "\n", "\n  "))
 	}
+	p.copies(rep.Copies)
 	p.alone(rep.Rows)
 	for _, m := range modes {
 		p.beside(rep.Rows, m)
