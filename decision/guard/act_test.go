@@ -4,10 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -172,42 +168,6 @@ func TestAHookThatHangs(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	if _, err := os.Stat(out); err == nil {
 		t.Error("its child went on")
-	}
-}
-
-func TestEvict(t *testing.T) {
-	status := http.StatusCreated
-	var got string
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Authorization") + " " + string(body)
-		w.WriteHeader(status)
-		io.WriteString(w, "because")
-	}))
-	defer srv.Close()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("abc\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	u, _ := url.Parse(srv.URL)
-	e := &Evictor{server: u, token: token, client: srv.Client()}
-	if err := e.evict(context.Background(), "team-c/book"); err != nil {
-		t.Fatal(err)
-	}
-	want := `POST /api/v1/namespaces/team-c/pods/book/eviction Bearer abc {"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"book","namespace":"team-c"}}`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	status = http.StatusTooManyRequests
-	if err := e.evict(context.Background(), "team-c/book"); err == nil || !strings.Contains(err.Error(), "disruption budget") || strings.Contains(err.Error(), "abc") {
-		t.Error(err)
-	}
-	if err := e.evict(context.Background(), "book"); err == nil || !strings.Contains(err.Error(), "namespace/name") {
-		t.Error(err)
-	}
-	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	if _, err := inCluster(t.TempDir()); err == nil {
-		t.Error("in a cluster without one")
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -30,17 +29,6 @@ type Config struct {
 	Policy telemetry.ReapPolicy
 }
 
-// A Probe measures a server's latency by one short request after another.
-type Probe struct {
-	URL       string        `yaml:"url"` // of an OpenAI-compatible server
-	Model     string        `yaml:"model"`
-	Every     time.Duration `yaml:"every"`      // 0 is four times a window
-	MaxTokens int           `yaml:"max_tokens"` // 0 is 16
-}
-
-// minProbe keeps a probe from being the disturbance that it looks for.
-const minProbe = 100 * time.Millisecond
-
 type configFile struct {
 	GPUs     []GPU               `yaml:"gpus,required"`
 	Tenants  []configTenant      `yaml:"tenants,required"`
@@ -55,7 +43,10 @@ type configTenant struct {
 	Tenant
 	Holds   *float64            `yaml:"holds"`
 	Command string              `yaml:"command"`
+	GPU     *int                `yaml:"gpu"`            // its index
+	GPUs    []int               `yaml:"gpus"`           // their indexes, of one on several
 	Pod     string              `yaml:"pod"`            // NAMESPACE/POD/CONTAINER
+	Work    string              `yaml:"workload"`       // NAMESPACE/NAME of its owner, or with /CONTAINER
 	Profile *profile.ProfileRef `yaml:"profile"`        // as a fleet file names it
 	Expect  []float64           `yaml:"expect_tpot_ms"` // low, high
 }
@@ -90,7 +81,7 @@ func parseConfig(data []byte) (*Config, error) {
 		r.If(twice || g.Index < 0, fmt.Sprintf("gpus[%d].index", i), "", "%d is negative or there twice", g.Index)
 		r.at[g.Index] = i
 	}
-	r.If(len(f.Tenants) == 0, "tenants", "name each tenant: name, kind, gpu, and metrics or probe if it serves", "none")
+	r.If(len(f.Tenants) == 0, "tenants", "name each tenant: name, kind, gpu, and metrics if it serves", "none")
 	for i := range f.Tenants {
 		r.tenant(i, &f.Tenants[i])
 	}
@@ -127,17 +118,27 @@ func (r *reading) tenant(i int, t *configTenant) {
 	r.If(!tenantName.MatchString(t.Name) || r.names[t.Name], where+".name",
 		"use letters, digits, '.', '_' and '-', as in namespace/pod, each name once", "%q", t.Name)
 	r.names[t.Name] = true
-	gpu, ok := r.at[t.GPU]
-	r.If(!ok, where+".gpu", "", "%d is not among gpus", t.GPU)
 	out := t.Tenant
-	out.GPU, out.Holds, out.Command = gpu, 1, strings.Fields(t.Command)
+	out.Holds, out.Command = 1, strings.Fields(t.Command)
+	gpus := t.GPUs
+	if t.GPU != nil {
+		gpus = append([]int{*t.GPU}, gpus...)
+	}
+	r.If(len(gpus) == 0, where+".gpu", "add gpu, or gpus: [0, 1] of one on several", "is missing")
+	for k, gpu := range gpus {
+		_, ok := r.at[gpu]
+		r.If(!ok, where+".gpu", "", "%d is not among gpus", gpu)
+		r.If(slices.Contains(gpus[:k], gpu), where+".gpus", "name each once", "%d is there twice", gpu)
+	}
 	if t.Holds != nil {
 		out.Holds = *t.Holds
 		r.If(!(out.Holds > 0 && out.Holds <= 1), where+".holds",
-			"use the part of the GPU that is reserved for it, above 0 and up to 1", "%v", out.Holds)
-		r.held[t.GPU] += out.Holds
-		r.If(out.Holds <= 1 && r.held[t.GPU] > 1+1e-9, where+".holds", "state parts that add up to at most 1",
-			"with those before it GPU %d is held %.4g times", t.GPU, r.held[t.GPU])
+			"use the part of each GPU that is reserved for it, above 0 and up to 1", "%v", out.Holds)
+		for _, gpu := range gpus {
+			r.held[gpu] += out.Holds
+			r.If(out.Holds <= 1 && r.held[gpu] > 1+1e-9, where+".holds", "state parts that add up to at most 1",
+				"with those before it GPU %d is held %.4g times", gpu, r.held[gpu])
+		}
 	}
 	r.If(!(t.LimitMS >= 0), where+".tpot_ms", "use milliseconds, or leave it out", "%v", t.LimitMS)
 	r.If(t.LimitMS > 0 && !t.Kind.Serves(), where+".tpot_ms", "leave it out", "kind %s gives no tokens", t.Kind)
@@ -148,47 +149,53 @@ func (r *reading) tenant(i int, t *configTenant) {
 	default:
 		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
-	r.If(out.Online() && t.Probe == nil && t.Metrics == "", where, "add metrics or probe", "nothing tells its latency")
-	out.Pod = r.processes(where, i, t)
-	if p := t.Probe; p != nil {
-		r.address(where+".probe.url", p.URL, "an OpenAI-compatible server")
-		r.If(p.Every != 0 && p.Every < minProbe, where+".probe.every",
-			fmt.Sprintf("use %v or more, or leave it out", minProbe), "%v", p.Every)
-		r.If(p.MaxTokens != 0 && p.MaxTokens < 2, where+".probe.max_tokens",
-			"the time between tokens takes two or more; or leave it out", "%d", p.MaxTokens)
-	}
+	r.If(out.Online() && t.Metrics == "", where, "add metrics", "nothing tells its latency")
+	out.Pod, out.Workload = r.processes(where, i, t, gpus)
 	if t.Metrics != "" {
 		r.address(where+".metrics", t.Metrics, "the server's metrics page")
 	}
-	r.c.Tenants = append(r.c.Tenants, out)
+	for _, gpu := range gpus {
+		out.GPU = r.at[gpu]
+		r.c.Tenants = append(r.c.Tenants, out)
+	}
 }
 
 // processes checks what a tenant's processes are known by.
-func (r *reading) processes(where string, i int, t *configTenant) (pod container.Pod) {
+func (r *reading) processes(where string, i int, t *configTenant, gpus []int) (pod, work container.Pod) {
 	command := strings.Join(strings.Fields(t.Command), " ")
-	r.If(command == "" && len(t.PIDs) == 0 && t.Pod == "", where, "add pod, command or pids",
+	r.If(command == "" && len(t.PIDs) == 0 && t.Pod == "" && t.Work == "", where, "add workload, pod, command or pids",
 		"nothing tells which processes are its own")
 	var own []string
 	if command != "" {
 		own = append(own, fmt.Sprintf("command %q", command))
 	}
-	if t.Pod != "" {
-		parts := strings.Split(t.Pod, "/")
+	if parts := strings.Split(t.Pod, "/"); t.Pod != "" {
 		if len(parts) == 3 {
 			pod = container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}
 		}
 		r.If(len(parts) != 3 || slices.Contains(parts, ""), where+".pod", "use NAMESPACE/POD/CONTAINER", "%q", t.Pod)
 		own = append(own, "pod "+t.Pod)
 	}
+	if parts := strings.Split(t.Work, "/"); t.Work != "" {
+		bad := len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "")
+		r.If(bad, where+".workload", "use NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER", "%q", t.Work)
+		if !bad {
+			work = container.Pod{Namespace: parts[0], Name: parts[1], Container: append(parts, "")[2]}
+		}
+		own = append(own, "workload "+t.Work)
+	}
 	for _, pid := range t.PIDs {
 		own = append(own, fmt.Sprintf("process %d", pid))
 	}
 	for _, o := range own {
-		k, twice := r.whose[o]
-		r.If(twice, where, "", "%s is tenants[%d]'s already", o, k)
-		r.whose[o] = i
+		for _, gpu := range gpus {
+			at := fmt.Sprint(o, " on GPU ", gpu)
+			k, twice := r.whose[at]
+			r.If(twice, where, "", "%s is tenants[%d]'s already", o, k)
+			r.whose[at] = i
+		}
 	}
-	return pod
+	return pod, work
 }
 
 func (r *reading) address(where, url, of string) {
@@ -214,7 +221,11 @@ func (r *reading) predictions(f *configFile) {
 		if t.Profile == nil {
 			continue
 		}
-		r.c.Tenants[i].Server, r.c.Tenants[i].Load = t.Profile.Server, t.Profile.Load
+		for k := range r.c.Tenants {
+			if c := &r.c.Tenants[k]; c.Name == t.Name {
+				c.Server, c.Load = t.Profile.Server, t.Profile.Load
+			}
+		}
 		if _, err := r.c.Profiles.Solo(t.Profile.Server, t.Profile.Load); err != nil {
 			r.Addf(fmt.Sprintf("tenants[%d].profile", i),
 				"measure it alone, or leave profile out: its usual latency is then learnt", "%v", err)

@@ -41,11 +41,11 @@ func TestConfigProblems(t *testing.T) {
 policy: soon
 hooks: {keep: [x], reap: []}
 tenants:
-- {name: "a b", kind: batch, gpu: 7, holds: 2, tpot_ms: -1, expect_tpot_ms: [3], probe: {url: x}}
+- {name: "a b", kind: batch, gpu: 7, holds: 2, tpot_ms: -1, expect_tpot_ms: [3]}
 - {name: s, kind: online-inference, gpu: 0}
-- {name: s, kind: online-inference, gpu: 0, probe: {url: "http://x"}, profile: {server: {model: m}, load: {rate: 1, prompt: 2, output: 3}}}
+- {name: s, kind: online-inference, gpu: 0, profile: {server: {model: m}, load: {rate: 1, prompt: 2, output: 3}}}
 `, []string{"gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
-			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms", "tenants[0].probe.url",
+			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms",
 			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
 		"parts of a GPU": {`gpus: [{index: 0, mechanism: mps}, {index: 3, mechanism: mps}]
 tenants:
@@ -57,13 +57,21 @@ tenants:
 - {name: f, kind: batch, gpu: 0, command: f}
 - {name: g, kind: batch, gpu: 0, command: f}
 `, []string{"tenants[2].holds: with those before it GPU 3 is held 1.2 times (state parts that add up to at most 1)\ntenants[6]"}},
-		"probes": {`gpus: [{index: 0, mechanism: mps}]
+		"processes": {`gpus: [{index: 0, mechanism: mps}]
 tenants:
-- {name: a, kind: online-inference, gpu: 0, pids: [7, 7], probe: {url: "http://x", every: 1ns, max_tokens: 1}}
+- {name: a, kind: online-inference, gpu: 0, pids: [7, 7], metrics: "http://x"}
 - {name: b, kind: batch, gpu: 0, pids: [7], command: x}
 - {name: c, kind: batch, gpu: 0, command: x, tpot_ms: 30}
-`, []string{"tenants[2].tpot_ms: kind batch gives no tokens (leave it out)", "probe.every: 1ns (use 100ms or more", "probe.max_tokens: 1", "tenants[0]: process 7 is tenants[0]'s already",
+`, []string{"tenants[2].tpot_ms: kind batch gives no tokens (leave it out)", "tenants[0]: process 7 is tenants[0]'s already",
 			"tenants[1]: process 7 is tenants[0]'s already", `tenants[2]: command "x" is tenants[1]'s already`}},
+		"pods and workloads": {`gpus: [{index: 0, mechanism: mps}, {index: 1, mechanism: mps}]
+tenants:
+- {name: a, kind: batch, gpus: [0, 0], workload: a}
+- {name: b, kind: batch, workload: ml/b}
+- {name: c, kind: batch, gpus: [0, 1], pod: ml/c}
+- {name: d, kind: batch, gpus: [0, 1], workload: ml/d}
+- {name: e, kind: batch, gpu: 1, workload: ml/d}
+`, []string{"tenants[0].gpus: 0 is there twice", "tenants[0].workload", "tenants[1].gpu: is missing", "tenants[2].pod", "tenants[4]: workload ml/d is tenants[3]'s already"}},
 	} {
 		_, err := parseConfig([]byte(c.text))
 		for _, want := range c.want {

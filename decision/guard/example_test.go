@@ -51,5 +51,5 @@ func ExampleLoadConfig() {
 	fmt.Println(err)
 	// Output:
 	// guard: testdata/bad.yaml: tenants[0].gpu: 3 is not among gpus
-	// tenants[0]: nothing tells its latency (add metrics or probe)
+	// tenants[0]: nothing tells its latency (add metrics)
 }

@@ -65,6 +65,7 @@ type Proposal struct {
 	Victim   string        `json:"victim,omitempty"` // the tenant that suffers
 	Target   string        `json:"target"`           // whom the Action concerns
 	Owner    string        `json:"owner,omitempty"`
+	Pods     []string      `json:"pods,omitempty"`                  // the target's, as namespace/pod
 	Percent  float64       `json:"active_thread_percent,omitempty"` // of a cap
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
@@ -216,22 +217,33 @@ func (g *Guard) Step(o Observation) []Proposal {
 	g.remember(&o)
 	var out []Proposal
 	for i := range g.gpus {
-		if why := g.unsound(&o, i); why != "" {
-			g.devices[i].blind = true
-			for k := range g.tenants {
-				if g.tenants[k].GPU == i {
-					g.states[k].slow, g.states[k].clear = 0, 0
-				}
-			}
+		if why := g.unsound(&o, i); why == "" {
+			g.see(&o.GPUs[i], i)
 			continue
 		}
-		g.see(&o.GPUs[i], i)
-		out = append(out, g.slow(&o, i)...)
-		out = append(out, g.idle(&o, i)...)
+		g.devices[i].blind = true
+		for k := range g.tenants {
+			if g.tenants[k].GPU == i {
+				g.states[k].slow, g.states[k].clear = 0, 0
+			}
+		}
+	}
+	for i := range g.gpus {
+		if !g.devices[i].blind {
+			out = append(out, g.slow(&o, i)...)
+			out = append(out, g.idle(&o, i)...)
+		}
 	}
 	said := out[:0]
 	for _, p := range out {
 		if g.hold(&p) {
+			for k := range g.tenants {
+				if p.target >= 0 && lead(g.tenants, k) == lead(g.tenants, p.target) {
+					p.Pods = append(p.Pods, o.Tenants[k].Pods...)
+				}
+			}
+			slices.Sort(p.Pods)
+			p.Pods = slices.Compact(p.Pods)
 			said = append(said, p)
 		}
 	}
@@ -320,7 +332,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 		}
 		p := g.blame(o, i, evidence)
 		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
-		if p.Action == ActionKeep && (!beyond || s.alarm) || s.alarm && p.Action == s.proposed && !p.Action.Acts() {
+		if p.Action == ActionKeep && (!beyond || s.alarm || lead(g.tenants, i) != i) || s.alarm && p.Action == s.proposed && !p.Action.Acts() {
 			continue // it was to be expected, or was said already, or its cause was
 		}
 		s.alarm, s.proposed = true, p.Action

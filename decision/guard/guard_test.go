@@ -2,6 +2,7 @@ package guard
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // scene is one GPU with a server that should take 10 ms a token, a batch job and
@@ -404,5 +406,51 @@ func TestLearning(t *testing.T) {
 	got := s.run(3, func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) })
 	if len(got) != 1 || got[0].Action != ActionKeep {
 		t.Fatalf("%+v", got)
+	}
+}
+
+// TestOneOnTwoGPUs: a tenant on two GPUs is idle when both parts are, and reaped once.
+func TestOneOnTwoGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		second TenantSeen
+		blind  bool
+		reaps  int
+	}{
+		"both idle":           {TenantSeen{Activity: telemetry.Some(0.0), Pods: []string{"ml/train-0"}}, false, 1},
+		"one works":           {TenantSeen{Activity: telemetry.Some(0.8)}, false, 0},
+		"one cannot be told":  {TenantSeen{}, false, 0},
+		"one GPU is not seen": {TenantSeen{Activity: telemetry.Some(0.0)}, true, 0},
+		"one part has ended":  {TenantSeen{Gone: true}, false, 1},
+	} {
+		train := Tenant{Name: "ml/train", Kind: decision.KindTraining, Holds: 1, MayReap: true, Workload: container.Pod{Namespace: "ml", Name: "train"}}
+		other := train
+		other.GPU = 1
+		g, err := New(DefaultRules(time.Minute), Config{GPUs: make([]GPU, 2), Tenants: []Tenant{train, other}, Reap: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reaps := 0
+		for window := range 62 {
+			at := time.Duration(window+1) * time.Minute
+			o := Observation{At: at, GPUs: []GPUSeen{{At: at}, {At: at}}, Tenants: []TenantSeen{{Activity: telemetry.Some(0.0), Pods: []string{"ml/train-0"}}, c.second}}
+			o.Tenants[0].At, o.Tenants[1].At = at, at
+			if c.blind {
+				o.GPUs[1].Down = "hung"
+			}
+			for _, p := range g.Step(o) {
+				if p.Withheld == "" {
+					g.Done(&p)
+				}
+				if p.Action == ActionReap && p.Withheld == "" {
+					reaps++
+					if !slices.Equal(p.Pods, []string{"ml/train-0"}) {
+						t.Errorf("%s: pods %v", name, p.Pods)
+					}
+				}
+			}
+		}
+		if reaps != c.reaps {
+			t.Errorf("%s: reaped %d times", name, reaps)
+		}
 	}
 }

@@ -29,6 +29,16 @@ const (
 	EventAcknowledged Event = "acknowledged" // a person looked after log and state disagreed
 )
 
+// Checks are the figures on which a proposal rests.
+type Checks struct {
+	ReadingAge time.Duration `json:"reading_age_ns"`     // of the device's newest reading
+	Windows    int           `json:"windows,omitempty"`  // in a row above the limit
+	TPOT       float64       `json:"tpot_ms,omitempty"`  // of the last one
+	Limit      float64       `json:"limit_ms,omitempty"` // that it exceeded
+	Idle       time.Duration `json:"idle_ns,omitempty"`  // of the target
+	Watched    float64       `json:"watched,omitempty"`  // part of it that was observed, 0 to 1
+}
+
 // AuditEntry is one line of the audit log.
 type AuditEntry struct {
 	Seq   int64     `json:"seq"`
@@ -39,7 +49,7 @@ type AuditEntry struct {
 	Rules *LoggedRules `json:"rules,omitempty"` // of EventBegin
 }
 
-// LoggedRules are the rules under which a program acts, for Verify.
+// LoggedRules are the rules under which a program acts.
 type LoggedRules struct {
 	Window      time.Duration `json:"window_ns"`
 	Slow        int           `json:"slow"`
@@ -55,6 +65,7 @@ type LoggedRules struct {
 // and when. Both are synced to the disk before anything is done. It is not safe for concurrent use.
 type Log struct {
 	file    *os.File
+	size    int64 // up to which it was written
 	path    string
 	state   state
 	stopped string
@@ -68,6 +79,8 @@ type state struct {
 	Acts   []acted            `json:"acts"`             // of the last day
 	Capped map[string]float64 `json:"capped"`           // percent of the threads, by tenant
 	Moved  map[string]int     `json:"moved"`            // index of the GPU, by tenant
+	// Touched says what somebody else did to the log; "" = nothing.
+	Touched string `json:"touched,omitempty"`
 }
 
 type acted struct {
@@ -118,6 +131,9 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 	if l.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
+	if info, err := l.file.Stat(); err == nil {
+		l.size = info.Size()
+	}
 	l.stopped = l.load(entries, tail)
 	if l.stopped != "" && !acknowledge {
 		l.stopped += "; look at what was done, then start with -acknowledge"
@@ -135,8 +151,8 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 		}
 		l.state.Entry = &AuditEntry{Seq: seq}
 		if len(tail) > 0 {
-			if _, err := l.file.Write([]byte("\n")); err != nil {
-				return nil, errors.Join(fmt.Errorf("guard: %w", err), l.Close())
+			if err := l.appendLine(nil); err != nil {
+				return nil, errors.Join(err, l.Close())
 			}
 		}
 		err = l.write(AuditEntry{Event: EventAcknowledged, Error: why})
@@ -174,6 +190,8 @@ func (l *Log) load(entries []AuditEntry, tail []byte) string {
 		return "the state beside the log is cut or not a state"
 	}
 	switch seq := l.state.Entry.Seq; {
+	case l.state.Touched != "":
+		return l.state.Touched
 	case seq < last:
 		return fmt.Sprintf("the state is older than the log: %d entries, %d in the log", seq, last)
 	case seq > last+1:
@@ -188,7 +206,7 @@ func (l *Log) load(entries []AuditEntry, tail []byte) string {
 	if err != nil || !bytes.HasPrefix(line, tail) {
 		return "the log ends in the middle of a line"
 	}
-	if err := appendLine(l.file, line[len(tail):]); err != nil {
+	if err := l.appendLine(line[len(tail):]); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -244,6 +262,10 @@ func (l *Log) write(e AuditEntry) error {
 	if l.stopped != "" {
 		return nil
 	}
+	if l.stopped = l.touched(); l.stopped != "" {
+		l.state.Touched = l.stopped
+		return l.saveState()
+	}
 	if e.Seq = 1; l.state.Entry != nil {
 		e.Seq = l.state.Entry.Seq + 1
 	}
@@ -253,6 +275,14 @@ func (l *Log) write(e AuditEntry) error {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
 	l.state.apply(&e)
+	if err := l.saveState(); err != nil {
+		return err
+	}
+	return l.appendLine(line)
+}
+
+// saveState replaces the state on the disk.
+func (l *Log) saveState() error {
 	data, err := json.Marshal(&l.state)
 	if err == nil {
 		err = atomicfile.Write(l.path+".state", data, 0o644)
@@ -263,14 +293,30 @@ func (l *Log) write(e AuditEntry) error {
 	if err != nil {
 		return fmt.Errorf("guard: state: %w", err)
 	}
-	return appendLine(l.file, line)
+	return nil
 }
 
-func appendLine(f *os.File, line []byte) error {
-	if _, err := f.Write(append(slices.Clone(line), '\n')); err != nil {
+// touched returns what somebody else did to the log since it was written last; "" = nothing.
+func (l *Log) touched() string {
+	ours, err := l.file.Stat()
+	there, lost := os.Stat(l.path)
+	switch {
+	case err != nil: // writing it says so
+	case lost != nil || !os.SameFile(ours, there):
+		return "the log was deleted or replaced while it ran"
+	case ours.Size() != l.size:
+		return "the log was cut or written by another while it ran"
+	}
+	return ""
+}
+
+func (l *Log) appendLine(line []byte) error {
+	n, err := l.file.Write(append(slices.Clone(line), '\n'))
+	l.size += int64(n)
+	if err != nil {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
-	return f.Sync()
+	return l.file.Sync()
 }
 
 // syncFolder makes a rename outlive a power cut, where the system can.

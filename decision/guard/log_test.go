@@ -273,7 +273,7 @@ func checkHistories(t *testing.T, windows, each int) {
 	acts := 0
 	for seed := range uint64(windows / each) {
 		log, n := lives(t, each, seed)
-		problems, err := Verify(strings.NewReader(log))
+		problems, err := verify(strings.NewReader(log))
 		lines := strings.Split(log, "\n")
 		problems = slices.DeleteFunc(problems, func(p string) bool { // a line that was cut, and then acknowledged
 			var n int
@@ -334,9 +334,69 @@ func TestVerifyFinds(t *testing.T) {
 			}
 			out = append(out, string(b))
 		}
-		problems, err := Verify(strings.NewReader(strings.Join(out, "\n")))
+		problems, err := verify(strings.NewReader(strings.Join(out, "\n")))
 		if text := fmt.Sprint(problems); err != nil || changed == 0 || !strings.Contains(text, c.want) {
 			t.Errorf("%s %s: %d changed, no %q in %.300s, %v", c.event, c.action, changed, c.want, text, err)
 		}
+	}
+}
+
+// TestALogThatIsTouched: whoever deletes, replaces, cuts or writes the log while it runs stops the guard, also after
+// a start anew.
+func TestALogThatIsTouched(t *testing.T) {
+	for name, touch := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"cut":      func(path string) error { return os.Truncate(path, 20) },
+		"emptied":  func(path string) error { return os.Truncate(path, 0) },
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) },
+	} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		out := path + ".out"
+		a := &Actor{Apply: true, Log: open(t, path, false), Hooks: map[Action][]string{ActionReap: {"touch", out}}}
+		act := func() string {
+			p := &Proposal{Action: ActionReap, Target: "c/book"}
+			done, err := a.Act(t.Context(), p)
+			if _, there := os.Stat(out); done || err != nil || there == nil {
+				t.Errorf("%s: %v, %v, hook %v", name, done, err, there)
+			}
+			return p.Withheld
+		}
+		if err := a.Log.begin(DefaultRules(time.Minute), &Config{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := touch(path); err != nil {
+			t.Fatal(err)
+		}
+		if why := act(); !strings.Contains(why, "while it ran") {
+			t.Errorf("%s: withheld for %q", name, why)
+		}
+		act()
+		a.Log = open(t, path, false)
+		if why := act(); !strings.Contains(why, "-acknowledge") {
+			t.Errorf("%s, started anew: withheld for %q", name, why)
+		}
+	}
+}
+
+// TestBudgetOverRestarts: actions count for an hour, whatever lives they were done in.
+func TestBudgetOverRestarts(t *testing.T) {
+	path, done := filepath.Join(t.TempDir(), "audit.jsonl"), 0
+	for range 7 {
+		l := open(t, path, false)
+		s := newScene(t, nil)
+		s.rules.Budget = 3
+		s.Resume(l, time.Now())
+		p := Proposal{At: time.Minute, Action: ActionReap, Target: "c/book", target: 2}
+		if s.hold(&p); p.Withheld == "" {
+			a := &Actor{Apply: true, Log: l, Hooks: map[Action][]string{ActionReap: {"true"}}}
+			if ok, err := a.Act(t.Context(), &p); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			done++
+		}
+		l.Close()
+	}
+	if done != 3 {
+		t.Errorf("%d actions in seven lives, of a budget of 3", done)
 	}
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
@@ -10,11 +11,12 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// A Tenant is one workload's replica on one GPU, as its owner declares it.
+// A Tenant is one workload's replica on one GPU, as its owner declares it. One that runs on several GPUs is a Tenant for
+// each, all of one Name or with the same processes: it is idle when all of it is, and reaped as a whole.
 type Tenant struct {
 	Name string        `yaml:"name,required"` // namespace/pod where it is a pod
 	Kind decision.Kind `yaml:"kind,required"`
-	GPU  int           `yaml:"gpu,required"` // position among the GPUs; in a file the index
+	GPU  int           // position among the GPUs
 	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
 	Holds float64
 	// Server and Load name its profile; without one its usual latency is learnt.
@@ -29,18 +31,39 @@ type Tenant struct {
 	MayReap bool   `yaml:"may_be_reaped"`
 	Owner   string `yaml:"owner"`
 
-	// PIDs, Pod and Command tell its processes: their ids, the container that they run in, or whole successive
-	// arguments of their command lines, the first of which may leave out the folder of a path.
-	PIDs    []uint32 `yaml:"pids"`
-	Pod     container.Pod
-	Command []string
-	// Metrics is the address of the metrics page of its vLLM or SGLang server, Probe measures other servers.
+	// PIDs, Pod, Workload and Command tell its processes: their ids, the container that they run in, the namespace and
+	// name of the Deployment, StatefulSet, Job or DaemonSet whose pods they run in (with or without a container), or
+	// whole successive arguments of their command lines, the first of which may leave out the folder of a path.
+	PIDs          []uint32 `yaml:"pids"`
+	Pod, Workload container.Pod
+	Command       []string
+	// Metrics is the address of the metrics page of its vLLM, SGLang or llama.cpp server.
 	Metrics string `yaml:"metrics"`
-	Probe   *Probe `yaml:"probe"`
 }
 
 // Online reports that the tenant has a latency to be judged by.
 func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
+
+// has reports that a pod's processes are the tenant's.
+func (t *Tenant) has(pod container.Pod) bool {
+	w := t.Workload
+	return pod != container.Pod{} && (pod == t.Pod || w.Name != "" && pod.Namespace == w.Namespace && pod.OwnedBy(w.Name) &&
+		(w.Container == "" || pod.Container == w.Container))
+}
+
+// lead returns the first of the tenants that are one with tenant i, on several GPUs.
+func lead(tenants []Tenant, i int) int {
+	t := &tenants[i]
+	known := t.Pod != container.Pod{} || t.Workload != container.Pod{} || len(t.PIDs)+len(t.Command) > 0
+	for k := range tenants[:i] {
+		o := &tenants[k]
+		if t.Name != "" && o.Name == t.Name || known && o.Pod == t.Pod && o.Workload == t.Workload &&
+			slices.Equal(o.PIDs, t.PIDs) && slices.Equal(o.Command, t.Command) {
+			return k
+		}
+	}
+	return i
+}
 
 // A GPU is one device and how it is shared.
 type GPU struct {
@@ -87,4 +110,5 @@ type TenantSeen struct {
 	// Activity is its share of the GPU's time, 0 to 1; missing where it cannot be told.
 	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
 	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
+	Pods     []string                    `json:"pods,omitempty"` // that it runs in, as namespace/pod
 }

@@ -12,12 +12,16 @@ import (
 func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 	policy, warn := g.rules.Policy, noticeAfter(g.rules.Policy)
 	for i := range g.tenants {
-		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
+		t, s := &g.tenants[i], &g.states[i]
 		if t.GPU != gpu || t.Online() {
 			continue // a server without requests waits for them
 		}
+		s.reaped = o.Tenants[i].Gone
+		if lead(g.tenants, i) != i {
+			continue
+		}
+		seen := g.together(o, i)
 		a, known := seen.Activity.Get()
-		s.reaped = seen.Gone
 		switch {
 		case seen.Gone:
 			g.forget(s)
@@ -69,6 +73,33 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 		}
 	}
 	return out
+}
+
+// together joins what was seen of a tenant on all its GPUs: it does what the busiest part of it does, which is unknown
+// where that of one is, and is gone where all are.
+func (g *Guard) together(o *Observation, i int) TenantSeen {
+	all := o.Tenants[i]
+	for k := range g.tenants {
+		seen := &o.Tenants[k]
+		if k == i || lead(g.tenants, k) != i || seen.Gone {
+			continue
+		}
+		a, known := seen.Activity.Get()
+		b, both := all.Activity.Get()
+		switch {
+		case all.Gone:
+			all = *seen
+		case !known || !both:
+			all.Activity = telemetry.Optional[float64]{}
+		default:
+			all.Activity = telemetry.Some(max(a, b))
+		}
+		if g.devices[g.tenants[k].GPU].blind {
+			all.Activity = telemetry.Optional[float64]{}
+		}
+		all.At = min(all.At, seen.At)
+	}
+	return all
 }
 
 // watchedPart is the least part of an idle time that must have been observed.
@@ -173,7 +204,7 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 		span := (seen.At - d.joulesAt).Seconds()
 		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > idleRise*d.idleWatts.Or(0)
 		for k := range g.tenants {
-			s := &g.states[k]
+			s := &g.states[lead(g.tenants, k)]
 			switch {
 			case g.tenants[k].GPU != i:
 			case ran:

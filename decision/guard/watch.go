@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,14 +11,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Run guards a machine's GPUs until ctx ends: it samples reader, reads or probes the tenants' servers, and after
+// Run guards a machine's GPUs until ctx ends: it samples reader, reads the tenants' servers' pages, and after
 // each window carries out what the guard proposes through a. It calls told with each window's observation and
 // proposals, and ends with told's error. The last line is about what could be judged.
 func Run(
@@ -72,7 +70,7 @@ func (g *Guard) carryOut(ctx context.Context, a *Actor, list []Proposal) error {
 }
 
 // watcher observes a real node: a sampler for the devices, and for each server its
-// metrics page, or a probe that asks for a few tokens now and then.
+// metrics page.
 type watcher struct {
 	gpus    []GPU
 	tenants []Tenant
@@ -84,7 +82,7 @@ type watcher struct {
 	wait    sync.WaitGroup
 
 	mu      sync.Mutex
-	probes  []probeWindow
+	pages   []pageWindow
 	sampled []time.Time // by device of the reader
 	devices []deviceWindow
 }
@@ -145,8 +143,8 @@ func (s sum) mean() telemetry.Optional[float64] {
 	return telemetry.Some(s.of / float64(s.n))
 }
 
-// probeWindow holds what was seen of a tenant's service since it was last asked.
-type probeWindow struct {
+// pageWindow holds what was seen of a tenant's service since it was last asked.
+type pageWindow struct {
 	tpot []float64
 	load telemetry.Optional[float64] // tokens a second
 	at   time.Time
@@ -181,7 +179,7 @@ func (w *watcher) Sample(x *telemetry.Sample) error {
 
 func (w *watcher) Event(e telemetry.Event) error { return w.latest.Event(e) }
 
-// run samples and probes until ctx ends, and calls step with an Observation after each window.
+// run samples and reads pages until ctx ends, and calls step with an Observation after each window.
 func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Observation) error) error {
 	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{
 		Period: w.rules.Window / 4, SlowPeriod: w.rules.Window / 2, Skip: telemetry.GroupGPM | telemetry.GroupPCIe,
@@ -191,18 +189,15 @@ func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Ob
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	w.start, w.probes = time.Now(), make([]probeWindow, len(w.tenants))
+	w.start, w.pages = time.Now(), make([]pageWindow, len(w.tenants))
 	w.wait.Go(func() {
 		if err := sampler.Stream(ctx, w); err != nil {
 			cancel(err)
 		}
 	})
 	for i, t := range w.tenants {
-		switch {
-		case t.Metrics != "":
+		if t.Metrics != "" && lead(w.tenants, i) == i {
 			w.wait.Go(func() { w.scrape(ctx, i, t.Metrics) })
-		case t.Probe != nil:
-			w.wait.Go(func() { w.probe(ctx, i, t.Probe) })
 		}
 	}
 	tick := time.NewTicker(w.rules.Window)
@@ -222,34 +217,6 @@ func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Ob
 		return nil
 	}
 	return err
-}
-
-// probe asks a server for a few tokens, again and again.
-func (w *watcher) probe(ctx context.Context, i int, p *Probe) {
-	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{
-		Name: "probe", Model: p.Model, MaxTokens: cmp.Or(p.MaxTokens, 16), Endpoints: []loadgen.Endpoint{{URL: p.URL}},
-		Prompts: loadgen.Texts("Say what comes after one, two, three."),
-		Load:    loadgen.OfferedLoad{Concurrency: 1}, Requests: 1,
-		Timeouts: loadgen.Timeouts{Total: 5 * w.rules.Window},
-	}}, Duration: 10 * w.rules.Window}
-	for ctx.Err() == nil {
-		began := time.Now()
-		res, err := loadgen.Run(ctx, plan, loadgen.Options{KeepRecords: true})
-		w.mu.Lock()
-		if seen := &w.probes[i]; err == nil && ctx.Err() == nil {
-			for k := range res.Records {
-				r := &res.Records[k]
-				if v, ok := r.TPOT(); ok && r.Class == loadgen.ClassOK {
-					seen.tpot, seen.at = append(seen.tpot, 1e3*v.Seconds()), time.Now()
-				}
-			}
-		}
-		w.mu.Unlock()
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Until(began.Add(cmp.Or(p.Every, w.rules.Window/4)))):
-		}
-	}
 }
 
 // scrape reads a server's own metrics twice a window. A page that cannot be read leaves the tenant unjudged.
@@ -279,7 +246,7 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 		before = now // models that a page no longer has are forgotten
 		if whole {
 			w.mu.Lock()
-			seen := &w.probes[i]
+			seen := &w.pages[i]
 			seen.at, seen.load = at, telemetry.Some(tokens/at.Sub(beforeAt).Seconds())
 			if observed > 0 {
 				seen.tpot = append(seen.tpot, 1e3*sum/observed)
@@ -310,9 +277,9 @@ func (w *watcher) observe() Observation {
 		At: now.Sub(w.start), GPUs: make([]GPUSeen, len(w.gpus)), Tenants: make([]TenantSeen, len(w.tenants)),
 	}
 	w.mu.Lock()
-	probes := slices.Clone(w.probes)
-	for i := range w.probes {
-		w.probes[i].tpot, w.probes[i].load = nil, telemetry.Optional[float64]{}
+	pages := slices.Clone(w.pages)
+	for i := range w.pages {
+		w.pages[i].tpot, w.pages[i].load = nil, telemetry.Optional[float64]{}
 	}
 	sampled, devices := slices.Clone(w.sampled), slices.Clone(w.devices)
 	clear(w.devices)
@@ -343,7 +310,7 @@ func (w *watcher) observe() Observation {
 		for k := range w.tenants {
 			if w.tenants[k].GPU == i {
 				t := &w.tenants[k]
-				o.Tenants[k].Gone = len(t.Command) > 0 || len(t.PIDs) > 0 || t.Pod != container.Pod{}
+				o.Tenants[k].Gone = len(t.Command)+len(t.PIDs) > 0 || t.Pod != container.Pod{} || t.Workload != container.Pod{}
 			}
 		}
 		// Under MPS the driver counts what the clients run as the server's; else one
@@ -351,7 +318,7 @@ func (w *watcher) observe() Observation {
 		told := w.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
 		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
-			k := w.owner(p)
+			k, pod := w.owner(p, i)
 			if k == shared {
 				unclear = true
 				continue
@@ -368,6 +335,9 @@ func (w *watcher) observe() Observation {
 			}
 			t := &o.Tenants[k]
 			t.At, t.Gone = g.At, false
+			if name := pod.Namespace + "/" + pod.Name; pod != (container.Pod{}) && !slices.Contains(t.Pods, name) {
+				t.Pods = append(t.Pods, name)
+			}
 			if told {
 				t.Activity = telemetry.Some(t.Activity.Or(0) + share(p.PID))
 			}
@@ -378,12 +348,12 @@ func (w *watcher) observe() Observation {
 		if unclear { // a share may be any tenant's, and any tenant may be there
 			t.Activity, t.Gone = telemetry.Optional[float64]{}, false
 		}
-		if probes[i].at.IsZero() {
+		if pages[lead(w.tenants, i)].at.IsZero() {
 			continue
 		}
-		t.Load = probes[i].load
-		if list := probes[i].tpot; len(list) > 0 {
-			t.TPOT, t.At, t.Gone = telemetry.Some(median(list)), probes[i].at.Sub(w.start), false
+		t.Load = pages[lead(w.tenants, i)].load
+		if list := pages[lead(w.tenants, i)].tpot; len(list) > 0 {
+			t.TPOT, t.At, t.Gone = telemetry.Some(median(list)), pages[lead(w.tenants, i)].at.Sub(w.start), false
 		}
 	}
 	return o
@@ -392,25 +362,24 @@ func (w *watcher) observe() Observation {
 // shared says that several tenants' words fit a process: it is nobody's.
 const shared = -2
 
-// owner finds the tenant of a process: -1 = none, or shared.
-func (w *watcher) owner(p telemetry.Process) int {
-	owner := -1
-	var pod container.Pod
+// owner finds the tenant of a process on a GPU, -1 for none, or shared, and the process's pod.
+func (w *watcher) owner(p telemetry.Process, gpu int) (owner int, pod container.Pod) {
+	owner = -1
 	if id := w.pods.Resolve(p.PID)[0]; id.Known() {
 		pod = id.Pod
 	}
 	args := w.procs(p.PID)
 	for i := range w.tenants {
 		t := &w.tenants[i]
-		if !slices.Contains(t.PIDs, p.PID) && !(pod != container.Pod{} && pod == t.Pod) && !fits(t.Command, args) {
-			continue
+		switch {
+		case !slices.Contains(t.PIDs, p.PID) && !t.has(pod) && !fits(t.Command, args):
+		case owner >= 0 && lead(w.tenants, owner) != lead(w.tenants, i):
+			return shared, pod
+		case owner < 0 || t.GPU == gpu:
+			owner = i
 		}
-		if owner >= 0 {
-			return shared
-		}
-		owner = i
 	}
-	return owner
+	return owner, pod
 }
 
 // fits reports that words are successive whole arguments of a command line. The

@@ -39,7 +39,7 @@ func TestWhoIsWho(t *testing.T) {
 		{"python /home/a/train.py", 1, 3}, {"python train.py --fast", 1, shared}, {"", 1, -1},
 	} {
 		w.procs = func(uint32) []string { return strings.Fields(c.args) }
-		if got := w.owner(telemetry.Process{PID: c.pid}); got != c.want {
+		if got, _ := w.owner(telemetry.Process{PID: c.pid}, 0); got != c.want {
 			t.Errorf("%q: %d, want %d", c.args, got, c.want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
@@ -24,7 +23,7 @@ var guardExample string
 
 // guardConfig holds the flags of the command.
 type guardConfig struct {
-	real, json, apply, evict  bool
+	real, json, apply         bool
 	acknowledge, printConfig  bool
 	path, audit, kill, policy string
 	span, window, cooldown    time.Duration
@@ -41,7 +40,6 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
 	fl.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
 	fl.BoolVar(&c.printConfig, "print-config", false, "print a configuration to start from and exit")
-	fl.BoolVar(&c.evict, "evict", false, "reap by the eviction API, with this pod's service account")
 	fl.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
 	fl.BoolVar(&c.acknowledge, "acknowledge", false, "you have looked at what was done: act again although the log\n"+
@@ -64,11 +62,10 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	}
 	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
 	if !c.real {
-		probs = append(probs, refuse(fl, "means nothing to the simulated node (add -real)", "config", "apply", "evict",
-			"kill", "audit", "acknowledge", "duration", "window")...)
+		probs = append(probs, refuse(fl, "means nothing to the simulated node (add -real)", "config", "apply", "kill",
+			"audit", "acknowledge", "duration", "window")...)
 	}
 	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
-	bad(c.evict && !c.apply, "-evict: add -apply")
 	bad(c.window < 500*time.Millisecond || c.window > 10*time.Minute, "-window: %v (use 500ms to 10m)", c.window)
 	bad(c.span < 0 || c.cooldown < 0, "-duration and -cooldown must not be negative")
 	bad(c.slow < 1 || c.slow > 30, "-slow: %d (use 1 to 30)", c.slow)
@@ -90,34 +87,7 @@ func (c *guardConfig) rules(window time.Duration) guard.Rules {
 	return r
 }
 
-// guardVerify checks an audit log.
-func guardVerify(args []string, std stdio) error {
-	if len(args) != 1 {
-		return badInput(errors.New("verify: name one audit log"))
-	}
-	f, err := os.Open(args[0])
-	if err != nil {
-		return badInput(err)
-	}
-	defer f.Close()
-	problems, err := guard.Verify(f)
-	for _, p := range problems {
-		fmt.Fprintln(std.out, p)
-	}
-	switch {
-	case err != nil:
-		return badInput(fmt.Errorf("%s: %w", args[0], err))
-	case len(problems) > 0:
-		return &exitError{Code: exitNo}
-	}
-	fmt.Fprintln(std.out, "every action had what it needs")
-	return nil
-}
-
 func runGuard(ctx context.Context, args []string, std stdio) error {
-	if len(args) > 0 && args[0] == "verify" {
-		return guardVerify(args[1:], std)
-	}
 	c, err := guardFlags(args, std)
 	switch {
 	case err != nil:
@@ -177,11 +147,6 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 		return badInput(err)
 	}
 	a := &guard.Actor{Apply: c.apply, Kill: c.kill, Hooks: s.Hooks}
-	if c.evict {
-		if a.Evict, err = guard.InCluster(); err != nil {
-			return badInput(fmt.Errorf("-evict: %w", err))
-		}
-	}
 	if c.audit != "" {
 		if a.Log, err = guard.OpenLog(c.audit, c.acknowledge); err != nil {
 			return badInput(fmt.Errorf("-audit: %w", err))

@@ -93,34 +93,6 @@ func TestGuardInterrupted(t *testing.T) {
 	}
 }
 
-func TestGuardVerify(t *testing.T) {
-	log := filepath.Join(t.TempDir(), "guard.jsonl")
-	line := `{"seq":1,"time":"2026-11-01T00:00:00Z","event":"trying","action":"reap","target":"a/b","gpu":0}` + "\n"
-	if err := os.WriteFile(log, []byte(line), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, _, code := callGuard(t, "verify", log); code != exitNo || !strings.Contains(out, "line 1: reap a/b: no rules") {
-		t.Error(code, out)
-	}
-	for text, want := range map[string]string{"": ": there is no entry", strings.Repeat("x", 2<<20): ": line 1: bufio.Scanner: token too long: it is no audit log"} {
-		if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, errs, code := callGuard(t, "verify", log); code != exitBadInput || out != "" || !strings.Contains(errs, log+want) {
-			t.Error(code, out, errs)
-		}
-	}
-	if err := os.WriteFile(log, []byte(`{"seq":1,"time":"2026-11-01T00:00:00Z","event":"proposed","action":"keep"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, _, code := callGuard(t, "verify", log); code != exitDone || !strings.Contains(out, "every action") {
-		t.Error(code, out)
-	}
-	if _, errs, code := callGuard(t, "verify"); code != exitBadInput || !strings.Contains(errs, "name one audit log") {
-		t.Error(code, errs)
-	}
-}
-
 // TestGuardExample: the configuration that is printed can be read, but for the files
 // that it names.
 func TestGuardExample(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,16 @@ func (p Pod) Clean() Pod {
 		}
 	}
 	return p
+}
+
+// ends are what Kubernetes appends to a workload's name to name its pods: of a Deployment a ReplicaSet's hash and five
+// characters, of ReplicaSets, DaemonSets and Jobs five characters, of a StatefulSet a number, of an indexed Job both.
+var ends = regexp.MustCompile(`^(?:-[bcdf-hj-np-tv-z2456789]{1,10}|-[0-9]+)?-(?:[bcdf-hj-np-tv-z2456789]{5}|[0-9]+)$`)
+
+// OwnedBy reports that a workload of this name gives its pods names as this pod's, or that it is the pod's own name.
+func (p Pod) OwnedBy(workload string) bool {
+	end, ok := strings.CutPrefix(p.Name, workload)
+	return ok && workload != "" && (end == "" || ends.MatchString(end))
 }
 
 // Compare orders pods by namespace, name and container.

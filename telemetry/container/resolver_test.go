@@ -194,6 +194,18 @@ func TestParseDevice(t *testing.T) {
 	}
 }
 
+// TestOwnedBy: every rollout names a workload's pods anew.
+func TestOwnedBy(t *testing.T) {
+	for pod, want := range map[string]bool{
+		"chat": true, "chat-6d4f9c5b7-x2x7k": true, "chat-x2x7k": true, "chat-0": true, "chat-12": true, "chat-3-x2x7k": true,
+		"chat-ui": false, "chat-ui-x2x7k": false, "chatty-0": false, "chat-": false, "chat-abcde-fghij-klmno": false, "": false,
+	} {
+		if got := (Pod{Name: pod}).OwnedBy("chat"); got != want {
+			t.Errorf("%q: %v", pod, got)
+		}
+	}
+}
+
 func TestDeviceForm(t *testing.T) {
 	for id, want := range map[string]string{
 		"gpu-vfio-12": "gpu-vfio-N", "GPU-8f2b1c3d-0000-1111-2222-333344445555+x7": "GPU-UUID+xN", "a\"b\n": "a?b?",

@@ -10,21 +10,11 @@ import (
 	"time"
 )
 
-// Checks are the figures on which a proposal rests, for Verify.
-type Checks struct {
-	ReadingAge time.Duration `json:"reading_age_ns"`     // of the device's newest reading
-	Windows    int           `json:"windows,omitempty"`  // in a row above the limit
-	TPOT       float64       `json:"tpot_ms,omitempty"`  // of the last one
-	Limit      float64       `json:"limit_ms,omitempty"` // that it exceeded
-	Idle       time.Duration `json:"idle_ns,omitempty"`  // of the target
-	Watched    float64       `json:"watched,omitempty"`  // part of it that was observed, 0 to 1
-}
-
-// Verify reads an audit log and nothing else, and returns a line for each action before which a condition of the
+// verify reads an audit log and nothing else, and returns a line for each action before which a condition of the
 // package's documentation does not hold by what the log says: rules that were recorded, a fresh reading, an alarm,
 // the cool-down and the budget, and before a reaping the consent, a notice that was carried out early enough, and
 // an idle time that was observed.
-func Verify(r io.Reader) (problems []string, err error) {
+func verify(r io.Reader) (problems []string, err error) {
 	v := verifier{notices: map[string]time.Time{}, last: map[int]time.Time{}}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
