@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -40,7 +41,7 @@ func TestBesidePrometheus(t *testing.T) {
 	}))
 	defer pages.Close()
 	at := freePort(t)
-	args := []string{"-simulate", "-speed", "60", "-listen", at, "-state", filepath.Join(dir, "state"), "-prices", "deploy/prices.yaml"}
+	args := []string{"-simulate", "-speed", "60", "-scrape-interval", "4s", "-listen", at, "-state", filepath.Join(dir, "state"), "-prices", "deploy/prices.yaml"}
 	for _, s := range []*simSlot{&simSlots[0], &simSlots[3], &simSlots[12]} {
 		for into := time.Duration(0); into < 60**beside; into += s.cycle {
 			p, _ := s.at(into)
@@ -103,6 +104,16 @@ func TestBesidePrometheus(t *testing.T) {
 		p.first("max_over_time(scrape_duration_seconds"+span+")"))
 	if off > 1e-6 || scrapes < beside.Seconds()/4 {
 		t.Errorf("accounts off by %v s in %v scrapes", off, scrapes)
+	}
+	// Bills by increase() miss nothing: series are seen at 0 before they count.
+	grown := "sum(increase(" + mTotalSeconds + span + "))"
+	seen := p.first("sum(max_over_time(" + mObserved + span + ") - min_over_time(" + mObserved + span + "))")
+	billed := p.first("sum(max_over_time(" + mTotalSeconds + span + ") - min_over_time(" + mTotalSeconds + span + "))")
+	byPod := p.first("sum(max_over_time(" + mSeconds + span + ") - min_over_time(" + mSeconds + span + "))")
+	t.Logf("%.0f s were observed; namespaces were billed %.2f%% of it, pods %.2f%%, namespaces by increase() %.2f%%", seen, 100*billed/seen,
+		100*byPod/seen, 100*p.first(grown)/seen)
+	if math.Abs(billed/seen-1) > 0.005 || math.Abs(byPod/seen-1) > 0.005 {
+		t.Errorf("bills of %.0f s and %.0f s, of %.0f s that were observed", billed, byPod, seen)
 	}
 	filled := 0
 	var board struct {
