@@ -11,12 +11,12 @@ import (
 
 func TestParseTenants(t *testing.T) {
 	got, err := timeslice.ParseTenants([]byte(`tenants:
-- {name: chat, step: 1.8ms, step_cv: 0.1, think: 150us, think_cv: 1, steps: 64, pause: 8ms, pause_cv: 2}
+- {name: chat, step: 1.8ms, step_cv: 0, think: 150us, think_cv: 1, steps: 64, pause: 8ms, pause_cv: 2}
 - {name: api, step: 900us, rate_per_second: 20}
 `))
 	want := []timeslice.Tenant{
-		{Name: "chat", Step: timeslice.Dist{Mean: 1800 * us, CV: 0.1}, Think: timeslice.Dist{Mean: 150 * us, CV: 1}, Steps: 64, Pause: timeslice.Dist{Mean: 8 * ms, CV: 2}},
-		{Name: "api", Step: timeslice.Dist{Mean: 900 * us}, RatePerSecond: 20},
+		{Name: "chat", Step: timeslice.Dist{Mean: 1800 * us}, Think: timeslice.Dist{Mean: 150 * us, CV: 1}, Steps: 64, Pause: timeslice.Dist{Mean: 8 * ms, CV: 2}},
+		{Name: "api", Step: timeslice.Dist{Mean: 900 * us, CV: 0.1}, RatePerSecond: 20},
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

@@ -3,7 +3,6 @@ package copies
 import (
 	"cmp"
 	"math"
-	"time"
 
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -18,8 +17,9 @@ type law struct {
 	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
 	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
 	sliceKeeps, hamiKeeps float64
-	// mpsStep is what MPS adds to a decode step, measured on an H200 (costs/constants.json has it by layers).
-	mpsStep time.Duration
+	// mpsStep is the part that MPS adds to a decode step of 1 ms which keeps the GPU busy; of longer ones, which have
+	// more layers but also longer kernels, it falls with the square root. Measured on an H200 with models of 1B to 8B.
+	mpsStep float64
 	// fixedClients: a step of a decoder takes as long as one that reads the weights for this many sequences in addition.
 	fixedClients float64
 	// busyDecoding and busy stand for a GPU busy that is not known: with them two copies get the published middle.
@@ -29,9 +29,9 @@ type law struct {
 }
 
 // published has the constants that TestConstants finds again in testdata.
-var published = law{smExponent: 0.384, widthDecoding: 0.865, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
+var published = law{smExponent: 0.384, widthDecoding: 0.798, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
 	hamiKeeps: 0.865, fixedClients: 18, busyDecoding: 0.95, busy: 0.87,
-	busyOpen: 0.6, mpsStep: 594 * time.Microsecond}
+	busyOpen: 0.6, mpsStep: 0.6}
 
 // demand is what one copy asks of the GPU.
 type demand struct {
@@ -117,7 +117,7 @@ func (l *law) underMPS(s *Server, d demand) float64 {
 	if !s.Decodes || s.Latency == 0 {
 		return 1
 	}
-	return 1 + l.mpsStep.Seconds()/s.Latency.Seconds()*d.busy*d.busy
+	return 1 + l.mpsStep*d.busy*d.busy*d.busy/math.Sqrt(1e3*s.Latency.Seconds())
 }
 
 // ratio is the copies' rate over that of one alone, and what bounds it.
