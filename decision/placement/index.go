@@ -3,7 +3,9 @@ package placement
 import (
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -255,8 +257,32 @@ func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
 	return o
 }
 
-// score is that of the node at a position, which has so much CPU.
-func (o *predicted) score(i int, cpu int64) float32 {
+// prepare works out the scores of nodes that are not known yet, on all processors where they are many.
+func (o *predicted) prepare(nodes []int32, packed []uint64) {
+	var todo []int32
+	for _, i := range nodes {
+		if o.lows[i] == unknown {
+			todo = append(todo, i)
+		}
+	}
+	workers := runtime.GOMAXPROCS(0)
+	if len(todo) < 16*workers {
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for k := w; k < len(todo); k += workers {
+				o.score(int(todo[k]), packed[todo[k]])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// score is that of the node at a position, which has so much left.
+func (o *predicted) score(i int, left uint64) float32 {
+	cpu := int64(left >> cpuShift & cpuMax)
 	if (cpu-o.low.CPUMilli)%cpuSteps < o.over && cpu >= o.high.CPUMilli {
 		return o.at(o.highs, i, &o.high)
 	}
@@ -293,15 +319,20 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (f
 	if o == nil {
 		best = n / 2
 	}
-	var ranks [stage + 1]float32
 	for i, any := range p.index.packed {
-		if (any-w.need)&guards != guards || !w.met(&p.index.rows[i]) {
-			continue
+		if (any-w.need)&guards == guards && w.met(&p.index.rows[i]) {
+			all = append(all, int32(i))
 		}
-		all = append(all, int32(i))
+	}
+	if o != nil {
+		o.prepare(all, p.index.packed)
+	}
+	var ranks [stage + 1]float32
+	for _, at := range all {
+		i := int(at)
 		rank := p.index.rows[i].rank
 		if o != nil {
-			rank = -o.score(i, int64(any>>cpuShift&cpuMax))
+			rank = -o.score(i, p.index.packed[i])
 		}
 		if len(first) == best && rank >= ranks[best-1] || allow != nil && !allow(i) {
 			continue
