@@ -1,77 +1,51 @@
 package telemetry
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-const csvVersion = 1 // the version of the CSV form
-
-// The kinds of CSV rows.
-const (
-	rowSeries   = "series"
-	rowGPU      = "gpu"
-	rowSample   = "sample"
-	rowProcess  = "process"
-	rowInstance = "instance"
-	rowEvent    = "event"
-)
-
 // The columns beside the metrics.
 const (
-	colKind     = "kind"
 	colAt       = "at_s"
 	colTime     = "time"
+	colPeriod   = "period_s"
 	colBasis    = "basis"
 	colDevice   = "device"
-	colTick     = "tick"
-	colGroups   = "groups"
-	colID       = "id"
-	colThrottle = "throttle"
-	colProcSM   = "process_sm_util_percent"
+	colUUID     = "uuid"
+	colName     = "name"
 	colInstance = "gpu_instance"
 	colSlices   = "compute_slices"
-	colDropped  = "dropped"
-	colDetail   = "detail"
+	colThrottle = "throttle"
+	colPrograms = "programs"
 )
 
 var csvColumns = func() []string {
-	cols := []string{colKind, colAt, colTime, colBasis, colDevice, colTick, colGroups, colID}
+	cols := []string{colAt, colTime, colPeriod, colBasis, colDevice, colUUID, colName, colInstance, colSlices}
 	for _, m := range Metrics() {
 		cols = append(cols, m.String())
 	}
-	return append(cols, colThrottle, colProcSM, colInstance, colSlices, colDropped, colDetail)
+	return append(cols, colThrottle, colPrograms)
 }()
-
-// csvHeader is the detail of the series row.
-type csvHeader struct {
-	Version      int    `json:"version"`
-	Source       string `json:"source"`
-	SourceDetail string `json:"source_detail,omitempty"`
-	PeriodNS     int64  `json:"period_ns"`
-	SlowPeriodNS int64  `json:"slow_period_ns"`
-}
 
 // CSVWriter writes samples as CSV as they come. It is a Sink. Call Flush at
 // the end, and as often as the file should be complete before.
 //
-// The form has one header line and rows of six kinds, told apart by the column kind: one series row (its start;
-// what the reader is), one gpu row for each device, and then sample, process, instance and event rows in order of
-// time; process and instance rows belong to the sample row before them. A missing figure is an empty cell. at_s is
-// the time since the start by the monotonic clock in seconds, time the start plus at_s. Every row carries the
-// basis. The detail column holds JSON in series, gpu and event rows and a process's name in process rows. An
-// instance's metrics are percent of the instance.
+// There is a header line, and a row for each sample, followed by one for each MIG instance in it, with its number in
+// gpu_instance. at_s is the time since the start by the monotonic clock in seconds, time the start plus at_s, period_s
+// the time to the next reading of the same kind, device the number of the GPU from 0, with its uuid and name. Then come
+// the metrics, of an instance in percent of the instance; a missing figure is an empty cell. programs has the names of
+// the programs on the GPU with semicolons between them, ? for one without a name, - where there is none, and nothing
+// where they were not listed. Processes' ids and memory, and events, are not kept.
 type CSVWriter struct {
-	w     io.Writer
-	buf   []byte
-	err   error
-	start time.Time
-	basis string
+	w   io.Writer
+	buf []byte
+	err error
+	h   Header
 }
 
 // NewCSVWriter returns a writer to w. It buffers.
@@ -79,154 +53,107 @@ func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{w: w} }
 
 const csvBuffer = 64 << 10 // the size of one write, in bytes
 
-// Begin writes the header line, the series row and the gpu rows.
+// Begin writes the header line.
 func (c *CSVWriter) Begin(h Header) error {
-	c.start = h.Start.Round(0).UTC()
-	basis, err := h.Info.Basis.MarshalText()
-	if err != nil {
+	if _, err := h.Info.Basis.MarshalText(); err != nil {
 		return err
 	}
-	c.basis = string(basis)
+	c.h = h
+	c.h.Devices = slices.Clone(h.Devices)
 	c.buf = append(append(c.buf, strings.Join(csvColumns, ",")...), '\n')
-	if err := c.detailRow(rowSeries, 0, -1, csvHeader{csvVersion, h.Info.Name, h.Info.Detail, int64(h.Period),
-		int64(h.SlowPeriod)}); err != nil {
-		return err
-	}
-	for i, d := range h.Devices {
-		if err := c.detailRow(rowGPU, 0, i, d); err != nil {
-			return err
-		}
-	}
-	return c.spill()
-}
-
-// Event writes an event row.
-func (c *CSVWriter) Event(e Event) error {
-	if c.basis == "" {
-		return ErrNotBegun
-	}
-	if err := c.detailRow(rowEvent, e.At, e.Device.Or(-1), e); err != nil {
-		return err
-	}
-	return c.spill()
-}
-
-// csvRow is a row: the cells beside the five that every row has.
-type csvRow struct {
-	tick, id                  Optional[int64]
-	instance, slices, dropped Optional[int]
-	groups, throttle, detail  string
-	processSM                 Optional[float64]
-	figures                   *figures // nil for none
-}
-
-// detailRow writes a row whose detail is JSON; device -1 is none.
-func (c *CSVWriter) detailRow(kind string, at time.Duration, device int, detail any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(detail); err != nil {
-		return err
-	}
-	c.row(kind, at, device, &csvRow{detail: strings.TrimSuffix(b.String(), "\n")})
 	return nil
 }
 
-// row writes a row, its cells in the order of csvColumns.
-func (c *CSVWriter) row(kind string, at time.Duration, device int, r *csvRow) {
-	c.buf = append(append(c.buf, kind...), ',')
-	c.buf = appendSeconds(c.buf, at)
-	c.buf = append(c.buf, ',')
-	c.buf = c.start.Add(at).AppendFormat(c.buf, time.RFC3339Nano)
-	c.buf = append(append(append(c.buf, ','), c.basis...), ',')
-	if device >= 0 {
-		c.buf = strconv.AppendInt(c.buf, int64(device), 10)
-	}
-	integer(c, r.tick)
-	c.text(r.groups)
-	integer(c, r.id)
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if r.figures == nil {
-			c.buf = append(c.buf, ',')
-		} else {
-			c.number(r.figures.Get(m))
-		}
-	}
-	c.text(r.throttle)
-	c.number(r.processSM.Get())
-	integer(c, r.instance)
-	integer(c, r.slices)
-	integer(c, r.dropped)
-	c.text(r.detail)
-	c.buf = append(c.buf, '\n')
-}
+// Event takes no notice of events.
+func (c *CSVWriter) Event(Event) error { return nil }
 
-// number writes a comma, and a number if there is one; integer and text do likewise.
-func (c *CSVWriter) number(v float64, ok bool) {
-	c.buf = append(c.buf, ',')
-	if ok {
-		c.buf = appendNumber(c.buf, v)
-	}
-}
-
-func integer[T int | int64](c *CSVWriter, o Optional[T]) {
-	c.buf = append(c.buf, ',')
-	if v, ok := o.Get(); ok {
-		c.buf = strconv.AppendInt(c.buf, int64(v), 10)
-	}
-}
-
+// text writes a cell and a comma, as number does.
 func (c *CSVWriter) text(s string) {
-	c.buf = append(c.buf, ',')
 	if strings.ContainsAny(s, "\",\r\n") || strings.TrimSpace(s) != s {
 		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
-	c.buf = append(c.buf, s...)
+	c.buf = append(append(c.buf, s...), ',')
 }
 
-// Sample writes a sample row, and a row for each process and instance in it.
+func (c *CSVWriter) number(v float64, ok bool) {
+	if ok {
+		c.buf = appendNumber(c.buf, v)
+	}
+	c.buf = append(c.buf, ',')
+}
+
+// row writes a row of a device or of an instance of it.
+func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) {
+	d := &c.h.Devices[x.Device]
+	period := c.h.SlowPeriod
+	if x.Groups&GroupsFast != 0 {
+		period = c.h.Period
+	}
+	basis, _ := c.h.Info.Basis.MarshalText() // Begin has seen it
+	c.text(string(appendSeconds(nil, x.At)))
+	c.text(c.h.Start.Round(0).UTC().Add(x.At).Format(time.RFC3339Nano))
+	c.text(string(appendSeconds(nil, period)))
+	c.text(string(basis))
+	c.number(float64(x.Device), true)
+	c.text(d.UUID)
+	c.text(d.Name)
+	for _, n := range []Optional[int]{instance, slices} {
+		c.number(float64(n.Or(0)), !n.IsZero())
+	}
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		c.number(f.Get(m))
+	}
+	c.text(throttle)
+	c.text(programs)
+	c.buf[len(c.buf)-1] = '\n'
+}
+
+// Sample writes the rows of a sample.
 func (c *CSVWriter) Sample(x *Sample) error {
-	if c.basis == "" {
+	if err := c.h.check(x.Device); err != nil {
 		return ErrNotBegun
 	}
-	groups, err := x.Groups.MarshalText()
-	if err != nil {
-		return err
-	}
-	r := csvRow{tick: Some(x.Tick), groups: string(groups), figures: &x.figures}
+	throttle, programs := "", ""
 	if t, ok := x.Throttle.Get(); ok {
 		text, err := t.MarshalText()
 		if err != nil {
 			return err
 		}
-		r.throttle = string(text)
+		throttle = string(text)
 	}
-	if x.Dropped > 0 {
-		r.dropped = Some(x.Dropped)
+	if x.Groups.Has(GroupProcesses) {
+		programs = programsText(x.Processes)
 	}
-	c.row(rowSample, x.At, x.Device, &r)
-	for i := range x.Processes {
-		p := &x.Processes[i]
-		r := csvRow{id: Some(int64(p.PID)), processSM: p.SMUtilPercent, instance: p.GPUInstance,
-			detail: strings.ReplaceAll(p.Name, "\r", "")}
-		if b, ok := p.Memory.Get(); ok {
-			r.figures = new(figures)
-			r.figures.Set(MetricMemUsedBytes, float64(b))
-		}
-		c.row(rowProcess, x.At, x.Device, &r)
-	}
+	none := Optional[int]{}
+	c.row(x, &x.figures, none, none, throttle, programs)
 	for i := range x.Instances {
 		in := &x.Instances[i]
-		c.row(rowInstance, x.At, x.Device, &csvRow{id: Some(int64(in.ID)), figures: &in.figures, slices: in.ComputeSlices})
+		c.row(x, &in.figures, Some(in.ID), in.ComputeSlices, "", "")
 	}
-	return c.spill()
-}
-
-func (c *CSVWriter) spill() error {
 	if len(c.buf) < csvBuffer {
 		return c.err
 	}
 	return c.Flush()
+}
+
+// programsText writes the names of programs as one cell.
+func programsText(list []Process) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = strings.Map(func(r rune) rune {
+			if r == ';' || r < ' ' {
+				return ' '
+			}
+			return r
+		}, strings.TrimSpace(p.Name))
+		if names[i] == "" {
+			names[i] = "?"
+		}
+	}
+	return strings.Join(names, ";")
 }
 
 // Flush writes what is buffered. After an error it returns that error.

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,9 +28,9 @@ const (
 //	0,0,0,110,40000000000
 //	30,0,85,420,41000000000
 //
-// Columns may stand in any order. at_s is the time since the start in seconds, in order; device counts from 0 and is 0
-// where it is left out; time is the wall clock (RFC 3339), basis is measured, simulated or another sharing.Basis, and
-// unknown where it is left out. An empty cell is a figure that is missing. The other columns are those of CSVWriter.
+// Columns may stand in any order; which there are and what they hold is said at CSVWriter. Rows are in order of at_s;
+// device is 0, basis sharing.BasisUnknown and period_s the shortest time between two rows of a device where they are
+// left out. A row with gpu_instance belongs to the row of its device before it.
 //
 // Whatever is not understood is a problem, and all problems (the first 20) come in one error, with their lines.
 func ReadCSV(r io.Reader) (*Series, error) {
@@ -66,7 +65,7 @@ func ReadCSV(r io.Reader) (*Series, error) {
 	}
 	p.probs.If(p.probs.Len() >= maxProblems, "", "mend these first", "telemetry: there may be more problems after line %d",
 		p.line)
-	if p.probs.Len() == 0 && !p.headed && len(p.s.samples) == 0 {
+	if p.probs.Len() == 0 && len(p.s.samples) == 0 {
 		p.problem("", "write a row for each reading", "telemetry: there is no row")
 	}
 	if err := p.probs.Err(); err != nil {
@@ -77,15 +76,11 @@ func ReadCSV(r io.Reader) (*Series, error) {
 }
 
 type csvParser struct {
-	s      Series
-	headed bool // by a series row
-	probs  problem.List
-	col    map[string]int
-	rec    []string
-	line   int
-	last   time.Duration
-	start  time.Time // by the first row, of a series without a series row
-	basis  sharing.Basis
+	s     Series
+	probs problem.List
+	col   map[string]int
+	rec   []string
+	line  int
 }
 
 func (p *csvParser) problem(col, remedy, format string, args ...any) {
@@ -168,104 +163,108 @@ func (p *csvParser) text(col string, into interface{ UnmarshalText([]byte) error
 	}
 }
 
-func (p *csvParser) detail(into any) bool {
-	dec := json.NewDecoder(strings.NewReader(p.get(colDetail)))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(into)
-	if _, more := dec.Token(); err == nil && more != io.EOF {
-		err = errors.New("there is more than one JSON value")
+// seconds reads a cell of seconds.
+func (p *csvParser) seconds(col string) time.Duration {
+	d, ok := parseSeconds(p.get(col))
+	if !ok {
+		p.problem(col, "write seconds, 0 or more: 1.25", "telemetry: %.40q", p.get(col))
 	}
-	if err != nil {
-		p.problem(colDetail, "", "telemetry: %.200s", err.Error())
-	}
-	return err == nil
+	return d
 }
+
+// maxDevices bounds the devices of a file.
+const maxDevices = 1024
 
 func (p *csvParser) row() {
 	before := p.probs.Len()
-	at, ok := parseSeconds(p.get(colAt))
-	if !ok {
-		p.problem(colAt, "write seconds since the start, 0 or more: 1.25", "telemetry: %.40q", p.get(colAt))
-	}
+	x := Sample{At: p.seconds(colAt)}
 	var when time.Time
 	p.text(colTime, &when)
 	basis := sharing.BasisUnknown
 	p.text(colBasis, &basis)
-	first := !p.headed && len(p.s.samples) == 0
-	if first {
-		p.basis, p.start = basis, when.Add(-at)
+	device, _ := p.integer(colDevice, maxDevices-1)
+	x.Device = int(device)
+	period := time.Duration(0)
+	if p.get(colPeriod) != "" {
+		period = p.seconds(colPeriod)
 	}
-	if basis != p.basis {
-		p.problem(colBasis, "do not mix series", "telemetry: the row is %v, the series %v", basis, p.basis)
-	}
-	if at < p.last {
-		p.problem(colAt, "keep the rows in order of time", "telemetry: the row is earlier than the one before")
-	}
+	p.figures(&x.figures)
+	instance, slices := p.count(colInstance), p.count(colSlices)
 	if p.probs.Len() > before {
 		return
 	}
-	p.last = at
-	switch kind := cmp.Or(p.get(colKind), rowSample); kind {
-	case rowSeries:
-		p.seriesRow(first && at == 0, when)
-	case rowGPU:
-		p.gpuRow()
-	case rowSample:
-		p.sampleRow(at)
-	case rowProcess, rowInstance:
-		p.partRow(kind, at)
-	case rowEvent:
-		p.eventRow(at)
-	default:
-		_, err := enum.Parse(errUnknown, "kind of row", []string{rowSeries, rowGPU, rowSample, rowProcess, rowInstance,
-			rowEvent}, []byte(problem.Clip(kind)))
-		p.problem(colKind, "", "%v", err)
-	}
-}
-
-func (p *csvParser) seriesRow(first bool, start time.Time) {
-	var h csvHeader
-	if !first {
-		p.problem(colKind, "keep one series to a file, at 0 seconds", "telemetry: a second or late series row")
+	n := len(p.s.samples)
+	if n == 0 {
+		p.s.Info, p.s.Start = ReaderInfo{Name: "csv", Basis: basis}, when.Add(-x.At).UTC()
+	} else if x.At < p.s.samples[n-1].At {
+		p.problem(colAt, "keep the rows in order of time", "telemetry: the row is earlier than the one before")
 		return
 	}
-	if !p.detail(&h) {
+	if basis != p.s.Info.Basis {
+		p.problem(colBasis, "do not mix series", "telemetry: the row is %v, the series %v", basis, p.s.Info.Basis)
 		return
 	}
-	if h.Version != csvVersion {
-		p.problem(colDetail, "", "telemetry: version %d; this package reads version %d", h.Version, csvVersion)
-	}
-	if h.PeriodNS <= 0 || h.SlowPeriodNS <= 0 {
-		p.problem(colDetail, "write positive periods", "telemetry: periods of %d and %d ns", h.PeriodNS, h.SlowPeriodNS)
-	}
-	p.headed = true
-	p.s.Header = Header{Info: ReaderInfo{Name: h.Source, Detail: h.SourceDetail, Basis: p.basis}, Start: start.UTC(),
-		Period: time.Duration(h.PeriodNS), SlowPeriod: time.Duration(h.SlowPeriodNS)}
-}
-
-func (p *csvParser) gpuRow() {
-	var d Device
-	i, ok := p.integer(colDevice, math.MaxInt32)
-	if len(p.s.samples) > 0 || !ok || i != int64(len(p.s.Devices)) {
-		p.problem(colDevice, "put the gpu rows before the samples, numbered from 0", "telemetry: a gpu row out of place")
+	if id, ok := instance.Get(); ok {
+		if n == 0 || p.s.samples[n-1].At != x.At || p.s.samples[n-1].Device != x.Device {
+			p.problem(colInstance, "put it after the row of its device", "telemetry: an instance without its device")
+			return
+		}
+		last := &p.s.samples[n-1]
+		last.Groups |= GroupGPM
+		last.Instances = append(last.Instances, Instance{ID: id, figures: x.figures, ComputeSlices: slices})
 		return
 	}
-	if p.detail(&d) {
-		p.s.Devices = append(p.s.Devices, d)
-	}
+	p.sample(&x, period)
 }
 
-// maxPlainDevices bounds the devices of a table that does not list them.
-const maxPlainDevices = 1024
-
-// device reads the device column.
-func (p *csvParser) device() int {
-	limit := int64(maxPlainDevices)
-	if p.headed {
-		limit = int64(len(p.s.Devices))
+// sample takes a device's row.
+func (p *csvParser) sample(x *Sample, period time.Duration) {
+	for len(p.s.Devices) <= x.Device {
+		p.s.Devices = append(p.s.Devices, Device{})
 	}
-	i, _ := p.integer(colDevice, limit-1)
-	return int(i)
+	d := &p.s.Devices[x.Device]
+	d.UUID, d.Name = cmp.Or(d.UUID, p.get(colUUID)), cmp.Or(d.Name, p.get(colName))
+	if p.get(colThrottle) != "" {
+		var t Throttle
+		p.text(colThrottle, &t)
+		x.Throttle = Some(t)
+	}
+	for m, g := range map[Metric]Groups{MetricGPUUtilPercent: GroupBasic, MetricPowerWatts: GroupBasic,
+		MetricEnergyJoules: GroupEnergy, MetricSMUtilPercent: GroupGPM, MetricGraphicsUtilPercent: GroupGPM} {
+		if _, ok := x.Get(m); ok {
+			x.Groups |= g
+		}
+	}
+	if programs := p.get(colPrograms); programs != "" {
+		x.Groups |= GroupProcesses
+		for name := range strings.SplitSeq(strings.TrimSuffix(programs, "-"), ";") {
+			if name != "" {
+				x.Processes = append(x.Processes, Process{Name: strings.TrimSuffix(name, "?")})
+			}
+		}
+	}
+	if period > 0 {
+		p.s.Period = min(cmp.Or(p.s.Period, period), period)
+		p.s.SlowPeriod = max(p.s.SlowPeriod, period)
+	}
+	p.s.samples = append(p.s.samples, *x)
+}
+
+// describe gives a series whose rows say no period the shortest time between two rows of a device.
+func (p *csvParser) describe() {
+	if p.s.Period > 0 {
+		return
+	}
+	last := map[int]time.Duration{}
+	for i := range p.s.samples {
+		x := &p.s.samples[i]
+		if before, ok := last[x.Device]; ok && x.At > before && (p.s.Period == 0 || x.At-before < p.s.Period) {
+			p.s.Period = x.At - before
+		}
+		last[x.Device] = x.At
+	}
+	p.s.Period = cmp.Or(p.s.Period, time.Second)
+	p.s.SlowPeriod = p.s.Period
 }
 
 func (p *csvParser) figures(f *figures) {
@@ -274,85 +273,6 @@ func (p *csvParser) figures(f *figures) {
 			f.Set(m, v)
 		}
 	}
-}
-
-func (p *csvParser) sampleRow(at time.Duration) {
-	x := Sample{At: at, Device: p.device(), Groups: GroupBasic}
-	x.Tick, _ = p.integer(colTick, math.MaxInt64)
-	p.text(colGroups, &x.Groups)
-	p.figures(&x.figures)
-	if p.get(colThrottle) != "" {
-		var t Throttle
-		p.text(colThrottle, &t)
-		x.Throttle = Some(t)
-	}
-	x.Dropped = p.count(colDropped).Or(0)
-	p.s.samples = append(p.s.samples, x)
-}
-
-func (p *csvParser) partRow(kind string, at time.Duration) {
-	n := len(p.s.samples) - 1
-	if n < 0 || p.s.samples[n].At != at || p.s.samples[n].Device != p.device() {
-		p.problem(colKind, "put it after the sample row it belongs to", "telemetry: a %s row without its sample", kind)
-		return
-	}
-	x := &p.s.samples[n]
-	id, hasID := p.integer(colID, math.MaxUint32)
-	if !hasID {
-		p.problem(colID, "write the process or instance id", "telemetry: a %s row without an id", kind)
-		return
-	}
-	var f figures
-	p.figures(&f)
-	if kind == rowInstance {
-		x.Instances = append(x.Instances, Instance{ID: int(id), figures: f, ComputeSlices: p.count(colSlices)})
-		return
-	}
-	proc := Process{PID: uint32(id), Name: p.get(colDetail), GPUInstance: p.count(colInstance)}
-	if v, ok := f.Get(MetricMemUsedBytes); ok && (v < 0 || v >= 1<<63) {
-		p.problem(MetricMemUsedBytes.String(), "write bytes", "telemetry: %v", v)
-	} else if ok {
-		proc.Memory = Some(sharing.Bytes(v))
-	}
-	if v, ok := p.number(colProcSM); ok {
-		proc.SMUtilPercent = Some(v)
-	}
-	x.Processes = append(x.Processes, proc)
-}
-
-func (p *csvParser) eventRow(at time.Duration) {
-	var e Event
-	if !p.detail(&e) {
-		return
-	}
-	if d, ok := e.Device.Get(); ok && (d < 0 || d >= len(p.s.Devices)) || e.At != at {
-		p.problem(colDetail, "do not edit one of them", "telemetry: the event's time is not the row's, or it has no device")
-		return
-	}
-	p.s.Events = append(p.s.Events, e)
-}
-
-// describe gives a table without a series row a header by its samples: as many devices as they name, and the shortest
-// time between two readings of a device as the periods.
-func (p *csvParser) describe() {
-	if p.headed {
-		return
-	}
-	h := &p.s.Header
-	h.Info, h.Start = ReaderInfo{Name: "csv", Basis: p.basis}, p.start.UTC()
-	last := map[int]time.Duration{}
-	for i := range p.s.samples {
-		x := &p.s.samples[i]
-		for len(h.Devices) <= x.Device {
-			h.Devices = append(h.Devices, Device{})
-		}
-		if before, ok := last[x.Device]; ok && x.At > before && (h.Period == 0 || x.At-before < h.Period) {
-			h.Period = x.At - before
-		}
-		last[x.Device] = x.At
-	}
-	h.Period = cmp.Or(h.Period, time.Second)
-	h.SlowPeriod = h.Period
 }
 
 // parseSeconds reads a number of seconds exactly, to the nanosecond.

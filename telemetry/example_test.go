@@ -139,10 +139,8 @@ func ExampleSeries_WriteCSV() {
 		fmt.Println(err)
 	}
 	// Output:
-	// kind,at_s,time,basis,device,tick,groups,id,util_percent,mem_util_percent,mem_used_bytes,mem_total_bytes,power_watts,power_limit_watts,sm_clock_mhz,mem_clock_mhz,temperature_celsius,energy_joules,pcie_tx_bytes_per_s,pcie_rx_bytes_per_s,graphics_util_percent,sm_util_percent,sm_occupancy_percent,tensor_util_percent,dram_util_percent,fp64_util_percent,fp32_util_percent,fp16_util_percent,nvlink_tx_bytes_per_s,nvlink_rx_bytes_per_s,throttle,process_sm_util_percent,gpu_instance,compute_slices,dropped,detail
-	// series,0.000000000,2026-01-02T03:04:05Z,simulated,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""version"":1,""source"":""script"",""period_ns"":100000000,""slow_period_ns"":1000000000}"
-	// gpu,0.000000000,2026-01-02T03:04:05Z,simulated,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"{""uuid"":""GPU-00000000-0000-0000-0000-000000000000"",""name"":""simulated GPU"",""mig"":""unknown"",""gpm"":""unknown""}"
-	// sample,0.000000000,2026-01-02T03:04:05Z,simulated,0,0,basic,,90,,21474836480,,500,,,,,,,,,,,,,,,,,,none,,,,,
+	// at_s,time,period_s,basis,device,uuid,name,gpu_instance,compute_slices,util_percent,mem_util_percent,mem_used_bytes,mem_total_bytes,power_watts,power_limit_watts,sm_clock_mhz,mem_clock_mhz,temperature_celsius,energy_joules,pcie_tx_bytes_per_s,pcie_rx_bytes_per_s,graphics_util_percent,sm_util_percent,sm_occupancy_percent,tensor_util_percent,dram_util_percent,fp64_util_percent,fp32_util_percent,fp16_util_percent,nvlink_tx_bytes_per_s,nvlink_rx_bytes_per_s,throttle,programs
+	// 0.000000000,2026-01-02T03:04:05Z,0.100000000,simulated,0,GPU-00000000-0000-0000-0000-000000000000,simulated GPU,,,90,,21474836480,,500,,,,,,,,,,,,,,,,,,none,
 }
 
 // The idle hours of a table of your own, and what they cost.
