@@ -67,8 +67,16 @@ func (s *Server) figured() bool {
 	_, busy := s.Busy.Get()
 	_, sm := s.SMActive.Get()
 	_, bandwidth := s.Bandwidth.Get()
-	return busy || sm || bandwidth || s.Rate*s.GPUTime.Seconds() > 0 || s.HostTime > 0 && s.Latency > 0 ||
+	return busy || sm || bandwidth || s.gpuShare() > 0 || s.HostTime > 0 && s.Latency > 0 ||
 		s.SliceLatency > 0
+}
+
+// gpuShare is the part of the time that requests take the GPU, at their rate or one after another; 0 where unknown.
+func (s *Server) gpuShare() float64 {
+	if s.Rate == 0 && s.Latency > 0 {
+		return s.GPUTime.Seconds() / s.Latency.Seconds()
+	}
+	return s.Rate * s.GPUTime.Seconds()
 }
 
 // narrow is the measurement of one copy, or of two, that the prediction misses most.

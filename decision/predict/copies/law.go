@@ -47,7 +47,7 @@ func (l *law) demand(s *Server) demand {
 	}
 	sm, hasSM := s.SMActive.Get()
 	busy, hasBusy := s.Busy.Get()
-	share := s.Rate * s.GPUTime.Seconds()
+	share := s.gpuShare()
 	switch {
 	case hasBusy:
 	case hasSM:

@@ -88,9 +88,11 @@ func (s *Server) problems(q *Setting, l *problem.List) {
 	l.If(s.Rate < 0 || s.Rate != s.Rate, "rate", "give requests a second", "%v is no rate", s.Rate)
 	l.If(s.Latency < 0 || s.GPUTime < 0 || s.HostTime < 0 || s.SliceLatency < 0, "time", "give times above 0",
 		"a time is negative")
-	l.If(s.Rate*s.GPUTime.Seconds() > 1.005, "gpu_time",
+	l.If(s.Rate > 0 && s.gpuShare() > 1.005, "gpu_time",
 		"GPU time is that of one request: divide a batch's by its requests",
-		"%.4g requests/s of %v are %.2f seconds of GPU time a second", s.Rate, s.GPUTime, s.Rate*s.GPUTime.Seconds())
+		"%.4g requests/s of %v are %.2f seconds of GPU time a second", s.Rate, s.GPUTime, s.gpuShare())
+	l.If(s.Rate == 0 && s.gpuShare() > 1.005, "gpu_time", "GPU time is a part of the latency",
+		"%v is more than the latency of %v", s.GPUTime, s.Latency)
 	l.If(s.Latency > 0 && s.HostTime > s.Latency, "host_time", "host time is a part of the latency",
 		"%v is more than the latency of %v", s.HostTime, s.Latency)
 	busy, sm := s.Busy.Or(1), s.SMActive.Or(0)
