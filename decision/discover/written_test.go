@@ -61,8 +61,8 @@ func TestWrittenIsReadBack(t *testing.T) {
 				case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 					object = pluginNode(t, files, g.Key, n)
 				case sharing.DeliveryHAMi:
-					if hamiModes(n) != 1 {
-						continue // a node of HAMi has one mode, also for whole GPUs, and instances come with the pods
+					if n = registered(n); n == nil {
+						continue
 					}
 					object = hamiNode(t, files, g.Key, n)
 				default:
@@ -206,18 +206,21 @@ func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Nod
 	return nodeObject(n, l, nil, capacity)
 }
 
-// hamiModes counts the modes that HAMi would have to give a node.
-func hamiModes(n *layout.Node) int {
-	modes := map[sharing.Mechanism]bool{}
-	for i := range n.Devices {
-		switch m := n.Devices[i].Mode; m {
-		case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
-			modes[m] = true
-		case sharing.MechanismMIG:
-			return 0
-		}
+// registered is a node as HAMi registers its cards: all of them are shared alike, also those that one pod has whole. It
+// is nil where none is shared, or where instances come with the pods.
+func registered(n *layout.Node) *layout.Node {
+	out := *n
+	out.Devices = slices.Clone(n.Devices)
+	at := slices.IndexFunc(n.Devices, func(d layout.Device) bool {
+		return d.Mode != sharing.MechanismExclusive && d.Mode != sharing.MechanismNone
+	})
+	if at < 0 || n.Devices[at].Mode == sharing.MechanismMIG {
+		return nil
 	}
-	return len(modes)
+	for i := range out.Devices {
+		out.Devices[i].Mode, out.Devices[i].Slots = n.Devices[at].Mode, n.Devices[at].Slots
+	}
+	return &out
 }
 
 // hamiNode is a node after HAMi's device plugin registered its GPUs by the chart's values.
