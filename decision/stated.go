@@ -33,6 +33,7 @@ type (
 	Criterion     = fleet.Criterion
 	Cluster       = fleet.Cluster
 	NodeObject    = fleet.NodeObject
+	Scheduling    = fleet.Scheduling
 	Autoscaler    = fleet.Autoscaler
 	Budget        = fleet.Budget
 	Quota         = fleet.Quota

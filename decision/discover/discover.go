@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -124,6 +125,9 @@ type Collector struct {
 	poolNode          map[string]string // nodes by the name of their pool of DRA devices
 	hamiNames         map[string]role   // what HAMi's configuration calls its resources
 	controllers       map[string]*controller
+	others            map[string][]other // pods without GPUs, by node
+	repels            []repeller
+	ending            map[string]string // a pod with GPUs that is being deleted, by node
 	autoscalers       map[string]autoscaler
 	users             []*pod
 	budgets           []*budgetObject
@@ -152,7 +156,7 @@ type findings []Finding
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
-	return &Collector{opts: opts, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
+	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{}, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		answers: map[string]string{}, hamiNames: map[string]role{},
@@ -274,7 +278,8 @@ func (c *Collector) sameObject(file, object, had, got string) {
 }
 
 func (l *findings) find(code string, severity sharing.Severity, object, source, format string, args ...any) {
-	*l = append(*l, Finding{code, severity, object, fmt.Sprintf(format, args...), source})
+	plain := func(text string) string { return plaintext.Show(oneLine(text)) } // names of others may hold anything
+	*l = append(*l, Finding{code, severity, plain(object), plain(fmt.Sprintf(format, args...)), plain(source)})
 }
 
 // ambiguous are the boards that an ambiguous name may mean.

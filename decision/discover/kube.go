@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
@@ -244,7 +245,7 @@ func (m *stringMap) UnmarshalJSON(data []byte) error {
 		case begins(k, keptKeys):
 			(*m)[k] = s
 		case len(s) <= longestLabel:
-			(*m)[hashed(k, s)] = "" // for selectors
+			(*m)[hashed(k, s)], (*m)[hashed("", k)] = "", "" // for selectors
 		}
 	})
 }
@@ -268,6 +269,7 @@ type metadata struct {
 	Name        string     `json:"name"`
 	Namespace   string     `json:"namespace"`
 	UID         string     `json:"uid"`
+	Generation  int64      `json:"generation"`
 	Labels      stringMap  `json:"labels"`
 	Annotations stringMap  `json:"annotations"`
 	Owners      []ownerRef `json:"ownerReferences"`
@@ -283,9 +285,13 @@ func (m *metadata) controller() ownerRef {
 }
 
 type nodeObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Unschedulable bool `json:"unschedulable"`
+	Metadata struct {
+		metadata
+		Labels map[string]string `json:"labels"` // all of them: pods may select by any
+	} `json:"metadata"`
+	Spec struct {
+		Unschedulable bool          `json:"unschedulable"`
+		Taints        []fleet.Taint `json:"taints"`
 	} `json:"spec"`
 	Status struct {
 		Allocatable quantities `json:"allocatable"`
@@ -312,6 +318,7 @@ type container struct {
 	Resources     resources `json:"resources"`
 	Ports         []struct {
 		Port int `json:"containerPort"`
+		Host int `json:"hostPort"`
 	} `json:"ports"`
 	Security struct {
 		Privileged bool   `json:"privileged"`
@@ -320,8 +327,8 @@ type container struct {
 }
 
 type podSpec struct {
+	scheduling
 	NodeName       string      `json:"nodeName"`
-	NodeSelector   stringMap   `json:"nodeSelector"`
 	Containers     []container `json:"containers"`
 	InitContainers []container `json:"initContainers"`
 	Claims         []podClaim  `json:"resourceClaims"`
@@ -362,7 +369,18 @@ type controllerObject struct {
 	Spec     struct {
 		Replicas    *int `json:"replicas"`
 		Parallelism *int `json:"parallelism"`
-		Template    struct {
+		Paused      bool `json:"paused"`
+		Strategy    struct {
+			Type string `json:"type"`
+		} `json:"strategy"`
+		Update struct {
+			Type    string `json:"type"`
+			Rolling struct {
+				Partition int `json:"partition"`
+			} `json:"rollingUpdate"`
+		} `json:"updateStrategy"`
+		Volumes  []json.RawMessage `json:"volumeClaimTemplates"`
+		Template struct {
 			Metadata metadata `json:"metadata"`
 			Spec     podSpec  `json:"spec"`
 		} `json:"template"`

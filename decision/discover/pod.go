@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -27,6 +28,8 @@ type pod struct {
 	extended              map[string]bool // resources that a claim stands behind
 	labels                stringMap
 	container             string // the first that asks for GPUs
+	bound                 string // a rule of its own that is not planned with
+	rules                 *decision.Scheduling
 
 	// In the discovery that is made.
 	held      []holding
@@ -74,7 +77,11 @@ func (c *Collector) takePod(file string, o *podObject) {
 	}
 	p := newPod(&o.Metadata, &o.Spec)
 	p.readClaims(o)
+	if o.Status.Phase != "Succeeded" && o.Status.Phase != "Failed" {
+		c.takeRepellers(o)
+	}
 	if !p.uses() {
+		c.takeOther(o)
 		return
 	}
 	if n := p.counted(); n > mostPerNode {
@@ -87,8 +94,11 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	c.podUIDs[key] = o.Metadata.UID
-	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || o.Metadata.Deleted != "" ||
-		slices.Contains(reservations, o.Metadata.Namespace) {
+	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || slices.Contains(reservations, o.Metadata.Namespace) {
+		return
+	}
+	if o.Metadata.Deleted != "" {
+		c.ending[p.node] = key
 		return
 	}
 	c.seen(o.Status.Start)
@@ -98,7 +108,8 @@ func (c *Collector) takePod(file string, o *podObject) {
 
 // newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
-	p := &pod{namespace: m.Namespace, name: m.Name, node: s.NodeName, notes: m.Annotations, labels: m.Labels}
+	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations, labels: m.Labels,
+		bound: s.bound(), rules: s.rules()}
 	var containers []container
 	for _, c := range s.InitContainers {
 		init := c.RestartPolicy != "Always" // else a sidecar
@@ -121,7 +132,9 @@ func newPod(m *metadata, s *podSpec) *pod {
 		p.claims = append(p.claims, claimRef{named(m.Namespace, c.Claim), named(m.Namespace, c.Template)})
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.NodeSelector)) {
-		p.selects = k
+		if begins(k, keptKeys) {
+			p.selects = k
+		}
 	}
 	p.readContainers(containers, s)
 	p.owner = ownerOf(m)
@@ -264,11 +277,13 @@ type controller struct {
 	kind, namespace, name string
 	owner                 owner // of a ReplicaSet or Job
 	replicas              int
-	pod                   *pod // of its template, where that asks for GPUs
+	pod                   *pod   // of its template, where that asks for GPUs
+	holds                 string // what keeps its pods from following a patch
 }
 
 func (c *Collector) takeController(file, kind string, o *controllerObject) {
 	k := &controller{kind: kind, namespace: o.Metadata.Namespace, name: o.Metadata.Name, replicas: 1}
+	k.holds = o.holdsOf(kind)
 	if ref := o.Metadata.controller(); ref.Name != "" {
 		k.owner = owner{ref.Kind, ref.Name}
 	}

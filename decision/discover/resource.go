@@ -38,7 +38,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 	*q = quantities{}
 	return entries(data, func(k string, raw json.RawMessage) {
 		others := func(v vendor) bool { return strings.HasPrefix(k, v.resource) }
-		if !ordinary(k) || slices.ContainsFunc(otherVendors, others) {
+		if !ordinary(k) || k == "cpu" || k == "memory" || slices.ContainsFunc(otherVendors, others) {
 			(*q)[k] = strings.Trim(string(raw), `"`)
 		}
 	})
@@ -182,7 +182,7 @@ func (n *node) amounts() map[string]int {
 	out := map[string]int{}
 	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
 		for key, text := range list {
-			if v := amountOf(text); v > 0 {
+			if v := amountOf(text); v > 0 && !ordinary(key) {
 				out[key] = v
 			}
 		}

@@ -170,18 +170,29 @@ func packed(tenants []*onMIG, profiles map[*onMIG]*mig.Profile) int {
 	return p.GPUs
 }
 
-// budgetObject is a PodDisruptionBudget. One that selects by expressions is taken to select nothing.
+// budgetObject is a PodDisruptionBudget.
 type budgetObject struct {
 	Metadata metadata `json:"metadata"`
 	Spec     struct {
-		Selector struct {
-			MatchLabels      map[string]string `json:"matchLabels"`
-			MatchExpressions []struct{}        `json:"matchExpressions"`
-		} `json:"selector"`
+		Selector *labelSelector `json:"selector"`
 	} `json:"spec"`
 	Status struct {
-		Allowed int `json:"disruptionsAllowed"`
+		Allowed  int   `json:"disruptionsAllowed"`
+		Observed int64 `json:"observedGeneration"`
 	} `json:"status"`
+}
+
+// allowed is the number of pods that may be missing: none as long as its status is older than its spec.
+func (o *budgetObject) allowed() int {
+	if o.Status.Observed < o.Metadata.Generation {
+		return 0
+	}
+	return max(0, o.Status.Allowed)
+}
+
+// matches reports whether a budget counts a pod of its namespace with labels.
+func (o *budgetObject) matches(labels stringMap) bool {
+	return o.Spec.Selector != nil && o.Spec.Selector.selects(labels)
 }
 
 // quotaObject is a ResourceQuota.
@@ -200,20 +211,6 @@ func hashed(key, value string) string {
 	return fmt.Sprintf("#%x", h.Sum64())
 }
 
-// selects reports whether a budget's selector matches a pod's labels.
-func (o *budgetObject) selects(p *pod) bool {
-	s := &o.Spec.Selector
-	if o.Metadata.Namespace != p.namespace || len(s.MatchExpressions) > 0 || len(s.MatchLabels) == 0 {
-		return false
-	}
-	for k, v := range s.MatchLabels {
-		if _, ok := p.labels[hashed(k, v)]; p.labels[k] != v && !ok {
-			return false
-		}
-	}
-	return true
-}
-
 // cluster writes the state of the cluster: its nodes, who runs where, and what bounds a change.
 func (b *build) cluster() {
 	t := &decision.Cluster{Nodes: []layout.Node{}}
@@ -225,18 +222,18 @@ func (b *build) cluster() {
 		}
 		at[n] = len(t.Nodes)
 		t.Nodes = append(t.Nodes, b.nodeToday(n))
-		labels := map[string]string{}
-		for _, key := range []string{labelPlugin, labelMIG} {
-			if v := n.label(key); v != "" {
-				labels[key] = v
-			}
-		}
-		if len(labels) > 0 {
-			t.Objects = append(t.Objects, decision.NodeObject{Name: n.name, Labels: labels})
-		}
 	}
 	for _, w := range b.workloads {
 		b.workloadToday(w, at)
+	}
+	keys := b.ruleKeys()
+	for _, n := range b.nodes {
+		if b.poolOf[n] == nil {
+			continue
+		}
+		if o := b.objectOf(n, keys); len(o.Labels)+len(o.Taints)+len(o.Others) > 0 {
+			t.Objects = append(t.Objects, o)
+		}
 	}
 	for _, q := range b.c.quotas {
 		for _, key := range slices.Sorted(maps.Keys(q.Status.Hard)) {
@@ -280,8 +277,15 @@ func (b *build) nodeToday(n *node) layout.Node {
 		out.Closed = "cordoned"
 	case !n.meta.ready():
 		out.Closed = "not ready"
+	case b.c.ending[n.name] != "":
+		out.Closed = fmt.Sprintf("one on which pod %s ends: plan again when it has gone", b.c.ending[n.name])
 	default:
 		out.Closed = n.closed
+	}
+	if n.meta != nil {
+		milli, memory := sums(b.c.others[n.name])
+		out.CPUMilli = int64(max(0, milliOf(n.meta.Status.Allocatable["cpu"])-milli))
+		out.Memory = max(0, bytesOf(n.meta.Status.Allocatable["memory"])-memory)
 	}
 	if !ok {
 		out.Closed = cmp.Or(out.Closed, "one of which it is not known where its MIG instances are")
@@ -361,13 +365,13 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 		b.note(at, guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
 	}
 	v.Today.Object, v.Today.Container = w.key.owner.kind, w.first.container
+	v.Scheduling, v.Today.Stays = w.first.rules, b.staysWhy(w)
 	if a, ok := b.c.autoscalers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; ok {
 		t.Autoscalers = append(t.Autoscalers, decision.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
 	}
 	for _, o := range b.c.budgets {
-		if o.selects(w.first) {
-			t.Budgets = append(t.Budgets, decision.Budget{Name: o.Metadata.Name, Workload: v.Name,
-				Allowed: max(0, o.Status.Allowed)})
+		if o.Metadata.Namespace == w.first.namespace && o.matches(w.first.labels) {
+			t.Budgets = append(t.Budgets, decision.Budget{Name: o.Metadata.Name, Workload: v.Name, Allowed: o.allowed()})
 		}
 	}
 }
@@ -387,6 +391,9 @@ func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignm
 		for range h.gpus {
 			out = append(out, a)
 		}
+	}
+	if len(out) > 0 && p.rules != nil && n.CPUMilli > 0 {
+		out[0].CPUMilli, out[0].HostMemory = int32(p.rules.CPUMilli), p.rules.Memory
 	}
 	if len(out) == 0 { // a process on a machine
 		a.Device = layout.UnknownDevice

@@ -260,7 +260,7 @@ func handsOut(n *layout.Node) map[string]int {
 	for i := range devices {
 		d := &devices[i]
 		shared := slices.IndexFunc(devices, func(d layout.Device) bool { return d.Mode > sharing.MechanismExclusive })
-		if n.Delivery == sharing.DeliveryHAMi && d.Mode <= sharing.MechanismExclusive && shared >= 0 { // it has one mode for all cards
+		if (n.Delivery == sharing.DeliveryHAMi || n.Delivery == sharing.DeliveryVolcano) && d.Mode <= sharing.MechanismExclusive && shared >= 0 { // it has one mode for all cards
 			d.Mode, d.Slots = devices[shared].Mode, devices[shared].Slots
 		}
 		for _, in := range d.Instances {

@@ -28,7 +28,12 @@ type Cluster struct {
 // NodeObject is a node as Kubernetes sees it.
 type NodeObject struct {
 	Name   string            `yaml:"name,required"`
-	Labels map[string]string `yaml:"labels"`
+	Labels map[string]string `yaml:"labels"` // those that something depends on
+	Taints []Taint           `yaml:"taints"`
+	// Others are pods there that hold no GPU, some of them by name, and go elsewhere when the node is drained. Keeps says
+	// why it must not be drained.
+	Others []string `yaml:"other_pods"`
+	Keeps  string   `yaml:"keeps"`
 }
 
 // Object returns what Kubernetes knows of a node; the zero one where nothing was read.

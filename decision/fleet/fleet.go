@@ -154,8 +154,10 @@ type Workload struct {
 	Request *Asked              `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string   `yaml:"env"`     // environment that its containers set
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
-	Revenue *Revenue            `yaml:"revenue"` // what its latency is worth
-	Weights *Weights            `yaml:"weights"` // of the criteria; default by kind
+	// Scheduling is what its pods ask of their nodes, which plans of a running cluster keep to.
+	Scheduling *Scheduling `yaml:"scheduling"`
+	Revenue    *Revenue    `yaml:"revenue"` // what its latency is worth
+	Weights    *Weights    `yaml:"weights"` // of the criteria; default by kind
 }
 
 // LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
@@ -245,6 +247,8 @@ type Today struct {
 	MayWeaken bool              `yaml:"may_weaken"`
 	Object    string            `yaml:"object"`    // the kind of object that makes its pods, such as StatefulSet
 	Container string            `yaml:"container"` // the one of its containers that has the GPUs
+	// Stays says why it must stay where it is whatever may be better.
+	Stays string `yaml:"stays"`
 }
 
 // Asked records a team's request, or its present state: the traps in it are found even where the decision goes

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/yamlnode"
@@ -133,14 +134,19 @@ func (b *builder) patch(s *migrate.Step) {
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
 // memory, or wherever there is such a MIG instance: nothing waits for a node that is gone, and nothing is shared with
-// others than planned. Nodes that the plan empties are left out.
+// others than planned. Nodes that the plan empties are left out. The workload's own terms hold in each, as a patch
+// replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
-	const hostname = "kubernetes.io/hostname"
 	is := func(key, operator string, values ...string) *yaml.Node {
-		return yamlnode.Map("key", key, "operator", operator, "values", values)
+		r := yamlnode.Map("key", key, "operator", operator)
+		if len(values) > 0 {
+			r.Content = append(r.Content, yamlnode.Text("values"), yamlnode.Value(values))
+		}
+		return r
 	}
+	const field = "metadata.name"
 	nodes := nodesOf(b.plan.After, w.Name)
-	var other []*yaml.Node
+	var other, away []*yaml.Node
 	if !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()) {
 		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
 	}
@@ -150,21 +156,56 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
 		}
 	}
-	var emptied []string
 	for i := range b.plan.Steps {
 		if n := b.plan.Steps[i].Node; n != "" && !slices.Contains(nodes, n) {
-			emptied = append(emptied, n)
+			away = append(away, is(field, "NotIn", n))
 		}
 	}
-	if len(emptied) > 0 {
-		other = append(other, is(hostname, "NotIn", emptied...))
+	own := []fleet.NodeTerm{{}}
+	var preferred []*yaml.Node
+	if r := w.Scheduling; r != nil {
+		if len(r.NodeAffinity) > 0 {
+			own = r.NodeAffinity
+		}
+		for _, t := range r.Preferred {
+			preferred = append(preferred, yamlnode.Map("weight", t.Weight, "preference",
+				yamlnode.Map("matchExpressions", requirements(t.Labels, is))))
+		}
 	}
-	planned := yamlnode.Map("matchExpressions", yamlnode.List(is(hostname, "In", nodes...)))
+	term := func(labels, fields []*yaml.Node) *yaml.Node {
+		var expressions, names any
+		if len(labels) > 0 {
+			expressions = yamlnode.List(labels...)
+		}
+		if len(fields) > 0 {
+			names = yamlnode.List(fields...)
+		}
+		return yamlnode.Map("matchExpressions", expressions, "matchFields", names)
+	}
+	var required []*yaml.Node
+	for _, t := range own {
+		labels := requirements(t.Labels, is).Content
+		for _, n := range nodes {
+			required = append(required, term(labels, []*yaml.Node{is(field, "In", n)}))
+		}
+		required = append(required, term(slices.Concat(labels, other), away))
+	}
+	for _, n := range nodes {
+		preferred = append(preferred, yamlnode.Map("weight", 100, "preference",
+			term(nil, []*yaml.Node{is(field, "In", n)})))
+	}
 	return yamlnode.Map("nodeAffinity", yamlnode.Map(
-		"requiredDuringSchedulingIgnoredDuringExecution", yamlnode.Map("nodeSelectorTerms",
-			yamlnode.List(planned, yamlnode.Map("matchExpressions", yamlnode.List(other...)))),
-		"preferredDuringSchedulingIgnoredDuringExecution",
-		yamlnode.List(yamlnode.Map("weight", 100, "preference", planned))))
+		"requiredDuringSchedulingIgnoredDuringExecution", yamlnode.Map("nodeSelectorTerms", yamlnode.List(required...)),
+		"preferredDuringSchedulingIgnoredDuringExecution", yamlnode.List(preferred...)))
+}
+
+// requirements are those of a term of the workload's own.
+func requirements(all []fleet.NodeRequirement, is func(key, operator string, values ...string) *yaml.Node) *yaml.Node {
+	out := yamlnode.List()
+	for _, r := range all {
+		out.Content = append(out.Content, is(r.Key, r.Operator, r.Values...))
+	}
+	return out
 }
 
 // in is the flag of a namespace, none for kubectl's own.
@@ -219,6 +260,8 @@ type planStep struct {
 	Rolls  bool      // its object brings its pods to another template by itself
 	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
 	Kind, Of, In, File string
+	Name, Before       string   // of the object, and the file with it as it was
+	Drained            []string // pods without GPUs that a drain moves
 	Autoscalers        []decision.Autoscaler
 	Others             []string
 }
@@ -250,7 +293,7 @@ func (b *builder) planPage() *planPage {
 }
 
 func (b *builder) planStep(s *migrate.Step) planStep {
-	out := planStep{Step: s}
+	out := planStep{Step: s, Drained: b.plan.Fleet.Today.Object(s.Node).Others}
 	if s.Action == migrate.ActionConfigure {
 		g := b.groups[slices.IndexFunc(b.groups, func(g *group) bool { return g.has(s.Node) })]
 		out.Labels, out.Group = b.labelsBefore(s, g), b.groupPage(g, s.Node)
@@ -259,7 +302,8 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 		return out
 	}
 	namespace, name := spaced(s.Workload)
-	out.In, out.File = in(namespace), patchFile(s.Workload)
+	out.In, out.File, out.Name = in(namespace), patchFile(s.Workload), name
+	out.Before = "before-" + strings.TrimPrefix(out.File, "pods/")
 	object := b.kindOf(s)
 	out.Kind, out.Of, out.Rolls = object, strings.ToLower(object)+"/"+name+out.In, rolls(object)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {

@@ -20,6 +20,8 @@ type Step struct {
 	Node string       `json:"node,omitempty"`
 	Was  string       `json:"was,omitempty"`
 	Gets *layout.Node `json:"gets,omitempty"`
+	// Others counts pods without a GPU on a node that is given back, as far as they were read.
+	Others int `json:"others,omitempty"`
 	// Of a step on a workload: the kind of object that is patched, its replicas, the nodes that they leave and those
 	// that have a free device for each of them when the step begins.
 	Workload string  `json:"workload,omitempty"`
@@ -92,7 +94,8 @@ func (to *search) order(p *part) (steps []Step, stuck string) {
 	for _, name := range p.nodes {
 		n := to.cluster.layout.Node(name)
 		if now := to.layout.Node(name); n.Used() && !now.Used() {
-			o.steps = append(o.steps, Step{Action: ActionFree, Node: name, Pool: n.Pool, Was: Shape(n)})
+			o.steps = append(o.steps, Step{Action: ActionFree, Node: name, Pool: n.Pool, Was: Shape(n),
+				Others: len(to.objects[name].Others)})
 		}
 	}
 	return o.steps, ""

@@ -68,8 +68,8 @@ func (s *search) now(w string) kind {
 }
 
 // free is the number of replicas of a workload for which a node has devices of a kind.
-func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) int {
-	if n.Closed != "" {
+func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) {
+	if n.Closed != "" || !c.allows(n.Name, w) {
 		return 0
 	}
 	devices, checked := 0, k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
@@ -89,7 +89,16 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) int {
 		}
 		devices += slots
 	}
-	return devices / each(w)
+	most = devices / each(w)
+	if s := w.Scheduling; s != nil && n.CPUMilli > 0 { // else what its host has is not known
+		if s.CPUMilli > 0 {
+			most = min(most, int(n.FreeCPU())/s.CPUMilli)
+		}
+		if s.Memory > 0 {
+			most = min(most, int(n.FreeMemory()/s.Memory))
+		}
+	}
+	return max(0, most)
 }
 
 // freeSlots counts the tenants that a device takes as a kind.
@@ -152,6 +161,9 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 				a.Profile, a.Start = instance(&n.Devices[a.Device], k.profile, all, a.Device)
 			}
 			all = append(all, a)
+		}
+		if r := w.Scheduling; r != nil && n.CPUMilli > 0 {
+			all[0].CPUMilli, all[0].HostMemory = int32(r.CPUMilli), r.Memory
 		}
 		next, err := s.layout.Assign(node, all...)
 		if err != nil {

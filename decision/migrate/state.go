@@ -62,6 +62,8 @@ type cluster struct {
 	priced   bool // every pool is
 	currency string
 	stays    map[string]string // reasons by workload
+	objects  map[string]decision.NodeObject
+	allowed  map[[2]string]bool // whether a workload's own rules let it on a node
 	before   map[string]sharing.Answer
 }
 
@@ -76,7 +78,10 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	opts.Confidence, opts.Brief, opts.KeepFree = cmp.Or(opts.Confidence, decision.DefaultConfidence), true, true
 	c := &cluster{fleet: f, opts: opts, of: map[string]*decision.Workload{}, tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
-		stays: map[string]string{}}
+		stays: map[string]string{}, objects: map[string]decision.NodeObject{}, allowed: map[[2]string]bool{}}
+	for _, o := range f.Today.Objects {
+		c.objects[o.Name] = o
+	}
 	var compiled []*decision.CompiledPool
 	for i := range f.Pools {
 		cp, err := decision.CompilePool(&f.Pools[i])
@@ -199,6 +204,17 @@ func (c *cluster) kind(w string) kind {
 	return kind{}
 }
 
+// allows reports whether a workload's pods may be on a node by their own rules.
+func (c *cluster) allows(node string, w *decision.Workload) bool {
+	key := [2]string{node, w.Name}
+	allowed, known := c.allowed[key]
+	if !known {
+		allowed = w.Scheduling.Allows(c.objects[node])
+		c.allowed[key] = allowed
+	}
+	return allowed
+}
+
 // each is the number of devices of one replica.
 func each(w *decision.Workload) int { return max(1, w.GPUs) }
 
@@ -244,6 +260,8 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	switch {
 	case t == nil:
 		return ""
+	case t.Stays != "":
+		return t.Stays
 	case !slices.Contains(planned, t.Mechanism):
 		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":
@@ -273,7 +291,7 @@ var planned = []sharing.Mechanism{
 func (c *cluster) fixedNodes() map[string]bool {
 	out := map[string]bool{}
 	for n := range c.layout.Nodes() {
-		out[n.Name] = n.Closed != ""
+		out[n.Name] = n.Closed != "" || c.objects[n.Name].Keeps != ""
 		for _, a := range firsts(n) {
 			out[n.Name] = out[n.Name] || c.stays[a.Workload.Name] != ""
 		}

@@ -17,6 +17,10 @@ func (s *Step) Title() string {
 	case ActionConfigure:
 		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, Shape(s.Gets), s.Was)
 	case ActionFree:
+		if s.Others > 0 {
+			return fmt.Sprintf("Give %s back: no GPU of it is in use; %s there without one move when it is drained", s.Node,
+				plaintext.Count(s.Others, "pod"))
+		}
 		return fmt.Sprintf("Give %s back: nothing runs on it any more", s.Node)
 	}
 	if len(s.From) == 0 {

@@ -1,0 +1,379 @@
+package discover
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// nodeRequirement is a requirement of a node's labels.
+type nodeRequirement struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values"`
+}
+
+type nodeTerm struct {
+	Labels []nodeRequirement `json:"matchExpressions"`
+	Fields []nodeRequirement `json:"matchFields"`
+}
+
+// labelSelector selects pods by their labels.
+type labelSelector struct {
+	MatchLabels      map[string]string `json:"matchLabels"`
+	MatchExpressions []nodeRequirement `json:"matchExpressions"`
+}
+
+// podTerm is a rule about the pods that a pod may be with.
+type podTerm struct {
+	Selector   *labelSelector  `json:"labelSelector"`
+	Namespaces []string        `json:"namespaces"`
+	Any        *labelSelector  `json:"namespaceSelector"`
+	Topology   string          `json:"topologyKey"`
+	More       json.RawMessage `json:"matchLabelKeys"`
+}
+
+// scheduling is what a pod's spec says of where it may be.
+type scheduling struct {
+	NodeSelector map[string]string `json:"nodeSelector"`
+	Affinity     struct {
+		Node struct {
+			Required struct {
+				Terms []nodeTerm `json:"nodeSelectorTerms"`
+			} `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+			Preferred []struct {
+				Weight     int      `json:"weight"`
+				Preference nodeTerm `json:"preference"`
+			} `json:"preferredDuringSchedulingIgnoredDuringExecution"`
+		} `json:"nodeAffinity"`
+		Pod  podRules `json:"podAffinity"`
+		Anti podRules `json:"podAntiAffinity"`
+	} `json:"affinity"`
+	Tolerations []struct {
+		Key      string `json:"key"`
+		Operator string `json:"operator"`
+		Value    string `json:"value"`
+		Effect   string `json:"effect"`
+		Seconds  *int64 `json:"tolerationSeconds"`
+	} `json:"tolerations"`
+	Spread []struct {
+		When string `json:"whenUnsatisfiable"`
+	} `json:"topologySpreadConstraints"`
+	Scheduler string            `json:"schedulerName"`
+	Gates     []json.RawMessage `json:"schedulingGates"`
+	Volumes   []struct {
+		Name      string          `json:"name"`
+		Claim     json.RawMessage `json:"persistentVolumeClaim"`
+		Ephemeral json.RawMessage `json:"ephemeral"`
+		Host      json.RawMessage `json:"hostPath"`
+	} `json:"volumes"`
+	HostNetwork bool `json:"hostNetwork"`
+}
+
+type podRules struct {
+	Required []podTerm `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+}
+
+// bound says which of a pod's rules is not planned with, so that it stays where it is; empty where all are.
+func (s *podSpec) bound() string {
+	for _, v := range s.Volumes {
+		if v.Claim != nil || v.Ephemeral != nil {
+			return fmt.Sprintf("its volume %.60q may be bound to a node or a zone", v.Name)
+		}
+		if v.Host != nil {
+			return fmt.Sprintf("its volume %.60q is a folder of its node", v.Name)
+		}
+	}
+	hard := func(c struct {
+		When string `json:"whenUnsatisfiable"`
+	}) bool {
+		return c.When != "ScheduleAnyway"
+	}
+	ports := s.HostNetwork
+	for _, c := range s.Containers {
+		for _, p := range c.Ports {
+			ports = ports || p.Host > 0
+		}
+	}
+	fields := func(t nodeTerm) bool { return len(t.Fields) > 0 }
+	switch {
+	case len(s.Affinity.Pod.Required) > 0:
+		return "it must be near other pods (podAffinity), which is not planned from here"
+	case len(s.Affinity.Anti.Required) > 0:
+		return "it must be away from other pods (podAntiAffinity), which is not planned from here"
+	case slices.ContainsFunc(s.Spread, hard):
+		return "its pods must be spread (topologySpreadConstraints), which is not planned from here"
+	case slices.ContainsFunc(s.Affinity.Node.Required.Terms, fields):
+		return "its node affinity names nodes (matchFields), which is not planned from here"
+	case s.Scheduler != "" && s.Scheduler != "default-scheduler":
+		return fmt.Sprintf("the scheduler %.60q places it, whose rules are not known", s.Scheduler)
+	case len(s.Gates) > 0:
+		return "its pods have scheduling gates"
+	case ports:
+		return "it takes ports of its node"
+	}
+	return ""
+}
+
+// rules are what a pod's spec asks of its nodes, nil where it asks for nothing.
+func (s *podSpec) rules() *decision.Scheduling {
+	out := &decision.Scheduling{NodeSelector: s.NodeSelector}
+	labels := func(all []nodeRequirement) (list []fleet.NodeRequirement) {
+		for _, r := range all {
+			list = append(list, fleet.NodeRequirement(r))
+		}
+		return list
+	}
+	for _, t := range s.Affinity.Node.Required.Terms {
+		out.NodeAffinity = append(out.NodeAffinity, fleet.NodeTerm{Labels: labels(t.Labels)})
+	}
+	for _, t := range s.Affinity.Node.Preferred {
+		out.Preferred = append(out.Preferred, fleet.PreferredTerm{Weight: t.Weight, Labels: labels(t.Preference.Labels)})
+	}
+	for _, t := range s.Tolerations {
+		if t.Seconds == nil { // else only for so long
+			out.Tolerations = append(out.Tolerations, fleet.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value,
+				Effect: t.Effect})
+		}
+	}
+	out.CPUMilli, out.Memory = s.requests()
+	if len(out.NodeSelector)+len(out.NodeAffinity)+len(out.Preferred)+len(out.Tolerations)+out.CPUMilli == 0 &&
+		out.Memory == 0 {
+		return nil
+	}
+	return out
+}
+
+// requests are the CPU and memory that a pod takes of its node: those of its containers together, or of the init
+// container that takes most. A limit stands for a request that is not stated.
+func (s *podSpec) requests() (milli int, memory sharing.Bytes) {
+	one := func(c *container) (int, sharing.Bytes) {
+		text := func(key string) string { return cmp.Or(c.Resources.Requests[key], c.Resources.Limits[key]) }
+		return milliOf(text("cpu")), bytesOf(text("memory"))
+	}
+	for i := range s.Containers {
+		m, b := one(&s.Containers[i])
+		milli, memory = milli+m, memory+b
+	}
+	for i := range s.InitContainers {
+		m, b := one(&s.InitContainers[i])
+		if s.InitContainers[i].RestartPolicy == "Always" {
+			milli, memory = milli+m, memory+b
+		} else {
+			milli, memory = max(milli, m), max(memory, b)
+		}
+	}
+	return milli, memory
+}
+
+// selects reports whether a selector matches a pod's labels. An empty one matches all.
+func (s *labelSelector) selects(labels stringMap) bool {
+	has := func(k, v string) bool {
+		_, ok := labels[hashed(k, v)]
+		return ok || labels[k] == v && v != ""
+	}
+	for k, v := range s.MatchLabels {
+		if !has(k, v) {
+			return false
+		}
+	}
+	for _, r := range s.MatchExpressions {
+		_, hashedKey := labels[hashed("", r.Key)]
+		_, kept := labels[r.Key]
+		there, in := hashedKey || kept, slices.ContainsFunc(r.Values, func(v string) bool { return has(r.Key, v) })
+		holds := map[string]bool{"In": in, "NotIn": !in, "Exists": there, "DoesNotExist": !there}
+		if is, known := holds[r.Operator]; known && !is { // an unknown operator is taken to select
+			return false
+		}
+	}
+	return true
+}
+
+// other is a pod that holds no GPU, as far as it concerns who drains its node.
+type other struct {
+	namespace, name string
+	labels          stringMap
+	daemon, owned   bool
+	cpu             int
+	memory          sharing.Bytes
+}
+
+// takeOther keeps a pod that holds no GPU.
+func (c *Collector) takeOther(o *podObject) {
+	if o.Spec.NodeName == "" || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+		return
+	}
+	owner := o.Metadata.controller()
+	milli, memory := o.Spec.requests()
+	_, static := o.Metadata.Annotations[mirrorPod]
+	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
+		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "", milli, memory})
+}
+
+// mirrorPod is the annotation of pods that the kubelet runs from a file.
+const mirrorPod = "kubernetes.io/config.mirror"
+
+// takeRepellers keeps the rules by which a pod keeps others off.
+func (c *Collector) takeRepellers(o *podObject) {
+	for _, t := range o.Spec.Affinity.Anti.Required {
+		if t.Selector != nil {
+			c.repels = append(c.repels, repeller{o.Metadata.Namespace, o.Metadata.Name, t})
+		}
+	}
+}
+
+// repeller is a pod that keeps off those that its term selects.
+type repeller struct {
+	namespace, name string
+	term            podTerm
+}
+
+// repelled says which pod keeps a pod of a workload off, empty where none does.
+func (c *Collector) repelled(p *pod) string {
+	for i := range c.repels {
+		r := &c.repels[i]
+		there := r.term.Any != nil || slices.Contains(r.term.Namespaces, p.namespace) ||
+			len(r.term.Namespaces) == 0 && r.namespace == p.namespace
+		if there && r.term.Selector.selects(p.labels) {
+			return fmt.Sprintf("pod %s keeps pods like it off (podAntiAffinity), which is not planned from here",
+				named(r.namespace, r.name))
+		}
+	}
+	return ""
+}
+
+// staysWhy is the reason for which a workload must not be moved, empty where nothing that was read speaks against it.
+func (b *build) staysWhy(w *workload) string {
+	var lost []string
+	for _, p := range w.pods {
+		if p.running && b.poolOf[p.at] == nil && p.node != "" && !slices.Contains(lost, p.node) {
+			lost = append(lost, p.node)
+		}
+	}
+	why := ""
+	for _, p := range w.pods {
+		why = cmp.Or(why, p.bound, b.c.repelled(p))
+	}
+	if k := b.c.controllers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; k != nil {
+		if k.pod != nil {
+			why = cmp.Or(why, k.pod.bound)
+		}
+		why = cmp.Or(why, k.holds)
+	}
+	if len(lost) > 0 {
+		return fmt.Sprintf("it runs on %s too, of which nothing was read that can be planned with",
+			plaintext.Some(lost, mostNames, len(lost)))
+	}
+	return why
+}
+
+// objectOf is what is known of a node besides its GPUs, of its labels those that something depends on.
+func (b *build) objectOf(n *node, keys map[string]bool) decision.NodeObject {
+	o := decision.NodeObject{Name: n.name}
+	if n.meta == nil {
+		return o
+	}
+	for _, key := range sortedKeys(keys) {
+		if v, ok := n.meta.Metadata.Labels[key]; ok {
+			if o.Labels == nil {
+				o.Labels = map[string]string{}
+			}
+			o.Labels[key] = v
+		}
+	}
+	o.Taints = n.meta.Spec.Taints
+	n.drains(b, &o)
+	return o
+}
+
+// drains notes what else runs on a node, and what keeps it from being drained.
+func (n *node) drains(b *build, o *decision.NodeObject) {
+	for _, p := range b.c.others[n.name] {
+		if p.daemon {
+			continue
+		}
+		name := named(p.namespace, p.name)
+		if len(o.Others) < mostNames {
+			o.Others = append(o.Others, name)
+		}
+		if !p.owned {
+			o.Keeps = cmp.Or(o.Keeps, fmt.Sprintf("pod %s runs there, which nothing starts again", name))
+		}
+		for _, budget := range b.c.budgets {
+			if budget.allowed() < 1 && budget.Metadata.Namespace == p.namespace && budget.matches(p.labels) {
+				o.Keeps = cmp.Or(o.Keeps, fmt.Sprintf("pod %s runs there, and its PodDisruptionBudget %s lets none be missing",
+					name, budget.Metadata.Name))
+			}
+		}
+	}
+}
+
+// ruleKeys are the labels of nodes that workloads or the plan depend on.
+func (b *build) ruleKeys() map[string]bool {
+	keys := map[string]bool{labelPlugin: true, labelMIG: true}
+	for i := range b.Fleet.Workloads {
+		s := b.Fleet.Workloads[i].Scheduling
+		if s == nil {
+			continue
+		}
+		for key := range s.NodeSelector {
+			keys[key] = true
+		}
+		for _, term := range s.NodeAffinity {
+			for _, r := range term.Labels {
+				keys[r.Key] = true
+			}
+		}
+	}
+	return keys
+}
+
+// holdsOf says what of a Deployment or StatefulSet keeps its pods from following a patch.
+func (o *controllerObject) holdsOf(kind string) string {
+	u, s := &o.Spec.Update, &o.Spec.Strategy
+	switch {
+	case o.Spec.Paused:
+		return "its rollout is paused"
+	case kind == "Deployment" && s.Type == "Recreate":
+		return "its strategy is Recreate: all of its pods stop before one starts"
+	case u.Type == "OnDelete":
+		return "its updateStrategy is OnDelete: a patch replaces no pod"
+	case u.Rolling.Partition > 0:
+		return "its updateStrategy has a partition: a patch replaces only some of its pods"
+	case len(o.Spec.Volumes) > 0:
+		return "its volumes may be bound to a node or a zone"
+	}
+	return ""
+}
+
+// sums are the CPU and memory that pods without GPUs take of a node.
+func sums(all []other) (milli int, memory sharing.Bytes) {
+	for _, p := range all {
+		milli, memory = milli+p.cpu, memory+p.memory
+	}
+	return milli, memory
+}
+
+// milliOf reads an amount of CPU in thousandths; 0 where it is none.
+func milliOf(text string) int {
+	scale := 1000.0
+	if t, ok := strings.CutSuffix(text, "m"); ok {
+		text, scale = t, 1
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if v *= scale; err != nil || !(v >= 0 && v < 1<<30) {
+		return 0
+	}
+	return int(v)
+}
+
+// bytesOf reads an amount of memory; 0 where it is none.
+func bytesOf(text string) sharing.Bytes { return sharing.Bytes(quantity(text)) }
