@@ -188,6 +188,9 @@ type FleetFigures struct {
 	// CapacityHours and UtilisationHours are GPU-hours a day over all GPUs; see the functions of these names.
 	CapacityHours    float64 `json:"capacity_gpu_hours_per_day"`
 	UtilisationHours float64 `json:"utilisation_gpu_hours_per_day"`
+	// Needed is the part of a GPU that its workloads keep busy together. Above 1 they do not fit on it: they slow one
+	// another down, and less is saved for the same work.
+	Needed float64 `json:"needed_of_a_gpu"`
 }
 
 // Figures computes the figures. Its error names everything wrong with f.
@@ -210,7 +213,7 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 	// The counts were checked above.
 	capacity, _ := CapacityHours(f.GPUs, f.Tenants)
 	work, _ := UtilisationHours(f.GPUs, f.Tenants, f.Utilisation)
-	return FleetFigures{each, saving, capacity, work}, nil
+	return FleetFigures{each, saving, capacity, work, float64(f.Tenants) * f.Utilisation}, nil
 }
 
 // HoursPerMonth is the month that cloud price lists and the articles count with.

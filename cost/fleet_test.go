@@ -62,6 +62,10 @@ func TestSharedFleet(t *testing.T) {
 	if err != nil || got.PerWorkloadHour.Decimal() != "0.945" || got.Saving.Fraction != 73*Percent || got.CapacityHours != 180 || got.UtilisationHours != 180 {
 		t.Errorf("%+v, %v", got, err)
 	}
+	f.Tenants = 8
+	if got, err := f.Figures(); err != nil || got.Needed != 2 {
+		t.Errorf("eight of a quarter need %v of a GPU, %v", got.Needed, err)
+	}
 	_, err = SharedFleet{GPUs: -1, PricePerGPUHour: money(t, "-1 USD"), Utilisation: 2, Overhead: -1}.Figures()
 	for _, path := range []string{"gpus: ", "price: ", "tenants: ", "utilisation: ", "overhead: "} {
 		if !errors.Is(err, ErrInput) || strings.Count(err.Error(), path) != 1 {

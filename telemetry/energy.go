@@ -45,10 +45,7 @@ type Energy struct {
 	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
 	CounterSpan   time.Duration     `json:"counter_span_ns"`
 	Restarts      int               `json:"restarts"` // spans between two readings of the counter over which it is unknown
-	// ComparedJoules and ComparedCounterJoules are the two figures over those times for which both exist.
-	ComparedJoules        Optional[float64] `json:"compared_joules,omitzero"`
-	ComparedCounterJoules Optional[float64] `json:"compared_counter_joules,omitzero"`
-	// DifferencePercent is the integrated figure against the counter's.
+	// DifferencePercent is the integrated figure against the counter's, over those times for which both exist.
 	DifferencePercent Optional[float64] `json:"difference_percent,omitzero"`
 	// Agree answers whether the two agree within the tolerance and one second
 	// of the change in power, which the driver's averaging may shift.
@@ -79,7 +76,6 @@ type meter struct {
 	begin    time.Duration   // of the first counter reading
 	counted  float64
 	restarts int
-	pending  []Point // counter readings since the last power reading
 	mark     Optional[mark]
 	cmpPower float64
 	cmpCount float64
@@ -113,7 +109,7 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 	}
 	d := &m.devs[x.Device]
 	if v, ok := x.Get(MetricEnergyJoules); ok {
-		d.count(Point{x.At, v})
+		d.count(Point{x.At, v}, bridged(m.h.Period))
 	}
 	if v, ok := x.Get(MetricPowerWatts); ok {
 		d.integrate(Point{x.At, v}, bridged(m.h.Period))
@@ -121,7 +117,7 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 	return nil
 }
 
-func (d *meter) count(p Point) {
+func (d *meter) count(p Point, gap time.Duration) {
 	if last, ok := d.counter.Get(); !ok {
 		d.begin = p.At
 	} else {
@@ -132,8 +128,9 @@ func (d *meter) count(p Point) {
 		}
 	}
 	d.counter = Some(p)
-	if len(d.pending) < 16 { // more than that between two power readings: power is missing
-		d.pending = append(d.pending, p)
+	if w, ok := d.power.Get(); ok && p.At-w.At <= gap { // which is taken to have stayed the same since
+		joules := d.joules + float64(w.Value*(p.At-w.At).Seconds())
+		d.compare(mark{counter: p.Value, watts: w.Value, at: p.At, joules: joules})
 	}
 }
 
@@ -144,25 +141,13 @@ func (d *meter) integrate(p Point, gap time.Duration) {
 	d.power = Some(p)
 	dt := p.At - last.At
 	if !ok {
-		d.pending = d.pending[:0]
 		return
 	}
 	if dt > gap {
 		d.missed += dt
 		d.mark = Optional[mark]{}
-		d.pending = d.pending[:0]
 		return
 	}
-	for _, c := range d.pending {
-		share := 0.0
-		if dt > 0 {
-			share = (c.At - last.At).Seconds() / dt.Seconds()
-		}
-		watts := last.Value + float64(share*(p.Value-last.Value))
-		d.compare(mark{counter: c.Value, watts: watts, at: c.At,
-			joules: d.joules + float64((last.Value+watts)/2*(c.At-last.At).Seconds())})
-	}
-	d.pending = d.pending[:0]
 	d.joules += float64((last.Value + p.Value) / 2 * dt.Seconds())
 	d.covered += dt
 }
@@ -201,11 +186,7 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 	if last, ok := d.counter.Get(); ok && last.At > d.begin {
 		e.CounterSpan, e.CounterJoules = last.At-d.begin, Some(d.counted)
 	}
-	if !d.compared {
-		return e, nil
-	}
-	e.ComparedJoules, e.ComparedCounterJoules = Some(d.cmpPower), Some(d.cmpCount)
-	if d.cmpCount <= 0 {
+	if !d.compared || d.cmpCount <= 0 {
 		return e, nil
 	}
 	diff := d.cmpPower - d.cmpCount

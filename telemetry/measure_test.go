@@ -42,7 +42,7 @@ func TestEnergy(t *testing.T) {
 		// reading after it and is not compared.
 		near(t, "counter", e.CounterJoules, 22000, 1e-6)
 		near(t, "integral", e.IntegratedJoules, 22000+30-20, 1e-6)
-		near(t, "difference", e.DifferencePercent, 10.0/217, 1e-6)
+		near(t, "difference", e.DifferencePercent, 10.0/220, 1e-6)
 		if e.Agree != sharing.AnswerYes || e.Covered != time.Minute || e.Uncovered != 0 || e.CounterSpan != time.Minute {
 			t.Errorf("%+v", e)
 		}
@@ -58,7 +58,6 @@ func TestEnergy(t *testing.T) {
 		if e.Restarts != 1 || e.Agree != sharing.AnswerYes {
 			t.Errorf("%+v", e)
 		}
-		near(t, "compared", e.ComparedCounterJoules, 22000-100-300, 1e-6)
 	})
 	t.Run("no counter", func(t *testing.T) {
 		script := oneGPU(steps...)

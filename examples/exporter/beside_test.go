@@ -37,7 +37,10 @@ func TestBesidePrometheus(t *testing.T) {
 	begun := time.Now()
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := int(time.Since(begun).Seconds() * 4) // requests, of ten tokens each
-		fmt.Fprint(w, latencies([3]int{n - n/10, n / 20, n/10 - n/20}, [3]int{n / 2, n / 4, n - n/2 - n/4}))
+		// Of twenty requests one has a middling first token and one a late one; of four, one and one have slow tokens.
+		of := func(every, class int) int { return (n + every - 1 - class) / every }
+		mid, late, slow, slower := of(20, 5), of(20, 15), of(4, 2), of(4, 3)
+		fmt.Fprint(w, latencies([3]int{n - mid - late, mid, late}, [3]int{n - slow - slower, slow, slower}))
 	}))
 	defer pages.Close()
 	at := freePort(t)
@@ -216,14 +219,18 @@ func latencies(ttft, tpot [3]int) string {
 	for name, h := range map[string]struct {
 		counts [3]int
 		bounds []string
-	}{"time_to_first_token_seconds": {ttft, []string{"0.1", "0.2", "+Inf"}}, "request_time_per_output_token_seconds": {tpot, []string{"0.01", "0.02", "+Inf"}}} {
+		middle [3]float64
+	}{"time_to_first_token_seconds": {ttft, []string{"0.1", "0.2", "+Inf"}, [3]float64{0.05, 0.15, 0.3}},
+		"request_time_per_output_token_seconds": {tpot, []string{"0.01", "0.02", "+Inf"}, [3]float64{0.005, 0.015, 0.03}}} {
 		fmt.Fprintf(&b, "# TYPE vllm:%s histogram\n", name)
 		n := 0
+		sum := 0.0
 		for i, c := range h.counts {
 			n += c
+			sum += float64(c) * h.middle[i]
 			fmt.Fprintf(&b, "vllm:%s_bucket{model_name=\"m\",le=%q} %d\n", name, h.bounds[i], n)
 		}
-		fmt.Fprintf(&b, "vllm:%s_sum{model_name=\"m\"} 1\nvllm:%s_count{model_name=\"m\"} %d\n", name, name, n)
+		fmt.Fprintf(&b, "vllm:%s_sum{model_name=\"m\"} %g\nvllm:%s_count{model_name=\"m\"} %d\n", name, sum, name, n)
 		total = n
 	}
 	fmt.Fprintf(&b, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} %d\n", 10*total)
