@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
 )
@@ -68,6 +69,9 @@ func mpsAvailable(env Environment) Finding {
 	case a == ArchitectureUnknown:
 		return Finding{AnswerUnknown, "MPS needs compute capability 3.5; that of this GPU is not known", BasisDocumented,
 			"nvidia-mps-guide"}
+	case strings.HasPrefix(env.GPU.Name, "Jetson "):
+		return Finding{AnswerUnknown, "only the newest JetPack has MPS; state it among the pool's mechanisms where it runs",
+			BasisDocumented, "nvidia-jetson-modules"}
 	case a < ArchitectureVolta:
 		return Finding{AnswerYes, "MPS runs, but before Volta it protects no memory and takes 16 clients", BasisDocumented,
 			"nvidia-mps-guide"}

@@ -116,7 +116,7 @@ func (e *UnknownGPUError) Error() string {
 	}
 	if len(e.Nearest) == 0 {
 		return fmt.Sprintf("sharing: unknown GPU %q; give the product name that nvidia-smi prints, a PCI id such as "+
-			"10DE:20B2, or a description with its memory and compute capability, such as \"My GPU (16GiB, 8.6)\"",
+			"10DE:20B2, or a description: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: \"8.6\"}",
 			problem.Clip(e.Name))
 	}
 	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
@@ -234,7 +234,7 @@ func LookupGPU(name string) (*GPU, error) {
 	if g := gpuByKey().names[key]; g != nil {
 		return g, nil
 	}
-	if len(gpuByKey().aliases[key]) == 0 {
+	if len(gpuByKey().aliases[key]) != 1 {
 		if g := describedGPU(strings.TrimSpace(name)); g != nil {
 			return g, nil
 		}

@@ -221,6 +221,8 @@ func TestBandwidths(t *testing.T) {
 		"Tesla T4": {320, "nvidia-cuda-properties"}, "GeForce RTX 2080 Ti": {616, "nvidia-cuda-properties"}, "GeForce RTX 4090": {1008, "nvidia-cuda-properties"},
 		"GeForce RTX 3090": {936, "nvidia-cuda-properties"}, "GeForce RTX 5090": {1792, "nvidia-cuda-properties"}, "Quadro RTX 6000": {672, "nvidia-quadro-rtx-6000"},
 		"RTX 6000 Ada Generation": {960, "nvidia-rtx-6000-ada"}, "L20": {864, "technical-city-l20"}, "GB10": {273, "nvidia-dgx-spark"},
+		"Jetson AGX Orin 32GB": {204.8, "nvidia-jetson-modules"}, "Jetson AGX Orin 64GB": {204.8, "nvidia-jetson-modules"}, "Jetson Orin NX 16GB": {102.4, "nvidia-jetson-modules"},
+		"Jetson Orin NX 8GB": {102.4, "nvidia-jetson-modules"}, "Jetson Orin Nano 4GB": {34, "nvidia-jetson-modules"}, "Jetson Orin Nano 8GB": {68, "nvidia-jetson-modules"}, "Jetson T5000": {273, "nvidia-jetson-modules"},
 		"A2": {200, "nvidia-a2"}, "A10": {600, "tensorrt-llm-clusters"}, "A10G": {600, "tensorrt-llm-clusters"}, "A16": {200, "nvidia-a16"}, "A30": {933, "tensorrt-llm-clusters"}, "A40": {696, "tensorrt-llm-clusters"},
 		"A100-SXM4-40GB": {1555, "tensorrt-llm-clusters"}, "A100-PCIE-40GB": {1555, "tensorrt-llm-clusters"}, "A100-SXM4-80GB": {2039, "tensorrt-llm-clusters"}, "A100 80GB PCIe": {1935, "tensorrt-llm-clusters"},
 		"A800-SXM4-40GB": {}, "A800 40GB Active": {1555, "nvidia-a800"}, "A800-SXM4-80GB": {}, "A800 80GB PCIe": {},

@@ -3,12 +3,15 @@ package sharing
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 )
 
 var (
 	describedText = regexp.MustCompile(`^(.*\S)\s*\(([^()]*)\)$`)
+	bandwidthText = regexp.MustCompile(`^[0-9.]+GB/s$`)
+	smsText       = regexp.MustCompile(`^[0-9]+ SMs$`)
 	described     sync.Map // *GPU by its text, so that one text is one GPU
 )
 
@@ -32,7 +35,22 @@ func DescribeGPU(product string, memory Bytes, cc ComputeCapability, a Architect
 	return product + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// describedGPU reads what DescribeGPU writes, nil for any other text. What the architecture has follows from it.
+// GPUDescription is a GPU that the table does not have, as its user states it.
+type GPUDescription struct {
+	Name      string  `yaml:"name,required"`
+	Memory    Bytes   `yaml:"memory,required"`    // that a driver shows
+	Bandwidth float64 `yaml:"bandwidth,required"` // of the memory, GB/s
+	SMs       int     `yaml:"sms,required"`
+	Compute   string  `yaml:"compute,required"` // compute capability, 8.7
+}
+
+// String writes the description so that LookupGPU takes it: "My GPU (65536MiB, 204.8GB/s, 16 SMs, 8.7)".
+func (d *GPUDescription) String() string {
+	return fmt.Sprintf("%s (%dMiB, %gGB/s, %d SMs, %s)", d.Name, d.Memory/MiB, d.Bandwidth, d.SMs, d.Compute)
+}
+
+// describedGPU reads what DescribeGPU and GPUDescription write, nil for any other text. What the architecture has
+// follows from it.
 func describedGPU(text string) *GPU {
 	if g, ok := described.Load(text); ok {
 		return g.(*GPU)
@@ -49,6 +67,18 @@ func describedGPU(text string) *GPU {
 		switch {
 		case cc.UnmarshalText([]byte(fact)) == nil:
 			g.ComputeCapability, g.Architecture = KnownCell(cc, ""), cc.Architecture()
+		case bandwidthText.MatchString(fact):
+			v, err := strconv.ParseFloat(strings.TrimSuffix(fact, "GB/s"), 64)
+			if err != nil || v <= 0 || v > 1e6 {
+				return nil
+			}
+			g.MemoryBandwidthGBps = KnownCell(v, "")
+		case smsText.MatchString(fact):
+			n, err := strconv.Atoi(strings.TrimSuffix(fact, " SMs"))
+			if err != nil || n < 1 || n > 10_000 {
+				return nil
+			}
+			g.SMs = KnownCell(n, "")
 		case g.Architecture.UnmarshalText([]byte(fact)) == nil:
 		case b.UnmarshalText([]byte(fact)) == nil && b > 0:
 			g.Memory, g.MemoryVisible = KnownCell(b, ""), true

@@ -32,7 +32,7 @@ func TestDescribedGPUs(t *testing.T) {
 		{"NVIDIA GeForce RTX 4070 Ti (12282MiB, ada)", ArchitectureAda, AnswerNo, 12282 * MiB},
 		{"RTX A5500 (24564MiB, 8.6)", ArchitectureAmpere, AnswerNo, 24564 * MiB},
 		{"Orin (8.7)", ArchitectureAmpere, AnswerNo, 0},
-		{"Thor (122GiB, 11.0)", ArchitectureBlackwell, AnswerUnknown, 122 * GiB},
+		{"Thor Mini (61GiB, 11.0)", ArchitectureBlackwell, AnswerUnknown, 61 * GiB},
 		{"NVIDIA B100 (183359MiB, 10.0)", ArchitectureBlackwell, AnswerUnknown, 183359 * MiB},
 		{"RTX PRO 1000 Blackwell (8151MiB, blackwell)", ArchitectureBlackwell, AnswerUnknown, 8151 * MiB},
 		{"VR300 (288GiB, 10.7)", ArchitectureRubin, AnswerUnknown, 288 * GiB},
@@ -60,5 +60,19 @@ func TestDescribedGPUs(t *testing.T) {
 	}
 	if got := DescribeGPU("", GiB, ComputeCapability{}, ArchitectureUnknown) + DescribeGPU("Gizmo", 0, ComputeCapability{}, ArchitectureUnknown); got != "" {
 		t.Error(got)
+	}
+}
+
+// TestGPUDescription: what a user states of a GPU is read back, and what makes no sense is not.
+func TestGPUDescription(t *testing.T) {
+	d := GPUDescription{Name: "My Board", Memory: 61 * GiB, Bandwidth: 204.8, SMs: 16, Compute: "8.7"}
+	g, err := LookupGPU(d.String())
+	if err != nil || g.Memory.Value != 61*GiB || g.MemoryBandwidthGBps.Value != 204.8 || g.SMs.Value != 16 || g.Architecture != ArchitectureAmpere || g.MIG.Value != AnswerNo {
+		t.Errorf("%s: %+v, %v", &d, g, err)
+	}
+	for _, bad := range []GPUDescription{{Name: "X", Memory: GiB, Bandwidth: -1, SMs: 16, Compute: "8.7"}, {Name: "X", Memory: GiB, Bandwidth: 1, SMs: 0, Compute: "8.7"}, {Name: "X", Memory: GiB, Bandwidth: 1, SMs: 1, Compute: "new"}} {
+		if g, err := LookupGPU(bad.String()); err == nil {
+			t.Errorf("%s is taken as %+v", &bad, g)
+		}
 	}
 }

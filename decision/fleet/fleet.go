@@ -35,7 +35,7 @@ type Fleet struct {
 // Pool is a number of GPUs of one model.
 type Pool struct {
 	Name  string `yaml:"name,required"`
-	GPU   string `yaml:"gpu,required"`   // product name, alias or PCI id; see sharing.LookupGPU
+	GPU   string `yaml:"gpu,required"`   // product name, alias or PCI id; see sharing.LookupGPU; or a description, mapped
 	Count int    `yaml:"count,required"` // GPUs in the pool
 
 	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives what one
@@ -71,12 +71,14 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Pool
 	var file struct {
 		plain
-		Delivery    string `yaml:"delivery"`
-		MPSProtocol int    `yaml:"mps_protocol"`
-		Timeslice   string `yaml:"timeslice"`
+		GPU         gpuText `yaml:"gpu,required"`
+		Delivery    string  `yaml:"delivery"`
+		MPSProtocol int     `yaml:"mps_protocol"`
+		Timeslice   string  `yaml:"timeslice"`
 	}
 	d.Value(path, n, &file)
 	*p = Pool(file.plain)
+	p.GPU = string(file.GPU)
 	switch file.Delivery {
 	case "":
 	case "none", "bare":
@@ -100,6 +102,20 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 			d.Addf(path+".timeslice", n, "", "%v", err)
 		}
 	}
+}
+
+// gpuText is a GPU's name, or its description in one text.
+type gpuText string
+
+// DecodeNode reads a name or a mapping that describes a GPU.
+func (g *gpuText) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		d.Value(path, n, (*string)(g))
+		return
+	}
+	var v sharing.GPUDescription
+	d.Value(path, n, &v)
+	*g = gpuText(v.String())
 }
 
 var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default", "short", "medium", "long")
