@@ -100,11 +100,15 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		for m := range wl.SLO.Limits() {
 			what = append(what, m.String())
 		}
-		keys = []string{"solo, and gpu_busy in the place of load" + orLengths(wl)}
+		keys = []string{"solo, and gpu_busy in the place of load"}
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)
-	s.Measurement = fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
+	if s.Spread = unstatedLengths(wl); s.Spread {
+		s.Measurement = fmt.Sprintf("the 99th percentiles of the lengths of requests to %s; state them in %s as "+
+			"input_tokens_p99 and output_tokens_p99 of its load. Then, with a trace that has them, ", d.Workload, file)
+	}
+	s.Measurement += fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
 		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Ground().GPU().Name), file,
 		strings.Join(keys, " and "))
 	return &s

@@ -70,6 +70,9 @@ type Settle struct {
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     profile.Duration `json:"duration"`
+	// Spread says that nobody stated how far lengths spread, which is to be known first: a load of constant lengths would
+	// pass whatever the traffic is.
+	Spread bool `json:"spread,omitempty"`
 	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
 	// prices, and where it has them.
 	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
@@ -96,12 +99,9 @@ func settling(w *Workload, what []string) Settle {
 	return s
 }
 
-// orLengths asks for how far a model server's lengths spread, where its load leaves that open.
-func orLengths(w *Workload) string {
-	if w.Load == nil || w.Model == nil || w.Load.LengthSigma() > 0 {
-		return ""
-	}
-	return ", or state input_tokens_p99 and output_tokens_p99 of its load"
+// unstatedLengths says whether a model server's load leaves open how far lengths spread.
+func unstatedLengths(w *Workload) bool {
+	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
 }
 
 // String says in words what is sent or watched, and for how long.
@@ -116,6 +116,9 @@ func (s *Settle) String() string {
 	}
 	if s.InputTokens > 0 || s.OutputTokens > 0 {
 		load += fmt.Sprintf(" of %d tokens in and %d out", s.InputTokens, s.OutputTokens)
+	}
+	if s.Spread {
+		load += " in the mean, with lengths that spread as its traffic's (state their P99s first)"
 	}
 	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }

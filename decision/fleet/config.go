@@ -281,8 +281,12 @@ func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {
 // ConfigNotes names what was not understood of the config of the workload's model, or counts otherwise than one may
 // think, with the file.
 func (w *Workload) ConfigNotes() (notes []string) {
+	if w.Adapters != nil && w.adaptersOnGPU() < w.Adapters.Count {
+		notes = append(notes, fmt.Sprintf("%s: memory is counted for %d of its %d adapters on the GPU at once (max_loras), "+
+			"the others wait in host memory", w.Name, w.adaptersOnGPU(), w.Adapters.Count))
+	}
 	if w.Model == nil || w.Model.Config == "" {
-		return nil
+		return notes
 	}
 	for _, note := range w.Model.Notes {
 		notes = append(notes, w.Model.Config+": "+note)

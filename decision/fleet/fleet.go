@@ -179,6 +179,8 @@ type Workload struct {
 // LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
 // Config, beside which what is stated counts.
 type LanguageModel struct {
+	// Draft counts the parameters of a model that drafts tokens ahead, of the same precision, in the same memory.
+	Draft      int64     `yaml:"draft_parameters,nonzero"`
 	Config     string    `yaml:"config,nonzero"` // path of the model's config.json, from the fleet's file
 	Parameters int64     `yaml:"parameters"`     // 8e9; this and Weights, or Config
 	Weights    Precision `yaml:"weights"`

@@ -81,8 +81,25 @@ func (r *Replicas) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 
 // Adapters are the LoRA adapters that a model server serves beside its base.
 type Adapters struct {
-	Count int `yaml:"count,required"`
-	Rank  int `yaml:"rank,required"`
+	Count    int `yaml:"count,required"`
+	Rank     int `yaml:"rank,required"`
+	MaxLoras int `yaml:"max_loras,nonzero"` // on the GPU at once, the others in host memory; 0 = the engine's default
+}
+
+// defaultLoras are the adapters that engines keep on the GPU at once where nothing sets it: vLLM's --max-loras,
+// SGLang's --max-loras-per-batch; of others as many as the larger of the two.
+var defaultLoras = map[string]int{"vllm": 1, "sglang": 8, "": 8}
+
+// adaptersOnGPU is the number of adapters that are on the GPU at once.
+func (w *Workload) adaptersOnGPU() int {
+	most, known := 0, false
+	if w.Framework != nil {
+		most, known = defaultLoras[w.Framework.Name]
+	}
+	if !known {
+		most = defaultLoras[""]
+	}
+	return min(w.Adapters.Count, cmp.Or(w.Adapters.MaxLoras, most))
 }
 
 // Video states one replica's use of a GPU's video engines: mean shares of all of them, 0 to 1.
@@ -149,6 +166,7 @@ func (c *checker) load(path string, w *Workload) {
 	if a := w.Adapters; a != nil {
 		c.within(path+".adapters.count", a.Count, 1, 100_000)
 		c.within(path+".adapters.rank", a.Rank, 1, 4096)
+		c.within(path+".adapters.max_loras", a.MaxLoras, 0, 100_000)
 		c.If(w.Model == nil && !c.partial, path+".adapters", "state model, which the adapters belong to",
 			"stand beside no model")
 	}

@@ -19,13 +19,14 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	}
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
-	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+gpus-1)/gpus) +
+	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+w.Model.Draft*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
 		w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
 	} else if w.Service == nil {
 		kv, prior := w.kvNeed()
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
+		n.Request = min(n.KVCache, (w.kvOfRequest()+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus))
 	}
 	n.Context = gate.ContextMemory * sharing.Bytes(w.ProcessCount())
 	n.Total = n.Weights + n.KVCache + n.Context
@@ -105,19 +106,31 @@ func PriorKVPerToken(parameters int64) sharing.Bytes {
 // assumed to hold where neither its KV cache nor its load is stated.
 const priorKVTokens = 16384
 
+// usualTPOT and usualTTFT are latencies in seconds at which the sequences of a server are counted, whatever its
+// objectives are: a wider one makes no server slower.
+const usualTPOT, usualTTFT = 0.050, 1.0
+
 // sequences is the number of requests that a replica holds at once in the busiest hour, by Little's law with three
-// standard deviations of a Poisson number on top. Where no objective bounds TPOT, 50 ms is assumed, and 200 ms at most:
-// a wider objective makes no server slower. So for TTFT.
+// standard deviations of a Poisson number on top.
 func (w *Workload) sequences(output int) int {
-	tpot, ttft := 0.050, 1.0
-	if limit, ok := w.SLO.TPOTP99.Get(); ok {
-		tpot = min(limit.Seconds(), 4*tpot)
-	}
-	if limit, ok := w.SLO.TTFTP99.Get(); ok {
-		ttft = min(limit.Seconds(), 4*ttft)
-	}
-	each := w.Load.PeakPerS() / float64(w.ReplicaCount()) * (ttft + tpot*float64(output))
+	each := w.Load.PeakPerS() / float64(w.ReplicaCount()) * (usualTTFT + usualTPOT*float64(output))
 	return max(1, int(math.Ceil(each+3*math.Sqrt(each))))
+}
+
+// kvOfRequest is the KV cache of one request, all GPUs together; a server with no more than that queues the others.
+func (w *Workload) kvOfRequest() sharing.Bytes {
+	perToken, known := w.Model.KVPerToken()
+	if !known {
+		perToken = PriorKVPerToken(w.Model.Parameters)
+	}
+	tokens := priorKVTokens / 4
+	if l := w.Load; l != nil {
+		if n := l.InputTokens.Or(0) + l.OutputTokens.Or(0); n > 0 {
+			tokens = n
+		}
+		tokens = max(tokens, l.ContextTokens)
+	}
+	return perToken * sharing.Bytes(tokens)
 }
 
 // kvNeed is the KV cache of one replica, all its GPUs together, and whether any part of it is a prior.
@@ -158,7 +171,7 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 		layers = float64(n)
 		width = math.Sqrt(float64(w.Model.Parameters) / (12 * layers))
 	}
-	return sharing.Bytes(float64(w.Adapters.Count) * layers * 4 * 2 * float64(w.Adapters.Rank) * width * 2)
+	return sharing.Bytes(float64(w.adaptersOnGPU()) * layers * 4 * 2 * float64(w.Adapters.Rank) * width * 2)
 }
 
 // leastOfMemory is the part of a server's stated memory that its weights take at least: the rest is KV cache. Those

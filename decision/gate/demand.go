@@ -70,8 +70,9 @@ type MemoryNeed struct {
 	KVCache sharing.Bytes // 0 when stated as a whole
 	Context sharing.Bytes // 0 when stated as a whole
 	Total   sharing.Bytes
-	KVPrior bool // a prior stands in for what the input does not say of it
-	Unknown bool // nobody knows; the rest means nothing then
+	Request sharing.Bytes // of KVCache: what one request takes; 0 when KVCache is stated
+	KVPrior bool          // a prior stands in for what the input does not say of it
+	Unknown bool          // nobody knows; the rest means nothing then
 }
 
 // Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot be allocated to the
@@ -79,6 +80,15 @@ type MemoryNeed struct {
 func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
 	if TraitsOf(m).Limited && n.Context == 0 {
 		return n.Total + ContextMemory
+	}
+	return n.Total
+}
+
+// Within returns what a replica takes of a whole GPU that has so much memory: a model server holds fewer requests at once
+// where there is less than it needs, and queues the others.
+func (n *MemoryNeed) Within(have sharing.Bytes) sharing.Bytes {
+	if least := n.Total - n.KVCache + n.Request; n.Request > 0 && n.Total > have && least <= have {
+		return have
 	}
 	return n.Total
 }

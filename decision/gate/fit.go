@@ -32,6 +32,9 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	}
 	need := d.Memory.Under(r.Mechanism)
 	total := g.memory.Or(0)
+	if r.Mechanism == sharing.MechanismExclusive {
+		need = d.Memory.Within(sharing.Bytes(float64(total) * visible))
+	}
 	left := Left{Total: g.memory, Memory: total}
 	var why Reason
 	if !left.Known(need, &why) || !left.Suffices(need, 0, &why) {
@@ -61,6 +64,9 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	}
 	r.Tenants = max(1, min(n, around+1))
 }
+
+// visible is the part of a GPU's memory that a server's cache may grow to: drivers keep 2.5% of what boards have.
+const visible = 0.975
 
 // noteFraction: a framework takes only its fraction of the memory it sees.
 func noteFraction(d *Demand, need, visible sharing.Bytes, r *Report) {

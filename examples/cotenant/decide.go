@@ -144,11 +144,16 @@ func settleCommand(s *decision.Settle) string {
 		rate = fmt.Sprintf("%.3g", s.Rate)
 	}
 	line := "cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate " + rate
-	if s.InputTokens > 0 {
-		line += fmt.Sprintf(" -random-input-len %d", s.InputTokens)
-	}
-	if s.OutputTokens > 0 {
-		line += fmt.Sprintf(" -random-output-len %d -ignore-eos", s.OutputTokens)
+	switch {
+	case s.Spread: // constant lengths would pass whatever the traffic is
+		line += " -prompts REQUESTS-OF-ITS-TRAFFIC -ignore-eos"
+	default:
+		if s.InputTokens > 0 {
+			line += fmt.Sprintf(" -random-input-len %d", s.InputTokens)
+		}
+		if s.OutputTokens > 0 {
+			line += fmt.Sprintf(" -random-output-len %d -ignore-eos", s.OutputTokens)
+		}
 	}
 	name := strings.ReplaceAll(s.Workload, "/", "-")
 	return fmt.Sprintf("%s -duration %s -telemetry -out %s-alone", line, minutes(s.Duration), name)

@@ -76,6 +76,11 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	}
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
 		d.Serving = servingOf(wl)
+		need := &cw.Demand().Memory
+		have := sharing.Bytes(float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver))
+		if in := need.Within(have); in < need.Total { // it holds fewer requests at once, and queues the others
+			d.Serving.Sequences = max(1, math.Floor(float64(in-need.Weights-need.Context)/float64(need.Request)))
+		}
 		d.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
 		return o
 	}
@@ -90,6 +95,9 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	d.Peak = wl.PeakBusy.Or(0)
 	if wl.PeaksTogether {
 		d.Busy = max(d.Busy, d.Peak)
+	}
+	if l := wl.Load; l != nil && wl.GPUBusy.IsZero() && m.FLOPs > 0 { // prompts alone keep it busy so much
+		d.Busy = max(d.Busy, l.PeakPerS()/float64(wl.ReplicaCount())*d.Least.Prompt/m.Rate(d.Least.Width))
 	}
 	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
 		d.Busy = busy
@@ -131,7 +139,7 @@ func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 		perS = w.Load.PeakPerS() / float64(w.ReplicaCount())
 	}
 	d := &o.Demand
-	d.Online, d.Decodes = true, false
+	d.Online, d.Decodes, d.Requests = true, false, true
 	each, batch, wait := t.Host+t.GPU, 1.0, 0.0
 	if b := w.Service.Batch; b != nil {
 		each, wait = max(t.Host, t.GPU), time.Duration(b.Wait).Seconds()

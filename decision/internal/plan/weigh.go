@@ -82,6 +82,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	need, usable := pl.MemoryOf(w, c.Mechanism), pl.Usable(c.Pool, c.Mechanism)
 	if c.Mechanism == sharing.MechanismExclusive {
 		usable = sharing.Bytes(float64(cp.Memory) * (1 - pl.Opt.Headroom.Driver))
+		need = cw.Demand().Memory.Within(usable)
 	}
 	if cp.Memory > 0 && need > usable {
 		pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
