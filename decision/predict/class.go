@@ -19,11 +19,11 @@ func (p *Predictor) seen(b *profile.SoloProfile) bool {
 	return home(b) || slices.Contains(p.Engines, b.Engine)
 }
 
-// What tells that a server's kernels are launched one by one.
-var (
-	launchedBusy, mostGaps         = costs.Value("launched_busy"), costs.Value("most_gaps")
-	mostlyDecoding, busyPrefilling = costs.Value("mostly_decoding"), costs.Value("busy_prefilling")
-)
+// table holds the constants.
+var table = &costs.Table
+
+// leastBusy bounds the part of a step with gaps in which the GPU works: it has one.
+const leastBusy = 0.1
 
 // decodingShare is the share of time that a closed loop spends in decode steps, 0 of other loads and where the median
 // gap between tokens holds prompts.
@@ -38,10 +38,10 @@ func decodingShare(q *profile.SoloProfile) float64 {
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
 	busy, ok := profile.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
-	if decoding < mostlyDecoding { // prompts keep the GPU at least as busy
-		return busy, ok && busy < launchedBusy*decoding
+	if decoding < table.Launched.Busy.Value { // prompts keep the GPU at least as busy
+		return busy, ok && busy < table.Launched.Busy.Value*decoding
 	}
-	return (busy - busyPrefilling*max(0, 1-decoding)) / decoding, ok
+	return (busy - table.Launched.BusyPrefilling.Value*max(0, 1-decoding)) / decoding, ok
 }
 
 // readGaps finds whether the profiles of a server show that its kernels are launched one by one, by the gaps between
@@ -57,11 +57,11 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		if q != base && !alike(q, base) || i > 0 && q == base {
 			continue
 		}
-		if decodingShare(q) >= mostlyDecoding {
+		if decodingShare(q) >= table.Launched.Busy.Value {
 			loads = append(loads, q)
 		}
 		if busy, ok := busyDecoding(q); ok {
-			t.gaps = t.gaps || busy < launchedBusy
+			t.gaps = t.gaps || busy < table.Launched.Busy.Value
 			sum, n = sum+busy, n+1
 		}
 	}
@@ -80,7 +80,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 		sum, n = own, 1
 	}
 	if n > 0 {
-		t.busy = min(max(sum/n, 1-mostGaps), 1)
+		t.busy = min(max(sum/n, leastBusy), 1)
 	}
 }
 
@@ -95,14 +95,12 @@ func gapsOf(s profile.Solo) bool {
 	})
 }
 
-// fillsGPU is the share of the SMs from which on a tenant's kernels fill the GPU.
-var fillsGPU = costs.Value("fills_gpu")
-
 // FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
 // share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
 func FillsGPU(s *profile.Solo) (share float64, fills bool) {
 	b := s.Uncontended()
-	t := tenantModel{kind: b.Kind, settled: settled{gpu: usualBusy, step: 1}}
+	t := tenantModel{kind: b.Kind, settled: settled{gpu: table.Launched.Gapless.Value, step: 1}}
 	t.readSMs(b, s.Elsewhere)
-	return math.Pow(t.filled, 1/smFilling), b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= fillsGPU
+	fills = b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= table.MPS.FillsGPU.Value
+	return math.Pow(t.filled, 1/table.SMs.Filling.Value), fills
 }

@@ -10,12 +10,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-var (
-	betweenSeries, fewSeries = costs.Value("between_series"), int(costs.Value("few_series"))
-	seriesShare, fewest      = costs.Value("series_share"), int(costs.Value("fewest"))
-	priorWeight              = costs.Value("prior_weight")
-)
-
 // learn sets the residuals of a mechanism from the errors of each series in a subset by predictors calibrated on
 // its other series; of one series alone, from those of each case by the others.
 func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) {
@@ -83,18 +77,12 @@ func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 		return prior
 	}
 	var all []float64
-	width := 0.0
 	for _, needed := range e.needed {
 		all = append(all, needed...)
-		if len(needed) >= fewest {
-			width = max(width, conformal(needed, seriesShare))
-		}
 	}
-	width = max(width, conformal(all, 0.9))
-	if len(e.needed) == 1 {
-		width *= betweenSeries
-	}
-	if len(e.needed) < fewSeries {
+	const share = 0.93 // of all, so that 90% of a series that nobody has seen are held: series differ
+	width := conformal(all, share)
+	if len(e.needed) < int(table.Fit.FewSeries.Value) {
 		width = max(width, prior.HalfWidth)
 	}
 	slices.Sort(e.relative)
@@ -104,9 +92,15 @@ func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 	}
 	return costs.Residual{
 		Points: len(all), Series: len(e.needed),
-		HalfWidth: math.Sqrt((n*width*width + priorWeight*prior.HalfWidth*prior.HalfWidth) / (n + priorWeight)),
+		HalfWidth: weighed(width, prior.HalfWidth, n),
 		Mean:      profile.Some(sum / n), P95: profile.Some(stats.NearestRank(e.relative, 0.95)),
 	}
+}
+
+// weighed is the half-width that n measurements and a prior give together.
+func weighed(width, prior, n float64) float64 {
+	w := table.Fit.PriorWeight.Value
+	return math.Sqrt((n*width*width + w*prior*prior) / (n + w))
 }
 
 // conformal is the bound below which the next of a series of exchangeable values stays with probability q: the quantile

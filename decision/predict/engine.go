@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
@@ -58,7 +57,7 @@ func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	}
 	if t.closed {
 		for range t.clients {
-			e.arrivals = append(e.arrivals, batching.Millis(clientDelay*e.rng.Float64()))
+			e.arrivals = append(e.arrivals, batching.Millis(table.Steps.ClientDelay.Value*e.rng.Float64()))
 		}
 		slices.Sort(e.arrivals)
 		return e
@@ -130,13 +129,10 @@ func (e *engine) due() time.Duration {
 	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/float64(e.t.pieces))
 }
 
-// stepJitter is the fraction by which single steps vary. Without it engines fall into step.
-var stepJitter = costs.Value("step_jitter")
-
 // work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {
 	b := float64(len(e.Running))
-	factor := (1 + stepJitter*(2*e.rng.Float64()-1)) *
+	factor := (1 + table.Steps.Jitter.Value*(2*e.rng.Float64()-1)) *
 		max(0.5, 1+e.t.doubling*math.Log2(b/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
@@ -145,13 +141,9 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: now + batching.Millis(e.t.host+e.t.perToken*b), GPU: batching.Millis(factor * e.t.gpu)}
 }
 
-// betweenSteps is the part of the time in which the GPU waits for the host that comes before a step's first kernel: it
-// samples, answers and makes up the next batch.
-var betweenSteps = costs.Value("between_steps")
-
 // nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether or not the GPU runs them.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
-	between, l := betweenSteps*(e.t.step-e.t.gpu), e.launched
+	between, l := table.Launched.Between.Value*(e.t.step-e.t.gpu), e.launched
 	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone
 	due := batching.Millis(e.jitter * (between + pace*float64(l)))
 	if e.t.kind == profile.KindServer && (l > 0 && l <= e.t.waits || l == launches-1) {
@@ -179,7 +171,7 @@ func (e *engine) Ended(f *batching.Flight, ms float64) {
 	}
 	e.spare = append(e.spare, f)
 	if e.t.closed {
-		at := now + batching.Millis(clientDelay*(0.5+e.rng.Float64()))
+		at := now + batching.Millis(table.Steps.ClientDelay.Value*(0.5+e.rng.Float64()))
 		i, _ := slices.BinarySearch(e.arrivals, at)
 		e.arrivals = slices.Insert(e.arrivals, i, at)
 	}

@@ -110,15 +110,14 @@ func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
 	for k, f := range found {
 		slices.Sort(f.off)
 		n := float64(len(f.off))
-		shift := f.off[len(f.off)/2] * n / (n + priorWeight)
+		shift := f.off[len(f.off)/2] * n / (n + table.Fit.PriorWeight.Value)
 		var left []float64
 		for _, off := range f.off {
 			left = append(left, math.Abs(off-shift))
 		}
-		prior := unseenByMechanism[k.mechanism].times
-		width := conformal(left, 0.9)
+		width, prior := conformal(left, 0.9), unseenByMechanism[k.mechanism].times
 		out = append(out, costs.Learned{Of: k.of, Mechanism: k.mechanism, Factor: math.Exp(shift),
-			HalfWidth: math.Sqrt((n*width*width + priorWeight*prior*prior) / (n + priorWeight)),
+			HalfWidth: weighed(width, prior, n),
 			Points:    len(f.off), Series: len(f.series)})
 	}
 	slices.SortFunc(out, func(a, b costs.Learned) int {

@@ -4,13 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// sharedCore is the number of times as long that a host's thread takes while another thread runs on its core.
-var sharedCore = costs.Value("shared_core")
 
 // paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
 // or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
@@ -22,12 +18,12 @@ func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, g
 		return
 	}
 	if len(runs) == 1 {
-		runs = append(runs, runs[0]/math.Sqrt(sharedCore))
+		runs = append(runs, runs[0]/math.Sqrt(table.Launched.SharedCore.Value))
 	}
-	runs = append(runs, slices.Min(runs)*math.Sqrt(sharedCore))
+	runs = append(runs, slices.Min(runs)*math.Sqrt(table.Launched.SharedCore.Value))
 	slices.Sort(runs)
 	fast, step, slow := runs[0], middle(runs), slices.Max(runs)
-	if t.gpu >= gapless*step {
+	if t.gpu >= table.Launched.Gapless.Value*step {
 		return
 	}
 	pace := max(step, t.gpu) / t.step

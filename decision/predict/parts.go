@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
+
+// leastGPUPart bounds the part of a step on the GPU: no row of a server comes near.
+const leastGPUPart = 0.3
 
 // takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
 // of a step, where GPM does not tell; 0 = the parameter.
@@ -16,7 +18,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 		t.batch = float64(min(t.clients, t.slots))
 		perMS := t.alone[profile.MetricTokensPerSecond] / 1e3
 		t.cycle = float64(t.clients) * float64(t.output) / perMS * t.batch / float64(t.clients)
-		t.prefill = (t.cycle - t.steps*t.step - clientDelay) / t.batch
+		t.prefill = (t.cycle - t.steps*t.step - table.Steps.ClientDelay.Value) / t.batch
 		busy = b.GPUBusyFraction.Or(0) * t.cycle
 	} else {
 		e2e, tpot := b.E2E.Average()+t.steps*t.added, b.TPOT.Average()+t.added
@@ -26,7 +28,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
 			// that it waits for, is another view of the same time.
 			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
-			t.prefill = max(t.prefill, costs.Value("least_of_first")*first)
+			t.prefill = max(t.prefill, table.Steps.LeastOfFirst.Value*first)
 		}
 	}
 	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
@@ -43,11 +45,11 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	}
 	host, prefillBusy := p.idleParts(t, busy, usualHost)
 	if t.gaps && t.busy > 0 {
-		host, prefillBusy, t.perToken = 1-t.busy, busyPrefilling, 0
+		host, prefillBusy, t.perToken = 1-t.busy, table.Launched.BusyPrefilling.Value, 0
 	}
 	t.host = host * t.step
 	t.gpu = t.step - t.host - t.perToken*t.batch
-	if least := costs.Value("least_gpu_part") * t.step; t.gpu < least && !t.gaps {
+	if least := leastGPUPart * t.step; t.gpu < least && !t.gaps {
 		t.gpu = least
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
@@ -83,10 +85,6 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 	return sum / float64(max(n, 1))
 }
 
-// The deviations of the host's part of a step and of a prefill's busy share from the usual, and GPM's error.
-var hostError, prefillError, gpmError = costs.Value("host_error"), costs.Value("prefill_error"),
-	costs.Value("gpm_error")
-
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
 // which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
 // what is usual by as much as it may differ from that, as a Kalman filter does it.
@@ -100,8 +98,9 @@ func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, pr
 	}
 	decoding, prefilling := t.steps*t.step, t.batch*t.prefill
 	beyond := busy - (1-host)*decoding + t.steps*t.perToken*t.batch - prefillBusy*prefilling
+	hostError, prefillError := table.Steps.HostError.Value, table.Steps.PrefillError.Value
 	hostVar, prefillVar := hostError*hostError*decoding, prefillError*prefillError*prefilling
-	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(gpmError*busy, 2))
+	gain := beyond / (hostVar*decoding + prefillVar*prefilling + math.Pow(table.Steps.GPMError.Value*busy, 2))
 	host -= hostVar * gain
 	prefillBusy += prefillVar * gain
 	return min(max(host, 0), p.Parameters.HostFraction.High), min(max(prefillBusy, p.Parameters.PrefillBusy.Low), 1)

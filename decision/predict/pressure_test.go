@@ -2,6 +2,7 @@ package predict_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // withoutGPM are rows as a GPU without GPM gives them, with pressures or without.
@@ -118,11 +120,57 @@ func TestBadPressure(t *testing.T) {
 	for with, want := range map[string]string{
 		`{"waits": [{"kernels": 0, "kernel_us": 2, "alone_us": 1, "beside_us": 1, "alone_mean_us": 1, "beside_mean_us": 1}]}`: "[0].pressure.waits[0].kernels: must be positive",
 		`{"presses": [{"kernel_us": 5, "step_ms": -1}]}`:                                                                      "[0].pressure.presses[0]: must lie between",
-		`{"step": 3}`: "unknown key",
+		`{"step": 3}`:        "unknown key",
+		`{"step_ms": 55000}`: "[0].pressure.step_ms: is 55000, and the tenant's step alone is 55",
+		`{"step_ms": 55, "presses": [{"kernel_us": 5, "step_ms": 0.06}]}`: "[0].pressure.presses[0].step_ms: is 0.06",
 	} {
 		_, err := profile.ParseRows([]byte(`[{"version": 2, "kind": "stepper", "mechanism": "mps", "case": "a", "tenants": 1, "server": {"model": "x"}, "steps_per_s": 18, "step_ms": {"p50": 55}, "pressure": ` + with + `}]`))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", with, err)
 		}
+	}
+}
+
+// What was measured beside standard neighbours is never refused because it is odd: a step that is shorter beside them
+// than alone, by chance, has no growth, and one without a curve has the models' figure, with a wider interval.
+func TestOddResponses(t *testing.T) {
+	t.Parallel()
+	rows, err := profile.LoadRows("testdata/h200-foreign.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	predicted := func(change func(*profile.Pressure)) profile.Interval {
+		own := slices.Clone(rows)
+		for i := range own {
+			if own[i].Tenants == 1 && own[i].Pressure != nil && own[i].Server.Model == "jax-7b" {
+				pressure := *own[i].Pressure
+				pressure.Presses = slices.Clone(pressure.Presses)
+				change(&pressure)
+				own[i].Pressure = &pressure
+			}
+		}
+		p := predict.NewPredictor()
+		ms, err := p.PredictRows(predict.MethodClosedForm, own, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			if m.Row.Case == "jsum-numba" && m.Row.Server.Model == "jax-7b" && m.Row.Mechanism == sharing.MechanismMPS {
+				v, _ := m.Prediction.Get(profile.MetricTPOTP50)
+				return v
+			}
+		}
+		t.Fatal("no such row")
+		return profile.Interval{}
+	}
+	measured := predicted(func(*profile.Pressure) {})
+	below := predicted(func(p *profile.Pressure) {
+		for i := range p.Presses {
+			p.Presses[i].StepMS = 0.9 * p.StepMS
+		}
+	})
+	none := predicted(func(p *profile.Pressure) { p.Presses = nil })
+	if measured.Value < 2.5*below.Value || below.Value < 4.5 || none.Value <= 0 || none.WidthFraction() <= 0.2 {
+		t.Errorf("measured %v, below the step alone %v, without a curve %v", measured, below, none)
 	}
 }

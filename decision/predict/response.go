@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -13,12 +12,6 @@ import (
 // spinning one under time-slicing, and stress kernels of several lengths under MPS. It is the method of Bubble-Up
 // (J. Mars and others, MICRO 2011): the pressure of each neighbour is expressed as an equivalent stress, and the
 // tenant's own curve is read there.
-
-// pressureExponent turns the factor by which the reporter's wide kernel takes longer beside a neighbour into the length,
-// in microseconds, of the stress kernels that press as much, if the neighbour's kernels hold all SMs. Kernels that leave
-// some of them press less than the reporter, which needs a block on each, waits: the exponent falls with the power
-// pressureSMs of their share.
-var pressureExponent, pressureSMs = costs.Value("pressure_exponent"), costs.Value("pressure_sms")
 
 // uncounted is the half-width that is added where nobody counted how often a step waits.
 const uncounted = 0.15
@@ -72,7 +65,7 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	for i := range models {
 		t := &models[i]
 		s := sliceState{alone: t.alone[t.kind.MainMetric()], active: t.activeShare()}
-		busy := t.base.GPUBusyFraction.Or(usualBusy)
+		busy := t.base.GPUBusyFraction.Or(table.Launched.Gapless.Value)
 		if t.base.Kind != profile.KindServer && t.base.GPUBusyFraction.IsZero() {
 			busy = t.gpu / t.step
 		}
@@ -143,21 +136,20 @@ func pressResponses(models []tenantModel) []float64 {
 	return out
 }
 
-// pressureUsualSMs is the share of the SMs that kernels hold where GPM did not tell.
-const pressureUsualSMs = 0.7
-
-// equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work.
+// equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work: by the
+// factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs press less than the
+// reporter, which needs a block on each, waits: the exponent falls with the power 3/4 of their share of the SMs.
 func (t *tenantModel) equivalentPress() (us float64, ok bool) {
 	w := t.pressure.Reporter()
 	if w == nil || w.AloneMeanUS <= 0 {
 		return 0, false
 	}
 	wait := max(0, w.BesideMeanUS-w.AloneMeanUS) / t.activeShare()
-	sms := pressureUsualSMs
+	sms := table.SMs.Usual.Value
 	if sm, ok := profile.Positive(t.base.SMFraction); ok {
 		sms = min(1, sm/t.base.GPUBusyFraction.Or(1))
 	}
-	return math.Pow(1+wait/w.AloneMeanUS, pressureExponent*math.Pow(sms, pressureSMs)), true
+	return math.Pow(1+wait/w.AloneMeanUS, table.Response.Exponent.Value*math.Pow(sms, 0.75)), true
 }
 
 // pressCurve is the growth of a tenant's step beside computing stress kernels, by the logarithm of their length in
@@ -196,17 +188,13 @@ func (c pressCurve) at(us float64) float64 {
 	return c[len(c)-1][1]
 }
 
-// agreed is the distance of logarithms up to which the simulation and a measured response are averaged: where they
-// differ by more, one of them is wrong, and the response was measured.
-var agreed = costs.Value("agreed")
-
 // reconcile returns a main figure between the simulated one and the response. Of servers that the models are calibrated
 // on both are as good; of all else the simulation moves the response no further than half of what two candidates may
 // differ by that agree, and twice that where the response is assumed.
 func (t *tenantModel) reconcile(simulated, response float64) float64 {
 	apart := math.Log(simulated / response)
 	if t.kind != profile.KindServer || !t.seen {
-		most := agreed
+		most := table.Response.Agreed.Value
 		if t.waitsAssumed() {
 			most *= 2
 		}
@@ -226,7 +214,7 @@ func (t *tenantModel) follow(values *profile.Figures) {
 	if t.response > 0 {
 		t.apart = math.Abs(math.Log(was / t.response))
 		values[of] = t.reconcile(was, t.response)
-		if t.apart > 2*agreed {
+		if t.apart > 2*table.Response.Agreed.Value {
 			t.note(0, "the models compute %.3g ms, and its own response measured beside standard neighbours tells %.3g: the "+
 				"interval is wider by that", was, t.response)
 		}

@@ -68,7 +68,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	for i := range models {
 		t := &models[i]
 		if together[i].few {
-			t.note(costs.Value("wider_few_end"), "few requests end: the load is heavy, or too heavy, for the group")
+			t.note(table.Doubts.Usual.Value, "few requests end: the load is heavy, or too heavy, for the group")
 		}
 		values[i] = combined(t, &alone[i], &together[i])
 	}
@@ -121,7 +121,7 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
 	}
 	if t.evidence != EvidenceCalibrated && *together != *alone {
-		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * usualTail * out[ttft])
+		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * out[ttft])
 	}
 	for _, m := range tails {
 		if out[m[1]] > 0 {
@@ -136,12 +136,6 @@ var tails = [...][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99
 	{profile.MetricTPOTP50, profile.MetricTPOTP99}, {profile.MetricE2EP50, profile.MetricE2EP90},
 	{profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}}
 
-// usualTail is the P99 of first tokens over their median: alone it is the latest of a few dozen, which tells little.
-var usualTail = costs.Value("usual_tail")
-
-// The parts of what the simulation misses alone that are added beside others, of medians and of the first token.
-var loneError, loneFirst = costs.Value("lone_error"), costs.Value("lone_first")
-
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by a part for middles,
 // since a lone measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
 func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
@@ -152,9 +146,9 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	case profile.MetricTokensPerSecond, profile.MetricStepsPerSecond:
 		return togetherSim * measured / aloneSim
 	case profile.MetricTPOTP50, profile.MetricE2EP50:
-		return togetherSim + (measured-aloneSim)*loneError
+		return togetherSim + (measured-aloneSim)*table.Steps.LoneError.Value
 	case profile.MetricTTFTP50:
-		return togetherSim + (measured-aloneSim)*loneFirst
+		return togetherSim + (measured-aloneSim)*table.Steps.LoneFirst.Value
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
@@ -276,7 +270,7 @@ func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []p
 			continue
 		}
 		edge := p.Parameters.Slice() * float64(min(turns, other))
-		below, above := edge/(1+stepJitter), edge/(1-stepJitter)
+		below, above := edge/(1+table.Steps.Jitter.Value), edge/(1-table.Steps.Jitter.Value)
 		if other < turns {
 			below, above = above, below
 		}
@@ -306,16 +300,10 @@ func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu f
 	return out, err
 }
 
-// unseenModel is the factor by which an interval widens for a model that the predictor was not calibrated on.
-var unseenModel = costs.Value("unseen_model")
-
 func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, values *profile.Figures) {
 	*out = Prediction{Mechanism: by, Evidence: t.evidence, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
-	stretch, unseen := 1.0, unseenByMechanism[by]
-	if t.evidence == EvidenceCalibrated && len(p.Models) > 0 && !slices.Contains(p.Models, t.base.Server.Model) {
-		stretch = unseenModel
-	}
+	unseen := unseenByMechanism[by]
 	for m := range profile.Metric(profile.MetricCount) {
 		r := p.Residuals(by)[m]
 		extra := t.widen
@@ -324,7 +312,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 			extra *= unseen.doubt
 			if l := t.learned; l != nil { // whose width holds the doubt and the distance of its rows
 				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times
-				extra *= priorWeight / (priorWeight + float64(l.Points))
+				extra *= table.Fit.PriorWeight.Value / (table.Fit.PriorWeight.Value + float64(l.Points))
 			}
 		}
 		if r.Points > 0 {
@@ -336,7 +324,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 		if m == profile.MetricTokensPerSecond && !t.closed {
 			extra = math.Hypot(extra, t.offered)
 		}
-		v, width := values[m], stretch*math.Hypot(r.HalfWidth, extra)
+		v, width := values[m], math.Hypot(r.HalfWidth, extra)
 		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take
 			step := values[profile.MetricStepP50]
 			v = t.alone[m] * (t.step + t.think) / (step + t.think)

@@ -82,14 +82,14 @@ func TestPublishedSlices(t *testing.T) {
 		}
 	}
 	products := (fills["matrix products FP16"] + fills["matrix products TF32"]) / 2
-	if want := costs.Value("slice_prefill"); math.Abs(products-want) > 0.02 {
+	if want := costs.Table.Unmeasured.SlicePrefill.Value; math.Abs(products-want) > 0.02 {
 		t.Errorf("prefills: %.3f of the SMs, %v in the table", products, want)
 	}
 	var logs []float64
 	for _, v := range []float64{fills["GROMACS"], fills["YOLOS-small"], fills["QLoRA of Qwen 1.5B"]} {
 		logs = append(logs, math.Log(v))
 	}
-	other, sigma := costs.Named("slice_other"), stat.StdDev(logs, nil)*math.Sqrt(1+1.0/3)
+	other, sigma := costs.Priors[costs.SliceOther], stat.StdDev(logs, nil)*math.Sqrt(1+1.0/3)
 	if median := fills["YOLOS-small"]; math.Abs(median-other.Value) > 0.02 || math.Abs(sigma-other.Sigma) > 0.03 {
 		t.Errorf("other work: %.3f of the SMs with %.3f, %v with %v in the table", median, sigma, other.Value, other.Sigma)
 	}

@@ -4,20 +4,11 @@ import (
 	"math"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
-
-// What is assumed of a tenant that serves no tokens where GPM did not tell.
-var usualBusy, usualSMs, gapless = costs.Value("usual_busy"), costs.Value("usual_sms"), costs.Value("gapless")
-
-// smFilling is the exponent by which the share of the SMs that are active while a tenant's kernels run tells the share
-// of the time in which they leave no room. Kernels that fill half of the SMs leave half of them to others: a link of a
-// neighbour's chain waits only for those that fill all.
-var smFilling = costs.Value("sm_filling")
 
 // readStepper takes a tenant apart that serves no tokens.
 func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo,
@@ -40,14 +31,14 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	switch e := s.Elsewhere; {
 	case ok:
 		t.gpu = min(busy*cycle*t.step/mean, t.step)
-	case e != nil && e.GPUBusyFraction.Or(0) < gapless && e.StepsPerS.Or(0) > 0: // its gaps are the host's
+	case e != nil && e.GPUBusyFraction.Or(0) < table.Launched.Gapless.Value && e.StepsPerS.Or(0) > 0: // its gaps are the host's
 		t.gpu, ok = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step), true
 	default:
-		t.gpu = usualBusy * t.step
+		t.gpu = table.Launched.Gapless.Value * t.step
 		t.note(0, "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
-		if t.paceBeside(mechanism, s, ok); t.gpu < gapless*t.step {
+		if t.paceBeside(mechanism, s, ok); t.gpu < table.Launched.Gapless.Value*t.step {
 			t.pieces = launches
 		}
 	}
@@ -58,9 +49,6 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	t.readSMs(base, s.Elsewhere)
 	return nil
 }
-
-// linkHalf is the wait of a chain's link, in us, beside kernels that leave no room for half of the time.
-var linkHalf = costs.Value("link_half")
 
 // readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
 // elsewhere, or else from how long a chain's links wait beside it.
@@ -82,16 +70,16 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 		t.sms = t.decodeSM
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
-		t.sms = held / (held + linkHalf)
-		t.filled, t.smsError = t.sms, costs.Value("links_beside")
-		t.note(costs.Value("wider_links"),
+		t.sms = held / (held + table.SMs.LinkHalf.Value)
+		t.filled, t.smsError = t.sms, table.Doubts.Usual.Value
+		t.note(table.Doubts.Usual.Value,
 			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
 		return
 	default:
-		t.sms, t.unknownSMs, t.smsError = usualSMs, true, costs.Value("unknown_beside")
+		t.sms, t.unknownSMs, t.smsError = table.SMs.Usual.Value, true, table.Doubts.Beside.Value
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
-	if t.filled = math.Pow(t.sms, smFilling); t.kind != profile.KindServer {
+	if t.filled = math.Pow(t.sms, table.SMs.Filling.Value); t.kind != profile.KindServer {
 		t.sms = t.filled
 	}
 }
@@ -105,7 +93,7 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 			e.took = append(e.took, batching.InMillis(now-e.start))
 		}
 		e.began, e.launched = now+batching.Millis(t.think*(0.5+e.rng.Float64())), 0
-		e.start, e.jitter = e.began, 1+stepJitter*(2*e.rng.Float64()-1)
+		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.rng.Float64()-1)
 	}
 	if t.pieces > 1 {
 		return e.nextLaunch(now)

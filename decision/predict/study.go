@@ -25,12 +25,14 @@ func fitted(p *costs.Parameters, m sharing.Mechanism) (q *costs.Parameter, trial
 
 var queueTrials, lossTrials = []float64{0.06, 0.09, 0.12, 0.15, 0.18}, []float64{0, 0.015, 0.03, 0.045, 0.06}
 
-// pull is the mean error that a step of the grid away from the starting point must save of so many figures.
+// pull is the mean error that a step of the grid away from the starting point must save of so many figures: a few rows
+// say little of what resuming a slice costs.
 func pull(m sharing.Mechanism, figures int) float64 {
+	const few = 150
 	if m == sharing.MechanismMPS {
-		return costs.Value("pull")
+		return table.Fit.Pull.Value
 	}
-	return max(costs.Value("pull"), costs.Value("pull_turns")/float64(max(figures, 1)))
+	return table.Fit.Pull.Value * max(1, few/float64(max(figures, 1)))
 }
 
 // study is a set of cases with what each trial predicts for them.
@@ -309,7 +311,7 @@ func (s *study) without(sc *sharedCase) subset {
 				others[o.series] = true
 			}
 		}
-		if n := len(others); n >= fewSeries || n > 0 && gpu == oneName(s.start.GPU) {
+		if n := len(others); n >= int(table.Fit.FewSeries.Value) || n > 0 && gpu == oneName(s.start.GPU) {
 			return u
 		}
 	}

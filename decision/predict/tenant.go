@@ -74,9 +74,6 @@ type settled struct {
 	waits                          int     // of the host for the GPU within a step with gaps
 }
 
-// clientDelay is the time from a request's end to its client's next request on one machine.
-var clientDelay = costs.Value("client_delay")
-
 func (t *tenantModel) note(widen float64, format string, args ...any) {
 	t.widen = math.Hypot(t.widen, widen)
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
@@ -105,7 +102,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return err
 	}
 	if base.Driver != "" && p.Driver != "" && driverBranch(base.Driver) != driverBranch(p.Driver) {
-		t.note(costs.Value("wider_driver"), "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
+		t.note(table.Doubts.Usual.Value, "profile taken with driver %s, predictor calibrated on %s", base.Driver, p.Driver)
 	}
 	if base.Kind != profile.KindServer {
 		return t.readStepper(p, mechanism, s, base)
@@ -114,11 +111,11 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return err
 	}
 	switch host := 1 - t.busy; {
-	case t.gaps && t.busy > 0 && host > sharedCore*t.busy: // 90% of two draws from a range lie as near
-		t.note(host*(1-math.Sqrt(0.1))*math.Log(sharedCore), "the GPU works for %.0f%% of a step only: the rest is its "+
+	case t.gaps && t.busy > 0 && host > table.Launched.SharedCore.Value*t.busy: // 90% of two draws from a range lie as near
+		t.note(host*(1-math.Sqrt(0.1))*math.Log(table.Launched.SharedCore.Value), "the GPU works for %.0f%% of a step only: the rest is its "+
 			"host's, whose pace changes from one run to the next", 100*t.busy)
 	case t.gaps && mechanism == sharing.MechanismMPS:
-		t.note(math.Log(sharedCore)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
+		t.note(math.Log(table.Launched.SharedCore.Value)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
 	}
 	if mechanism == sharing.MechanismMPS && !home(base) && !base.GapsHoldPrompts() {
 		t.paceOfRuns(s)
@@ -169,7 +166,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	}
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal tenants at 50% have been seen 20% apart.
-		t.note(costs.Value("wider_capped"), "capped to %g%% of the SMs, which may or may not overlap others'", c)
+		t.note(table.Doubts.Usual.Value, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
 	t.splitSMs(p, base, s)
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
@@ -201,40 +198,36 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	var ok bool
 	t.step, ok = profile.Positive(b.ITL.P50)
 	if b.GapsHoldPrompts() || !ok && b.Version >= profile.VersionOfKinds {
-		t.step, ok = decodeOfTPOT*t.alone[profile.MetricTPOTP50], true
+		t.step, ok = table.Steps.DecodeOfTPOT.Value*t.alone[profile.MetricTPOTP50], true
 		for _, q := range siblings {
 			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) {
 				t.step = min(t.step, own)
 			}
 		}
-		t.note(costs.Value("wider_no_gaps"), "the profile's gaps between tokens are no decode steps: one taken for %.3g ms",
+		t.note(table.Doubts.Usual.Value, "the profile's gaps between tokens are no decode steps: one taken for %.3g ms",
 			t.step)
 	}
 	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
 		t.alone[profile.MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
-	if n, ok := b.Requests.Get(); ok && n < 10 {
-		t.note(costs.Value("wider_few_requests"), "the profile holds %d requests only", n)
+	if n, ok := b.Requests.Get(); ok && n < fewRequests {
+		t.note(table.Doubts.Usual.Value, "the profile holds %d requests only", n)
 	}
 	t.readSlots(b)
 	return nil
 }
 
-// decodeOfTPOT is a decode step's share of the time per output token: the rest is others' prefills.
-var decodeOfTPOT = costs.Value("decode_of_tpot")
+// fewRequests are so few that a profile of them says little of chance.
+const fewRequests = 10
 
 // repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
 // which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
 func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile) {
-	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= fewestRepeated {
+	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= fewRequests {
 		t.rate = t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
-
-// firstOfOther is the weight of the run under the other mechanism in the first token alone, and fewestRepeated the
-// requests from which on an open loop is taken to repeat its arrivals.
-var firstOfOther, fewestRepeated = costs.Value("first_of_other"), int(costs.Value("fewest_repeated"))
 
 // shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
 // on the GPU, so both measure the same, and by chance they differ by 20% (decision/predict/testdata).
@@ -245,7 +238,7 @@ func (t *tenantModel) shareFirst(s *profile.Solo) {
 	a, ok := s.MPS.Metric(profile.MetricTTFTP50)
 	b, ok2 := s.TimeSlicing.Metric(profile.MetricTTFTP50)
 	if ok && ok2 {
-		t.alone[profile.MetricTTFTP50] = a * math.Pow(b/a, firstOfOther)
+		t.alone[profile.MetricTTFTP50] = a * math.Pow(b/a, table.Steps.LoneError.Value)
 	}
 }
 
@@ -263,7 +256,7 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
 	case t.clients > profile.UsualSlots && live < 0.8*float64(t.clients):
 		t.slots = max(1, int(math.Round(live))) // fewer than the clients
-		t.note(costs.Value("wider_slots"), "the server's slots are not stated; its profile looks like %d", t.slots)
+		t.note(table.Doubts.Usual.Value, "the server's slots are not stated; its profile looks like %d", t.slots)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -32,11 +31,12 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 	return max(least, (batching.InMillis(beside)-batching.InMillis(alone))/wait), nil
 }
 
+// boundaryTolerance is the distance from a whole number of slices up to which a step may take one more or fewer.
+const boundaryTolerance = timeslice.BoundaryTolerance
+
 // unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
-// some the other, mostMoved the fraction by which the GPU's part of a step may be wrong, and moreTurns that by which
-// the slices that were counted may be longer than a step without gaps.
-var unsureTurns, mostMoved, moreTurns, boundaryTolerance = costs.Value("unsure_turns"), costs.Value("most_moved"),
-	costs.Value("most_moved"), timeslice.BoundaryTolerance
+// some the other: what the host does between two steps hides up to 0.17 of a turn.
+const unsureTurns = 0.3
 
 // countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
 // needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
@@ -48,9 +48,9 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	}
 	n, q := max(1, math.Round(counted)), p.Parameters.Slice()
 	guessed := float64(p.Parameters.Scheduler().Slices(batching.Millis(t.gpu)))
-	gpu := min(max(t.gpu, (n-1)*q/(1-stepJitter)), n*q/(1+stepJitter))
-	if math.Abs(gpu/t.gpu-1) > mostMoved {
-		t.note(costs.Value("wider_turns"),
+	gpu := min(max(t.gpu, (n-1)*q/(1-table.Steps.Jitter.Value)), n*q/(1+table.Steps.Jitter.Value))
+	if math.Abs(gpu/t.gpu-1) > table.Edges.MostMoved.Value {
+		t.note(table.Doubts.Usual.Value,
 			"the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they "+
 				"were not used", counted, t.step)
 		return
@@ -74,7 +74,8 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 	counted, ok := profile.Positive(base.Turns)
 	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms
-	return ok && base.Kind == profile.KindServer && !home(base) && least > (1+moreTurns)*base.ITL.P50.Or(least)
+	most := (1 + table.Edges.MostMoved.Value) * base.ITL.P50.Or(least)
+	return ok && base.Kind == profile.KindServer && !home(base) && least > most
 }
 
 // waitAsCounted has the host of a server's step with gaps wait for so many copies of inputs that the step takes the
@@ -100,13 +101,6 @@ func (p *Predictor) waitAsCounted(t *tenantModel, alone *outcome) error {
 	return nil
 }
 
-// A load whose step is hardly longer than another's of the same server, by alikeSteps at most, takes as many turns as
-// that in all likelihood. Where they were counted with one more or fewer, both lie at a whole number of slices.
-var (
-	alikeSteps, largerStep = costs.Value("alike_steps"), costs.Value("larger_step")
-	edgeDoubt, edgeShare   = costs.Value("edge_doubt"), costs.Value("edge_share")
-)
-
 // countEdge finds that a step lies at a whole number of slices: another load of the
 // server, with hardly another step, was counted with a turn more or fewer, or this is an
 // open loop that takes one, and another load, with batches not much larger, takes two.
@@ -122,9 +116,9 @@ func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, sibling
 			continue
 		}
 		switch n := math.Round(counted); {
-		case n == t.turns+1 && step < alikeSteps*own:
+		case n == t.turns+1 && step < table.Edges.Alike.Value*own:
 			t.edge = t.turns
-		case n == t.turns-1 && own < alikeSteps*step:
+		case n == t.turns-1 && own < table.Edges.Alike.Value*step:
 			t.edge = n
 		case n == 2 && t.turns == 1 && !t.closed:
 			if m, err := p.alone(q); err == nil && m.batch > t.batch && m.batch < 4*t.batch && t.otherWay == 0 {
@@ -143,16 +137,16 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 			continue
 		}
 		below := 1 - t.length/(t.edge*p.Parameters.Slice())
-		more := edgeShare * min(max(1-below/edgeDoubt, 0), 1)
+		more := min(max(1-below/table.Edges.Doubt.Value, 0), 1)
 		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
 			t.otherWay, t.otherShare = -1, more-1
 		}
-		if !slices.ContainsFunc(models, func(u tenantModel) bool { return u.gpu > largerStep*t.gpu }) {
+		if !slices.ContainsFunc(models, func(u tenantModel) bool { return u.gpu > table.Edges.Larger.Value*t.gpu }) {
 			continue
 		}
 		if t.turns == t.edge {
-			gpu := p.Parameters.Slice() * t.edge / (1 - stepJitter)
+			gpu := p.Parameters.Slice() * t.edge / (1 - table.Steps.Jitter.Value)
 			t.turns, t.host, t.gpu = t.edge+1, max(0, t.host+t.gpu-gpu), gpu
 		}
 		t.otherWay, t.otherShare = -1, 0

@@ -8,18 +8,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// The most of the SMs that a server's kernels hold, what decode holds of them where GPM did not tell, and the doublings
-// of a batch for which the waits of MPS hold.
-var maxSMShare, usualDecodeSM, usualDoublings = costs.Value("max_sm_share"), costs.Value("sm_decoding"),
-	costs.Value("usual_doublings")
-
 // splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of
 // its and a prefill's.
 func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
 	u, ok := base.SMFraction.Get()
 	if !ok {
-		t.decodeSM = usualDecodeSM
-		t.note(costs.Value("wider_no_sm"), "no SM utilisation in the profile")
+		t.decodeSM = costs.Priors[costs.SMDecoding].Value
+		t.note(table.Doubts.Usual.Value, "no SM utilisation in the profile")
 		return
 	}
 	alone, err := p.alone(base)
@@ -48,7 +43,7 @@ func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profi
 		d = u / (decode + prefill)
 	}
 	// Where MPS or a cap stretches a step, its SM time is spread thinner.
-	most := min(maxSMShare, s.Server.SMPercent.Or(100)/100)
+	most := s.Server.SMPercent.Or(100) / 100
 	t.decodeSM = min(d*alone.gpu/t.gpu, most)
 }
 
@@ -61,13 +56,13 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	u, ok := bandwidthOf(b)
 	if !ok {
 		u = t.decodeSM // about as much, on the rows of H100s and H200s
-		t.note(costs.Value("wider_no_bandwidth"), "no memory bandwidth in the profile")
+		t.note(table.Doubts.Usual.Value, "no memory bandwidth in the profile")
 	}
 	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
 	law := q.Law()
 	d := law.Demand(u, share)
 	t.decodeHolds, t.decodeWaits = d.Holds, d.Waits
-	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-usualDoublings))
+	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-table.Steps.UsualDoublings.Value))
 	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
 }
 
@@ -90,9 +85,6 @@ func (l *leastSquares) solve() (x, y float64) {
 	return (l.b1*l.a22 - l.b2*l.a12) / det, (l.a11*l.b2 - l.a12*l.b1) / det
 }
 
-// sparedStep is the step of a profile over those of the server's other loads below which it was spared what MPS costs.
-var sparedStep = costs.Value("spared_step")
-
 // unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it:
 // for seconds, a lone tenant may be spared what it has nothing of beside others. Its step is then much shorter than
 // those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans were
@@ -107,7 +99,7 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 	for _, q := range siblings {
 		other, ok := profile.Positive(q.ITL.P50)
 		v, ok2 := bandwidthOf(q)
-		if !ok || !ok2 || q.Mechanism != base.Mechanism || q.GapsHoldPrompts() || own >= sparedStep*other {
+		if !ok || !ok2 || q.Mechanism != base.Mechanism || q.GapsHoldPrompts() || own >= table.Steps.Spared.Value*other {
 			continue
 		}
 		a, err := p.alone(base)
@@ -116,7 +108,7 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 			continue
 		}
 		grown := 1 + a.doubling*math.Log2(max(1, b.batch/a.batch))
-		if own < sparedStep*b.step/grown && v/grown < sparedStep*u {
+		if own < table.Steps.Spared.Value*b.step/grown && v/grown < table.Steps.Spared.Value*u {
 			step, spared = min(step, b.step/grown), true
 		}
 	}

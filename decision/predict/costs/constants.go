@@ -2,20 +2,18 @@ package costs
 
 import (
 	"bytes"
-	"cmp"
 	_ "embed"
 	"encoding/json"
 	"math"
-	"sync"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Constant is a row of the table of constants (constants.json) that predictions rest on.
+// Constant is one of the constants (constants.json) that predictions rest on.
 type Constant struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"` // the median, where it is uncertain
+	Name  string  `json:"name,omitempty"` // of a quantity
+	Value float64 `json:"value"`          // the median, where it is uncertain
 	Unit  string  `json:"unit"`
 	Sigma float64 `json:"sigma,omitzero"` // standard deviation of its logarithm; 0 = even over Spread, or not stated
 	// Spread bounds an even distribution, and Range what is physically plausible; a fit stays within.
@@ -29,30 +27,46 @@ type Constant struct {
 	Query string `json:"query,omitempty"`
 }
 
+// Constants are all constants that predictions rest on. Tests give some other values, to see what each is worth.
+type Constants struct {
+	Priors     [priorCount]Constant // of the quantities of a Setting
+	Unmeasured struct {
+		StatedLengths, LaunchBusy, SlicePrefill, CarriedPrefill, Boost     Constant
+		ServiceSigma, OtherHost, TokenAside, LeastBeside, ConvertedWeights Constant
+	}
+	// The parameters of time-slicing and of MPS, and constants of the contention of MPS that are none.
+	Slices struct {
+		SliceLoss, HostPerToken, BatchDoubling, PrefillSteps, PrefillTokens, PrefillBusy, PrefillCatchUp Constant
+	}
+	MPS struct {
+		KernelBandwidth, MemoryBlocking, QueueShare, BatchWaits, PrefillBlocking, PrefillWaits, Arbitration, CapExponent,
+		CappedReading, CappedBlocking, CappedAlone, FillsGPU, SlowestSpeed Constant
+	}
+	// Of a server's steps and prefills; of kernels that a host launches one by one; of the share of the SMs that kernels
+	// hold; and of steps about as long as a whole number of slices.
+	Steps struct {
+		Jitter, ClientDelay, HostError, PrefillError, GPMError, DecodeOfTPOT, LeastOfFirst, LoneError, LoneFirst, UsualTail,
+		UsualDoublings, Spared Constant
+	}
+	Launched struct{ Busy, BusyPrefilling, Between, SharedCore, Gapless Constant }
+	SMs      struct{ Filling, LinkHalf, Usual Constant }
+	Edges    struct{ Alike, Larger, Doubt, MostMoved Constant }
+	// Of measured responses, of calibrations, and half-widths that are added to intervals.
+	Response struct{ Exponent, Agreed Constant }
+	Fit      struct{ FewSeries, PriorWeight, Pull Constant }
+	Doubts   struct{ Usual, Beside, Near, Far Constant }
+}
+
 //go:embed constants.json
 var table []byte
 
-// Constants returns the table of constants in its order. A test holds that it can be read and that every row is used.
-var Constants = sync.OnceValue(func() (rows []Constant) {
+// Table holds the constants. A test holds that it can be read and that it is complete.
+var Table = func() (c Constants) {
 	d := json.NewDecoder(bytes.NewReader(table))
 	d.DisallowUnknownFields()
-	_ = d.Decode(&rows)
-	return rows
-})
-
-// Named returns the constant of a name, the zero Constant where there is none.
-func Named(name string) Constant { return *cmp.Or(byName()[name], &Constant{}) }
-
-var byName = sync.OnceValue(func() map[string]*Constant {
-	rows := map[string]*Constant{}
-	for i := range Constants() {
-		rows[Constants()[i].Name] = &Constants()[i]
-	}
-	return rows
-})
-
-// Value returns the value of the constant of a name.
-func Value(name string) float64 { return Named(name).Value }
+	_ = d.Decode(&c)
+	return c
+}()
 
 // parameter returns the constant as a parameter of a calibration.
 func (c Constant) parameter() Parameter {
@@ -70,8 +84,7 @@ func (c *Constant) Shifted(z float64) float64 {
 	return min(max(c.Value+z*(c.Spread[1]-c.Spread[0])/math.Sqrt(12), c.Spread[0]), c.Spread[1])
 }
 
-// The quantities that outcomes rest on where nothing was measured, as indices into a Setting: the first rows of the
-// table of constants, in its order.
+// The quantities that outcomes rest on where nothing was measured, as indices into a Setting.
 const (
 	DecodeEfficiency = iota
 	StepPerLayer
@@ -97,7 +110,7 @@ const (
 type Setting [priorCount]float64
 
 // Priors are the constants of the quantities.
-var Priors = [priorCount]Constant(Constants())
+var Priors = Table.Priors
 
 // Medians is the setting in which every quantity has its median.
 var Medians = func() (s Setting) {
@@ -108,4 +121,4 @@ var Medians = func() (s Setting) {
 }()
 
 // LaunchBusy is the part of a launch-bound prefill in which the GPU is active.
-var LaunchBusy = Value("launch_busy")
+var LaunchBusy = Table.Unmeasured.LaunchBusy.Value

@@ -14,4 +14,4 @@ func OnSlice(fills, sms float64) float64 { return max(1, min(1, fills)/sms) }
 // SMs.
 func PrefillOnSlice(sms float64) float64 { return OnSlice(slicePrefill, sms) }
 
-var slicePrefill = Value("slice_prefill")
+var slicePrefill = Table.Unmeasured.SlicePrefill.Value

@@ -28,8 +28,8 @@ func ExampleMachine_Floor() {
 }
 
 // A constant says in which unit it is, how uncertain, and who found it how.
-func ExampleNamed() {
-	c := costs.Named("decode_efficiency")
+func ExampleConstant_Shifted() {
+	c := costs.Priors[costs.DecodeEfficiency]
 	fmt.Println(c.Value, c.Unit)
 	fmt.Printf("%.2f to %.2f in 90%% of cases, %v by %v\n", c.Shifted(profile.Z90), c.Shifted(-profile.Z90), c.Basis, c.Source)
 	// Output:

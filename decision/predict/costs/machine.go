@@ -35,7 +35,7 @@ type Least struct {
 	Output  float64 // mean tokens of an answer; 0 = 1
 }
 
-var boost = Value("boost")
+var boost = Table.Unmeasured.Boost.Value
 
 // Floor returns the least seconds that each latency can take on a share of the machine: the bytes over the peak
 // bandwidth and the operations over the peak rate at the width of the weights; 0 where one of them is not known.

@@ -134,7 +134,7 @@ type Calibration struct {
 	Engines []string `yaml:"engines" json:"engines,omitempty"`
 	// Learned is what rows told of engines and tenants that the models were not calibrated on.
 	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
-	// TimeSlicing and MPS are the errors to expect, by metric, in ClassGraphs.
+	// TimeSlicing and MPS are the errors to expect, by metric, of groups of servers that the models are calibrated on.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
 	MPS         Residuals `yaml:"mps,required" json:"mps"`
 }
@@ -166,10 +166,19 @@ const loneLayers = 16
 // constants that describe the co-location data, and priors anywhere else.
 func H200() Calibration {
 	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04"}
-	for name, q := range p.Parameters.Named() {
-		*q = Named(name).parameter()
-	}
-	p.Parameters.LoneStepCost.Value = loneLayers * Value("mps_step_per_layer")
+	q, slices, mps := &p.Parameters, &Table.Slices, &Table.MPS
+	q.Quantum = Parameter{Unit: "ms", Low: 0.2, High: 10, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
+	q.Switch = Parameter{Unit: "ms", Low: 0.01, High: 1, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
+	q.SliceLoss, q.HostPerToken = slices.SliceLoss.parameter(), slices.HostPerToken.parameter()
+	q.BatchDoubling, q.HostFraction = slices.BatchDoubling.parameter(), Priors[HostFraction].parameter()
+	q.PrefillSteps, q.PrefillTokens = slices.PrefillSteps.parameter(), slices.PrefillTokens.parameter()
+	q.PrefillBusy, q.PrefillCatchUp = slices.PrefillBusy.parameter(), slices.PrefillCatchUp.parameter()
+	q.KernelBandwidth, q.MemoryBlocking = mps.KernelBandwidth.parameter(), mps.MemoryBlocking.parameter()
+	q.QueueShare, q.BatchWaits = mps.QueueShare.parameter(), mps.BatchWaits.parameter()
+	q.PrefillBlocking, q.PrefillWaits = mps.PrefillBlocking.parameter(), mps.PrefillWaits.parameter()
+	q.Arbitration, q.CapExponent = mps.Arbitration.parameter(), mps.CapExponent.parameter()
+	q.LoneStepCost = Parameter{Unit: "ms", Low: 0, High: 3, Basis: sharing.BasisPrior, Source: "cotenant-h200-colocation"}
+	p.Parameters.LoneStepCost.Value = loneLayers * Priors[MPSStepPerLayer].Value
 	s := timeslice.H200()
 	for q, v := range map[*Parameter]time.Duration{&p.Parameters.Quantum: s.Quantum, &p.Parameters.Switch: s.Switch} {
 		q.Value = float64(v) / float64(time.Millisecond)
@@ -270,9 +279,11 @@ func (p *Parameters) Scheduler() timeslice.Scheduler {
 }
 
 // Contention holds the constants of contention that are no parameters.
-var Contention = contention.Law{MostReading: Value("most_reading"), CappedReading: Value("capped_reading"),
-	CappedBlocking: Value("capped_blocking"), CappedAlone: Value("capped_alone"),
-	FillsGPU: Value("fills_gpu"), SlowestSpeed: Value("slowest_speed")}
+var Contention = contention.Law{MostReading: 0.85, // so that waits end; no server that was measured reads more
+
+	CappedReading: Table.MPS.CappedReading.Value, CappedBlocking: Table.MPS.CappedBlocking.Value,
+	CappedAlone: Table.MPS.CappedAlone.Value, FillsGPU: Table.MPS.FillsGPU.Value,
+	SlowestSpeed: Table.MPS.SlowestSpeed.Value}
 
 // Law returns the contention of clients of MPS.
 func (p *Parameters) Law() contention.Law {
@@ -296,6 +307,6 @@ func MeanTurns(quanta, tolerance float64) float64 {
 // Transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
 // architecture, and one of another.
 var Transferred = map[sharing.Mechanism][2]float64{
-	sharing.MechanismTimeSlicing: {Value("transferred_turns"), Value("transferred_turns_far")},
-	sharing.MechanismMPS:         {Value("transferred_mps"), Value("transferred_mps_far")},
+	sharing.MechanismTimeSlicing: {Table.Doubts.Near.Value, Table.Doubts.Far.Value},
+	sharing.MechanismMPS:         {Table.Doubts.Near.Value, Table.Doubts.Far.Value},
 }

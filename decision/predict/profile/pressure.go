@@ -112,7 +112,8 @@ func (p *Pressure) Steps() (ms []float64) {
 	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }
 
-func (p *Pressure) check(list *problem.List, path string) {
+// check holds the pressure of a tenant whose step takes stepMS, 0 where that is not known, against what can be.
+func (p *Pressure) check(list *problem.List, path string, stepMS float64) {
 	if p == nil {
 		return
 	}
@@ -122,6 +123,9 @@ func (p *Pressure) check(list *problem.List, path string) {
 		}
 	}
 	sane(path, p.StepMS, p.Seconds)
+	const apart = 100 // no host's pace changes so, but a unit does
+	list.If(stepMS > 0 && p.StepMS > 0 && (p.StepMS > apart*stepMS || stepMS > apart*p.StepMS), path+".step_ms",
+		"write milliseconds", "is %v, and the tenant's step alone is %v", p.StepMS, stepMS)
 	for i := range p.Waits {
 		w := &p.Waits[i]
 		at := fmt.Sprintf("%s.waits[%d]", path, i)
@@ -130,6 +134,9 @@ func (p *Pressure) check(list *problem.List, path string) {
 	}
 	for i := range p.Presses {
 		q := &p.Presses[i]
-		sane(fmt.Sprintf("%s.presses[%d]", path, i), q.KernelUS, q.GBPerS, q.StepMS)
+		at := fmt.Sprintf("%s.presses[%d]", path, i)
+		sane(at, q.KernelUS, q.GBPerS, q.StepMS)
+		list.If(q.StepMS > 0 && p.StepMS > apart*q.StepMS, at+".step_ms", "write milliseconds",
+			"is %v, and %v without stress kernels", q.StepMS, p.StepMS)
 	}
 }

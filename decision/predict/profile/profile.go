@@ -180,7 +180,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
 			"needs the second version of profiles")
 	}
-	p.Pressure.check(list, at("pressure"))
+	p.Pressure.check(list, at("pressure"), cmp.Or(p.ITL.P50.Or(0), p.Step.P50.Or(0)))
 }
 
 // Mechanisms are those that can be predicted from profiles of whole GPUs.

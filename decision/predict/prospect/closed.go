@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	serviceSigma = costs.Value("service_sigma")
-	otherHost    = costs.Value("other_host")
+	serviceSigma = costs.Table.Unmeasured.ServiceSigma.Value
+	otherHost    = costs.Table.Unmeasured.OtherHost.Value
 )
 
 // usualSequences is the most sequences in a batch of a server that does not say.

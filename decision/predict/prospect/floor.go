@@ -54,7 +54,7 @@ func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (al
 	return alone, sigma, true
 }
 
-var carriedPrefill = costs.Value("carried_prefill")
+var carriedPrefill = costs.Table.Unmeasured.CarriedPrefill.Value
 
 // P99s returns the latencies of a profile in seconds, 0 where not measured.
 func P99s(p *profile.SoloProfile) (out [costs.LatencyCount]float64) {
@@ -67,7 +67,7 @@ func P99s(p *profile.SoloProfile) (out [costs.LatencyCount]float64) {
 
 // The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the
 // part of the time beside reading that a better server needs: those with CUDA graphs launch less.
-var tokenAside, leastBeside = costs.Value("token_aside"), costs.Value("least_beside")
+var tokenAside, leastBeside = costs.Table.Unmeasured.TokenAside.Value, costs.Table.Unmeasured.LeastBeside.Value
 
 // TokenAlone is the P99 time per output token, in seconds, of a model server alone on gpus whole GPUs, of which
 // nothing but its size is known: 90% of servers should lie between the bounds. The faster one is a step of a lone

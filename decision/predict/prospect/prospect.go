@@ -41,10 +41,10 @@ func (v *Serving) lengths(s *costs.Setting) float64 {
 	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
 }
 
-var statedLengths = costs.Named("stated_lengths")
+var statedLengths = costs.Table.Unmeasured.StatedLengths
 
 // Converted is Tenant.Slower where weights are converted on the way.
-var Converted = costs.Named("converted_weights").Sigma
+var Converted = costs.Table.Unmeasured.ConvertedWeights.Sigma
 
 // Tenant holds the facts about one replica on a whole GPU, at its busiest hour. It is a model server with a load
 // (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency objectives (Busy alone).

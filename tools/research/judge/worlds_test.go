@@ -82,7 +82,7 @@ func TestWorldsAreMeasured(t *testing.T) {
 	}
 	// Of all rows some three in ten are of a host at the faster of its two paces, shared_core times as fast, where MPS adds
 	// less than in any world. The others spread as worlds do, or less.
-	faster, _ := slices.BinarySearch(added, mps.Median/math.Sqrt(costs.Value("shared_core")))
+	faster, _ := slices.BinarySearch(added, mps.Median/math.Sqrt(costs.Table.Launched.SharedCore.Value))
 	at := func(q float64) float64 { return stats.NearestRank(added[faster:], q) }
 	wide := math.Log(at(0.84)/at(0.16)) / 2 / mps.Sigma
 	if n := len(added); n < 100 || faster > 3*n/10 || math.Abs(at(0.5)/mps.Median-1) > 0.07 || wide < 0.6 || wide > 1.07 {
