@@ -269,7 +269,7 @@ func (p *csvParser) describe() {
 
 func (p *csvParser) figures(f *figures) {
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		if v, ok := p.number(metricTable[m].name); ok {
+		if v, ok := p.number(m.String()); ok {
 			f.Set(m, v)
 		}
 	}

@@ -83,9 +83,6 @@ func TestEnumText(t *testing.T) {
 	for _, m := range Metrics() {
 		var got Metric
 		check(m, &got, func() text { return got })
-		if m.Help() == "" {
-			t.Errorf("%v has no help", m)
-		}
 	}
 	for _, s := range States() {
 		var got State
@@ -95,21 +92,17 @@ func TestEnumText(t *testing.T) {
 		var got EventKind
 		check(k, &got, func() text { return got })
 	}
-	for g := Groups(0); g < groupEnd; g++ {
-		var got Groups
-		check(g, &got, func() text { return got })
-	}
 	for th := Throttle(0); th < throttleEnd; th++ {
 		var got Throttle
 		check(th, &got, func() text { return got })
 	}
-	for _, v := range []text{Metric(0), metricEnd, State(99), EventKind(99), groupEnd, throttleEnd} {
+	for _, v := range []text{Metric(0), metricEnd, State(99), EventKind(99), throttleEnd} {
 		if b, err := v.MarshalText(); err == nil {
 			t.Errorf("%v marshals to %s", v, b)
 		}
 	}
-	var g Groups
-	for _, bad := range []string{"gpm+basic", "basic+basic", "", "none+basic"} {
+	var g Throttle
+	for _, bad := range []string{"power-cap+idle", "idle+idle", "", "none+idle"} {
 		if err := g.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q is read as %v", bad, g)
 		}

@@ -51,51 +51,17 @@ const (
 	metricEnd
 )
 
-var metricTable = [metricEnd]struct{ name, help string }{
-	MetricGPUUtilPercent:      {"util_percent", "Share of time in which any kernel ran (not capacity)."},
-	MetricMemUtilPercent:      {"mem_util_percent", "Share of time in which device memory was read or written."},
-	MetricMemUsedBytes:        {"mem_used_bytes", "Device memory in use."},
-	MetricMemTotalBytes:       {"mem_total_bytes", "Device memory."},
-	MetricPowerWatts:          {"power_watts", "Board power."},
-	MetricPowerLimitWatts:     {"power_limit_watts", "Enforced power limit."},
-	MetricSMClockMHz:          {"sm_clock_mhz", "SM clock."},
-	MetricMemClockMHz:         {"mem_clock_mhz", "Memory clock."},
-	MetricTemperatureCelsius:  {"temperature_celsius", "Die temperature."},
-	MetricEnergyJoules:        {"energy_joules", "Energy since the driver was loaded."},
-	MetricPCIeTxBytesPerS:     {"pcie_tx_bytes_per_s", "PCIe traffic from the GPU."},
-	MetricPCIeRxBytesPerS:     {"pcie_rx_bytes_per_s", "PCIe traffic to the GPU."},
-	MetricGraphicsUtilPercent: {"graphics_util_percent", "Share of time in which a context was active (GPM)."},
-	MetricSMUtilPercent:       {"sm_util_percent", "Share of SMs that were busy (GPM)."},
-	MetricSMOccupancyPercent:  {"sm_occupancy_percent", "Active warps against the most there can be (GPM)."},
-	MetricTensorUtilPercent:   {"tensor_util_percent", "Share of time in which tensor cores worked (GPM)."},
-	MetricDRAMUtilPercent:     {"dram_util_percent", "Share of peak memory bandwidth in use (GPM)."},
-	MetricFP64UtilPercent:     {"fp64_util_percent", "Share of time in which FP64 pipes worked (GPM)."},
-	MetricFP32UtilPercent:     {"fp32_util_percent", "Share of time in which FP32 pipes worked (GPM)."},
-	MetricFP16UtilPercent:     {"fp16_util_percent", "Share of time in which FP16 pipes worked (GPM)."},
-	MetricNVLinkTxBytesPerS:   {"nvlink_tx_bytes_per_s", "NVLink traffic from the GPU (GPM)."},
-	MetricNVLinkRxBytesPerS:   {"nvlink_rx_bytes_per_s", "NVLink traffic to the GPU (GPM)."},
-}
-
-var metricNames = func() *enum.Names[Metric] {
-	names := make([]string, metricEnd)
-	for m, row := range metricTable {
-		names[m] = row.name
-	}
-	return enum.Of[Metric](errUnknown, "metric", names...)
-}()
+var metricNames = enum.Of[Metric](errUnknown, "metric", "",
+	"util_percent", "mem_util_percent", "mem_used_bytes", "mem_total_bytes", "power_watts", "power_limit_watts",
+	"sm_clock_mhz", "mem_clock_mhz", "temperature_celsius", "energy_joules", "pcie_tx_bytes_per_s",
+	"pcie_rx_bytes_per_s", "graphics_util_percent", "sm_util_percent", "sm_occupancy_percent",
+	"tensor_util_percent", "dram_util_percent", "fp64_util_percent", "fp32_util_percent", "fp16_util_percent",
+	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 
 // Metrics lists every metric in the order of their values.
 func Metrics() []Metric { return metricNames.Values() }
 
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
-
-// Help returns one line that says what the metric is.
-func (m Metric) Help() string {
-	if !m.valid() {
-		return ""
-	}
-	return metricTable[m].help
-}
 
 // Groups is a set of groups of readings that are taken together because they
 // cost about the same. The zero Groups is none.
@@ -127,20 +93,8 @@ var groupNames = []string{"basic", "processes", "gpm", "process-util", "energy",
 // Has says whether all of want are in g.
 func (g Groups) Has(want Groups) bool { return g&want == want }
 
-// String joins the names of the groups with "+": "basic+processes", or "none".
+// String joins the names of the groups with "+": "basic+processes", or "none"; bits that are no group are a number.
 func (g Groups) String() string { return joinFlags(uint64(g), groupNames) }
-
-// MarshalText returns what String returns; bits that are no group are an error.
-func (g Groups) MarshalText() ([]byte, error) {
-	if g >= groupEnd {
-		return nil, fmt.Errorf("telemetry: %d holds bits that are no group", uint8(g))
-	}
-	return []byte(g.String()), nil
-}
-
-func (g *Groups) UnmarshalText(b []byte) error {
-	return parseFlags(g, string(b), groupNames, "group")
-}
 
 // Throttle is the set of reasons for which a device's clocks are below their
 // highest, as NVML's clocks event reasons give them. The zero Throttle is none.
@@ -200,8 +154,8 @@ func joinFlags(v uint64, names []string) string {
 const noFlags = "none" // the text of an empty set
 
 // parseFlags reads what joinFlags writes of known flags into a set.
-func parseFlags[T Groups | Throttle](into *T, s string, names []string, kind string) error {
-	var v T
+func parseFlags(into *Throttle, s string, names []string, kind string) error {
+	var v Throttle
 	last := -1
 	for part := range strings.SplitSeq(s, "+") {
 		if s == noFlags {

@@ -86,7 +86,7 @@ func TestDivide(t *testing.T) {
 		"one of four held and resident": {Window{Mechanism: ts, Busy: Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true}}},
 			[]string{"execution-idle/a 25.00 measured", "idle/ 75.00 measured", "tenant/a 0.00 measured"}},
 		"one works, another holds more": {Window{Mechanism: ts, Busy: Some(0.1), Slots: 4, Claims: []Claim{{Pod: a, Held: 1, Resident: true, Busy: Some(0.1)}, {Pod: b, Held: 3}}},
-			[]string{"execution-idle/a 22.50 derived", "held-idle/b 67.50 derived", "tenant/a 10.00 [9.50 10.00] measured", "tenant/b 0.00 [0.00 0.50] measured"}},
+			[]string{"execution-idle/a 22.50 derived", "held-idle/b 67.50 derived", "tenant/a 10.00 [9.50 10.00] measured", "tenant/b 0.00 measured"}},
 		"the MPS server's own part": {Window{Mechanism: mps, Busy: Some(0.6), Slots: 2, Claims: []Claim{{Pod: a, Held: 1, Resident: true}, {Pod: b, Held: 1, Resident: true}, {Overhead: true, Resident: true, Busy: Some(0.1)}}},
 			[]string{"execution-idle/a 20.00 derived", "execution-idle/b 20.00 derived", "overhead/ 10.00 measured", "tenant/a 25.00 [0.00 50.00] prior", "tenant/b 25.00 [0.00 50.00] prior"}},
 	} {

@@ -60,6 +60,10 @@ func (d *division) inTurn() {
 		if !ok && !c.known() {
 			continue
 		}
+		if !ok && !c.Resident { // nothing of it was there to run
+			d.give(tenantOf(c), c.Pod, sharing.BasisMeasured, 0)
+			continue
+		}
 		e := halfPoint
 		if len(resident) > 1 {
 			e += w.drawn(u, busy)
