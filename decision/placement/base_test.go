@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -159,4 +160,25 @@ func fresh(r Request) *Request {
 	named++
 	r.Name = fmt.Sprint(r.Name, "#", named)
 	return &r
+}
+
+// nodeOf is a node of count GPUs of a kind that the gates know, which run m; None are idle ones, which may be
+// partitioned where the catalogue knows how.
+func nodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) layout.Node {
+	n := layout.Node{Name: name, Pool: g.Name(), Devices: make([]layout.Device, count)}
+	if m == sharing.MechanismVGPU {
+		n.Delivery = sharing.DeliveryVGPUManager
+	}
+	kind := &layout.GPU{MIG: g.Model()}
+	if known := g.GPU(); known != nil {
+		kind.Name, kind.Known = known.Name, known
+		kind.Memory, _ = known.Memory.Get()
+	}
+	if kind.MIG != nil && !kind.MIG.PlacementsKnown() {
+		kind.MIG = nil
+	}
+	for i := range n.Devices {
+		n.Devices[i] = layout.Device{GPU: kind, Mode: m, Open: m == sharing.MechanismNone, Dynamic: kind.MIG != nil}
+	}
+	return n
 }

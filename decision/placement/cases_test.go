@@ -215,7 +215,7 @@ func TestZeroValues(t *testing.T) {
 					d := &gate.Demand{Kind: "batch", Replicas: 1, GPUs: 1, Processes: processes, Memory: gate.MemoryNeed{Total: 4 << 30}, Busy: .1, BusyBasis: gate.BusyStated, SaturatedFrom: saturated}
 					scorer := NewScorer(BestFit{}, nil)
 					scorer.Grounds = map[string]*gate.Ground{"p": g}
-					n := NodeOf("n", g, 8, m)
+					n := nodeOf("n", g, 8, m)
 					if f := scorer.Filter(cluster(t, n).At(0), RequestOf("r", nil, d, m, "")); f.Verdict != gate.VerdictPass {
 						t.Errorf("%v, %d processes, saturated from %v, %d together: %v", m, processes, saturated, together, f)
 					}

@@ -88,7 +88,7 @@ func TestBothDoors(t *testing.T) {
 		if fixed {
 			mode = m
 		}
-		n := NodeOf("n", p.Ground(), count, mode)
+		n := nodeOf("n", p.Ground(), count, mode)
 		n.CPUMilli, n.Memory = 64_000, 512*sharing.GiB
 		for i := range n.Devices {
 			if !occupied {
@@ -279,7 +279,7 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 	}
 	node := func(gpus int) string {
 		name := fmt.Sprint("n", d.c.Len())
-		d.c, _ = d.c.WithNode(NodeOf(name, d.ground, gpus, mode))
+		d.c, _ = d.c.WithNode(nodeOf(name, d.ground, gpus, mode))
 		return name
 	}
 	for _, l := range g.Layouts {

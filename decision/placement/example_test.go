@@ -174,7 +174,8 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	c, problems := layout.Observe([]layout.Node{placement.NodeOf("node-1", pool.Ground(), 2, sharing.MechanismNone)})
+	gpu := layout.Device{GPU: layout.GPUOf("A100-SXM4-80GB"), Dynamic: true} // idle: the first tenant says what it runs
+	c, problems := layout.Observe([]layout.Node{{Name: "node-1", Pool: "a100", Devices: []layout.Device{gpu, gpu}}})
 	if err := layout.Err(problems); err != nil {
 		fmt.Println(err)
 		return

@@ -144,10 +144,10 @@ func (r *Request) workload() *layout.Workload {
 // whole reports whether the request wants its GPUs for itself.
 func (r *Request) whole() bool { return r.Milli == 1000 }
 
-// ObjectiveOf makes an objective of limits as decision states them.
-func ObjectiveOf(slowdown float64, slo *profile.SLO) layout.Objective {
+// objectiveOf makes an objective of limits as decision states them.
+func objectiveOf(slo *profile.SLO) layout.Objective {
 	limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
-	return layout.Objective{Slowdown: slowdown, TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
+	return layout.Objective{TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
 		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
 }
 
@@ -197,7 +197,7 @@ func (r *Request) shape() shape {
 func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}
-	if limits := ObjectiveOf(0, &d.SLO); !limits.IsZero() {
+	if limits := objectiveOf(&d.SLO); !limits.IsZero() {
 		if own := *r.workload(); own.Objective.IsZero() {
 			own.Objective = limits
 			r.Workload = &own
@@ -213,29 +213,4 @@ func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechan
 		r.Milli = min(999, max(1, int(math.Ceil(1000*d.Busy/gate.TraitsOf(m).Capacity-1e-9))))
 	}
 	return r
-}
-
-// NodeOf is a node of count GPUs of a kind that decision's gates know, which run m: a pool's is
-// [decision.CompiledPool.Ground]. None are idle GPUs, which take their first tenant's mechanism; they may be
-// partitioned where the catalogue knows how. The pool is the ground's. The caller adds the host's CPU and memory, and
-// what runs already.
-//
-// [decision.CompiledPool.Ground]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledPool.Ground
-func NodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) layout.Node {
-	n := layout.Node{Name: name, Pool: g.Name(), Devices: make([]layout.Device, count)}
-	if m == sharing.MechanismVGPU {
-		n.Delivery = sharing.DeliveryVGPUManager
-	}
-	kind := &layout.GPU{MIG: g.Model()}
-	if known := g.GPU(); known != nil {
-		kind.Name, kind.Known = known.Name, known
-		kind.Memory, _ = known.Memory.Get()
-	}
-	if kind.MIG != nil && !kind.MIG.PlacementsKnown() {
-		kind.MIG = nil
-	}
-	for i := range n.Devices {
-		n.Devices[i] = layout.Device{GPU: kind, Mode: m, Open: m == sharing.MechanismNone, Dynamic: kind.MIG != nil}
-	}
-	return n
 }
