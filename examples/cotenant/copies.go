@@ -95,6 +95,7 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 	fl.DurationVar(&c.server.HostTime, "host-time", 0, "of a request: the GPU waits for it")
 	fl.TextVar(&c.server.Memory, "memory", sharing.Bytes(0), "of one copy")
 	fl.BoolVar(&c.server.Decodes, "decodes", false, "a step serves a batch of sequences (LLMs, speech by tokens)")
+	fl.BoolVar(&c.server.PythonThreads, "python-threads", false, "instances in one process are threads of one Python")
 	fl.IntVar(&c.server.Clients, "clients", 0, "requests in flight at one copy")
 	fl.Float64Var(&c.setting.Cores, "cores", 0, "of the host, for all copies")
 	fl.Float64Var(&c.server.HostThreads, "host-threads", 0, "cores that one copy keeps busy (default 1)")

@@ -106,6 +106,17 @@ func TestCoresAndMemoryBound(t *testing.T) {
 	}
 }
 
+// TestPythonThreads has instances that share one interpreter: where the host is the limit they bring next to nothing.
+func TestPythonThreads(t *testing.T) {
+	s, q := Server{Busy: profile.Some(0.1)}, Setting{Mechanism: sharing.MechanismInServer, Copies: 4}
+	free, err := Predict(s, q)
+	s.PythonThreads = true
+	bound, err2 := Predict(s, q)
+	if err != nil || err2 != nil || free.Ratio.Value < 3 || bound.Ratio.Value > 1.15 || bound.Bound != BoundHost {
+		t.Errorf("%+v, %v; %+v, %v", free, err, bound, err2)
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	some := profile.Some[float64]
 	mps := Setting{Mechanism: sharing.MechanismMPS, Copies: 2}

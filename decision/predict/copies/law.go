@@ -185,7 +185,11 @@ func (l *law) together(s *Server, q *Setting, d demand, copies int) (rate, width
 	case m == sharing.MechanismMPS:
 		return overlapped(copies, d) / l.underMPS(s, d), d.width
 	case m == sharing.MechanismInServer && !s.OwnProcesses:
-		return overlapped(copies, streams), streams.width
+		rate = overlapped(copies, streams)
+		if s.PythonThreads && d.busy < 1 {
+			rate = min(rate, 1/(1-d.busy))
+		}
+		return max(1, rate), streams.width
 	case m == sharing.MechanismHAMi:
 		return queued(copies, d.busy, l.sliceKeeps*l.hamiKeeps), 1
 	case m == sharing.MechanismMIG && s.SliceLatency > 0 && s.Latency > 0:

@@ -94,6 +94,8 @@ func (r *Row) read() (s Server, q Setting, err error) {
 	batches := slices.ContainsFunc(decoders, func(d string) bool { return strings.Contains(engine, d) })
 	s.Decodes = !slices.Contains(whole, r.Class) && (batches || language && !strings.Contains(engine, "transformers"))
 	s.OwnProcesses = strings.Contains(engine, "python backend")
+	s.PythonThreads = !s.OwnProcesses && slices.ContainsFunc([]string{"transformers", "pytorch", "python"},
+		func(e string) bool { return strings.Contains(engine, e) })
 	q.Copies = r.Copies
 	s.Clients = r.Load.Clients
 	switch {

@@ -25,10 +25,12 @@ type Server struct {
 	Decodes bool
 	// OwnProcesses says that instances of one server are processes of their own (Triton's Python backend).
 	OwnProcesses bool
-	Clients      int           // requests in flight; 0 where unknown
-	SliceLatency time.Duration // Latency on one MIG instance of the profile asked for
-	HostThreads  float64       // cores that it keeps busy; 0 means 1 where Cores are given
-	Memory       sharing.Bytes
+	// PythonThreads says that instances are threads of one Python process: only one of them works on the host at a time.
+	PythonThreads bool
+	Clients       int           // requests in flight; 0 where unknown
+	SliceLatency  time.Duration // Latency on one MIG instance of the profile asked for
+	HostThreads   float64       // cores that it keeps busy; 0 means 1 where Cores are given
+	Memory        sharing.Bytes
 }
 
 // ServerOf takes the figures of a workload that was measured alone: a server's by its decode step.
