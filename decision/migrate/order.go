@@ -62,8 +62,9 @@ type move struct {
 }
 
 // order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
-// nothing is on it any more, and what has no objectives goes first. stuck names a workload that no device is free for.
-func (to *search) order(p *part) (steps []Step, stuck string) {
+// nothing is on it any more, and what has no objectives goes first. stuck names the workloads that no device is free
+// for, and reached is the layout without their moves.
+func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.Cluster) {
 	o := &order{search: to.newSearch(&decision.Result{}), to: to}
 	var nodes []string
 	for _, name := range p.nodes {
@@ -78,11 +79,11 @@ func (to *search) order(p *part) (steps []Step, stuck string) {
 			continue
 		}
 		i := slices.IndexFunc(nodes, func(n string) bool { return !o.search.layout.Node(n).Used() })
-		if i < 0 && len(moves) > 0 { // the last move that waits
-			return nil, moves[len(moves)-1].w.Name
-		}
-		if i < 0 { // somebody whom nothing moves off a node
-			return nil, o.search.layout.Node(nodes[0]).Assignments[0].Workload.Name
+		if i < 0 {
+			for _, m := range moves {
+				stuck = append(stuck, m.w.Name)
+			}
+			return nil, stuck, o.search.layout
 		}
 		gets := *to.layout.Node(nodes[i])
 		gets.Assignments = nil
@@ -98,7 +99,7 @@ func (to *search) order(p *part) (steps []Step, stuck string) {
 				Others: len(to.objects[name].Others)})
 		}
 	}
-	return o.steps, ""
+	return o.steps, nil, o.search.layout
 }
 
 // moves lists what has to move, what has no objectives first. All replicas of a workload whose request changes move.

@@ -312,20 +312,60 @@ func (c *cluster) propose(s *search, r *decision.Result, last bool) (p *Plan, ag
 	if err != nil {
 		return nil, nil, err
 	}
-	steps := map[*part][]Step{}
+	steps, stuck := s.ordered(all)
+	if len(stuck) > 0 && len(again) == 0 {
+		s.reach(all, steps, stuck)
+		all = c.parts(s.layout)
+		steps, _ = s.ordered(all)
+	}
 	for _, one := range all {
 		if slices.ContainsFunc(one.workloads, func(w string) bool { return again[w] != "" }) {
-			continue
-		}
-		var stuck string
-		if steps[one], stuck = s.order(one); stuck != "" {
-			again[stuck] = "no device is free to start it on before it stops"
+			delete(steps, one)
 		}
 	}
 	if len(again) > 0 && !last {
 		return nil, again, nil
 	}
+	for w := range stuck {
+		c.stays[w] = cmp.Or(c.stays[w], "no device is free to start it on before it stops")
+	}
 	return c.weigh(s, slices.DeleteFunc(all, func(p *part) bool { return steps[p] == nil }), steps, r)
+}
+
+// ordered finds the steps of parts. stuck has the workloads for which there are none, with what can be reached of their
+// part.
+func (s *search) ordered(all []*part) (steps map[*part][]Step, stuck map[string]*layout.Cluster) {
+	steps, stuck = map[*part][]Step{}, map[string]*layout.Cluster{}
+	for _, one := range all {
+		found, waits, reached := s.order(one)
+		if len(waits) == 0 {
+			steps[one] = found
+		}
+		for _, w := range waits {
+			stuck[w] = reached
+		}
+	}
+	return steps, stuck
+}
+
+// reach leaves out of a target what no order of steps leads to, and what then is for nothing.
+func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*layout.Cluster) {
+	for _, one := range all {
+		if steps[one] != nil {
+			continue
+		}
+		reached := s.layout
+		for _, w := range one.workloads {
+			if l := stuck[w]; l != nil {
+				reached = l
+				delete(s.kinds, w)
+			}
+		}
+		s.layout = with(s.layout, one, reached)
+	}
+	s.layout = layout.Match(s.cluster.layout, s.layout)
+	s.prune(s.moved())
+	s.restore()
 }
 
 // worse names the workloads that a target puts where they keep less of what they keep today.

@@ -278,6 +278,18 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 	if p.Changes() && len(p.Mends) == 0 && p.Bill.saved <= p.Bill.uncertain {
 		t.Errorf("the plan saves %d and %d is uncertain", p.Bill.saved, p.Bill.uncertain)
 	}
+	c, err := read(t.Context(), f, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.layout, c.runs = p.Today, replicas(p.Today)
+	now := c.newSearch(&decision.Result{})
+	now.layout = p.After
+	for _, name := range now.moved() {
+		if back := now.copy(); !slices.Contains(p.Mends, name) && back.putBack(name) && now.dearer(back, name) <= 0 {
+			t.Errorf("%s moves for nothing", name)
+		}
+	}
 	for _, a := range p.Answers {
 		if a.Today == sharing.AnswerYes && a.After != a.Today || a.After == sharing.AnswerNo && a.Today != a.After {
 			t.Errorf("%s: %v today and %v after", a.Workload, a.Today, a.After)

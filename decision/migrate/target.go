@@ -21,11 +21,12 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 	}
 	best = base.copy()
 	best.empty(r)
+	best.prune(best.moved())
 	best.restore()
 	other := base.copy()
 	if other.redo(r) {
 		other.empty(r)
-		other.prune()
+		other.prune(other.moved())
 		other.restore()
 		if net(other) > net(best) {
 			best = other
@@ -224,19 +225,77 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 	return false
 }
 
-// prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
-func (s *search) prune() {
-	for again := true; again; {
-		again = false
-		for _, name := range sortedKeys(s.kinds) {
-			if s.before[name] == sharing.AnswerNo || s.running(name) == 0 {
-				continue
-			}
-			if t := s.copy(); t.putBack(name) && t.perHour(t.layout) <= s.perHour(s.layout) {
-				*s, again = *t, true
+// moved are the workloads that have other devices than today.
+func (s *search) moved() (names []string) {
+	for w, on := range s.runs {
+		if s.running(w) > 0 && !s.inPlace(on) {
+			names = append(names, w)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// inPlace reports whether replicas are where they are today.
+func (s *search) inPlace(on map[string][]string) bool {
+	for node, keys := range on {
+		n, today := s.layout.Node(node), s.cluster.layout.Node(node)
+		if n == today {
+			continue
+		}
+		for _, key := range keys {
+			if !slices.Equal(n.Replica(key), today.Replica(key)) {
+				return false
 			}
 		}
 	}
+	return true
+}
+
+// prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
+func (s *search) prune(names []string) {
+	for again := true; again; {
+		again = false
+		for i, name := range names {
+			if name == "" || s.before[name] == sharing.AnswerNo {
+				continue
+			}
+			if t := s.copy(); t.putBack(name) && s.dearer(t, name) <= 0 {
+				*s, again, names[i] = *t, true, ""
+			}
+		}
+	}
+}
+
+// dearer is what a layout costs more than the search's, micro-units an hour, where one workload is elsewhere. Reserved
+// devices count as free of charge as long as there are as many.
+func (s *search) dearer(t *search, w string) (micros int64) {
+	touched := map[string]bool{}
+	for node := range s.runs[w] {
+		touched[node] = true
+	}
+	for _, key := range s.keysOf(w) {
+		if n := s.layout.Find(key); n != nil {
+			touched[n.Name] = true
+		}
+	}
+	for node := range touched {
+		before, after := s.layout.Node(node), t.layout.Node(node)
+		p := s.prices[before.Pool]
+		if before.Used() == after.Used() || p.Reserved > 0 && p.Reserved >= s.pools[before.Pool].Pool.Count {
+			continue
+		}
+		gpu := p.PerGPU.Micros() * int64(len(before.Devices))
+		if p.PerNode.Sign() > 0 {
+			gpu = p.PerNode.Micros()
+		}
+		if after.Used() {
+			micros += gpu
+		} else {
+			micros -= gpu
+		}
+	}
+	return micros
 }
 
 // putBack gives a workload the devices that it has today, and reports whether they are there.

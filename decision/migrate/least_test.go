@@ -1,0 +1,74 @@
+package migrate
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// TestNothingMovesForNothing: what earns no part of the saving stays, on better hardware at that: of two pools the one
+// with the cheaper GPUs is put together, and the service on whole H100s, whose node another workload keeps, is left alone
+// although its share of an A100 would do. The same service moves where that frees its node.
+func TestNothingMovesForNothing(t *testing.T) {
+	const text = `version: v1
+pools:
+  - {name: h100, gpu: H100-SXM5-80GB, count: 8, gpus_per_node: 8, price_per_gpu_hour: 6 USD, delivery: gpu-operator}
+  - {name: a100, gpu: A100-SXM4-80GB, count: 16, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}
+workloads:
+  - {name: prod/chat, kind: batch, replicas: 4, tenant: prod, memory: 30GiB, gpu_busy: 0.1, today: {mechanism: exclusive, may_weaken: true, object: Deployment}}
+  - {name: prod/fit, kind: training, replicas: 1, tenant: prod, today: {mechanism: exclusive, object: KEEPER}}
+  - {name: lab/a, kind: batch, replicas: 2, tenant: lab, memory: 30GiB, gpu_busy: 0.1, today: {mechanism: exclusive, may_weaken: true, object: Deployment}}
+  - {name: lab/b, kind: batch, replicas: 2, tenant: lab, memory: 30GiB, gpu_busy: 0.1, today: {mechanism: exclusive, may_weaken: true, object: Deployment}}
+today:
+  nodes:
+    - {name: h1, pool: h100, devices: [{gpu: H100-SXM5-80GB, count: 8, mode: exclusive}], assignments: [{workload: prod/chat, replicas: 4}KEPT]}
+    - {name: a1, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}], assignments: [{workload: lab/a, replicas: 2}]}
+    - {name: a2, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}], assignments: [{workload: lab/b, replicas: 2}]}
+    - {name: a3, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}]}
+    - {name: a4, pool: a100, devices: [{gpu: A100-SXM4-80GB, count: 4, mode: exclusive}]}
+`
+	for _, c := range []struct {
+		keeper, kept string
+		moves        bool
+	}{{"Job", ", {workload: prod/fit}", false}, {"Job", "", true}} {
+		f := fleetOf(t, strings.NewReplacer("KEEPER", c.keeper, "KEPT", c.kept).Replace(text))
+		p := made(t, f)
+		check(t, f, p)
+		if got := strings.Contains(titles(p), "prod/chat from"); got != c.moves || !strings.Contains(titles(p), "back") {
+			t.Errorf("kept %q: chat moves %t: %s", c.kept, got, titles(p))
+		}
+		for i := range p.Steps {
+			needed(t, f.Workloads[0].Today.Mechanism, p, &p.Steps[i])
+		}
+	}
+}
+
+// needed fails where a step moves a workload although all of its nodes are used as much as before.
+func needed(t *testing.T, was sharing.Mechanism, p *Plan, s *Step) {
+	t.Helper()
+	if s.Action != ActionMove || len(s.From) == 0 {
+		return
+	}
+	for _, from := range s.From {
+		if !p.After.Node(from.Node).Used() || configures(p.Today.Node(from.Node), p.After.Node(from.Node)) {
+			return
+		}
+	}
+	t.Errorf("%s, and every node that it leaves stays in use (it was %v)", s.Title(), was)
+}
+
+// TestPartsApart: what can't be ordered in one part of a cluster stops no other, and 5,000 nodes take seconds.
+func TestPartsApart(t *testing.T) {
+	var lines []string
+	for i := range 60 { // each pair of nodes is a part of its own by its tenant
+		lines = append(lines, fmt.Sprintf("a%d Deployment 1 n%d=1", i, 2*i), fmt.Sprintf("b%d Deployment 2 n%d=2", i, 2*i+1))
+	}
+	f := small(t, 120, lines...)
+	p := made(t, f)
+	check(t, f, p)
+	if freed := p.Bill.NodesToday - p.Bill.NodesAfter; freed < 50 {
+		t.Errorf("%d of 120 nodes are freed: %s", freed, p.Why)
+	}
+}

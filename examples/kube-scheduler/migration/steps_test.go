@@ -1,0 +1,402 @@
+// Package migration plays plans of a change in simulated clusters. Whether a pod may be on a node, and which pods a
+// budget counts, is answered by Kubernetes' own code.
+package migration
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/nightly"
+)
+
+const gpu = v1.ResourceName("nvidia.com/gpu")
+
+// cluster is what runs, as its API server has it.
+type cluster struct {
+	t       *testing.T
+	nodes   map[string]*v1.Node
+	pods    []*v1.Pod
+	owners  map[string]*v1.PodTemplateSpec // by "Kind/name"
+	objects map[string]any
+	budgets []*policyv1.PodDisruptionBudget
+	paused  map[string]bool // owners whose pods follow no patch
+	plain   bool            // nothing of it is out of the ordinary
+}
+
+func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
+
+// random makes a cluster of up to 12 nodes with four GPUs each. One in three is plain.
+func random(t *testing.T, rng *rand.Rand) *cluster {
+	c := &cluster{t: t, nodes: map[string]*v1.Node{}, owners: map[string]*v1.PodTemplateSpec{}, objects: map[string]any{}, paused: map[string]bool{}, plain: rng.IntN(3) == 0}
+	often := func(n int) bool { return !c.plain && rng.IntN(n) == 0 }
+	free := map[string]int{}
+	var names []string
+	for i := range 2 + rng.IntN(11) {
+		n := &v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{
+			"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.deploy.device-plugin": "true",
+			"zone": pick(rng, "a", "b"), "kubernetes.io/hostname": fmt.Sprintf("host-%d", i)}}}
+		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi")}
+		n.Status.Allocatable = n.Status.Capacity
+		if often(4) {
+			n.Spec.Taints = []v1.Taint{{Key: "team", Value: pick(rng, "x", "y"), Effect: pick(rng, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)}}
+		}
+		if often(10) {
+			n.Spec.Unschedulable = true
+		}
+		c.nodes[n.Name] = n
+		free[n.Name] = 4
+		names = append(names, n.Name)
+	}
+	for i := range 1 + rng.IntN(10) {
+		c.workload(rng, i, free, names, often)
+	}
+	for i := range rng.IntN(4) {
+		if c.plain {
+			break
+		}
+		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("other-%d", i), Labels: map[string]string{"app": fmt.Sprintf("other-%d", i)}},
+			Spec: v1.PodSpec{NodeName: pick(rng, names...), Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("500m")}}}}}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+		if rng.IntN(3) > 0 {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: pick(rng, "ReplicaSet", "DaemonSet"), Name: "other", Controller: new(bool)}}
+			*p.OwnerReferences[0].Controller = true
+		}
+		c.pods = append(c.pods, p)
+		if rng.IntN(4) == 0 {
+			c.budget(fmt.Sprintf("keep-%d", i), &metav1.LabelSelector{MatchLabels: p.Labels}, 0)
+		}
+	}
+	return c
+}
+
+func (c *cluster) budget(name string, s *metav1.LabelSelector, allowed int32) {
+	c.budgets = append(c.budgets, &policyv1.PodDisruptionBudget{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: name},
+		Spec: policyv1.PodDisruptionBudgetSpec{Selector: s}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed}})
+}
+
+// workload adds an owner with its pods on nodes that take them.
+func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []string, often func(int) bool) {
+	name, kind := fmt.Sprintf("w%d", i), pick(rng, "Deployment", "Deployment", "Deployment", "StatefulSet")
+	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name, "tier": pick(rng, "front", "back")}}}
+	amounts := v1.ResourceList{gpu: resource.MustParse("1")}
+	requests := v1.ResourceList{gpu: resource.MustParse("1")}
+	if often(2) {
+		requests["cpu"], requests["memory"] = resource.MustParse(pick(rng, "1", "2500m", "4")), resource.MustParse(pick(rng, "4Gi", "30Gi"))
+	}
+	template.Spec.Containers = []v1.Container{{Name: "main", Image: "x", Resources: v1.ResourceRequirements{Limits: amounts, Requests: requests}}}
+	if often(3) {
+		template.Spec.Containers = append(template.Spec.Containers, v1.Container{Name: "side", Image: "y", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}})
+	}
+	if often(3) {
+		template.Spec.Tolerations = []v1.Toleration{pick(rng, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists}, v1.Toleration{Key: "team", Value: "x"}, v1.Toleration{Operator: v1.TolerationOpExists})}
+	}
+	if often(4) {
+		template.Spec.NodeSelector = map[string]string{"zone": pick(rng, "a", "b")}
+	}
+	if often(4) {
+		template.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
+			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: pick(rng, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn), Values: []string{pick(rng, "a", "b", "c")}}}}}}}}
+	}
+	replicas := int32(1 + rng.IntN(3))
+	own := &metav1.OwnerReference{Kind: kind, Name: name, Controller: new(bool)}
+	*own.Controller = true
+	meta := metav1.ObjectMeta{Namespace: "t", Name: name}
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
+	var object any
+	if kind == "Deployment" {
+		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: kind}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template}}
+		if d.Spec.Paused = often(8); often(8) {
+			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
+		}
+		c.paused[kind+"/"+name] = d.Spec.Paused || d.Spec.Strategy.Type != ""
+		object = d
+	} else {
+		s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: kind}, ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas, Selector: selector, Template: template}}
+		if often(6) {
+			s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+			c.paused[kind+"/"+name] = true
+		}
+		object = s
+		c.budget(name, selector, int32(rng.IntN(2)))
+		if often(3) {
+			c.budget(name+"-more", pick(rng, &metav1.LabelSelector{}, &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: pick(rng, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn), Values: []string{"front"}}}},
+				&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}), int32(rng.IntN(2)))
+		}
+	}
+	c.owners[kind+"/"+name], c.objects[kind+"/"+name] = &template, object
+	for k := range int(replicas) {
+		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-%d", name, k), Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{*own}}, Spec: *template.Spec.DeepCopy(), Status: v1.PodStatus{Phase: v1.PodRunning}}
+		for _, n := range rng.Perm(len(names)) {
+			if free[names[n]] > 0 && c.why(p, names[n], "") == "" {
+				p.Spec.NodeName = names[n]
+				free[names[n]]--
+				break
+			}
+		}
+		if p.Spec.NodeName == "" {
+			p.Status.Phase = v1.PodPending
+		} else if often(12) {
+			p.DeletionTimestamp = &metav1.Time{}
+			p.DeletionTimestamp.UnmarshalText([]byte("2026-11-01T00:00:00Z"))
+		}
+		c.pods = append(c.pods, p)
+	}
+}
+
+// why says why a node does not take a pod, by Kubernetes' own predicates and what is free; but counts as gone.
+func (c *cluster) why(p *v1.Pod, node, but string) string {
+	n := c.nodes[node]
+	if ok, err := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !ok || err != nil {
+		return fmt.Sprintf("its affinity does not match (%v)", err)
+	}
+	if taint, bad := corev1.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, p.Spec.Tolerations, func(t *v1.Taint) bool { return t.Effect != v1.TaintEffectPreferNoSchedule }, false); bad {
+		return "it does not tolerate " + taint.Key
+	}
+	if n.Spec.Unschedulable {
+		return "it is cordoned"
+	}
+	for _, name := range []v1.ResourceName{gpu, "cpu", "memory"} {
+		left := n.Status.Allocatable[name]
+		for _, other := range append(c.pods, p) {
+			if other == p || other.Spec.NodeName == node && other.Name != but {
+				for _, k := range other.Spec.Containers {
+					left.Sub(k.Resources.Requests[name])
+				}
+			}
+		}
+		if left.Sign() < 0 {
+			return fmt.Sprintf("too little %s", name)
+		}
+	}
+	return ""
+}
+
+// allowed is the least that the budgets of a pod let be missing.
+func (c *cluster) allowed(p *v1.Pod, none int32) int32 {
+	least := none
+	for _, b := range c.budgets {
+		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if s.Matches(labels.Set(p.Labels)) {
+			least = min(least, b.Status.DisruptionsAllowed)
+		}
+	}
+	return least
+}
+
+// plan is the plan of the cluster as discover reads it, with its files.
+func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
+	var items []any
+	for _, n := range c.nodes {
+		items = append(items, n)
+	}
+	for _, p := range c.pods {
+		items = append(items, p)
+	}
+	for _, o := range c.objects {
+		items = append(items, o)
+	}
+	for _, b := range c.budgets {
+		items = append(items, b)
+	}
+	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	hints, err := discover.ParseHints([]byte("workloads: {t/*: {kind: batch, memory: 60GiB, gpu_busy: 0.6, tenant: t}}"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	prices, err := discover.ParsePrices([]byte("A100-SXM4-80GB: 3 USD"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d := discover.New(discover.Options{Hints: hints, Prices: prices})
+	if err := d.Read("objects", strings.NewReader(string(list))); err != nil {
+		c.t.Fatal(err)
+	}
+	found := d.Discover()
+	if len(found.Fleet.Pools) == 0 {
+		return &migrate.Plan{}, nil
+	}
+	decided, err := found.Decide(c.t.Context(), decision.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, f := range decided.Folder.Files {
+		files[f.Path] = f.Data
+	}
+	return decided.Plan, files
+}
+
+// patched is the template of a step's workload with the patch that the plan wrote.
+func (c *cluster) patched(s *migrate.Step, files map[string][]byte) *v1.PodTemplateSpec {
+	_, name, _ := strings.Cut(s.Workload, "/")
+	patch, err := yaml.YAMLToJSON(files["pods/t."+name+".yaml"])
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	before, err := json.Marshal(map[string]any{"spec": map[string]any{"template": c.owners[s.Object+"/"+name]}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, appsv1.Deployment{})
+	var d appsv1.Deployment
+	if err == nil {
+		err = json.Unmarshal(after, &d)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &d.Spec.Template
+}
+
+// move takes a step on a workload, one replica after another.
+func (c *cluster) move(s *migrate.Step, template *v1.PodTemplateSpec, from, to []migrate.Place) {
+	_, name, _ := strings.Cut(s.Workload, "/")
+	if c.paused[s.Object+"/"+name] {
+		c.t.Errorf("%s: its pods follow no patch", s.Title())
+	}
+	var leave []*v1.Pod
+	for _, f := range from {
+		n := 0
+		for _, p := range c.pods {
+			if n < f.Replicas && p.Spec.NodeName == f.Node && p.Labels["app"] == name && p.DeletionTimestamp == nil {
+				leave = append(leave, p)
+				n++
+			}
+		}
+		if n < f.Replicas {
+			c.t.Errorf("%s: %d replicas on %s, not %d", s.Title(), n, f.Node, f.Replicas)
+		}
+	}
+	for _, place := range to {
+		for range place.Replicas {
+			next := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-next-%d", name, len(c.pods)), Labels: template.Labels}, Spec: *template.Spec.DeepCopy()}
+			gone := ""
+			if s.Object == "StatefulSet" && len(leave) > 0 {
+				gone = leave[0].Name
+				if c.allowed(leave[0], 1) < 1 {
+					c.t.Errorf("%s: a budget lets no replica be missing", s.Title())
+				}
+			}
+			if why := c.why(next, place.Node, gone); why != "" {
+				c.t.Errorf("%s: %s does not take it: %s", s.Title(), place.Node, why)
+			}
+			next.Spec.NodeName = place.Node
+			if len(leave) > 0 {
+				next.Name, next.OwnerReferences = leave[0].Name, leave[0].OwnerReferences
+				c.drop(leave[0])
+				leave = leave[1:]
+			}
+			c.pods = append(c.pods, next)
+		}
+	}
+}
+
+// start lets pods that wait start where a step says.
+func (c *cluster) start(s *migrate.Step) {
+	_, name, _ := strings.Cut(s.Workload, "/")
+	for _, place := range s.To {
+		n := 0
+		for _, p := range c.pods {
+			if n < place.Replicas && p.Labels["app"] == name && p.Spec.NodeName == "" {
+				if why := c.why(p, place.Node, ""); why != "" {
+					c.t.Errorf("%s: %s does not take it: %s", s.Title(), place.Node, why)
+				}
+				p.Spec.NodeName = place.Node
+				n++
+			}
+		}
+	}
+}
+
+func (c *cluster) drop(gone *v1.Pod) {
+	for i, p := range c.pods {
+		if p == gone {
+			c.pods = append(c.pods[:i:i], c.pods[i+1:]...)
+			return
+		}
+	}
+}
+
+// drain checks that a node may be drained: nothing with a GPU is on it, and nothing that a drain would break.
+func (c *cluster) drain(s *migrate.Step) {
+	for _, p := range c.pods {
+		if p.Spec.NodeName != s.Node {
+			continue
+		}
+		owner := metav1.GetControllerOf(p)
+		switch {
+		case len(p.Spec.Containers) > 0 && !p.Spec.Containers[0].Resources.Limits.Name(gpu, resource.DecimalSI).IsZero():
+			c.t.Errorf("%s: %s holds a GPU", s.Title(), p.Name)
+		case owner == nil:
+			c.t.Errorf("%s: nothing starts %s again", s.Title(), p.Name)
+		case owner.Kind != "DaemonSet" && c.allowed(p, 1) < 1:
+			c.t.Errorf("%s: a budget keeps %s", s.Title(), p.Name)
+		}
+	}
+}
+
+// TestSteps plays the plans of random clusters, and from each step the way back.
+func TestSteps(t *testing.T) {
+	plain, changed, hostile, moved := 0, 0, 0, 0
+	for seed := range uint64(nightly.Cases(300, 2000)) {
+		c := random(t, rand.New(rand.NewPCG(seed, 55)))
+		p, files := c.plan()
+		if c.plain {
+			plain++
+		}
+		if p.Changes() && c.plain {
+			changed++
+		} else if p.Changes() {
+			hostile++
+		}
+		for i := range p.Steps {
+			s := &p.Steps[i]
+			if s.Action != migrate.ActionMove {
+				c.drain(s)
+				continue
+			}
+			if len(s.From) == 0 {
+				c.start(s)
+				continue
+			}
+			moved++
+			_, name, _ := strings.Cut(s.Workload, "/")
+			c.move(s, c.patched(s, files), s.From, s.To)
+			c.move(s, c.owners[s.Object+"/"+name], s.To, s.From) // and back, and there again
+			c.move(s, c.patched(s, files), s.From, s.To)
+		}
+		if t.Failed() {
+			for i := range p.Steps {
+				t.Log(p.Steps[i].Title())
+			}
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%d of %d plain clusters change, %d others; %d moves", changed, plain, hostile, moved)
+	if changed*2 < plain || hostile == 0 {
+		t.Error("the plans hardly change anything")
+	}
+}
