@@ -38,6 +38,8 @@ func (w *ward) read(t *testing.T) *discover.Decided {
 				for k, text := range v.(map[string]any) {
 					labels[k] = text
 				}
+			} else if key == "deletionTimestamp" {
+				node["metadata"].(map[string]any)[key] = v
 			} else if key == "allocatable" {
 				node["status"].(map[string]any)["allocatable"] = v
 			} else {
@@ -135,6 +137,8 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "a taint of another value", pod: `{"tolerations": [{"key": "team", "value": "y"}]}`, b: `{"taints": [{"key": "team", "value": "x", "effect": "NoExecute"}]}`},
 		{name: "a taint that is tolerated for a minute", pod: `{"tolerations": [{"key": "team", "operator": "Exists", "tolerationSeconds": 60}]}`, b: `{"taints": [{"key": "team", "effect": "NoExecute"}]}`},
 		{name: "a taint that only prefers", b: `{"taints": [{"key": "team", "effect": "PreferNoSchedule"}]}`, moves: true},
+		{name: "a node that is being deleted", b: `{"deletionTimestamp": "2026-11-01T00:00:00Z"}`},
+		{name: "a node that is cordoned", b: `{"unschedulable": true}`},
 		{name: "a selector", pod: `{"nodeSelector": {"rack": "r-a"}}`},
 		{name: "a selector for both", pod: `{"nodeSelector": {"room": "1"}}`, a: `{"labels": {"room": "1"}}`, b: `{"labels": {"room": "1"}}`, moves: true},
 		{name: "an affinity", pod: `{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "NotIn", "values": ["r-b"]}]}]}}}}`},

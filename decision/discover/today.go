@@ -277,6 +277,8 @@ func (b *build) nodeToday(n *node) layout.Node {
 		out.Closed = "cordoned"
 	case !n.meta.ready():
 		out.Closed = "not ready"
+	case n.meta.Metadata.Deleted != "":
+		out.Closed = "being deleted"
 	case b.c.ending[n.name] != "":
 		out.Closed = fmt.Sprintf("one on which pod %s ends: plan again when it has gone", b.c.ending[n.name])
 	default:

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -111,80 +109,6 @@ func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan
 		return p, nil
 	}
 	return more, err
-}
-
-// Keep plans as Make does, and stays with the part of an earlier plan's steps that can still be taken unless the new
-// plan mends more, or saves more by what is uncertain about it. So one of two plans that are as good is not given up
-// for the other, and what is worth taking can be told from what comes and goes.
-func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Options) (*Plan, error) {
-	p, err := Make(ctx, f, opts)
-	if err != nil || len(steps) == 0 || !p.Changes() {
-		return p, err
-	}
-	c, err := read(ctx, f, opts)
-	if err != nil {
-		return nil, err
-	}
-	r := p.Result
-	old, again, err := c.propose(c.retake(steps), r, true)
-	if err != nil || len(again) > 0 || !old.Changes() || len(p.Mends) > len(old.Mends) ||
-		p.Bill.saved-old.Bill.saved > p.Bill.uncertain {
-		return p, err
-	}
-	old.Kept = true
-	return old, nil
-}
-
-// retake is the layout after those of an earlier plan's steps that can still be taken from where the cluster is now.
-func (c *cluster) retake(steps []Step) *search {
-	s := c.newSearch(&decision.Result{})
-	for i := range steps {
-		switch step := &steps[i]; {
-		case step.Action == ActionMove && c.of[step.Workload] != nil && c.of[step.Workload].Today != nil &&
-			c.stays[step.Workload] == "":
-			if t := s.copy(); t.again(step) {
-				*s = *t
-			}
-		case step.Action == ActionConfigure && step.Gets != nil:
-			if n := s.layout.Node(step.Node); n != nil && !n.Used() && n.Closed == "" && !s.fixed[n.Name] &&
-				len(n.Devices) == len(step.Gets.Devices) {
-				next := *n
-				next.Devices = step.Gets.Devices
-				s.layout, _ = s.layout.WithNode(next)
-			}
-		}
-	}
-	s.restore()
-	return s
-}
-
-// again moves a workload as a step says, and reports whether it is where the step takes it from and finds free devices.
-func (s *search) again(step *Step) bool {
-	w, k := s.of[step.Workload], kind{}
-	mechanism, profile, _ := strings.Cut(step.Seat, " ")
-	if k.profile = profile; k.mode.UnmarshalText([]byte(mechanism)) != nil {
-		return false
-	}
-	var keys []string
-	for _, from := range step.From {
-		had := s.runs[w.Name][from.Node]
-		if len(had) < from.Replicas {
-			return false
-		}
-		keys = append(keys, had[len(had)-from.Replicas:]...)
-	}
-	if k != s.kind(w.Name) && len(keys) != s.running(w.Name) || len(keys) != count(step.To) {
-		return false
-	}
-	s.take(keys)
-	s.kinds[w.Name] = k
-	for _, to := range step.To {
-		if n := s.layout.Node(to.Node); n == nil || s.free(n, w, k) < to.Replicas || !s.put(to.Node, w, k, keys[:to.Replicas]) {
-			return false
-		}
-		keys = keys[to.Replicas:]
-	}
-	return true
 }
 
 // Waits names the workloads of which replicas have no device once the steps are taken.
@@ -366,71 +290,6 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 	s.layout = layout.Match(s.cluster.layout, s.layout)
 	s.prune(s.moved())
 	s.restore()
-}
-
-// worse names the workloads that a target puts where they keep less of what they keep today.
-func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
-	after, err := c.answers(s, all)
-	again := map[string]string{}
-	for w, answer := range after {
-		switch _, runs := c.before[w]; {
-		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
-			again[w] = "beside its new neighbours it would not keep its objectives surely"
-		case !runs && answer == sharing.AnswerNo:
-			again[w] = "it would miss its objectives on the devices that are free"
-		}
-	}
-	if w, why := c.cramped(s, all); w != "" {
-		again[w] = why
-	}
-	return again, err
-}
-
-// answers judges who is on nodes that change, wherever else they are.
-func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, error) {
-	judged := map[string]bool{}
-	for _, p := range all {
-		for _, node := range p.nodes {
-			for w := range s.layout.Node(node).Replicas() {
-				judged[w] = true
-			}
-		}
-	}
-	after, err := c.judge.Nodes(func(yield func(*layout.Node) bool) {
-		for n := range s.layout.Nodes() {
-			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return judged[a.Workload.Name] }) && !yield(n) {
-				return
-			}
-		}
-	})
-	maps.DeleteFunc(after, func(w string, _ sharing.Answer) bool { return !judged[w] })
-	return after, err
-}
-
-// cramped names a workload whose autoscaler may ask for more replicas than would have devices after the change, where
-// they have them today.
-func (c *cluster) cramped(s *search, all []*part) (workload, why string) {
-	most := func(l *layout.Cluster, w string, k kind) (n int) {
-		for node := range l.Nodes() {
-			if here := node.Replicas()[w]; here > 0 {
-				n += here + c.free(node, c.of[w], k)
-			}
-		}
-		return n
-	}
-	for _, a := range c.fleet.Today.Autoscalers {
-		if c.stays[a.Workload] != "" || !slices.ContainsFunc(all, func(p *part) bool {
-			return slices.ContainsFunc(p.nodes, func(n string) bool { return c.runs[a.Workload][n] != nil })
-		}) {
-			continue
-		}
-		today := min(a.Max, most(c.layout, a.Workload, c.kind(a.Workload)))
-		if after := most(s.layout, a.Workload, s.now(a.Workload)); after < today {
-			return a.Workload, fmt.Sprintf("its autoscaler may ask for %d replicas, and there would be devices for %d", today,
-				after)
-		}
-	}
-	return "", ""
 }
 
 // weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody, or

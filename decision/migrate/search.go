@@ -237,10 +237,10 @@ func (s *search) nodes(o opening) []string {
 }
 
 // settle gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
-// emptied. Unused nodes count only where that is said.
-func (s *search) settle(want want, pool, but string, unused bool) bool {
+// emptied, and returns those for which there are none. Unused nodes count only where that is said.
+func (s *search) settle(want want, pool, but string, unused bool) (left []string) {
 	names := s.nodes(opening{pool, want.kind})
-	left := want.keys
+	left = want.keys
 	for _, whole := range []bool{true, false} {
 		for i := 0; i < len(names) && len(left) > 0; i++ {
 			n := s.layout.Node(names[i])
@@ -252,12 +252,12 @@ func (s *search) settle(want want, pool, but string, unused bool) bool {
 				continue
 			}
 			if !s.put(n.Name, want.w, want.kind, left[:k]) {
-				return false
+				return left
 			}
 			left = left[k:]
 		}
 	}
-	return len(left) == 0
+	return left
 }
 
 // rolls reports whether a Deployment of which replicas stay and others move can do so: its controller replaces all of
@@ -334,7 +334,7 @@ func (s *search) emptyNode(node string, r *decision.Result) bool {
 func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
 	name, before := want.w.Name, s.copy()
 	s.take(want.keys)
-	if s.settle(want, pool, node, false) && s.rolls(name) {
+	if len(s.settle(want, pool, node, false)) == 0 && s.rolls(name) {
 		return true
 	}
 	d := r.Decision(name)
@@ -353,7 +353,7 @@ func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
 		want.kind, want.keys = k, s.keysOf(name)
 		s.take(want.keys)
 		s.kinds[name] = k
-		if s.settle(want, pool, node, false) {
+		if len(s.settle(want, pool, node, false)) == 0 {
 			return true
 		}
 	}
@@ -381,98 +381,4 @@ func (s *search) instanceFor(w *decision.Workload, pool string) (profile string)
 		}
 	}
 	return profile
-}
-
-// fresh configures empty nodes of a pool for what needs devices of one mode, and returns what is left over.
-func (s *search) fresh(pool string, m sharing.Mechanism, left []want) []want {
-	left = slices.Clone(left)
-	slices.SortStableFunc(left, func(a, b want) int { return cmp.Compare(each(b.w), each(a.w)) })
-	var gpus []mig.Layout
-	if m == sharing.MechanismMIG {
-		gpus = packed(s.mig(pool), left)
-	}
-	for len(left) > 0 {
-		n := s.spare(pool)
-		if n == nil {
-			return left
-		}
-		was, next := s.layout, s.configured(n, m, &gpus)
-		s.layout, _ = s.layout.WithNode(next)
-		placed := false
-		for i := range left {
-			if k := min(s.free(s.layout.Node(n.Name), left[i].w, left[i].kind), len(left[i].keys)); k > 0 &&
-				s.put(n.Name, left[i].w, left[i].kind, left[i].keys[:k]) {
-				left[i].keys, placed = left[i].keys[k:], true
-			}
-		}
-		if !placed {
-			s.layout = was
-			return left
-		}
-		left = slices.DeleteFunc(left, func(w want) bool { return len(w.keys) == 0 })
-		s.open = map[opening][]string{}
-	}
-	return nil
-}
-
-func (c *cluster) mig(pool string) *mig.Model { return layout.GPUOf(c.pools[pool].Pool.GPU).MIG }
-
-// packed are the MIG instances that are wanted, on the fewest GPUs.
-func packed(model *mig.Model, of []want) (gpus []mig.Layout) {
-	if model == nil {
-		return nil
-	}
-	counts := map[string]int{}
-	for _, w := range of {
-		counts[w.kind.profile] += len(w.keys) * each(w.w)
-	}
-	var list []mig.Count
-	for _, p := range sortedKeys(counts) {
-		list = append(list, mig.Count{Profile: p, N: counts[p]})
-	}
-	found, err := model.Pack(list)
-	if err != nil {
-		return nil
-	}
-	for _, g := range found.Groups {
-		gpus = append(gpus, slices.Repeat([]mig.Layout{g.Layout}, g.GPUs)...)
-	}
-	return gpus
-}
-
-// spare is an empty node of a pool that may be configured anew: one that is empty today before others. nil: none is.
-func (s *search) spare(pool string) (best *layout.Node) {
-	today := func(n *layout.Node) int { return len(s.cluster.layout.Node(n.Name).Assignments) }
-	for n := range s.layout.Nodes() {
-		if n.Pool != pool || n.Used() || n.Closed != "" || s.fixed[n.Name] {
-			continue
-		}
-		if best == nil || today(n) < today(best) || today(n) == today(best) && n.Name < best.Name {
-			best = n
-		}
-	}
-	return best
-}
-
-// configured is a node that hands out its GPUs by a mode, as MIG instances those of the first of the layouts.
-func (s *search) configured(n *layout.Node, m sharing.Mechanism, gpus *[]mig.Layout) layout.Node {
-	next, rules := *n, layout.RulesOf(n.Delivery)
-	next.Devices = slices.Clone(n.Devices)
-	for i := range next.Devices {
-		d := &next.Devices[i]
-		d.Instances, d.Dynamic = nil, false
-		switch {
-		case m != sharing.MechanismMIG:
-			rules.Configure(d, m, max(2, s.slots[n.Pool][m]))
-		case len(*gpus) == 0:
-			rules.Configure(d, sharing.MechanismExclusive, 1)
-		default:
-			rules.Configure(d, m, 0)
-			for _, in := range (*gpus)[0].Instances {
-				d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
-			}
-			*gpus = (*gpus)[1:]
-		}
-	}
-	return next
 }

@@ -96,7 +96,7 @@ func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []s
 	for _, g := range order {
 		var left []want
 		for _, want := range wants[g] {
-			if t := s.copy(); t.settle(want, g.pool, "", true) {
+			if t := s.copy(); len(t.settle(want, g.pool, "", true)) == 0 {
 				*s = *t
 			} else {
 				left = append(left, want)
@@ -193,7 +193,7 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 			t := s.copy()
 			t.kinds[w.Name] = k
 			t.open = map[opening][]string{}
-			if t.settle(want{w, k, keys}, pool, "", true) {
+			if len(t.settle(want{w, k, keys}, pool, "", true)) == 0 {
 				*s = *t
 				return true
 			}
@@ -207,16 +207,8 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 			}
 			t.kinds[w.Name] = ways[0]
 			t.open = map[opening][]string{}
-			left := []want{{w, ways[0], keys}}
-			some := 0 // on devices that are free already
-			for _, name := range t.nodes(opening{pool, ways[0]}) {
-				k := min(t.free(t.layout.Node(name), w, ways[0]), n-some)
-				if k > 0 && t.put(name, w, ways[0], keys[some:some+k]) {
-					some += k
-				}
-			}
-			left[0].keys = keys[some:]
-			if len(t.fresh(pool, ways[0].mode, left)) == 0 {
+			left := t.settle(want{w, ways[0], keys}, pool, "", true) // some on devices that are free already
+			if len(t.fresh(pool, ways[0].mode, []want{{w, ways[0], left}})) == 0 {
 				*s = *t
 				return true
 			}
@@ -330,79 +322,4 @@ func configures(a, b *layout.Node) bool {
 	return !slices.EqualFunc(a.Devices, b.Devices, func(x, y layout.Device) bool {
 		return x.Mode == y.Mode && x.Slots == y.Slots && slices.Equal(x.Instances, y.Instances)
 	})
-}
-
-// part is nodes and workloads that a change connects, and no others: it can be made whatever becomes of the rest.
-type part struct {
-	nodes     []string
-	workloads []string
-}
-
-// parts divides the difference between today's layout and another.
-func (c *cluster) parts(to *layout.Cluster) []*part {
-	changes := layout.Diff(c.layout, to)
-	moved := map[string]map[string]bool{} // nodes by workload
-	root := map[string]string{}
-	find := func(n string) string {
-		if root[n] == "" {
-			root[n] = n
-		}
-		for root[n] != n {
-			root[n] = root[root[n]]
-			n = root[n]
-		}
-		return n
-	}
-	for _, ch := range changes {
-		find(ch.Node)
-		if len(ch.After) == 0 {
-			continue
-		}
-		w := ch.After[0].Workload.Name
-		if moved[w] == nil {
-			moved[w] = map[string]bool{}
-			for node := range c.runs[w] {
-				moved[w][node] = true
-			}
-		}
-		moved[w][ch.Node] = true
-	}
-	for _, w := range sortedKeys(moved) {
-		first := ""
-		for _, n := range sortedKeys(moved[w]) {
-			if first == "" {
-				first = n
-			}
-			root[find(n)] = find(first)
-		}
-	}
-	by := map[string]*part{}
-	var out []*part
-	for _, n := range sortedKeys(root) {
-		p := by[find(n)]
-		if p == nil {
-			p = &part{}
-			by[find(n)], out = p, append(out, p)
-		}
-		p.nodes = append(p.nodes, n)
-	}
-	for _, w := range sortedKeys(moved) {
-		for n := range moved[w] {
-			p := by[find(n)]
-			p.workloads = append(p.workloads, w)
-			break
-		}
-	}
-	return out
-}
-
-// with is a layout with the nodes of a part as another has them.
-func with(l *layout.Cluster, p *part, as *layout.Cluster) *layout.Cluster {
-	for _, n := range p.nodes {
-		l = l.WithoutNode(n)
-	}
-	for _, n := range p.nodes {
-		l, _ = l.WithNode(*as.Node(n))
-	}
-	return l
 }
