@@ -34,48 +34,6 @@ func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := (&answers{Planner: pl, fleet: f}).result()
-	if err != nil || opt.Brief || len(f.Workloads) > assuredUpTo || len(pl.Seen) > assuredSeen {
-		return r, err
-	}
-	return r.assure(f, opt)
-}
-
-// More confidence is tried in fleets up to assuredUpTo workloads that took little to arrange.
-const (
-	assuredUpTo = 16
-	assuredSeen = 600 // arrangements of a GPU
-)
-
-// assure answers with more confidence than was asked for where that places more
-// replicas: what is surer to be kept is kept at less confidence too.
-func (r *Result) assure(f *Fleet, opt Options) (*Result, error) {
-	for _, confidence := range [...]float64{0.8, 0.9, 0.95, 0.97, 0.99} {
-		placed, unplaced := r.placed()
-		if unplaced == 0 {
-			break
-		}
-		if confidence <= opt.Confidence {
-			continue
-		}
-		surer, err := decideAt(f, opt, confidence)
-		if err != nil {
-			return nil, err
-		}
-		if n, _ := surer.placed(); n > placed {
-			r = surer
-		}
-	}
-	return r, nil
-}
-
-// decideAt decides a fleet at another confidence, with nothing beside the answers.
-func decideAt(f *Fleet, opt Options, confidence float64) (*Result, error) {
-	opt.Confidence = confidence
-	pl, err := plan.PlanFleet(f, opt, 1)
-	if err != nil {
-		return nil, err
-	}
 	return (&answers{Planner: pl, fleet: f}).result()
 }
 

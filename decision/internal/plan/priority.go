@@ -12,7 +12,8 @@ import (
 // nobody without a place. It is a preference: where replicas would wait, which do nothing at all, neighbours are closer.
 const KeepsRate = 0.8
 
-// The rates that are tried in pools for which replicas wait, and those in fleets of more than fewUpTo workloads.
+// The rates that are tried in pools for which replicas wait, and those in fleets of more than fewUpTo workloads; in
+// fleets of more than pairsUpTo none is.
 var closer, closerOfMany = []float64{0.72, 0.65, 0.58, 0.5, 0.42, 0.35, 0.28, 0.2, 0.1, 0.02}, []float64{0.4, 0.02}
 
 // placement counts the replicas that have a place, by priority.
@@ -54,7 +55,9 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 		return err
 	}
 	steps := closer
-	if len(pl.Workloads) > fewUpTo {
+	if n := len(pl.Workloads); n > pairsUpTo { // it takes as long again
+		return pl.Opt.Err()
+	} else if n > fewUpTo {
 		steps = closerOfMany
 	}
 	try := func(least float64) (*Planner, bool, error) {
