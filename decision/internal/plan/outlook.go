@@ -236,14 +236,8 @@ func (o *outlook) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 	a := Assumption{Why: "engines differ in it, or refuse such weights; measure it there", Basis: sharing.BasisPrior,
 		What: fmt.Sprintf("the %s weights of %s, which %s has no arithmetic for, are converted on the way at little cost",
 			w.Model.Weights, w.Name, problem.A(gpu.Name))}
-	sigma := prospect.Converted
-	if w.Model.Weights == fleet.PrecisionBF16 { // once, when they are loaded
-		a.What = fmt.Sprintf("the bf16 weights of %s are loaded as fp16 on %s, which has no arithmetic for them", w.Name,
-			problem.A(gpu.Name))
-		sigma = 0
-	}
 	o.Assumes = append(o.Assumes, a)
-	return sigma
+	return prospect.Converted
 }
 
 // About is a figure of two digits, or a whole number.

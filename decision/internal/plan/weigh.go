@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
@@ -47,6 +48,11 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 // consider fills in what a choice leads to, and says whether it can be taken.
 func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
+	if m := cw.Workload().Model; m != nil && m.Weights == fleet.PrecisionBF16 &&
+		m.Weights.Converted(cp.Ground().GPU()) == sharing.AnswerYes {
+		pl.ban(w, c, gate.Reason{Code: gate.CodePrecision, Verdict: gate.VerdictReject})
+		return false
+	}
 	price := pl.Counts(pl.Rate(w, cp))
 	t := gate.TraitsOf(c.Mechanism)
 	one := []Member{{w, 1}}
