@@ -29,7 +29,8 @@ type Window struct {
 	Powered sharing.Answer
 	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes
 	// of memory, percent. With 0 whatever is given out holds all of it; where nothing is given out either, nobody
-	// says who holds it, and those who are resident count as holders of equal parts.
+	// says who holds it, and those who are resident count as holders of equal parts, as they do where the pod that
+	// holds it is KAI's or Run:ai's reservation.
 	Slots int
 	// SwitchShare is the most of the time that switching between contexts can take under time-slicing.
 	SwitchShare float64
@@ -66,6 +67,11 @@ type Claim struct {
 }
 
 func (c *Claim) known() bool { return c.Pod != (container.Pod{}) }
+
+// reserves reports that a scheduler's own pod holds a GPU in place of the pods that share it, as KAI's and Run:ai's do.
+func (c *Claim) reserves() bool {
+	return c.Pod.Namespace == "kai-resource-reservation" || c.Pod.Namespace == "runai-reservation"
+}
 
 func (w *Window) check() error {
 	var probs problem.List
@@ -105,7 +111,12 @@ func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	d := &division{w: &w, holders: w.Slots > 0 || slices.ContainsFunc(w.Claims, func(c Claim) bool { return c.Held > 0 })}
+	any := func(is func(c Claim) bool) bool { return slices.ContainsFunc(w.Claims, is) }
+	d := &division{w: &w, holders: w.Slots > 0 || any(func(c Claim) bool { return c.Held > 0 })}
+	if any(func(c Claim) bool { return c.Held > 0 && c.reserves() }) &&
+		any(func(c Claim) bool { return c.Resident && c.known() }) {
+		d.holders = false // it holds it for them, in parts that nobody says
+	}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
 		d.byInstance()

@@ -90,22 +90,12 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 			busy(claim(p.pod(), false), pid)
 		}
 	}
-	resident := len(claims) > 0
 	for pod, devices := range held {
-		if resident && reserves(pod) { // for those who are resident, in parts that the kubelet does not know
-			w.Slots = 0
-			continue
-		}
 		claim(pod.Clean(), false).Held = len(devices)
 	}
 	a.o.Servers.tokens(d.UUID, claims, time.Minute)
 	w.Claims = sorted(claims)
 	return w
-}
-
-// reserves reports that a scheduler's own pod holds a GPU in place of the pods that share it, as KAI's and Run:ai's do.
-func reserves(pod container.Pod) bool {
-	return pod.Namespace == "kai-resource-reservation" || pod.Namespace == "runai-reservation"
 }
 
 func (p *process) pod() container.Pod {
