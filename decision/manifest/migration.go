@@ -134,8 +134,8 @@ func (b *builder) patch(s *migrate.Step) {
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
 // memory, or wherever there is such a MIG instance: nothing waits for a node that is gone, and nothing is shared with
-// others than planned. Nodes that the plan empties are left out. The workload's own terms hold in each, as a patch
-// replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ from it.
+// others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each, as
+// a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	is := func(key, operator string, values ...string) *yaml.Node {
 		r := yamlnode.Map("key", key, "operator", operator)
@@ -157,7 +157,9 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 		}
 	}
 	for i := range b.plan.Steps {
-		if n := b.plan.Steps[i].Node; n != "" && !slices.Contains(nodes, n) {
+		n := b.plan.Steps[i].Node
+		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n })
+		if leaves && !slices.Contains(nodes, n) {
 			away = append(away, is(field, "NotIn", n))
 		}
 	}

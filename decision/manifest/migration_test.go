@@ -104,6 +104,14 @@ func TestMigrationToMIG(t *testing.T) {
 	}
 }
 
+// TestPatchNamesItsNodes: a patch keeps pods off the nodes that they leave, and does not list all that a large plan frees.
+func TestPatchNamesItsNodes(t *testing.T) {
+	file := migration(t, "", "")["pods/team.w0.yaml"]
+	if n := strings.Count(file, "operator: NotIn"); n != 1 || !strings.Contains(file, "operator: NotIn\n                    values:\n                      - g1\n") {
+		t.Errorf("%d nodes are left out, and one is left:\n%s", n, file)
+	}
+}
+
 // TestMigrationOfAnArrival: what comes as a Job is created with its part, not patched or rolled back.
 func TestMigrationOfAnArrival(t *testing.T) {
 	f, err := decision.ParseFleet([]byte(`version: v1
