@@ -113,7 +113,10 @@ func predictedReason(c Code, limit float64, v profile.Interval, known bool) Reas
 	}
 	v = profile.Interval{Value: 1000 * v.Value, Low: 1000 * v.Low, High: 1000 * v.High}
 	why := Reason{Verdict: VerdictUnknown, Code: c, Need: int64(limit), Have: int64(math.Round(v.Value)),
-		Low: int64(math.Round(v.Low)), High: int64(math.Round(v.High))}
+		Low: int64(math.Round(v.Low))}
+	if !math.IsInf(v.High, 1) {
+		why.High = int64(math.Round(v.High))
+	}
 	switch v.Below(limit) {
 	case sharing.AnswerYes:
 		return Pass()
@@ -130,8 +133,11 @@ func predicted(r *Reason) string {
 		what, unit = ObjectiveName(r.Metric), " ms"
 	}
 	is := func(micros int64) string { return plaintext.Digits(millis(micros)) }
-	text := fmt.Sprintf("the predicted %s is %s%s (%s to %s), the objective %s%s", what, is(r.Have), unit, is(r.Low),
-		is(r.High), is(r.Need), unit)
+	bounds := is(r.Low) + " to " + is(r.High)
+	if r.High == 0 {
+		bounds = is(r.Low) + " or more, without bound"
+	}
+	text := fmt.Sprintf("the predicted %s is %s%s (%s), the objective %s%s", what, is(r.Have), unit, bounds, is(r.Need), unit)
 	if r.Verdict == VerdictUnknown {
 		text += ": only a measurement settles it"
 	}

@@ -215,6 +215,11 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 			}
 		}
 	}
+	for k, limit := range d.Limits { // what is missed in the median comes before what has no bound
+		if v := o.P99[k]; limit > 0 && o.Known[k] && v.Value > limit && !math.IsInf(v.Value, 1) && math.IsInf(v.High, 1) {
+			return gate.Missed(k, v.Value, v.Low, v.High, limit)
+		}
+	}
 	switch {
 	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
 		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
