@@ -75,7 +75,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	if !t.gaps {
 		return
 	}
-	t.doubling, t.waits = growth, 1
+	t.doubling = growth
 	if own, ok := busyDecoding(base); ok {
 		sum, n = own, 1
 	}

@@ -45,8 +45,6 @@ const mostQueued = 1 << 14
 // ones predict no better.
 const launches = 20
 
-var mostCopies = launches // of inputs that the host waits for in a step
-
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
 		until: until}
@@ -146,8 +144,8 @@ func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	between, l := table.Launched.Between.Value*(e.t.step-e.t.gpu), e.launched
 	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone
 	due := batching.Millis(e.jitter * (between + pace*float64(l)))
-	if e.t.kind == profile.KindServer && (l > 0 && l <= e.t.waits || l == launches-1) {
-		// The host of a server waits for the copies of its inputs, and for that of the outputs in the end.
+	if e.t.kind == profile.KindServer && (l == 1 || l == launches-1) {
+		// The host of a server waits for the copy of its inputs, and for that of the outputs in the end.
 		e.began = max(e.began, now+batching.Millis(e.jitter*pace)-due)
 	}
 	e.launched++

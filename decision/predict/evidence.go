@@ -35,14 +35,17 @@ func calibratedOn(models []tenantModel) bool {
 
 // unseenWidths are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails, of
 // the first token and of its tail. To them come, in quadrature, shares of the distance of the simulation from the
-// measured response, and of what is doubtful of the tenant itself (its host's pace above all). They are the conformal
+// measured response, and of what is doubtful of the tenant itself (its host's pace above all); of servers of calibrated
+// engines in such company the first are narrower, by the factor seen. They are the conformal
 // ones of whole engines and kinds of tenants left out of decision/predict/testdata: each class is held to 82 to 97% by
 // the widths that the others need.
-type unseenWidths struct{ times, tails, first, firstTail, apart, doubt float64 }
+type unseenWidths struct{ times, tails, first, firstTail, apart, doubt, seen float64 }
 
 var unseenByMechanism = map[sharing.Mechanism]unseenWidths{
-	sharing.MechanismTimeSlicing: {times: 0.15, tails: 0.2, first: 0.29, firstTail: 0.46, apart: 0.5, doubt: 0.75},
-	sharing.MechanismMPS:         {times: 0.12, tails: 0.18, first: 0.25, firstTail: 0.43, apart: 0.75, doubt: 1.25},
+	sharing.MechanismTimeSlicing: {times: 0.14, tails: 0.2, first: 0.29, firstTail: 0.46, apart: 0.5, doubt: 0.75,
+		seen: 0.8},
+	sharing.MechanismMPS: {times: 0.12, tails: 0.18, first: 0.25, firstTail: 0.43, apart: 0.75, doubt: 1.25,
+		seen: 1},
 }
 
 func (w *unseenWidths) of(m profile.Metric) float64 {
@@ -57,8 +60,8 @@ func (w *unseenWidths) of(m profile.Metric) float64 {
 	return w.times
 }
 
-// learnsAs names what a tenant has in common with others that are mispredicted alike: its engine, or, of one that serves
-// no tokens, its model.
+// learnsAs names what a tenant has in common with others that are mispredicted alike: its engine, or its model where it
+// serves no tokens.
 func learnsAs(b *profile.SoloProfile) string {
 	if b.Kind == profile.KindServer {
 		return b.Engine

@@ -50,9 +50,6 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
 		found, err := known.Of(key, mostForecasts, func() (aloneFound, error) {
 			o, err := p.settle(mechanism, t)
-			if err == nil && mechanism == sharing.MechanismTimeSlicing {
-				err = p.waitAsCounted(t, &o)
-			}
 			return aloneFound{o, t.settled}, err
 		})
 		if err != nil {
@@ -308,7 +305,11 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 		r := p.Residuals(by)[m]
 		extra := t.widen
 		if t.evidence != EvidenceCalibrated {
-			r = costs.Residual{HalfWidth: math.Hypot(unseen.of(m), unseen.apart*t.apart)}
+			own := unseen.of(m)
+			if t.kind == profile.KindServer && t.seen && !t.gaps {
+				own *= unseen.seen
+			}
+			r = costs.Residual{HalfWidth: math.Hypot(own, unseen.apart*t.apart)}
 			extra *= unseen.doubt
 			if l := t.learned; l != nil { // whose width holds the doubt and the distance of its rows
 				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times

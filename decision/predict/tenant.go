@@ -71,7 +71,6 @@ type tenantModel struct {
 // settled holds the factors that adjust a tenant's engine alone, until it does what was measured.
 type settled struct {
 	step, gpu, prefill, prefillGPU float64 // of a step and a prefill: the time alone, and the GPU's work in it
-	waits                          int     // of the host for the GPU within a step with gaps
 }
 
 func (t *tenantModel) note(widen float64, format string, args ...any) {

@@ -8,14 +8,13 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
 // TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside one
 // neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The durations
-// are medians of the gap between tokens. A part of the step that its host does passes while it waits, so that the number
-// may be below one, and a step whose kernels leave gaps takes more turns than its length tells: it gives the GPU up in
+// are medians of the gap between tokens. A part of the step that its host does passes while it waits, so that it may be
+// below one, and a step whose kernels leave gaps takes more turns than its length tells: it gives the GPU up in
 // each of them that the neighbour finds. A step that is no longer beside the neighbour than alone, as chance has it, is
 // counted with a twentieth of a turn. Durations a hundred times apart are refused: they are not of one unit.
 //
@@ -76,29 +75,6 @@ func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms
 	most := (1 + table.Edges.MostMoved.Value) * base.ITL.P50.Or(least)
 	return ok && base.Kind == profile.KindServer && !home(base) && least > most
-}
-
-// waitAsCounted has the host of a server's step with gaps wait for so many copies of inputs that the step takes the
-// turns beside a neighbour that always spins that were counted: what it launches after a wait comes too late for the
-// turn. The kernels between the copies in and out take whole slices.
-func (p *Predictor) waitAsCounted(t *tenantModel, alone *outcome) error {
-	counted, ok := profile.Positive(t.base.Turns)
-	if !ok || !t.gaps {
-		return nil
-	}
-	m, wait := t.kind.MainMetric(), p.Parameters.Quantum.Value+2*p.Parameters.Switch.Value
-	spinner := tenantModel{base: t.base, kind: profile.KindStepper, pieces: 1, settled: settled{gpu: 1e3, step: 1e3}}
-	for t.waits = 0; t.waits < mostCopies; t.waits++ {
-		var err error
-		if *alone, err = p.settle(sharing.MechanismTimeSlicing, t); err != nil {
-			return err
-		}
-		together, err := p.runEngines(sharing.MechanismTimeSlicing, []tenantModel{*t, spinner})
-		if err != nil || counted-(together[0].Figures[m]-alone.Figures[m])/wait < 0.5 {
-			return err
-		}
-	}
-	return nil
 }
 
 // countEdge finds that a step lies at a whole number of slices: another load of the
