@@ -315,10 +315,17 @@ func (w *world) do(item string) {
 	}
 }
 
+// replaced is the command that puts an object back.
+var replaced = regexp.MustCompile(`^sed .*kubectl get (\w+)/([-\w]+).*\| kubectl replace -f -$`)
+
 // kubectl does what the program of that name would do.
 func (w *world) kubectl(command, item string) {
 	w.t.Helper()
 	ctx := w.t.Context()
+	if m := replaced.FindStringSubmatch(command); m != nil { // the file has the object as get wrote it before its patch
+		w.undo(command, m[1], m[2])
+		return
+	}
 	words := strings.Fields(command)
 	flags, args := map[string]string{}, []string{}
 	for i := 1; i < len(words); i++ {
@@ -366,10 +373,7 @@ func (w *world) kubectl(command, item string) {
 	case "patch":
 		w.patch(command, args[1:], flags)
 	case "rollout":
-		kind, name, _ := strings.Cut(args[2], "/")
-		if args[1] == "undo" {
-			w.undo(command, kind, name)
-		}
+		_, name, _ := strings.Cut(args[2], "/")
 		w.settle()
 		w.rolledOut(name)
 	case "get":
@@ -492,11 +496,8 @@ func (w *world) rolledOut(name string) {
 				w.t.Fatalf("%s is on %q, %s, of template %s, not %s", p.Name, p.Spec.NodeName, p.Status.Phase, p.Labels[hashLabel], s.hash)
 			}
 			ready++
-			if a := s.template.Spec.Affinity; a != nil {
-				want := a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference
-				if !matches(want, w.node(p.Spec.NodeName)) {
-					w.t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)
-				}
+			if a := s.template.Spec.Affinity; a != nil && !prefers(a, w.node(p.Spec.NodeName)) {
+				w.t.Errorf("%s is on %s", p.Name, p.Spec.NodeName)
 			}
 		}
 		if ready != s.replicas {

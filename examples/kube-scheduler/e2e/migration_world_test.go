@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 const hashLabel = "pod-template-hash"
@@ -196,8 +197,7 @@ func (w *world) schedule() bool {
 				left := int(free.Value()) - w.held(n.Name, r) - int(q)
 				fits, score = fits && left >= 0, left
 			}
-			if a := p.Spec.Affinity; a != nil && len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 &&
-				matches(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference, &n) {
+			if prefers(p.Spec.Affinity, &n) {
 				score += 10_000
 			}
 			if fits && score > most {
@@ -245,28 +245,20 @@ func (w *world) allows(s *v1.PodSpec, n *v1.Node) bool {
 		return true
 	}
 	terms := s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	return slices.ContainsFunc(terms, func(t v1.NodeSelectorTerm) bool { return matches(t, n) })
+	return allow(terms, n)
 }
 
-func matches(t v1.NodeSelectorTerm, n *v1.Node) bool {
-	for _, e := range t.MatchExpressions {
-		v, has := n.Labels[e.Key]
-		ok := false
-		switch e.Operator {
-		case v1.NodeSelectorOpIn:
-			ok = has && slices.Contains(e.Values, v)
-		case v1.NodeSelectorOpNotIn:
-			ok = !has || !slices.Contains(e.Values, v)
-		case v1.NodeSelectorOpGt:
-			x, err := strconv.Atoi(v)
-			y, err2 := strconv.Atoi(e.Values[0])
-			ok = err == nil && err2 == nil && x > y
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
+// prefers reports whether a pod's preferred node affinity, if it has one, is for a node.
+func prefers(a *v1.Affinity, n *v1.Node) bool {
+	return a != nil && slices.ContainsFunc(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, func(t v1.PreferredSchedulingTerm) bool {
+		return allow([]v1.NodeSelectorTerm{t.Preference}, n)
+	})
+}
+
+// allow reports whether one of the terms holds on a node.
+func allow(terms []v1.NodeSelectorTerm, n *v1.Node) bool {
+	s, err := nodeaffinity.NewNodeSelector(&v1.NodeSelector{NodeSelectorTerms: terms})
+	return err == nil && s.Match(n)
 }
 
 // hold looks at what must always hold: a device for each running pod, and as many replicas as there are to be, but one
