@@ -139,10 +139,6 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.NotChosen = pl.notChosen(w)
 	}
-	if e := pl.Evidence; e != nil && e.Solos[w] != nil &&
-		(c == nil || e.GPUs[w] == nil || e.GPUs[w] == pl.Pools[c.Pool].Ground().GPU()) {
-		d.BreakEven = pl.breakEven(w)
-	}
 	pl.scene(w, share.fullest).findTraps(&d)
 	var err error
 	if provisional {

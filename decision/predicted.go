@@ -22,21 +22,6 @@ type Predicted struct {
 	Notes    []string                    `json:"notes,omitempty"`
 }
 
-// breakEvenLimit bounds the copies of a workload that break-even looks at.
-const breakEvenLimit = 6
-
-func (pl *answers) breakEven(w int) []predict.BreakEvenStep {
-	e := pl.Evidence
-	steps, err := e.Predictor.BreakEven(*e.Solos[w], breakEvenLimit)
-	if err != nil {
-		return nil // what cannot be predicted is not said
-	}
-	for i := range steps {
-		steps[i].TimeSlicing, steps[i].MPS = rounded(steps[i].TimeSlicing), rounded(steps[i].MPS)
-	}
-	return steps
-}
-
 func newPredicted(p *predict.Prediction, tenants int) *Predicted {
 	out := &Predicted{Mechanism: p.Mechanism, Tenants: tenants, Basis: p.Basis, Slowdown: rounded(p.Slowdown),
 		Figures: map[string]profile.Interval{}, Notes: p.Notes}

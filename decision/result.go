@@ -6,7 +6,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -81,9 +80,8 @@ type Decision struct {
 	Avoids  []TrapHit   `json:"avoids,omitempty"`
 	Cost    *CostResult `json:"cost,omitempty"`
 	Impact  *Impact     `json:"sla_impact,omitempty"`
-	// Predicted and BreakEven stand where the workload has a measured profile.
-	Predicted *Predicted              `json:"predicted,omitempty"`
-	BreakEven []predict.BreakEvenStep `json:"break_even,omitempty"`
+	// Predicted is there where the workload has a measured profile.
+	Predicted *Predicted `json:"predicted,omitempty"`
 }
 
 // Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf

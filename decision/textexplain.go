@@ -89,14 +89,6 @@ func (t *text) predicted(d *Decision) {
 		t.put(2, explained, "predicted", fmt.Sprintf("%.2f times slower than alone (%.2f to %.2f), %d on a GPU (%s)%s",
 			p.Slowdown.Value, p.Slowdown.Low, p.Slowdown.High, p.Tenants, p.Basis, tpot))
 	}
-	for _, s := range d.BreakEven {
-		sure := ""
-		if !s.Sure {
-			sure = ", intervals overlap"
-		}
-		t.put(2, explained, "pays", fmt.Sprintf("from %d on a GPU %s: %.3g ms a token time-sliced, %.3g ms under MPS%s",
-			s.Tenants, s.Better, s.TimeSlicing.Value, s.MPS.Value, sure))
-	}
 }
 
 // places writes the GPUs of a pool that carry a workload, with the positions of its instances.

@@ -10,13 +10,9 @@ import (
 	"strconv"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // point is a latency in seconds on a share of a GPU's SMs.
@@ -92,30 +88,5 @@ func TestPublishedSlices(t *testing.T) {
 	other, sigma := costs.Priors[costs.SliceOther], stat.StdDev(logs, nil)*math.Sqrt(1+1.0/3)
 	if median := fills["YOLOS-small"]; math.Abs(median-other.Value) > 0.02 || math.Abs(sigma-other.Sigma) > 0.03 {
 		t.Errorf("other work: %.3f of the SMs with %.3f, %v with %v in the table", median, sigma, other.Value, other.Sigma)
-	}
-}
-
-func TestBreakEven(t *testing.T) {
-	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(profile.Server{Model: "1b"}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := predict.NewPredictor()
-	got, err := p.BreakEven(s, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Alone MPS costs 15%; beside a second copy it is faster, as measured.
-	var from []int
-	var better []sharing.Mechanism
-	for _, g := range got {
-		from, better = append(from, g.Tenants), append(better, g.Better)
-	}
-	if diff := gocmp.Diff([]int{1, 2}, from); diff != "" {
-		t.Error(diff)
-	}
-	if diff := gocmp.Diff([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, better); diff != "" {
-		t.Error(diff)
 	}
 }
