@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// The economics article does not print how many tenants its calculator takes,
-// nor what it adds for time-slicing: of 2 to 10 tenants and 0 to 30%, 4 tenants
-// with 8% give its three figures.
+// The economics article does not print how many tenants its calculator takes, nor what it adds for time-slicing: of 2
+// to 10 tenants and 0 to 30%, 4 tenants with 8% give its three figures.
 func TestEconomicsArticle(t *testing.T) {
 	price := money(t, "3.50 USD")
 	got, err := PerWorkloadHour(price, 4, 8*Percent)

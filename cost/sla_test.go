@@ -15,8 +15,7 @@ func sourceRevenueLoss(impact float64) float64 {
 	return impact * baseLatencyMS * lossPer100ms
 }
 
-// The latency article's calculator says that all revenue is lost; the units say
-// 1%.
+// The latency article's calculator says that all revenue is lost; the units say 1%.
 func TestROICalculator(t *testing.T) {
 	s, err := NewSaving(money(t, "4.48 USD"), money(t, "2.24 USD"))
 	if err != nil || s.Monthly.Decimal() != "1635.20" || s.Annual.Decimal() != "19622.40" || s.Fraction != 50*Percent {

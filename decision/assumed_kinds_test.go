@@ -12,8 +12,8 @@ func placedOf(t *testing.T, text, name string) int {
 	return decideText(t, text).Decision(name).Placed
 }
 
-// TestWhatNobodyStatesRefusesNoPlace: rates of work without objectives, peaks of neighbours and limits that are wide leave
-// nobody waiting beside a GPU that has room.
+// TestWhatNobodyStatesRefusesNoPlace: rates of work without objectives, peaks of neighbours and limits that are wide
+// leave nobody waiting beside a GPU that has room.
 func TestWhatNobodyStatesRefusesNoPlace(t *testing.T) {
 	const pool = "trust: all\npools: [{name: p, gpu: A100-SXM4-80GB, count: %d, price_per_gpu_hour: 2 USD}]\nworkloads:\n"
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ workloads:
 	}
 }
 
-// TestPriorities: where a GPU holds one of two, the server has it, unless the fleet says otherwise; who waits is named in
-// the first line.
+// TestPriorities: where a GPU holds one of two, the server has it, unless the fleet says otherwise; who waits is named
+// in the first line.
 func TestPriorities(t *testing.T) {
 	const text = `
 pools: [{name: p, gpu: L4, count: 1}]

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 )
 
-// BenchmarkEvaluate is the hot path of a scheduler: one workload against one
-// pool, every mechanism filtered and scored.
+// BenchmarkEvaluate is the hot path of a scheduler: one workload against one pool, every mechanism filtered and scored.
 func BenchmarkEvaluate(b *testing.B) {
 	f, err := ParseFleet([]byte(sample))
 	if err != nil {
@@ -28,9 +27,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide1000x50 decides 1,000 workloads on 50 pools in one call: the
-// experts' fleets over and over, under names of their own, each workload free to
-// go to any pool.
+// BenchmarkDecide1000x50 decides 1,000 workloads on 50 pools in one call: the experts' fleets over and over, under
+// names of their own, each workload free to go to any pool.
 func BenchmarkDecide1000x50(b *testing.B) {
 	f := corpusFleet(b, 50, 1000)
 	b.ReportAllocs()

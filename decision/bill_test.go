@@ -88,8 +88,8 @@ workloads:
 	}
 }
 
-// TestMoreGPUsAreBought: GPUs that are missing come in whole nodes and for the price on demand, which tell the pool where
-// they cost least.
+// TestMoreGPUsAreBought: GPUs that are missing come in whole nodes and for the price on demand, which tell the pool
+// where they cost least.
 func TestMoreGPUsAreBought(t *testing.T) {
 	const nodes, single = `{name: nodes, gpu: A100-SXM4-80GB, count: 8, gpus_per_node: 8, price_per_gpu_hour: "2.00 USD"}`, `{name: single, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "3.00 USD"%s}`
 	few := strings.Replace(nodes, "count: 8, gpus_per_node: 8", "count: 4", 1)
@@ -189,8 +189,7 @@ func TestPinningSavesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolsToBuy: what is not owned costs nothing today, and more is needed where
-// it is used.
+// TestPoolsToBuy: what is not owned costs nothing today, and more is needed where it is used.
 func TestPoolsToBuy(t *testing.T) {
 	const buy = `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD", owned: false}]

@@ -56,8 +56,7 @@ func TestEvenlySpread(t *testing.T) {
 	}
 }
 
-// TestSettleIsOfAReplica: the load is one replica's, and a front end's command
-// stands in the text.
+// TestSettleIsOfAReplica: the load is one replica's, and a front end's command stands in the text.
 func TestSettleIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
 		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: PrecisionFP16}, Load: &Traffic{RequestsPerS: 1.5},

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestConvertedWeights: where a GPU has no arithmetic for the numbers of a model's weights, the answer is provisional, says
-// so, and its interval holds what is published.
+// TestConvertedWeights: where a GPU has no arithmetic for the numbers of a model's weights, the answer is provisional,
+// says so, and its interval holds what is published.
 func TestConvertedWeights(t *testing.T) {
 	const (
 		oss120 = "parameters: 116800000000, active_parameters: 5130000000, layers: 36, kv_heads: 8, head_dim: 64"

@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// expertCase is a fleet and the answers that an expert would accept, as
-// testdata/corpus/README.md has them.
+// expertCase is a fleet and the answers that an expert would accept, as testdata/corpus/README.md has them.
 type expertCase struct {
 	Name      string         `yaml:"name,required"`
 	Reason    string         `yaml:"reason,required"`
@@ -143,9 +142,8 @@ func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
 	return f
 }
 
-// TestExpertsAgree runs the program on fleets that experts answered first. A
-// difference must be argued in the file, and an argument must be about
-// something that the program still says.
+// TestExpertsAgree runs the program on fleets that experts answered first. A difference must be argued in the file, and
+// an argument must be about something that the program still says.
 func TestExpertsAgree(t *testing.T) {
 	cases := decidedCorpus(t)
 	if len(cases) < 50 {

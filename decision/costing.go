@@ -54,8 +54,8 @@ func (pl *answers) shares() ([]workloadShare, error) {
 func (pl *answers) use(w int, key plan.GroupKey) int {
 	busy := pl.Workloads[w].Demand().Busy
 	alone := plan.Site{GroupKey: plan.GroupKey{Pool: key.Pool, Mechanism: sharing.MechanismExclusive}}
-	if p := pl.ProspectsOf(alone, []plan.Member{{Workload: w, Replicas: 1}}).Outcomes; pl.Serves(pl.Workloads[w].Workload()) &&
-		len(p) > 0 {
+	p := pl.ProspectsOf(alone, []plan.Member{{Workload: w, Replicas: 1}}).Outcomes
+	if pl.Serves(pl.Workloads[w].Workload()) && len(p) > 0 {
 		busy = p[0].Busy.Value
 	}
 	memory := float64(pl.MemoryOf(w, key.Mechanism)) / float64(max(1, pl.Pools[key.Pool].Memory))

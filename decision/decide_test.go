@@ -199,8 +199,7 @@ type decidedFleet struct {
 	result *Result
 }
 
-// decideFleets decides them once for all tests that hold for any fleet, several at
-// a time, as a service would.
+// decideFleets decides them once for all tests that hold for any fleet, several at a time, as a service would.
 var decideFleets = sync.OnceValues(func() ([]decidedFleet, error) {
 	out := make([]decidedFleet, nightly.Cases(6, 42))
 	errs := make([]error, len(out))
@@ -400,8 +399,7 @@ func TestSolo(t *testing.T) {
 	}
 }
 
-// TestSourcesResolve: every statement the engine can make has a source, but for
-// what the input itself says.
+// TestSourcesResolve: every statement the engine can make has a source, but for what the input itself says.
 func TestSourcesResolve(t *testing.T) {
 	check := func(what string, id sharing.SourceID) {
 		if _, ok := sharing.SourceByID(id); !ok {
@@ -502,8 +500,7 @@ func TestFasterThanItsWeights(t *testing.T) {
 	}
 }
 
-// TestManySinglesShare: workloads of one replica share GPUs in a fleet of
-// hundreds as they do in one of a dozen.
+// TestManySinglesShare: workloads of one replica share GPUs in a fleet of hundreds as they do in one of a dozen.
 func TestManySinglesShare(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

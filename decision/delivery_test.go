@@ -105,8 +105,7 @@ workloads: [{name: w, kind: batch, replicas: 12, memory: 2GiB, gpu_busy: 0.02, t
 	}
 }
 
-// TestIsolationIsNeverWeaker tries every mechanism of today on GPUs with and
-// without MIG.
+// TestIsolationIsNeverWeaker tries every mechanism of today on GPUs with and without MIG.
 func TestIsolationIsNeverWeaker(t *testing.T) {
 	for _, gpu := range []string{"A100-SXM4-80GB", "L40S", "T4"} {
 		for _, today := range sharing.Mechanisms() {

@@ -1,19 +1,19 @@
 // Package decision decides how workloads share GPUs: which mechanism each workload gets, on which pool and in which
 // layout, what isolation that really gives, what it costs and saves, and what will bite.
 //
-// [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a
-// pool and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each
-// with a coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted
-// parts stay in the result. Not sharing is always a candidate. Traps that the input walks into are reported by
-// severity.
+// [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
+// and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
+// coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted parts stay in
+// the result. Not sharing is always a candidate. Traps that the input walks into are reported by severity.
 //
 // The answer is a layout ([Result.Layout], of package layout): nodes, what their devices run, and each placed replica
 // on one of them. It holds to the rules of each pool's delivery, its price is the totals, and files are made from it.
 //
-// Priorities are strict: objectives that are stated are kept; then replicas are placed, online services before other work
-// before notebooks, or as the fleet's priorities say; then money counts; of what costs the same, what slows work least,
-// so that GPUs that are paid for are used. Work without objectives keeps four fifths of its rate where that leaves
-// nobody without a place; where it would, GPUs are shared more closely, and the answer says what more of them cost.
+// Priorities are strict: objectives that are stated are kept; then replicas are placed, online services before other
+// work before notebooks, or as the fleet's priorities say; then money counts; of what costs the same, what slows work
+// least, so that GPUs that are paid for are used. Work without objectives keeps four fifths of its rate where that
+// leaves nobody without a place; where it would, GPUs are shared more closely, and the answer says what more of them
+// cost.
 //
 // What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the
 // calls and a table of the answers.

@@ -8,9 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestDoorsAgree: of every workload of the experts' fleets alone on empty GPUs of every
-// pool of its fleet, Decide chooses nothing that Evaluate rejects, and what is Evaluate's
-// Best.
+// TestDoorsAgree: of every workload of the experts' fleets alone on empty GPUs of every pool of its fleet, Decide
+// chooses nothing that Evaluate rejects, and what is Evaluate's Best.
 func TestDoorsAgree(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

@@ -85,8 +85,7 @@ workloads:
 	// workloads[0].slo.ttft_p99: -5ms is out of range (write a positive duration, for example 500ms)
 }
 
-// A scheduler filters and scores one workload against one pool without
-// allocating.
+// A scheduler filters and scores one workload against one pool without allocating.
 func ExampleEvaluate() {
 	fleet, err := decision.ParseFleet([]byte(fourTeams))
 	if err != nil {

@@ -190,9 +190,8 @@ func checkFloor(t *testing.T, f *Fleet, d *Decision) {
 	}
 }
 
-// promises decides a random model server on a GPU under one mechanism, with typed
-// figures or a profile that promise whatever comes to mind, and holds the answer
-// against the hardware.
+// promises decides a random model server on a GPU under one mechanism, with typed figures or a profile that promise
+// whatever comes to mind, and holds the answer against the hardware.
 func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (placed bool) {
 	t.Helper()
 	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
@@ -260,8 +259,7 @@ func fastProfile(t *testing.T, gpu string, rng *rand.Rand) *profile.Profiles {
 	return ps
 }
 
-// TestNothingBelowTheFloor is a sample of the GPUs and mechanisms; with -tags nightly
-// it is all of them.
+// TestNothingBelowTheFloor is a sample of the GPUs and mechanisms; with -tags nightly it is all of them.
 func TestNothingBelowTheFloor(t *testing.T) {
 	rng := rand.New(rand.NewPCG(27, 1))
 	placed, n := 0, 0

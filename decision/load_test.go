@@ -61,8 +61,8 @@ func TestLoadOfAWorkload(t *testing.T) {
 	}
 }
 
-// TestStatedLengths: 99th percentiles of lengths tell how far they spread, by the wider of both, and an objective's bounds
-// are nearer to each other than without them.
+// TestStatedLengths: 99th percentiles of lengths tell how far they spread, by the wider of both, and an objective's
+// bounds are nearer to each other than without them.
 func TestStatedLengths(t *testing.T) {
 	load := func(in, out int) *Traffic {
 		return &Traffic{RequestsPerS: 2, InputTokens: Some(500), OutputTokens: Some(100), InputTokensP99: Some(in), OutputTokensP99: Some(out)}
@@ -141,8 +141,7 @@ func TestBadLoads(t *testing.T) {
 	}
 }
 
-// TestReservedGPUs: what is paid for in any case comes before what would be
-// bought, and is still not wasted.
+// TestReservedGPUs: what is paid for in any case comes before what would be bought, and is still not wasted.
 func TestReservedGPUs(t *testing.T) {
 	f, err := ParseFleet([]byte(`
 version: v1
@@ -173,8 +172,7 @@ workloads:
 	}
 }
 
-// TestSpotGPUs: what everybody on a GPU may lose is bought as spot, as much as
-// there is, and billed so.
+// TestSpotGPUs: what everybody on a GPU may lose is bought as spot, as much as there is, and billed so.
 func TestSpotGPUs(t *testing.T) {
 	decided := func(text string) *Result {
 		t.Helper()

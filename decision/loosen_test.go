@@ -52,8 +52,8 @@ var loosen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 	},
 }
 
-// TestAskingLessNeverLooksWorse: no change that asks for less or offers more places fewer replicas of a priority, but for
-// more of a higher one, or as many for more money.
+// TestAskingLessNeverLooksWorse: no change that asks for less or offers more places fewer replicas of a priority, but
+// for more of a higher one, or as many for more money.
 func TestAskingLessNeverLooksWorse(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

@@ -2,8 +2,7 @@ package decision
 
 import "testing"
 
-// nearLimit has a model server whose objective an L40S is expected to miss and an
-// H100 keeps.
+// nearLimit has a model server whose objective an L40S is expected to miss and an H100 keeps.
 const nearLimit = `
 pools:
   - {name: l40s, gpu: L40S, count: 8, price_per_gpu_hour: "1.86 USD"}
@@ -30,8 +29,7 @@ func TestWhatIsExpectedToMissIsNoPlan(t *testing.T) {
 	}
 }
 
-// TestNoPlanIsExpectedToMiss: of the experts' fleets no decision's figure lies
-// beyond its limit.
+// TestNoPlanIsExpectedToMiss: of the experts' fleets no decision's figure lies beyond its limit.
 func TestNoPlanIsExpectedToMiss(t *testing.T) {
 	for _, c := range decidedCorpus(t) {
 		for _, d := range c.result.Decisions {

@@ -69,8 +69,7 @@ func clone(f *Fleet) *Fleet {
 	return &g
 }
 
-// result is what two answers are compared by: the replicas placed, and what the
-// GPUs cost.
+// result is what two answers are compared by: the replicas placed, and what the GPUs cost.
 func outcomeOf(t *testing.T, r *Result) (placed int, monthly float64) {
 	t.Helper()
 	for _, d := range r.Decisions {
@@ -120,8 +119,7 @@ func one(rng *rand.Rand, f *Fleet, wanted func(*Workload) bool) *Workload {
 	return nil
 }
 
-// worsen are changes that ask for more or offer less, of one workload or pool;
-// they say whether they changed anything.
+// worsen are changes that ask for more or offer less, of one workload or pool; they say whether they changed anything.
 var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 	"more load": func(rng *rand.Rand, f *Fleet) bool {
 		w := &f.Workloads[rng.IntN(len(f.Workloads))]
@@ -240,9 +238,8 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	}
 }
 
-// TestLargerFleetsToo: fleets of ten to twenty workloads, most of which run short
-// of GPUs, are searched and not compared in full; nothing found here looks better
-// for asking more.
+// TestLargerFleetsToo: fleets of ten to twenty workloads, most of which run short of GPUs, are searched and not
+// compared in full; nothing found here looks better for asking more.
 func TestLargerFleetsToo(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
@@ -304,8 +301,7 @@ workloads:
 	}
 }
 
-// TestAnUnknownNeverDecides: what was provisional stays so, or finds no place,
-// when the input says less of it.
+// TestAnUnknownNeverDecides: what was provisional stays so, or finds no place, when the input says less of it.
 func TestAnUnknownNeverDecides(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(33, 34))
@@ -337,8 +333,7 @@ func TestAnUnknownNeverDecides(t *testing.T) {
 	}
 }
 
-// TestNamesAndOrderChangeNothing: the answers of renamed workloads in another
-// order are the same answers.
+// TestNamesAndOrderChangeNothing: the answers of renamed workloads in another order are the same answers.
 func TestNamesAndOrderChangeNothing(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(35, 36))

@@ -10,8 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// row is a printed row of a source's flow or matrix: a situation and the
-// source's answer.
+// row is a printed row of a source's flow or matrix: a situation and the source's answer.
 type row struct {
 	id    string // the flow or matrix
 	gpu   string // default A100-SXM4-80GB
@@ -20,8 +19,7 @@ type row struct {
 	with  *Workload           // a neighbour that is also there
 	print []sharing.Mechanism // the source's answers, in its order
 	avoid []sharing.Mechanism
-	// because names the source by which we answer otherwise; empty where we must
-	// agree.
+	// because names the source by which we answer otherwise; empty where we must agree.
 	because sharing.SourceID
 	want    sharing.Mechanism // our answer where because is set
 }
@@ -60,8 +58,7 @@ func foreign(w Workload) *Workload {
 	return &w
 }
 
-// rows are the printed rows of widely read flows and matrices that give an
-// answer for a situation.
+// rows are the printed rows of widely read flows and matrices that give an answer for a situation.
 var rows = []row{
 	// Five steps with both answers.
 	{id: "five-step flow", w: strict, print: mechs(sharing.MechanismMIG, sharing.MechanismExclusive), avoid: mechs(sharing.MechanismTimeSlicing)},

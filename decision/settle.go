@@ -323,8 +323,8 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 	return "; it may have neighbours once its model states " + missing
 }
 
-// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is slowed
-// the money that would end that.
+// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is
+// slowed the money that would end that.
 func (pl *answers) dearer(w int, share workloadShare) string {
 	cp := pl.Pools[pl.Chosen[w].Pool]
 	own := pl.alone(w, cp, share)

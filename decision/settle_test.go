@@ -101,8 +101,7 @@ func TestNoneNamesItsBound(t *testing.T) {
 	}
 }
 
-// TestMoreGPUsDo: with as many more as were named everything is placed, and with
-// one fewer it is not.
+// TestMoreGPUsDo: with as many more as were named everything is placed, and with one fewer it is not.
 func TestMoreGPUsDo(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 1, PricePerGPUHour: Some(price(t, "2.99 USD"))}},
 		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 9}, Memory: Some(30 * sharing.GiB), GPUBusy: Some(0.1), Tenant: "a"}}}
@@ -119,8 +118,7 @@ func TestMoreGPUsDo(t *testing.T) {
 	}
 }
 
-// TestStrangersAreSaid once for the fleet, and not where tenants or trust are
-// stated.
+// TestStrangersAreSaid once for the fleet, and not where tenants or trust are stated.
 func TestStrangersAreSaid(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}}
 	for _, name := range []string{"bank", "rival"} {
@@ -142,8 +140,7 @@ func TestStrangersAreSaid(t *testing.T) {
 	}
 }
 
-// TestOriginsAreCounted: each decision says what its consequences were computed
-// by, and the result counts them.
+// TestOriginsAreCounted: each decision says what its consequences were computed by, and the result counts them.
 func TestOriginsAreCounted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	for range 10 {
@@ -166,8 +163,7 @@ func TestOriginsAreCounted(t *testing.T) {
 	}
 }
 
-// TestSimulatedPredictor: an answer that rests on a predictor calibrated on a
-// simulation says so, and no other does.
+// TestSimulatedPredictor: an answer that rests on a predictor calibrated on a simulation says so, and no other does.
 func TestSimulatedPredictor(t *testing.T) {
 	f, err := LoadFleet("../examples/quickstart/testdata/measured.yaml")
 	if err != nil {

@@ -32,10 +32,9 @@ type TextOptions struct {
 	More string
 }
 
-// WriteText writes the result for people: the money, a line for each workload (what it gets, why in numbers, and
-// the worst that can come of it), the layout of the GPUs, the traps that the input walks into, and the sources of
-// that. Fleets of many workloads are grouped by equal answers. A workload to explain or an id that there is not is
-// an error.
+// WriteText writes the result for people: the money, a line for each workload (what it gets, why in numbers, and the
+// worst that can come of it), the layout of the GPUs, the traps that the input walks into, and the sources of that.
+// Fleets of many workloads are grouped by equal answers. A workload to explain or an id that there is not is an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r,
 		&sharing.Citations{Rest: opts.More}}

@@ -113,8 +113,7 @@ func trapsOf(t *testing.T, c trapCase) []string {
 	return ids
 }
 
-// TestEveryTrapIsDetected: each trap has a detector, an input that it finds
-// and one that it leaves alone.
+// TestEveryTrapIsDetected: each trap has a detector, an input that it finds and one that it leaves alone.
 func TestEveryTrapIsDetected(t *testing.T) {
 	clean := trapCase{pool: Pool{GPU: "A100-SXM4-80GB", Count: 8, Delivery: sharing.DeliveryDRA}, w: with(online, func(w *Workload) { w.Isolation = hard })}
 	if ids := trapsOf(t, clean); len(ids) > 0 {
@@ -177,9 +176,8 @@ func setsEnv(name string) func(*Workload) bool {
 	return func(w *Workload) bool { _, set := w.Env[name]; return set }
 }
 
-// TestNoLayoutWalksIntoATrap: of every scene, every fleet that is kept here and
-// random ones, no hit of a high severity comes from the arrangement; and each
-// trap that a mechanism brings with it has an answer.
+// TestNoLayoutWalksIntoATrap: of every scene, every fleet that is kept here and random ones, no hit of a high severity
+// comes from the arrangement; and each trap that a mechanism brings with it has an answer.
 func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// TestWaysToReceiveAgree: whatever a server sends, the exchange without net/http comes
-// to the same outcome as net/http. A server that falls silent is told by time-outs; on a
-// busy machine one that has not may look so, and only a difference that stays when the
-// time-outs are 20 times as long is one.
+// TestWaysToReceiveAgree: whatever a server sends, the exchange without net/http comes to the same outcome as net/http.
+// A server that falls silent is told by time-outs; on a busy machine one that has not may look so, and only a
+// difference that stays when the time-outs are 20 times as long is one.
 func TestWaysToReceiveAgree(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(agreeSeeds) {
@@ -65,8 +64,7 @@ func outcomes(t *testing.T, seed uint64, receive Receive, silence time.Duration)
 	return all
 }
 
-// randomAnswer writes an answer with what servers and proxies do to them, and says
-// whether the connection goes on.
+// randomAnswer writes an answer with what servers and proxies do to them, and says whether the connection goes on.
 func randomAnswer(c *net.TCPConn, r *rand.Rand) bool {
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	// Mostly the first, so that not everything is wrong at once.

@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// piped runs four requests to a server of events that are 10 ms apart, in simulated
-// time.
+// piped runs four requests to a server of events that are 10 ms apart, in simulated time.
 func piped(t *testing.T, events []string, edit func(*loadgen.Tenant)) (res *loadgen.Result) {
 	t.Helper()
 	var blocks []string
@@ -107,8 +106,7 @@ func TestHiddenReasoning(t *testing.T) {
 	}
 }
 
-// TestAbortedAnswers: an answer that the server gave up is no success, whatever came of
-// it before.
+// TestAbortedAnswers: an answer that the server gave up is no success, whatever came of it before.
 func TestAbortedAnswers(t *testing.T) {
 	for _, reason := range []string{"abort", "error"} {
 		end := strings.Replace(stopped, "stop", reason, 1)
@@ -130,8 +128,7 @@ func TestAbortedAnswers(t *testing.T) {
 	}
 }
 
-// TestImpossibleUsage: token counts that the stream contradicts are found, and others
-// are not.
+// TestImpossibleUsage: token counts that the stream contradicts are found, and others are not.
 func TestImpossibleUsage(t *testing.T) {
 	usage := func(n string) string {
 		return `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":` + n + `}}`

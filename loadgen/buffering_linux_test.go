@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-// TestBufferingServer: a server or a proxy that sends several events in one write,
-// or the whole answer, spoils no run.
+// TestBufferingServer: a server or a proxy that sends several events in one write, or the whole answer, spoils no run.
 func TestBufferingServer(t *testing.T) {
 	t.Parallel()
 	for _, together := range []int{8, 1000} {

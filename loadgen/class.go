@@ -117,8 +117,7 @@ func (a *attempt) peek(r io.Reader) string {
 	return serverText(b)
 }
 
-// fail ends the request. A watchdog's or the caller's cancellation explains an
-// error better than its consequence does.
+// fail ends the request. A watchdog's or the caller's cancellation explains an error better than its consequence does.
 func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	var timeout *timeoutError
 	if cause := context.Cause(ctx); errors.As(cause, &timeout) {

@@ -132,8 +132,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		if err == nil {
 			rec.FirstByteNS, _ = a.stream.in.Stamp()
 			a.answer(ctx, resp)
-			// The transport may report that the request was written after its answer began;
-			// until then the time stays unknown.
+			// The transport may report that the request was written after its answer began; until then the time stays unknown.
 			rec.WrittenNS = a.written.Load()
 		}
 	case err == nil && resp != nil:

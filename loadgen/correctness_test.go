@@ -46,9 +46,8 @@ func nineFail(class loadgen.Class, delivered int64) truth {
 	})
 }
 
-// TestCorrectness runs the scenarios in which common load generators misreport,
-// each with the true answer. The last event of a plain stream carries the finish
-// reason and the last token, as vLLM's does.
+// TestCorrectness runs the scenarios in which common load generators misreport, each with the true answer. The last
+// event of a plain stream carries the finish reason and the last token, as vLLM's does.
 func TestCorrectness(t *testing.T) {
 	base := loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 100}
 	reply := func(edit func(*loadgentest.Reply)) loadgentest.Reply {

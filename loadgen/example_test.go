@@ -69,8 +69,7 @@ func ExamplePoisson() {
 	// Output: 148ms 165ms 174ms 789ms 1.184s 1.413s 1.522s 1.66s 1.845s
 }
 
-// The highest rate at which 99% of the requests keep their SLO, here against a
-// formula in place of a server.
+// The highest rate at which 99% of the requests keep their SLO, here against a formula in place of a server.
 func ExampleSearch() {
 	trial := func(_ context.Context, ratePerS float64, repeat int) (loadgen.Trial, error) {
 		t := loadgen.Trial{RatePerS: ratePerS, Repeat: repeat, Requests: 1000, Met: 999, Valid: true}

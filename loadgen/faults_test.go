@@ -178,8 +178,7 @@ func TestKernelStamps(t *testing.T) {
 
 const key = "sk-very-secret-0123456789"
 
-// TestSecretsStayOut: the server echoes the key in its error, and nothing of it
-// reaches an artifact.
+// TestSecretsStayOut: the server echoes the key in its error, and nothing of it reaches an artifact.
 func TestSecretsStayOut(t *testing.T) {
 	srv := serve(t, loadgentest.Options{APIKey: "another", Script: loadgentest.Always(loadgentest.Reply{})})
 	dir := filepath.Join(t.TempDir(), "run")

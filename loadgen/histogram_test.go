@@ -43,8 +43,7 @@ func TestHistogramQuantiles(t *testing.T) {
 	}
 }
 
-// TestHistogramMerge: merging parts gives what the whole gives, also through the
-// encoding.
+// TestHistogramMerge: merging parts gives what the whole gives, also through the encoding.
 func TestHistogramMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	whole, merged := NewHistogram(), NewHistogram()

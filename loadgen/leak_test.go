@@ -22,8 +22,7 @@ import (
 // leakKey has characters that every encoding writes in its own way.
 const leakKey = `sk-AbC+def/GHI=jkl"mno&pqr<stu>vwx0123456789ZYXWVUTS`
 
-// traces are what must not be found: any ten characters of the key, in each of its
-// encodings.
+// traces are what must not be found: any ten characters of the key, in each of its encodings.
 func traces(key string) []string {
 	quoted, _ := json.Marshal(key)
 	forms := []string{

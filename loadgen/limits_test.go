@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestClientLimits: what this machine has too little of is not the server's fault,
-// and spoils the run.
+// TestClientLimits: what this machine has too little of is not the server's fault, and spoils the run.
 func TestClientLimits(t *testing.T) {
 	if len(clientLimitErrors) == 0 {
 		t.Skip("this system has no such errors")

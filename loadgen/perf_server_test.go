@@ -18,9 +18,8 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// The server of the performance benchmarks: all streams get their next event on
-// a common tick, as from an engine that decodes a batch in steps, and it records
-// what it sent when. Each event's text is the time of its write.
+// The server of the performance benchmarks: all streams get their next event on a common tick, as from an engine that
+// decodes a batch in steps, and it records what it sent when. Each event's text is the time of its write.
 
 type perfScript struct {
 	TTFT   time.Duration

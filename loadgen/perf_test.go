@@ -18,16 +18,14 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
-// The performance benchmarks run server and client as processes of their own,
-// pinned to one core each with GOMAXPROCS=1, this package and a minimal client
-// in alternation, and report medians. Run them with
+// The performance benchmarks run server and client as processes of their own, pinned to one core each with
+// GOMAXPROCS=1, this package and a minimal client in alternation, and report medians. Run them with
 //
 //	go test ./loadgen -run '^$' -bench Streams -benchtime 3x -timeout 30m
 //
-// Published figures of peers on one core, 1,000 streams in lockstep at 50
-// events/s (client's TTFT p50 for a true 50 ms, CPU per event): vLLM's bench
-// client 257 ms, 28.8 µs; SGLang's 366 ms, 28.5 µs; InferenceX's 388 ms, 27.5 µs;
-// a minimal Go client 56 ms, 10.0 µs.
+// Published figures of peers on one core, 1,000 streams in lockstep at 50 events/s (client's TTFT p50 for a true 50 ms,
+// CPU per event): vLLM's bench client 257 ms, 28.8 µs; SGLang's 366 ms, 28.5 µs; InferenceX's 388 ms, 27.5 µs; a
+// minimal Go client 56 ms, 10.0 µs.
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv("LOADGEN_PERF_ROLE"); role != "" {

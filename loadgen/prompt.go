@@ -120,8 +120,7 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 // outputBound is the bound of the output, 0 without one.
 func (p *Prompt) outputBound(t *Tenant) int { return cmp.Or(p.MaxTokens, t.MaxTokens) }
 
-// tokensAsked is the bound of a request's output with its own fields regarded, over all
-// of its choices; 0 without one.
+// tokensAsked is the bound of a request's output with its own fields regarded, over all of its choices; 0 without one.
 func (p *Prompt) tokensAsked(t *Tenant, choices int) int {
 	n := 0
 	for _, name := range []string{"max_output_tokens", "max_completion_tokens", "max_tokens"} {

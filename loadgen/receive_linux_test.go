@@ -19,8 +19,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// rawServer answers each request with what answer writes, which says whether the
-// connection is kept.
+// rawServer answers each request with what answer writes, which says whether the connection is kept.
 func rawServer(t *testing.T, answer func(c *net.TCPConn, n int) bool) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -76,8 +75,7 @@ func testClient(t *testing.T, url string, receive Receive, timeouts Timeouts) *c
 	return c
 }
 
-// TestReceive: what comes through the poller and what comes through the transport
-// alone gives the same records.
+// TestReceive: what comes through the poller and what comes through the transport alone gives the same records.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	full := chunkedHead + chunk(deltaEvent("a")) + chunk(deltaEvent("b")) + chunk(streamEnd) + "0\r\n\r\n"
@@ -318,8 +316,7 @@ func TestStuckWrite(t *testing.T) {
 // newTestStream collects the text.
 func newTestStream() *stream { return &stream{wantText: true} }
 
-// TestEncodedHost: the name of a host that is not ASCII is looked up encoded, which
-// net/http does.
+// TestEncodedHost: the name of a host that is not ASCII is looked up encoded, which net/http does.
 func TestEncodedHost(t *testing.T) {
 	var conns wire.Conns
 	defer conns.Close()

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestTheReserveIsKeptUntilTheEnd holds the room that the last artifacts need on a
-// disk that the requests fill.
+// TestTheReserveIsKeptUntilTheEnd holds the room that the last artifacts need on a disk that the requests fill.
 func TestTheReserveIsKeptUntilTheEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	d, err := newRunDir(dir, newScrubber(nil))

@@ -77,8 +77,7 @@ func newRunDir(path string, scrub *scrubber) (*runDir, error) {
 	return d, nil
 }
 
-// reserveBytes are kept on the disk for what is written last: a disk that the
-// requests fill must not cost the summary.
+// reserveBytes are kept on the disk for what is written last: a disk that the requests fill must not cost the summary.
 const reserveBytes = 512 << 10
 
 const reserveFile = "reserve" + partialSuffix

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestDiskFull: the lines that do not fit are an error, not a panic, and later
-// requests go on.
+// TestDiskFull: the lines that do not fit are an error, not a panic, and later requests go on.
 func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -123,8 +123,7 @@ func formsOf(secret string) []string {
 	if len(secret) >= gramSize { // a short one in another case may be a word
 		forms = append(forms, strings.ToLower(secret), strings.ToUpper(secret))
 	}
-	// Within a longer text base64 depends on where the credential begins; what it
-	// shares with its neighbours is left out.
+	// Within a longer text base64 depends on where the credential begins; what it shares with its neighbours is left out.
 	for before := range 3 {
 		padded := append(make([]byte, before), secret...)
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {

@@ -149,10 +149,9 @@ func (s Search) check() error {
 	return l.Under(errors.New("loadgen: invalid search"))
 }
 
-// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs and
-// which sends TrialRequests, and Options.StopSaturated set. A trial that the client spoiled is made again, up to
-// MaxRepeats times a rate. When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with the
-// result too.
+// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs and which
+// sends TrialRequests, and Options.StopSaturated set. A trial that the client spoiled is made again, up to MaxRepeats
+// times a rate. When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with the result too.
 func (s Search) Run(ctx context.Context,
 	run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
 	s = s.withDefaults()

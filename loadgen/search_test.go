@@ -117,8 +117,7 @@ func TestSearchThatCanDecide(t *testing.T) {
 	}
 }
 
-// TestSearchRepeatsSpoiledTrials: a trial that the client spoiled takes no valid
-// one's place.
+// TestSearchRepeatsSpoiledTrials: a trial that the client spoiled takes no valid one's place.
 func TestSearchRepeatsSpoiledTrials(t *testing.T) {
 	trials := 0
 	r, err := Search{Low: 1, High: 1}.Run(context.Background(), func(_ context.Context, rate float64, _ int) (Trial, error) {
@@ -140,8 +139,7 @@ func TestSearchRefusesWhatWasNotMeasured(t *testing.T) {
 	}
 }
 
-// TestWilson holds the bounds against published values (Newcombe 1998, 81 of 263,
-// two-sided 95%).
+// TestWilson holds the bounds against published values (Newcombe 1998, 81 of 263, two-sided 95%).
 func TestWilson(t *testing.T) {
 	lo, hi := wilson(81, 263, 0.975)
 	if math.Abs(lo-0.2553) > 5e-5 || math.Abs(hi-0.3662) > 5e-5 {

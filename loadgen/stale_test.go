@@ -14,9 +14,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestShortKeepAlive: a server that ends connections idle for 30 ms while requests are on
-// their way to them has not accepted these, which go out once more as soon as it was seen
-// to do so.
+// TestShortKeepAlive: a server that ends connections idle for 30 ms while requests are on their way to them has not
+// accepted these, which go out once more as soon as it was seen to do so.
 func TestShortKeepAlive(t *testing.T) {
 	body := content("a") + finish + done
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +39,7 @@ func TestShortKeepAlive(t *testing.T) {
 			}
 			c = res.Summary.Counts
 			t.Logf("%v: %v, %d sent once more", receive, c.ByClass, c.Stale)
-			// Each user may fail once before any idle connection was seen to end. Without
-			// sending again 4% to 9% do.
+			// Each user may fail once before any idle connection was seen to end. Without sending again 4% to 9% do.
 			if c.Failed <= users {
 				break
 			}
@@ -92,9 +90,8 @@ func TestPlainHTTPToTLS(t *testing.T) {
 	}
 }
 
-// TestStaleConnection: a server that gives up a connection that was idle for a while
-// has not seen the request, which goes out once more and is counted. On a connection
-// in steady use the same end is the answer to the request.
+// TestStaleConnection: a server that gives up a connection that was idle for a while has not seen the request, which
+// goes out once more and is counted. On a connection in steady use the same end is the answer to the request.
 func TestStaleConnection(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

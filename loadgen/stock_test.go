@@ -49,8 +49,7 @@ func TestBurstOfLongPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptsThatEnd: prompts made ahead end the run when it would have come to
-// them, and not before.
+// TestPromptsThatEnd: prompts made ahead end the run when it would have come to them, and not before.
 func TestPromptsThatEnd(t *testing.T) {
 	boom := errors.New("line 8: not JSON")
 	for _, end := range []error{io.EOF, boom} {

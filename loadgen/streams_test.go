@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestStreams is the matrix of what servers stream and what is counted of it. Each
-// stream in testdata/streams is made after its server's documented events. Tokens are
-// those that the times are over: without hidden ones.
+// TestStreams is the matrix of what servers stream and what is counted of it. Each stream in testdata/streams is made
+// after its server's documented events. Tokens are those that the times are over: without hidden ones.
 func TestStreams(t *testing.T) {
 	type counted struct {
 		Class                                                  loadgen.Class

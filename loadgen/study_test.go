@@ -42,8 +42,7 @@ func TestMergeNothing(t *testing.T) {
 	}
 }
 
-// TestMergeWorkers: the parts of a plan, run by workers and merged from their
-// directories, are the plan.
+// TestMergeWorkers: the parts of a plan, run by workers and merged from their directories, are the plan.
 func TestMergeWorkers(t *testing.T) {
 	script := func(r loadgentest.Request) loadgentest.Reply {
 		rep := loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}

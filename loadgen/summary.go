@@ -276,8 +276,7 @@ type WindowSummary struct {
 	Cut    bool  `json:"cut"`     // part of the run is outside
 }
 
-// Summary holds the figures of a run: the content of summary.json. The embedded
-// Measures cover all tenants.
+// Summary holds the figures of a run: the content of summary.json. The embedded Measures cover all tenants.
 type Summary struct {
 	SchemaVersion int    `json:"schema_version"`
 	RunID         string `json:"run_id"`

@@ -48,9 +48,8 @@ type Endpoint struct {
 	Weight int
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
-	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a
-	// connection that has a SyscallConn method. Proxies of the environment are not
-	// used: what is measured is the path that is named here.
+	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a connection that
+	// has a SyscallConn method. Proxies of the environment are not used: what is measured is the path that is named here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -143,7 +142,6 @@ type Tenant struct {
 	Usage        UsageMode `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.
 	Body map[string]any
-	// Tokenizer counts the tokens of an answer for which the server reports no
-	// usage; nil means that events are counted.
+	// Tokenizer counts the tokens of an answer for which the server reports no usage; nil means that events are counted.
 	Tokenizer func(text string) int
 }

@@ -33,9 +33,8 @@ type effect struct {
 	// at is the GPU instance: as it stood before it was destroyed, and as the driver returned it when it was created.
 	at   DeviceInstance
 	want Instance
-	// made are the compute instances that the driver returned, and hit those that it destroyed, or may have. gone
-	// says that it destroyed the GPU instance, and maybeGone that it may have: the call failed in another way than
-	// a refusal.
+	// made are the compute instances that the driver returned, and hit those that it destroyed, or may have. gone says
+	// that it destroyed the GPU instance, and maybeGone that it may have: the call failed in another way than a refusal.
 	made, hit       []DeviceCompute
 	gone, maybeGone bool
 	// lost says that the GPU instance was seen to be gone or without a compute instance that should be there: what

@@ -51,9 +51,8 @@ func simulated(t testing.TB, m *mig.Model, opts migtest.Options) *migtest.GPU {
 	return g
 }
 
-// TestApplyFailures makes every single call of a change fail, before and after
-// its effect. Each time the earlier layout and mode stand, or the error says
-// exactly what is left.
+// TestApplyFailures makes every single call of a change fail, before and after its effect. Each time the earlier layout
+// and mode stand, or the error says exactly what is left.
 func TestApplyFailures(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
@@ -120,8 +119,7 @@ func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan,
 	}
 }
 
-// TestFailedCreate: a GPU instance that was not made has no id in the journal;
-// 0 is one that the driver gives.
+// TestFailedCreate: a GPU instance that was not made has no id in the journal; 0 is one that the driver gives.
 func TestFailedCreate(t *testing.T) {
 	m := lookup(t, "a100-80gb")
 	plan, err := mig.Diff(m, mig.Layout{}, want(t, "7g.80gb"), mig.DiffOptions{})
@@ -138,8 +136,7 @@ func TestFailedCreate(t *testing.T) {
 	}
 }
 
-// TestApplyLocks: changes of one GPU wait for each other, and a reading does
-// not.
+// TestApplyLocks: changes of one GPU wait for each other, and a reading does not.
 func TestApplyLocks(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")

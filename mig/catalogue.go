@@ -111,8 +111,7 @@ type Model struct {
 // Profile is one GPU-instance profile of a model. Its fields must not be modified.
 type Profile struct {
 	Name string // canonical name; drivers may use an alias
-	// Const is the NVML constant (NVML_GPU_INSTANCE_PROFILE_*). It identifies
-	// the profile on a device; the name does not.
+	// Const is the NVML constant (NVML_GPU_INSTANCE_PROFILE_*). It identifies the profile on a device; the name does not.
 	Const int
 	// ID is the profile id that NVML and nvidia-smi print (19 for 1g on
 	// seven-slice GPUs). It is opaque: read it from the device when there is one.

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/mig/migtest"
 )
 
-// contested is a GPU that somebody else uses too: act runs before each of
-// Apply's calls.
+// contested is a GPU that somebody else uses too: act runs before each of Apply's calls.
 type contested struct {
 	*migtest.GPU
 	act func(call string)
@@ -55,8 +54,7 @@ func (c *contested) DestroyComputeInstance(ctx context.Context, gi, id int) erro
 	return c.GPU.DestroyComputeInstance(ctx, gi, id)
 }
 
-// TestApplyForeignInstance: somebody makes 1g@1 where Apply is about to make
-// its own. It is theirs, and stays.
+// TestApplyForeignInstance: somebody makes 1g@1 where Apply is about to make its own. It is theirs, and stays.
 func TestApplyForeignInstance(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
@@ -159,8 +157,7 @@ func (o *other) act() {
 	}
 }
 
-// meddle does something to what is not its own: it destroys it, adds a compute
-// instance, uses it, or switches MIG off.
+// meddle does something to what is not its own: it destroys it, adds a compute instance, uses it, or switches MIG off.
 func (o *other) meddle(ctx context.Context) {
 	state, err := o.g.State(ctx)
 	if err != nil || len(state.Instances) == 0 {
@@ -198,8 +195,7 @@ func (o *other) owns(id int) bool {
 	return slices.ContainsFunc(o.own, func(d mig.DeviceInstance) bool { return d.ID == id })
 }
 
-// flaky fails some of Apply's calls, before or after their effect, and notes
-// when Apply destroys what is the other's.
+// flaky fails some of Apply's calls, before or after their effect, and notes when Apply destroys what is the other's.
 type flaky struct {
 	contested
 	o    *other
@@ -281,9 +277,8 @@ func changesOf(t *testing.T) []change {
 	return changes
 }
 
-// TestApplyInterleaved runs Apply against a second actor that creates and
-// destroys between its calls, in random interleavings, some of them with
-// a failing call. No instance of the other is lost, a change that others stop is
+// TestApplyInterleaved runs Apply against a second actor that creates and destroys between its calls, in random
+// interleavings, some of them with a failing call. No instance of the other is lost, a change that others stop is
 // called a conflict, and the error says what is left.
 func TestApplyInterleaved(t *testing.T) {
 	n := nightly.Cases(5_000, 100_000)
@@ -445,8 +440,7 @@ func TestApplyFaults(t *testing.T) {
 	}
 }
 
-// checkAlone holds the outcome of a change that nobody else disturbed to what the
-// device holds.
+// checkAlone holds the outcome of a change that nobody else disturbed to what the device holds.
 func checkAlone(t *testing.T, g *migtest.GPU, c change, err error) {
 	t.Helper()
 	now := g.Layout().String()

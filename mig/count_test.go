@@ -2,8 +2,7 @@ package mig
 
 import "testing"
 
-// TestPackComputeExact compares the cutting of GPU instances with all
-// partitions.
+// TestPackComputeExact compares the cutting of GPU instances with all partitions.
 func TestPackComputeExact(t *testing.T) {
 	for _, rule := range []CIRule{CIRuleContiguous, CIRuleAligned} {
 		for _, sizes := range []map[int]int{{3: 2, 2: 4}, {4: 1, 3: 1}, {1: 7}, {3: 2, 1: 1}, {2: 3, 1: 1}, {2: 4}, {7: 2, 1: 1}} {

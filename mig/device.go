@@ -98,8 +98,7 @@ type DeviceState struct {
 	// Mode is the MIG mode in force, and Pending the one that a reset
 	// would bring; they are the same where no change is pending.
 	Mode, Pending Mode
-	// Resetless says whether the mode changes without a GPU reset (NVML field
-	// 184); Unknown where the driver does not say.
+	// Resetless says whether the mode changes without a GPU reset (NVML field 184); Unknown where the driver does not say.
 	Resetless sharing.Answer
 	Instances []DeviceInstance
 }
@@ -150,9 +149,8 @@ func (d DeviceInstance) instance() Instance {
 	return in
 }
 
-// BestComputeProfile returns the profile of the given slices with the most SMs;
-// ties go to the lower id. Double-memory 1g instances of Hopper and Blackwell
-// have two of one slice, and the first strands about 40% of the SMs.
+// BestComputeProfile returns the profile of the given slices with the most SMs; ties go to the lower id. Double-memory
+// 1g instances of Hopper and Blackwell have two of one slice, and the first strands about 40% of the SMs.
 func BestComputeProfile(profiles []ComputeProfile, slices int) (ComputeProfile, bool) {
 	best, found := ComputeProfile{}, false
 	for _, p := range profiles {

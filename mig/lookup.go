@@ -156,9 +156,8 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	return nil, e
 }
 
-// Profile returns the profile of a name. Aliases and the prefix "MIG " are accepted, and the name of a compute
-// instance ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrUnknownProfile with the nearest
-// names.
+// Profile returns the profile of a name. Aliases and the prefix "MIG " are accepted, and the name of a compute instance
+// ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrUnknownProfile with the nearest names.
 func (m *Model) Profile(name string) (*Profile, error) {
 	if p := m.byName[name]; p != nil {
 		return p, nil
@@ -238,8 +237,7 @@ func (m *Model) String() string {
 // does: "0x233510DE", or "0x2BB310DE:0x204D10DE" with the subsystem.
 type DeviceFilter struct {
 	Device, Vendor uint16
-	// Subsystem and SubsystemVendor count only where HasSubsystem is set;
-	// a filter without them matches every subsystem.
+	// Subsystem and SubsystemVendor count only where HasSubsystem is set; a filter without them matches every subsystem.
 	Subsystem, SubsystemVendor uint16
 	HasSubsystem               bool
 }

@@ -70,8 +70,7 @@ func bruteGPUs(m *Model, n multiset, sets []multiset, memo map[multiset]int) int
 	return best
 }
 
-// TestPackAgainstBruteForce packs every demand of up to eight items, or of up to
-// five outside the nightly run.
+// TestPackAgainstBruteForce packs every demand of up to eight items, or of up to five outside the nightly run.
 func TestPackAgainstBruteForce(t *testing.T) {
 	for _, c := range []struct {
 		gpu      string

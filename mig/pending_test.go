@@ -64,8 +64,7 @@ func TestPendingMode(t *testing.T) {
 	}
 }
 
-// TestPendingResume: a plan that disables MIG and was stopped by the reset is
-// done when it is applied again.
+// TestPendingResume: a plan that disables MIG and was stopped by the reset is done when it is applied again.
 func TestPendingResume(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")

@@ -164,8 +164,7 @@ func (m *Model) prepare() {
 	})
 }
 
-// Enumeration counts the ways to partition an otherwise empty GPU with some
-// profiles. The empty layout does not count.
+// Enumeration counts the ways to partition an otherwise empty GPU with some profiles. The empty layout does not count.
 type Enumeration struct {
 	Placed                 int `json:"placed"`                   // sets of placed instances
 	MaximalPlaced          int `json:"maximal_placed"`           // those that nothing can be added to

@@ -8,11 +8,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestPossibleTable counts what is impossible in a table of A100-40GB
-// configurations that is made by sums alone, as the tables that others ship
-// are: all multisets of compute instances with at most seven compute slices in
-// all, and at most seven slices in the distinct GPU instances. That 370 of them
-// are possible was also found by cutting every layout in every way.
+// TestPossibleTable counts what is impossible in a table of A100-40GB configurations that is made by sums alone, as the
+// tables that others ship are: all multisets of compute instances with at most seven compute slices in all, and at most
+// seven slices in the distinct GPU instances. That 370 of them are possible was also found by cutting every layout in
+// every way.
 func TestPossibleTable(t *testing.T) {
 	m := gpu(t, "a100-40gb")
 	gb := map[int]int{1: 5, 2: 10, 3: 20, 4: 20, 7: 40}

@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// Adopt takes over the control daemon that answers in the pipe directory, for example after the program that
-// started it has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing.
-// What runs there is in the client's Snapshot. No daemon is ErrNoDaemon, also where one
-// answers whose process cannot be found: it runs in another container. Of opts it takes what says which daemon, and
-// not how to start one.
+// Adopt takes over the control daemon that answers in the pipe directory, for example after the program that started it
+// has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing. What runs
+// there is in the client's Snapshot. No daemon is ErrNoDaemon, also where one answers whose process cannot be found: it
+// runs in another container. Of opts it takes what says which daemon, and not how to start one.
 func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	c, err := opts.newClient()
 	if err != nil {

@@ -72,8 +72,7 @@ func TestSettersReadBack(t *testing.T) {
 	}
 }
 
-// TestSilentRejection plays what driver 580 does with a percentage of 0, which
-// the client would not send itself.
+// TestSilentRejection plays what driver 580 does with a percentage of 0, which the client would not send itself.
 func TestSilentRejection(t *testing.T) {
 	d := mpstest.New(mpstest.Options{})
 	out, err := d.Run(t.Context(), mps.Invocation{Stdin: "set_default_active_thread_percentage 0\n"})

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestRejections reads the refusals that stand in the program of driver 595,
-// with the values that it puts in.
+// TestRejections reads the refusals that stand in the program of driver 595, with the values that it puts in.
 func TestRejections(t *testing.T) {
 	for text, reason := range map[string]error{
 		"Unknown command \"x\"\n": ErrUnknownCommand,
@@ -49,8 +48,7 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// checkEnum holds that each value up to last has a text that reads back, and
-// that nothing else does.
+// checkEnum holds that each value up to last has a text that reads back, and that nothing else does.
 func checkEnum[T interface {
 	~uint8
 	encoding.TextMarshaler

@@ -45,8 +45,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// FuzzEnvironment holds that an environment that is accepted survives Build
-// and comes back the same.
+// FuzzEnvironment holds that an environment that is accepted survives Build and comes back the same.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("/tmp/nvidia-mps", "33.3334", "0=2G,1=512MB", "GPU-0,GPU-1")
 	f.Add("/x", "100", "0=2G", "")
@@ -89,8 +88,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// FuzzCommand holds that no argument of a caller reaches the daemon as more
-// than one word.
+// FuzzCommand holds that no argument of a caller reaches the daemon as more than one word.
 func FuzzCommand(f *testing.F) {
 	f.Add("0\nquit")
 	f.Add("GPU-1 8G")

@@ -22,9 +22,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// attribute is a CUDA program: it makes a context on device 0, prints the
-// device attribute MULTIPROCESSOR_COUNT (16) and waits for the end of its
-// input, so that it can be looked at meanwhile.
+// attribute is a CUDA program: it makes a context on device 0, prints the device attribute MULTIPROCESSOR_COUNT (16)
+// and waits for the end of its input, so that it can be looked at meanwhile.
 const attribute = `
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")

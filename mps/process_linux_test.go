@@ -322,8 +322,7 @@ func (s slowAtFirst) Run(ctx context.Context, in mps.Invocation) (mps.Output, er
 	return s.Socket.Run(ctx, in)
 }
 
-// TestStartWaitsForAnAnswer as long as it may, though one command was not answered
-// in its time; and no longer.
+// TestStartWaitsForAnAnswer as long as it may, though one command was not answered in its time; and no longer.
 func TestStartWaitsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, long := range []bool{true, false} {

@@ -21,8 +21,7 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
 
-// processesOf are the processes, this one apart, that were started with a pipe
-// directory and have not ended.
+// processesOf are the processes, this one apart, that were started with a pipe directory and have not ended.
 func processesOf(t testing.TB, pipe string) (pids []int) {
 	t.Helper()
 	dirs, err := filepath.Glob("/proc/[0-9]*")
@@ -153,8 +152,7 @@ func TestStopOfTheHung(t *testing.T) {
 	}
 }
 
-// TestRacingStarts starts daemons at once in one pipe directory: one is started,
-// and it lives; the others are refused.
+// TestRacingStarts starts daemons at once in one pipe directory: one is started, and it lives; the others are refused.
 func TestRacingStarts(t *testing.T) {
 	t.Parallel()
 	prog := program(t, mpstest.Options{})
@@ -192,8 +190,7 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// TestAdopt restarts the program that manages a daemon: what it finds is what
-// was there, and its Stop ends all of it.
+// TestAdopt restarts the program that manages a daemon: what it finds is what was there, and its Stop ends all of it.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -306,8 +303,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// TestDaemonInheritsNoLimits keeps the caller's own limits from the daemon, which
-// would hand them on to everybody.
+// TestDaemonInheritsNoLimits keeps the caller's own limits from the daemon, which would hand them on to everybody.
 func TestDaemonInheritsNoLimits(t *testing.T) {
 	t.Setenv(mps.EnvVisibleDevices, "1")
 	t.Setenv(mps.EnvThreads, "10")

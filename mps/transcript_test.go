@@ -22,8 +22,7 @@ type exchange struct {
 
 var exitLine = regexp.MustCompile(`^\[exit (\d+)\]$`)
 
-// transcript reads the exchanges and all lines of the recording
-// made on an H200 with driver 580.
+// transcript reads the exchanges and all lines of the recording made on an H200 with driver 580.
 func transcript(t testing.TB) (exs []exchange, all []string) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/h200-v2-transcript.txt")

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestAvailableByGPU holds a widely read table of mechanisms by GPU: MIG on none
-// of the first three, all else on all.
+// TestAvailableByGPU holds a widely read table of mechanisms by GPU: MIG on none of the first three, all else on all.
 func TestAvailableByGPU(t *testing.T) {
 	for _, c := range []struct {
 		gpu string

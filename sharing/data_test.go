@@ -141,8 +141,7 @@ func TestTrapsAreComplete(t *testing.T) {
 	}
 }
 
-// TestComparisonMatrix holds the overheads that a widely read matrix
-// prints.
+// TestComparisonMatrix holds the overheads that a widely read matrix prints.
 func TestComparisonMatrix(t *testing.T) {
 	for m, want := range map[Mechanism]struct {
 		low, high float64

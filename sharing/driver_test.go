@@ -48,8 +48,7 @@ func TestSupportsCUDA(t *testing.T) {
 	}
 }
 
-// TestBranches holds the rows, in their order, to what the release notes and the
-// installers print.
+// TestBranches holds the rows, in their order, to what the release notes and the installers print.
 func TestBranches(t *testing.T) {
 	const notes, installers = "nvidia-cuda-release-notes", "nvidia-cuda-installers"
 	want := []string{"525 12.0 " + notes, "530 12.1 " + notes, "535 12.2 " + notes, "545 12.3 " + notes, "550 12.4 " + notes, "555 12.5 " + notes, "560 12.6 " + notes, "570 12.8 " + notes,

@@ -7,8 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What do tenants of an H200 get from MPS, what from MIG, and where does it
-// say so?
+// What do tenants of an H200 get from MPS, what from MIG, and where does it say so?
 func Example() {
 	gpu, err := sharing.LookupGPU("NVIDIA H200")
 	if err != nil {

@@ -72,8 +72,7 @@ type GPU struct {
 	// MemoryBandwidthGBps is the peak bandwidth of device memory in 10^9 bytes
 	// per second, as NVIDIA's data sheet rounds it where the source is one.
 	MemoryBandwidthGBps Cell[float64]
-	// SMs is the number of streaming multiprocessors with MIG off. In MIG mode
-	// fewer may be usable: 98 of 108 on A100.
+	// SMs is the number of streaming multiprocessors with MIG off. In MIG mode fewer may be usable: 98 of 108 on A100.
 	SMs Cell[int]
 
 	// MIG says whether the GPU has MIG.

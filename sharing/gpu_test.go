@@ -209,8 +209,7 @@ func TestGPUFacts(t *testing.T) {
 	}
 }
 
-// TestBandwidths holds the bandwidth of each board to what its source prints;
-// 0 is a board of which no source was read.
+// TestBandwidths holds the bandwidth of each board to what its source prints; 0 is a board of which no source was read.
 func TestBandwidths(t *testing.T) {
 	want := map[string]struct {
 		gbps float64

@@ -111,9 +111,8 @@ func TestBeyondTheTables(t *testing.T) {
 	}
 }
 
-// TestPropertiesNeverPromiseMore checks, over all mechanisms, GPUs and
-// drivers, that knowing nothing of an environment never yields a higher level
-// than knowing it does where a cap applies.
+// TestPropertiesNeverPromiseMore checks, over all mechanisms, GPUs and drivers, that knowing nothing of an environment
+// never yields a higher level than knowing it does where a cap applies.
 func TestPropertiesNeverPromiseMore(t *testing.T) {
 	for _, m := range Mechanisms() {
 		for a := AxisMemory; int(a) < AxisCount; a++ {

@@ -47,8 +47,8 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// walkCode visits the module's Go files that are no tests, mig's catalogue, the constants of predictions, the table of rollouts, the sentences of gates, the tables of scores and this
-// package's tables.
+// walkCode visits the module's Go files that are no tests, mig's catalogue, the constants of predictions, the table of
+// rollouts, the sentences of gates, the tables of scores and this package's tables.
 func walkCode(visit func(path string, code []byte)) error {
 	return filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
@@ -89,9 +89,8 @@ func TestSourcesAreCited(t *testing.T) {
 	}
 }
 
-// TestLiteralsResolve looks every text up that the module's code converts to a
-// SourceID, or that it or a table gives a field named Source. TestConstantsResolve, of the nightly run,
-// finds the constants by their type.
+// TestLiteralsResolve looks every text up that the module's code converts to a SourceID, or that it or a table gives a
+// field named Source. TestConstantsResolve, of the nightly run, finds the constants by their type.
 func TestLiteralsResolve(t *testing.T) {
 	race.Long(t)
 	literal := regexp.MustCompile(`(?:\bSourceID\(|\bSource:\s*|"source":\s*)"([a-z0-9-]*)"`)

@@ -90,8 +90,7 @@ func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r 
 	return h.Reader.Read(ctx, device, group, r)
 }
 
-// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more,
-// and the file says that it is down.
+// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more, and the file says that it is down.
 func TestDigestOfNoSuchDevice(t *testing.T) {
 	d := telemetry.NewDigest(telemetry.IdleOptions{})
 	for _, i := range []int{-1, 0, 4} {
@@ -128,8 +127,7 @@ func TestAHungGPUIsExposed(t *testing.T) {
 	})
 }
 
-// TestShortIdlenessIsNotUse: a GPU that was idle for the whole time that was looked
-// at is not said to be in use.
+// TestShortIdlenessIsNotUse: a GPU that was idle for the whole time that was looked at is not said to be in use.
 func TestShortIdlenessIsNotUse(t *testing.T) {
 	for _, c := range []struct {
 		pauses time.Duration

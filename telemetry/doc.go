@@ -11,7 +11,8 @@
 //
 // # Missing is not zero
 //
-// A figure that the driver does not give is absent: in [Reading.Get], in JSON and in CSV (an empty cell). It is never zero and never a sentinel.
+// A figure that the driver does not give is absent: in [Reading.Get], in JSON and in CSV (an empty cell). It is never
+// zero and never a sentinel.
 //
 // # What a figure is worth
 //

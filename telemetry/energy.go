@@ -152,8 +152,7 @@ func (d *meter) integrate(p Point, gap time.Duration) {
 	d.covered += dt
 }
 
-// compare adds the span from the last counter reading to this one to the
-// comparison, unless it is unknown.
+// compare adds the span from the last counter reading to this one to the comparison, unless it is unknown.
 func (d *meter) compare(now mark) {
 	last, ok := d.mark.Get()
 	d.mark = Some(now)

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// afternoon is a GPU on which a program works for 20 minutes, holds the GPU
-// idle for three hours and ends.
+// afternoon is a GPU on which a program works for 20 minutes, holds the GPU idle for three hours and ends.
 func afternoon() telemetrytest.Script {
 	server := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB), SMUtilPercent: telemetry.Some(90.0)}}
 	idle := []telemetry.Process{{PID: 4711, Name: "server", Memory: telemetry.Some(20 * sharing.GiB)}}

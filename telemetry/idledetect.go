@@ -234,9 +234,8 @@ const (
 	StateUnknown State = iota
 	// StateActive: work is done, or the device was idle for less than the sustain time.
 	StateActive
-	// StateStalled: the device reports busy, but next to no SM, memory or link
-	// works: a spinning kernel, a hung collective. Only GPM can show it, and an SM utilization of exactly 0 beside it
-	// is one that was not filled.
+	// StateStalled: the device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung
+	// collective. Only GPM can show it, and an SM utilization of exactly 0 beside it is one that was not filled.
 	StateStalled
 	// StateExecutionIdle: a program is resident and draws power above deep idle, but does nothing.
 	StateExecutionIdle
@@ -263,10 +262,11 @@ func (s State) Idle() bool { return s >= StateStalled }
 const (
 	// IdleBelow is the share of the GPU's time under which it, or a tenant of it, does nothing: NVML's resolution is
 	// one percent. Idle detection and decision/guard go by it.
-	IdleBelow       = 0.01
-	activePercent   = 100 * IdleBelow // NVML's utilization, or GPM's of graphics
-	workingPercent  = 2.0             // GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
-	activeBytesPerS = 10e6            // PCIe or NVLink traffic from which a device counts as working
+	IdleBelow     = 0.01
+	activePercent = 100 * IdleBelow // NVML's utilization, or GPM's of graphics
+	// GPM's SM or memory bandwidth utilization; a kernel of one thread reads 0.76% on an H200
+	workingPercent  = 2.0
+	activeBytesPerS = 10e6 // PCIe or NVLink traffic from which a device counts as working
 	// residentMemory in use counts as a resident program although no process is
 	// listed, as happens inside containers; as the Alibaba GenAI trace was read.
 	residentMemory = sharing.GiB
@@ -346,8 +346,7 @@ func (r *IdleReport) Total(s State) time.Duration {
 	return d
 }
 
-// Joules is the energy in a state. It is missing where any of the state's
-// intervals has none, or there is no interval.
+// Joules is the energy in a state. It is missing where any of the state's intervals has none, or there is no interval.
 func (r *IdleReport) Joules(s State) Optional[float64] {
 	var sum Optional[float64]
 	for _, i := range r.Intervals {

@@ -37,9 +37,8 @@ func TestEnergy(t *testing.T) {
 	steps := []telemetrytest.Phase{at(20*time.Second, 100), at(20*time.Second, 700), at(0, 300)}
 	t.Run("steps", func(t *testing.T) {
 		e := energy(t, simulated(t, oneGPU(steps...), telemetry.SamplerOptions{}, time.Minute))
-		// The trapezoid over the 100 ms before each step adds half the step:
-		// 30 J up and 20 J down. The last second's counter reading has no power
-		// reading after it and is not compared.
+		// The trapezoid over the 100 ms before each step adds half the step: 30 J up and 20 J down. The last
+		// second's counter reading has no power reading after it and is not compared.
 		near(t, "counter", e.CounterJoules, 22000, 1e-6)
 		near(t, "integral", e.IntegratedJoules, 22000+30-20, 1e-6)
 		near(t, "difference", e.DifferencePercent, 10.0/220, 1e-6)
@@ -181,8 +180,7 @@ func TestDetectIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := spans(r)
-		// Samples tell of the time before them, so that a change is seen up to
-		// one period early.
+		// Samples tell of the time before them, so that a change is seen up to one period early.
 		slack := 100 * time.Millisecond
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

@@ -258,8 +258,7 @@ func (r *run) slowGroup(ctx context.Context, w *worker, g Groups, n int64) {
 	r.sample(&w.x)
 }
 
-// sample stamps x and gives it to the sinks. The stamp is taken under the lock,
-// so that samples come in order of time.
+// sample stamps x and gives it to the sinks. The stamp is taken under the lock, so that samples come in order of time.
 func (r *run) sample(x *Sample) {
 	if x.Groups == 0 && !x.Has() {
 		return

@@ -31,8 +31,7 @@ func (h *Header) check(device int) error {
 	return nil
 }
 
-// Sink takes what a Sampler reads, in order of time. A Sampler calls one
-// method at a time. An error stops the sampling.
+// Sink takes what a Sampler reads, in order of time. A Sampler calls one method at a time. An error stops the sampling.
 type Sink interface {
 	// Begin is called once, before anything else.
 	Begin(Header) error

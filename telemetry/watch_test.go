@@ -18,8 +18,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// stuck is a reader whose device 1 hangs in the driver, from a time on until it
-// is released: it heeds no context.
+// stuck is a reader whose device 1 hangs in the driver, from a time on until it is released: it heeds no context.
 type stuck struct {
 	telemetry.Reader
 	start   time.Time
@@ -71,9 +70,8 @@ func (g *guarded) Event(e telemetry.Event) error {
 	return g.Series.Event(e)
 }
 
-// TestAHungGPU: a device that blocks in Read is down within the stall, with a
-// reason; the others are read as ever, and the end of the context ends the
-// sampling.
+// TestAHungGPU: a device that blocks in Read is down within the stall, with a reason; the others are read as ever, and
+// the end of the context ends the sampling.
 func TestAHungGPU(t *testing.T) {
 	for _, groups := range []telemetry.Groups{telemetry.GroupsFast | telemetry.GroupsSlow, telemetry.GroupBasic, telemetry.GroupEnergy} {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,8 +120,7 @@ func TestAHungGPU(t *testing.T) {
 	}
 }
 
-// TestAHungGPUComesBack: when the driver answers again the device is up, and
-// what was missed is a gap of that device.
+// TestAHungGPUComesBack: when the driver answers again the device is up, and what was missed is a gap of that device.
 func TestAHungGPUComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: time.Second, groups: telemetry.GroupBasic, release: make(chan struct{})}

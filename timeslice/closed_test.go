@@ -52,9 +52,8 @@ func TestRoundRobin(t *testing.T) {
 	}
 }
 
-// TestRoundRobinOnH200 holds the form against decode steps that were measured
-// co-located (ITL p50 of 1B servers at 4 clients), with the GPU part of a step
-// that the solo run gives.
+// TestRoundRobinOnH200 holds the form against decode steps that were measured co-located (ITL p50 of 1B servers at 4
+// clients), with the GPU part of a step that the solo run gives.
 func TestRoundRobinOnH200(t *testing.T) {
 	const gpu = 1823 * us // 1.97 ms, less 0.05 x 1.97 + 0.012 x 4 ms on the host
 	for n, want := range map[int]time.Duration{2: 4038 * us, 3: 6061 * us, 4: 8093 * us} {

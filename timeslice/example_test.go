@@ -33,8 +33,7 @@ func Example() {
 	// batch: a step takes up to 50.3ms; 85% of its waiting is on chat
 }
 
-// Four decoders on one GPU: a step that is shorter than a quantum waits one
-// round, a longer one waits several.
+// Four decoders on one GPU: a step that is shorter than a quantum waits one round, a longer one waits several.
 func ExampleScheduler_RoundRobin() {
 	steps, err := timeslice.H200().RoundRobin([]time.Duration{1800 * time.Microsecond, 6500 * time.Microsecond})
 	if err != nil {

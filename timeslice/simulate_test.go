@@ -47,8 +47,7 @@ func mean(t testing.TB, l *timeslice.Latency) time.Duration {
 	return m
 }
 
-// TestSimulatedProbe spins tenants as the quantum probe does and looks at when
-// the first one is off the GPU.
+// TestSimulatedProbe spins tenants as the quantum probe does and looks at when the first one is off the GPU.
 func TestSimulatedProbe(t *testing.T) {
 	for n, want := range map[int]time.Duration{2: 2396300 * time.Nanosecond, 4: 6883600 * time.Nanosecond} {
 		programs := make([]timeslice.Submitter, n)
@@ -85,8 +84,7 @@ func (spin) Next(now time.Duration) (timeslice.Work, bool) {
 	return timeslice.Work{At: now, GPU: time.Hour}, true
 }
 
-// TestRoundRobinAgrees: tenants that return to the host for a moment between
-// steps, within 0.1% of the closed form.
+// TestRoundRobinAgrees: tenants that return to the host for a moment between steps, within 0.1% of the closed form.
 func TestRoundRobinAgrees(t *testing.T) {
 	for _, steps := range [][]time.Duration{
 		{1800 * us, 1800 * us}, {1800 * us, 6500 * us}, {900 * us, 1800 * us, 7 * ms, 2 * ms},
@@ -100,8 +98,7 @@ func TestRoundRobinAgrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, r := range simulate(t, sim).Tenants {
-			// A tenant waits for all the others' turns but for those that go by
-			// while its host works.
+			// A tenant waits for all the others' turns but for those that go by while its host works.
 			got := mean(t, r.Step) + 100*us
 			within(t, r.Name, got, want[i].Cycle, 0.001)
 		}
@@ -127,8 +124,7 @@ func TestClosedLoopAgrees(t *testing.T) {
 	}
 }
 
-// TestOpenLoopAgrees: many tenants that seldom have a request, 60% busy
-// together, within 3% of M/G/1 processor sharing.
+// TestOpenLoopAgrees: many tenants that seldom have a request, 60% busy together, within 3% of M/G/1 processor sharing.
 func TestOpenLoopAgrees(t *testing.T) {
 	sim := timeslice.Simulation{Scheduler: timeslice.Scheduler{Quantum: 200 * us}, For: 5 * time.Minute, Seed: 3}
 	var works []time.Duration

@@ -137,8 +137,8 @@ func (p *loop) unfinished(end time.Duration) int {
 type stepCV = optional.Value[float64]
 
 // usualStepCV stands for a step_cv that is not stated. Gaps between tokens of lone servers on an H200 vary by 0.03 to
-// 0.08; from 0.1 on, with what prompts add, equal copies are as slow together as they were measured (1.36, 1.82 and 2.31
-// times for two, three and four).
+// 0.08; from 0.1 on, with what prompts add, equal copies are as slow together as they were measured (1.36, 1.82 and
+// 2.31 times for two, three and four).
 const usualStepCV = 0.1
 
 type tenantsDocument struct {
@@ -161,7 +161,8 @@ type tenantsDocument struct {
 //	  - {name: chat, step: 1.8ms, think: 150us, steps: 64, pause: 8ms, pause_cv: 1}
 //	  - {name: api, step: 900us, steps: 4, rate_per_second: 20}
 //
-// The keys are Tenant's fields; each name is needed once. Steps vary by 0.1 where step_cv is not stated. Unknown keys are errors; one error names every problem.
+// The keys are Tenant's fields; each name is needed once. Steps vary by 0.1 where step_cv is not stated. Unknown keys
+// are errors; one error names every problem.
 func ParseTenants(data []byte) ([]Tenant, error) {
 	var doc tenantsDocument
 	if err := strictyaml.Decode(data, &doc, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {

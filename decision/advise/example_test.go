@@ -45,8 +45,8 @@ func ExampleLook() {
 	// true 2
 }
 
-// The plan of a look stands at once and is not carried out, since somebody cordons the node that it needs: the next look
-// says what has changed, what has not come, and what it would do now.
+// The plan of a look stands at once and is not carried out, since somebody cordons the node that it needs: the next
+// look says what has changed, what has not come, and what it would do now.
 func ExampleAdvice() {
 	fleet, err := decision.LoadFleet("../migrate/testdata/known.yaml")
 	if err != nil {

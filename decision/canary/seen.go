@@ -23,9 +23,8 @@ type Seen struct {
 	Missing string
 	// Load was asked of the tenant, such as requests a second; missing where it is not known.
 	Load serving.Optional[float64]
-	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the
-	// driver; missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not
-	// believed.
+	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the driver;
+	// missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not believed.
 	Busy    serving.Optional[float64]
 	Metrics []Sample // in the order of Tenant.Objectives
 }

@@ -27,8 +27,7 @@ type MachineOptions struct {
 	Program *mps.Program
 	// Source reads the GPU. Without one the predictions are wider.
 	Source telemetry.Reader
-	// Beside runs something while a neighbour spins on the GPU of an index and, if
-	// known, UUID, as package cudaprobe does.
+	// Beside runs something while a neighbour spins on the GPU of an index and, if known, UUID, as package cudaprobe does.
 	Beside func(ctx context.Context, device int, uuid string, run func(context.Context) error) error
 	// Within calls use with what runs tasks of package probe there, as clients of the MPS daemon in a pipe directory.
 	Within func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string,

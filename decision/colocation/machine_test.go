@@ -26,12 +26,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// envServer gives the test binary the role of a server that makes its CUDA
-// calls like any other; the value is its port.
+// envServer gives the test binary the role of a server that makes its CUDA calls like any other; the value is its port.
 const envServer = "MEASURE_TEST_SERVER"
 
-// envHang makes the server stop answering after a few requests, as an engine does
-// that has died behind its API.
+// envHang makes the server stop answering after a few requests, as an engine does that has died behind its API.
 const envHang = "MEASURE_TEST_HANG"
 
 // envEmpty makes the server answer some requests with no token.
@@ -117,8 +115,7 @@ func playServer(port string) (int, error) {
 	fmt.Println(strings.Join(env, "|"))
 	os.Stdin, os.Stdout = inR, outW
 	go func() {
-		// The first line is what it sees of the GPU: it is a client by then, or
-		// runs without MPS.
+		// The first line is what it sees of the GPU: it is a client by then, or runs without MPS.
 		view := make([]byte, 4096)
 		n, err := outR.Read(view)
 		fmt.Fprintf(os.Stderr, "%s%v\n", view[:n], err)
@@ -245,8 +242,7 @@ func TestRealFailedRequests(t *testing.T) {
 	}
 }
 
-// A server that cannot start spoils the mode and is shown; what was measured
-// before stays.
+// A server that cannot start spoils the mode and is shown; what was measured before stays.
 func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ plan, want string }{
@@ -284,9 +280,8 @@ func TestRealServerElsewhere(t *testing.T) {
 	}
 }
 
-// A server that stops answering while its health goes on is named soon, with the
-// end of its log; its loads fail, the others are measured, and the report says
-// what is missing.
+// A server that stops answering while its health goes on is named soon, with the end of its log; its loads fail, the
+// others are measured, and the report says what is missing.
 func TestRealServerHangs(t *testing.T) {
 	if DefaultSilent > 15*time.Second-500*time.Millisecond {
 		t.Errorf("a server that hangs is named after %v", DefaultSilent)

@@ -60,8 +60,7 @@ type Server struct {
 	// names it, and halted (SIGSTOP) between them.
 	Kind     profile.Kind `yaml:"kind"`
 	Progress Progress     `yaml:"progress"`
-	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given
-	// is the percentage of the GPU's memory.
+	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given is the percentage of the GPU's memory.
 	Percent     float64       `yaml:"percent,nonzero"`
 	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
 	// Memory that it takes: with a command it is not started where the GPU has less left.

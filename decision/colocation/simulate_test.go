@@ -84,9 +84,8 @@ func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*P
 	return r
 }
 
-// bubble measures on the simulation in simulated time, so that its figures are those of
-// the simulated GPU and not of this machine's timers. edit changes the simulated machine
-// behind the predictor's back.
+// bubble measures on the simulation in simulated time, so that its figures are those of the simulated GPU and not of
+// this machine's timers. edit changes the simulated machine behind the predictor's back.
 func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r results) {
 	t.Helper()
 	h.opts.Dir = t.TempDir() // a bubble's own would not outlive it
@@ -133,9 +132,8 @@ func misses(rep *Report, metrics ...profile.Metric) (inside int, out []string) {
 	return inside, out
 }
 
-// agrees says that the predictions came true as 90% intervals promise: at most
-// one figure in six outside, and none off by more than 15%. Demanding that all
-// lie inside would ask more than the intervals say, and which goroutine of the
+// agrees says that the predictions came true as 90% intervals promise: at most one figure in six outside, and none off
+// by more than 15%. Demanding that all lie inside would ask more than the intervals say, and which goroutine of the
 // bubble runs first at one instant moves the figures by some percent.
 func agrees(t *testing.T, rep *Report, metrics ...profile.Metric) {
 	t.Helper()
@@ -284,8 +282,7 @@ func checkRun(t *testing.T, dir string) *loadgen.Result {
 	return res
 }
 
-// A GPU with twice the quantum that the predictor believes in shows in the
-// predictions: they miss.
+// A GPU with twice the quantum that the predictor believes in shows in the predictions: they miss.
 func TestDoubledQuantumMisses(t *testing.T) {
 	race.Long(t)
 	metrics := []profile.Metric{profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTokensPerSecond}
@@ -390,8 +387,7 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// A run that fails by itself, and cancels what goes on beside it, was not
-// interrupted.
+// A run that fails by itself, and cancels what goes on beside it, was not interrupted.
 func TestFailureIsNoInterrupt(t *testing.T) {
 	var rep Report
 	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), &bench{})
@@ -414,8 +410,7 @@ func TestInterruptedAtOnce(t *testing.T) {
 	}
 }
 
-// A profile of another GPU than the predictor's is not predicted from; the runs
-// are made all the same.
+// A profile of another GPU than the predictor's is not predicted from; the runs are made all the same.
 func TestOtherGPU(t *testing.T) {
 	p := predict.NewPredictor()
 	r := bubble(t, 0, nil, how{plan: timeSlicingOnly(), seconds: 2, opts: Options{Predictor: &p}})

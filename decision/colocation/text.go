@@ -50,7 +50,8 @@ func (p printer) copies(rows []copiesRow) {
 	if len(rows) == 0 {
 		return
 	}
-	p.line("Copies of one server; the ratio is to one alone under time-slicing, predicted from that one with a 90%% interval.")
+	p.line("Copies of one server; the ratio is to one alone under time-slicing, predicted from that one with a 90%% " +
+		"interval.")
 	p.table(func(row func(cells ...string)) {
 		row("mode", "copies", "rate/s", "ratio", "predicted")
 		for _, r := range rows {

@@ -18,9 +18,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// spinnerRun measures a server whose steps take 80 ms alone and slow beside a
-// neighbour, which fails if it is told to. They are long so that a busy machine's
-// delays are small beside them.
+// spinnerRun measures a server whose steps take 80 ms alone and slow beside a neighbour, which fails if it is told to.
+// They are long so that a busy machine's delays are small beside them.
 func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Duration) (row profile.Row, stderr string) {
 	t.Helper()
 	var spinning atomic.Bool

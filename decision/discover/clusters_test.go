@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 )
 
-// clusters are files as kubectl writes them, each with the labels of another way
-// to hand out GPUs, and the fleet that follows from them by hand. Where each
-// label is documented:
+// clusters are files as kubectl writes them, each with the labels of another way to hand out GPUs, and the fleet that
+// follows from them by hand. Where each label is documented:
 //
 //   - nvidia.com/gpu.product (with -SHARED and -MIG-), gpu.count, gpu.memory,
 //     gpu.replicas, gpu.sharing-strategy, mig.strategy, mig-PROFILE.count,

@@ -14,9 +14,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// aDay is a simulated day of 200 H100s on 25 nodes, of which everything is known:
-// nodes with a pod on each GPU, some without; nodes that one pod has; nodes in MIG
-// mode with two instances a GPU; and nodes where two pods share each GPU.
+// aDay is a simulated day of 200 H100s on 25 nodes, of which everything is known: nodes with a pod on each GPU, some
+// without; nodes that one pod has; nodes in MIG mode with two instances a GPU; and nodes where two pods share each GPU.
 type aDay struct {
 	step    time.Duration
 	tenants []*dayTenant
@@ -166,9 +165,8 @@ func (d *aDay) objects() string {
 	return `{"kind":"List","items":[` + strings.Join(items, ",") + `]}`
 }
 
-// TestDay: every figure of the fleet is within its stated error of the truth, and
-// every unknown is truly absent from the inputs: pods that share a GPU have no
-// figures of their own.
+// TestDay: every figure of the fleet is within its stated error of the truth, and every unknown is truly absent from
+// the inputs: pods that share a GPU have no figures of their own.
 func TestDay(t *testing.T) {
 	d := newDay(time.Duration(nightly.Cases(60, 15)) * time.Second)
 	samples := int(24 * time.Hour / d.step)

@@ -29,8 +29,8 @@ mig-configs:
 `
 )
 
-// TestDeclaredConfiguration: what the device plugin's and mig-parted's ConfigMaps say is read, and a layout that a node's
-// GPU cannot have is found.
+// TestDeclaredConfiguration: what the device plugin's and mig-parted's ConfigMaps say is read, and a layout that a
+// node's GPU cannot have is found.
 func TestDeclaredConfiguration(t *testing.T) {
 	const chosen = "nvidia.com/device-plugin.config=any "
 	turns := aConfigMap("plugin", "any", fourTurns)

@@ -156,7 +156,8 @@ type findings []Finding
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
-	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{}, nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
+	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{},
+		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		answers: map[string]string{}, hamiNames: map[string]role{},

@@ -240,8 +240,7 @@ var nodesAlike = cmp.Transformer("written", func(n layout.Node) string {
 	return fmt.Sprint(string(data), err)
 })
 
-// TestHints: what the user says stands in the place of what was found, and in the
-// fleet file.
+// TestHints: what the user says stands in the place of what was found, and in the fleet file.
 func TestHints(t *testing.T) {
 	h, err := discover.ParseHints([]byte(`
 trust: all
@@ -298,8 +297,7 @@ func TestMIGAtStake(t *testing.T) {
 	}
 }
 
-// TestPrices: the machine's price before the GPU's, and a name of several GPUs for
-// those without one of their own.
+// TestPrices: the machine's price before the GPU's, and a name of several GPUs for those without one of their own.
 func TestPrices(t *testing.T) {
 	opts := priced(t, "A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD")
 	for name, want := range map[string]string{"mig-mixed": "3.25 USD -", "mig-single": "3.00 USD -", "bare": "- 20.00 USD", "hami": "- -"} {

@@ -21,8 +21,7 @@ const objects = `{"apiVersion": "v1", "kind": "List", "items": [
    "spec": {"nodeName": "gpu-1", "containers": [{"image": "jupyter/base-notebook", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
    "status": {"phase": "Running"}}]}`
 
-// A cluster's objects become a fleet file in which each field says where it
-// comes from.
+// A cluster's objects become a fleet file in which each field says where it comes from.
 func ExampleCollector() {
 	c := discover.New(discover.Options{})
 	if err := c.Read("objects.json", strings.NewReader(objects)); err != nil {

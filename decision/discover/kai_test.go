@@ -9,9 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestKAI: what KAI holds of the shares that it gives depends on its version,
-// which its own pods show; annotations by container are of the mode in which the
-// driver holds them.
+// TestKAI: what KAI holds of the shares that it gives depends on its version, which its own pods show; annotations by
+// container are of the mode in which the driver holds them.
 func TestKAI(t *testing.T) {
 	scheduler := func(image string) string {
 		return `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":"s","namespace":"kai-scheduler"},"spec":{"containers":[{"image":"` + image + `"}]},"status":{"phase":"Running"}}`

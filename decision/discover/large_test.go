@@ -15,9 +15,8 @@ import (
 
 var large = flag.Int("large", 24, "MiB of pods that TestLarge reads")
 
-// TestLarge reads many pods, one in ten with a GPU, and holds the memory that
-// this takes against what the GPU's users need: it does not grow with the file.
-// With -large=500 it took 10 MiB above what was there.
+// TestLarge reads many pods, one in ten with a GPU, and holds the memory that this takes against what the GPU's users
+// need: it does not grow with the file. With -large=500 it took 10 MiB above what was there.
 func TestLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads a large file")

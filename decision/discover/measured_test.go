@@ -61,8 +61,7 @@ func TestMeasured(t *testing.T) {
 	checkProvenance(t, "samples", d)
 }
 
-// TestSharedSeries: what dcgm-exporter repeats for every pod on a shared GPU is
-// the GPU's, and no pod's.
+// TestSharedSeries: what dcgm-exporter repeats for every pod on a shared GPU is the GPU's, and no pod's.
 func TestSharedSeries(t *testing.T) {
 	const line = `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 9000` + "\n" +
 		`DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 0.5` + "\n"
@@ -116,8 +115,7 @@ func TestBadSamples(t *testing.T) {
 	}
 }
 
-// TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the
-// node that their file is named after.
+// TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the node that their file is named after.
 func TestMachines(t *testing.T) {
 	const query = "index, name, uuid, driver_version, memory.total [MiB]\n0, NVIDIA A100-SXM4-40GB, GPU-1, 550.54.15, 40960 MiB\n1, NVIDIA A100-SXM4-40GB, GPU-2, 550.54.15, 40960 MiB\n"
 	d := joined(t, discover.Options{}, "dumps/box.csv", query)
@@ -136,8 +134,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestMachineSharedInTwoWays: a machine of which one GPU is under MPS says so of the
-// other.
+// TestMachineSharedInTwoWays: a machine of which one GPU is under MPS says so of the other.
 func TestMachineSharedInTwoWays(t *testing.T) {
 	two := func(pid uint32) []telemetry.Process {
 		return []telemetry.Process{{PID: pid, Name: "python3"}, {PID: pid + 1, Name: "python3"}}

@@ -10,7 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestNames: the built-in file has nothing that is not read and no GPU that is not known, and a machine's type begins with one prefix only.
+// TestNames: the built-in file has nothing that is not read and no GPU that is not known, and a machine's type begins
+// with one prefix only.
 func TestNames(t *testing.T) {
 	all := names()
 	dec := yaml.NewDecoder(bytes.NewReader(namesYAML))

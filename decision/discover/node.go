@@ -79,7 +79,8 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 		return
 	}
 	if !dnsName.MatchString(o.Metadata.Name) {
-		c.trouble(file, "Node", fmt.Sprintf("%.60q is no name of a Node, which is a DNS subdomain: it is left out", o.Metadata.Name))
+		c.trouble(file, "Node", fmt.Sprintf("%.60q is no name of a Node, which is a DNS subdomain: it is left out",
+			o.Metadata.Name))
 		return
 	}
 	if had, ok := c.nodes[o.Metadata.Name]; ok {

@@ -108,8 +108,9 @@ func (c *Collector) takePod(file string, o *podObject) {
 
 // newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
-	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations, labels: m.Labels,
-		bound: s.bound(), rules: s.rules()}
+	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations,
+		labels: m.Labels,
+		bound:  s.bound(), rules: s.rules()}
 	var containers []container
 	for _, c := range s.InitContainers {
 		init := c.RestartPolicy != "Always" // else a sidecar

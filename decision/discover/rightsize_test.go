@@ -29,17 +29,15 @@ func migCluster(gpus int, instances ...string) string {
 	return `{"kind":"List","items":[` + strings.Join(items, ",") + `]}`
 }
 
-// TestRightsize: cases whose optima follow by hand from an A100's seven compute
-// and eight memory slices (1g.10gb 1 and 1, 2g.20gb 2 and 2, 3g.40gb 3 and 4,
-// 7g.80gb 7 and 8).
+// TestRightsize: cases whose optima follow by hand from an A100's seven compute and eight memory slices (1g.10gb 1 and
+// 1, 2g.20gb 2 and 2, 3g.40gb 3 and 4, 7g.80gb 7 and 8).
 func TestRightsize(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster, hints string
 		want                 []string
 		frees                int
 	}{
-		// 4 x 3g and 3 x 2g have 22 memory slices: 3 GPUs. 4 x 1g and 3 x 2g have 10
-		// compute slices: 2 GPUs.
+		// 4 x 3g and 3 x 2g have 22 memory slices: 3 GPUs. 4 x 1g and 3 x 2g have 10 compute slices: 2 GPUs.
 		{"by hand", migCluster(3, "3g.40gb=4", "2g.20gb=3"), `{"t/3g*": {memory: 8GiB}, "t/2g*": {memory: 19GiB}}`,
 			[]string{"t/3g.40gb-0 3g.40gb 1g.10gb", "t/3g.40gb-1 3g.40gb 1g.10gb", "t/3g.40gb-2 3g.40gb 1g.10gb", "t/3g.40gb-3 3g.40gb 1g.10gb"}, 1},
 		// Seven whole GPUs for what seven slices of one hold.
@@ -48,8 +46,7 @@ func TestRightsize(t *testing.T) {
 		// More memory than a 1g has, and how busy it is not known: 2g, three a GPU.
 		{"two to one", migCluster(2, "3g.40gb=3"), `{"t/*": {memory: 15GiB}}`,
 			[]string{"t/3g.40gb-0 3g.40gb 2g.20gb", "t/3g.40gb-1 3g.40gb 2g.20gb", "t/3g.40gb-2 3g.40gb 2g.20gb"}, 1},
-		// Little memory, and busy with more than one slice does: only memory counts
-		// where the slices suffice.
+		// Little memory, and busy with more than one slice does: only memory counts where the slices suffice.
 		{"busy", migCluster(1, "3g.40gb=1"), `{"t/*": {memory: 5GiB, gpu_busy: 0.25}}`, []string{"t/3g.40gb-0 3g.40gb 2g.20gb"}, 0},
 		{"as large as needed", migCluster(1, "3g.40gb=2"), `{"t/*": {memory: 30GiB}}`, nil, 0},
 		{"not known", migCluster(1, "3g.40gb=2"), `{}`, nil, 0},

@@ -122,7 +122,8 @@ func budget(name, selector string, allowed int) string {
 	return fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"namespace": "ml", "name": %q}, "spec": {"selector": %s}, "status": {"disruptionsAllowed": %d}}`, name, selector, allowed)
 }
 
-// TestRulesOfPods: a pod is moved where its own rules, its node's and its budgets let it, and else stays with the reason.
+// TestRulesOfPods: a pod is moved where its own rules, its node's and its budgets let it, and else stays with the
+// reason.
 func TestRulesOfPods(t *testing.T) {
 	const mine = `{"matchLabels": {"app": "rank"}}`
 	for _, c := range []struct {
@@ -196,8 +197,8 @@ func TestRulesOfPods(t *testing.T) {
 	}
 }
 
-// TestPatchKeepsRules: the patch of a workload holds its own node affinity in every term, names nodes by their name, and
-// the page puts the object as it was back.
+// TestPatchKeepsRules: the patch of a workload holds its own node affinity in every term, names nodes by their name,
+// and the page puts the object as it was back.
 func TestPatchKeepsRules(t *testing.T) {
 	w := ward{kind: "StatefulSet", objects: []string{budget("one", `{"matchLabels": {"app": "rank"}}`, 1),
 		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "web", "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}]}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`},

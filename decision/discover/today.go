@@ -295,8 +295,8 @@ func (b *build) nodeToday(n *node) layout.Node {
 	return out
 }
 
-// instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down, and
-// of the others the largest first, each where it takes least of what is left. ok says that all have a place.
+// instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down,
+// and of the others the largest first, each where it takes least of what is left. ok says that all have a place.
 func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
 	out = make([][]layout.Instance, gpus)
 	left := maps.Clone(n.instances)

@@ -22,9 +22,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestWrittenIsReadBack: on random fleets the nodes that the written files configure, with the labels and resources that
-// the device plugin and GPU Feature Discovery, or HAMi, would then give them, are discovered with the modes, slots and
-// instances of the layout that the files were written from, and there are no more of them than the fleet has.
+// TestWrittenIsReadBack: on random fleets the nodes that the written files configure, with the labels and resources
+// that the device plugin and GPU Feature Discovery, or HAMi, would then give them, are discovered with the modes, slots
+// and instances of the layout that the files were written from, and there are no more of them than the fleet has.
 func TestWrittenIsReadBack(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(71, 72))

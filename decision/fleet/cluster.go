@@ -13,7 +13,8 @@ import (
 
 // Cluster is the state of a cluster: its GPU nodes with who runs on them, and what bounds a change of that.
 type Cluster struct {
-	// Nodes are the GPU nodes, how each hands out its GPUs, and the replicas that have them. [Fleet.Layout] completes them.
+	// Nodes are the GPU nodes, how each hands out its GPUs, and the replicas that have them. [Fleet.Layout] completes
+	// them.
 	Nodes []layout.Node `yaml:"nodes,required"`
 	// Objects are what Kubernetes knows of nodes besides, of those of which it is known.
 	Objects     []NodeObject `yaml:"node_objects"`

@@ -174,7 +174,8 @@ workloads:
   - {name: chat, kind: online-inference, gpu_busy: 0.2, model: {config: models/chat.json}}
 `
 
-// The model of a config is the one that is stated in numbers, but for what these leave out; what stands beside it counts.
+// The model of a config is the one that is stated in numbers, but for what these leave out; what stands beside it
+// counts.
 func TestParseFleetWith(t *testing.T) {
 	read := func(name string) ([]byte, error) {
 		if name != "models/chat.json" {

@@ -19,7 +19,8 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	}
 	var n gate.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
-	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+w.Model.Draft*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
+	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+
+		w.Model.Draft*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
 		w.adapterMemory()/sharing.Bytes(gpus)
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv

@@ -63,7 +63,8 @@ func (s *Scheduling) Allows(o NodeObject) bool {
 			return false
 		}
 	}
-	if len(s.NodeAffinity) > 0 && !slices.ContainsFunc(s.NodeAffinity, func(t NodeTerm) bool { return t.holds(o.Labels) }) {
+	if len(s.NodeAffinity) > 0 && !slices.ContainsFunc(s.NodeAffinity,
+		func(t NodeTerm) bool { return t.holds(o.Labels) }) {
 		return false
 	}
 	return !slices.ContainsFunc(o.Taints, func(t Taint) bool {

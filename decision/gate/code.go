@@ -117,14 +117,12 @@ const (
 	// ScopeChoice is asked where the mechanism is still to be chosen: of a pool,
 	// and of a GPU that runs none. A GPU that runs one has answered.
 	ScopeChoice
-	// ScopeEmpty is asked of an empty pool only: whether to share there at all,
-	// with the neighbours that there may be.
+	// ScopeEmpty is asked of an empty pool only: whether to share there at all, with the neighbours that there may be.
 	ScopeEmpty
 	// ScopeNeighbours is asked at both doors, of other neighbours: an empty pool
 	// asks it of those that there may be, a GPU of those that are there.
 	ScopeNeighbours
-	// ScopeLeft is asked of what is left, so that the answer changes as others
-	// come and go. In an empty pool all is left.
+	// ScopeLeft is asked of what is left, so that the answer changes as others come and go. In an empty pool all is left.
 	ScopeLeft
 )
 

@@ -84,8 +84,8 @@ func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
 	return n.Total
 }
 
-// Within returns what a replica takes of a whole GPU that has so much memory: a model server holds fewer requests at once
-// where there is less than it needs, and queues the others.
+// Within returns what a replica takes of a whole GPU that has so much memory: a model server holds fewer requests at
+// once where there is less than it needs, and queues the others.
 func (n *MemoryNeed) Within(have sharing.Bytes) sharing.Bytes {
 	if least := n.Total - n.KVCache + n.Request; n.Request > 0 && n.Total > have && least <= have {
 		return have

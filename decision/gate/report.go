@@ -14,8 +14,7 @@ const maxReasons = 16 // bound of the reasons of a report; no path through the g
 type Report struct {
 	Mechanism sharing.Mechanism
 	Verdict   Verdict // the worst of the reasons'
-	// Tenants is the number of replicas expected on one GPU, and Slowdown what they
-	// do to one another, see [slowdownBy].
+	// Tenants is the number of replicas expected on one GPU, and Slowdown what they do to one another, see [slowdownBy].
 	Tenants  int
 	Slowdown profile.Interval
 

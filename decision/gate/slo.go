@@ -137,7 +137,8 @@ func predicted(r *Reason) string {
 	if r.High == 0 {
 		bounds = is(r.Low) + " or more, without bound"
 	}
-	text := fmt.Sprintf("the predicted %s is %s%s (%s), the objective %s%s", what, is(r.Have), unit, bounds, is(r.Need), unit)
+	text := fmt.Sprintf("the predicted %s is %s%s (%s), the objective %s%s", what, is(r.Have), unit, bounds, is(r.Need),
+		unit)
 	if r.Verdict == VerdictUnknown {
 		text += ": only a measurement settles it"
 	}

@@ -62,9 +62,8 @@ func TraitsOf(m sharing.Mechanism) *Traits {
 	return &traits[m]
 }
 
-// slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are
-// each busy the share b of the time, between its bounds for neighbours that are
-// idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
+// slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are each busy the share b of the time, between
+// its bounds for neighbours that are idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
 func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
 	t := TraitsOf(m)
 	if n <= 1 || !t.Contends {

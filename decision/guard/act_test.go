@@ -102,9 +102,8 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// TestReapNeedsANotice runs a guard with its actor: without a hook for notices, with
-// one that fails, and with the kill switch on at the time of the notice, an idle
-// tenant whose owner agreed in writing is not reaped.
+// TestReapNeedsANotice runs a guard with its actor: without a hook for notices, with one that fails, and with the kill
+// switch on at the time of the notice, an idle tenant whose owner agreed in writing is not reaped.
 func TestReapNeedsANotice(t *testing.T) {
 	kill := filepath.Join(t.TempDir(), "stop")
 	for name, c := range map[string]struct {

@@ -214,8 +214,7 @@ func (g *Guard) suspects(gpu, victim, windows int) (out []suspect) {
 		if k != victim && g.tenants[k].GPU == gpu {
 			n := len(out)
 			add(g.tenants[k].Name, k, &g.states[k].activity)
-			// What it was asked for when the victim slowed down counts, not what it
-			// catches up with after a disturbance of both.
+			// What it was asked for when the victim slowed down counts, not what it catches up with after a disturbance of both.
 			first := g.states[k].load.back(g.states[victim].slow - 1)
 			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before && !(first < 0.9*before) {
 				out = append(out, suspect{name: g.tenants[k].Name, tenant: k, before: before, now: now, load: true})
@@ -311,7 +310,8 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		}
 	}
 	best, taken := g.room(home, by)
-	if at := lead(g.tenants, by.tenant); slices.ContainsFunc(g.tenants[at+1:], func(t Tenant) bool { return t.Name == by.name }) {
+	if at := lead(g.tenants, by.tenant); slices.ContainsFunc(g.tenants[at+1:],
+		func(t Tenant) bool { return t.Name == by.name }) {
 		best = -1 // on several GPUs: a part of it cannot move alone
 	}
 	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {

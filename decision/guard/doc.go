@@ -23,7 +23,7 @@
 // readings contradict each other: a GPU that runs nothing while it draws power or while a tenant serves, or shares
 // that add up to more than there is.
 //
-// An Actor carries proposals out through hooks, and records every step before it is taken. Its Log keeps the budget, the
-// cool-down and what was done over restarts, and stops the Actor when somebody else touches it. Run puts everything
+// An Actor carries proposals out through hooks, and records every step before it is taken. Its Log keeps the budget,
+// the cool-down and what was done over restarts, and stops the Actor when somebody else touches it. Run puts everything
 // together for one machine.
 package guard

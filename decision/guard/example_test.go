@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// A server that should take 9 to 11 ms a token takes 20 when its neighbour begins
-// to take more of the GPU.
+// A server that should take 9 to 11 ms a token takes 20 when its neighbour begins to take more of the GPU.
 func Example() {
 	config := guard.Config{
 		GPUs: []guard.GPU{{Name: "H100", Mechanism: sharing.MechanismTimeSlicing}},

@@ -332,7 +332,8 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 		}
 		p := g.blame(o, i, evidence)
 		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
-		if p.Action == ActionKeep && (!beyond || s.alarm || lead(g.tenants, i) != i) || s.alarm && p.Action == s.proposed && !p.Action.Acts() {
+		if p.Action == ActionKeep && (!beyond || s.alarm || lead(g.tenants, i) != i) || s.alarm && p.Action == s.proposed &&
+			!p.Action.Acts() {
 			continue // it was to be expected, or was said already, or its cause was
 		}
 		s.alarm, s.proposed = true, p.Action

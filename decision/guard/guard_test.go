@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// scene is one GPU with a server that should take 10 ms a token, a batch job and
-// a notebook.
+// scene is one GPU with a server that should take 10 ms a token, a batch job and a notebook.
 type scene struct {
 	*Guard
 	t *testing.T

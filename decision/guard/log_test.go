@@ -27,8 +27,7 @@ func open(t *testing.T, path string, acknowledge bool) *Log {
 	return l
 }
 
-// TestSixLivesOneCap starts a guard six times, each time with a neighbour to cap:
-// the cool-down outlives the program.
+// TestSixLivesOneCap starts a guard six times, each time with a neighbour to cap: the cool-down outlives the program.
 func TestSixLivesOneCap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	caps := 0
@@ -64,8 +63,7 @@ func TestSixLivesOneCap(t *testing.T) {
 	}
 }
 
-// TestStateAgainstLog stops actions where log and state disagree, until a person
-// acknowledges it.
+// TestStateAgainstLog stops actions where log and state disagree, until a person acknowledges it.
 func TestStateAgainstLog(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(log, state string, before []byte) error
@@ -148,9 +146,8 @@ func TestUnfinished(t *testing.T) {
 // killed ends a program in the middle of an action.
 type killed struct{}
 
-// lives lets a guard and its actor live through random windows: tenants idle and
-// busy, slow and quick, readings that lie, actions that fail, kill switches,
-// programs that end at any step, and states that are lost until a person
+// lives lets a guard and its actor live through random windows: tenants idle and busy, slow and quick, readings that
+// lie, actions that fail, kill switches, programs that end at any step, and states that are lost until a person
 // acknowledges it. It returns the log and the number of actions.
 func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 	r := rand.New(rand.NewPCG(seed, 1))

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// A Tenant is one workload's replica on one GPU, as its owner declares it. One that runs on several GPUs is a Tenant for
-// each, all of one Name or with the same processes: it is idle when all of it is, and reaped as a whole.
+// A Tenant is one workload's replica on one GPU, as its owner declares it. One that runs on several GPUs is a Tenant
+// for each, all of one Name or with the same processes: it is idle when all of it is, and reaped as a whole.
 type Tenant struct {
 	Name string        `yaml:"name,required"` // namespace/pod where it is a pod
 	Kind decision.Kind `yaml:"kind,required"`
@@ -47,7 +47,8 @@ func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
 // has reports that a pod's processes are the tenant's.
 func (t *Tenant) has(pod container.Pod) bool {
 	w := t.Workload
-	return pod != container.Pod{} && (pod == t.Pod || w.Name != "" && pod.Namespace == w.Namespace && pod.OwnedBy(w.Name) &&
+	return pod != container.Pod{} && (pod == t.Pod || w.Name != "" && pod.Namespace == w.Namespace &&
+		pod.OwnedBy(w.Name) &&
 		(w.Container == "" || pod.Container == w.Container))
 }
 

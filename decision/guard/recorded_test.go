@@ -13,11 +13,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestRecorded plays what guard saw of two model servers and a job on an H100
-// (driver 580.159.04): eight minutes of quiet at two requests a second
-// each, then a process that starts to multiply matrices, then the job, which
-// held a context all the time, doing the same. Nobody is named while it is
-// quiet, and only who does it is named after that, within ten seconds.
+// TestRecorded plays what guard saw of two model servers and a job on an H100 (driver 580.159.04): eight minutes of
+// quiet at two requests a second each, then a process that starts to multiply matrices, then the job, which held a
+// context all the time, doing the same. Nobody is named while it is quiet, and only who does it is named after that,
+// within ten seconds.
 func TestRecorded(t *testing.T) {
 	tenants := []Tenant{
 		{Name: "a/chat-3b", Kind: decision.KindOnlineInference, Holds: 0.4},

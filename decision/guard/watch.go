@@ -69,8 +69,7 @@ func (g *Guard) carryOut(ctx context.Context, a *Actor, list []Proposal) error {
 	return nil
 }
 
-// watcher observes a real node: a sampler for the devices, and for each server its
-// metrics page.
+// watcher observes a real node: a sampler for the devices, and for each server its metrics page.
 type watcher struct {
 	gpus    []GPU
 	tenants []Tenant

@@ -100,10 +100,10 @@ func (o *objectiveJSON) latencies(to *Objective) [4]struct {
 		{"e2e_p99", &o.E2EP99, &to.E2EP99}}
 }
 
-// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it, and
-// what is shorter to write by hand: a device with a count for so many alike; one with its GPU's name alone for what the
-// GPU table says of it; {workload: w, replicas: 2, devices: 1} for replicas of which no more is known, which get keys
-// and devices.
+// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it,
+// and what is shorter to write by hand: a device with a count for so many alike; one with its GPU's name alone for what
+// the GPU table says of it; {workload: w, replicas: 2, devices: 1} for replicas of which no more is known, which get
+// keys and devices.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	out := clusterJSON{Nodes: []nodeJSON{}}
 	for _, n := range byName(c) {
@@ -163,7 +163,8 @@ func (d *Device) form() deviceJSON {
 }
 
 func (a *Assignment) form() assignmentJSON {
-	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts, Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
+	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts,
+		Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
 		Busy: int(a.Busy), Cap: int(a.Cap), Memory: a.Memory, CPUMilli: int(a.CPUMilli), HostMemory: a.HostMemory}
 	if a.Device != UnknownDevice {
 		device := int(a.Device)

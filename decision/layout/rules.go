@@ -76,9 +76,10 @@ var ruleTable = [ruleCount]rule{
 		"k8s-device-plugin-config"},
 	RuleMadeBefore: {plugins, "the device plugin hands out MIG instances that exist and makes none",
 		"k8s-device-plugin"},
-	RuleMadeOnDemand:     {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
-	RuleConsumable:       {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
-	RuleDynamicMIG:       {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand", "nvidia-dra-driver"},
+	RuleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
+	RuleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
+	RuleDynamicMIG: {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand",
+		"nvidia-dra-driver"},
 	RuleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
 	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
 }

@@ -90,7 +90,8 @@ func (b *builder) planCanaries() {
 		nodes := nodesOf(b.plan.After, w.Name)
 		for i := range b.plan.Fleet.Workloads {
 			n := &b.plan.Fleet.Workloads[i]
-			if n != w && slices.ContainsFunc(nodesOf(b.plan.After, n.Name), func(on string) bool { return slices.Contains(nodes, on) }) {
+			if n != w && slices.ContainsFunc(nodesOf(b.plan.After, n.Name),
+				func(on string) bool { return slices.Contains(nodes, on) }) {
 				space, name := spaced(n.Name)
 				neighbours = append(neighbours, tenant{space, name, n})
 			}

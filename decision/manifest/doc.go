@@ -13,8 +13,8 @@
 // A service with objectives that comes to share a GPU gets a canary: a plan for cotenant canary, an AnalysisTemplate of
 // Argo Rollouts, and the analysis of a Flagger Canary.
 //
-// A service of a language model with several replicas gets a router: the pool of the Gateway API inference extension and
-// values of llm-d's chart.
+// A service of a language model with several replicas gets a router: the pool of the Gateway API inference extension
+// and values of llm-d's chart.
 //
 // Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group],
 // with one node label, one device-plugin configuration and one MIG layout, and a layout that breaks the rules of its

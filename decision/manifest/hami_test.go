@@ -36,10 +36,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// pluginRequest is what the schedulers of HAMi (pkg/device/nvidia/device.go,
-// GenerateResourceRequests) and of Volcano (its vgpu devices) read off a
-// container: whole numbers only, a missing memory means all of it, and 101
-// percent that none was given.
+// pluginRequest is what the schedulers of HAMi (pkg/device/nvidia/device.go, GenerateResourceRequests) and of Volcano
+// (its vgpu devices) read off a container: whole numbers only, a missing memory means all of it, and 101 percent that
+// none was given.
 type pluginRequest struct{ cards, memory, percent, cores int }
 
 func readRequest(limits map[string]string, prefix string) (pluginRequest, bool) {
@@ -63,8 +62,7 @@ func readRequest(limits map[string]string, prefix string) (pluginRequest, bool) 
 	return r, r.cards > 0 && r.cores <= 100
 }
 
-// Every document for HAMi and Volcano is one that their schedulers take, in a
-// mode that they have.
+// Every document for HAMi and Volcano is one that their schedulers take, in a mode that they have.
 func TestHAMiAndVolcanoDocuments(t *testing.T) {
 	s := mixed(t)
 	s.opts.Deliveries = []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano}

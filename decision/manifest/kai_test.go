@@ -47,9 +47,8 @@ func TestKAIShare(t *testing.T) {
 	}
 }
 
-// kaiRefuses says why KAI's admission would refuse a pod: the rules of its
-// docs/gpu-sharing/README.md (Admission controls), and Kubernetes' own on the
-// length of an annotation's name.
+// kaiRefuses says why KAI's admission would refuse a pod: the rules of its docs/gpu-sharing/README.md (Admission
+// controls), and Kubernetes' own on the length of an annotation's name.
 func kaiRefuses(annotations map[string]string, containers []string, limits map[string]string) string {
 	whole := func(text, suffix string) (int64, bool) {
 		n, ok := strings.CutSuffix(text, suffix)
@@ -139,8 +138,7 @@ func TestKAIRules(t *testing.T) {
 	}
 }
 
-// What KAI can deliver, and what its configuration must warn of, depends on the
-// mode.
+// What KAI can deliver, and what its configuration must warn of, depends on the mode.
 func TestKAIModes(t *testing.T) {
 	for mode, want := range map[KAIMode]struct {
 		warned, mps bool

@@ -134,8 +134,9 @@ func (b *builder) patch(s *migrate.Step) {
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
 // memory, or wherever there is such a MIG instance: nothing waits for a node that is gone, and nothing is shared with
-// others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each, as
-// a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ from it.
+// others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each,
+// as a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ
+// from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	is := func(key, operator string, values ...string) *yaml.Node {
 		r := yamlnode.Map("key", key, "operator", operator)

@@ -88,8 +88,8 @@ func TestMigrationWithoutNamespace(t *testing.T) {
 	}
 }
 
-// TestMigrationToMIG: a patch takes the request for whole GPUs away, the way back gives the MIG manager a configuration,
-// and old pods come back to no node that shares its GPUs.
+// TestMigrationToMIG: a patch takes the request for whole GPUs away, the way back gives the MIG manager a
+// configuration, and old pods come back to no node that shares its GPUs.
 func TestMigrationToMIG(t *testing.T) {
 	files := migration(t, "isolation: {memory: hardware}, ", "")
 	for path, wants := range map[string][]string{

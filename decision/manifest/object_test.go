@@ -72,7 +72,8 @@ func TestDifferentNodes(t *testing.T) {
 	}
 }
 
-// A pool's own delivery writes its files; the device plugin writes none for nodes whose GPUs it cannot share as planned.
+// A pool's own delivery writes its files; the device plugin writes none for nodes whose GPUs it cannot share as
+// planned.
 func TestOwnDelivery(t *testing.T) {
 	s := sharedPool(t, "  - {name: a, kind: batch, replicas: 2, memory: 1GiB}", sharing.MechanismMPS, 2, []string{"a", "a"})
 	s.add("p", sharing.DeliveryDRA, gpus{n: 1, mode: sharing.MechanismMPS, tenants: []string{"a", "a"}}, gpus{n: 1, mode: sharing.MechanismExclusive})

@@ -34,9 +34,8 @@ type ReplicatedResource struct {
 type Replication struct {
 	// RenameByDefault offers the replicas under the resource's name with ".shared" behind it.
 	RenameByDefault bool `yaml:"renameByDefault"`
-	// FailRequestsGreaterThanOne refuses pods that ask for several replicas. Missing
-	// leaves the plugin's default: true under MPS, false under time-slicing, where
-	// NVIDIA recommends true, for several replicas give no larger share.
+	// FailRequestsGreaterThanOne refuses pods that ask for several replicas. Missing leaves the plugin's default: true
+	// under MPS, false under time-slicing, where NVIDIA recommends true, for several replicas give no larger share.
 	FailRequestsGreaterThanOne decision.Optional[bool] `yaml:"failRequestsGreaterThanOne"`
 	Resources                  []ReplicatedResource    `yaml:"resources,required"` // one or more; MPS: nvidia.com/gpu
 }
@@ -308,7 +307,8 @@ func (d *PluginConfig) warnings() []sharing.Warning {
 		}
 		percent := 100 / r.Replicas
 		out = append(out, sharing.Warning{
-			Code: sharing.WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i), Source: "k8s-device-plugin-mps",
+			Code: sharing.WarnUnevenPercentage, Path: fmt.Sprintf("sharing.mps.resources[%d].replicas", i),
+			Source: "k8s-device-plugin-mps",
 			Message: fmt.Sprintf("the plugin gives each of %d replicas %d%% of the threads and leaves %d%% to nobody",
 				r.Replicas, percent, 100-r.Replicas*percent),
 			Remedy: "the daemon itself takes fractions: set the percentage with a client of your own",

@@ -274,8 +274,7 @@ workloads:
 	return &scene{fleet: f, result: r, nodes: nodesIn(r), opts: Options{Notes: []string{"Saves a GPU."}}}
 }
 
-// Names are folded apart, what fits nowhere is said, and a fraction is raised
-// where a slice needs it.
+// Names are folded apart, what fits nowhere is said, and a fraction is raised where a slice needs it.
 func TestBuildOfDecision(t *testing.T) {
 	folder, err := decided(t).build()
 	if err != nil {

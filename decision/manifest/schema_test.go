@@ -15,10 +15,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// schema lists every path that a document may have, with the type of its
-// value: "[]" stands for any index, "*" for any key. A "!" behind the type
-// makes the path required where its parent is there. The tables are written by
-// hand from the upstream APIs.
+// schema lists every path that a document may have, with the type of its value: "[]" stands for any index, "*" for any
+// key. A "!" behind the type makes the path required where its parent is there. The tables are written by hand from the
+// upstream APIs.
 type schema map[string]string
 
 func meta(prefix string) schema {
@@ -342,8 +341,7 @@ func TestEveryDocumentIsValid(t *testing.T) {
 	}
 }
 
-// A node label names a configuration that exists, and pods select a label that
-// nodes get.
+// A node label names a configuration that exists, and pods select a label that nodes get.
 func TestReferencesResolve(t *testing.T) {
 	s := mixed(t)
 	s.opts.Deliveries = everyDelivery

@@ -210,7 +210,10 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 			nodes, fresh[s.Node] = append(nodes, n), true
 		}
 	}
-	for _, s := range slices.SortedFunc(slices.Values(p.Steps), func(a, b Step) int { return strings.Compare(a.Workload, b.Workload) }) {
+	for _, s := range slices.SortedFunc(slices.Values(p.Steps), func(a, b Step) int {
+		return strings.Compare(a.Workload,
+			b.Workload)
+	}) {
 		at := slices.IndexFunc(s.To, func(to Place) bool { return fresh[to.Node] })
 		if s.Action != ActionMove || at < 0 && !s.Request {
 			continue

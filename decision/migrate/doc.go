@@ -4,10 +4,10 @@
 // evaluation ([decision.Judge]) and the same prices, and a change is proposed only where it mends something, or saves
 // more than is uncertain about the saving.
 //
-// A plan is the difference of two layouts (package layout) and is made of parts that do not touch one another. Each part
-// mends something, gives a place to somebody, or saves more than is uncertain about it; within a part nothing moves that
-// could stay for the same price. What no order of steps leads to is left out. Pods go only where their own rules and
-// their nodes let them ([decision.Scheduling]).
+// A plan is the difference of two layouts (package layout) and is made of parts that do not touch one another. Each
+// part mends something, gives a place to somebody, or saves more than is uncertain about it; within a part nothing
+// moves that could stay for the same price. What no order of steps leads to is left out. Pods go only where their own
+// rules and their nodes let them ([decision.Scheduling]).
 //
 // What nobody knows enough about stays where it is, and its node stays as it is. A step never takes a device from a
 // running replica before the replica has another, except where a PodDisruptionBudget allows it and the step names it.

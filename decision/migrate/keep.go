@@ -73,7 +73,8 @@ func (s *search) again(step *Step) bool {
 	s.take(keys)
 	s.kinds[w.Name] = k
 	for _, to := range step.To {
-		if n := s.layout.Node(to.Node); n == nil || s.free(n, w, k) < to.Replicas || !s.put(to.Node, w, k, keys[:to.Replicas]) {
+		if n := s.layout.Node(to.Node); n == nil || s.free(n, w, k) < to.Replicas || !s.put(to.Node, w, k,
+			keys[:to.Replicas]) {
 			return false
 		}
 		keys = keys[to.Replicas:]

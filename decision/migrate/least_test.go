@@ -9,8 +9,8 @@ import (
 )
 
 // TestNothingMovesForNothing: what earns no part of the saving stays, on better hardware at that: of two pools the one
-// with the cheaper GPUs is put together, and the service on whole H100s, whose node another workload keeps, is left alone
-// although its share of an A100 would do. The same service moves where that frees its node.
+// with the cheaper GPUs is put together, and the service on whole H100s, whose node another workload keeps, is left
+// alone although its share of an A100 would do. The same service moves where that frees its node.
 func TestNothingMovesForNothing(t *testing.T) {
 	const text = `version: v1
 pools:

@@ -24,9 +24,10 @@ type Plan struct {
 	Why     string   `json:"why"`
 	Kept    bool     `json:"kept,omitempty"` // from an earlier plan; see Keep
 
-	Fleet        *decision.Fleet  `json:"-"` // the fleet with its state
-	Today, After *layout.Cluster  `json:"-"` // who sits where; Steps is what differs
-	Result       *decision.Result `json:"-"` // the decision for what moves to new nodes or gets another request; nil without
+	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
+	Today, After *layout.Cluster `json:"-"` // who sits where; Steps is what differs
+	// the decision for what moves to new nodes or gets another request; nil without
+	Result *decision.Result `json:"-"`
 }
 
 // Changes reports whether anything is to change.
@@ -292,8 +293,8 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 	s.restore()
 }
 
-// weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody, or
-// saves more than is uncertain about it.
+// weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody,
+// or saves more than is uncertain about it.
 func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
 	error) {
 	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,

@@ -329,8 +329,8 @@ func (s *search) emptyNode(node string, r *decision.Result) bool {
 	return true
 }
 
-// leave moves replicas off a node to devices of the same kind, or the whole workload to those that are decided or to MIG
-// instances, wherever such are free on nodes in use.
+// leave moves replicas off a node to devices of the same kind, or the whole workload to those that are decided or to
+// MIG instances, wherever such are free on nodes in use.
 func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
 	name, before := want.w.Name, s.copy()
 	s.take(want.keys)

@@ -131,7 +131,10 @@ func (c *cluster) observe() {
 		if s := cp.Pool.Spot; s != nil && c.priced {
 			spot = min(s.Count, cp.Spot.Count)
 		}
-		slices.SortStableFunc(nodes, func(a, b *layout.Node) int { return cmp.Compare(len(a.Assignments), len(b.Assignments)) })
+		slices.SortStableFunc(nodes, func(a, b *layout.Node) int {
+			return cmp.Compare(len(a.Assignments),
+				len(b.Assignments))
+		})
 		for _, n := range nodes {
 			next := *n
 			if next.Spot = marked < spot; next.Spot {

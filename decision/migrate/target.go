@@ -11,7 +11,8 @@ import (
 )
 
 // target finds the layout to change to. Two are compared: today's with nodes emptied, and one in which what was decided
-// to run otherwise does so, as far as that is needed for its price. lost names workloads for which devices were too few.
+// to run otherwise does so, as far as that is needed for its price. lost names workloads for which devices were too
+// few.
 func (c *cluster) target(r *decision.Result, asking []string) (best *search, lost map[string]string) {
 	base := c.newSearch(r)
 	base.mend(r)
@@ -130,8 +131,8 @@ func (s *search) redo(r *decision.Result) bool {
 	return false
 }
 
-// admit gives what comes, and replicas that wait, devices: free ones before those of nodes that are configured anew, and
-// those before nodes that have to be emptied first. lost names those for which there are none, with the reason.
+// admit gives what comes, and replicas that wait, devices: free ones before those of nodes that are configured anew,
+// and those before nodes that have to be emptied first. lost names those for which there are none, with the reason.
 func (s *search) admit(r *decision.Result, asking []string) (lost map[string]string) {
 	lost = map[string]string{}
 	for i := range r.Decisions {

@@ -15,7 +15,8 @@ func (s *Step) Title() string {
 	n := plaintext.Count(s.Replicas, "replica")
 	switch s.Action {
 	case ActionConfigure:
-		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, Shape(s.Gets), s.Was)
+		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, Shape(s.Gets),
+			s.Was)
 	case ActionFree:
 		if s.Others > 0 {
 			return fmt.Sprintf("Give %s back: no GPU of it is in use; %s there without one move when it is drained", s.Node,
@@ -66,8 +67,8 @@ func places(all []Place) string {
 	return strings.Join(out, ", ")
 }
 
-// Admits says in a line whether workloads that would come have a place, what for, and at what price: what a reader wants
-// first of a plan that [Admit] made.
+// Admits says in a line whether workloads that would come have a place, what for, and at what price: what a reader
+// wants first of a plan that [Admit] made.
 func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	price := ""
 	if p.Bill.Comes != "" {

@@ -47,8 +47,8 @@ func titles(p *Plan) string {
 	return strings.Join(out, "; ")
 }
 
-// TestBudget: a StatefulSet moves only where a PodDisruptionBudget lets a replica be missing; a Deployment needs none, as
-// each of its replicas starts before another stops.
+// TestBudget: a StatefulSet moves only where a PodDisruptionBudget lets a replica be missing; a Deployment needs none,
+// as each of its replicas starts before another stops.
 func TestBudget(t *testing.T) {
 	for object, moves := range map[string]bool{"StatefulSet 1 n1=1 budget=0": false, "StatefulSet 1 n1=1": false, "StatefulSet 1 n1=1 budget=1": true, "Deployment 1 n1=1 budget=0": true} {
 		f := small(t, 2, "stay Deployment 1 n0=1", "go "+object)
@@ -151,8 +151,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestOtherDeliveries: nodes whose GPUs HAMi, Volcano, KAI or the DRA driver hands out are left as they are, empty ones too,
-// and nothing moves onto them.
+// TestOtherDeliveries: nodes whose GPUs HAMi, Volcano, KAI or the DRA driver hands out are left as they are, empty ones
+// too, and nothing moves onto them.
 func TestOtherDeliveries(t *testing.T) {
 	for _, d := range []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano, sharing.DeliveryKAI, sharing.DeliveryDRA} {
 		f := small(t, 3, "a Deployment 1 n0=1", "b Deployment 1 n1=1")

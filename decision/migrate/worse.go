@@ -39,7 +39,8 @@ func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, er
 	}
 	after, err := c.judge.Nodes(func(yield func(*layout.Node) bool) {
 		for n := range s.layout.Nodes() {
-			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return judged[a.Workload.Name] }) && !yield(n) {
+			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return judged[a.Workload.Name] }) &&
+				!yield(n) {
 				return
 			}
 		}

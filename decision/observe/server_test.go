@@ -9,8 +9,8 @@ import (
 )
 
 // truth is a simulated server whose law of steps the package does not know: a step of n sequences that computes p
-// tokens of prompts of k requests takes base + each*n + launch*k + token*p, log-normal about that; stepped says that prompts are
-// computed in the steps of the others (vLLM's way), else by themselves (SGLang's). Times in s.
+// tokens of prompts of k requests takes base + each*n + launch*k + token*p, log-normal about that; stepped says that
+// prompts are computed in the steps of the others (vLLM's way), else by themselves (SGLang's). Times in s.
 type truth struct {
 	stepped                   bool
 	base, each, launch, token float64

@@ -58,10 +58,9 @@ func replica(w *decision.CompiledWorkload, m sharing.Mechanism, profile string) 
 	return RequestOf("w", of, w.Demand(), m, profile)
 }
 
-// TestBothDoors puts random workloads and nodes through decision's door, an
-// empty pool, and placement's, GPUs of which most run the mechanism already and
-// half have tenants. Both give the same verdict, unless the reason that decides is of
-// a scope that only one of them asks.
+// TestBothDoors puts random workloads and nodes through decision's door, an empty pool, and placement's, GPUs of which
+// most run the mechanism already and half have tenants. Both give the same verdict, unless the reason that decides is
+// of a scope that only one of them asks.
 func TestBothDoors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	gpus := []string{"A100-SXM4-80GB", "H100 80GB HBM3", "H200", "A30", "T4", "L4", "L40S", "A10", "V100-SXM2-16GB", "B300"}
@@ -200,8 +199,8 @@ func corpus(t *testing.T) map[string]*decision.Fleet {
 }
 
 // TestWhatDecidePlaces puts what Decide places, of the experts' fleets and of drawn ones, before placement's filter,
-// replica by replica and GPU by GPU. It takes all but those of whom something has to be measured first, of which it says
-// unknown, and those who are busier together than one GPU is.
+// replica by replica and GPU by GPU. It takes all but those of whom something has to be measured first, of which it
+// says unknown, and those who are busier together than one GPU is.
 func TestWhatDecidePlaces(t *testing.T) {
 	race.Long(t)
 	fleets := corpus(t)

@@ -50,9 +50,8 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 	return sum + int64(v.FreeMilli())
 }
 
-// TestEstimate compares the runs with their definition on random nodes, and
-// holds that an estimate does not depend on what was estimated before, on the
-// order of a node's GPUs, or lie outside what is free.
+// TestEstimate compares the runs with their definition on random nodes, and holds that an estimate does not depend on
+// what was estimated before, on the order of a node's GPUs, or lie outside what is free.
 func TestEstimate(t *testing.T) {
 	requests := []Request{
 		{CPUMilli: 3_152, Memory: 5 * sharing.GiB, GPUs: 1, Milli: 810},
@@ -147,8 +146,7 @@ func TestFragmentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := NewFragmentation(m)
-	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole
-	// anything, nor does the CPU-only request.
+	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole anything, nor does the CPU-only request.
 	v := View{CPUMilli: 8_000, Len: 2}
 	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
 	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A scheduler: it observes nodes, places what comes, and lets go what leaves. What finds no room is explained, or let in
-// by one move of somebody else.
+// A scheduler: it observes nodes, places what comes, and lets go what leaves. What finds no room is explained, or let
+// in by one move of somebody else.
 func Example() {
 	gpu := &layout.GPU{Name: "A100", Memory: 80 * sharing.GiB}
 	node := func(name string, cpu int64, m sharing.Mechanism, gpus int) layout.Node {

@@ -14,9 +14,8 @@ import (
 // Forecaster predicts what the tenants of one GPU do to each other; [Models] is one. It must answer the same for
 // the same question and be safe for concurrent use.
 type Forecaster interface {
-	// Predict appends to out what each tenant of a group sees beside the others on one GPU of a model (as nodes
-	// name it) under a mechanism, in the order of the group and read-only; nil for what is not known. The group
-	// must not be kept.
+	// Predict appends to out what each tenant of a group sees beside the others on one GPU of a model (as nodes name it)
+	// under a mechanism, in the order of the group and read-only; nil for what is not known. The group must not be kept.
 	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
 

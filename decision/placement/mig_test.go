@@ -36,9 +36,8 @@ var migMixes = map[string]string{
 	"big-heavy":   "1g.10gb=1,1g.20gb=1,2g.20gb=2,3g.40gb=4,4g.40gb=4,7g.80gb=4",
 }
 
-// migOnline simulates Poisson arrivals at a load of 1.00 of the placement units
-// with exponential lifetimes and returns the accepted share in percent, the first
-// tenth not counted.
+// migOnline simulates Poisson arrivals at a load of 1.00 of the placement units with exponential lifetimes and returns
+// the accepted share in percent, the first tenth not counted.
 func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, policy func(*Mix) Policy) (accepted float64) {
 	tb.Helper()
 	return migOn(tb, "a100-80gb", 96, 1, mix, perNode, arrivals, seed, 0, policy)
@@ -120,8 +119,7 @@ func migOn(tb testing.TB, model string, gpus int, load float64, mix string, perN
 	return 100 * accepted / float64(arrivals-arrivals/10)
 }
 
-// TestMIGOnline: best-fit accepts no more than the policies that count
-// fragmentation.
+// TestMIGOnline: best-fit accepts no more than the policies that count fragmentation.
 func TestMIGOnline(t *testing.T) {
 	race.Long(t)
 	frag := func(m *Mix) Policy { return NewFragmentation(m) }
@@ -136,8 +134,7 @@ func TestMIGOnline(t *testing.T) {
 	}
 }
 
-// BenchmarkMIGOnline is the experiment in full: 96 A100-80GB, 20,000 arrivals,
-// seeds 0 to 4.
+// BenchmarkMIGOnline is the experiment in full: 96 A100-80GB, 20,000 arrivals, seeds 0 to 4.
 func BenchmarkMIGOnline(b *testing.B) {
 	for _, name := range []string{"uniform", "small-heavy", "big-heavy"} {
 		b.Run(name, func(b *testing.B) {

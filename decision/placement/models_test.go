@@ -86,9 +86,8 @@ func models(tb testing.TB) *placement.Models {
 	return m
 }
 
-// TestModels holds the adapter to decision's own answers, in any order and any
-// number, and to nil for what is not known. Which tenant comes first changes the
-// fifth digit of decision's fixed point.
+// TestModels holds the adapter to decision's own answers, in any order and any number, and to nil for what is not
+// known. Which tenant comes first changes the fifth digit of decision's fixed point.
 func TestModels(t *testing.T) {
 	m := models(t)
 	ps, err := measured()
@@ -201,8 +200,8 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 }
 
-// TestModelsSettle: where the closed form's interval holds a limit and the simulation's does not, the simulation decides,
-// and asking again does not allocate.
+// TestModelsSettle: where the closed form's interval holds a limit and the simulation's does not, the simulation
+// decides, and asking again does not allocate.
 func TestModelsSettle(t *testing.T) {
 	m, predictor := models(t), predict.NewPredictor()
 	ps, err := measured()

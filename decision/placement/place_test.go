@@ -15,8 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// busyKinds are the typical requests of the busy cluster: shares and whole GPUs,
-// a few of several and of none.
+// busyKinds are the typical requests of the busy cluster: shares and whole GPUs, a few of several and of none.
 var busyKinds = sync.OnceValue(func() (out []Request) {
 	for i := range 60 {
 		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5], Mechanisms: onTurns}
@@ -45,9 +44,8 @@ func busyMix(tb testing.TB) *Mix {
 	return m
 }
 
-// busy is a cluster of nodes with eight GPUs each, filled with requests like
-// those of the mix up to a part of its GPUs that is drawn for each node, evenly
-// from nothing to everything, each on a GPU by chance.
+// busy is a cluster of nodes with eight GPUs each, filled with requests like those of the mix up to a part of its GPUs
+// that is drawn for each node, evenly from nothing to everything, each on a GPU by chance.
 func busy(tb testing.TB, rng *rand.Rand, nodes int) *layout.Cluster {
 	tb.Helper()
 	in := make([]layout.Node, nodes)
@@ -135,10 +133,9 @@ func variant(rng *rand.Rand, r Request) *Request {
 	return fresh(r)
 }
 
-// TestIndexMissesNothing holds that no node outside the index's answer takes a
-// request, that two stages refuse what an exact search refuses and nothing else,
-// and that an offer does not depend on what the placer saw before: snapshots that
-// are older than its index, or of another cluster.
+// TestIndexMissesNothing holds that no node outside the index's answer takes a request, that two stages refuse what an
+// exact search refuses and nothing else, and that an offer does not depend on what the placer saw before: snapshots
+// that are older than its index, or of another cluster.
 func TestIndexMissesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	placers := map[string]*Placer{}
@@ -229,8 +226,7 @@ func TestBeyondCandidates(t *testing.T) {
 	}
 }
 
-// TestAlikeButForNeighbours holds that of GPUs with as much left the one is found
-// whose neighbours have no objective.
+// TestAlikeButForNeighbours holds that of GPUs with as much left the one is found whose neighbours have no objective.
 func TestAlikeButForNeighbours(t *testing.T) {
 	d := device(kindA, sharing.MechanismMPS)
 	node := on("n", d, d, d)
@@ -246,8 +242,7 @@ func TestAlikeButForNeighbours(t *testing.T) {
 	}
 }
 
-// TestAllow holds that candidates are allowed nodes, and all that there are when
-// they are few.
+// TestAllow holds that candidates are allowed nodes, and all that there are when they are few.
 func TestAllow(t *testing.T) {
 	c := busy(t, rand.New(rand.NewPCG(1, 2)), 500)
 	p := NewPlacer(NewScorer(BestFit{}, nil))
@@ -264,9 +259,8 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// TestStages compares two stages with an exact search on busy clusters of which
-// hardly two nodes are alike. What is lost is given in parts of the range from the
-// best score to the median.
+// TestStages compares two stages with an exact search on busy clusters of which hardly two nodes are alike. What is
+// lost is given in parts of the range from the best score to the median.
 func TestStages(t *testing.T) {
 	race.Long(t)
 	for _, policy := range busyPolicies(t) {
@@ -376,8 +370,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceFirst places the first request whose like was never seen, of which
-// every node is scored.
+// BenchmarkPlaceFirst places the first request whose like was never seen, of which every node is scored.
 func BenchmarkPlaceFirst(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c, m := busy(b, rng, 10_000), busyMix(b)

@@ -14,10 +14,9 @@ import (
 )
 
 // Placer places requests one after another, in two stages: an index over what is left of the nodes picks 64, and the
-// policy scores these. They are those that it scores best for a request much like this one, of a round share and
-// round CPU; the first such request costs a score of every node that may take it, worked out on all processors. Under
-// BestFit and Spread, which
-// rank nodes by what is left, half of them are the first by rank and half spread over the others.
+// policy scores these. They are those that it scores best for a request much like this one, of a round share and round
+// CPU; the first such request costs a score of every node that may take it, worked out on all processors. Under BestFit
+// and Spread, which rank nodes by what is left, half of them are the first by rank and half spread over the others.
 // Where none of them takes the request, all others are searched, so a request is refused only when no node takes it.
 // Scores are kept by what enters them: the node's state and what of the request counts there. It is not safe for
 // concurrent use; it gives the same offers whatever it saw before.

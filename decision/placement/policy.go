@@ -8,10 +8,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// BestFit takes the node whose CPU and GPUs are left with the least, both weighed alike: free CPU in 128 cores and
-// free GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as
-// Kubernetes scores are. A MIG instance goes to the GPU with the fewest free units. It knows nothing of what is to
-// come.
+// BestFit takes the node whose CPU and GPUs are left with the least, both weighed alike: free CPU in 128 cores and free
+// GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as Kubernetes
+// scores are. A MIG instance goes to the GPU with the fewest free units. It knows nothing of what is to come.
 type BestFit struct{}
 
 // Name is "best-fit".
@@ -161,8 +160,7 @@ type Cotenant struct {
 	mix  *Mix
 	runs [runCount]run
 	memo []memoEntry
-	// cheapest is, by the most thousandths that are free on one GPU, the least
-	// CPU with which a kind could still use some.
+	// cheapest is, by the most thousandths that are free on one GPU, the least CPU with which a kind could still use some.
 	cheapest [1001]uint64
 }
 

@@ -33,9 +33,8 @@ func check(t *testing.T, c *layout.Cluster) {
 	}
 }
 
-// TestRandomWalk assigns and releases at random under every policy and holds
-// the books after every step; a Placer, which keeps scores, must choose what
-// scoring every node afresh would.
+// TestRandomWalk assigns and releases at random under every policy and holds the books after every step; a Placer,
+// which keeps scores, must choose what scoring every node afresh would.
 func TestRandomWalk(t *testing.T) {
 	nodes, requests := zoo()
 	for _, policy := range policies(t) {

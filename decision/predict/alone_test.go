@@ -8,9 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestTokenAloneHoldsMeasuredServers: what is assumed of a model server by its size
-// lies around what servers of three sizes were measured to take alone, from one
-// sequence to a batch of sixteen.
+// TestTokenAloneHoldsMeasuredServers: what is assumed of a model server by its size lies around what servers of three
+// sizes were measured to take alone, from one sequence to a batch of sixteen.
 func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
 	gpu, err := sharing.LookupGPU("H200")
 	if err != nil {

@@ -43,7 +43,8 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// TestOutOfRange: a confidence that is none counts as the nearest one, and a predictor that was not made predicts nothing.
+// TestOutOfRange: a confidence that is none counts as the nearest one, and a predictor that was not made predicts
+// nothing.
 func TestOutOfRange(t *testing.T) {
 	p := predict.NewPredictor()
 	out, err := p.Predict(sharing.MechanismTimeSlicing, fourTenants(t), predict.MethodClosedForm)

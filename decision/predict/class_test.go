@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// The second version of rows and profiles says of what kind a tenant is, and the first
-// holds servers only.
+// The second version of rows and profiles says of what kind a tenant is, and the first holds servers only.
 func TestKindsOfTenants(t *testing.T) {
 	t.Parallel()
 	row := func(with string) string {

@@ -6,8 +6,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// testdata is where the measurements are; its README.md says where they come
-// from.
+// testdata is where the measurements are; its README.md says where they come from.
 const testdata = "testdata/"
 
 func rowsOf(tb testing.TB, name string) profile.Rows {

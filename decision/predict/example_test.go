@@ -48,8 +48,7 @@ func ExampleSliceSlowdown() {
 	// Output: 4.1 6.9
 }
 
-// An SLO whose limit lies within the interval is unknown, and says what would
-// settle it.
+// An SLO whose limit lies within the interval is unknown, and says what would settle it.
 func ExampleInterval_Below() {
 	e2e := profile.Interval{Value: 300, Low: 270, High: 330}
 	fmt.Println(e2e.Below(400), e2e.Below(310), e2e.Below(250))

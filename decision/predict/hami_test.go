@@ -9,11 +9,10 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// testdata/h200-hami.json was measured on an H200 with driver 580.159 on 2026-11-23: LLM servers
-// that decode by CUDA graphs, plainly ("solo-1b", "1b+8b") and under HAMi-core 8f3a89c, preloaded
-// with limits of memory and of 25, 50 or 75 percent of the cores ("hami-1b25+8b75"). The library
-// forwards the launch of a graph as it is: a limit slows nobody by more than the interception
-// does, and tenants take turns as without it.
+// testdata/h200-hami.json was measured on an H200 with driver 580.159 on 2026-11-23: LLM servers that decode by CUDA
+// graphs, plainly ("solo-1b", "1b+8b") and under HAMi-core 8f3a89c, preloaded with limits of memory and of 25, 50 or 75
+// percent of the cores ("hami-1b25+8b75"). The library forwards the launch of a graph as it is: a limit slows nobody by
+// more than the interception does, and tenants take turns as without it.
 func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
 	rows, err := profile.LoadRows("testdata/h200-hami.json")
 	if err != nil {

@@ -12,9 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// On an H100, the first load of a 1B server ran alone at 2.50 ms a step under MPS and
-// its others at 2.80 to 2.87, and two loads of an 8B server at 8.57 and 8.70 and its
-// third at 9.35; beside others they were not spared.
+// On an H100, the first load of a 1B server ran alone at 2.50 ms a step under MPS and its others at 2.80 to 2.87, and
+// two loads of an 8B server at 8.57 and 8.70 and its third at 9.35; beside others they were not spared.
 func TestSparedAlone(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "")

@@ -58,8 +58,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 	}
 }
 
-// TestCappedRows predicts tenants under active thread percentages, one of which
-// was not measured alone under its own.
+// TestCappedRows predicts tenants under active thread percentages, one of which was not measured alone under its own.
 func TestCappedRows(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
@@ -221,8 +220,7 @@ func TestParsePredictorNamesEveryProblem(t *testing.T) {
 	}
 }
 
-// A predictor of another version is refused by that, and not by what its
-// parameters are called.
+// A predictor of another version is refused by that, and not by what its parameters are called.
 func TestParsePredictorOfAnotherVersion(t *testing.T) {
 	_, err := predict.ParsePredictor([]byte(`{"version": 1, "gpu_name": "H200", "parameters": {"prefill_busy": {"value": 0.4}}}`))
 	if err == nil || err.Error() != "version: is 1, and this package reads 3: the models have other parameters since (calibrate again on the measurements that it was calibrated on)" {
@@ -291,8 +289,7 @@ func TestSameSeedArrivesAlike(t *testing.T) {
 	}
 }
 
-// Work with an active thread percentage holds few SMs and reads as much: what it
-// reads slows others down.
+// Work with an active thread percentage holds few SMs and reads as much: what it reads slows others down.
 func TestCappedWorkStillReads(t *testing.T) {
 	beside := func(dram float64) float64 {
 		t.Helper()
@@ -314,8 +311,7 @@ func TestCappedWorkStillReads(t *testing.T) {
 	}
 }
 
-// TestQuantumMatters: on a GPU whose quantum is twice the calibrated one, a
-// tenant falls out of its predicted interval.
+// TestQuantumMatters: on a GPU whose quantum is twice the calibrated one, a tenant falls out of its predicted interval.
 func TestQuantumMatters(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
 	var group []profile.Solo
@@ -371,8 +367,7 @@ func TestLoneTenant(t *testing.T) {
 	}
 }
 
-// TestLessIsWider: what a profile lacks makes the interval wider, or the answer
-// an error; never narrower.
+// TestLessIsWider: what a profile lacks makes the interval wider, or the answer an error; never narrower.
 func TestLessIsWider(t *testing.T) {
 	p := predict.NewPredictor()
 	width := func(change func(*profile.SoloProfile)) float64 {

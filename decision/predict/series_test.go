@@ -38,8 +38,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 	}
 }
 
-// What one series leaves in doubt, several tell: a predictor of one says so, and
-// series may share a file.
+// What one series leaves in doubt, several tell: a predictor of one says so, and series may share a file.
 func TestSeriesAreUnits(t *testing.T) {
 	t.Parallel()
 	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")

@@ -46,8 +46,7 @@ func filled(points []point) (fills, whole float64) {
 	return fills, whole
 }
 
-// TestPublishedSlices holds the law of slices, and its constants, to work that others measured on the slices
-// of A100s.
+// TestPublishedSlices holds the law of slices, and its constants, to work that others measured on the slices of A100s.
 func TestPublishedSlices(t *testing.T) {
 	f, err := os.Open("testdata/njit-a100-mig.csv")
 	if err != nil {

@@ -31,7 +31,8 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	switch e := s.Elsewhere; {
 	case ok:
 		t.gpu = min(busy*cycle*t.step/mean, t.step)
-	case e != nil && e.GPUBusyFraction.Or(0) < table.Launched.Gapless.Value && e.StepsPerS.Or(0) > 0: // its gaps are the host's
+	// its gaps are the host's
+	case e != nil && e.GPUBusyFraction.Or(0) < table.Launched.Gapless.Value && e.StepsPerS.Or(0) > 0:
 		t.gpu, ok = min(e.GPUBusyFraction.Or(0)*1e3/e.StepsPerS.Or(1), t.step), true
 	default:
 		t.gpu = table.Launched.Gapless.Value * t.step

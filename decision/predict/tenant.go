@@ -110,11 +110,14 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 		return err
 	}
 	switch host := 1 - t.busy; {
-	case t.gaps && t.busy > 0 && host > table.Launched.SharedCore.Value*t.busy: // 90% of two draws from a range lie as near
-		t.note(host*(1-math.Sqrt(0.1))*math.Log(table.Launched.SharedCore.Value), "the GPU works for %.0f%% of a step only: the rest is its "+
-			"host's, whose pace changes from one run to the next", 100*t.busy)
+	// 90% of two draws from a range lie as near
+	case t.gaps && t.busy > 0 && host > table.Launched.SharedCore.Value*t.busy:
+		t.note(host*(1-math.Sqrt(0.1))*math.Log(table.Launched.SharedCore.Value),
+			"the GPU works for %.0f%% of a step only: the rest is its "+
+				"host's, whose pace changes from one run to the next", 100*t.busy)
 	case t.gaps && mechanism == sharing.MechanismMPS:
-		t.note(math.Log(table.Launched.SharedCore.Value)/4, "its host launches kernel by kernel, at the pace of a core that others share or not")
+		t.note(math.Log(table.Launched.SharedCore.Value)/4, "its host launches kernel by kernel, at the pace of a core "+
+			"that others share or not")
 	}
 	if mechanism == sharing.MechanismMPS && !home(base) && !base.GapsHoldPrompts() {
 		t.paceOfRuns(s)

@@ -186,9 +186,8 @@ func TestTurnsAreChecked(t *testing.T) {
 	}
 }
 
-// Two loads whose steps are 2.15 and 2.16 ms were counted with one turn and with two:
-// both lie at the quantum. Beside an 8B server both take two, whatever was counted, and
-// beside another 1B server either may.
+// Two loads whose steps are 2.15 and 2.16 ms were counted with one turn and with two: both lie at the quantum. Beside
+// an 8B server both take two, whatever was counted, and beside another 1B server either may.
 func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

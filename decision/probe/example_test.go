@@ -35,8 +35,7 @@ func ExampleResult() {
 	// Output: quantum - the GPU's compute mode admits one process only, so processes never take turns on it
 }
 
-// A client of short kernels loses far more beside one that fills the GPU than the
-// other way round.
+// A client of short kernels loses far more beside one that fills the GPU than the other way round.
 func ExampleResult_Get() {
 	result, err := probe.Run(context.Background(), &probe.Simulated{}, probe.Options{})
 	if err != nil {

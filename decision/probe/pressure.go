@@ -60,10 +60,12 @@ func (p part) String() string {
 // launches one block, or one for each SM; some milliseconds of stress kernels are in each graph.
 func parts(report, press time.Duration) []part {
 	reporter := func(perSM int, kernel time.Duration) part {
-		return part{Task{Kind: KindCompute, Kernels: 1, PerSM: perSM, Kernel: kernel, Pause: reporterPause, For: report}, true}
+		return part{Task{Kind: KindCompute, Kernels: 1, PerSM: perSM, Kernel: kernel, Pause: reporterPause, For: report},
+			true}
 	}
 	stress := func(kernel time.Duration) part {
-		return part{Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8, For: press}, false}
+		return part{Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8,
+			For: press}, false}
 	}
 	const us = time.Microsecond
 	return []part{reporter(1, 20*us), stress(10 * us), stress(30 * us), reporter(1, tinyKernel), stress(5 * us),

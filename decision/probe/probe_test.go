@@ -18,8 +18,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TestSimulatedIsFoundAgain: the probe finds the quantum and the switch that the
-// simulated GPU was given.
+// TestSimulatedIsFoundAgain: the probe finds the quantum and the switch that the simulated GPU was given.
 func TestSimulatedIsFoundAgain(t *testing.T) {
 	for _, c := range []struct{ quantum, change time.Duration }{
 		{2090600, 152900}, {time.Millisecond, 50 * time.Microsecond}, {6 * time.Millisecond, 300 * time.Microsecond}, {2 * time.Millisecond, 0},
@@ -47,8 +46,7 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestStrangers: somebody else on the GPU is found by the probe's own gaps, and
-// nothing is measured beside it.
+// TestStrangers: somebody else on the GPU is found by the probe's own gaps, and nothing is measured beside it.
 func TestStrangers(t *testing.T) {
 	for _, work := range []time.Duration{50 * time.Microsecond, time.Millisecond, 4 * time.Millisecond} {
 		r, err := probe.Run(t.Context(), &probe.Simulated{Stranger: work}, probe.Options{})
@@ -160,8 +158,7 @@ func TestLateStranger(t *testing.T) {
 	}
 }
 
-// TestHeldGPU: a GPU whose memory somebody holds is refused, and one that idle
-// processes hold is measured and flagged.
+// TestHeldGPU: a GPU whose memory somebody holds is refused, and one that idle processes hold is measured and flagged.
 func TestHeldGPU(t *testing.T) {
 	full := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Free: 300 << 20}}
 	if r, err := probe.Run(t.Context(), full, probe.Options{}); err == nil || r != nil || !strings.Contains(err.Error(), "300 MiB of the GPU's memory are free and 1GiB are needed: stop what holds it") {

@@ -82,7 +82,8 @@ func tenants(fs *flag.FlagSet) func(*answer) error {
 		a.printf("\n  capacity-hours, need not be bought:  %.1f GPU-hours a day\n", f.CapacityHours)
 		a.printf("  utilisation-hours, more work done:   %.1f GPU-hours a day\n", f.UtilisationHours)
 		if f.Needed > 1 {
-			a.printf("  The workloads need %.4g%% of a GPU: they do not fit on one, and sharing saves less than this.\n", 100*f.Needed)
+			a.printf("  The workloads need %.4g%% of a GPU: they do not fit on one, and sharing saves less than this.\n",
+				100*f.Needed)
 		}
 		a.published(fs, "asleekgeek-sharing", "printed $0.95, -73% and 180 recovered hours, not which kind; with its "+
 			"inputs both kinds come to 180")

@@ -100,8 +100,7 @@ func TestFailingOutput(t *testing.T) {
 	}
 }
 
-// TestNonsense gives random arguments: each run ends with output or one error,
-// never both.
+// TestNonsense gives random arguments: each run ends with output or one error, never both.
 func TestNonsense(t *testing.T) {
 	words := []string{"tenants", "nodes", "sla", "compare", "-h", "-price", "-gpus", "-tenants", "1e99", "NaN", "-1", "0", "3.25 USD", "-a", "-b", "mig", "\xff", "", "-added", "9999999h", "--", "-saving", "-revenue", "100%"}
 	rng := rand.New(rand.NewPCG(7, 7))

@@ -375,8 +375,7 @@ func TestWorkersAndMerge(t *testing.T) {
 	}
 }
 
-// asked starts a server that notes what it was asked, and returns its URL and the
-// requests so far.
+// asked starts a server that notes what it was asked, and returns its URL and the requests so far.
 func asked(t *testing.T) (string, func() []loadgentest.Request) {
 	var mu sync.Mutex
 	var all []loadgentest.Request
@@ -439,8 +438,7 @@ func TestFailIf(t *testing.T) {
 	}
 }
 
-// TestCertificateAuthority: an https endpoint is checked against the file of -ca, or of
-// a plan's ca_file.
+// TestCertificateAuthority: an https endpoint is checked against the file of -ca, or of a plan's ca_file.
 func TestCertificateAuthority(t *testing.T) {
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -501,10 +499,9 @@ func byID(rs []loadgen.Record) []loadgen.Record {
 	return rs
 }
 
-// TestFourWorkers runs the pods of a manifest that job wrote one after another,
-// merges them, and holds the result against one run of all: the same
-// arrivals at the same distances, and the histograms that one run makes of
-// all requests, within their rounding.
+// TestFourWorkers runs the pods of a manifest that job wrote one after another, merges them, and holds the result
+// against one run of all: the same arrivals at the same distances, and the histograms that one run makes of all
+// requests, within their rounding.
 func TestFourWorkers(t *testing.T) {
 	const workers, requests = 4, 41
 	url := benchServe(t, loadgentest.Always(benchFast))

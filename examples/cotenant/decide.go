@@ -41,7 +41,8 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
 		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
-	fl.BoolVar(&c.strict, "strict", false, "exit 1 unless every workload is decided: all its replicas have a place at the confidence")
+	fl.BoolVar(&c.strict, "strict", false, "exit 1 unless every workload is decided: all its replicas have a place "+
+		"at the confidence")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")
 	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
 	fl.StringVar(&c.compare, "compare", "", "decide again with other `OPTIONS`, confidence=0.9,allow=hami, and show all "+

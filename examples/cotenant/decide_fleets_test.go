@@ -137,8 +137,7 @@ func checkExpected(t *testing.T, file, word string, r *decision.Result) {
 	}
 }
 
-// checkSources: every reason has a source that the result lists, but for what
-// the input itself says.
+// checkSources: every reason has a source that the result lists, but for what the input itself says.
 func checkSources(t *testing.T, r *decision.Result) {
 	t.Helper()
 	check := func(what string, id sharing.SourceID) {
@@ -209,8 +208,7 @@ func TestDiscovered(t *testing.T) {
 	}
 }
 
-// TestDecideInFull holds whole outputs: the text and the JSON of one fleet, and
-// what is explained.
+// TestDecideInFull holds whole outputs: the text and the JSON of one fleet, and what is explained.
 func TestDecideInFull(t *testing.T) {
 	for name, args := range map[string][]string{
 		"fleet.txt":        {decideExample},
@@ -270,8 +268,7 @@ func TestDecideOutOfEveryFleet(t *testing.T) {
 	golden.Check(t, decideGolden+"files.txt", []byte(names.String()))
 }
 
-// mostLines is the most lines of a small fleet's text without its sources, and
-// mostSources the most lines of those.
+// mostLines is the most lines of a small fleet's text without its sources, and mostSources the most lines of those.
 const mostLines, mostSources = 25, 10
 
 // TestTextFitsAScreen: the text of every fleet takes at most 25 lines of 100

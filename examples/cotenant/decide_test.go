@@ -131,8 +131,7 @@ func TestDecideOutRouters(t *testing.T) {
 	golden.Check(t, "testdata/decide/routers.txt", b.Bytes())
 }
 
-// TestSettleCommand: the measurement of a provisional answer is this program's
-// command.
+// TestSettleCommand: the measurement of a provisional answer is this program's command.
 func TestSettleCommand(t *testing.T) {
 	for want, s := range map[string]decision.Settle{
 		"cotenant monitor -real -duration 10m -json": {Duration: profile.Duration(10 * time.Minute)},

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// kubectl plays kubectl: get prints the built-in cluster, and cotenant starts the
-// plugin that it finds on PATH.
+// kubectl plays kubectl: get prints the built-in cluster, and cotenant starts the plugin that it finds on PATH.
 const kubectl = `#!/bin/sh
 case "$*" in
 "cotenant "*) shift; exec kubectl-cotenant "$@" ;;

@@ -21,8 +21,8 @@ func callGuard(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	return out.String(), errs.String(), code
 }
 
-// TestGuardNode: of the simulated node the disturber is moved, and nobody else, and the idle notebook reaped, in lines of
-// text and of JSON alike.
+// TestGuardNode: of the simulated node the disturber is moved, and nobody else, and the idle notebook reaped, in lines
+// of text and of JSON alike.
 func TestGuardNode(t *testing.T) {
 	got, _, code := callGuard(t)
 	if code != exitDone {
@@ -93,8 +93,7 @@ func TestGuardInterrupted(t *testing.T) {
 	}
 }
 
-// TestGuardExample: the configuration that is printed can be read, but for the files
-// that it names.
+// TestGuardExample: the configuration that is printed can be read, but for the files that it names.
 func TestGuardExample(t *testing.T) {
 	code, out, errs := program(t, "", "guard", "-print-config")
 	if code != exitDone || errs != "" {

@@ -44,7 +44,8 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	fl.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
 	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
 	fl.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "watts of a GPU with nothing resident (default: learnt)")
-	servers := fl.String("servers", "", "beginnings of `NAMES` of programs that are model servers, beside vLLM's and the like:\n"+
+	servers := fl.String("servers", "", "beginnings of `NAMES` of programs that are model servers, beside vLLM's and "+
+		"the like:\n"+
 		"their idle time is nobody's to take back")
 	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
 	fl.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")

@@ -198,8 +198,7 @@ func TestProbeBadInput(t *testing.T) {
 	}
 }
 
-// TestProbeLostFile: what was measured is printed though its file could not be
-// written, and nothing says that it was.
+// TestProbeLostFile: what was measured is printed though its file could not be written, and nothing says that it was.
 func TestProbeLostFile(t *testing.T) {
 	code, out, errs := probeRun(t.Context(), nil, "-out", "/dev/full")
 	if code != exitCannot || !strings.Contains(errs, "/dev/full: no space left") || !strings.Contains(out, "quantum") || strings.Contains(out, "Written") {

@@ -21,10 +21,9 @@ import (
 
 var beside = flag.Duration("beside", 0, "how long to run beside Prometheus, which must be on the PATH (10m, say)")
 
-// TestBesidePrometheus runs the program on the simulated node beside a real
-// Prometheus, which scrapes it and evaluates the rules, and kills it twice with
-// SIGKILL: no counter goes back, the accounts add up in every sample, every rule
-// is evaluated, and every query of the dashboard returns data. It needs -beside.
+// TestBesidePrometheus runs the program on the simulated node beside a real Prometheus, which scrapes it and evaluates
+// the rules, and kills it twice with SIGKILL: no counter goes back, the accounts add up in every sample, every rule is
+// evaluated, and every query of the dashboard returns data. It needs -beside.
 func TestBesidePrometheus(t *testing.T) {
 	if *beside == 0 {
 		t.Skip("takes its time: go test -run TestBesidePrometheus -beside 10m -timeout 20m .")
@@ -210,9 +209,8 @@ func (p prom) first(q string) float64 {
 	return list[0]
 }
 
-// latencies is a page of a server: so many requests of ten tokens each ended, of
-// which the first number took at most 100 ms to the first token, and 10 ms a
-// token, the second at most 200 and 20 ms, and the third longer.
+// latencies is a page of a server: so many requests of ten tokens each ended, of which the first number took at most
+// 100 ms to the first token, and 10 ms a token, the second at most 200 and 20 ms, and the third longer.
 func latencies(ttft, tpot [3]int) string {
 	var b strings.Builder
 	total := 0

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// TestPeriods: no window is longer than the driver keeps its samples, but where a
-// period is.
+// TestPeriods: no window is longer than the driver keeps its samples, but where a period is.
 func TestPeriods(t *testing.T) {
 	for _, c := range []struct {
 		period     time.Duration

@@ -232,7 +232,8 @@ func (c *collector) mechanismInfo(o out, m sharing.Mechanism) {
 		return
 	}
 	for axis := range sharing.Axis(sharing.AxisCount) {
-		o.send("cotenant_mechanism_isolation_info", 1, c.node, m.String(), axis.String(), sharing.Isolation(m, axis).Level.String())
+		o.send("cotenant_mechanism_isolation_info", 1, c.node, m.String(), axis.String(), sharing.Isolation(m,
+			axis).Level.String())
 	}
 	for _, t := range trapsOf(m) {
 		o.send("cotenant_mechanism_trap_info", 1, c.node, m.String(), t.ID, t.Severity.String())

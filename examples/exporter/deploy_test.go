@@ -35,9 +35,8 @@ func documents(t *testing.T, file string) []map[string]any {
 	}
 }
 
-// TestDeploy holds the files together: the program takes the arguments, the
-// kustomization names every file, the prices can be read, and no rights are
-// asked for.
+// TestDeploy holds the files together: the program takes the arguments, the kustomization names every file, the prices
+// can be read, and no rights are asked for.
 func TestDeploy(t *testing.T) {
 	var k struct {
 		Resources          []string

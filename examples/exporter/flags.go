@@ -120,7 +120,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if c.hold < 0 || c.hold > 10*time.Minute {
 		bad("-scrape-interval: %v (use 0 to 10m)", c.hold)
 	}
-	if u, err := url.Parse(c.dcgm); c.dcgm != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+	if u, err := url.Parse(c.dcgm); c.dcgm != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
+		u.Scheme != "https") {
 		bad("-dcgm: %q (use http://HOST:PORT/metrics)", c.dcgm)
 	}
 	if c.dcgm != "" && !c.real {

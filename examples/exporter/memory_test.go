@@ -30,8 +30,7 @@ func crowd(n int) {
 	}
 }
 
-// insideLimit runs the program with pods and slow readers and returns the most
-// memory that it had resident, in MiB.
+// insideLimit runs the program with pods and slow readers and returns the most memory that it had resident, in MiB.
 func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 	t.Helper()
 	address := freePort(t)

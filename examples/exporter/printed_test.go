@@ -132,16 +132,14 @@ func TestRules(t *testing.T) {
 	inFile(t, "deploy/prometheusrule.yaml", operator)
 }
 
-// TestDashboard reads the dashboard strictly by Grafana's own schema: what is
-// unknown, missing or of another type is an error, also in the options of a panel
-// and its query.
+// TestDashboard reads the dashboard strictly by Grafana's own schema: what is unknown, missing or of another type is an
+// error, also in the options of a panel and its query.
 func TestDashboard(t *testing.T) {
 	data := text("dashboard")
 	schema := cog.NewRuntime()
 	schema.RegisterPanelcfgVariant(timeseries.VariantConfig())
 	schema.RegisterDataqueryVariant(prometheusquery.VariantConfig())
-	// It returns an error always, without any faults where there are none, and
-	// then leaves the panels out.
+	// It returns an error always, without any faults where there are none, and then leaves the panels out.
 	faults := func(data []byte) (n int) {
 		for err := range strings.Lines(new(dashboard.Dashboard).UnmarshalJSONStrict(data).Error()) {
 			t.Log(strings.TrimSpace(err))

@@ -108,8 +108,7 @@ func (p page) sums(name string) map[string]float64 {
 	return out
 }
 
-// holds checks that every GPU's accounts are the time observed, and that no
-// counter went back since before.
+// holds checks that every GPU's accounts are the time observed, and that no counter went back since before.
 func (p page) holds(before page) error {
 	observed := p.sums(mObserved)
 	if len(observed) != simGPUs {
@@ -458,9 +457,8 @@ func TestTwoOnOneState(t *testing.T) {
 	}
 }
 
-// TestABrokenState: files that are cut off or scrambled are refused with what to do,
-// whatever reading them does, and one that is taken away while the program runs is
-// noticed.
+// TestABrokenState: files that are cut off or scrambled are refused with what to do, whatever reading them does, and
+// one that is taken away while the program runs is noticed.
 func TestABrokenState(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "ledger.db")

@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// store keeps records in a file that a kill at any moment leaves whole. Without
-// a folder it keeps them in memory only.
+// store keeps records in a file that a kill at any moment leaves whole. Without a folder it keeps them in memory only.
 type store struct {
 	db   *bbolt.DB
 	file string

@@ -19,21 +19,19 @@ import (
 
 var takes = flag.Duration("takes", 0, "for how long to measure what the program takes (2m, say)")
 
-// recordedReads is what a reading took of a core and of the clock on an H100 beside
-// another, both busy (driver 580.159.04, 190 s): the mean of 382 cheap readings, 16
-// lists of processes and 38 energy readings of the exporter, which still read both
-// GPUs at the same time; the processes' utilization and the device's samples as 192
-// readings of a program took that read one GPU alone. They took half as long.
+// recordedReads is what a reading took of a core and of the clock on an H100 beside another, both busy (driver
+// 580.159.04, 190 s): the mean of 382 cheap readings, 16 lists of processes and 38 energy readings of the exporter,
+// which still read both GPUs at the same time; the processes' utilization and the device's samples as 192 readings of a
+// program took that read one GPU alone. They took half as long.
 var recordedReads = map[string][2]time.Duration{
 	"BASIC": {134 * time.Microsecond, 288 * time.Microsecond}, "PROCESSES": {1050 * time.Microsecond, 2480 * time.Microsecond},
 	"PROCESS_UTIL": {2297 * time.Microsecond, 2297 * time.Microsecond}, "SAMPLES": {2058 * time.Microsecond, 2058 * time.Microsecond},
 	"ENERGY": {6265 * time.Microsecond, 7555 * time.Microsecond},
 }
 
-// TestWhatItTakes runs the program with -real on a stand-in for NVML that takes
-// as long as the real one did, and as much of a core: eight busy GPUs that 24 pods
-// share. With -takes 2m it measures the program's CPU time, memory and scrapes
-// every 15 s; without, it only checks the accounts.
+// TestWhatItTakes runs the program with -real on a stand-in for NVML that takes as long as the real one did, and as
+// much of a core: eight busy GPUs that 24 pods share. With -takes 2m it measures the program's CPU time, memory and
+// scrapes every 15 s; without, it only checks the accounts.
 func TestWhatItTakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the program")

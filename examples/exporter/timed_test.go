@@ -92,8 +92,7 @@ func TestInstancesAloneNeedTheirCounters(t *testing.T) {
 	}
 }
 
-// TestTheEnergyCounterHolds: it is read every third time, and again after it could
-// not be.
+// TestTheEnergyCounterHolds: it is read every third time, and again after it could not be.
 func TestTheEnergyCounterHolds(t *testing.T) {
 	c := &counts{n: map[telemetry.Groups]int{}}
 	r := newTimed(c, func(int) bool { return false })

@@ -79,9 +79,8 @@ func (s *seriesSet) At() storage.Series                { return s.list[s.at] }
 func (s *seriesSet) Err() error                        { return nil }
 func (s *seriesSet) Warnings() annotations.Annotations { return nil }
 
-// TestPerMillion holds the recording rules against the function that the other
-// programs use: a million tokens at a tenant's price and rate. Idle time counts,
-// and a tenant that served nothing has no figure.
+// TestPerMillion holds the recording rules against the function that the other programs use: a million tokens at a
+// tenant's price and rate. Idle time counts, and a tenant that served nothing has no figure.
 func TestPerMillion(t *testing.T) {
 	hour, err := cost.ParsePrice("3.60 USD")
 	if err != nil {

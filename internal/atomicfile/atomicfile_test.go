@@ -46,8 +46,7 @@ func TestFailureKeepsTheOldFile(t *testing.T) {
 	}
 }
 
-// TestNoRegularFileIsReplaced: a program that is told to write to /dev/null, as
-// root, must not put a file in its place.
+// TestNoRegularFileIsReplaced: a program that is told to write to /dev/null, as root, must not put a file in its place.
 func TestNoRegularFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	r, w, err := os.Pipe()

@@ -1,5 +1,4 @@
-// Package optional holds a value that may be missing. A package that shows one
-// to its users gives it a name of its own:
+// Package optional holds a value that may be missing. A package that shows one to its users gives it a name of its own:
 //
 //	type Optional[T any] = optional.Value[T]
 package optional

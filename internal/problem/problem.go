@@ -201,8 +201,7 @@ func distance(a, b string, limit int) int {
 // clipAt bounds the runes of a text from outside that an error message repeats.
 const clipAt = 100
 
-// Clip makes a text from outside fit for an error message: valid UTF-8, control
-// characters shown, cut after 100 runes.
+// Clip makes a text from outside fit for an error message: valid UTF-8, control characters shown, cut after 100 runes.
 func Clip(s string) string {
 	s = plaintext.Show(s)
 	if r := []rune(s); len(r) > clipAt {

@@ -76,9 +76,8 @@ type command struct {
 	has   []string
 }
 
-// commands are those of testdata/commands.txt, and the other "go run ./examples/..."
-// lines that the README and those of the examples print. A command that needs a
-// GPU or a user's files is none of them.
+// commands are those of testdata/commands.txt, and the other "go run ./examples/..." lines that the README and those of
+// the examples print. A command that needs a GPU or a user's files is none of them.
 func commands(t *testing.T) (out []*command) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "testdata", "commands.txt")) {
@@ -173,8 +172,7 @@ func forMachines(args []string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return a == "-json" || a == "json" || a == "-csv" || a == "-schema" })
 }
 
-// nested are the commands below a program's commands, or below a program that is
-// no dispatcher by itself.
+// nested are the commands below a program's commands, or below a program that is no dispatcher by itself.
 var nested = map[string][]string{
 	"cost":           {"tenants", "nodes", "sla", "compare"},
 	"cotenant bench": {"report", "table", "compare", "job", "merge"},
@@ -182,9 +180,8 @@ var nested = map[string][]string{
 	"mps":            {"run"},
 }
 
-// TestHelp asks every program, and every command of those that have some, for help:
-// it goes to standard output, of a page's width, and nothing has failed. Written to
-// a full disk it is an error, and the exit code is 5.
+// TestHelp asks every program, and every command of those that have some, for help: it goes to standard output, of a
+// page's width, and nothing has failed. Written to a full disk it is an error, and the exit code is 5.
 func TestHelp(t *testing.T) {
 	entries, err := os.ReadDir(programs)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// TestRelease unpacks the release's archives for Linux and starts the programs in a
-// chroot that holds nothing but them, and for the one with cgo its libraries and a
-// stand-in for NVML, which it then loads.
+// TestRelease unpacks the release's archives for Linux and starts the programs in a chroot that holds nothing but them,
+// and for the one with cgo its libraries and a stand-in for NVML, which it then loads.
 func TestRelease(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot needs root")

@@ -54,9 +54,8 @@ type Model struct {
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
 	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
 	SMDemand, BandwidthDemand float64
-	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels
-	// hold, where some models on the Device are no servers: MPS takes no SM back from a kernel. 0 leaves it to the
-	// demands.
+	// SMHold is the fraction of the time in which kernels of others wait for SMs that the model's running kernels hold,
+	// where some models on the Device are no servers: MPS takes no SM back from a kernel. 0 leaves it to the demands.
 	SMHold float64
 	// SMShare and BandwidthShare are the fractions that the model may use: an MPS active thread percentage, a MIG
 	// slice; 0 means all.

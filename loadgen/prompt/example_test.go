@@ -50,8 +50,7 @@ func ExampleRead() {
 	// line 3.messages[0].content: missing (add it)
 }
 
-// Made-up prompts of given lengths, with a system prompt shared by a third of
-// the requests each.
+// Made-up prompts of given lengths, with a system prompt shared by a third of the requests each.
 func ExampleNewSynthetic() {
 	source, err := prompt.NewSynthetic(prompt.SyntheticOptions{
 		Input: prompt.LogNormal{Median: 5, Sigma: 0.5, Max: 20}, Output: prompt.Fixed(64),

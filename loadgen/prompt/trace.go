@@ -61,8 +61,7 @@ type Trace struct {
 	BlockTokens int
 }
 
-// DetectTrace tells the format from a file's beginning, which holds at least the
-// first line. The error wraps ErrInput.
+// DetectTrace tells the format from a file's beginning, which holds at least the first line. The error wraps ErrInput.
 func DetectTrace(head []byte) (TraceFormat, error) {
 	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte("\n"))
 	line = bytes.TrimSpace(line)
@@ -89,9 +88,8 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 		"bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
 }
 
-// ReadTrace reads a whole trace. It is strict: a missing column or field, a value
-// that is not of its kind and a row of another length are errors, all named (the
-// first 20) in one error that wraps ErrInput, and then there is no trace.
+// ReadTrace reads a whole trace. It is strict: a missing column or field, a value that is not of its kind and a row of
+// another length are errors, all named (the first 20) in one error that wraps ErrInput, and then there is no trace.
 func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	t := &Trace{Format: format}
 	var row func(line) (r TraceRequest, keep bool)

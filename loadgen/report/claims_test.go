@@ -31,10 +31,9 @@ func claimOf(t *testing.T, rc *RunComparison, figure string) FigureComparison {
 	return rc.Figures[i]
 }
 
-// TestFailingServerDoesNotLookBetter: one side refuses two requests of three and
-// serves the others in half the time. What differs is the share that failed; of the
-// latencies and rates nothing is claimed, whether there are runs enough for a test
-// over runs or not.
+// TestFailingServerDoesNotLookBetter: one side refuses two requests of three and serves the others in half the time.
+// What differs is the share that failed; of the latencies and rates nothing is claimed, whether there are runs enough
+// for a test over runs or not.
 func TestFailingServerDoesNotLookBetter(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		slow, fast := []float64{20, 21, 22, 23, 24}[:n], []float64{10, 11, 12, 13, 14}[:n]
@@ -89,9 +88,8 @@ func TestFailuresOfOneRun(t *testing.T) {
 	}
 }
 
-// TestFamilyWiseError draws groups of runs that differ by nothing, and counts the
-// comparisons that claim anything: at most 5%, for figures of a run that hang
-// together and for such that don't.
+// TestFamilyWiseError draws groups of runs that differ by nothing, and counts the comparisons that claim anything: at
+// most 5%, for figures of a run that hang together and for such that don't.
 func TestFamilyWiseError(t *testing.T) {
 	race.Long(t)
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -196,8 +194,7 @@ func TestFisher(t *testing.T) {
 	}
 }
 
-// TestSlowdownOfFailingTenant: a tenant that is refused beside others is not slowed
-// down less for it.
+// TestSlowdownOfFailingTenant: a tenant that is refused beside others is not slowed down less for it.
 func TestSlowdownOfFailingTenant(t *testing.T) {
 	alone, together := runOf("alone-1", 20, 200), runOf("together-1", 10, 200)
 	alone.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100}

@@ -15,7 +15,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestInterval: a median's interval covers it at least as often as is asked for, and is missing where the values are too few.
+// TestInterval: a median's interval covers it at least as often as is asked for, and is missing where the values are
+// too few.
 func TestInterval(t *testing.T) {
 	for n, want := range map[int]*ConfidenceInterval{5: nil, 6: {1, 6, 1 - 2.0/64}, 8: {1, 7, 1 - 10.0/256}, 9: {2, 8, 1 - 2*10.0/512}} {
 		v := make([]float64, n)
@@ -28,8 +29,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestIntervalsCover draws samples with a known shift and counts how often the
-// intervals hold it.
+// TestIntervalsCover draws samples with a known shift and counts how often the intervals hold it.
 func TestIntervalsCover(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	const trials = 2000

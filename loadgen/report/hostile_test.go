@@ -8,8 +8,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestHostileText: names and texts from others' files reach no terminal and no page as
-// control characters.
+// TestHostileText: names and texts from others' files reach no terminal and no page as control characters.
 func TestHostileText(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;owned\x07\u202e\u0085"
 	tenant := loadgen.TenantSummary{Name: evil, Model: evil, Load: evil}

@@ -36,8 +36,7 @@ func write(text string) string {
 	return path
 }
 
-// A plan is read with everything that it names; tenants without prompts of their
-// own get those of the options.
+// A plan is read with everything that it names; tenants without prompts of their own get those of the options.
 func ExampleLoadFile() {
 	path := write(twoTenants)
 	defer os.RemoveAll(filepath.Dir(path))

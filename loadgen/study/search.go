@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// search looks for the highest rate that keeps the SLOs. Only here is a run stopped
-// when the server is over-saturated.
+// search looks for the highest rate that keeps the SLOs. Only here is a run stopped when the server is over-saturated.
 func (t *test) search(ctx context.Context) error {
 	t.several = true
 	lengthened := map[float64]bool{}

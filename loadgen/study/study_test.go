@@ -20,8 +20,7 @@ import (
 	mechanism "github.com/cotenant/cotenant/sharing"
 )
 
-// noLimits keeps the client's health out of the way: the machine that tests run on
-// may be busy.
+// noLimits keeps the client's health out of the way: the machine that tests run on may be busy.
 var noLimits = loadgen.HealthLimits{SendLagP99: -1, PacingLagP99: -1, ReadLagP99: -1, SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1}
 
 func serve(t *testing.T, script loadgentest.Script) string {
@@ -63,8 +62,7 @@ func configured(t *testing.T, args ...string) (Config, error) {
 	return f.Config, f.Resolve(FileOptions{})
 }
 
-// TestDisturbedRuns: a simulated run that the machine disturbed is made again, and
-// the others once.
+// TestDisturbedRuns: a simulated run that the machine disturbed is made again, and the others once.
 func TestDisturbedRuns(t *testing.T) {
 	url := serve(t, loadgentest.Always(loadgentest.Reply{Tokens: 1}))
 	for _, disturbed := range []bool{true, false} {
@@ -95,8 +93,7 @@ func TestDisturbedRuns(t *testing.T) {
 	}
 }
 
-// TestVerdict: the answer of a search stands though a trial was spoiled, that of
-// other tests does not.
+// TestVerdict: the answer of a search stands though a trial was spoiled, that of other tests does not.
 func TestVerdict(t *testing.T) {
 	o := &Outcome{Search: &loadgen.SearchResult{}}
 	for _, valid := range []bool{true, false, true} {
@@ -136,8 +133,7 @@ func TestPlanOfTestdata(t *testing.T) {
 	}
 }
 
-// TestBeside: telemetry and what the server logs during a run are put beside it,
-// without keys.
+// TestBeside: telemetry and what the server logs during a run are put beside it, without keys.
 func TestBeside(t *testing.T) {
 	t.Setenv("STUDY_TEST_KEY", "hunter2-key")
 	dir := t.TempDir()
@@ -178,8 +174,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestSearch: nothing but the SLO decides, and trials that would be too short for a
-// verdict are lengthened.
+// TestSearch: nothing but the SLO decides, and trials that would be too short for a verdict are lengthened.
 func TestSearch(t *testing.T) {
 	url := serve(t, loadgentest.Always(loadgentest.Reply{TTFT: time.Millisecond, Tokens: 1}))
 	c, err := configured(t, "-endpoint", url, "-search", "300,400", "-slo-ttft", "5s", "-duration", "100ms", "-out", filepath.Join(t.TempDir(), "out"))

@@ -10,9 +10,8 @@ package mignvml
 import "github.com/cotenant/cotenant/mig"
 
 // Device is a GPU that a Driver returned. It implements mig.Device and mig.Locker. Methods may be called from one
-// goroutine at a time. An instance whose processes can't be listed counts as busy; one that was made and can't be
-// read back is destroyed again; the driver may detach the GPU while its mode changes, so its handle is then looked up
-// again.
+// goroutine at a time. An instance whose processes can't be listed counts as busy; one that was made and can't be read
+// back is destroyed again; the driver may detach the GPU while its mode changes, so its handle is then looked up again.
 //
 // Its lock is on the file mig-UUID.lock in /run/cotenant, which the processes that share that directory see: those of
 // a host do, and those of a container when it is mounted there. A user other than root who may change MIG needs that

@@ -166,8 +166,7 @@ func TestSetMode(t *testing.T) {
 	}
 }
 
-// TestInstances maps one GPU instance with one compute instance and its
-// processes, created, listed and destroyed.
+// TestInstances maps one GPU instance with one compute instance and its processes, created, listed and destroyed.
 func TestInstances(t *testing.T) {
 	ctx := context.Background()
 	lib, dev, m := fakeH200(t)
@@ -357,8 +356,7 @@ func TestBusyGraphics(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what was created and can't be read back is destroyed, by the
-// handle that the driver gave for it.
+// TestUnreadable: what was created and can't be read back is destroyed, by the handle that the driver gave for it.
 func TestUnreadable(t *testing.T) {
 	ctx := context.Background()
 	lib, dev, m := fakeH200(t)

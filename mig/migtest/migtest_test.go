@@ -101,9 +101,8 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestAgainstEnumeration adds every profile everywhere to every layout: the
-// simulated GPU, which has rules of its own, must accept exactly what the
-// planner calls valid.
+// TestAgainstEnumeration adds every profile everywhere to every layout: the simulated GPU, which has rules of its own,
+// must accept exactly what the planner calls valid.
 func TestAgainstEnumeration(t *testing.T) {
 	for _, name := range []string{"A30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		_, m := gpu(t, name, migtest.Options{})

@@ -50,8 +50,7 @@ func ExampleDaemon_Inject() {
 	// <nil>
 }
 
-// The trap: a wrong pipe directory is no error, and the process has the whole
-// GPU.
+// The trap: a wrong pipe directory is no error, and the process has the whole GPU.
 func ExampleDaemon_Connect() {
 	fake := mpstest.New(mpstest.Options{})
 	app, err := fake.Connect(mpstest.Process{Env: []string{mps.EnvPipeDirectory + "=/tmp/wrong", mps.EnvThreads + "=25"}})
@@ -60,9 +59,8 @@ func ExampleDaemon_Connect() {
 	// false 132 <nil>
 }
 
-// TestRecording replays the recorded session of an H200 with driver 580: the
-// fake must answer each command that does not depend on the moment as the
-// daemon did.
+// TestRecording replays the recorded session of an H200 with driver 580: the fake must answer each command that does
+// not depend on the moment as the daemon did.
 func TestRecording(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "testdata", "h200-v2-transcript.txt"))
 	if err != nil {
@@ -98,8 +96,7 @@ func TestRecording(t *testing.T) {
 	}
 }
 
-// TestServerAnswers compares the answers about a server with the recording's
-// form, with the fake's own numbers in it.
+// TestServerAnswers compares the answers about a server with the recording's form, with the fake's own numbers in it.
 func TestServerAnswers(t *testing.T) {
 	fake := mpstest.New(mpstest.Options{})
 	v, err := fake.Connect(mpstest.Process{})

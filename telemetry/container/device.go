@@ -41,9 +41,8 @@ var (
 // ParseDevice reads a device's id in the pod-resources API: NVIDIA's plugin ("GPU-…", "MIG-…", "GPU-…::3" for a
 // replica, "MIG-GPU-…/3/0" of old drivers, and by index "0", "0:1"), HAMi's and Volcano's ("GPU-…-3"), GKE's
 // ("nvidia0", "nvidia0/gi3", "nvidia0/vgpu1") and the devices of NVIDIA's DRA driver ("gpu-0", "gpu-0-mig-9-4-1" with
-// profile, start and size, or "gpu-0-mig-1g10gb-19-4" with profile's name, id and start). GKE and the DRA driver
-// count by minor number. By index and MIG ("0:1") the second number is the MIG device's, from which no GPU instance
-// follows.
+// profile, start and size, or "gpu-0-mig-1g10gb-19-4" with profile's name, id and start). GKE and the DRA driver count
+// by minor number. By index and MIG ("0:1") the second number is the MIG device's, from which no GPU instance follows.
 func ParseDevice(id string) (Device, error) {
 	if m := uuidID.FindStringSubmatch(id); m != nil {
 		return Device{UUID: m[1], Replica: number(m[2])}, nil

@@ -125,7 +125,8 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	return View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(), Tokens: a.o.Servers.totals()}
+	return View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
+		Tokens: a.o.Servers.totals()}
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the

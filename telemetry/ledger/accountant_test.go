@@ -212,8 +212,7 @@ func TestAProcessNobodySawIsNobodys(t *testing.T) {
 	b.want("unattributed/ 4.0", "idle/ 6.0")
 }
 
-// TestAnIDUsedAgainWithinASecond: the driver counts by id, so that nobody can
-// say whose the window was.
+// TestAnIDUsedAgainWithinASecond: the driver counts by id, so that nobody can say whose the window was.
 func TestAnIDUsedAgainWithinASecond(t *testing.T) {
 	b := benchOf(t, 100)
 	b.seconds(10)
@@ -571,9 +570,8 @@ func TestAnotherRun(t *testing.T) {
 	}
 }
 
-// TestTheCounterHolds: while the energy counter is not read, the power stands for
-// it; what that said too much or too little is made up by the counter's next
-// reading, also in another run.
+// TestTheCounterHolds: while the energy counter is not read, the power stands for it; what that said too much or too
+// little is made up by the counter's next reading, also in another run.
 func TestTheCounterHolds(t *testing.T) {
 	b := benchOf(t, 100)
 	last := int64(0)
@@ -605,8 +603,7 @@ func TestTheCounterHolds(t *testing.T) {
 	}
 }
 
-// TestListOutlastsWindow: between the end of a window and the next list the
-// tenants are still there.
+// TestListOutlastsWindow: between the end of a window and the next list the tenants are still there.
 func TestListOutlastsWindow(t *testing.T) {
 	b := benchOf(t, 0.4, 0.4)
 	b.busy = 80

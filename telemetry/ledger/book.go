@@ -186,7 +186,8 @@ func (l *book) check(in *posting) error {
 			"a GPU that is new has no time to divide")
 	}
 	e := in.Microjoules.Or(0)
-	probs.If(e < 0 || in.IdleMicrojoules < 0 || in.ContextMicrojoules < 0, "microjoules", "give 0 or more", "an energy below zero")
+	probs.If(e < 0 || in.IdleMicrojoules < 0 || in.ContextMicrojoules < 0, "microjoules", "give 0 or more",
+		"an energy below zero")
 	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price",
 		fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
 	if err := probs.Err(); err != nil {

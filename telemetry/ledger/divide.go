@@ -19,8 +19,7 @@ const spread = 8
 type Window struct {
 	// Length is the window's duration.
 	Length time.Duration
-	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor
-	// MIG is divided as TimeSlicing.
+	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor MIG is divided as TimeSlicing.
 	Mechanism sharing.Mechanism
 	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where nobody looked or the
 	// GPU cannot say. Under MIG instances have their own.

@@ -119,8 +119,7 @@ func TestBadWindows(t *testing.T) {
 	}
 }
 
-// FuzzDivide: whatever was seen, the parts come to the time and lie in their
-// bounds.
+// FuzzDivide: whatever was seen, the parts come to the time and lie in their bounds.
 func FuzzDivide(f *testing.F) {
 	f.Add(int64(time.Second), uint8(2), 0.5, 0.3, 0.4, uint8(3))
 	f.Fuzz(func(t *testing.T, length int64, mechanism uint8, busy, u, v float64, n uint8) {

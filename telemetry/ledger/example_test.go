@@ -66,8 +66,8 @@ func Example() {
 	// execution-idle shop web 4s
 }
 
-// The accounts go on where another run of the program left them: what Changes returned, and was stored, is given to New.
-// The minute between the two is nobody's, and so is what follows until the first costly reading.
+// The accounts go on where another run of the program left them: what Changes returned, and was stored, is given to
+// New. The minute between the two is nobody's, and so is what follows until the first costly reading.
 func ExampleAccountant_Changes() {
 	now := time.Duration(0)
 	options := ledger.Options{

@@ -14,10 +14,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// FuzzPageStoreRestart has a tenant's server say any pages, one after another, stores
-// what was counted and starts anew again and again: no start fails, no count goes
-// back or ceases to be a number, and nothing that was stored is lost. In the end one
-// record is replaced by anything: what cannot be read is set aside alone.
+// FuzzPageStoreRestart has a tenant's server say any pages, one after another, stores what was counted and starts anew
+// again and again: no start fails, no count goes back or ceases to be a number, and nothing that was stored is lost. In
+// the end one record is replaced by anything: what cannot be read is set aside alone.
 func FuzzPageStoreRestart(f *testing.F) {
 	const page = "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} "
 	f.Add(page+"1\n\x00"+page+"900\n\x00"+page+"1.7e308\n\x00"+page+"950\n", uint8(2), "NaN")

@@ -11,9 +11,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// latencies is a page of a server: so many requests of ten tokens each ended, of
-// which the first number took at most 100 ms to the first token, and 10 ms a
-// token, the second at most 200 and 20 ms, and the third longer.
+// latencies is a page of a server: so many requests of ten tokens each ended, of which the first number took at most
+// 100 ms to the first token, and 10 ms a token, the second at most 200 and 20 ms, and the third longer.
 func latencies(ttft, tpot [3]int) string {
 	var b strings.Builder
 	total := 0
@@ -38,8 +37,7 @@ func latencies(ttft, tpot [3]int) string {
 	return b.String()
 }
 
-// TestGoodTokens: what histograms tell of how many tokens kept an objective, and
-// no more.
+// TestGoodTokens: what histograms tell of how many tokens kept an objective, and no more.
 func TestGoodTokens(t *testing.T) {
 	pod := container.Pod{Namespace: "shop", Name: "web", Container: "c"}
 	none := latencies([3]int{}, [3]int{})

@@ -17,8 +17,7 @@ import (
 // price is an odd one, in millionths an hour.
 const price = 3_257_413
 
-// world is a node's GPUs, the store, and what a scraper has seen, over which
-// exporters come and go.
+// world is a node's GPUs, the store, and what a scraper has seen, over which exporters come and go.
 type world struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -174,9 +173,8 @@ func (w *world) audit() {
 	}
 }
 
-// TestHistories: churn of pods, crashes before and after the store was written,
-// reboots, full disks and time in which nobody looked. The accounts always add up to the wall time
-// of each GPU, and what a scraper sees never goes back.
+// TestHistories: churn of pods, crashes before and after the store was written, reboots, full disks and time in which
+// nobody looked. The accounts always add up to the wall time of each GPU, and what a scraper sees never goes back.
 func TestHistories(t *testing.T) {
 	for seed := range nightly.Cases(200, 10_000) {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), begun: map[string]time.Duration{}, store: map[string][]byte{},

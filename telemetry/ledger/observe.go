@@ -136,9 +136,8 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	}
 }
 
-// identify finds whose the listed processes are. It is done where the list has
-// changed and at the end of each window, which shows an id that was used again
-// meanwhile: asking the system every second would cost more than the driver does.
+// identify finds whose the listed processes are. It is done where the list has changed and at the end of each window,
+// which shows an id that was used again meanwhile: asking the system every second would cost more than the driver does.
 func (a *Accountant) identify(d *device) {
 	pids := make([]uint32, len(d.list))
 	for i := range d.list {
@@ -284,7 +283,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 }
 
 // A GPU that was busy for at least stalledBusy of a window counts as stalled where its power was no further above that
-// of its quietest moment than a part of what it has shown: a spinning kernel keeps few of its units busy. They are ours.
+// of its quietest moment than a part of what it has shown: a spinning kernel keeps few of its units busy. They are
+// ours.
 const (
 	stalledBusy  = 0.95
 	stalledPower = 0.2

@@ -42,10 +42,9 @@ type recordedCase struct {
 	}
 }
 
-// TestRecorded accounts again for what a driver said of two servers, at three ratios
-// of their loads under time-slicing and MPS, on an H100 and an H200. Each server's
-// work is the time between events that its steps take alone. Its engine's busy time
-// is more: the wait for the other is in it. The last window of each host was lost.
+// TestRecorded accounts again for what a driver said of two servers, at three ratios of their loads under time-slicing
+// and MPS, on an H100 and an H200. Each server's work is the time between events that its steps take alone. Its
+// engine's busy time is more: the wait for the other is in it. The last window of each host was lost.
 func TestRecorded(t *testing.T) {
 	f, err := os.Open("testdata/recorded.json.gz")
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// TestTokensNarrowMPS: what two vLLM servers say they generated divides the
-// server's time.
+// TestTokensNarrowMPS: what two vLLM servers say they generated divides the server's time.
 func TestTokensNarrowMPS(t *testing.T) {
 	var generated [2]atomic.Int64
 	var broken atomic.Bool

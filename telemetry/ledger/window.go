@@ -17,9 +17,8 @@ import (
 // 0.153 ms after each quantum of 2.09 ms, measured on an H200 with driver 580.
 const switchShare = 0.153 / (0.153 + 2.09)
 
-// samplesPerSecond is the rate at which the driver looks which process runs, and
-// samplesKept the number of its looks that it keeps: 50 came in each of 32 windows
-// of ten seconds on an H100 and an H200 (driver 580), and 72 were offered.
+// samplesPerSecond is the rate at which the driver looks which process runs, and samplesKept the number of its looks
+// that it keeps: 50 came in each of 32 windows of ten seconds on an H100 and an H200 (driver 580), and 72 were offered.
 const (
 	samplesPerSecond = 5
 	samplesKept      = 72
@@ -35,8 +34,7 @@ func (a *Accountant) WantsGPM(device int) bool {
 	return a.devs[device].mig != sharing.AnswerNo
 }
 
-// contextWatts is the least power of a resident program above deep idle, in watts:
-// a context alone costs 26 W and more.
+// contextWatts is the least power of a resident program above deep idle, in watts: a context alone costs 26 W and more.
 const contextWatts = 10
 
 func (a *Accountant) window(d *device, length time.Duration) Window {

@@ -13,8 +13,7 @@ import (
 
 const tokensPage = "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total 7\n"
 
-// TestFetchAsksNobodyElse lets a page redirect to another server, and sets a proxy:
-// neither gets a request.
+// TestFetchAsksNobodyElse lets a page redirect to another server, and sets a proxy: neither gets a request.
 func TestFetchAsksNobodyElse(t *testing.T) {
 	var asked atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

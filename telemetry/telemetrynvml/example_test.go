@@ -42,8 +42,7 @@ func ExampleOpen() {
 	// Output: true
 }
 
-// A program that should run everywhere falls back on a script, and its figures
-// then say that they are simulated.
+// A program that should run everywhere falls back on a script, and its figures then say that they are simulated.
 func ExampleOpen_fallback() {
 	var src telemetry.Reader
 	real, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: "/nonexistent/libnvidia-ml.so.1"})

@@ -140,8 +140,8 @@ func (x *look) migDevices() (all []nvml.Device, ok bool) {
 	return all, true
 }
 
-// instances lists the GPU instances with their memory and, where the GPU has them, counters. The layout may have changed since the last reading; an
-// instance whose MIG device is another than before starts anew.
+// instances lists the GPU instances with their memory and, where the GPU has them, counters. The layout may have
+// changed since the last reading; an instance whose MIG device is another than before starts anew.
 func (x *look) instances() {
 	devices, ok := x.migDevices()
 	if !ok {

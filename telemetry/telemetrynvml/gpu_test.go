@@ -58,9 +58,8 @@ func nvidiaSMI(ctx context.Context, fields ...string) ([]float64, error) {
 	return vs, nil
 }
 
-// TestAgainstNvidiaSMI reads every figure while nvidia-smi reads it too. Asking
-// wakes an idle GPU, so nvidia-smi's figure must lie within what was sampled
-// around it, give or take the tolerance.
+// TestAgainstNvidiaSMI reads every figure while nvidia-smi reads it too. Asking wakes an idle GPU, so nvidia-smi's
+// figure must lie within what was sampled around it, give or take the tolerance.
 func TestAgainstNvidiaSMI(t *testing.T) {
 	type answer struct {
 		figures []float64

@@ -90,7 +90,8 @@ func (x *look) basic() {
 // condition reads the rest of the basic group: limit, clocks, temperature.
 func (x *look) condition() {
 	h := x.d.h
-	figure[uint32](x, "GetEnforcedPowerLimit", telemetry.MetricPowerLimitWatts, 1e3, telemetry.MaxWatts)(h.GetEnforcedPowerLimit())
+	figure[uint32](x, "GetEnforcedPowerLimit", telemetry.MetricPowerLimitWatts, 1e3,
+		telemetry.MaxWatts)(h.GetEnforcedPowerLimit())
 	figure[uint32](x, "GetClockInfo", telemetry.MetricSMClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_SM))
 	figure[uint32](x, "GetClockInfo", telemetry.MetricMemClockMHz, 1, maxMHz)(h.GetClockInfo(nvml.CLOCK_MEM))
 	figure[uint32](x, "GetTemperature", telemetry.MetricTemperatureCelsius, 1,

@@ -110,8 +110,7 @@ func (f *fake) open(t *testing.T) *Reader {
 	return s
 }
 
-// TestCloseHung: a reading that hangs in the driver does not hang Close, and
-// later readings fail at once.
+// TestCloseHung: a reading that hangs in the driver does not hang Close, and later readings fail at once.
 func TestCloseHung(t *testing.T) {
 	f := newFake()
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -454,8 +453,7 @@ func TestProcessUtil(t *testing.T) {
 	if len(r.Processes) != 2 || r.Processes[0] != want[0] || r.Processes[1] != want[1] || r.Dropped != 4 {
 		t.Errorf("%+v, %d dropped", r.Processes, r.Dropped)
 	}
-	// The clock goes back a minute: without a new start nothing would come for
-	// a minute, and idle would be reported.
+	// The clock goes back a minute: without a new start nothing would come for a minute, and idle would be reported.
 	f.now = f.now.Add(-time.Minute)
 	back := uint64(f.now.UnixMicro())
 	f.dev.GetProcessUtilizationFunc = func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {

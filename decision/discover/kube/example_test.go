@@ -29,7 +29,8 @@ func onPath(script string) (undo func()) {
 	return func() { os.RemoveAll(folder); os.Setenv("PATH", path) }
 }
 
-// oneNode stands for kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not list.
+// oneNode stands for kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not
+// list.
 const oneNode = `#!/bin/sh
 case "$*" in
 "get nodes,"*" --all-namespaces -o json")

@@ -78,8 +78,8 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 	}
 }
 
-// TestOneNumberOfSlots: where a pool does not say how many GPUs a node has, those that share by one mode have one number
-// of slots, as long as the memory limit that goes with it holds everybody.
+// TestOneNumberOfSlots: where a pool does not say how many GPUs a node has, those that share by one mode have one
+// number of slots, as long as the memory limit that goes with it holds everybody.
 func TestOneNumberOfSlots(t *testing.T) {
 	for name, c := range map[string]struct {
 		mechanism sharing.Mechanism

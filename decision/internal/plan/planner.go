@@ -35,8 +35,7 @@ type Options struct {
 	Profiles *profile.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
 	Predictor *predict.Predictor
-	// Confidence is the least probability with which a decision keeps objectives, 0.5 to
-	// 0.999; 0 means DefaultConfidence.
+	// Confidence is the least probability with which a decision keeps objectives, 0.5 to 0.999; 0 means DefaultConfidence.
 	Confidence float64
 	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
 	Input string

@@ -9,7 +9,8 @@ import (
 )
 
 // KeepsRate is the part of its rate alone that work without latency objectives keeps beside others wherever that leaves
-// nobody without a place. It is a preference: where replicas would wait, which do nothing at all, neighbours are closer.
+// nobody without a place. It is a preference: where replicas would wait, which do nothing at all, neighbours are
+// closer.
 const KeepsRate = 0.8
 
 // The rates that are tried in pools for which replicas wait, and those in fleets of more than fewUpTo workloads; in

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// leave takes some workloads from their places, and returns those that are to
-// enter: they and those that lack replicas.
+// leave takes some workloads from their places, and returns those that are to enter: they and those that lack replicas.
 func (s *search) leave(a *arranged) []int {
 	s.gone = append(s.gone[:0], make([]bool, len(a.way))...)
 	gone, ws := s.gone, s.leavers[:0]

@@ -61,8 +61,8 @@ func (pl *Planner) Used(p int) (gpus, spot int) {
 	return int(l.gpus), int(l.spot)
 }
 
-// sunk is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that others
-// need.
+// sunk is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that
+// others need.
 func (pl *Planner) sunk() float64 {
 	if pl.Opt.KeepFree {
 		return 1e-3
@@ -81,7 +81,8 @@ type tariff struct {
 
 func (pl *Planner) tariff(p int) tariff {
 	cp := pl.Pools[p]
-	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), max(pl.unused, pl.sunk()), pl.sunk()}
+	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), max(pl.unused, pl.sunk()),
+		pl.sunk()}
 }
 
 // of returns the weight of a load: the price of the nodes that are bought for it.

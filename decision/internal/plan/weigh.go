@@ -58,7 +58,8 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prospects) bool {
-		return p.rate >= pl.Least[c.Pool] && (p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown && p.likely)
+		return p.rate >= pl.Least[c.Pool] && (p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown &&
+			p.likely)
 	}
 	if t.Sliced {
 		inside := gate.PerInstance(c.Mechanism)

@@ -2,8 +2,7 @@ package profile
 
 import "testing"
 
-// TestWeightsRead: DRAM traffic tells the size of servers that were measured, and
-// never more than it is.
+// TestWeightsRead: DRAM traffic tells the size of servers that were measured, and never more than it is.
 func TestWeightsRead(t *testing.T) {
 	ps, err := LoadProfiles("../testdata/h200-colocation.json")
 	if err != nil {

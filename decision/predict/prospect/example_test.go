@@ -11,7 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// chat serves an 8B model in 16 bits to so many requests a second, and may take 2 s to the first token and 60 ms for each.
+// chat serves an 8B model in 16 bits to so many requests a second, and may take 2 s to the first token and 60 ms for
+// each.
 func chat(perS float64) prospect.Tenant {
 	return prospect.Tenant{Decodes: true,
 		Serving: &prospect.Serving{PerS: perS, Input: 700, Output: 150, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32},

@@ -23,11 +23,10 @@ func (o *Prospect) raise(d *Tenant, floor [costs.LatencyCount]float64) {
 	}
 }
 
-// CarryOver carries the P99 latencies of a profile, in seconds and 0 where not measured, from one GPU to another,
-// with the standard deviations of their logarithms, which are 0 on the same GPU. Decoding goes with the inverse of
-// the bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to
-// powers below 1, since the host's part does not scale. It answers false where the bandwidth or
-// the rate of one of them is not known.
+// CarryOver carries the P99 latencies of a profile, in seconds and 0 where not measured, from one GPU to another, with
+// the standard deviations of their logarithms, which are 0 on the same GPU. Decoding goes with the inverse of the
+// bandwidth and prefills with that of the peak rate at the width of the weights (bytes a parameter), to powers below 1,
+// since the host's part does not scale. It answers false where the bandwidth or the rate of one of them is not known.
 func CarryOver(p *profile.SoloProfile, from, to *sharing.GPU, width float64) (alone,
 	sigma [costs.LatencyCount]float64, ok bool) {
 	alone = P99s(p)

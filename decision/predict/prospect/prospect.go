@@ -245,8 +245,8 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 // (cotenant-h200-tenants).
 const besideUnmeasured = 4
 
-// unmeasured is the part of the time in which a server's neighbours run kernels of which nothing is known: all but those
-// of language models and of services that state what a request takes.
+// unmeasured is the part of the time in which a server's neighbours run kernels of which nothing is known: all but
+// those of language models and of services that state what a request takes.
 func (e *evaluation) unmeasured(of *seat) (part float64) {
 	if e.alone() {
 		return 0

@@ -43,8 +43,7 @@ func TestOpenSaysWhyThereIsNoDriver(t *testing.T) {
 	}
 }
 
-// TestKernels: the PTX was made of the source beside it, asks for no more than
-// Volta, and has the kernels.
+// TestKernels: the PTX was made of the source beside it, asks for no more than Volta, and has the kernels.
 func TestKernels(t *testing.T) {
 	ptx, err := os.ReadFile("kernels/kernels.ptx")
 	if err != nil {

@@ -82,8 +82,7 @@ func loadDriver() (version string, err error) {
 	return version, nil
 }
 
-// versionOf is the driver's version in its library's name, "" when it is none:
-// under WSL the library is libcuda.so.1.1.
+// versionOf is the driver's version in its library's name, "" when it is none: under WSL the library is libcuda.so.1.1.
 func versionOf(file string) string {
 	v, ok := strings.CutPrefix(file, "libcuda.so.")
 	if major, _, dots := strings.Cut(v, "."); !ok || !dots || len(major) < 3 {

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 )
 
-// The predictor of this machine's GPU. What is in main here stands in the main of
-// a program, with Child first.
+// The predictor of this machine's GPU. What is in main here stands in the main of a program, with Child first.
 func Example() {
 	if code, is := cudaprobe.Child(); is {
 		os.Exit(code)
@@ -39,9 +38,8 @@ func Example() {
 	fmt.Println(predictor.GPU, predictor.Parameters.Quantum.Value)
 }
 
-// How many time slices does a decode step take? A workload is run alone and
-// beside a spinning neighbour; measure stands for whatever loads it and returns
-// the median gap between tokens.
+// How many time slices does a decode step take? A workload is run alone and beside a spinning neighbour; measure stands
+// for whatever loads it and returns the median gap between tokens.
 func ExampleSite_BesideSpinner() {
 	ctx := context.Background()
 	measure := func(context.Context) (time.Duration, error) { return 2410 * time.Microsecond, nil }

@@ -23,7 +23,8 @@ import (
 )
 
 // TestGPUProbe probes the first GPU. QUANTUM names another program that measures turns and prints the medians of its
-// times off and on the GPU as "off_us ... p50=2396.3 ... on_us ... p50=2090.7": quantum and switch have to agree with it.
+// times off and on the GPU as "off_us ... p50=2396.3 ... on_us ... p50=2090.7": quantum and switch have to agree with
+// it.
 func TestGPUProbe(t *testing.T) {
 	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
 	if err != nil {
@@ -69,8 +70,7 @@ func TestGPUProbe(t *testing.T) {
 	}
 }
 
-// TestGPURecord records what package probe's tests analyse, where RECORD names a
-// folder.
+// TestGPURecord records what package probe's tests analyse, where RECORD names a folder.
 func TestGPURecord(t *testing.T) {
 	folder := os.Getenv("RECORD")
 	if folder == "" {

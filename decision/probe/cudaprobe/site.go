@@ -70,8 +70,7 @@ const (
 
 // environ is the environment of a process that is no client of any daemon, on the GPU of that index or UUID.
 func (s *Site) environ(device string) []string {
-	// A pipe directory without a daemon keeps it from becoming a client of a daemon
-	// that somebody runs in the default one.
+	// A pipe directory without a daemon keeps it from becoming a client of a daemon that somebody runs in the default one.
 	env, err := mps.ClientEnvironment{PipeDirectory: filepath.Join(s.folder, "none")}.Environ(os.Environ())
 	if err != nil {
 		env = os.Environ()

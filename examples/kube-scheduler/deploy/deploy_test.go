@@ -22,8 +22,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
 )
 
-// decode reads the documents of a file with the API's own types, unknown and
-// duplicate fields refused.
+// decode reads the documents of a file with the API's own types, unknown and duplicate fields refused.
 func decode(t *testing.T, name string) []runtime.Object {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -145,8 +144,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestKustomization checks that the files it names are there and no other
-// manifest is.
+// TestKustomization checks that the files it names are there and no other manifest is.
 func TestKustomization(t *testing.T) {
 	data, err := os.ReadFile("kustomization.yaml")
 	if err != nil {

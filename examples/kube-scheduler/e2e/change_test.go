@@ -146,9 +146,8 @@ func (r *run) nodesChange(t *testing.T) {
 	t.Logf("%s is on %s once its labels tell the truth", p.Name, where(p.Spec.NodeName, p.Annotations))
 }
 
-// crashes kills the scheduler while it binds pods, and stops it as a deployment
-// does. What was decided and not bound is decided again; nothing is lost or given
-// twice.
+// crashes kills the scheduler while it binds pods, and stops it as a deployment does. What was decided and not bound is
+// decided again; nothing is lost or given twice.
 func (r *run) crashes(t *testing.T) {
 	// Room for some.
 	for _, p := range r.pods() {

@@ -144,9 +144,8 @@ func version(t *testing.T, path string) string {
 	return first
 }
 
-// newControl starts etcd and the API server, makes the scheduler's account and
-// rights of the manifests that it is deployed with, and its configuration of the
-// one that is deployed, without starting it.
+// newControl starts etcd and the API server, makes the scheduler's account and rights of the manifests that it is
+// deployed with, and its configuration of the one that is deployed, without starting it.
 func newControl(t *testing.T) *control {
 	t.Helper()
 	c := &control{t: t, root: t, dir: t.TempDir()}
@@ -208,9 +207,8 @@ func (c *control) write(name, text string) string {
 	return path
 }
 
-// keys are a key that signs the tokens of service accounts, and the certificate of
-// an authority by it, which the API server wants before it publishes how others
-// are to authenticate.
+// keys are a key that signs the tokens of service accounts, and the certificate of an authority by it, which the API
+// server wants before it publishes how others are to authenticate.
 func (c *control) keys() (key, ca string) {
 	c.t.Helper()
 	k, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -334,8 +332,7 @@ func pluginArgs(t *testing.T) plugin.Args {
 	return plugin.Args{}
 }
 
-// schedule starts the scheduler, again after it was killed: it takes over when
-// the lease of the one before has run out.
+// schedule starts the scheduler, again after it was killed: it takes over when the lease of the one before has run out.
 func (c *control) schedule() {
 	c.t.Helper()
 	port := ports(c.t, 1)[0]

@@ -23,9 +23,8 @@ import (
 	"github.com/cotenant/cotenant/decision/advise"
 )
 
-// TestDiscover: what stands on a live API server is discovered and decided by two
-// commands, with the rights that the adviser has, and the plan from what runs,
-// or why it stays, is printed.
+// TestDiscover: what stands on a live API server is discovered and decided by two commands, with the rights that the
+// adviser has, and the plan from what runs, or why it stays, is printed.
 func TestDiscover(t *testing.T) {
 	c := newControl(t)
 	ctx := t.Context()
@@ -108,8 +107,7 @@ func run1(t *testing.T, kube string, args ...string) []byte {
 	return out
 }
 
-// reader is a kubeconfig of an account with the rights that the adviser's CronJob
-// has, and no others.
+// reader is a kubeconfig of an account with the rights that the adviser's CronJob has, and no others.
 func (c *control) reader() string {
 	c.t.Helper()
 	config, err := clientcmd.LoadFromFile(c.kube)

@@ -42,9 +42,8 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
-// oneByOne creates pods one after another and compares each with the library's
-// answer. Half-way the scheduler is killed, and the next one knows no more than
-// what the API server has.
+// oneByOne creates pods one after another and compares each with the library's answer. Half-way the scheduler is
+// killed, and the next one knows no more than what the API server has.
 func oneByOne(t *testing.T, r *run, rng *rand.Rand) {
 	var table outcomes
 	var bound, refused, untouched int
@@ -187,8 +186,7 @@ func leaving(t *testing.T, r *run, rng *rand.Rand) {
 	}
 }
 
-// nonsense creates pods and nodes that make no sense, and holds that the scheduler
-// says so and goes on.
+// nonsense creates pods and nodes that make no sense, and holds that the scheduler says so and goes on.
 func nonsense(t *testing.T, r *run, _ *rand.Rand) {
 	for _, c := range []struct{ name, asks, says, want string }{
 		{"trust", "cpu=1 nvidia.com/gpu=1", "trusts=,", "metadata.annotations[cotenant.dev/trusts]"},

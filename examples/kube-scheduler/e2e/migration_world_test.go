@@ -299,8 +299,8 @@ func (w *world) hold() {
 	}
 }
 
-// state describes what a way back must restore: what nodes hand out and whether they take pods, templates, and on which kind
-// of device pods are.
+// state describes what a way back must restore: what nodes hand out and whether they take pods, templates, and on which
+// kind of device pods are.
 func (w *world) state() string {
 	var out []string
 	kinds := map[string]string{}

@@ -25,8 +25,7 @@ func resources(text string) v1.ResourceList {
 	return out
 }
 
-// makeNode is a node that says it is ready, with labels below nvidia.com/ unless
-// they name their own.
+// makeNode is a node that says it is ready, with labels below nvidia.com/ unless they name their own.
 func makeNode(name, offers, labels string) *v1.Node {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}}}
 	all := resources("cpu=96 memory=1024Gi pods=110 " + offers)

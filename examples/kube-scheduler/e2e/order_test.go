@@ -40,9 +40,8 @@ func gpuPods(t *testing.T, rng *rand.Rand, prefix string, n int) []*v1.Pod {
 
 var attempt = regexp.MustCompile(`"Attempting to schedule pod" pod="` + namespace + `/([^"]+)"`)
 
-// inOrder are the names of pods in the order in which the scheduler last took
-// them up, which its output says. It takes up one after another, and binds them
-// concurrently.
+// inOrder are the names of pods in the order in which the scheduler last took them up, which its output says. It takes
+// up one after another, and binds them concurrently.
 func (r *run) inOrder(names []string) []string {
 	r.t.Helper()
 	data, err := os.ReadFile(r.scheduler.log)
@@ -61,8 +60,7 @@ func (r *run) inOrder(names []string) []string {
 	return slices.SortedFunc(slices.Values(names), func(a, b string) int { return cmp.Compare(last[a], last[b]) })
 }
 
-// placedInOrder holds that pods that were bound at about the same time are where
-// the library puts one after the other.
+// placedInOrder holds that pods that were bound at about the same time are where the library puts one after the other.
 func (r *run) placedInOrder(names []string) {
 	r.t.Helper()
 	for _, name := range r.inOrder(names) {

@@ -22,8 +22,7 @@ const (
 	seed     = 42
 )
 
-// run is a control plane with nodes, and the library that says what should come
-// of each pod.
+// run is a control plane with nodes, and the library that says what should come of each pod.
 type run struct {
 	*control
 	scorer  *placement.Scorer
@@ -52,8 +51,7 @@ func newRun(t *testing.T) *run {
 	return r
 }
 
-// quiet holds that the scheduler was refused nothing that it asked the API server
-// for, and did not panic.
+// quiet holds that the scheduler was refused nothing that it asked the API server for, and did not panic.
 func (r *run) quiet() {
 	data, err := os.ReadFile(r.scheduler.log)
 	if err != nil {
@@ -154,8 +152,7 @@ func (r *run) consistent() []string {
 			r.t.Log(fits)
 		}
 	}()
-	// A pod that could be bound is bound soon: the scheduler backs off for up to
-	// ten seconds after each failure.
+	// A pod that could be bound is bound soon: the scheduler backs off for up to ten seconds after each failure.
 	r.wait(r.scheduler, "pods that fit to be bound", 2*time.Minute, func() bool {
 		running := map[string][]*v1.Pod{}
 		var idle []*v1.Pod

@@ -79,9 +79,8 @@ func each(n int, do func(i int) error) error {
 	return <-errs // nil where there is none
 }
 
-// keepAlive does the work of simulated nodes' kubelets: it renews their leases, each
-// every ten seconds, and says in their status that they are ready. It returns how
-// many renewals there were.
+// keepAlive does the work of simulated nodes' kubelets: it renews their leases, each every ten seconds, and says in
+// their status that they are ready. It returns how many renewals there were.
 func (c *control) keepAlive(ctx context.Context, t *testing.T) (renewed func() int64) {
 	seconds := int32(leaseSeconds)
 	leases := c.admin.CoordinationV1().Leases("kube-node-lease")

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestObserved holds what reality says of nodes: pods that ended hold nothing, GPUs that are over-full, gone or ill keep
-// who they have and take no more, and the other nodes are used.
+// TestObserved holds what reality says of nodes: pods that ended hold nothing, GPUs that are over-full, gone or ill
+// keep who they have and take no more, and the other nodes are used.
 func TestObserved(t *testing.T) {
 	bound := func(name, node, ask string, phase v1.PodPhase, annotations ...string) *v1.Pod {
 		p := kubePod(name, ask, "")

@@ -114,8 +114,7 @@ func (c *Cluster) Bind(p *v1.Pod) bool {
 	return true
 }
 
-// Index finds, among many nodes, those that may take a pod, without looking at
-// each. It is not safe for concurrent use.
+// Index finds, among many nodes, those that may take a pod, without looking at each. It is not safe for concurrent use.
 type Index struct {
 	placer *placement.Placer
 	nodes  *layout.Cluster

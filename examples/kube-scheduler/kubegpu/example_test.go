@@ -37,8 +37,7 @@ func Example() {
 	// map[cotenant.dev/gpu:0 cotenant.dev/mechanism:mps cotenant.dev/node:a cotenant.dev/share:250m]
 }
 
-// Labels that cannot be are problems of the node, and no error: the other nodes
-// are fine.
+// Labels that cannot be are problems of the node, and no error: the other nodes are fine.
 func ExampleReadNode() {
 	node := kubegpu.ReadNode(&v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "liar", Labels: map[string]string{"nvidia.com/gpu.product": "NVIDIA-L4",

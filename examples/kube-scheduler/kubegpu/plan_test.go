@@ -169,9 +169,8 @@ func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanis
 	return out
 }
 
-// TestKubeletPicksAnother has the kubelet give pods GPUs by chance, whatever the
-// annotations say: on the GPUs that they really have, all trust each other and
-// every objective holds.
+// TestKubeletPicksAnother has the kubelet give pods GPUs by chance, whatever the annotations say: on the GPUs that they
+// really have, all trust each other and every objective holds.
 func TestKubeletPicksAnother(t *testing.T) {
 	f := factors{"light": 1.05, "medium": 1.2, "heavy": 1.6}
 	scorer := placement.NewScorer(placement.BestFit{}, f)
@@ -228,8 +227,7 @@ func TestKubeletPicksAnother(t *testing.T) {
 	}
 }
 
-// TestForeign puts pods that others bound on the emptiest GPUs, and HAMi's where
-// HAMi says.
+// TestForeign puts pods that others bound on the emptiest GPUs, and HAMi's where HAMi says.
 func TestForeign(t *testing.T) {
 	foreign := func(p *v1.Pod) *v1.Pod { p.Spec.NodeName = "n"; return p }
 	with := func(p *v1.Pod, kv ...string) *v1.Pod {
@@ -354,8 +352,7 @@ func TestReadPodErrors(t *testing.T) {
 	}
 }
 
-// FuzzPod holds that no pod and no node make planning panic, and that what was
-// planned is read back.
+// FuzzPod holds that no pod and no node make planning panic, and that what was planned is read back.
 func FuzzPod(f *testing.F) {
 	f.Add("nvidia.com/gpu", int64(1), int64(0), "kind", "notebook", int64(8), "NVIDIA-L4-SHARED", "4", "2", "")
 	f.Add("nvidia.com/mig-1g.10gb", int64(2), int64(300), "mechanisms", "mps", int64(7), "NVIDIA-A100-SXM4-80GB", "1", "1", "")

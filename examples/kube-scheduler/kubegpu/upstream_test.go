@@ -59,8 +59,8 @@ func strictly(t *testing.T, where string, raw []byte) {
 	}
 }
 
-// TestUpstreamTypes holds the clusters that package discover is tested on, and the objects that are written, against the
-// API's types at the version of go.mod: a fixture that the API would not have written tests nothing.
+// TestUpstreamTypes holds the clusters that package discover is tested on, and the objects that are written, against
+// the API's types at the version of go.mod: a fixture that the API would not have written tests nothing.
 func TestUpstreamTypes(t *testing.T) {
 	const root = "../../../decision/"
 	files, err := filepath.Glob(root + "discover/testdata/*/*.json")

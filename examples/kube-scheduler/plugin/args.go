@@ -101,8 +101,7 @@ func ParseArgs(data []byte) (Args, error) {
 	return a, nil
 }
 
-// Scorer makes of the arguments the scorer that the plugin places by. The error
-// is an ErrArgs that names every problem.
+// Scorer makes of the arguments the scorer that the plugin places by. The error is an ErrArgs that names every problem.
 func (a *Args) Scorer() (*placement.Scorer, error) {
 	var l problems.List
 	policy := a.policy(&l)

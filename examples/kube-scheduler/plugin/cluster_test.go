@@ -49,10 +49,9 @@ func randomPods(rng *rand.Rand, n int) []*v1.Pod {
 	return out
 }
 
-// TestClusterAsTheLibrary binds pods with a whole scheduler, its configuration as
-// deployed, on a fake API server, and holds that each is where the library puts
-// it, with its reasons where it puts it nowhere; in the middle the scheduler is
-// replaced by another that knows the API server's state alone.
+// TestClusterAsTheLibrary binds pods with a whole scheduler, its configuration as deployed, on a fake API server, and
+// holds that each is where the library puts it, with its reasons where it puts it nowhere; in the middle the scheduler
+// is replaced by another that knows the API server's state alone.
 func TestClusterAsTheLibrary(t *testing.T) {
 	nodes := someNodes()
 	var objects []runtime.Object
@@ -115,8 +114,7 @@ const (
 	quotedPlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do)"
 )
 
-// TestReference holds that REFERENCE.md quotes what the tests see, and names every
-// gate and annotation.
+// TestReference holds that REFERENCE.md quotes what the tests see, and names every gate and annotation.
 func TestReference(t *testing.T) {
 	reference, err := os.ReadFile("../REFERENCE.md")
 	if err != nil {

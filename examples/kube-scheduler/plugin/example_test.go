@@ -12,8 +12,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
 )
 
-// What the scheduler would decide, without a scheduler: the plugin's arguments
-// make the scorer that it places by.
+// What the scheduler would decide, without a scheduler: the plugin's arguments make the scorer that it places by.
 func Example() {
 	args, err := plugin.ParseArgs([]byte("policy: spread"))
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-// usedFixture is a plugin before nodes of eight shared GPUs, on which pods run that
-// an earlier scheduler placed.
+// usedFixture is a plugin before nodes of eight shared GPUs, on which pods run that an earlier scheduler placed.
 func usedFixture(t testing.TB, nodes int, args Args) *fixture {
 	rng := rand.New(rand.NewPCG(1, 2))
 	f := newFixture(t, args, nil)
@@ -47,8 +46,7 @@ func addPod(t testing.TB, info *framework.NodeInfo, p *v1.Pod) {
 	info.AddPodInfo(pi)
 }
 
-// cycleOnce runs a pod through PreFilter, and through Filter and Score on the
-// nodes that are left to them.
+// cycleOnce runs a pod through PreFilter, and through Filter and Score on the nodes that are left to them.
 func (f *fixture) cycleOnce(t testing.TB, pod *v1.Pod) (fwk.CycleState, fwk.NodeScoreList) {
 	ctx, state := t.Context(), framework.NewCycleState()
 	res, s := f.PreFilter(ctx, state, pod, f.infos)
@@ -74,9 +72,8 @@ func (f *fixture) cycleOnce(t testing.TB, pod *v1.Pod) (fwk.CycleState, fwk.Node
 	return state, list
 }
 
-// TestHandedOver holds that PreFilter hands over nodes that take the pod, among
-// them the best by a look at each; that nodes which the pod may not go to are none
-// of them; and that all are tried where other plugins refused those.
+// TestHandedOver holds that PreFilter hands over nodes that take the pod, among them the best by a look at each; that
+// nodes which the pod may not go to are none of them; and that all are tried where other plugins refused those.
 func TestHandedOver(t *testing.T) {
 	f := usedFixture(t, 150, Args{})
 	for i, info := range f.infos {

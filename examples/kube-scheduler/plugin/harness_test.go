@@ -146,8 +146,7 @@ func newFixture(t testing.TB, args Args, nodes []*v1.Node, pods ...*v1.Pod) *fix
 	}
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	// The fake server tells watchers nothing of what happened between their list
-	// and their watch.
+	// The fake server tells watchers nothing of what happened between their list and their watch.
 	for !f.watchesPods() {
 		if ctx.Err() != nil {
 			t.Fatal("nobody watches pods")
@@ -188,8 +187,7 @@ type cluster struct {
 	stop   func()
 }
 
-// profiles are those of the configuration that is deployed, with other arguments
-// for the plugin.
+// profiles are those of the configuration that is deployed, with other arguments for the plugin.
 func profiles(t *testing.T, args string) []config.KubeSchedulerProfile {
 	t.Helper()
 	data, err := os.ReadFile("../deploy/scheduler-config.yaml")
@@ -275,8 +273,7 @@ func (c *cluster) get(name string) *v1.Pod {
 	return p
 }
 
-// outcome waits until a pod is bound or refused and says which: where it is, or
-// why not.
+// outcome waits until a pod is bound or refused and says which: where it is, or why not.
 func (c *cluster) outcome(name string) string {
 	c.t.Helper()
 	var out string

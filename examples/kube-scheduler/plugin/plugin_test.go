@@ -106,8 +106,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestScore holds that the policy's node alone has the highest score, and that
-// equal nodes go by name.
+// TestScore holds that the policy's node alone has the highest score, and that equal nodes go by name.
 func TestScore(t *testing.T) {
 	node := func(name string, cpu string) *v1.Node {
 		n := makeNode(name, "nvidia.com/gpu=2", "gpu.product=NVIDIA-L4 gpu.count=2")
@@ -264,8 +263,7 @@ func TestPreBind(t *testing.T) {
 	}
 }
 
-// TestConcurrency filters, scores, reserves and gives back from many sides at
-// once; the race detector watches.
+// TestConcurrency filters, scores, reserves and gives back from many sides at once; the race detector watches.
 func TestConcurrency(t *testing.T) {
 	f := newFixture(t, Args{}, someNodes())
 	var wg sync.WaitGroup
@@ -441,8 +439,7 @@ func (c counting) Score(o *placement.Option) float64 {
 	return c.Policy.Score(o)
 }
 
-// TestPlanOnce weighs a pod once for each node from Filter to Score, and Reserve
-// plans it on the one that was chosen.
+// TestPlanOnce weighs a pod once for each node from Filter to Score, and Reserve plans it on the one that was chosen.
 func TestPlanOnce(t *testing.T) {
 	f := newFixture(t, Args{}, someNodes())
 	var calls atomic.Int64
@@ -471,8 +468,7 @@ func TestPlanOnce(t *testing.T) {
 	}
 }
 
-// TestShortReasons holds that every code that a node can refuse a pod with has
-// its few words.
+// TestShortReasons holds that every code that a node can refuse a pod with has its few words.
 func TestShortReasons(t *testing.T) {
 	for _, of := range [][2]gate.Code{{gate.CodeCPU, gate.CodeGPUCount}, {gate.CodeMIGMode, gate.CodeMechanism}, {gate.CodeGPUMemoryUnknown, gate.CodeGPUShare}, {gate.CodeSlowdownUnknown, gate.CodeSlowdown}} {
 		for c := of[0]; c <= of[1]; c++ {
@@ -512,8 +508,7 @@ func measuredProfiles(t *testing.T) string {
 	return name
 }
 
-// TestPredicted keeps a pod's objective by what decision's models predict, and
-// says so.
+// TestPredicted keeps a pod's objective by what decision's models predict, and says so.
 func TestPredicted(t *testing.T) {
 	w := func(model string, clients int) profile.ProfileRef {
 		return profile.ProfileRef{Server: profile.Server{Model: model}, Load: profile.Load{Concurrency: clients, Prompt: 128, Output: 64}}

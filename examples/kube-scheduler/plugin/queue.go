@@ -123,9 +123,8 @@ func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
 	return f
 }
 
-// best returns the best nodes for a pod, so that nobody looks at the others; nil
-// leaves all nodes to Filter: where they are few, where none takes the pod and
-// each is to say why, and where other plugins refused the best ones before.
+// best returns the best nodes for a pod, so that nobody looks at the others; nil leaves all nodes to Filter: where they
+// are few, where none takes the pod and each is to say why, and where other plugins refused the best ones before.
 func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
 	if len(nodes) <= fewNodes || p.refusedByOthers(pod, false) {
 		return nil

@@ -11,9 +11,8 @@ import (
 var ErrTooLong = errors.New("loadgen: event exceeds the size limit")
 
 // Parser reads a stream of server-sent events as the WHATWG HTML standard specifies: lines end in LF, CR or CRLF
-// wherever the reads split them; comments, unknown fields and a leading byte-order mark are skipped; several data
-// lines join with LF; an event that no blank line ends is dropped. Feed it what was read, then take the events with
-// Next.
+// wherever the reads split them; comments, unknown fields and a leading byte-order mark are skipped; several data lines
+// join with LF; an event that no blank line ends is dropped. Feed it what was read, then take the events with Next.
 type Parser struct {
 	max   int
 	rest  []byte // fed and not consumed

@@ -44,9 +44,8 @@ func (cs *Conns) Host(head *http.Request, dial func(context.Context) (net.Conn, 
 	return &Host{pollers: &cs.pollers, dial: dial, seen: seen, before: before, after: after}
 }
 
-// Exchange sends a request and has r hand the answer to call. It returns the answer
-// itself, with a body to be read and closed, where that is not for the tap: resp is
-// nil when it was. ErrNotPolled says that nothing was done, nor will be.
+// Exchange sends a request and has r hand the answer to call. It returns the answer itself, with a body to be read and
+// closed, where that is not for the tap: resp is nil when it was. ErrNotPolled says that nothing was done, nor will be.
 func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) (resp *http.Response, err error) {
 	if h == nil || h.off.Load() {
 		return nil, ErrNotPolled

@@ -92,8 +92,7 @@ type poller struct {
 	conns  map[int32]*pollConn // by descriptor
 	recv   receiver
 	buf    []byte
-	// calm grows with events that came alone, falls with streams that end, and is
-	// lost when a read brings several events.
+	// calm grows with events that came alone, falls with streams that end, and is lost when a read brings several events.
 	calm int
 
 	ready [256]unix.EpollEvent

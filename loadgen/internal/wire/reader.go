@@ -13,10 +13,9 @@ import (
 // Sink takes the body of one event stream. It is called from one goroutine at a
 // time, which need not be the one that reads.
 type Sink interface {
-	// Take takes the next bytes of the body, valid during the call and the Sink's to change. at is when they came,
-	// on the Reader's clock; lag is how long they had waited in the kernel, -1 when not known. It returns how many
-	// events they completed, and done when nothing further is wanted: what follows is read and thrown away. An
-	// error ends the reading.
+	// Take takes the next bytes of the body, valid during the call and the Sink's to change. at is when they came, on the
+	// Reader's clock; lag is how long they had waited in the kernel, -1 when not known. It returns how many events they
+	// completed, and done when nothing further is wanted: what follows is read and thrown away. An error ends the reading.
 	Take(b []byte, at, lag int64) (events int, done bool, err error)
 	// End takes the time at which the body ended without having been done.
 	End(at int64)
@@ -134,8 +133,7 @@ func (t *tap) cut() error {
 	return io.ErrUnexpectedEOF
 }
 
-// heavyEvent is the size from which on an event is too much work for the poller,
-// whose other streams would wait for it.
+// heavyEvent is the size from which on an event is too much work for the poller, whose other streams would wait for it.
 const heavyEvent = 256 << 10
 
 // heavy says that the event under way has become that large.

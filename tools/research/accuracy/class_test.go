@@ -17,7 +17,7 @@ var foreign = sync.OnceValues(func() ([]predict.Measured, error) {
 })
 
 // foreignFiles hold engines and kinds of tenants that nothing is calibrated on.
-var foreignFiles = []string{"h200-foreign.json", "h200-foreign-2.json", "h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
+var foreignFiles = []string{"h200-foreign.json", "h200-foreign-2.json", "h200-foreign-3.json", "h200-foreign-4.json", "h100-llamacpp.json", "h200-llamacpp.json", "h200-llamacpp-2.json", "h200-llamacpp-3.json",
 	"h100-llamacpp-2.json", "h100-llamacpp-3.json", "h100-tenants.json", "h100-tenants-2.json", "h100-tenants-3.json",
 	"h100-tenants-4.json", "h100-tenants-5.json", "h100-tenants-6.json", "h100-llamacpp-4.json", "h100-llamacpp-5.json",
 	"h100-llamacpp-6.json", "h200-llamacpp-4.json", "h200-tenants-6.json", "h200-llamacpp-5.json", "h200-tenants-7.json",

@@ -232,8 +232,7 @@ func TestXMLWithMIG(t *testing.T) {
 	}
 }
 
-// The columns stand in any order, with and without units, and with -l a GPU
-// stands in several rows.
+// The columns stand in any order, with and without units, and with -l a GPU stands in several rows.
 func TestQueryForms(t *testing.T) {
 	want := telemetry.Inventory{Driver: "550.54.15", GPUs: []telemetry.GPU{{
 		UUID: "GPU-00000000-0000-0000-0000-00000000000a", PCIID: "10DE:2330", MemoryTotal: mib(81559)}}}
@@ -252,8 +251,8 @@ func TestQueryForms(t *testing.T) {
 	}
 }
 
-// What only draws on a GPU is no workload, a process that is listed once for each of its contexts is one, and a GPU that
-// is lost is there and says so. The types are those of nvidia-smi's manual: C, G, C+G, M+C.
+// What only draws on a GPU is no workload, a process that is listed once for each of its contexts is one, and a GPU
+// that is lost is there and says so. The types are those of nvidia-smi's manual: C, G, C+G, M+C.
 func TestXMLOfAWorkstation(t *testing.T) {
 	process := func(pid, kind, name, memory string) string {
 		return fmt.Sprintf("<process_info><gpu_instance_id>N/A</gpu_instance_id><pid>%s</pid><type>%s</type><process_name>%s</process_name><used_memory>%s</used_memory></process_info>", pid, kind, name, memory)

@@ -97,9 +97,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Without honorLabels the labels pod, namespace and container are the
-// exporter's own, and the tenant's stand behind exported_. An idle GPU has only
-// the exporter's.
+// Without honorLabels the labels pod, namespace and container are the exporter's own, and the tenant's stand behind
+// exported_. An idle GPU has only the exporter's.
 func TestExportedLabels(t *testing.T) {
 	r := New()
 	text := `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",exported_pod="llm",exported_namespace="chat",exported_container="c",pod="metrics-x1",namespace="mon",container="exp"} 5
@@ -228,8 +227,7 @@ func TestJSON(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Error(diff)
 	}
-	// The same samples again, in another file, count once; an earlier hour, later
-	// read, counts.
+	// The same samples again, in another file, count once; an earlier hour, later read, counts.
 	take(t, r.JSON, "again.json", text)
 	take(t, r.JSON, "earlier.json", matrix(utilLabels, noon.Add(-time.Hour), 15*time.Second, "1", "2", "3"))
 	got = tenants(t, r)["{node=n, gpu=GPU-a}"].Figures[FigureGPUUtil]
@@ -238,8 +236,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestTimes: minutes are known where there is a sample, busy or idle with what was held in them, and pods that follow one
-// another on a GPU share nothing.
+// TestTimes: minutes are known where there is a sample, busy or idle with what was held in them, and pods that follow
+// one another on a GPU share nothing.
 func TestTimes(t *testing.T) {
 	r := New()
 	of := func(metric, pod string) string {
@@ -298,8 +296,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Files that are cut off, of another kind or without a GPU are named, and what
-// stood before counts.
+// Files that are cut off, of another kind or without a GPU are named, and what stood before counts.
 func TestProblems(t *testing.T) {
 	whole := matrix(utilLabels, noon, time.Second, "1", "2", "3")
 	for name, c := range map[string]struct {
