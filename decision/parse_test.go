@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -171,4 +172,20 @@ func FuzzParseFleet(f *testing.F) {
 			t.Errorf("a fleet that was read cannot be decided: %v", err)
 		}
 	})
+}
+
+// TestErrorsAreBounded: a file with 20,000 unknown keys gets an error of a screen or two, which counts the rest.
+func TestErrorsAreBounded(t *testing.T) {
+	var file, row strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&file, "bad%d: 1\n", i)
+		fmt.Fprintf(&row, `"bad%d": 1, `, i)
+	}
+	_, inFleet := ParseFleet([]byte("version: v1\n" + file.String()))
+	_, inRows := profile.ParseRows([]byte(`[{` + row.String() + `"name": "a"}]`))
+	for door, err := range map[string]error{"fleet": inFleet, "rows": inRows} {
+		if text := fmt.Sprint(err); len(text) > 40_000 || !strings.Contains(text, "bad0") || !strings.Contains(text, " more problems") {
+			t.Errorf("%s: an error of %d bytes: %.300s", door, len(text), text)
+		}
+	}
 }

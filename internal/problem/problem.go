@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
@@ -25,27 +26,51 @@ type Problem struct {
 	Remedy string
 }
 
-// Error formats the problem on one line.
+// Error formats the problem on one line, each part cut after partAt bytes.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	if p.Path != "" {
-		b.WriteString(p.Path)
+		b.WriteString(cut(p.Path))
 		b.WriteString(": ")
 	}
-	b.WriteString(p.Message)
+	b.WriteString(cut(p.Message))
 	if p.Remedy != "" {
 		b.WriteString(" (")
-		b.WriteString(p.Remedy)
+		b.WriteString(cut(p.Remedy))
 		b.WriteString(")")
 	}
 	return b.String()
 }
+
+// partAt bounds a problem's path, message and remedy in an error's text, in bytes: each may repeat what an input holds.
+const partAt = 2000
+
+// cut cuts a part, at the start of a character.
+func cut(part string) string {
+	if len(part) <= partAt {
+		return part
+	}
+	end := partAt
+	for end > partAt-utf8.UTFMax && !utf8.RuneStart(part[end]) {
+		end--
+	}
+	return part[:end] + "…"
+}
+
+// named bounds the problems that an error names. It counts the others.
+const named = 100
+
+// rest counts the problems that an error does not name.
+type rest int
+
+func (r rest) Error() string { return "and " + plaintext.Count(int(r), "more problem") }
 
 // List collects problems in the order in which they are found. The zero value
 // is an empty list. It is not safe for concurrent use.
 type List struct {
 	problems []*Problem
 	seen     map[string]bool
+	rest     rest // counted in errors that were added
 }
 
 // Addf records a problem at path. remedy may be empty.
@@ -85,6 +110,9 @@ func (l *List) AddErr(path string, err error) {
 		q.Path = Join(path, e.Path)
 		l.Add(&q)
 		return
+	case rest:
+		l.rest += e
+		return
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			l.AddErr(path, one)
@@ -106,7 +134,7 @@ func (l *List) Len() int { return len(l.problems) }
 func (l *List) Problems() []*Problem { return l.problems }
 
 // Err returns nil for an empty list and otherwise errors.Join of its problems,
-// ordered by line where every line is known.
+// ordered by line where every line is known. It names the first 100 and counts the rest.
 func (l *List) Err() error {
 	if len(l.problems) == 0 {
 		return nil
@@ -115,9 +143,14 @@ func (l *List) Err() error {
 	if !slices.ContainsFunc(ps, func(p *Problem) bool { return p.Line == 0 }) {
 		slices.SortStableFunc(ps, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
 	}
-	errs := make([]error, len(ps))
+	more := l.rest + rest(max(0, len(ps)-named))
+	ps = ps[:min(len(ps), named)]
+	errs := make([]error, len(ps), len(ps)+1)
 	for i, p := range ps {
 		errs[i] = p
+	}
+	if more > 0 {
+		errs = append(errs, more)
 	}
 	return errors.Join(errs...)
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestListErr(t *testing.T) {
@@ -42,6 +43,21 @@ func TestAddErrKeepsAllThatIsWrapped(t *testing.T) {
 	want := "list.x: bad\nlist.y: worse (use 1)\nlist: plain\nreading: EOF"
 	if got := l.Err().Error(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestErrIsBounded: an error names 100 problems, each cut, and counts the others, also those of errors in errors.
+func TestErrIsBounded(t *testing.T) {
+	var inner, outer List
+	long := strings.Repeat("ä", 2000)
+	for i := range 3_000 {
+		inner.Addf(fmt.Sprintf("[%d]", i), "", "%s", long)
+	}
+	outer.Addf("first", "", "bad")
+	outer.AddErr("list", fmt.Errorf("wrapped: %w", inner.Err()))
+	text := outer.Err().Error()
+	if n := strings.Count(text, "\n"); n != 100 || len(text) > 250_000 || !strings.HasSuffix(text, "\nand 2901 more problems") || !utf8.ValidString(text) {
+		t.Errorf("%d lines, %d bytes, ends in %q", n+1, len(text), text[len(text)-40:])
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
@@ -61,6 +62,9 @@ func Read(in io.Reader, each func(Page)) error {
 	return s.probs.Err()
 }
 
+// boundless matches a histogram's bucket whose upper bound is NaN.
+var boundless = regexp.MustCompile(`^[ \t]*([^ \t{]+_bucket)[ \t]*\{(?:.*[, \t])?le[ \t]*=[ \t]*"((?i:nan))"`)
+
 type splitter struct {
 	each      func(Page)
 	probs     problem.List
@@ -82,6 +86,14 @@ func (s *splitter) add(line []byte) {
 		}
 	}
 	s.line++
+	// The library leaves out a bucket whose bound is not a number, without an error.
+	if m := boundless.FindSubmatch(line); m != nil {
+		s.probs.Add(&problem.Problem{Path: fmt.Sprintf("line %d", s.line), Line: s.line,
+			Message: fmt.Sprintf(`%s has a bucket with le="%s", which is not a number`, problem.Clip(string(m[1])), m[2]),
+			Remedy:  "leave the bucket out, or write its upper bound"})
+		s.buf.WriteByte('\n')
+		return
+	}
 	// Metrics with quoted names are left out: nothing here reads any, and the
 	// library (common v0.70.0) fails on "{}" with a nil pointer.
 	if t := bytes.TrimLeft(line, " \t"); len(t) > 0 && t[0] == '{' {

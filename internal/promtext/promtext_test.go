@@ -39,6 +39,25 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
+// A bucket whose bound is not a number is named; the histogram's others are read.
+func TestBucketWithoutBound(t *testing.T) {
+	for _, label := range []string{`le="NaN"`, `a="b,le=",le = "nan"`, `a="\"}",le="NAN",z="1"`} {
+		var buckets int
+		err := Read(strings.NewReader("# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{"+label+"} 2\nh_bucket{le=\"+Inf\"} 3\nh_sum 4\nh_count 3\n"),
+			func(p Page) {
+				for _, m := range p.Families[0].Metric {
+					buckets += len(m.Histogram.Bucket)
+				}
+			})
+		if buckets != 2 || err == nil || !strings.HasPrefix(err.Error(), "line 3: h_bucket has a bucket with le=") {
+			t.Errorf("%s: %d buckets, %v", label, buckets, err)
+		}
+	}
+	if got, err := pages(t, "# TYPE a gauge\na{le=\"NaN\"} 1\n"); err != nil || got != "0 a 1 true\n" {
+		t.Errorf("a label of no bucket: %s%v", got, err)
+	}
+}
+
 // A line may be longer than the buffer.
 func TestLongLine(t *testing.T) {
 	for _, tail := range []string{"", "{", "#"} {

@@ -107,7 +107,7 @@ func (p *parser) none() error {
 func (p *parser) page(pg promtext.Page) {
 	for _, f := range pg.Families {
 		if _, _, ok := engineOf(f.GetName()); !ok && len(p.families) < maxReadings {
-			p.families = append(p.families, f.GetName())
+			p.families = append(p.families, problem.Clip(f.GetName()))
 		}
 		p.rank(pg.Number, f)
 	}
