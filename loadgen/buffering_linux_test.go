@@ -11,7 +11,6 @@ import (
 
 // TestBufferingServer: a server or a proxy that sends several events in one write, or the whole answer, spoils no run.
 func TestBufferingServer(t *testing.T) {
-	t.Parallel()
 	for _, together := range []int{8, 1000} {
 		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped} {
 			srv := serve(t, loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * ms, Interval: 20 * ms, Tokens: 24, EventsPerWrite: together})})

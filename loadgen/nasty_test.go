@@ -298,7 +298,6 @@ func exchanges() []nasty {
 // TestNastyServers: whatever a server does, the client says what it was. Each answer
 // is read by the poller, with stamps alone, and as the transport brings it.
 func TestNastyServers(t *testing.T) {
-	t.Parallel()
 	scenarios := exchanges()
 	names := slices.Sorted(maps.Keys(framings))
 	for i, b := range bodies() {
