@@ -362,6 +362,10 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 			t.Nodes[i].Assignments = append(t.Nodes[i].Assignments, p.assignments(v.Name, &t.Nodes[i])...)
 		}
 	}
+	if profile := w.first.ask.profile; v.Today == nil && profile != "" { // all of its pods wait
+		v.Today = &decision.Today{Mechanism: sharing.MechanismMIG, Profile: profile}
+		b.note(at, declared("%s", w.first.ask.resource))
+	}
 	if v.Today == nil {
 		v.Today = &decision.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
 		b.note(at, guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))

@@ -16,6 +16,13 @@ const hoursPerMonth = cost.HoursPerMonth
 
 // perHour is the price of a layout in micro-units.
 func (c *cluster) perHour(l *layout.Cluster) int64 {
+	for name, o := range c.objects { // what can't be drained is paid for
+		if n := l.Node(name); o.Keeps != "" && n != nil && !n.Used() && c.layout.Node(name).Used() {
+			next := *n
+			next.Assignments = []layout.Assignment{{Key: "paid for: " + name, Device: layout.UnknownDevice}}
+			l, _ = l.WithNode(next)
+		}
+	}
 	all, _ := l.Cost(c.prices) // one currency, as fleets are checked for it
 	return all.PerHour.Micros()
 }
@@ -76,7 +83,7 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
 	var come int64
 	for n := range to.Nodes() {
-		if c.layout.Node(n.Name).Used() && !n.Used() {
+		if c.layout.Node(n.Name).Used() && !n.Used() && c.objects[n.Name].Keeps == "" {
 			b.NodesAfter, b.GPUsFreed = b.NodesAfter-1, b.GPUsFreed+len(n.Devices)
 		}
 		for key, a := range firsts(n) {

@@ -2,9 +2,13 @@ package migrate
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -59,16 +63,35 @@ func needed(t *testing.T, was sharing.Mechanism, p *Plan, s *Step) {
 	t.Errorf("%s, and every node that it leaves stays in use (it was %v)", s.Title(), was)
 }
 
-// TestPartsApart: what can't be ordered in one part of a cluster stops no other, and 5,000 nodes take seconds.
+// TestPartsApart: what can't be ordered in one part of a cluster stops no other. The nightly run has 5,000 nodes too,
+// whose plan allocates at most 4 MiB a node all in all; of 120 each way back is played.
 func TestPartsApart(t *testing.T) {
-	var lines []string
-	for i := range 60 { // each pair of nodes is a part of its own by its tenant
-		lines = append(lines, fmt.Sprintf("a%d Deployment 1 n%d=1", i, 2*i), fmt.Sprintf("b%d Deployment 2 n%d=2", i, 2*i+1))
-	}
-	f := small(t, 120, lines...)
-	p := made(t, f)
-	check(t, f, p)
-	if freed := p.Bill.NodesToday - p.Bill.NodesAfter; freed < 50 {
-		t.Errorf("%d of 120 nodes are freed: %s", freed, p.Why)
+	race.Long(t)
+	nodes := nightly.Cases(120, 5000)
+	for _, n := range slices.Compact([]int{120, nodes}) {
+		var lines []string
+		for i := range n / 2 {
+			lines = append(lines, fmt.Sprintf("a%d Deployment 1 n%d=1", i, 2*i), fmt.Sprintf("b%d Deployment 2 n%d=2", i, 2*i+1))
+		}
+		f := small(t, n, lines...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := made(t, f)
+		runtime.ReadMemStats(&after)
+		allocated := (after.TotalAlloc - before.TotalAlloc) / uint64(n)
+		t.Logf("%d nodes: %d steps, %d bytes a node", n, len(p.Steps), allocated)
+		if allocated > 4<<20 {
+			t.Errorf("%d nodes: %d bytes are allocated for each", n, allocated)
+		}
+		if n == 120 {
+			check(t, f, p)
+		}
+		w := newWorld(t, f)
+		for i := range p.Steps {
+			w.take(&p.Steps[i])
+		}
+		if freed := p.Bill.NodesToday - p.Bill.NodesAfter; freed < n*5/12 {
+			t.Errorf("%d of %d nodes are freed: %s", freed, n, p.Why)
+		}
 	}
 }

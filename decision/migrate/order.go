@@ -94,7 +94,7 @@ func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.
 	}
 	for _, name := range p.nodes {
 		n := to.cluster.layout.Node(name)
-		if now := to.layout.Node(name); n.Used() && !now.Used() {
+		if now := to.layout.Node(name); n.Used() && !now.Used() && to.objects[name].Keeps == "" {
 			o.steps = append(o.steps, Step{Action: ActionFree, Node: name, Pool: n.Pool, Was: Shape(n),
 				Others: len(to.objects[name].Others)})
 		}

@@ -27,7 +27,10 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
-const gpu = v1.ResourceName("nvidia.com/gpu")
+const (
+	gpu = v1.ResourceName("nvidia.com/gpu")
+	mig = v1.ResourceName("nvidia.com/mig-3g.40gb")
+)
 
 // cluster is what runs, as its API server has it.
 type cluster struct {
@@ -37,7 +40,8 @@ type cluster struct {
 	owners  map[string]*v1.PodTemplateSpec // by "Kind/name"
 	objects map[string]any
 	budgets []*policyv1.PodDisruptionBudget
-	paused  map[string]bool // owners whose pods follow no patch
+	held    map[string]bool // owners whose pods follow no patch, or have rules that are not planned with
+	hidden  map[string]bool // nodes that the plan is made without
 	plain   bool            // nothing of it is out of the ordinary
 }
 
@@ -45,7 +49,7 @@ func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
 
 // random makes a cluster of up to 12 nodes with four GPUs each. One in three is plain.
 func random(t *testing.T, rng *rand.Rand) *cluster {
-	c := &cluster{t: t, nodes: map[string]*v1.Node{}, owners: map[string]*v1.PodTemplateSpec{}, objects: map[string]any{}, paused: map[string]bool{}, plain: rng.IntN(3) == 0}
+	c := &cluster{t: t, nodes: map[string]*v1.Node{}, owners: map[string]*v1.PodTemplateSpec{}, objects: map[string]any{}, held: map[string]bool{}, hidden: map[string]bool{}, plain: rng.IntN(3) == 0}
 	often := func(n int) bool { return !c.plain && rng.IntN(n) == 0 }
 	free := map[string]int{}
 	var names []string
@@ -54,7 +58,13 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 			"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.deploy.device-plugin": "true",
 			"zone": pick(rng, "a", "b"), "kubernetes.io/hostname": fmt.Sprintf("host-%d", i)}}}
 		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi")}
+		free[n.Name] = 4
+		if often(5) {
+			free[n.Name] = 8
+			c.share(n, pick(rng, "time-slicing", "mps", "mig"))
+		}
 		n.Status.Allocatable = n.Status.Capacity
+		c.hidden[n.Name] = often(15)
 		if often(4) {
 			n.Spec.Taints = []v1.Taint{{Key: "team", Value: pick(rng, "x", "y"), Effect: pick(rng, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)}}
 		}
@@ -62,7 +72,6 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 			n.Spec.Unschedulable = true
 		}
 		c.nodes[n.Name] = n
-		free[n.Name] = 4
 		names = append(names, n.Name)
 	}
 	for i := range 1 + rng.IntN(10) {
@@ -86,6 +95,67 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 	return c
 }
 
+// share lets a node hand out two slots of each GPU, or two instances.
+func (c *cluster) share(n *v1.Node, mode string) {
+	n.Labels["nvidia.com/gpu.sharing-strategy"], n.Labels["nvidia.com/gpu.replicas"] = mode, "2"
+	n.Labels["nvidia.com/gpu.product"] += "-SHARED"
+	amount := gpu
+	if mode == "mig" {
+		amount = mig
+		n.Labels["nvidia.com/gpu.product"] = "NVIDIA-A100-SXM4-80GB"
+		n.Labels["nvidia.com/gpu.sharing-strategy"], n.Labels["nvidia.com/gpu.replicas"] = "none", "1"
+		n.Labels["nvidia.com/mig.strategy"], n.Labels[string(mig)+".count"] = "mixed", "8"
+	}
+	delete(n.Status.Capacity, gpu)
+	n.Status.Capacity[amount] = resource.MustParse("8")
+}
+
+// class is the kind of device that a node hands out: the first letter of names of workloads on such.
+func class(n *v1.Node) string {
+	switch {
+	case n.Labels["nvidia.com/mig.strategy"] != "":
+		return "m"
+	case n.Labels["nvidia.com/gpu.sharing-strategy"] != "none":
+		return "s"
+	}
+	return "w"
+}
+
+// rule gives a workload a rule that is not planned with.
+func rule(rng *rand.Rand, name string, spec *v1.PodSpec) {
+	near := []v1.PodAffinityTerm{{TopologyKey: pick(rng, "zone", "kubernetes.io/hostname"), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}}}
+	switch rng.IntN(6) {
+	case 0:
+		spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}}
+	case 1:
+		near[0].TopologyKey = "kubernetes.io/hostname"
+		spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}}
+	case 2: // it keeps others away
+		near[0].LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": pick(rng, "front", "back")}}
+		spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}}
+	case 3:
+		spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: near[0].LabelSelector}}
+	case 4:
+		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: pick(rng, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data"}})}}
+	case 5:
+		spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
+	}
+}
+
+// repels reports whether a pod's anti-affinity keeps another off a node.
+func (c *cluster) repels(p, other *v1.Pod, node *v1.Node) bool {
+	if a := p.Spec.Affinity; a != nil && a.PodAntiAffinity != nil && c.nodes[p.Spec.NodeName] != nil {
+		for _, term := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+			s, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+			at := c.nodes[p.Spec.NodeName].Labels[term.TopologyKey]
+			if err != nil || s.Matches(labels.Set(other.Labels)) && at == node.Labels[term.TopologyKey] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (c *cluster) budget(name string, s *metav1.LabelSelector, allowed int32) {
 	c.budgets = append(c.budgets, &policyv1.PodDisruptionBudget{TypeMeta: metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: name},
 		Spec: policyv1.PodDisruptionBudgetSpec{Selector: s}, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed}})
@@ -93,10 +163,17 @@ func (c *cluster) budget(name string, s *metav1.LabelSelector, allowed int32) {
 
 // workload adds an owner with its pods on nodes that take them.
 func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []string, often func(int) bool) {
-	name, kind := fmt.Sprintf("w%d", i), pick(rng, "Deployment", "Deployment", "Deployment", "StatefulSet")
+	on, amount := "w", gpu
+	if often(2) {
+		on = class(c.nodes[pick(rng, names...)])
+	}
+	if on == "m" {
+		amount = mig
+	}
+	name, kind := fmt.Sprintf("%s%d", on, i), pick(rng, "Deployment", "Deployment", "Deployment", "StatefulSet")
 	template := v1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name, "tier": pick(rng, "front", "back")}}}
-	amounts := v1.ResourceList{gpu: resource.MustParse("1")}
-	requests := v1.ResourceList{gpu: resource.MustParse("1")}
+	amounts := v1.ResourceList{amount: resource.MustParse("1")}
+	requests := v1.ResourceList{amount: resource.MustParse("1")}
 	if often(2) {
 		requests["cpu"], requests["memory"] = resource.MustParse(pick(rng, "1", "2500m", "4")), resource.MustParse(pick(rng, "4Gi", "30Gi"))
 	}
@@ -114,6 +191,10 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 		template.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{
 			{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "zone", Operator: pick(rng, v1.NodeSelectorOpIn, v1.NodeSelectorOpNotIn), Values: []string{pick(rng, "a", "b", "c")}}}}}}}}
 	}
+	if often(8) {
+		c.held[kind+"/"+name] = true
+		rule(rng, name, &template.Spec)
+	}
 	replicas := int32(1 + rng.IntN(3))
 	own := &metav1.OwnerReference{Kind: kind, Name: name, Controller: new(bool)}
 	*own.Controller = true
@@ -125,13 +206,13 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 		if d.Spec.Paused = often(8); often(8) {
 			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 		}
-		c.paused[kind+"/"+name] = d.Spec.Paused || d.Spec.Strategy.Type != ""
+		c.held[kind+"/"+name] = c.held[kind+"/"+name] || d.Spec.Paused || d.Spec.Strategy.Type != ""
 		object = d
 	} else {
 		s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: kind}, ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas, Selector: selector, Template: template}}
 		if often(6) {
 			s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
-			c.paused[kind+"/"+name] = true
+			c.held[kind+"/"+name] = true
 		}
 		object = s
 		c.budget(name, selector, int32(rng.IntN(2)))
@@ -144,7 +225,7 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 	for k := range int(replicas) {
 		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-%d", name, k), Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{*own}}, Spec: *template.Spec.DeepCopy(), Status: v1.PodStatus{Phase: v1.PodRunning}}
 		for _, n := range rng.Perm(len(names)) {
-			if free[names[n]] > 0 && c.why(p, names[n], "") == "" {
+			if free[names[n]] > 0 && class(c.nodes[names[n]]) == on && c.why(p, names[n], "") == "" {
 				p.Spec.NodeName = names[n]
 				free[names[n]]--
 				break
@@ -155,6 +236,8 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 		} else if often(12) {
 			p.DeletionTimestamp = &metav1.Time{}
 			p.DeletionTimestamp.UnmarshalText([]byte("2026-11-01T00:00:00Z"))
+		} else if c.hidden[p.Spec.NodeName] {
+			c.held[kind+"/"+name] = true
 		}
 		c.pods = append(c.pods, p)
 	}
@@ -172,10 +255,23 @@ func (c *cluster) why(p *v1.Pod, node, but string) string {
 	if n.Spec.Unschedulable {
 		return "it is cordoned"
 	}
-	for _, name := range []v1.ResourceName{gpu, "cpu", "memory"} {
+	for _, other := range c.pods {
+		other, next := *other, *p
+		if next.Spec.NodeName = node; other.Spec.NodeName != "" && other.Name != but && (c.repels(&other, p, n) || c.repels(&next, &other, c.nodes[other.Spec.NodeName])) {
+			return other.Name + " and it keep apart"
+		}
+	}
+	for _, name := range []v1.ResourceName{gpu, mig, "cpu", "memory"} {
 		left := n.Status.Allocatable[name]
-		for _, other := range append(c.pods, p) {
-			if other == p || other.Spec.NodeName == node && other.Name != but {
+		all := left.DeepCopy()
+		for _, k := range p.Spec.Containers {
+			left.Sub(k.Resources.Requests[name])
+		}
+		if left.Cmp(all) == 0 {
+			continue // it asks for none
+		}
+		for _, other := range c.pods {
+			if other != p && other.Spec.NodeName == node && other.Name != but {
 				for _, k := range other.Spec.Containers {
 					left.Sub(k.Resources.Requests[name])
 				}
@@ -207,7 +303,9 @@ func (c *cluster) allowed(p *v1.Pod, none int32) int32 {
 func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
 	var items []any
 	for _, n := range c.nodes {
-		items = append(items, n)
+		if !c.hidden[n.Name] {
+			items = append(items, n)
+		}
 	}
 	for _, p := range c.pods {
 		items = append(items, p)
@@ -222,7 +320,11 @@ func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	hints, err := discover.ParseHints([]byte("workloads: {t/*: {kind: batch, memory: 60GiB, gpu_busy: 0.6, tenant: t}}"))
+	hints, err := discover.ParseHints([]byte(`workloads:
+  t/w*: {kind: batch, memory: 60GiB, gpu_busy: 0.6, tenant: t}
+  t/m*: {kind: batch, memory: 20GiB, gpu_busy: 0.2, tenant: t}
+  t/s*: {kind: batch, memory: 10GiB, gpu_busy: 0.1, tenant: t}
+`))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -274,8 +376,8 @@ func (c *cluster) patched(s *migrate.Step, files map[string][]byte) *v1.PodTempl
 // move takes a step on a workload, one replica after another.
 func (c *cluster) move(s *migrate.Step, template *v1.PodTemplateSpec, from, to []migrate.Place) {
 	_, name, _ := strings.Cut(s.Workload, "/")
-	if c.paused[s.Object+"/"+name] {
-		c.t.Errorf("%s: its pods follow no patch", s.Title())
+	if c.held[s.Object+"/"+name] {
+		c.t.Errorf("%s: its pods follow no patch, or its rules are not planned with", s.Title())
 	}
 	var leave []*v1.Pod
 	for _, f := range from {
@@ -314,13 +416,19 @@ func (c *cluster) move(s *migrate.Step, template *v1.PodTemplateSpec, from, to [
 	}
 }
 
-// start lets pods that wait start where a step says.
-func (c *cluster) start(s *migrate.Step) {
+// start lets pods that wait start where a step says, after a patch where they are to ask for other devices.
+func (c *cluster) start(s *migrate.Step, files map[string][]byte) {
 	_, name, _ := strings.Cut(s.Workload, "/")
 	for _, place := range s.To {
 		n := 0
 		for _, p := range c.pods {
 			if n < place.Replicas && p.Labels["app"] == name && p.Spec.NodeName == "" {
+				if s.Request && c.held[s.Object+"/"+name] {
+					c.t.Errorf("%s: its pods follow no patch", s.Title())
+				}
+				if s.Request {
+					p.Spec = *c.patched(s, files).Spec.DeepCopy()
+				}
 				if why := c.why(p, place.Node, ""); why != "" {
 					c.t.Errorf("%s: %s does not take it: %s", s.Title(), place.Node, why)
 				}
@@ -348,7 +456,7 @@ func (c *cluster) drain(s *migrate.Step) {
 		}
 		owner := metav1.GetControllerOf(p)
 		switch {
-		case len(p.Spec.Containers) > 0 && !p.Spec.Containers[0].Resources.Limits.Name(gpu, resource.DecimalSI).IsZero():
+		case len(p.Spec.Containers[0].Resources.Limits) > 0:
 			c.t.Errorf("%s: %s holds a GPU", s.Title(), p.Name)
 		case owner == nil:
 			c.t.Errorf("%s: nothing starts %s again", s.Title(), p.Name)
@@ -358,9 +466,86 @@ func (c *cluster) drain(s *migrate.Step) {
 	}
 }
 
-// TestSteps plays the plans of random clusters, and from each step the way back.
+// configure lets a node hand out its GPUs as a step says, and returns what it handed out.
+func (c *cluster) configure(s *migrate.Step, to v1.ResourceList) (was v1.ResourceList) {
+	n := c.nodes[s.Node]
+	was = n.Status.Allocatable
+	if n.Status.Allocatable = to; to != nil {
+		return was
+	}
+	n.Status.Allocatable = v1.ResourceList{"cpu": was["cpu"], "memory": was["memory"]}
+	add := func(name v1.ResourceName, k int64) {
+		all := n.Status.Allocatable[name]
+		all.Add(*resource.NewQuantity(k, resource.DecimalSI))
+		n.Status.Allocatable[name] = all
+	}
+	for i := range s.Gets.Devices {
+		d := &s.Gets.Devices[i]
+		if len(d.Instances) == 0 {
+			add(gpu, int64(max(1, d.Slots)))
+		}
+		for _, in := range d.Instances {
+			add(v1.ResourceName("nvidia.com/mig-"+in.Profile.Name), 1)
+		}
+	}
+	return was
+}
+
+// runs counts the pods of each workload by node.
+func (c *cluster) runs() string {
+	on := map[string]int{}
+	for _, p := range c.pods {
+		on[p.Labels["app"]+" on "+p.Spec.NodeName]++
+	}
+	return fmt.Sprint(on)
+}
+
+// play takes a plan's steps, from each the way back and the step again, and in the end all of them back.
+func (c *cluster) play(p *migrate.Plan, files map[string][]byte) {
+	before := c.runs()
+	var back []func()
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		_, name, _ := strings.Cut(s.Workload, "/")
+		take, undo := func() { c.drain(s) }, func() {}
+		switch {
+		case s.Action == migrate.ActionConfigure:
+			var was v1.ResourceList
+			take = func() { c.drain(s); was = c.configure(s, nil) }
+			undo = func() { c.drain(s); c.configure(s, was) }
+		case s.Action == migrate.ActionMove && len(s.From) == 0:
+			had := map[*v1.Pod]bool{}
+			for _, one := range c.pods {
+				had[one] = one.Spec.NodeName == "" && one.Labels["app"] == name
+			}
+			take = func() { c.start(s, files) }
+			undo = func() {
+				for one, waited := range had {
+					if waited {
+						one.Spec = *c.owners[s.Object+"/"+name].Spec.DeepCopy()
+					}
+				}
+			}
+		case s.Action == migrate.ActionMove:
+			take = func() { c.move(s, c.patched(s, files), s.From, s.To) }
+			undo = func() { c.move(s, c.owners[s.Object+"/"+name], s.To, s.From) }
+		}
+		take()
+		undo()
+		take()
+		back = append(back, undo)
+	}
+	for i := len(back) - 1; i >= 0; i-- {
+		back[i]()
+	}
+	if after := c.runs(); after != before {
+		c.t.Errorf("after all steps and back:\n%s\nbefore:\n%s", after, before)
+	}
+}
+
+// TestSteps plays the plans of random clusters, and the ways back from each step and from the last.
 func TestSteps(t *testing.T) {
-	plain, changed, hostile, moved := 0, 0, 0, 0
+	plain, changed, hostile, moved, shared, configured := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(nightly.Cases(300, 2000)) {
 		c := random(t, rand.New(rand.NewPCG(seed, 55)))
 		p, files := c.plan()
@@ -373,21 +558,16 @@ func TestSteps(t *testing.T) {
 			hostile++
 		}
 		for i := range p.Steps {
-			s := &p.Steps[i]
-			if s.Action != migrate.ActionMove {
-				c.drain(s)
-				continue
+			if s := &p.Steps[i]; s.Action == migrate.ActionConfigure {
+				configured++
+			} else if len(s.From) > 0 {
+				moved++
+				if s.Workload[:3] != "t/w" {
+					shared++
+				}
 			}
-			if len(s.From) == 0 {
-				c.start(s)
-				continue
-			}
-			moved++
-			_, name, _ := strings.Cut(s.Workload, "/")
-			c.move(s, c.patched(s, files), s.From, s.To)
-			c.move(s, c.owners[s.Object+"/"+name], s.To, s.From) // and back, and there again
-			c.move(s, c.patched(s, files), s.From, s.To)
 		}
+		c.play(p, files)
 		if t.Failed() {
 			for i := range p.Steps {
 				t.Log(p.Steps[i].Title())
@@ -395,8 +575,8 @@ func TestSteps(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d of %d plain clusters change, %d others; %d moves", changed, plain, hostile, moved)
-	if changed*2 < plain || hostile == 0 {
+	t.Logf("%d of %d plain clusters change, %d others; %d moves, %d of them of shared GPUs, %d nodes configured", changed, plain, hostile, moved, shared, configured)
+	if changed*2 < plain || hostile == 0 || shared == 0 {
 		t.Error("the plans hardly change anything")
 	}
 }
