@@ -189,18 +189,34 @@ func (a *attempt) Take(b []byte, at, lag int64) (int, bool, error) { return a.st
 // End takes the end of an answer that had no terminator.
 func (a *attempt) End(at int64) { a.stream.End(at) }
 
+// transport sends the request by net/http, again where the answer that a reused connection brings is not its own.
 func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, error) {
+	for {
+		resp, early, err := a.roundTrip(ctx, body)
+		if !early {
+			return resp, err
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+		a.written.Store(0)
+	}
+}
+
+// roundTrip is transport over one connection, which is closed where early says that its answer is not the request's.
+func (a *attempt) roundTrip(ctx context.Context, body []byte) (resp *http.Response, early bool, err error) {
 	c := a.client
 	// The transport's goroutines report, one of them maybe when the attempt is over.
 	var p struct {
 		conn      net.Conn
+		early     func(answered bool) bool
 		reused    bool
 		idle      time.Duration
 		connected atomic.Int64
 	}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
-			p.conn, p.reused, p.idle = info.Conn, info.Reused, info.IdleTime
+			p.conn, p.reused, p.idle, p.early = info.Conn, info.Reused, info.IdleTime, wire.Reused(info.Conn)
 			now := c.clock.Now()
 			p.connected.Store(now)
 			a.watch.connected.Store(now)
@@ -211,20 +227,24 @@ func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, e
 			}
 		},
 	})
-	req := request(a.endpoint.url, a.endpoint.header).WithContext(ctx)
+	req := request(a.endpoint.url, a.endpoint.header).WithContext(traced)
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	// Lets the transport move to a new connection when the server has closed the idle one: nothing was sent then.
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	if a.fresh {
 		a.endpoint.transport.CloseIdleConnections()
 	}
-	resp, err := a.endpoint.transport.RoundTrip(req)
+	resp, err = a.endpoint.transport.RoundTrip(req)
+	if p.reused && ctx.Err() == nil && p.early(err == nil) {
+		p.conn.Close()
+		return resp, true, err
+	}
 	a.rec.ConnectedNS, a.rec.WrittenNS, a.rec.Reused = p.connected.Load(), a.written.Load(), p.reused
 	a.idle = p.idle
 	if err == nil {
 		a.stream.in.Begin(c.clock, p.conn, a.rec.SentNS)
 	}
-	return resp, err
+	return resp, false, err
 }
 
 func media(resp *http.Response) string {

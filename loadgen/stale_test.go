@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,57 @@ func TestStaleConnection(t *testing.T) {
 			if c.OK != want || c.ByClass[loadgen.ClassTruncated] != 4-want || think > 0 != (c.Retries == 3) || c.Stale != c.Retries {
 				t.Errorf("%v, %v idle: %+v", receive, think, c)
 			}
+		}
+	}
+}
+
+// TestSecondResponse: a server sends each answer twice. No request takes the second for its own answer: it goes out on
+// another connection.
+func TestSecondResponse(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	log.SetOutput(io.Discard) // net/http reports the second answers
+	defer log.SetOutput(os.Stderr)
+	answer := framings["chunked"](sse, content("a")+finish+done)
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				in := bufio.NewReader(c)
+				for {
+					req, err := http.ReadRequest(in)
+					if err != nil {
+						return
+					}
+					_, _ = io.Copy(io.Discard, req.Body)
+					time.Sleep(ms)
+					_, _ = io.WriteString(c, answer+answer)
+				}
+			}()
+		}
+	}()
+	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
+		plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 1000)
+		plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 16}
+		res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive, KeepRecords: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasty := 0
+		for _, r := range res.Records {
+			if r.FirstByteNS-r.ConnectedNS < int64(ms)*9/10 {
+				hasty++ // its own answer takes a millisecond
+			}
+		}
+		if c := res.Summary.Counts; c.OK != 1000 || hasty > 0 {
+			t.Errorf("%v: %d answers before their time, %v; %v", receive, hasty, c.ByClass, c.Examples)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"crypto/tls"
 	"net"
 	"sync/atomic"
 	"time"
@@ -21,12 +22,10 @@ type Conns struct{ pollers pollers }
 
 // Adopt returns the connection that net/http is to use in the place of c. seen, when not
 // nil, learns how long the server keeps it idle; HTTP must then be spoken in the clear.
+// Early answers are noticed on all of them.
 func (cs *Conns) Adopt(c net.Conn, mode Mode, seen *KeepAlive) net.Conn {
 	if mode != ModePlain {
 		c = withStamps(c)
-	}
-	if seen == nil {
-		return c
 	}
 	return &watchedConn{Conn: c, seen: seen}
 }
@@ -37,7 +36,7 @@ type KeepAlive struct{ least atomic.Int64 }
 
 // learn notes that the server ended a connection that had been idle for d.
 func (k *KeepAlive) learn(d time.Duration) {
-	for d > 0 {
+	for k != nil && d > 0 {
 		if have := k.least.Load(); have != 0 && have <= int64(d) || k.least.CompareAndSwap(have, int64(d)) {
 			return
 		}
@@ -53,6 +52,27 @@ type watchedConn struct {
 	seen *KeepAlive
 	// The times of the last byte in and of the last request out; 0 is none.
 	in, out atomic.Int64
+	sent    atomic.Int64 // the time of out on the wall clock, as kernel stamps are
+	early   atomic.Bool  // data waited when the request, or a part of it, was about to be written
+}
+
+// Reused prepares for a request over conn, which had one before. The function that it returns says whether an answer
+// began before the last part of the request was written: it is then one that nobody asked for, or to an earlier request.
+// answered says that net/http has returned an answer, of whose body nothing was read yet.
+func Reused(conn net.Conn) (early func(answered bool) bool) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn()
+	}
+	c, ok := conn.(*watchedConn)
+	if !ok {
+		return func(bool) bool { return false }
+	}
+	c.early.Store(false)
+	c.writes() // an answer may come before the first part is written
+	return func(answered bool) bool {
+		stamp := c.lastStamp()
+		return c.early.Load() || answered && (c.in.Load() < c.out.Load() || stamp != 0 && stamp < c.sent.Load())
+	}
 }
 
 var connEpoch = time.Now()
@@ -77,8 +97,18 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 }
 
 func (c *watchedConn) Write(p []byte) (int, error) {
-	c.out.Store(int64(time.Since(connEpoch)))
+	if waits(c.Conn) {
+		c.early.Store(true)
+	}
+	c.writes()
 	return c.Conn.Write(p)
+}
+
+// writes notes that a part of a request is about to be written.
+func (c *watchedConn) writes() {
+	now := time.Now()
+	c.out.Store(int64(now.Sub(connEpoch)))
+	c.sent.Store(now.UnixNano())
 }
 
 // Close closes the polled connections and ends the pollers.

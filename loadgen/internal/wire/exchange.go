@@ -37,8 +37,15 @@ var errHead = errors.New("net/http: HTTP/1.x transport connection broken")
 // maxHead bounds an answer's head, together with the heads before it.
 const maxHead = 1 << 20
 
+// errEarly says that an answer on a reused connection began before the last part of the request was written: it is
+// then one that nobody asked for, or to an earlier request.
+var errEarly = errors.New("loadgen: an answer before its request")
+
 // takeHead takes a piece of an answer's head, and returns what follows it.
 func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
+	if asked := t.asked.Load(); t.reused && len(t.head) == 0 && t.early == 0 && (asked == 0 || stamp != 0 && stamp < asked) {
+		return nil, errEarly
+	}
 	for {
 		before := len(t.head)
 		t.head = append(t.head, b...)

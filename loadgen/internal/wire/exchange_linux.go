@@ -50,6 +50,14 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 	if h == nil || h.off.Load() {
 		return nil, ErrNotPolled
 	}
+	for err = errEarly; err == errEarly; { // each turn uses up a reused connection
+		resp, err = h.exchange(ctx, r, body, call)
+	}
+	return resp, err
+}
+
+// exchange is Exchange over one connection. errEarly says that its answer was to no request, or to an earlier one.
+func (h *Host) exchange(ctx context.Context, r *Reader, body []byte, call Call) (resp *http.Response, err error) {
 	t := &r.tap
 	t.reset(&r.stamps, call, &h.heads)
 	c, idle, err := h.take(ctx, call.Fresh())
@@ -57,6 +65,7 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		return nil, err
 	}
 	reused := idle >= 0
+	t.reused = reused
 	call.Connected(idle)
 	r.stamps.stamper = c
 	before := c.sent
@@ -69,10 +78,7 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		body = nil
 	}
 	r.out = out
-	sent := c.send(ctx, out)
-	if sent == nil && len(body) > 0 {
-		sent = c.send(ctx, body)
-	}
+	sent := c.sendAll(ctx, t, out, body)
 	if sent == nil {
 		call.Written()
 	}
@@ -86,6 +92,10 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		}
 	case err == errNotTapped:
 		return h.answer(ctx, c, t, sent == nil)
+	}
+	if err == errEarly {
+		c.Close()
+		return nil, err
 	}
 	r.polled = !t.inHead
 	if err != nil && reused && !r.Begun() {
@@ -103,6 +113,22 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		err = sent
 	}
 	return nil, err
+}
+
+// sendAll writes a request, and notes in t when its last part is about to be written.
+func (c *pollConn) sendAll(ctx context.Context, t *tap, out, body []byte) error {
+	last := out
+	if len(body) > 0 {
+		end := len(body) - 1<<10 // so that the last part goes out in one piece
+		for _, part := range [][]byte{out, body[:end]} {
+			if err := c.send(ctx, part); err != nil {
+				return err
+			}
+		}
+		last = body[end:]
+	}
+	t.asked.Store(time.Now().UnixNano())
+	return c.send(ctx, last)
 }
 
 // maxCopied bounds what is copied to send a request in one call.

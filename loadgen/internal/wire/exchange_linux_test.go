@@ -62,14 +62,26 @@ type lateCall struct{ Call }
 
 func (lateCall) Connected(time.Duration) { time.Sleep(20 * time.Millisecond) }
 
+// connectedCall runs a function when it is connected.
+type connectedCall struct {
+	Call
+	then func()
+}
+
+func (c connectedCall) Connected(time.Duration) { c.then() }
+
 // TestUnseen: a request that met the end of its connection was not seen; one that the
 // server took, and left without an answer, was.
 func TestUnseen(t *testing.T) {
 	for name, takes := range map[string]bool{"closed before": false, "closed after it was read": true} {
 		t.Run(name, func(t *testing.T) {
+			reused := make(chan struct{})
 			addr := serveOnce(t, func(c *net.TCPConn, _ *http.Request, n int) bool {
 				if n == 0 {
 					io.WriteString(c, okAnswer)
+					if !takes {
+						<-reused
+					}
 				}
 				return n == 0 && takes
 			})
@@ -78,18 +90,14 @@ func TestUnseen(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := h.idle[0]
-			if !takes {
-				for c.hangup.Load() == 0 {
+			var r Reader
+			r.Begin(NewClock(), nil, 0)
+			_, err := h.Exchange(t.Context(), &r, []byte("{}"), connectedCall{takeAll, func() {
+				close(reused)
+				for !takes && c.hangup.Load() == 0 {
 					time.Sleep(time.Millisecond)
 				}
-				// As if the poller had not been told yet.
-				c.hangup.Store(0)
-				select {
-				case <-c.readable:
-				default:
-				}
-			}
-			r, _, err := exchange(t.Context(), h, "{}")
+			}})
 			if err == nil || r.Unseen() == takes {
 				t.Errorf("%v, unseen %v", err, r.Unseen())
 			}

@@ -28,3 +28,6 @@ func (h *Host) Exchange(context.Context, *Reader, []byte, Call) (*http.Response,
 
 // withStamps returns c: receive times are read on Linux only.
 func withStamps(c net.Conn) net.Conn { return c }
+
+// waits returns false: whether data waits to be read is looked up on Linux only.
+func waits(net.Conn) bool { return false }

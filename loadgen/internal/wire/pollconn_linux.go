@@ -168,11 +168,9 @@ func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// usable says whether a connection that was idle is still open, with nothing to read.
+// usable says whether a connection that was idle is still open, with nothing to read. The socket is asked itself: the
+// poller may not have looked at it yet.
 func (c *pollConn) usable() bool {
-	if c.hangup.Load() == 0 && len(c.readable) == 0 {
-		return true
-	}
 	select {
 	case <-c.readable:
 	default:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // Sink takes the body of one event stream. It is called from one goroutine at a
@@ -101,6 +102,8 @@ type tap struct {
 	stamps  *stamps
 	call    Call
 	memo    *headMemo
+	reused  bool         // the connection had a request before
+	asked   atomic.Int64 // when the last part of the request was about to be written, Unix nanoseconds; 0 before
 	inHead  bool
 	head    []byte // and, of an answer that is not tapped, what followed
 	begun   bool   // the first line is dealt with

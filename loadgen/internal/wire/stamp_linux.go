@@ -96,6 +96,28 @@ func withStamps(c net.Conn) net.Conn {
 	return s
 }
 
+// SyscallConn gives access to the socket.
+func (s *stampConn) SyscallConn() (syscall.RawConn, error) { return s.raw, nil }
+
+// waits reports whether a connection's socket has data that was not read.
+func waits(c net.Conn) (data bool) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		var b [1]byte
+		n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b[0])), 1,
+			unix.MSG_PEEK|unix.MSG_DONTWAIT, 0, 0)
+		data = errno == 0 && n > 0
+	})
+	return data
+}
+
 func (s *stampConn) lastStamp() int64 { return s.last.Load() }
 
 // Read reads what the socket has. It may be called by one goroutine at a time.
