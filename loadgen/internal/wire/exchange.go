@@ -43,7 +43,8 @@ var errEarly = errors.New("loadgen: an answer before its request")
 
 // takeHead takes a piece of an answer's head, and returns what follows it.
 func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
-	if asked := t.asked.Load(); t.reused && len(t.head) == 0 && t.early == 0 && (asked == 0 || stamp != 0 && stamp < asked) {
+	asked := t.asked.Load()
+	if t.reused && len(t.head) == 0 && t.early == 0 && (asked == 0 || stamp != 0 && stamp < asked) {
 		return nil, errEarly
 	}
 	for {
