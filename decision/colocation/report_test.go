@@ -45,32 +45,20 @@ func TestBuiltInPlans(t *testing.T) {
 	}
 }
 
-// Runs whose figures the client shaped are listed in order.
-func TestInvalidRuns(t *testing.T) {
-	var rep Report
-	rep.end(nil, &bench{shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}})
-	if want := []string{"mps/pair", "time-slicing/pair"}; !slices.Equal(rep.Invalid, want) || !rep.Complete {
-		t.Errorf("%q, complete %v", rep.Invalid, rep.Complete)
-	}
-}
-
 // A limit that the requests which ended met, while others failed, is not shown as missed.
 func TestOutcome(t *testing.T) {
 	met := 18.2
-	for want, o := range map[string]objective{
-		"kept":              {ActualMS: &met, LimitMS: 30, Kept: true},
-		"3 requests FAILED": {ActualMS: &met, LimitMS: 30, Failed: 3},
-		"MISSED":            {ActualMS: &met, LimitMS: 12, Failed: 3},
-	} {
+	for want, o := range map[string]objective{"kept": {ActualMS: &met, LimitMS: 30, Kept: true},
+		"3 requests FAILED": {ActualMS: &met, LimitMS: 30, Failed: 3}, "MISSED": {ActualMS: &met, LimitMS: 12, Failed: 3}} {
 		if got := o.outcome(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-// Remarks of the same words come once, with their runs.
-func TestNotesOnce(t *testing.T) {
-	b := &bench{Options: Options{Progress: func(string) {}}}
+// Remarks of the same words come once, with their runs, and runs whose figures the client shaped are listed in order.
+func TestEnd(t *testing.T) {
+	b := &bench{Options: Options{Progress: func(string) {}}, shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}}
 	for i := range 11 {
 		b.noteAt(fmt.Sprintf("mps/case-%d", i), "no prediction: no profile of a")
 		b.note("a prefix cache answers")
@@ -79,7 +67,7 @@ func TestNotesOnce(t *testing.T) {
 	rep.end(nil, b)
 	want := []string{"mps/case-0, mps/case-1, mps/case-2, mps/case-3, and 7 more: no prediction: no profile of a",
 		"a prefix cache answers"}
-	if !slices.Equal(rep.Notes, want) {
-		t.Errorf("%q", rep.Notes)
+	if !slices.Equal(rep.Notes, want) || !slices.Equal(rep.Invalid, []string{"mps/pair", "time-slicing/pair"}) || !rep.Complete {
+		t.Errorf("%q, %q, complete %v", rep.Notes, rep.Invalid, rep.Complete)
 	}
 }

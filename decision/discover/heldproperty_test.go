@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -215,7 +216,7 @@ func (s *scene) check(t *testing.T, d *discover.Discovery) {
 // TestNothingHeldIsFree: in random clusters, whatever the way in which each pod has its GPU, none that some pod holds
 // is said to be free, and no pod is lost.
 func TestNothingHeldIsFree(t *testing.T) {
-	for seed := range uint64(1500) {
+	for seed := range uint64(race.Fewer(1500)) {
 		s := newScene(seed)
 		d, err := read(t, discover.Options{}, "objects", s.json(t))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // counters are what dcgm-exporter gives of a GPU that works, in the order of the bits of a subset.
@@ -42,6 +43,7 @@ func twoHours(labels string, zero, missing int) string {
 // TestZerosThatNobodyFilled: with every subset of a GPU's counters at zero, and every subset of them missing, a GPU of
 // which one shows work is never said to be idle, and one of which all say nothing of it is.
 func TestZerosThatNobodyFilled(t *testing.T) {
+	race.Long(t)
 	const of = `,container="c",namespace="t",pod="p"`
 	objects := list(aNode("n", "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3", "", "nvidia.com/gpu=1"), aPod("p", "n", "x=1"))
 	all := 1<<len(counters) - 1

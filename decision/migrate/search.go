@@ -236,9 +236,9 @@ func (s *search) nodes(o opening) []string {
 	return names
 }
 
-// settle gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
+// fill gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
 // emptied, and returns those for which there are none. Unused nodes count only where that is said.
-func (s *search) settle(want want, pool, but string, unused bool) (left []string) {
+func (s *search) fill(want want, pool, but string, unused bool) (left []string) {
 	names := s.nodes(opening{pool, want.kind})
 	left = want.keys
 	for _, whole := range []bool{true, false} {
@@ -334,7 +334,7 @@ func (s *search) emptyNode(node string, r *decision.Result) bool {
 func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
 	name, before := want.w.Name, s.copy()
 	s.take(want.keys)
-	if len(s.settle(want, pool, node, false)) == 0 && s.rolls(name) {
+	if len(s.fill(want, pool, node, false)) == 0 && s.rolls(name) {
 		return true
 	}
 	d := r.Decision(name)
@@ -353,7 +353,7 @@ func (s *search) leave(want want, pool, node string, r *decision.Result) bool {
 		want.kind, want.keys = k, s.keysOf(name)
 		s.take(want.keys)
 		s.kinds[name] = k
-		if len(s.settle(want, pool, node, false)) == 0 {
+		if len(s.fill(want, pool, node, false)) == 0 {
 			return true
 		}
 	}

@@ -97,7 +97,7 @@ func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []s
 	for _, g := range order {
 		var left []want
 		for _, want := range wants[g] {
-			if t := s.copy(); len(t.settle(want, g.pool, "", true)) == 0 {
+			if t := s.copy(); len(t.fill(want, g.pool, "", true)) == 0 {
 				*s = *t
 			} else {
 				left = append(left, want)
@@ -194,7 +194,7 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 			t := s.copy()
 			t.kinds[w.Name] = k
 			t.open = map[opening][]string{}
-			if len(t.settle(want{w, k, keys}, pool, "", true)) == 0 {
+			if len(t.fill(want{w, k, keys}, pool, "", true)) == 0 {
 				*s = *t
 				return true
 			}
@@ -208,7 +208,7 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 			}
 			t.kinds[w.Name] = ways[0]
 			t.open = map[opening][]string{}
-			left := t.settle(want{w, ways[0], keys}, pool, "", true) // some on devices that are free already
+			left := t.fill(want{w, ways[0], keys}, pool, "", true) // some on devices that are free already
 			if len(t.fresh(pool, ways[0].mode, []want{{w, ways[0], left}})) == 0 {
 				*s = *t
 				return true

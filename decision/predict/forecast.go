@@ -116,9 +116,9 @@ func Alone(p *profile.SoloProfile) Prediction {
 	return out
 }
 
-// Prospect returns a prediction as what a tenant with such objectives will see. Where both the median and the P99
+// Estimate converts a prediction to the figures of a tenant with such objectives. Where both the median and the P99
 // of the time per output token are limited it has the one that comes closer to its limit.
-func (p *Prediction) Prospect(slo *profile.SLO, d *prospect.Tenant) prospect.Prospect {
+func (p *Prediction) Estimate(slo *profile.SLO, d *prospect.Tenant) prospect.Prospect {
 	o := prospect.Prospect{Rate: prospect.Bounds{Value: 1, Low: 1, High: 1}}
 	if r := p.value[profile.MetricStepsPerSecond]; p.rateAlone > 0 {
 		o.Rate = prospect.Bounds{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone),

@@ -206,7 +206,7 @@ func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) 
 		for i, k := range at {
 			w, p := order[k], found[i]
 			p.Raise(pl.floor(w, s.Pool))
-			preds[k], out[k] = p, p.Prospect(&pl.Workloads[w].Workload().SLO, &tenants[k])
+			preds[k], out[k] = p, p.Estimate(&pl.Workloads[w].Workload().SLO, &tenants[k])
 			open = open || out[k].Kept(&tenants[k]) == sharing.AnswerUnknown
 		}
 		return open

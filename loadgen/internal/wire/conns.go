@@ -20,9 +20,8 @@ const (
 // Conns gives connections what their mode asks for. The zero value is ready. It is safe for concurrent use.
 type Conns struct{ pollers pollers }
 
-// Adopt returns the connection that net/http is to use in the place of c. seen, when not
-// nil, learns how long the server keeps it idle; HTTP must then be spoken in the clear.
-// Early answers are noticed on all of them.
+// Adopt returns the connection that net/http is to use in the place of c. seen, when not nil, learns how long the
+// server keeps it idle; HTTP must then be spoken in the clear. Early answers are noticed on all of them.
 func (cs *Conns) Adopt(c net.Conn, mode Mode, seen *KeepAlive) net.Conn {
 	if mode != ModePlain {
 		c = withStamps(c)

@@ -33,7 +33,9 @@ func (p random) best(c *layout.Cluster, r *placement.Request) (placement.Offer, 
 	for n := range c.Nodes() {
 		all = append(all, drawn{n, p.draw(r.Name, n.Name)})
 	}
-	slices.SortFunc(all, func(a, b drawn) int { return cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(a.node.Name, b.node.Name)) })
+	slices.SortFunc(all, func(a, b drawn) int {
+		return cmp.Or(cmp.Compare(a.by, b.by), cmp.Compare(a.node.Name, b.node.Name))
+	})
 	scorer := placement.NewScorer(p, nil)
 	for _, d := range all {
 		if o, why := scorer.Score(d.node, r); why.Verdict == gate.VerdictPass {
