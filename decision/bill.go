@@ -20,7 +20,7 @@ type Bill struct {
 	// of the layout.
 	MonthlyToday string `json:"monthly_today,omitempty"`
 	MonthlyAfter string `json:"monthly_after,omitempty"`
-	// MonthlyFreed is what is paid no more: by sharing, and by nodes that nobody used before, less what is added.
+	// MonthlyFreed is the monthly cost saved by sharing and by giving up unused nodes, less the cost added.
 	// It is negative where the answer needs more than there is.
 	MonthlyFreed          string `json:"monthly_freed,omitempty"`
 	MonthlyFreedBySharing string `json:"monthly_freed_by_sharing,omitempty"`

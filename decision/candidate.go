@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen says what a smaller MIG slice than the one chosen would miss.
+// notChosen explains the misses of a smaller MIG slice than the one chosen.
 func (pl *answers) notChosen(w int) []string {
 	taken := pl.Chosen[w]
 	if s := taken.Smaller; s != nil {

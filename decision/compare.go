@@ -44,7 +44,7 @@ type Change struct {
 	Answers  []Answer `json:"answers"`
 }
 
-// Answer is what a workload gets.
+// Answer holds the status, placement and price of a workload under one option.
 type Answer struct {
 	Status    Status            `json:"status"`
 	Pool      string            `json:"pool,omitempty"`

@@ -50,7 +50,7 @@ func (pl *answers) shares() ([]workloadShare, error) {
 	return out, failed
 }
 
-// use is what a replica uses of a GPU, in thousandths: of its time or its memory, whichever is more.
+// use returns a replica's use of a GPU's time or memory, whichever is more, in thousandths.
 func (pl *answers) use(w int, key plan.GroupKey) int {
 	busy := pl.Workloads[w].Demand().Busy
 	alone := plan.Site{GroupKey: plan.GroupKey{Pool: key.Pool, Mechanism: sharing.MechanismExclusive}}

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Judge says whether workloads keep their objectives where they are, by the evaluation that Decide uses. Use it for a
+// Judge reports whether workloads meet their objectives in place, by the evaluation that Decide uses. Use it for a
 // layout that was not decided: what runs today, or what somebody would rather have. It is not safe for concurrent use.
 type Judge struct {
 	plan             *plan.Planner

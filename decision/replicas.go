@@ -16,7 +16,7 @@ type ReplicaChoice struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`
 	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
-	// Fewer says what one replica less would miss; absent where it would only cost no less.
+	// Fewer explains the misses with one replica less; absent where it would only cost no less.
 	Fewer string `json:"fewer,omitempty"`
 	// LoadPerS is the rate of requests up to which as many replicas keep their objectives for the same money, 0 where they
 	// do not surely keep them as it is, and Breaks what is missed first beyond it.
@@ -99,7 +99,7 @@ func besideOthers(ctx context.Context, f *Fleet, opt Options, alone []*replicaSe
 	return nil
 }
 
-// replicaTrial is what a fleet costs with a number of replicas.
+// replicaTrial holds the outcome and cost of a fleet with a number of replicas.
 type replicaTrial struct {
 	replicas int
 	missed   int // workloads that don't surely keep their objectives, or have no place
@@ -214,7 +214,7 @@ func (s *replicaSearch) best() (best *replicaTrial, err error) {
 // searchedBeyond bounds the search, in multiples of the least number that does; up to finest every number is tried.
 const searchedBeyond, finest = 4, 64
 
-// choice says what came out, what less would miss, and at what load the first objective is missed.
+// choice reports the chosen number, the misses with less, and the load at which the first objective is missed.
 func (s *replicaSearch) choice(n int) (c ReplicaChoice, err error) {
 	t, err := s.try(n, 1)
 	if err != nil {
@@ -278,7 +278,7 @@ func (g *GroupResult) most() (n int) {
 	return n
 }
 
-// String says the choice in a line.
+// String returns the choice in a line.
 func (c *ReplicaChoice) String() string {
 	text := fmt.Sprintf("replicas: %d, up to %d on a GPU", c.Replicas, c.PerGPU)
 	if c.Fewer != "" {

@@ -18,10 +18,10 @@ type Result struct {
 	Pools      []PoolResult `json:"pools"`     // by pool name
 	Traps      []TrapHit    `json:"traps"`     // of the fleet as a whole, worst first
 	Totals     Totals       `json:"totals"`
-	// Layout is who sits where: what the totals price, and what files are written from. Nodes have the names of their
+	// Layout holds the placement of all replicas; totals and files derive from it. Nodes have the names of their
 	// pools with a number, replicas those of their workloads with one.
 	Layout *layout.Cluster `json:"layout"`
-	// Findings are what the layout pays for and nobody uses, node by node.
+	// Findings lists capacity that the layout pays for and no replica uses, node by node.
 	Findings []layout.Finding `json:"findings,omitempty"`
 	// Assumes lists what the answers for the fleet take for granted together.
 	Assumes []Assumption `json:"assumes,omitempty"`
@@ -60,7 +60,7 @@ type Decision struct {
 	Consequences []Consequence `json:"consequences,omitempty"`
 	From         From          `json:"consequences_from"`
 	Assumes      []Assumption  `json:"assumes,omitempty"`
-	// Settle is what to measure, of a provisional answer.
+	// Settle proposes measurements for a provisional answer.
 	Settle   *Settle `json:"settle,omitempty"`
 	Replicas int     `json:"replicas"`
 	GPUs     int     `json:"gpus"` // per replica

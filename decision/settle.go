@@ -23,7 +23,7 @@ type Status uint8
 
 // The statuses.
 const (
-	StatusNone         Status = iota // nothing does; the reasons say what stands in the way
+	StatusNone         Status = iota // nothing does; the reasons name the obstacles
 	StatusPartlyPlaced               // some replicas have a place, the others wait
 	StatusProvisional                // all have a place, which is right if what it assumes is
 	StatusDecided                    // all have a place and keep their objectives at the confidence asked for
@@ -70,7 +70,7 @@ type Settle struct {
 	InputTokens  int              `json:"input_tokens,omitempty"`
 	OutputTokens int              `json:"output_tokens,omitempty"`
 	Duration     profile.Duration `json:"duration"`
-	// Spread says that nobody stated how far lengths spread, which is to be known first: a load of constant lengths would
+	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
 	// pass whatever the traffic is.
 	Spread bool `json:"spread,omitempty"`
 	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
@@ -99,7 +99,7 @@ func settling(w *Workload, what []string) Settle {
 	return s
 }
 
-// unstatedLengths says whether a model server's load leaves open how far lengths spread.
+// unstatedLengths reports whether a model server's load leaves the spread of lengths open.
 func unstatedLengths(w *Workload) bool {
 	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
 }
@@ -323,7 +323,7 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 	return "; it may have neighbours once its model states " + missing
 }
 
-// dearer says how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is
+// dearer reports how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is
 // slowed the money that would end that.
 func (pl *answers) dearer(w int, share workloadShare) string {
 	cp := pl.Pools[pl.Chosen[w].Pool]

@@ -176,7 +176,7 @@ func (t *text) bill(s *Totals) {
 	}
 }
 
-// alone says what the placed replicas would take were each alone.
+// alone gives the GPUs and the price of the placed replicas were each isolated.
 func (s *Totals) alone() string {
 	if s.AloneGPUs == 0 {
 		return ""

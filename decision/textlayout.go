@@ -60,7 +60,7 @@ func (t *text) layout() {
 	}
 }
 
-// unusedWords says what a finding is, of several nodes.
+// unusedWords describes a finding of several nodes.
 var unusedWords = map[layout.FindingKind]string{
 	layout.FindingEmptyInstances: "MIG instances that nobody holds",
 	layout.FindingWholeForSlice:  "whole GPUs held by work that uses a part of them",

@@ -70,7 +70,7 @@ var migFamily = []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWi
 
 func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
 
-// perGPU is who shares a GPU: today where that is known, else the replicas that were requested or decided.
+// perGPU counts the tenants of a GPU: today's where known, else the replicas that were requested or decided.
 func (s *trapScene) perGPU() int {
 	if s.here > 0 {
 		return s.here

@@ -203,7 +203,7 @@ func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, e
 	}
 }
 
-// roundTrip is transport over one connection, which is closed where early says that its answer is not the request's.
+// roundTrip is transport over one connection, which is closed where early reports that its answer is not the request's.
 func (a *attempt) roundTrip(ctx context.Context, body []byte) (resp *http.Response, early bool, err error) {
 	c := a.client
 	// The transport's goroutines report, one of them maybe when the attempt is over.

@@ -141,7 +141,7 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 	}
 }
 
-// endless says that neither the tenant's load nor its prompts come to an end, as far as this package's own types show.
+// endless reports that neither the tenant's load nor its prompts end, as far as this package's own types show.
 func (t *Tenant) endless() bool {
 	if _, cycle := t.Prompts.(*PromptCycle); !cycle {
 		return false

@@ -72,7 +72,7 @@ type Record struct {
 	TokenSource  TokenSource `json:"token_source"`
 	MaxGapNS     int64       `json:"max_gap_ns,omitempty"` // longest chunk gap
 	FinishReason string      `json:"finish_reason,omitempty"`
-	// Streamed says that the answer came as events; otherwise it came in one piece and has neither first token nor gaps.
+	// Streamed is set for an answer of events; otherwise it came in one piece and has neither first token nor gaps.
 	Streamed bool `json:"streamed,omitempty"`
 	// StampSource says whose clock the event times are: "kernel" or "user".
 	StampSource string `json:"stamp_source,omitempty"`

@@ -98,7 +98,7 @@ type DeviceState struct {
 	// Mode is the MIG mode in force, and Pending the one that a reset
 	// would bring; they are the same where no change is pending.
 	Mode, Pending Mode
-	// Resetless says whether the mode changes without a GPU reset (NVML field 184); Unknown where the driver does not say.
+	// Resetless reports whether the mode changes without a GPU reset (NVML field 184); Unknown where it is not reported.
 	Resetless sharing.Answer
 	Instances []DeviceInstance
 }
@@ -113,7 +113,7 @@ type DeviceInstance struct {
 }
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
 // Some returns an Optional that holds v.

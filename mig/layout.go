@@ -93,7 +93,7 @@ func (l Layout) Bar() string {
 	return b.String()
 }
 
-// Counts returns how often each profile stands in the layout, in the catalogue's order. Compute instances do not count.
+// Counts returns the number of each profile in the layout, in the catalogue's order. Compute instances do not count.
 func (l Layout) Counts() []Count {
 	if l.Model == nil {
 		return nil

@@ -167,7 +167,7 @@ func orList(names []string) string {
 }
 
 // FoldGPUName returns the loose key under which GPU names compare equal: lower case, without a leading "NVIDIA",
-// without what stands in parentheses, and without spaces, hyphens, underscores, slashes and dots. "NVIDIA
+// without text in parentheses, and without spaces, hyphens, underscores, slashes and dots. "NVIDIA
 // A100-SXM4-80GB" and "a100 sxm4 80gb (PG509)" both fold to "a100sxm480gb".
 func FoldGPUName(s string) string {
 	var b strings.Builder

@@ -14,7 +14,7 @@ type gpuWord struct {
 	gpu   *GPU
 }
 
-// gpuParts splits a name into lower-case words, without "NVIDIA" and what stands in parentheses.
+// gpuParts splits a name into lower-case words, without "NVIDIA" and text in parentheses.
 func gpuParts(name string) []string {
 	name, _, _ = strings.Cut(strings.ToLower(name), "(")
 	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" \t-_/.", r) })

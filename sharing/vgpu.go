@@ -8,7 +8,7 @@ import (
 
 // VGPUType is a type of virtual GPU, as the guest of a virtual machine sees it: A10-12Q is 12 GB of an A10.
 type VGPUType struct {
-	Name   string // "A10-12Q", without what stands before it
+	Name   string // "A10-12Q", without its prefix
 	Board  string // the board's code in the name, "A10"; boards of one chip have a letter behind it, as A100D
 	Slices int    // of the MIG instance that backs it; 0 = it is time-sliced
 	Memory Bytes  // its frame buffer, nominal

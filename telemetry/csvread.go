@@ -250,7 +250,7 @@ func (p *csvParser) sample(x *Sample, period time.Duration) {
 	p.s.samples = append(p.s.samples, *x)
 }
 
-// describe gives a series whose rows say no period the shortest time between two rows of a device.
+// describe gives a series with rows of no period the shortest time between two rows of a device.
 func (p *csvParser) describe() {
 	if p.s.Period > 0 {
 		return

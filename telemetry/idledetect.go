@@ -157,7 +157,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	working := atLeast(workingPercent, MetricSMUtilPercent, MetricDRAMUtilPercent, MetricTensorUtilPercent)
 	sm, ok := s.fresh(MetricSMUtilPercent, now, d.h.maxAge())
 	if working == sharing.AnswerNo && busy == sharing.AnswerYes && (!ok || sm == 0) {
-		working = sharing.AnswerUnknown // a kernel of one thread reads more: nobody filled the counter
+		working = sharing.AnswerUnknown // a kernel of one thread reads more: the counter was not filled
 	}
 	traffic := atLeast(activeBytesPerS, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 		MetricNVLinkRxBytesPerS)
@@ -235,7 +235,7 @@ const (
 	// StateActive: work is done, or the device was idle for less than the sustain time.
 	StateActive
 	// StateStalled: the device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung
-	// collective. Only GPM can show it, and an SM utilization of exactly 0 beside it is one that was not filled.
+	// collective. Only GPM can show it, and an SM utilization of exactly 0 next to it is one that was not filled.
 	StateStalled
 	// StateExecutionIdle: a program is resident and draws power above deep idle, but does nothing.
 	StateExecutionIdle
@@ -251,7 +251,7 @@ var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stall
 // States lists the states in the order of their values.
 func States() []State { return stateNames.Values() }
 
-// held says whether a program holds the device without using it.
+// held reports whether a program holds the device without using it.
 func (s State) held() bool { return s == StateExecutionIdle || s == StateResidentIdle }
 
 // Idle says whether nothing useful is done in the state.
@@ -282,7 +282,7 @@ type IdleOptions struct {
 	// without that it is not known, and a resident, inactive program counts as powered.
 	DeepIdleWatts float64
 	Sustain       time.Duration // the length from which idleness counts; 0 means DefaultSustain
-	// Servers are the beginnings of the names of more programs that are model servers, beside those that are known:
+	// Servers are prefixes of the names of more programs that are model servers, in addition to the known ones:
 	// vLLM, SGLang, llama.cpp, Triton, TGI, Ollama, LMDeploy and TensorRT-LLM. A server without requests waits for
 	// them: its idle time is never taken back.
 	Servers []string
@@ -292,7 +292,7 @@ type IdleOptions struct {
 var serverNames = []string{"vllm", "sglang", "llama-server", "tritonserver", "text-generation", "ollama", "lmdeploy",
 	"trtllm"}
 
-// serves says whether a program is a model server.
+// serves reports whether a program is a model server.
 func (o *IdleOptions) serves(program string) bool {
 	begins := func(name string) bool { return strings.HasPrefix(strings.ToLower(program), strings.ToLower(name)) }
 	return slices.ContainsFunc(serverNames, begins) || slices.ContainsFunc(o.Servers, begins)
@@ -315,7 +315,7 @@ type StateInterval struct {
 	// Powered answers, for a resident and inactive program, whether power was
 	// above deep idle. Unknown means that it was assumed.
 	Powered sharing.Answer `json:"powered"`
-	// Server says that a resident and inactive program is a model server, which waits for requests.
+	// Server is set where a resident and inactive program is a model server, which waits for requests.
 	Server bool `json:"server,omitempty"`
 	// Joules is the energy of the interval; missing without power readings over all of it.
 	Joules Optional[float64] `json:"joules,omitzero"`

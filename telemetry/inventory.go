@@ -30,7 +30,7 @@ type GPU struct {
 
 	// Lost says that the driver answers no more for it: it needs a reset or a reboot.
 	Lost bool
-	// Denied says that the driver refused figures of the whole GPU, as it does inside a container that has a MIG device.
+	// Denied means that the driver refused figures of the whole GPU, as inside a container that has a MIG device.
 	Denied      bool
 	MemoryTotal Optional[sharing.Bytes] // the board's
 	MIG         sharing.Answer          // whether MIG mode is on; unknown of a GPU that has none

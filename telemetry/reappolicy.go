@@ -67,7 +67,7 @@ type Recovery struct {
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`
 	Idle     time.Duration `json:"idle_ns"` // the GPU time in which a program held it without using it
-	// Servers is the same of model servers. It is not part of Idle: nobody takes it back.
+	// Servers is the same of model servers. It is not part of Idle: it is not reclaimed.
 	Servers time.Duration `json:"servers_ns"`
 	// Episodes are the unbroken idle times, Reaped those that lasted long enough.
 	Episodes int `json:"episodes"`

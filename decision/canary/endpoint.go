@@ -41,7 +41,7 @@ type Endpoint struct {
 	begun   time.Time
 }
 
-// timed is what was seen of the tenants at a time.
+// timed holds the tenants' readings at one time.
 type timed struct {
 	at   time.Time
 	seen []Seen

@@ -61,7 +61,7 @@ type Objective struct {
 	Limit    float64 `yaml:"limit"`           // in the metric's unit; 0 = none is stated
 	// Predicted is the quantile that is expected, by load, in ascending order of it.
 	Predicted []Point `yaml:"predicted"`
-	// AtLeast says that more is better, as of a rate of steps: the limit is the least, and a prediction is divided by 1.3.
+	// AtLeast means that more is better, as for a rate of steps: the limit is the least, a prediction is divided by 1.3.
 	AtLeast bool `yaml:"at_least"`
 	// AfterPromotion keeps the objective from being a condition of promotion: it is watched on after it.
 	AfterPromotion bool `yaml:"after_promotion"`

@@ -101,7 +101,7 @@ func (c *Collector) Discover() *Discovery {
 	return b.Discovery
 }
 
-// claims counts who holds which device of the DRA driver, and sorts the devices by node.
+// claims counts the holders of each device of the DRA driver, and sorts the devices by node.
 func (b *build) claims() {
 	for _, pool := range sortedKeys(b.c.devices) {
 		for _, name := range sortedKeys(b.c.devices[pool]) {

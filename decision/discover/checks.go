@@ -69,7 +69,7 @@ func (b *build) unheld() {
 	}
 }
 
-// free is how many GPUs of a node no pod holds, at the least: what is not understood may be any of them.
+// free returns the least number of a node's GPUs that no pod holds: a resource not understood may be any of them.
 func (n *node) free() int {
 	if len(n.opaque) > 0 {
 		return 0

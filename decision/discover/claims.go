@@ -153,7 +153,7 @@ func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
 	c.templates[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
 }
 
-// claimed is what a pod's claims were given, or ask for. What is of a claim that is not known counts as a GPU on a
+// claimed returns the devices that a pod's claims were given, or request. An unknown claim counts as a GPU on a
 // node that the driver serves.
 func (b *build) claimed(p *pod, n *node) (all []holding) {
 	for _, c := range p.claims {
@@ -230,7 +230,7 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 	return all
 }
 
-// checkGates finds claims whose parameters the DRA driver refuses, as its gates are.
+// checkGates finds claims with parameters that the DRA driver refuses under its feature gates.
 func (b *build) checkGates() {
 	for _, of := range []map[string]*claim{b.c.claims, b.c.templates} {
 		for _, name := range slices.Sorted(maps.Keys(of)) {

@@ -122,7 +122,7 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 	}
 }
 
-// ignored are the warnings about what a configuration says and the plugin does not do.
+// ignored returns warnings about settings of a configuration that the plugin ignores.
 var ignored = []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnResourcesIgnored, sharing.WarnRenameIgnored,
 	sharing.WarnDevicesIgnored, sharing.WarnMIGStrategyConflict}
 
@@ -221,7 +221,7 @@ func (b *build) checkEffect(n *node) {
 	}
 }
 
-// plain is how the pods of one MIG instance share it.
+// plain returns the mechanism by which the pods of one MIG instance share it.
 func plain(m sharing.Mechanism) sharing.Mechanism {
 	if m == sharing.MechanismMIGWithMPS {
 		return sharing.MechanismMPS
@@ -229,7 +229,7 @@ func plain(m sharing.Mechanism) sharing.Mechanism {
 	return m
 }
 
-// block is what a configuration shares, and how.
+// block returns a configuration's sharing section and its mechanism.
 func (p *pluginConfig) block() (*sharingBlock, sharing.Mechanism) {
 	if p.Sharing.MPS != nil {
 		return p.Sharing.MPS, sharing.MechanismMPS

@@ -2,10 +2,10 @@
 // workloads, and makes the fleet of it that package decision decides.
 //
 // A [Collector] takes files as they are: Kubernetes objects as `kubectl get ... -o json` writes them, what nvidia-smi
-// prints (or NVML says, [Collector.AddInventory]), and usage over time. It finds each file's kind from its content and
+// prints (or NVML has, [Collector.AddInventory]), and usage over time. It finds each file's kind from its content and
 // joins them by node, GPU UUID and pod. [Collector.Discover] gives a [Discovery]: the fleet, for every field of it
 // where it comes from, what shares what today, contradictions, and what is not known, ranked by the money that hangs on
-// it. Nothing unknown becomes a number: a field that no source says is left out.
+// it. Nothing unknown becomes a number: a field that no source has is left out.
 //
 // Kinds of workloads are guessed by the rules that [KindRules] lists, and [Hints]
 // override them. [Prices] are given by the user; none is known here.

@@ -153,13 +153,13 @@ type deviceClassObject struct {
 	} `json:"spec"`
 }
 
-// deviceClass is the kind of device that a class stands for, and how it has them shared.
+// deviceClass is the kind of device of a class, and their sharing.
 type deviceClass struct {
 	kind     string // gpu, mig or vfio; empty of another driver's
 	strategy string
 }
 
-// takeDeviceClass keeps which kind of device a class stands for, and to which resource it answers.
+// takeDeviceClass records the kind of device of a class, and the resource that it serves.
 func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
 	var class deviceClass
 	for _, s := range o.Spec.Selectors {
@@ -192,7 +192,7 @@ func (c *Collector) classKind(name string) string {
 // implicitClass begins the resource to which every class answers (KEP-5004, stable in Kubernetes 1.37).
 const implicitClass = "deviceclass.resource.kubernetes.io/"
 
-// classUse reads a resource to which a class of devices answers; false says that none does that is known.
+// classUse interprets a resource that a class of devices serves; false means that no known class does.
 func (b *build) classUse(key string) (use, bool) {
 	name, implicit := strings.CutPrefix(key, implicitClass)
 	if !implicit {

@@ -40,7 +40,7 @@ func (d *Discovery) Empty() bool {
 		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
 }
 
-// Valid returns what keeps the fleet from being decided: no pool was found, or what a hint says.
+// Valid returns the error that keeps the fleet from being decided: no pool was found, or a hint is invalid.
 func (d *Discovery) Valid() error { return d.Fleet.Validate() }
 
 // fleetNode is the fleet as YAML.
@@ -54,7 +54,7 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 	if e.err != nil {
 		return nil, fmt.Errorf("discover: %w", e.err)
 	}
-	// An empty list says that nothing was found, where a missing one is refused.
+	// An empty list means that nothing was found, where a missing one is refused.
 	for _, key := range []string{"pools", "workloads"} {
 		if !slices.ContainsFunc(root.Content, func(n *yaml.Node) bool { return n.Value == key }) {
 			root.Content = append(root.Content, yamlnode.Text(key), &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq",
@@ -159,7 +159,7 @@ func (e *encoder) layoutNode(path string, n *layout.Node) *yaml.Node {
 	return plainFlow(out)
 }
 
-// alike merges devices that are alike, and leaves out what the GPU table says of them.
+// alike merges identical devices, and leaves out values that the GPU table has.
 func (e *encoder) alike(devices []layout.Device, nodes []*yaml.Node) (out []*yaml.Node) {
 	texts := make([]string, len(nodes))
 	for i, n := range nodes {

@@ -26,7 +26,7 @@ const (
 // grant is one device of a container.
 type grant struct {
 	uuid     string
-	template bool // one of HAMi's MIG templates, whose instance the device plugin makes
+	template bool // one of HAMi's MIG templates; the device plugin creates the instance
 	mib      int64
 	cores    int
 }
@@ -76,7 +76,7 @@ type migAllocation struct {
 	} `json:"placement"`
 }
 
-// granted is what a pod was given, nil where nobody wrote that down.
+// granted returns the devices that a pod was given, nil where no annotation or status records them.
 func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 	if i, ok := p.notes["ALIYUN_COM_GPU_MEM_IDX"]; ok && len(asked) == 1 && count(i+"0") >= 0 {
 		one := asked[0]
@@ -148,7 +148,7 @@ func (b *build) instances(p *pod) map[[2]int]*migAllocation {
 	return out
 }
 
-// modeOf is the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not said.
+// modeOf returns the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not reported.
 func (n *node) modeOf(uuid string) string {
 	if n == nil || n.card(uuid) == nil {
 		return ""
@@ -166,7 +166,7 @@ func (n *node) card(uuid string) *manifest.HAMiGPU {
 	return nil
 }
 
-// profileFor is the MIG profile of the node's GPU whose memory is nearest to what was given, as a driver may show
+// profileFor returns the MIG profile of the node's GPU with memory nearest to the grant, as a driver may show
 // some percent less or more than another; empty where none is near.
 func (n *node) profileFor(memory sharing.Bytes) (name string) {
 	if n == nil {

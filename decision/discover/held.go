@@ -146,7 +146,7 @@ func (n *node) roomiest() (free, all sharing.Bytes) {
 	return free, all
 }
 
-// checkClaims says who only observes devices, and how classes have devices shared that one claim holds.
+// checkClaims reports pods that only observe devices, and classes that share devices of a claim with one pod.
 func (b *build) checkClaims() {
 	for _, p := range b.c.users {
 		for _, c := range p.claims {

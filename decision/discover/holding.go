@@ -11,11 +11,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// holding is what a pod was given, or asks for, of GPUs alike: of one that is known, or of several that are not.
+// holding is a pod's grant or request of identical GPUs: of one that is known, or of several that are not.
 type holding struct {
 	use
 	gpus           int    // GPUs, shares of them or MIG instances
-	device         string // the GPU, as its node's devices are told apart; "" = not known which
+	device         string // the GPU, by its identifier on its node; "" = not known which
 	container      string
 	resource       string
 	memory         sharing.Bytes // of each
@@ -23,10 +23,10 @@ type holding struct {
 	percent, cores int           // of each card
 	fraction       float64
 	start, size    int  // of a MIG instance that was placed; size 0 = not known
-	granted        bool // somebody says that it was given, not that it is asked for
+	granted        bool // recorded as given, not only requested
 }
 
-// bytes is the memory of each GPU that has so much; 0 where nothing bounds or says it.
+// bytes returns the memory held of each GPU that has so much; 0 where nothing bounds or states it.
 func (h *holding) bytes(total sharing.Bytes) sharing.Bytes {
 	switch {
 	case h.memory > 0:
@@ -37,14 +37,14 @@ func (h *holding) bytes(total sharing.Bytes) sharing.Bytes {
 	return sharing.Bytes(h.fraction * float64(total))
 }
 
-// wanted is what one container asks for.
+// wanted holds the requests of one container.
 type wanted struct {
 	container string
 	init      bool // it ends before the others start
 	amounts   map[string]int
 }
 
-// resolve says what a pod has: what it was given where somebody wrote that down, else what it asks for.
+// resolve sets a pod's holdings: its grant where one is recorded, else its request.
 func (b *build) resolve(p *pod) {
 	n := b.byName[p.node]
 	asked := b.asked(p, n)
@@ -105,7 +105,7 @@ func larger(profile, than string) bool {
 	return cmp.Or(cmp.Compare(x.Slices, y.Slices), cmp.Compare(x.GB, y.GB)) > 0
 }
 
-// mostOf is the most memory that a pod has of one GPU, and the holding that says so; 0 where nothing says it.
+// mostOf returns the most memory that a pod has of one GPU, and the holding with it; 0 where none states it.
 func (p *pod) mostOf(total sharing.Bytes) (most sharing.Bytes, by *holding) {
 	sums := map[string]sharing.Bytes{}
 	for i := range p.held {
@@ -122,7 +122,7 @@ func (p *pod) mostOf(total sharing.Bytes) (most sharing.Bytes, by *holding) {
 	return most, by
 }
 
-// asked is what a pod's containers ask for. What an init container asks for beyond the others is held as well.
+// asked returns the requests of a pod's containers, and those of an init container that exceed the others'.
 func (b *build) asked(p *pod, n *node) []holding {
 	var all []holding
 	total := map[string]int{}

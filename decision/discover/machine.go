@@ -22,7 +22,7 @@ type machine struct {
 	inventory telemetry.Inventory
 }
 
-// AddInventory takes over what NVML says of the GPUs of a machine, by the name of its Kubernetes node where it is one.
+// AddInventory adds NVML's inventory of the GPUs of a machine, by the name of its Kubernetes node where it is one.
 func (c *Collector) AddInventory(name string, inv telemetry.Inventory) {
 	c.machines = append(c.machines, &machine{name, inv})
 }

@@ -88,7 +88,7 @@ func (b *build) takeUsage() {
 	b.strayDevices(u, kind)
 }
 
-// voidZeros reports figures whose zeros say nothing, and what is used instead.
+// voidZeros reports figures with meaningless zeros, and their substitutes.
 func (b *build) voidZeros(s *usage.Stats, kind string) {
 	object := "GPU " + cmp.Or(s.GPU, s.Node)
 	if s.Pod != "" {

@@ -55,9 +55,9 @@ type node struct {
 	uuids                  []string
 	pids                   map[uint32]bool     // processes that were counted, of a machine
 	apart                  string              // why no pod is placed on it: cordoned, not ready
-	apartGPUs              map[string]string   // GPUs that take nobody new, and why
+	apartGPUs              map[string]string   // GPUs that take no new pods, and why
 	devices                []*device           // of DRA
-	managers               []string            // who hands out its GPUs
+	managers               []string            // that hand out its GPUs
 	offered                int                 // of nvidia.com/gpu or gpu.shared
 	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
 	registered             []manifest.HAMiGPU  // with it

@@ -12,7 +12,7 @@ import (
 // cordonHAMi is HAMi's annotation, from 2.10, of the GPUs of a node that take no new pods.
 const cordonHAMi = "hami.io/device-cordon"
 
-// readApart finds the GPUs of a node that take nobody new: cordoned, unhealthy, tainted.
+// readApart finds the GPUs of a node that take no new pods: cordoned, unhealthy, tainted.
 func (n *node) readApart(b *build) {
 	for text := range strings.SplitSeq(n.meta.Metadata.Annotations[cordonHAMi], ",") {
 		uuid := strings.TrimSpace(text)
@@ -46,7 +46,7 @@ func (n *node) readApart(b *build) {
 	}
 }
 
-// notCounted reports a node of which some resource says that it has GPUs, and nothing how many.
+// notCounted reports a node that has GPUs by some resource, where nothing gives their number.
 func (b *build) notCounted(n *node) {
 	var names []string
 	for _, key := range n.others {
@@ -106,7 +106,7 @@ func (b *build) checkNode(n *node) {
 	}
 }
 
-// kinds are the names of a node's GPUs, where those who hand them out say them one by one.
+// kinds returns the names of a node's GPUs, where HAMi, Volcano or the DRA driver lists them one by one.
 func (n *node) kinds() (out []string) {
 	add := func(name string) {
 		if name != "" && !slices.Contains(out, name) {
@@ -124,7 +124,7 @@ func (n *node) kinds() (out []string) {
 	return out
 }
 
-// checkGuest reports a GPU that is virtual: what its machine says of it holds only inside.
+// checkGuest reports a GPU that is virtual: its machine's figures hold only inside.
 func (b *build) checkGuest(object, product, source string, labelled bool) bool {
 	v, ok := sharing.ParseVGPUType(product)
 	switch {

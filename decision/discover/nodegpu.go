@@ -90,7 +90,7 @@ func plainBoard(name string) string {
 	return chipFirst.ReplaceAllString(name, "")
 }
 
-// boardOf takes a GPU's name over from a resource, where nothing else says it.
+// boardOf takes a GPU's name over from a resource, where nothing else gives it.
 func (n *node) boardOf(name, key string) {
 	if n.product == "" && name != "" {
 		n.product, n.productFrom = name, derived("resource %s", key)
@@ -107,7 +107,7 @@ func (n *node) memory() sharing.Bytes {
 	return total
 }
 
-// vgpusOn is how many vGPUs of a type one of the node's GPUs has, 1 where that is not known.
+// vgpusOn returns the number of vGPUs of a type on one of the node's GPUs, 1 where that is not known.
 func (n *node) vgpusOn(u use) int {
 	if n.gpu == nil || u.memory == 0 {
 		return 1
@@ -136,7 +136,7 @@ func (n *node) describe(mib string) {
 		}
 	}
 	for i := range n.registered {
-		if memory == 0 { // scaled where HAMi is told to give away more than there is
+		if memory == 0 { // scaled where HAMi is configured to overcommit
 			memory = sharing.Bytes(n.registered[i].Memory) * sharing.MiB
 		}
 	}

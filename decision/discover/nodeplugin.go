@@ -17,8 +17,8 @@ const (
 	migPrefix      = "nvidia.com/mig-"
 )
 
-// Inside tells of MIG instances that each serve several pods: nothing but what the mechanism isolates stands between
-// the pods of one instance.
+// Inside reports MIG instances that each serve several pods: only the mechanism's isolation separates the pods of
+// one instance.
 type Inside struct {
 	Profile   string            `json:"profile"`
 	Mechanism sharing.Mechanism `json:"mechanism"`

@@ -12,7 +12,7 @@ import (
 // take notes that a pod runs on the node.
 func (n *node) take(p *pod) {
 	n.pods = append(n.pods, p)
-	made := map[string]int{} // instances that somebody makes when a pod asks for them
+	made := map[string]int{} // instances that are created when a pod requests them
 	for i := range p.held {
 		switch h := &p.held[i]; {
 		case h.delivery == sharing.DeliveryKAI:

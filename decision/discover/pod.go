@@ -25,7 +25,7 @@ type pod struct {
 	uid                   decision.Optional[int]
 	selects               string // the key of a node selector that picks GPUs
 	claims                []claimRef
-	extended              map[string]bool // resources that a claim stands behind
+	extended              map[string]bool // resources backed by a claim
 	labels                stringMap
 	container             string // the first that asks for GPUs
 	bound                 string // a rule of its own that is not planned with
@@ -45,7 +45,7 @@ type claimRef struct{ claim, template string }
 // owner identifies the object that made a pod, as far as it is known.
 type owner struct{ kind, name string }
 
-// ask is what a pod has of GPUs, as a fleet has it.
+// ask holds a pod's GPUs in the terms of a fleet.
 type ask struct {
 	gpus     int    // devices, or shares of them
 	resource string // nvidia.com/gpu, ...

@@ -21,7 +21,7 @@ func ordinary(key string) bool {
 	})
 }
 
-// quotaResources are the beginnings of the resources whose quotas bound a change.
+// quotaResources are the prefixes of resources with quotas that bound a change.
 var quotaResources = []string{"nvidia.com/", "volcano.sh/vgpu", "cotenant.dev/", "requests.nvidia.com/"}
 
 type vendor struct{ resource, driver, name string }
@@ -47,7 +47,7 @@ func (q *quantities) UnmarshalJSON(data []byte) error {
 // gpuWord matches the names of resources that speak of a GPU whatever node offers them.
 var gpuWord = regexp.MustCompile(`(?i)gpu|nvidia|cuda|\bmig[-.]`)
 
-// role is what an amount of a resource says of a GPU. The zero role is roleUnknown.
+// role is the meaning of an amount of a resource. The zero role is roleUnknown.
 type role uint8
 
 const (
@@ -65,10 +65,10 @@ const (
 	roleAmount       // a part of what the node offers, of which nothing else is known
 )
 
-// use is how a resource is read.
+// use is the interpretation of a resource.
 type use struct {
 	role
-	delivery  sharing.Delivery // who hands it out; DeliveryBare = the device plugin, or nobody that is known
+	delivery  sharing.Delivery // DeliveryBare = the device plugin, or none that is known
 	mechanism sharing.Mechanism
 	profile   string        // of a MIG instance, or a vGPU's type
 	board     string        // the GPU that the name tells, "" = none
@@ -99,7 +99,7 @@ var (
 	dasSlice = regexp.MustCompile(`^(?:mig\.das\.com/(?:mig-)?|instaslice\.(?:redhat\.com|codeflare\.dev)/mig-)(\d.*)$`)
 )
 
-// useOf reads a resource by its name; the zero use says that the name is not understood.
+// useOf reads a resource by its name; the zero use means that the name is not understood.
 func useOf(key string) use {
 	if u, ok := byName[key]; ok {
 		return u
@@ -128,7 +128,7 @@ func useOf(key string) use {
 	return use{}
 }
 
-// wordOf reads the name of a resource that stands beside a count which HAMi was told to call otherwise.
+// wordOf interprets the name of a resource that accompanies a count renamed in HAMi's configuration.
 func wordOf(key string) role {
 	_, name, _ := strings.Cut(strings.ToLower(key), "/")
 	switch memory := strings.Contains(name, "mem"); {
@@ -142,7 +142,7 @@ func wordOf(key string) role {
 	return roleUnknown
 }
 
-// use reads a resource that a pod asks for, on its node, which may be nil. The zero use says that it is no GPU's.
+// use reads a resource that a pod asks for, on its node, which may be nil. The zero use means that it is no GPU's.
 func (b *build) use(key string, n *node) use {
 	if r := b.renamed(key, n); r != roleUnknown {
 		return use{role: r, delivery: sharing.DeliveryHAMi}
@@ -161,8 +161,8 @@ func (b *build) use(key string, n *node) use {
 	return use{role: roleAmount, mechanism: sharing.MechanismTimeSlicing}
 }
 
-// renamed reads a resource that HAMi was told to call otherwise: by its scheduler's configuration, or on a node that
-// registers its GPUs with it by what the node offers, and what stands beside that by the words in its name.
+// renamed interprets a resource renamed for HAMi: by its scheduler's configuration, or on a node that
+// registers its GPUs with it by what the node offers, and its other resources by the words in their names.
 func (b *build) renamed(key string, n *node) role {
 	r, ok := b.c.hamiNames[key]
 	switch {
@@ -177,7 +177,7 @@ func (b *build) renamed(key string, n *node) role {
 	return roleUnknown
 }
 
-// amounts are what a node offers with all devices healthy.
+// amounts returns the resources that a node offers with all devices healthy.
 func (n *node) amounts() map[string]int {
 	out := map[string]int{}
 	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
@@ -278,7 +278,7 @@ func (n *node) readShares(b *build) {
 	}
 }
 
-// handedOut reports whether somebody who is understood hands out the node's GPUs.
+// handedOut reports whether a known component hands out the node's GPUs.
 func (n *node) handedOut() bool {
 	return n.offered > 0 || n.inMIG > 0 || len(n.managers) > 0 || n.mechanism != sharing.MechanismExclusive
 }

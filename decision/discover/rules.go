@@ -41,7 +41,7 @@ type podTerm struct {
 	More       json.RawMessage `json:"matchLabelKeys"`
 }
 
-// scheduling is what a pod's spec says of where it may be.
+// scheduling holds the placement rules of a pod's spec.
 type scheduling struct {
 	NodeSelector map[string]string `json:"nodeSelector"`
 	Affinity     struct {
@@ -82,7 +82,7 @@ type podRules struct {
 	Required []podTerm `json:"requiredDuringSchedulingIgnoredDuringExecution"`
 }
 
-// bound says which of a pod's rules is not planned with, so that it stays where it is; empty where all are.
+// bound names a rule of the pod that plans do not support, so that it stays in place; empty where there is none.
 func (s *podSpec) bound() string {
 	for _, v := range s.Volumes {
 		if v.Claim != nil || v.Ephemeral != nil {
@@ -123,7 +123,7 @@ func (s *podSpec) bound() string {
 	return ""
 }
 
-// rules are what a pod's spec asks of its nodes, nil where it asks for nothing.
+// rules returns the requirements of a pod's spec on its nodes, nil where it has none.
 func (s *podSpec) rules() *decision.Scheduling {
 	out := &decision.Scheduling{NodeSelector: s.NodeSelector}
 	labels := func(all []nodeRequirement) (list []fleet.NodeRequirement) {
@@ -153,7 +153,7 @@ func (s *podSpec) rules() *decision.Scheduling {
 }
 
 // requests are the CPU and memory that a pod takes of its node: those of its containers together, or of the init
-// container that takes most. A limit stands for a request that is not stated.
+// container that takes most. A limit replaces a request that is not stated.
 func (s *podSpec) requests() (milli int, memory sharing.Bytes) {
 	one := func(c *container) (int, sharing.Bytes) {
 		text := func(key string) string { return cmp.Or(c.Resources.Requests[key], c.Resources.Limits[key]) }
@@ -197,7 +197,7 @@ func (s *labelSelector) selects(labels stringMap) bool {
 	return true
 }
 
-// other is a pod that holds no GPU, as far as it concerns who drains its node.
+// other is a pod that holds no GPU, as far as it matters to draining its node.
 type other struct {
 	namespace, name string
 	labels          stringMap
@@ -236,7 +236,7 @@ type repeller struct {
 	term            podTerm
 }
 
-// repelled says which pod keeps a pod of a workload off, empty where none does.
+// repelled names a pod that keeps a pod of a workload off, empty where none does.
 func (c *Collector) repelled(p *pod) string {
 	for i := range c.repels {
 		r := &c.repels[i]
@@ -275,7 +275,7 @@ func (b *build) staysWhy(w *workload) string {
 	return why
 }
 
-// objectOf is what is known of a node besides its GPUs, of its labels those that something depends on.
+// objectOf returns a node's object without its GPUs, with only the labels that something depends on.
 func (b *build) objectOf(n *node, keys map[string]bool) decision.NodeObject {
 	o := decision.NodeObject{Name: n.name}
 	if n.meta == nil {
@@ -336,7 +336,7 @@ func (b *build) ruleKeys() map[string]bool {
 	return keys
 }
 
-// holdsOf says what of a Deployment or StatefulSet keeps its pods from following a patch.
+// holdsOf returns the setting of a Deployment or StatefulSet that keeps its pods from following a patch.
 func (o *controllerObject) holdsOf(kind string) string {
 	u, s := &o.Spec.Update, &o.Spec.Strategy
 	switch {

@@ -296,7 +296,7 @@ func (b *build) nodeToday(n *node) layout.Node {
 }
 
 // instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down,
-// and of the others the largest first, each where it takes least of what is left. ok says that all have a place.
+// and of the others the largest first, each where it takes least of what is left. ok reports that all have a place.
 func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
 	out = make([][]layout.Instance, gpus)
 	left := maps.Clone(n.instances)
@@ -382,7 +382,7 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 	}
 }
 
-// assignments are what a pod holds of a node: devices or instances, of which mostly it is not known which.
+// assignments returns a pod's devices or instances on a node; mostly it is not known which they are.
 func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignment) {
 	of := &layout.Workload{Name: workload}
 	a := layout.Assignment{Key: named(p.namespace, p.name), Workload: of}

@@ -58,7 +58,7 @@ func (b *build) check() {
 	}
 }
 
-// tenantsOfOne is how many pods share the fullest of a node's GPUs, at the least.
+// tenantsOfOne returns the least number of pods that share the fullest of a node's GPUs.
 func (n *node) tenantsOfOne() int {
 	of, unknown := map[string]int{}, 0
 	for _, p := range n.pods {

@@ -172,7 +172,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	b.note(at+".today", from)
 }
 
-// says is where the memory of a holding comes from.
+// says returns the provenance of a holding's memory.
 func (h *holding) says(n *node) Provenance {
 	board := "card"
 	if n.gpu != nil {

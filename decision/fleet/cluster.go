@@ -11,12 +11,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Cluster is the state of a cluster: its GPU nodes with who runs on them, and what bounds a change of that.
+// Cluster is the state of a cluster: its GPU nodes with their tenants, and the bounds of a change of that.
 type Cluster struct {
 	// Nodes are the GPU nodes, how each hands out its GPUs, and the replicas that have them. [Fleet.Layout] completes
 	// them.
 	Nodes []layout.Node `yaml:"nodes,required"`
-	// Objects are what Kubernetes knows of nodes besides, of those of which it is known.
+	// Objects lists the Kubernetes objects of nodes, as far as they are known.
 	Objects     []NodeObject `yaml:"node_objects"`
 	Autoscalers []Autoscaler `yaml:"autoscalers"`
 	Budgets     []Budget     `yaml:"budgets"`
@@ -103,7 +103,7 @@ type Quota struct {
 	Free      int    `yaml:"free,required"`
 }
 
-// nodeName is what names of nodes and machines are made of: names go into files and commands.
+// nodeName matches valid names of nodes and machines: names go into files and commands.
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
 
 // today checks the state of the cluster against the pools and workloads.

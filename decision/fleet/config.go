@@ -25,7 +25,7 @@ const instead = "state parameters, weights, layers (those that keep a KV cache),
 // used. A model of a fleet file is read so where it names a config; see [ParseFleetWith].
 func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, PrecisionUnknown) }
 
-// readModel reads a config of a model whose weights' precision may be stated otherwise.
+// readModel reads a model's config; the precision of its weights may be stated otherwise.
 func readModel(data []byte, stated Precision) (LanguageModel, error) {
 	c, notes, err := decodeConfig(data)
 	if err != nil {
@@ -138,7 +138,7 @@ var unlike = []string{"mamba", "ssm", "state_size", "conv_", "lightning", "recur
 	"linear_", "cross_attention_layers", "attn_type", "attention_type", "block_type", "hybrid", "index_", "time_",
 	"kv_lora", "sparse_attention"}
 
-// stranger says that a model type is not known, of a config that has all fields of a decoder with grouped heads.
+// stranger reports that a model type is not known, of a config that has all fields of a decoder with grouped heads.
 func (c *modelConfig) stranger(text []byte) ([]string, error) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(text, &fields)
@@ -161,7 +161,7 @@ func (c *modelConfig) stranger(text []byte) ([]string, error) {
 		"feed-forwards, as its fields have it", problem.Clip(c.ModelType))}, nil
 }
 
-// model is what was counted, in the formats that the checkpoint has, or in that which is stated.
+// model returns the counted model in the checkpoint's formats, or in the stated one.
 func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	c := d.modelConfig
 	kv, dim := d.heads(true)

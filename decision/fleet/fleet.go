@@ -144,7 +144,7 @@ type Workload struct {
 
 	GPUBusy  Optional[float64] `yaml:"gpu_busy"`  // mean share of a whole GPU that one replica keeps busy, 0 to 1
 	PeakBusy Optional[float64] `yaml:"peak_busy"` // the same at its peak, which others do not share
-	// PeaksTogether says that the replicas peak at one time, as a class that begins an exercise does.
+	// PeaksTogether is set where the replicas peak at one time, as a class that begins an exercise does.
 	PeaksTogether bool      `yaml:"peaks_together"`
 	Load          *Traffic  `yaml:"load"`    // its traffic
 	Service       *Service  `yaml:"service"` // of a server that speaks no tokens
@@ -170,7 +170,7 @@ type Workload struct {
 	Request *Asked              `yaml:"request"` // what its team asked for, or has now
 	Env     map[string]string   `yaml:"env"`     // environment that its containers set
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
-	// Scheduling is what its pods ask of their nodes, which plans of a running cluster keep to.
+	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
 	Scheduling *Scheduling `yaml:"scheduling"`
 	Revenue    *Revenue    `yaml:"revenue"` // what its latency is worth
 	Weights    *Weights    `yaml:"weights"` // of the criteria; default by kind
@@ -265,7 +265,7 @@ type Today struct {
 	MayWeaken bool              `yaml:"may_weaken"`
 	Object    string            `yaml:"object"`    // the kind of object that makes its pods, such as StatefulSet
 	Container string            `yaml:"container"` // the one of its containers that has the GPUs
-	// Stays says why it must stay where it is whatever may be better.
+	// Stays is the reason why it must stay in place whatever may be better.
 	Stays string `yaml:"stays"`
 }
 

@@ -74,7 +74,7 @@ func (q *quantization) integers() format {
 	return grouped(bits, false, group, 16+bits)
 }
 
-// bitsAndBytes is what bitsandbytes loads: 8 bits with a scale a row, or 4 with a scale of 32 bits for 64 weights, of 8
+// bitsAndBytes is bitsandbytes' format: 8 bits with a scale a row, or 4 with a scale of 32 bits for 64 weights, of 8
 // bits where the scales are quantized as well, 256 of them with one of 32.
 func (q *quantization) bitsAndBytes() format {
 	switch {

@@ -277,7 +277,7 @@ func (d *decoder) gate(at string, hidden, width, all, read int) {
 	}
 }
 
-// sparse says whether a layer has experts.
+// sparse reports whether a layer has experts.
 func (d *decoder) sparse(layer int, kind string) bool {
 	c := d.modelConfig
 	switch {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// mixer is what a layer does with its context.
+// mixer is the kind of context that a layer keeps.
 type mixer uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	mixFull                 // keeps keys and values of the whole context
 	mixWindow               // keeps those of a window or chunk
 	mixLinear               // keeps a state
-	mixBoth                 // keeps keys and values, and a state beside them
+	mixBoth                 // keeps keys and values, and a state
 	mixConv                 // keeps the last few tokens
 )
 
@@ -35,7 +35,7 @@ func (d *decoder) kinds() []string {
 	return d.BlockTypes
 }
 
-// mixer is what a layer does with its context.
+// mixer returns the mixer of layer i.
 func (d *decoder) mixer(i int) mixer {
 	window := d.Window != nil && *d.Window > 0 && (d.UseWindow == nil || *d.UseWindow)
 	sliding := func(slides bool) mixer {

@@ -69,7 +69,7 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
-// elementBytes is what an element of a KV cache takes; those of 4 bits have a scale of 8 for each 16.
+// elementBytes returns the bytes of an element of a KV cache; those of 4 bits have a scale of 8 for each 16.
 func (m *LanguageModel) elementBytes() float64 {
 	half := float64(halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)])
 	if m.KVDtype == PrecisionFP4 {
@@ -78,7 +78,7 @@ func (m *LanguageModel) elementBytes() float64 {
 	return half / 2
 }
 
-// KVAt is what each token of a context of so many tokens takes of a cache on average: as KVPerToken, less where layers
+// KVAt returns the mean cache memory of each token of a context of so many tokens: as KVPerToken, less where layers
 // keep a window of the context only, and with its part of the states.
 func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
 	perToken, known := m.KVPerToken()
@@ -246,7 +246,7 @@ var hardwareSince = map[Precision]sharing.ComputeCapability{
 	PrecisionBF16: {Major: 8}, PrecisionFP8: {Major: 8, Minor: 9},
 	PrecisionFP4: {Major: 10}}
 
-// Converted says whether weights of a precision are converted to others on their way, since a GPU has no arithmetic for
+// Converted reports whether weights of a precision are converted on their way, since a GPU has no arithmetic for
 // them; unknown where its compute capability is.
 func (p Precision) Converted(gpu *sharing.GPU) sharing.Answer {
 	since, newer := hardwareSince[p]

@@ -84,7 +84,7 @@ type quarkNumber struct {
 	Group *int   `json:"group_size"`
 }
 
-// scheme is what becomes of each module.
+// scheme assigns a format to each module.
 type scheme struct {
 	all     format
 	skip    rules

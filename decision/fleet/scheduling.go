@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Scheduling is what a workload's own pods say of the nodes that they may be on, as Kubernetes has it.
+// Scheduling holds the node requirements of a workload's own pods, as Kubernetes has them.
 type Scheduling struct {
 	NodeSelector map[string]string `yaml:"node_selector"`
 	// NodeAffinity has the required terms, of which one must hold; Preferred has those that are only preferred.

@@ -13,20 +13,20 @@ import (
 // Service states what a request takes of a server that speaks no tokens: embedding, reranking, speech, vision. A
 // request is work on the host and work on the GPU; what objectives limit is its latency, e2e_p99.
 type Service struct {
-	Task     Task                       `yaml:"task"`      // with model, it stands in for times that nobody measured
+	Task     Task                       `yaml:"task"`      // with model, it replaces times that were not measured
 	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
 	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
 	GPU      string                     `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
 	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
 }
 
-// Batch is how a service gathers requests for one pass of the GPU.
+// Batch configures the batching of a service's requests for one pass of the GPU.
 type Batch struct {
 	Max  int              `yaml:"max,required"`
 	Wait profile.Duration `yaml:"wait"` // longest that a request waits for others
 }
 
-// Task is what a service does. The zero value is not stated.
+// Task is the kind of work of a service. The zero value is not stated.
 type Task uint8
 
 // The tasks.
@@ -69,11 +69,11 @@ const (
 	carriedSigma   = 0.4 // of times that were stated of another GPU
 )
 
-// RequestTime is what a mean request of a service takes alone on a whole GPU, in seconds.
+// RequestTime is the time of a mean request of a service, isolated on a whole GPU, in seconds.
 type RequestTime struct {
 	GPU, Host float64
 	Sigma     float64 // standard deviation of the logarithm
-	Assumed   string  // what a prior stands in for; "" = stated
+	Assumed   string  // figures from a prior; "" = stated
 }
 
 // RequestTime returns what a request takes on a GPU: as stated, or by its task, the size of its model and the GPU's
@@ -111,7 +111,7 @@ func (w *Workload) RequestTime(gpu *sharing.GPU) (t RequestTime, known bool) {
 	return t, true
 }
 
-// service checks what a service states, and that one figure says how long its requests take.
+// service checks a service's fields, and that at least one figure gives the time of its requests.
 func (c *checker) service(path string, w *Workload) {
 	s := w.Service
 	if s == nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// visionConfig is the encoder of images beside a language model, by the names of different model types.
+// visionConfig is a language model's encoder of images, by the names of different model types.
 type visionConfig struct {
 	ModelType    string  `json:"model_type"`
 	Depth        int     `json:"depth"`

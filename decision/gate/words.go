@@ -40,7 +40,7 @@ var words = func() (all [codeCount]word) {
 	return all
 }()
 
-// Short says in a few words, without numbers, why nodes refuse a request, so that those with the same reason count as
+// Short returns in a few words, without numbers, why nodes refuse a request, so that those with one reason count as
 // one; empty for a code that no node has.
 func (c Code) Short() string {
 	if c >= codeCount {

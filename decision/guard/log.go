@@ -79,7 +79,7 @@ type state struct {
 	Acts   []acted            `json:"acts"`             // of the last day
 	Capped map[string]float64 `json:"capped"`           // percent of the threads, by tenant
 	Moved  map[string]int     `json:"moved"`            // index of the GPU, by tenant
-	// Touched says what somebody else did to the log; "" = nothing.
+	// Touched describes changes that others made to the log; "" = none.
 	Touched string `json:"touched,omitempty"`
 }
 

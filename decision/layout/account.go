@@ -11,12 +11,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fault says why a device takes nobody, although it may have room.
+// fault is the reason why a device takes no tenant, although it may have room.
 type fault uint8
 
 const (
 	faultNone       fault = iota
-	faultUnknownGPU       // nobody knows what it is
+	faultUnknownGPU       // its model is not known
 	faultHealth           // unhealthy or lost
 	faultModes            // tenants of two mechanisms
 	faultInstances        // its instances do not fit on it together
@@ -157,7 +157,7 @@ func (n *Node) recountDevice(i int) {
 	d.tenants = int16(min(f.Tenants, math.MaxInt16))
 }
 
-// count is what is counted of a device.
+// count holds the accounting of a device.
 type count struct {
 	Free
 	slice *mig.Occupancy

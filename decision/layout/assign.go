@@ -124,7 +124,7 @@ func (n *Node) remove(key string) {
 	}
 }
 
-// refuses says why the node does not take one more assignment; empty where it does.
+// refuses returns the reason why the node does not take one more assignment; empty where it does.
 func (n *Node) refuses(a *Assignment) string {
 	switch {
 	case int64(a.CPUMilli) > n.freeCPU && a.CPUMilli > 0:
@@ -228,7 +228,7 @@ func (d *Device) Room(p *mig.Profile) (starts uint32) {
 	return starts
 }
 
-// Fault says why a device takes nobody whatever is free of it; empty where nothing speaks against it.
+// Fault returns the reason why a device takes no tenant whatever is free of it; empty where there is none.
 func (d *Device) Fault() string {
 	if d.fault == faultNone {
 		return ""
@@ -260,7 +260,7 @@ func (d *Device) faultText() string {
 	return ""
 }
 
-// locate finds places for assignments whose device is not known or not there.
+// locate finds places for assignments with a device that is not known or not there.
 func (n *Node) locate(path string, l *problems) {
 	var lost []int
 	for i := range n.Assignments {

@@ -99,7 +99,7 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 	}
 }
 
-// checkAssignment asks what concerns one assignment beside what its device already says.
+// checkAssignment checks one assignment beyond the checks of its device.
 func (n *Node) checkAssignment(i int, at string, l *problems) {
 	a := &n.Assignments[i]
 	if a.Key == "" {

@@ -12,11 +12,11 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	// ErrInvalid says that a layout contradicts itself; the error names every place.
+	// ErrInvalid reports a layout that contradicts itself; the error names every place.
 	ErrInvalid = errors.New("layout: invalid")
-	// ErrConflict says that a node does not take what is to be assigned to it.
+	// ErrConflict reports that a node does not take an assignment.
 	ErrConflict = errors.New("layout: conflict")
-	// ErrNodeGone says that there is no node of the name.
+	// ErrNodeGone reports that there is no node of the name.
 	ErrNodeGone = errors.New("layout: the node is gone")
 	// ErrUnknownName is wrapped by errors about texts that name no value.
 	ErrUnknownName = errors.New("layout: unknown name")

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// Price is what a pool's nodes cost an hour.
+// Price holds the prices of a pool's nodes an hour.
 type Price struct {
 	// PerNode is that of a node on demand; where it is zero a node costs PerGPU for each of its devices.
 	PerNode, PerGPU cost.Money
@@ -21,11 +21,11 @@ type Price struct {
 // Prices are those of pools, by name.
 type Prices map[string]Price
 
-// Cost is what a layout costs an hour: nodes that hold somebody, each as a whole, and what is reserved.
+// Cost is the cost of a layout an hour: nodes in use, each as a whole, and reserved devices.
 type Cost struct {
 	PerHour cost.Money `json:"per_hour"`
 	Pools   []PoolCost `json:"pools"` // by name
-	Nodes   []NodeCost `json:"nodes"` // those that hold somebody, in their order
+	Nodes   []NodeCost `json:"nodes"` // those in use, in their order
 	// Unpriced are pools of used nodes that have no price, by name.
 	Unpriced []string `json:"unpriced,omitempty"`
 }
@@ -36,7 +36,7 @@ type PoolCost struct {
 	Nodes int    `json:"nodes"` // all of them
 	Used  int    `json:"used"`  // those that hold somebody
 	GPUs  int    `json:"gpus"`  // devices of these
-	// Reserved, OnDemand and Spot divide GPUs by how they are paid; ReservedIdle are paid for beside them.
+	// Reserved, OnDemand and Spot divide GPUs by pricing; ReservedIdle are paid for in addition.
 	Reserved     int        `json:"reserved"`
 	OnDemand     int        `json:"on_demand"`
 	Spot         int        `json:"spot"`
@@ -62,7 +62,7 @@ func (p *Price) whole(devices int) (cost.Money, bool, error) {
 	return m, p.PerGPU.Sign() > 0 || p.PerGPU.Currency() != "", err
 }
 
-// Cost prices the layout. The error says that amounts are in different currencies or out of range.
+// Cost prices the layout. The error reports amounts in different currencies or out of range.
 func (c *Cluster) Cost(prices Prices) (Cost, error) {
 	var out Cost
 	byPool := map[string][]*Node{}

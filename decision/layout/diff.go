@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ChangeKind is what a change does.
+// ChangeKind is the kind of a change.
 type ChangeKind uint8
 
 // The kinds of changes, in the order in which Diff lists them.
@@ -56,7 +56,7 @@ func (c Change) String() string {
 	return fmt.Sprintf("%v %s", c.Kind, c.Node)
 }
 
-// Config is how a device is set, in words: "mps with 4 slots of 19.9GiB", "mig 3g.40gb@0,3g.40gb@4".
+// Config returns a device's configuration in words: "mps with 4 slots of 19.9GiB", "mig 3g.40gb@0,3g.40gb@4".
 func (d *Device) Config() string {
 	var b strings.Builder
 	b.WriteString(d.Mode.String())

@@ -1,4 +1,4 @@
-// Package layout holds who sits where: nodes, their devices, the MIG instances on these, and the replicas of workloads
+// Package layout holds a placement: nodes, their devices, the MIG instances on these, and the replicas of workloads
 // that hold them. The planner makes a layout, discovery reads one, manifests are written from one, a migration is the
 // difference of two, and a scheduler adds one replica after another to one.
 //
@@ -8,7 +8,7 @@
 // another one that shares everything but the node that changed, so keeping an old one costs next to nothing.
 // [Observe] takes nodes as they are found and refuses none. A device that is over-full, lost, unhealthy or contradicts
 // itself stays as it is, takes no more tenants, and is reported as a [Problem]; [Err] makes one error of all problems,
-// for callers who want an input without any, and [Cluster.Check] reports them for a layout that was made here.
+// for callers that want an input without any, and [Cluster.Check] reports them for a layout that was made here.
 //
 //	cluster, problems := layout.Observe(nodes)
 //	replica := layout.Assignment{Key: "ml/bert-0", Workload: bert, Device: 2, Memory: need}
@@ -23,7 +23,7 @@
 //
 // # What a delivery can carry
 //
-// [RulesOf] says what a node can be given by its delivery, each rule with its source: under the device plugin one
+// [RulesOf] lists the limits of a node by its delivery, each rule with its source: under the device plugin one
 // sharing mode and one number of slots for all full GPUs, under DRA, HAMi or KAI device by device, and so on.
 // [Node.Check] holds a node against them. [Rules.Configure] sets a device as its delivery would, with the memory limit
 // that follows from the slots. A planner that makes devices by Configure and nodes that pass Check plans nothing that
@@ -31,8 +31,8 @@
 //
 // # Money and differences
 //
-// [Cluster.Cost] is what the nodes cost that hold somebody, as whole nodes, with reserved and spot prices;
-// [Cluster.Findings] lists what is paid for and used by nobody. [Diff] lists what differs between two layouts, by the
+// [Cluster.Cost] is the cost of the nodes in use, as whole nodes, with reserved and spot prices;
+// [Cluster.Findings] lists unused capacity that is paid for. [Diff] lists the changes between two layouts, by the
 // keys of replicas; [Match] first gives the replicas of a planned layout the keys of those that run, as many as can
 // stay where they are.
 //

@@ -16,16 +16,16 @@ type FindingKind uint8
 
 // The kinds of findings.
 const (
-	FindingEmptyInstances FindingKind = iota + 1 // MIG instances that nobody holds
+	FindingEmptyInstances FindingKind = iota + 1 // MIG instances without a holder
 	FindingWholeForSlice                         // a whole device held by work that uses no more than half of it
-	FindingFreeShares                            // slots of shared devices that nobody holds
+	FindingFreeShares                            // slots of shared devices without a holder
 	FindingUnaskedMode                           // devices in a mode that no workload asks for, without tenants
 )
 
 var findingNames = enum.Of[FindingKind](ErrUnknownName, "finding", "", "empty-instances", "whole-for-slice",
 	"free-shares", "unasked-mode")
 
-// Finding is something that is paid for and used by nobody, on one node.
+// Finding is unused capacity of one node that is paid for.
 type Finding struct {
 	Kind    FindingKind `json:"kind"`
 	Node    string      `json:"node"`
@@ -37,10 +37,10 @@ type Finding struct {
 	PerHour cost.Money `json:"per_hour,omitzero"`
 }
 
-// Asked says which modes workloads of a pool ask for. A nil Asked takes those that have tenants anywhere in the layout.
+// Asked reports whether workloads of a pool request a mode. A nil Asked takes those with tenants in the layout.
 type Asked func(pool string, m sharing.Mechanism) bool
 
-// Findings lists what is paid for and used by nobody, node by node in their order. What follows from what was measured
+// Findings lists unused capacity that is paid for, node by node in their order. What follows from what was measured
 // ([Assignment.Busy]) is left out where nothing was. The error is one of prices.
 func (c *Cluster) Findings(prices Prices, asked Asked) ([]Finding, error) {
 	if asked == nil {

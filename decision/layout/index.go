@@ -8,7 +8,7 @@ import (
 const indexShards = 512
 
 // index finds positions by the hashes of names. It is immutable: with and without return another one that shares all
-// but one shard. Equal hashes stand beside each other, for the caller to tell apart.
+// but one shard. Equal hashes are adjacent, for the caller to distinguish.
 type index struct{ shards *[indexShards][]entry }
 
 type entry struct {

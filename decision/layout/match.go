@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// place says where a replica is, as closely as two replicas of a workload need to agree to be taken for one.
+// place locates a replica, as closely as two replicas of a workload need to agree to be taken for one.
 type place struct {
 	workload, tenant string
 	node, devices    string

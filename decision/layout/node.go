@@ -16,7 +16,7 @@ type Node struct {
 	Delivery sharing.Delivery
 	// MIGStrategy is the device plugin's; a node that does not say is mixed where a device is in MIG mode.
 	MIGStrategy MIGStrategy
-	// Consumable says that the DRA driver hands out shares of devices to separate claims (--consumable-shares).
+	// Consumable is set where the DRA driver hands out shares of devices to separate claims (--consumable-shares).
 	Consumable bool
 	Spot       bool // bought as interruptible
 	mixed      bool
@@ -39,8 +39,8 @@ type GPU struct {
 	// Known is the row of the GPU table; nil = not known.
 	Known    *sharing.GPU
 	Memory   sharing.Bytes // of the device; 0 = not known
-	Reserved sharing.Bytes // of it, by the driver and others outside the layout: nobody is given it
-	// Context is memory that each tenant takes beside what its assignment says: 0 where assignments hold it.
+	Reserved sharing.Bytes // of it, by the driver and others outside the layout: not assignable
+	// Context is memory that each tenant takes in addition to its assignment's: 0 where assignments hold it.
 	Context sharing.Bytes
 	// MIG is the model that partitions it; nil = it is never partitioned.
 	MIG *mig.Model
@@ -78,11 +78,11 @@ type Device struct {
 	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
 	// plus 1; 0 = not known.
 	Link, NUMA int8
-	// Mode is the mechanism that its tenants share it by. None on an open device says that it has no tenant yet.
+	// Mode is the mechanism that its tenants share it by. None on an open device means that it has no tenant yet.
 	Mode sharing.Mechanism
-	// Open says that the mode comes with the first tenant and goes with the last one. Mode None implies it.
+	// Open is set where the mode comes with the first tenant and goes with the last one. Mode None implies it.
 	Open bool
-	// Dynamic says that instances are made for the tenants who come and destroyed when they leave.
+	// Dynamic is set where instances are made for tenants that come and destroyed when they leave.
 	Dynamic bool
 	Health  Health
 
@@ -128,7 +128,7 @@ type Assignment struct {
 	Assumed bool // Observe chose the device
 }
 
-// Workload is what the replicas of a workload have in common. Assignments of one workload share one, which never
+// Workload holds the common properties of a workload's replicas. Assignments of one workload share one, which never
 // changes.
 type Workload struct {
 	Name   string // as fleets and predictions name it; may be empty
@@ -163,10 +163,10 @@ func (w *Workload) Trust(o *Workload) bool {
 	return slices.Contains(w.Trusts, o.Tenant) && slices.Contains(o.Trusts, w.Tenant)
 }
 
-// Health is what is reported of a device.
+// Health is the reported state of a device.
 type Health uint8
 
-// The states of health. A device of which nothing is reported is used; an unhealthy or lost one takes nobody.
+// The states of health. A device of which nothing is reported is used; an unhealthy or lost one takes no tenant.
 const (
 	HealthNotReported Health = iota
 	HealthHealthy
@@ -183,19 +183,19 @@ type MIGStrategy uint8
 const (
 	MIGStrategyNotStated MIGStrategy = iota
 	MIGStrategyNone                  // devices in MIG mode are not handed out
-	MIGStrategySingle                // all devices have instances of one profile, which stand for nvidia.com/gpu
-	MIGStrategyMixed                 // each profile is a resource of its own, beside full GPUs
+	MIGStrategySingle                // all devices have instances of one profile, offered as nvidia.com/gpu
+	MIGStrategyMixed                 // each profile is a resource of its own, next to full GPUs
 )
 
 var strategyNames = enum.Of[MIGStrategy](ErrUnknownName, "MIG strategy", "not-stated", "none", "single", "mixed")
 
-// Free is what is left of a device. Memory and compute are apart: neither is charged for the other.
+// Free is the free capacity of a device. Memory and compute are apart: neither is charged for the other.
 type Free struct {
 	Memory  sharing.Bytes // means nothing where the device's memory is not known
 	Compute int32         // thousandths
 	Tenants int32
-	// Slots is how many more tenants it takes; 0 where it takes nobody for any reason. Under MIG it bounds nothing but
-	// says whether there is a use in looking at instances.
+	// Slots counts the tenants it still takes; 0 where it takes none for any reason. Under MIG it bounds nothing but
+	// tells whether instances are worth checking.
 	Slots int32
 	// Full has a bit for each of Instances that takes no more tenants.
 	Full uint32
@@ -206,7 +206,7 @@ func (d *Device) Free() Free {
 	return Free{d.memory, int32(d.compute), int32(d.tenants), int32(d.slots), uint32(d.full)}
 }
 
-// Faulty reports whether the device takes nobody whatever is free of it; [Device.Fault] says why.
+// Faulty reports whether the device takes no tenant whatever is free of it; [Device.Fault] gives the reason.
 func (d *Device) Faulty() bool { return d.fault != faultNone }
 
 // Occupied is the space that the device's MIG instances take.
@@ -223,7 +223,7 @@ func (n *Node) Version() uint64 { return n.version }
 // FreeCPU and FreeMemory are what is left of the host.
 func (n *Node) FreeCPU() int64 { return n.freeCPU }
 
-// FreeMemory is what is left of the host's memory.
+// FreeMemory returns the free memory of the host.
 func (n *Node) FreeMemory() sharing.Bytes { return n.freeMemory }
 
 // Tenant is the tenant of everybody on the node, and one reports whether there is just one.

@@ -30,7 +30,7 @@ const (
 	RuleStrategySingle
 	// RuleProfileSlots: instances of one profile have one number of slots on the whole node.
 	RuleProfileSlots
-	// RuleMadeBefore: instances are made beforehand, and not for a tenant who comes.
+	// RuleMadeBefore: instances are made beforehand, and not on a tenant's arrival.
 	RuleMadeBefore
 	// RuleMadeOnDemand: instances are made and destroyed by the delivery itself.
 	RuleMadeOnDemand
@@ -57,8 +57,8 @@ var (
 	onHAMi  = []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano}
 )
 
-// ruleTable is what sources say of deliveries that Delivers does not: which mechanisms a delivery has at all stands in
-// package sharing.
+// ruleTable holds documented rules of deliveries beyond the mechanisms that each has, which sharing.Delivers
+// answers.
 var ruleTable = [ruleCount]rule{
 	RuleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
 		"MPS and time-slicing exclude each other", "k8s-device-plugin-config"},
@@ -84,7 +84,7 @@ var ruleTable = [ruleCount]rule{
 	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
 }
 
-// String says what the rule is.
+// String returns the rule's text.
 func (r Rule) String() string {
 	if r >= ruleCount {
 		return fmt.Sprintf("invalid(%d)", uint8(r))
@@ -161,7 +161,7 @@ func (r Rules) Configure(d *Device, m sharing.Mechanism, slots int32) {
 	d.Limit = r.Limit(m, d.GPU, int32(d.Slots))
 }
 
-// delivered is what sharing.Delivers answers, for many questions.
+// delivered caches the answers of sharing.Delivers.
 var delivered = sync.OnceValue(func() (out [256][sharing.MechanismCount]bool) {
 	for _, d := range sharing.Deliveries() {
 		for _, m := range sharing.Mechanisms() {

@@ -260,7 +260,7 @@ func nodeModes(n *layout.Node) (out []sharing.Mechanism) {
 	return slices.Compact(out)
 }
 
-// alike is what nodes of one group have in common: everything that their configurations are written from.
+// alike returns the key of a node's group: everything that its configuration is written from.
 func alike(n *layout.Node) string {
 	rules, slots := layout.RulesOf(n.Delivery), int32(0)
 	if rules.WholeNodes() {

@@ -57,7 +57,7 @@ func (m *member) nodes() (selector map[string]string, affinity any) {
 			yamlnode.Map("key", GroupLabel, "operator", "In", "values", keys)))))))
 }
 
-// howTo says what the document of a workload is for.
+// howTo describes the use of a workload's document.
 func (m *member) howTo() string {
 	switch object := m.object(); {
 	case rolls(object):
@@ -94,7 +94,7 @@ func (m *member) wrap(p *pod, template *yaml.Node) *yaml.Node {
 		"spec", spec)
 }
 
-// back is how the pods of a workload return to what they were.
+// back returns the command or instruction that rolls the pods of a workload back.
 func (m *member) back() string {
 	object := m.object()
 	of := strings.ToLower(object) + "/" + m.name + in(m.space)

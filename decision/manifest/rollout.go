@@ -88,7 +88,7 @@ type groupPage struct {
 	Rights           []Privilege
 }
 
-// workloadPage says how to apply a workload's documents and how to go back; without a file there are none.
+// workloadPage describes how to apply a workload's documents and roll them back; without a file there are none.
 type workloadPage struct {
 	Name, File, Object, Back string
 	Mechanism                sharing.Mechanism

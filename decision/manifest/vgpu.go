@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// WarnBestEffort says that the vGPU manager's default scheduler promises no share of compute.
+// WarnBestEffort warns that the vGPU manager's default scheduler promises no share of compute.
 const WarnBestEffort sharing.WarningCode = "vgpu-best-effort"
 
 // vgpuForm is a vGPU type's name: A100D-10C, with 10 GB of frame buffer, is time-sliced; A100D-1-10C is backed by a

@@ -187,7 +187,7 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 	return come
 }
 
-// because says what a plan is for.
+// because returns the purpose of a plan.
 func (p *Plan) because(come []string) string {
 	var why []string
 	if p.Bill.GPUsFreed > 0 {
@@ -231,7 +231,7 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 		}
 		k := kinds(s.Workload)
 		if d.Mechanism != k.mode {
-			d.Accepts = nil // it gets what stands free instead
+			d.Accepts = nil // it gets free devices instead
 		} else {
 			out.Traps = append(out.Traps, trapsOf(r, s.Workload)...)
 		}

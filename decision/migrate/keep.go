@@ -8,8 +8,8 @@ import (
 )
 
 // Keep plans as Make does, and stays with the part of an earlier plan's steps that can still be taken unless the new
-// plan mends more, or saves more by what is uncertain about it. So one of two plans that are as good is not given up
-// for the other, and what is worth taking can be told from what comes and goes.
+// plan mends more, or saves more by at least its uncertainty. So one of two plans that are as good is not given up
+// for the other, and worthwhile steps can be distinguished from passing ones.
 func Keep(ctx context.Context, f *decision.Fleet, steps []Step, opts decision.Options) (*Plan, error) {
 	p, err := Make(ctx, f, opts)
 	if err != nil || len(steps) == 0 || !p.Changes() {
@@ -52,7 +52,7 @@ func (c *cluster) retake(steps []Step) *search {
 	return s
 }
 
-// again moves a workload as a step says, and reports whether it is where the step takes it from and finds free devices.
+// again moves a workload by a step, and reports whether it is where the step takes it from and finds free devices.
 func (s *search) again(step *Step) bool {
 	w, k := s.of[step.Workload], kind{}
 	mechanism, profile, _ := strings.Cut(step.Seat, " ")

@@ -25,7 +25,7 @@ type Plan struct {
 	Kept    bool     `json:"kept,omitempty"` // from an earlier plan; see Keep
 
 	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
-	Today, After *layout.Cluster `json:"-"` // who sits where; Steps is what differs
+	Today, After *layout.Cluster `json:"-"` // placements; Steps lists the differences
 	// the decision for what moves to new nodes or gets another request; nil without
 	Result *decision.Result `json:"-"`
 }
@@ -163,7 +163,7 @@ func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold fu
 	return c.leave("no order of steps was found in which every replica keeps a device"), nil
 }
 
-// keep notes workloads that have to stay as well. lost says which has no place, where one that comes has none.
+// keep records more workloads that have to stay. lost names an arriving workload that has no place, if any.
 func (c *cluster) keep(again map[string]string) (lost string) {
 	for _, w := range sortedKeys(again) {
 		switch {

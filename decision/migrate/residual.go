@@ -46,7 +46,7 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			p.Spot = &decision.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
 		}
 		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
-			// A node that stays has only free devices that nobody shares.
+			// A node that stays has only free devices that are not shared.
 			shares := m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS
 			return len(p.Mechanisms) > 0 && !slices.Contains(p.Mechanisms, m) || gpus[p.Name] == 0 && shares
 		})
@@ -72,7 +72,7 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 	return f, asking
 }
 
-// unused counts the GPUs of a node that nobody shares and nobody holds, and those of its free MIG instances.
+// unused counts the GPUs of a node that are neither shared nor held, and those of its free MIG instances.
 func unused(n *layout.Node) (gpus int) {
 	free, all, partitioned := 0, 0, 0
 	for i := range n.Devices {

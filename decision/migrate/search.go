@@ -75,7 +75,7 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 	devices, checked := 0, k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
 	for i := range n.Devices {
 		slots := freeSlots(&n.Devices[i], k)
-		if slots > 0 && !checked { // everybody whom it may meet, on any of the node's shared GPUs
+		if slots > 0 && !checked { // all tenants that it may meet, on any of the node's shared GPUs
 			if !c.trusted(n, w) {
 				return 0
 			}
@@ -118,7 +118,7 @@ func freeSlots(d *layout.Device, k kind) int {
 	return n
 }
 
-// trusted reports whether all who share GPUs of a node trust a workload, and it them.
+// trusted reports whether a workload and all tenants of a node's shared GPUs trust each other.
 func (c *cluster) trusted(n *layout.Node, w *decision.Workload) bool {
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
@@ -237,7 +237,7 @@ func (s *search) nodes(o opening) []string {
 }
 
 // fill gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
-// emptied, and returns those for which there are none. Unused nodes count only where that is said.
+// emptied, and returns those for which there are none. Unused nodes count only where unused is set.
 func (s *search) fill(want want, pool, but string, unused bool) (left []string) {
 	names := s.nodes(opening{pool, want.kind})
 	left = want.keys

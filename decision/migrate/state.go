@@ -67,7 +67,7 @@ type cluster struct {
 	before   map[string]sharing.Answer
 }
 
-// read takes a fleet's state in, what can't be moved, and who keeps which objectives.
+// read reads a fleet's state, finds what can't be moved, and evaluates which objectives are met.
 func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*cluster, error) {
 	if f.Today == nil {
 		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")

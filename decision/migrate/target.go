@@ -36,7 +36,7 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 	return best, nil
 }
 
-// net is what a layout saves and is not uncertain, in micro-units a month.
+// net returns the certain savings of a layout, in micro-units a month.
 func net(s *search) int64 {
 	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.layout)
 }
@@ -260,7 +260,7 @@ func (s *search) prune(names []string) {
 	}
 }
 
-// dearer is what a layout costs more than the search's, micro-units an hour, where one workload is elsewhere. Reserved
+// dearer returns the extra cost of t's layout, where one workload is elsewhere, over s's, micro-units an hour. Reserved
 // devices count as free of charge as long as there are as many.
 func (s *search) dearer(t *search, w string) (micros int64) {
 	touched := map[string]bool{}
@@ -307,7 +307,7 @@ func (s *search) putBack(w string) bool {
 	return true
 }
 
-// restore sets nodes that were configured and hold nobody back to what they are.
+// restore sets nodes that were configured and hold no replica back to their present state.
 func (s *search) restore() {
 	for n := range s.cluster.layout.Nodes() {
 		if now := s.layout.Node(n.Name); now != n && !now.Used() && configures(n, now) {

@@ -36,7 +36,7 @@ func (s *Step) Title() string {
 		places(s.From), places(s.To), s.Seat, how)
 }
 
-// Shape says how a node hands out its GPUs: "mps, 3 pods to a GPU and 2 x 3g.40gb".
+// Shape describes how a node shares its GPUs: "mps, 3 pods to a GPU and 2 x 3g.40gb".
 func Shape(n *layout.Node) string {
 	var parts []string
 	instances := map[string]int{}
@@ -67,8 +67,8 @@ func places(all []Place) string {
 	return strings.Join(out, ", ")
 }
 
-// Admits says in a line whether workloads that would come have a place, what for, and at what price: what a reader
-// wants first of a plan that [Admit] made.
+// Admits returns a line on whether arriving workloads have a place, with the reason and the price: the summary of a
+// plan that [Admit] made.
 func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	price := ""
 	if p.Bill.Comes != "" {

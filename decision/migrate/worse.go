@@ -27,7 +27,7 @@ func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
 	return again, err
 }
 
-// answers judges who is on nodes that change, wherever else they are.
+// answers evaluates the workloads on nodes that change, with their replicas elsewhere.
 func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, error) {
 	judged := map[string]bool{}
 	for _, p := range all {
@@ -49,7 +49,7 @@ func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, er
 	return after, err
 }
 
-// cramped names a workload whose autoscaler may ask for more replicas than would have devices after the change, where
+// cramped names a workload with an autoscaler that may request more replicas than have devices after the change, where
 // they have them today.
 func (c *cluster) cramped(s *search, all []*part) (workload, why string) {
 	most := func(l *layout.Cluster, w string, k kind) (n int) {

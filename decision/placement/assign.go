@@ -8,8 +8,8 @@ import (
 )
 
 // Assign carries an offer out, under the request's name, on a layout that may be newer than the one that it was made
-// on. Everything is asked again, objectives too: where the node is gone the error is an ErrNodeGone, where it or who is
-// on it changed so that the offer does not hold an ErrConflict that says why. c is unchanged as always.
+// on. Everything is checked again, objectives too. The error is an ErrNodeGone where the node is gone, and an
+// ErrConflict with the reason where it or its tenants changed so that the offer does not hold. c is never changed.
 func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster, Placement, error) {
 	if o.n < 0 || int(o.n) != r.GPUs {
 		return nil, Placement{}, fmt.Errorf("%w: no offer for %d GPUs", ErrInvalid, r.GPUs)
@@ -55,7 +55,7 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 	return next, p, nil
 }
 
-// Placement is where a replica was put.
+// Placement holds the node and devices assigned to a replica.
 type Placement struct {
 	Key, Node   string
 	Assignments []layout.Assignment

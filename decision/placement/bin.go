@@ -16,7 +16,7 @@ type bin struct {
 	gpus        [MaxGPUs]part // that are not in MIG mode, the fullest first
 }
 
-// part is what is left of a GPU.
+// part is the free capacity of a GPU.
 type part struct {
 	milli         int32
 	mechanism     uint32 // bit

@@ -13,9 +13,9 @@ import (
 type Limits struct {
 	Moves int // replicas that may move; 0 = 1
 	Nodes int // that are tried, those with most left first; 0 = 64
-	// Movable says which replicas may move, by one of their assignments; nil = all.
+	// Movable selects the replicas that may move, by one of their assignments; nil = all.
 	Movable func(n *layout.Node, a *layout.Assignment) bool
-	// Request returns what a replica asked for, for another place. nil, or a nil request, is what it has, on a GPU of
+	// Request returns a replica's request, for another place. nil, or a nil request, is what it has, on a GPU of
 	// the same model under the same mechanism.
 	Request func(key string) *Request
 }
@@ -143,7 +143,7 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, v
 	choose(0)
 }
 
-// request is what a replica on a node asks for elsewhere; nil where that can't be said.
+// request returns the request that places a node's replica elsewhere; nil where it is unknown.
 func (l *Limits) request(n *layout.Node, key string) *Request {
 	if l.Request != nil {
 		if q := l.Request(key); q != nil {

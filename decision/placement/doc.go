@@ -1,19 +1,19 @@
 // Package placement places one request after another on a layout: nodes whose GPUs are already shared. It is the part
 // of Cotenant that other schedulers embed.
 //
-// A [Scorer] asks node by node: [Scorer.Filter] says whether a node takes a request, with a reason of decision/gate,
+// A [Scorer] works node by node: [Scorer.Filter] answers whether one takes a request, with a reason of decision/gate,
 // and [Scorer.Score] makes the best [Offer] of a node under a [Policy]. [Scorer.Assign] carries an offer out on a
-// layout that may be newer than the one it was made on: it asks everything again, objectives too. A [Placer] does all
+// layout that may be newer than the one it was made on: it checks everything again, objectives too. A [Placer] does all
 // of it for a request: an index picks some nodes, the scorer filters and scores these, and the best is assigned.
 //
 //	offer, ok := placer.Best(cluster, request)
 //	cluster, placed, err := scorer.Assign(cluster, request, offer) // ErrConflict, ErrNodeGone
 //
-// [Scorer.Explain] says of each node why it refuses, who is in the way and what would help, [Placer.Group] places
+// [Scorer.Explain] gives each node's reason to refuse, the replicas in the way and the remedy, [Placer.Group] places
 // requests all or none, and [Placer.Consolidate] finds a few moves that let a request in.
 //
-// A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never put beside
-// others on a shared GPU. Memory and compute of a GPU are apart: a request takes what it states of each.
+// A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
+// on a shared GPU. Memory and compute of a GPU are apart: a request takes what it states of each.
 //
 // Policies: [BestFit], [Spread], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
 // which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation

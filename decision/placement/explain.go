@@ -10,13 +10,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Explanation is what a node answers to a request, and what would let the request in.
+// Explanation holds a node's reason to refuse a request, and the changes that would let the request in.
 type Explanation struct {
 	Node   string
 	Reason gate.Reason
-	// Blockers are replicas whose leaving lets it in: the smallest set of one or two, empty where there is none.
+	// Blockers are replicas to remove so that it fits: the smallest set of one or two, empty where there is none.
 	Blockers []string
-	// Change is the least change of the request, or of whom it meets, that lets it in; empty where no single one does.
+	// Change is the least change of the request, or of the tenants it meets, to let it in; empty where no single one does.
 	Change string
 }
 
@@ -33,8 +33,8 @@ func (e Explanation) String() string {
 	return b.String()
 }
 
-// Explain says of every node what it answers to a request, in the order of the layout: the reason, who is in the way,
-// and the least change that helps. It looks at far more than Filter does: ask it for a request that was refused.
+// Explain returns every node's answer to a request, in the order of the layout: the reason, the replicas in the way,
+// and the least change that helps. It does far more work than Filter: use it for a request that was refused.
 func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
 	out := make([]Explanation, 0, c.Count())
 	for n := range c.Nodes() {
@@ -118,7 +118,7 @@ func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
 	return ""
 }
 
-// untrusted are the tenants of a node whose trust alone keeps a request out.
+// untrusted returns the tenants of a node that keep a request out only because trust is missing.
 func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
 	w := s.work()
 	w.asker.open = true
@@ -143,7 +143,7 @@ func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
 	return names
 }
 
-// blockers are one or two replicas whose leaving lets a request onto a node.
+// blockers returns one or two replicas to remove so that a request fits on a node.
 func (s *Scorer) blockers(c *layout.Cluster, n *layout.Node, r *Request) []string {
 	var keys []string
 	for i := range n.Assignments {

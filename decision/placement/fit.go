@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Filter says whether a node takes a request now, and if not why, as the GPU says that came nearest to a fit. Without a
-// forecaster, requests that have an objective, or would get a neighbour who has one, are unknown. It does not allocate
+// Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
+// forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
 // where there is no forecaster.
 func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason {
 	if s.Forecaster == nil {

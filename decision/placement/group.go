@@ -11,7 +11,7 @@ import (
 )
 
 // Group places requests all or none, as they come or the largest first, whichever works. The error is an
-// *UnplacedError of a request that finds no place beside the others, or an ErrInvalid that names every problem; the
+// *UnplacedError of a request that finds no place together with the others, or an ErrInvalid with every problem; the
 // layout is then nil.
 func (p *Placer) Group(c *layout.Cluster, requests []*Request) (*layout.Cluster, []Placement, error) {
 	if err := checkAll(c, requests); err != nil {
@@ -29,7 +29,7 @@ func (p *Placer) Group(c *layout.Cluster, requests []*Request) (*layout.Cluster,
 	return next, each, err
 }
 
-// together places requests in an order; where one finds no place the error says why.
+// together places requests in an order; where one finds no place the error gives the reason.
 func (p *Placer) together(c *layout.Cluster, requests []*Request, order []int) (*layout.Cluster, []Placement, error) {
 	each := make([]Placement, len(requests))
 	for _, i := range order {
@@ -41,7 +41,7 @@ func (p *Placer) together(c *layout.Cluster, requests []*Request, order []int) (
 	return c, each, nil
 }
 
-// checkAll checks requests that are to be placed beside each other.
+// checkAll checks requests that are to be placed together.
 func checkAll(c *layout.Cluster, requests []*Request) error {
 	var l problem.List
 	names := map[string]int{}

@@ -304,7 +304,7 @@ const stage = 64
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
 // does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
 // score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
-// the others. Nodes are their positions. allow says which may be candidates; nil all.
+// the others. Nodes are their positions. allow selects the candidates; nil = all.
 func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
 	p.index.follow(c)
 	w := wantOf(r)

@@ -14,7 +14,7 @@ import (
 // Forecaster predicts what the tenants of one GPU do to each other; [Models] is one. It must answer the same for
 // the same question and be safe for concurrent use.
 type Forecaster interface {
-	// Predict appends to out what each tenant of a group sees beside the others on one GPU of a model (as nodes name it)
+	// Predict appends to out a prediction of each tenant of a group, co-located on one GPU of a model (as nodes name it)
 	// under a mechanism, in the order of the group and read-only; nil for what is not known. The group must not be kept.
 	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
@@ -138,7 +138,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 	return worst.Verdict == gate.VerdictPass
 }
 
-// workload is that of the i-th who was asked for, the last of whom is r's.
+// workload returns the workload of the i-th tenant of the question; the last is r's.
 func (j *judge) workload(i int, r *Request) *layout.Workload {
 	if i < len(j.on) {
 		return j.on[i].Workload
@@ -146,8 +146,8 @@ func (j *judge) workload(i int, r *Request) *layout.Workload {
 	return r.workload()
 }
 
-// Worst judges a workload where a replica of it may come to stand on one GPU of a model beside any of others, up to so
-// many slots: whoever hands out GPUs that run m picks one, whatever was decided. All must trust each other, and each
+// Worst evaluates a workload with a replica that may share one GPU of a model with any of others, up to so
+// many slots: the delivery of GPUs that run m picks one, whatever was decided. All must trust each other, and each
 // objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
 func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.Workload,
 	others []*layout.Workload) gate.Reason {

@@ -19,7 +19,7 @@ type Calibrated struct {
 	Profiles  *profile.Profiles // of workloads alone; read by NewModels only
 }
 
-// Models predicts what tenants of one GPU see beside each other, with decision's closed forms, for time-slicing and
+// Models predicts the latencies of tenants co-located on one GPU, with decision's closed forms, for time-slicing and
 // MPS; where these leave an objective open and refuse none, Fit, Score and Placer ask the simulation, as decision does.
 // Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload that was
 // not measured alone.

@@ -57,7 +57,7 @@ func NewPlacer(s *Scorer) *Placer {
 }
 
 // Best returns the offer with the highest score; equal ones go to the node
-// that stands first. ok is false when no node fits; [Scorer.Explain] says why.
+// that comes first. ok is false when no node fits; [Scorer.Explain] gives the reasons.
 func (p *Placer) Best(c *layout.Cluster, r *Request) (best Offer, ok bool) {
 	p.index.follow(c)
 	k := p.key(r)

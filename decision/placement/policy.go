@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// BestFit takes the node whose CPU and GPUs are left with the least, both weighed alike: free CPU in 128 cores and free
+// BestFit takes the node with the least CPU and GPUs left, both weighted alike: free CPU in 128 cores and free
 // GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as Kubernetes
 // scores are. A MIG instance goes to the GPU with the fewest free units. It knows nothing of what is to come.
 type BestFit struct{}

@@ -18,13 +18,13 @@ import (
 
 // Errors that calls of this package wrap; test for them with errors.Is.
 var (
-	// ErrInvalid says that an input breaks a rule; the error names every place.
+	// ErrInvalid reports an input that breaks a rule; the error names every place.
 	ErrInvalid = errors.New("placement: invalid input")
-	// ErrNoFit says that no node takes a request. The error is an *UnplacedError.
+	// ErrNoFit reports that no node takes a request. The error is an *UnplacedError.
 	ErrNoFit = errors.New("placement: no node fits")
-	// ErrConflict says that an offer no longer fits the layout that it is to be carried out on.
+	// ErrConflict reports an offer that no longer fits the layout to assign it on.
 	ErrConflict = layout.ErrConflict
-	// ErrNodeGone says that the node of an offer is not in the layout any more.
+	// ErrNodeGone reports that the node of an offer is not in the layout any more.
 	ErrNodeGone = layout.ErrNodeGone
 )
 
@@ -46,13 +46,13 @@ type Request struct {
 	Profile string
 
 	Models []string // the GPU models that will do; empty = any
-	// Mechanisms are those that will do, best first. Empty stands for whole GPUs, or with a Profile for MIG: who does
-	// not say that it shares is not made to.
+	// Mechanisms lists the acceptable mechanisms, best first. Empty means whole GPUs, or with a Profile MIG: sharing
+	// is never assumed.
 	Mechanisms []sharing.Mechanism
 	// Linked asks for GPUs that NVLink connects. Where it is not set, such GPUs come first.
 	Linked bool
 
-	// Workload is the one that it is a replica of: who it trusts, and what neighbours may do to it. nil is a workload
+	// Workload is the one that it is a replica of, with its trusted tenants and its objective. nil is a workload
 	// without a name. Replicas of one workload share one.
 	Workload *layout.Workload
 	// Demand states the needs of the workload that it is a replica of; nil = not known. On nodes of a pool with a
@@ -74,7 +74,7 @@ var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.Mechanis
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
 // Some returns an Optional that holds v.
@@ -190,7 +190,7 @@ func (r *Request) shape() shape {
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's gates
 // know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that were chosen
-// for it. w says who trusts it; its objective is set from the demand where it has none, in a copy. The caller adds the
+// for it. w lists whom it trusts; its objective is set from the demand if it has none, in a copy. The caller adds the
 // host's CPU and memory.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand

@@ -11,22 +11,22 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Evidence says what a prediction rests on, which decides how wide its intervals are.
+// Evidence is the basis of a prediction, which decides the width of its intervals.
 type Evidence uint8
 
 // The kinds of evidence.
 const (
 	// EvidenceCalibrated: all of the group are servers of engines that the models were calibrated on.
 	EvidenceCalibrated Evidence = iota
-	// EvidenceResponse: the tenant was measured beside standard neighbours, and so were the others under MPS.
+	// EvidenceResponse: the tenant was measured with standard neighbours, and so were the others under MPS.
 	EvidenceResponse
-	// EvidenceIsolated: of the tenant only figures alone are known.
+	// EvidenceIsolated: only the tenant's isolated figures are known.
 	EvidenceIsolated
 )
 
 var evidences = enum.Of[Evidence](profile.ErrUnknownName, "evidence", "calibrated", "response", "isolated")
 
-// calibratedOn says that all tenants are servers whose steps the models were calibrated on.
+// calibratedOn reports whether the models were calibrated on the steps of all tenants, which are then servers.
 func calibratedOn(models []tenantModel) bool {
 	return !slices.ContainsFunc(models, func(t tenantModel) bool {
 		return t.kind != profile.KindServer || t.gaps || !t.seen
@@ -70,7 +70,7 @@ func learnsAs(b *profile.SoloProfile) string {
 }
 
 // engines learns from cases of tenants that the models were not calibrated on by how much each engine is mispredicted
-// beside others: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of
+// co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of
 // what is left.
 func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
 	type key struct {

@@ -137,8 +137,8 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	return out, nil
 }
 
-// doubtNeighbours widens the intervals of tenants under MPS whose responses were not measured by how badly the share of
-// the SMs that a neighbour takes is known.
+// doubtNeighbours widens the intervals of tenants under MPS without measured responses by the uncertainty of the
+// neighbours' shares of the SMs.
 func doubtNeighbours(models []tenantModel) {
 	for i := range models {
 		if models[i].evidence == EvidenceResponse {

@@ -8,12 +8,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A response is a tenant's main figure beside others, read from what was measured of it beside standard neighbours: a
+// A response is a tenant's main figure when co-located, read from its measurements with standard neighbours: a
 // spinning one under time-slicing, and stress kernels of several lengths under MPS. It is the method of Bubble-Up
 // (J. Mars and others, MICRO 2011): the pressure of each neighbour is expressed as an equivalent stress, and the
 // tenant's own curve is read there.
 
-// uncounted is the half-width that is added where nobody counted how often a step waits.
+// uncounted is the half-width that is added where a step's waits were not counted.
 const uncounted = 0.15
 
 // respond finds the main figure of each tenant by its measured response, and what its prediction rests on.
@@ -53,7 +53,7 @@ func (t *tenantModel) activeShare() float64 {
 type sliceState struct {
 	alone, idle, slice, active float64 // ms; active is a share of the time
 	waits                      float64 // in a step, for each of the others
-	extra                      float64 // ms of a step beside the others
+	extra                      float64 // ms of a co-located step
 }
 
 // sliceResponses adds the time that a step waits for its neighbours' slices. It waits for each as often as it was seen
@@ -102,7 +102,7 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	return out
 }
 
-// waitsAssumed says that nobody counted how often a tenant's step waits for a spinning neighbour.
+// waitsAssumed reports that a tenant's waits for a spinning neighbour were not counted.
 func (t *tenantModel) waitsAssumed() bool {
 	return t.base.Mechanism == sharing.MechanismTimeSlicing && t.base.Turns.Or(0) <= 0
 }
@@ -152,8 +152,8 @@ func (t *tenantModel) equivalentPress() (us float64, ok bool) {
 	return math.Pow(1+wait/w.AloneMeanUS, table.Response.Exponent.Value*math.Pow(sms, 0.75)), true
 }
 
-// pressCurve is the growth of a tenant's step beside computing stress kernels, by the logarithm of their length in
-// microseconds, from none at one microsecond on. A growth that is smaller than that beside shorter kernels is taken for
+// pressCurve is the growth of a tenant's step under compute stress kernels, by the logarithm of their length in
+// microseconds, from none at one microsecond on. A growth that is smaller than that under shorter kernels is taken for
 // chance.
 type pressCurve [][2]float64
 
@@ -177,7 +177,7 @@ func newPressCurve(p *profile.Pressure) (out pressCurve) {
 	return out
 }
 
-// at reads the growth in ms beside kernels of a length; beyond the longest that was measured it is that of the longest.
+// at returns the growth in ms under kernels of us microseconds; beyond the longest measured it is that of the longest.
 func (c pressCurve) at(us float64) float64 {
 	x := math.Log(max(us, 1))
 	for i := 1; i < len(c); i++ {
@@ -203,7 +203,7 @@ func (t *tenantModel) reconcile(simulated, response float64) float64 {
 	return response * math.Exp(apart/2)
 }
 
-// follow moves figures that a model computed to what reconcile says of the main one, and to what was learned of the
+// follow scales figures that a model computed to reconcile's main figure, and to the corrections learned of the
 // tenant's like: a request takes so much longer for each of its tokens, and rates follow.
 func (t *tenantModel) follow(values *profile.Figures) {
 	of := t.kind.MainMetric()

@@ -311,7 +311,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 			}
 			r = costs.Residual{HalfWidth: math.Hypot(own, unseen.apart*t.apart)}
 			extra *= unseen.doubt
-			if l := t.learned; l != nil { // whose width holds the doubt and the distance of its rows
+			if l := t.learned; l != nil { // its width includes the doubt and the distance of its rows
 				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times
 				extra *= table.Fit.PriorWeight.Value / (table.Fit.PriorWeight.Value + float64(l.Points))
 			}

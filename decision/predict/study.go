@@ -119,7 +119,7 @@ func (u *subset) of(gpu, series string) bool {
 
 func (u *subset) admits(sc *sharedCase) bool { return sc.calibrates && u.holds(sc) }
 
-// holds says that a case is of the subset, whether or not the models' parameters are fitted to its like.
+// holds reports whether a case is of the subset, whether or not the models' parameters are fitted to its like.
 func (u *subset) holds(sc *sharedCase) bool {
 	return u.of(sc.gpu, sc.series) && !slices.Contains(u.name[:], sc.Rows[0].Case) &&
 		(u.model == "" || !slices.ContainsFunc(sc.Rows, func(r profile.Row) bool { return r.Server.Model == u.model }))

@@ -16,7 +16,7 @@ type tenantModel struct {
 	pressure   *profile.Pressure    // measured under MPS, whichever profile it was read from; nil where it was not
 	kind       profile.Kind
 	evidence   Evidence       // in its group
-	response   float64        // its main figure beside the group by what was measured of it, ms; 0 = not known
+	response   float64        // its main figure in the group by its measurements, ms; 0 = not known
 	apart      float64        // distance of the simulated figure from it, as a logarithm
 	learned    *costs.Learned // of its engine or model; nil = nothing
 	seen       bool           // its engine is one that the predictor was calibrated on
@@ -220,7 +220,7 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	return nil
 }
 
-// fewRequests are so few that a profile of them says little of chance.
+// fewRequests is the number of requests below which a profile is too noisy.
 const fewRequests = 10
 
 // repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,

@@ -149,14 +149,14 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 	return p, errors.Join(errs...)
 }
 
-// waitOf is what the reporter's launches tell.
+// waitOf returns the wait that the reporter's launches measured.
 func waitOf(t part, alone, r Reading, slowed time.Duration) profile.Wait {
 	return profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
 		AloneUS: micros(middle(alone.Steps)), BesideUS: micros(middle(r.Steps)),
 		AloneMeanUS: micros(mean(alone.Steps)), BesideMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
 }
 
-// pressOf is what the tenant's step next to stress kernels tells.
+// pressOf returns the response of the tenant's step to stress kernels.
 func pressOf(t part, r Reading, slowed time.Duration) profile.Press {
 	q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(slowed)}
 	if q.Reads = t.Kind == KindStream; q.Reads {

@@ -66,5 +66,5 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return errors.Join(err, closeErr)
 	}
-	return closeErr // Ctrl-C is how it ends
+	return closeErr // Ctrl-C ends it
 }

@@ -241,7 +241,7 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 	return b.String()
 }
 
-// bounds says what bounds a curve from which number of copies on.
+// bounds lists the limits of a curve with the number of copies from which each applies.
 func bounds(c *copies.Curve) string {
 	var parts []string
 	var last copies.Bound

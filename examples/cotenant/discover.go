@@ -77,7 +77,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	return part
 }
 
-// prometheusWindow is how much -prometheus asks for.
+// prometheusWindow is the time range that -prometheus requests.
 const prometheusWindow = 24 * time.Hour
 
 func prometheusFlag(fl *flag.FlagSet, to *string) {

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
-// shownAccounts says what of the accounts may be shown. Prometheus cannot see how far a counter had come when it saw it
+// shownAccounts selects the accounts that may be shown. Prometheus cannot see how far a counter had come when it saw it
 // first, so that a series that is new is shown at 0 until a scrape has come by. The accounts then stay as they are for
 // that long: all that is shown at one time adds up.
 type shownAccounts struct {

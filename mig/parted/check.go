@@ -24,7 +24,7 @@ type Finding struct {
 	Layout   mig.Layout     `json:"layout,omitzero"` // the proof, where Feasible is Yes and there are instances
 	// Reason explains No and Unknown.
 	Reason string `json:"reason,omitempty"`
-	// Note says of profiles that drivers name differently which names a board may have.
+	// Note lists the names that a board may have for profiles that drivers name differently.
 	Note string `json:"note,omitempty"`
 	// OverriddenBy has the indexes of later entries of the label that select some of the same GPUs: there
 	// mig-parted applies this entry and then that one.

@@ -117,7 +117,7 @@ func fields(n yaml.Node) map[string]yaml.Node {
 
 // Generate returns a mig-parted configuration for nodes with these GPUs: all-disabled, all-enabled, all-balanced where
 // there is such a mix, and for each profile all-<profile> with as many as fit. With more than one model every entry has
-// the device filters of its model, all of them. Models whose profiles are not known are refused.
+// the device filters of its model, all of them. Models with unknown profiles are refused.
 func Generate(models ...*mig.Model) (*Config, error) {
 	c := &Config{Configs: map[string][]Entry{
 		"all-disabled": {{Devices: DeviceSelector{All: true}}},

@@ -44,7 +44,7 @@ func ParseCgroup(text []byte) (ref Ref, ok bool) {
 	return ref, ref != Ref{}
 }
 
-// better says whether a tells more than b. Controllers of version 1 can lag behind each other while a process is moved.
+// better reports whether a has more than b. Version 1 controllers can lag behind each other during a move.
 func better(a, b Ref) bool {
 	worth := func(r Ref) int {
 		n := 0

@@ -34,7 +34,7 @@ func (p Pod) Clean() Pod {
 	return p
 }
 
-// ends are what Kubernetes appends to a workload's name to name its pods: of a Deployment a ReplicaSet's hash and five
+// ends matches the suffixes that Kubernetes gives pods' names: of a Deployment a ReplicaSet's hash and five
 // characters, of ReplicaSets, DaemonSets and Jobs five characters, of a StatefulSet a number, of an indexed Job both.
 var ends = regexp.MustCompile(`^(?:-[bcdf-hj-np-tv-z2456789]{1,10}|-[0-9]+)?-(?:[bcdf-hj-np-tv-z2456789]{5}|[0-9]+)$`)
 

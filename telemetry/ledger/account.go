@@ -19,7 +19,7 @@ import (
 var ErrInput = errors.New("ledger: bad input")
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
 // Some returns an Optional that holds v.
@@ -34,7 +34,7 @@ const (
 	AccountUnattributed Account = iota
 	// AccountTenant is time in which a tenant's kernels ran.
 	AccountTenant
-	// AccountIdle is idle time of what nobody holds.
+	// AccountIdle is idle time without a holder.
 	AccountIdle
 	// AccountHeldIdle is idle time of what a pod was given, without a program of it that keeps the power up.
 	AccountHeldIdle
@@ -143,7 +143,7 @@ func (l *book) observed() map[string]time.Duration {
 	return out
 }
 
-// Expire ends the rows of pods that were not posted to for as long as bookOptions.Retain says, in time of their GPU,
+// expire ends the rows of pods without a posting for bookOptions.Retain, in time of their GPU,
 // and returns their keys. The totals keep what they had.
 func (l *book) expire() []Key {
 	var out []Key

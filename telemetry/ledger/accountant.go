@@ -28,7 +28,7 @@ type Clock struct {
 type Options struct {
 	Clock    Clock
 	Resolver *container.Resolver
-	Holders  *Holders // nil: nobody is asked who holds what
+	Holders  *Holders // nil: holders are not known
 	Servers  *Servers // nil: no page is read
 	// Price returns the price of a GPU's hour by its UUID and name; nil is no price.
 	Price func(uuid, name string) cost.Money
@@ -168,7 +168,7 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	wg.Wait()
 }
 
-// UnknownDevices counts the devices that pods were given and whose names are not understood, by their form
+// UnknownDevices counts the devices given to pods under names that are not understood, by their form
 // (container.DeviceForm). Nobody is charged for holding them.
 func (a *Accountant) UnknownDevices() map[string]int {
 	a.mu.Lock()
@@ -290,7 +290,7 @@ type process struct {
 	memory   telemetry.Optional[sharing.Bytes]
 	instance telemetry.Optional[int]
 	overhead bool
-	// fromDaemon says that the MPS daemon named it, not the driver.
+	// fromDaemon is set where the MPS daemon named it, not the driver.
 	fromDaemon bool
 }
 

@@ -10,40 +10,40 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// IdlePolicy says who pays for time of a GPU that nobody held. The zero IdlePolicy is IdleOwnRow.
+// IdlePolicy assigns the cost of a GPU's time without a holder. The zero IdlePolicy is IdleOwnRow.
 type IdlePolicy uint8
 
 // The policies.
 const (
-	IdleOwnRow    IdlePolicy = iota // nobody: it is a row of its own
+	IdleOwnRow    IdlePolicy = iota // it is a row of its own
 	IdleByHolding                   // all, by the time that each had the GPU, used or not
 	IdleByUse                       // all, by the time that each used it
 )
 
 var idlePolicyNames = enum.Of[IdlePolicy](ErrInput, "policy for idle time", "own-row", "by-holding", "by-use")
 
-// Names of a bill's rows that are no namespace's. Kubernetes gives them to nobody.
+// Names of a bill's rows that are no namespace's. They are not valid names in Kubernetes.
 const (
 	BillIdle         = "(idle)"
 	BillSystem       = "(system)" // AccountOverhead
 	BillUnattributed = "(unattributed)"
 )
 
-// Bill says what each namespace pays of some GPUs. Its rows add up to what they were made from, in time, energy and
+// Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and
 // money.
 type Bill struct {
 	Idle IdlePolicy `json:"idle_policy"`
 	Rows []BillRow  `json:"rows"` // namespaces by name, then what is no namespace's
 }
 
-// BillRow is what one namespace pays, or one of BillIdle, BillSystem and BillUnattributed.
+// BillRow is the amount charged to one namespace, or to BillIdle, BillSystem or BillUnattributed.
 type BillRow struct {
 	Name string `json:"name"`
 	Amount
 }
 
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of what TotalsOf returns. Each namespace pays
-// for what it used and for what it held without using it; who pays for the rest of the idle time is up to the policy,
+// for its use and for what it held without using it; the policy assigns the rest of the idle time,
 // as long as anybody had the GPU.
 func NewBill(totals []Total, idle IdlePolicy) Bill {
 	had, used := map[string]Amount{}, map[string]Amount{}

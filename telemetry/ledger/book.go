@@ -48,7 +48,7 @@ type Part struct {
 	Time    time.Duration
 	// Low and High are the bounds of Time.
 	Low, High time.Duration
-	// Resident says that a program of the pod holds a context: it pays a part of the power that contexts draw.
+	// Resident is set where a program of the pod holds a context: it pays a part of the power that contexts draw.
 	Resident bool
 }
 

@@ -27,8 +27,8 @@ type Window struct {
 	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
 	Powered sharing.Answer
 	// Slots is the whole GPU in the units of Claim.Held, as its delivery gives it out: replicas of a shared GPU, bytes
-	// of memory, percent. With 0 whatever is given out holds all of it; where nothing is given out either, nobody
-	// says who holds it, and those who are resident count as holders of equal parts, as they do where the pod that
+	// of memory, percent. With 0 whatever is given out holds all of it; where nothing is given out either, the
+	// holders are unknown, and resident claims count as holders of equal parts, as they do where the pod that
 	// holds it is KAI's or Run:ai's reservation.
 	Slots int
 	// SwitchShare is the most of the time that switching between contexts can take under time-slicing.
@@ -60,8 +60,8 @@ type Claim struct {
 	// it; without a number each claim has an instance of its own.
 	Slices   int
 	Instance Optional[int]
-	// Overhead says that it is no tenant but the mechanism's own process, as the MPS server. Its Busy is what that
-	// takes for itself.
+	// Overhead marks the mechanism's own process, such as the MPS server, which is no tenant. Its Busy is the part that
+	// it takes for itself.
 	Overhead bool
 }
 
@@ -98,13 +98,13 @@ func (w *Window) check() error {
 // Divide divides a window. The parts' times add up to Length exactly; what cannot be told is a part of
 // AccountUnattributed. Every claim whose pod is known has a part, be it of no time.
 //
-// Busy time goes to those who ran. Under time-slicing each tenant has what the driver measured of its processes, held
+// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, held
 // against what it measured of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where
 // two or more ran, and the rest is unattributed. Under MPS the driver cannot tell clients apart: what the server takes
 // for itself is overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each
-// instance has its own counters; without them its time is of whoever is resident, between nothing and all.
+// instance has its own counters; without them its time goes to the resident tenants, between nothing and all.
 //
-// Idle time goes to those who hold it, used or not, and what nobody holds is AccountIdle: opening a context without
+// Idle time goes to its holders, used or not, and time without a holder to AccountIdle: opening a context without
 // work changes no part's time.
 func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
@@ -114,7 +114,7 @@ func Divide(w Window) ([]Part, error) {
 	d := &division{w: &w, holders: w.Slots > 0 || any(func(c Claim) bool { return c.Held > 0 })}
 	if any(func(c Claim) bool { return c.Held > 0 && c.reserves() }) &&
 		any(func(c Claim) bool { return c.Resident && c.known() }) {
-		d.holders = false // it holds it for them, in parts that nobody says
+		d.holders = false // it holds it for them, in parts that are not known
 	}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
@@ -137,7 +137,7 @@ type division struct {
 	w      *Window
 	shares []share
 	given  float64
-	// holders says that it is known who holds the GPU.
+	// holders is set where the GPU's holders are known.
 	holders bool
 }
 
@@ -205,7 +205,7 @@ func (d *division) residents() {
 	}
 }
 
-// idle divides an idle share of the GPU, or of an instance, among those who hold it. With several holders that is
+// idle divides an idle share of the GPU, or of an instance, among its holders. With several holders that is
 // arithmetic, not measurement.
 func (d *division) idle(v float64, slots int, claims ...Claim) {
 	if v <= 0 {

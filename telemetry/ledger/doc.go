@@ -7,7 +7,7 @@
 // that they generate narrow what MPS hides.
 //
 // Whatever a posting does not give away is unattributed, so that the accounts of a GPU always add up to the
-// time since it was first seen; time in which nobody looked is unattributed too. All amounts are integers:
+// time since it was first seen; time without observation is unattributed too. All amounts are integers:
 // nanoseconds, microjoules and millionths of a currency.
 //
 // Store what Accountant.Changes returns before you show its view: then a kill at any moment takes no counter back.

@@ -13,19 +13,19 @@ import (
 )
 
 // Allocator lists the containers with the GPUs that they were given. An error means that it
-// cannot be told, which is not that nothing is given.
+// is unknown, not that nothing is given.
 type Allocator interface {
 	Allocations(ctx context.Context) ([]container.Allocation, error)
 	// Slots returns how many devices are offered of each GPU or MIG device.
 	Slots(ctx context.Context) (map[container.Device]int, error)
 }
 
-// MPSDaemon is the part of mps.Client that is asked.
+// MPSDaemon is the part of mps.Client in use.
 type MPSDaemon interface {
 	Snapshot(ctx context.Context) (mps.Snapshot, error)
 }
 
-// Holders keeps what the kubelet and the MPS daemon last said. Both are asked
+// Holders caches the last answers of the kubelet and the MPS daemon. Both are asked
 // in the background: one that hangs holds up nobody.
 type Holders struct {
 	alloc Allocator // nil: not asked
@@ -56,7 +56,7 @@ const (
 	Failed
 )
 
-// staleAfter bounds the age of what the kubelet said.
+// staleAfter bounds the age of the kubelet's answer.
 const staleAfter = time.Minute
 
 // every calls f at once, and each period until ctx ends.
@@ -116,8 +116,8 @@ func (h *Holders) note(a *Answer, who string, err error) bool {
 	return err == nil
 }
 
-// of returns who was given any device that fits, and how many of how many.
-// known is false where the kubelet does not say.
+// of returns the pods that hold any fitting device with their devices, and the number of slots offered.
+// known is false where the kubelet does not report it.
 func (h *Holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int,
 	known bool) {
 	h.mu.Lock()
@@ -148,7 +148,7 @@ func (h *Holders) isServer(pid uint32, name string) bool {
 	return name == "nvidia-cuda-mps-server" || listed
 }
 
-// clientsOf lists the clients of an MPS server, as far as the daemon said.
+// clientsOf lists the clients of an MPS server that the daemon reported.
 func (h *Holders) clientsOf(server uint32) []int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -140,7 +140,7 @@ func (d *division) together() {
 		total += t
 	}
 	d.idle(1-busy, w.Slots, w.Claims...)
-	if len(clients) == 0 && served { // nobody else is there
+	if len(clients) == 0 && served { // no client is there
 		server = busy
 	}
 	if server = min(server, busy); server > 0 {
@@ -182,7 +182,7 @@ func (d *division) byInstance() {
 		given += g
 		d.instance(float64(g)/float64(all), claims)
 	}
-	var resident []int // in instances that nobody lists
+	var resident []int // in instances that are not listed
 	for i := range w.Claims {
 		if c := &w.Claims[i]; c.Slices == 0 && c.Resident {
 			resident = append(resident, i)
@@ -222,7 +222,7 @@ func (d *division) instances() (out [][]Claim) {
 	return out
 }
 
-// instance divides a part of the GPU that is an instance's among those who share it: its counters are of all of them.
+// instance divides an instance's part of the GPU among the tenants that share it: its counters are of all of them.
 func (d *division) instance(v float64, claims []Claim) {
 	var resident []*Claim
 	for i := range claims {

@@ -136,7 +136,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	}
 }
 
-// identify finds whose the listed processes are. It is done where the list has changed and at the end of each window,
+// identify resolves the listed processes to pods, where the list has changed and at the end of each window,
 // which shows an id that was used again meanwhile: asking the system every second would cost more than the driver does.
 func (a *Accountant) identify(d *device) {
 	pids := make([]uint32, len(d.list))
@@ -278,7 +278,7 @@ func (a *Accountant) close(d *device, now time.Duration) {
 	a.post(d, in)
 	d.reset(now)
 	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
-		d.list = nil // the next list says whose it is now
+		d.list = nil // the next list identifies it anew
 	}
 }
 
@@ -317,8 +317,8 @@ func (a *Accountant) refuse(d *device, err error) {
 	a.o.Logger.Error("a posting was refused", "gpu", d.UUID, "err", err)
 }
 
-// spent is the energy since the last posting: the counter's, or where it was not read, or is not to be believed,
-// the power's over the time. What the power said is taken off the counter's next reading.
+// spent returns the energy in uJ since the last posting: the counter's, or the power over the time where the counter
+// was not read or is not plausible. Energy derived from power is taken off the counter's next reading.
 func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
 	byPower := Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
@@ -336,7 +336,7 @@ func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
 		}
 		return byPower
 	}
-	if now < before && before-now <= d.ahead { // the power said too much
+	if now < before && before-now <= d.ahead { // the power's estimate was too high
 		d.ahead = before - now
 		return Some(int64(0))
 	}

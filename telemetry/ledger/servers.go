@@ -46,7 +46,7 @@ type served struct {
 	marks           map[string]float64 // the total at the end of each GPU's last window
 }
 
-// said holds a replica's counters as they were last read.
+// said holds a replica's counters at the last reading.
 type said struct {
 	of                serving.Reading // whose
 	prompt, generated telemetry.Optional[float64]
@@ -171,7 +171,7 @@ func add(sum, v telemetry.Optional[float64]) telemetry.Optional[float64] {
 }
 
 // tokens sets the tokens that each claim's server generated since the GPU's last window
-// ended. It is missing for a server whose page is not read, or was not lately.
+// ended. It is missing for a server without a recent reading.
 func (s *Servers) tokens(gpu string, claims map[claimKey]*Claim, stale time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +206,7 @@ func tokensName(p container.Pod) string {
 	return metaTokens + name(p)
 }
 
-// restore takes up the tokens that another run stored, of the servers whose pages are read.
+// restore takes over the tokens that another run stored, of the servers that are read.
 func (s *Servers) restore(stored map[string]Tokens) {
 	for pod, d := range s.state {
 		d.stored = stored[tokensName(pod)]
@@ -310,8 +310,8 @@ type unjudged struct {
 	tokens float64
 }
 
-// judge counts the tokens of good requests, taking these to be as long as the others. Tokens of which it cannot be
-// told any more whether they were good, since their server was restarted, count as what there is at most.
+// judge counts the tokens of good requests, taking these to be as long as the others. Tokens that can no longer be
+// rated, since their server was restarted, raise the upper bound only.
 func (d *served) judge(o Objective, now *serving.Reading, generated float64) {
 	i := slices.IndexFunc(d.open, func(u unjudged) bool { return u.since.Same(now) })
 	if i < 0 {

@@ -146,7 +146,7 @@ func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.D
 // claimKey tells claims apart.
 type claimKey struct {
 	overhead bool
-	instance int // of MIG; -1 for those that nobody lists
+	instance int // of MIG; -1 for those that are not listed
 	pod      container.Pod
 }
 
@@ -220,7 +220,7 @@ func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.D
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(claims)), func(k claimKey) bool { return k.instance == in.ID }) {
 			claim(in, container.Pod{}).Resident = works
 		}
-		// A 0 beside other counters that show work is one that was not filled.
+		// A 0 where other counters show work is one that was not filled.
 		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) {
 			for k, c := range claims {
 				if k.instance == in.ID {

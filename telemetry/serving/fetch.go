@@ -129,7 +129,7 @@ func (c *Client) Counter(ctx context.Context, url, name string) (float64, error)
 
 // Fetch reads a server's metrics page. Unlike Parse's input it is one server's and whole: a page that was cut short,
 // since its last number may be too, one that has a replica twice, and one of more than 4 MiB or 256 replicas and models
-// are errors without readings. Lines that cannot be read are named in the error beside the readings, as by Parse.
+// are errors without readings. Lines that cannot be read are named in the error next to the readings, as by Parse.
 func (c *Client) Fetch(ctx context.Context, url string) ([]Reading, error) {
 	text, err := c.page(ctx, url)
 	if err != nil {

@@ -1,6 +1,6 @@
 package serving
 
-// figure is how a metric is read: into a field, which one family of a page fills. A former name fills it only where the
+// figure maps a metric to a field, which one family of a page fills. A former name fills it only where the
 // present one is not there: versions between have both, with the same figures.
 type figure struct {
 	field  string
@@ -20,7 +20,7 @@ func histogram(field string, of func(*Reading) **Histogram) figure {
 	return figure{field: field, set: func(r *Reading, v *value) { v.histogram(of(r)) }}
 }
 
-// latency is a histogram of times that are never 0: a sum of 0 over requests is one that nobody filled.
+// latency is a histogram of times that are never 0: a sum of 0 over requests is one that was not filled.
 func latency(field string, of func(*Reading) **Histogram) figure {
 	return figure{field: field, set: func(r *Reading, v *value) {
 		if h := v.m.Histogram; h != nil && h.GetSampleCount() > 0 && h.GetSampleSum() == 0 {

@@ -32,12 +32,12 @@ type key struct {
 const maxReadings = 100_000
 
 // Parse reads a metrics page of vLLM, SGLang or llama.cpp, or several one after another, as of the pods of a
-// deployment; what stands before the engine in a metric's name, as Ray Serve's ray_, does not matter. There is one
+// deployment; a prefix of the engine in a metric's name, as Ray Serve's ray_, does not matter. There is one
 // reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and
 // pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
-// rest are returned beside it. ErrNone says that nothing was found, and what was looked for.
+// rest are returned with it. ErrNone reports that nothing was found, with the metrics looked for.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
@@ -65,7 +65,7 @@ type parser struct {
 	readings map[key]*Reading
 	ranks    map[key]int
 	from     map[filled]string // families by the fields that they filled
-	blocks   map[key]bool      // readings whose prefix cache counts blocks
+	blocks   map[key]bool      // readings with a prefix cache that counts blocks
 	families []string          // that were not read, some of them
 }
 
@@ -74,7 +74,7 @@ type filled struct {
 	field string
 }
 
-// engineName splits a metric's name: what stands before the engine is a namespace or a wrapper's prefix, and some
+// engineName splits a metric's name: the part before the engine is a namespace or a wrapper's prefix, and some
 // collectors write the colon as an underscore.
 var engineName = regexp.MustCompile(`(?:^|[_:])(vllm|sglang|llamacpp)[:_](.+)$`)
 
@@ -93,7 +93,7 @@ func engineOf(name string) (Engine, figure, bool) {
 	return engines[m[1]], f, ok
 }
 
-// none says what was looked for on a page of which nothing was read.
+// none lists the metrics looked for on a page of which nothing was read.
 func (p *parser) none() error {
 	has := ""
 	if len(p.families) > 0 {

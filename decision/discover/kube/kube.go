@@ -53,7 +53,7 @@ func Resources() string {
 // noSuchKind is kubectl's message about a kind that the cluster lacks.
 const noSuchKind = "the server doesn't have a resource type"
 
-// get lists some resources. part is an error beside which some objects were read.
+// get lists some resources. part is an error after which some objects are valid.
 func get(ctx context.Context, names string, take func(string, io.Reader) error, messages io.Writer) (part, err error) {
 	cmd := exec.CommandContext(ctx, "kubectl", "get", names, "--all-namespaces", "-o", "json")
 	cmd.WaitDelay = 5 * time.Second // for pipes that a program it started still holds

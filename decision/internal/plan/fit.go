@@ -4,7 +4,7 @@ import (
 	"sort"
 )
 
-// moving is what one workload's coming adds.
+// moving holds the replicas and spans that placing one workload adds.
 type moving struct {
 	joins []join
 	spans []span
@@ -49,7 +49,7 @@ func (s *search) remove(a *arranged, w int) {
 	a.parts[v.site.index] = part
 }
 
-// partOf is what so many GPUs of a site, those of spans where their slots matter, add to its pool's load.
+// partOf returns the load that so many GPUs of a site, those of spans where their slots matter, add to its pool.
 func (s *search) partOf(h *shared, firm, spot int32) (l load) {
 	st := &s.pl.sites[h.key.Pool]
 	switch {
@@ -96,7 +96,7 @@ func (s *search) withWhole(l *load, w, p, n int) load {
 	return out
 }
 
-// owns says whether GPUs of w's own in a pool may be spot.
+// owns reports whether GPUs of w's own in a pool may be spot.
 func (s *search) owns(w, pool int) bool {
 	return s.pl.sites[pool].spot && s.pl.Workloads[w].Workload().Spot
 }

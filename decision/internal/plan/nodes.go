@@ -25,7 +25,7 @@ type sites struct {
 	class    [sharing.MechanismCount]siteClass
 }
 
-// siteClass says which nodes the GPUs of a mechanism may stand on.
+// siteClass restricts the nodes that the GPUs of a mechanism may be on.
 type siteClass uint8
 
 const (
@@ -61,7 +61,7 @@ func newSites(p *score.CompiledPool) sites {
 	return s
 }
 
-// deliveryOf is who hands out the GPUs that run a mechanism: the pool's delivery, or what must be installed beside it.
+// deliveryOf returns the delivery of GPUs that run a mechanism: the pool's, or one to install in addition.
 func (s *sites) deliveryOf(m sharing.Mechanism) sharing.Delivery {
 	for _, d := range []sharing.Delivery{s.delivery, sharing.DeliveryBare, sharing.DeliveryHAMi,
 		sharing.DeliveryVGPUManager} {
@@ -90,7 +90,7 @@ func (s *sites) slots(m sharing.Mechanism, need sharing.Bytes) int {
 	return most
 }
 
-// load is what stands on a pool's nodes, as far as their number depends on it. Loads of different mechanisms add up.
+// load counts a pool's GPUs in use as far as its number of nodes depends on them. Loads of different mechanisms add up.
 type load struct {
 	gpus, spot         int32
 	nodes, spotNodes   int32 // that one mechanism has for itself
@@ -99,7 +99,7 @@ type load struct {
 	*wholes                  // of the one mechanism that has them; nil = none
 }
 
-// wholes are replicas on whole GPUs by size, those who may lose them apart.
+// wholes counts replicas on whole GPUs by size, interruptible ones apart.
 type wholes struct {
 	sizes, spotSizes []int32
 	whole, wholeSpot int32 // GPUs
@@ -264,7 +264,7 @@ func (s *sites) fits(l *load) bool {
 	return n <= s.most
 }
 
-// alike counts GPUs that any node of theirs may have beside one another.
+// alike counts GPUs that any of their nodes may have together.
 func (l *load) alike(s *sites, class siteClass, firm, spot int32) {
 	l.gpus, l.spot = firm+spot, spot
 	if class == classOpen {
@@ -339,7 +339,7 @@ func spanOf(b *bin, spot bool, at int) span {
 	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at)}
 }
 
-// loadOf is what a group adds to its pool's nodes.
+// loadOf returns the load that a group adds to its pool's nodes.
 func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 	if g == nil {
 		return l
@@ -385,7 +385,7 @@ func (pl *Planner) spans(s *sites, g *Group) []span {
 	return out
 }
 
-// loadBut is what stands on a pool's nodes without one group.
+// loadBut returns the load of a pool's nodes without one group.
 func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
 	for key, g := range pl.Groups {
 		if key.Pool != p || key == but {
@@ -402,5 +402,5 @@ func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
 	return l
 }
 
-// load returns what stands on a pool's nodes.
+// load returns the load of a pool's nodes.
 func (pl *Planner) load(p int) load { return pl.loadBut(p, GroupKey{Pool: -1}) }

@@ -227,7 +227,7 @@ func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
 	return true
 }
 
-// converted says so where a GPU has no arithmetic for the numbers of a model's weights, and returns by how much its
+// converted notes where a GPU has no arithmetic for the numbers of a model's weights, and returns by how much its
 // latencies may be longer than their bytes tell, as the standard deviation of their logarithm.
 func (o *outlook) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 	if w.Model == nil || w.Model.Weights.Converted(gpu) != sharing.AnswerYes {

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// content is what one GPU holds, or the GPUs of one replica.
+// content holds the tenants of one GPU, or of the GPUs of one replica.
 type content struct {
 	key     GroupKey
 	members []Member
@@ -21,7 +21,7 @@ type content struct {
 	spot    bool
 }
 
-// tenants counts those who take a slot.
+// tenants counts the members that take a slot.
 func (c *content) tenants() (n int) {
 	for _, m := range c.members {
 		n += m.Replicas
@@ -175,7 +175,7 @@ func (pl *Planner) onNodes(p int) []*place {
 	return f.nodes
 }
 
-// Layout puts the arrangement on nodes: who sits where. The problems are those of its delivery's rules, of which there
+// Layout puts the arrangement's replicas on nodes. The problems are those of its delivery's rules, of which there
 // are none.
 func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	var nodes []layout.Node

@@ -142,7 +142,7 @@ func (pl *Planner) CountsGPUs(p int) bool {
 	return own && groups > 1 && !pl.sites[p].stated
 }
 
-// home is the pool in which a workload is most likely today; -1 where nothing says.
+// home returns the pool in which a workload is most likely today; -1 where it is unknown.
 func (pl *Planner) home(w int) int {
 	switch pin := pl.Workloads[w].Workload().Pool; {
 	case pin != "":

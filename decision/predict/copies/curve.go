@@ -7,20 +7,20 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Curve is what 1 to some copies get under one mechanism.
+// Curve holds the estimates of 1 to some copies under one mechanism.
 type Curve struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Points    []Estimate        `json:"points"` // of 1 copy, 2, ...; copies without room are left out
 	Best      int               `json:"best"`   // copies; 1 where no second one pays
-	// Ends says why the curve ends before the copies asked for: BoundMemory where no more fit.
+	// Ends is the reason why the curve ends before the requested copies: BoundMemory where no more fit.
 	Ends Bound `json:"ends,omitempty"`
 	// Narrow names the one measurement that narrows the intervals most.
 	Narrow string `json:"narrow"`
 }
 
-// NewCurve predicts 1 to most copies in a setting whose Copies are not read. Under MIG without SlicePart each number of
+// NewCurve predicts 1 to most copies in a setting; q.Copies is ignored. Under MIG without SlicePart each number of
 // copies runs on the largest equal instances. Best is the most copies of which each adds 0.15 of one copy's rate while
-// the latency keeps an objective; 0 is none. It refuses a server of which nothing is known but its rate.
+// the latency meets an objective; 0 is none. It refuses a server of which nothing is known but its rate.
 func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, error) {
 	equal := q.Mechanism == sharing.MechanismMIG && q.SlicePart == 0
 	if q.Copies = most; equal {
@@ -62,7 +62,7 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 // instanceEighths are the eighths of a GPU's memory that an instance of so many of its 7 compute slices has.
 var instanceEighths = [8]sharing.Bytes{1: 1, 2: 2, 3: 4, 7: 8}
 
-// figured says whether any figure tells how busy one copy is.
+// figured reports whether any figure gives one copy's GPU busy.
 func (s *Server) figured() bool {
 	_, busy := s.Busy.Get()
 	_, sm := s.SMActive.Get()

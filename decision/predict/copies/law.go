@@ -22,9 +22,9 @@ type law struct {
 	mpsStep float64
 	// fixedClients: a step of a decoder takes as long as one that reads the weights for this many sequences in addition.
 	fixedClients float64
-	// busyDecoding and busy stand for a GPU busy that is not known: with them two copies get the published middle.
+	// busyDecoding and busy replace an unknown GPU busy: with them two copies get the published middle.
 	busyDecoding, busy float64
-	// busyOpen stands for that of a server whose load was chosen below what it can do.
+	// busyOpen replaces that of a server with a load below its capacity.
 	busyOpen float64
 }
 
@@ -33,7 +33,7 @@ var published = law{smExponent: 0.384, widthDecoding: 0.798, width: 0.587, width
 	hamiKeeps: 0.865, fixedClients: 18, busyDecoding: 0.95, busy: 0.87,
 	busyOpen: 0.6, mpsStep: 0.6}
 
-// demand is what one copy asks of the GPU.
+// demand is the GPU demand of one copy.
 type demand struct {
 	busy, width float64
 	measured    bool // busy follows from a figure of this server
@@ -92,7 +92,7 @@ func (l *law) divided(s *Server, d demand, copies int) (float64, demand) {
 	return 1 / n / step, d
 }
 
-// queued is the rate of copies whose steps alternate between a part of their own and one on a GPU that serves one after
+// queued is the rate of copies that alternate between a part of their own and one on a GPU that serves one after
 // another and keeps a part of its time for work, over that of one: mean value analysis of a closed network.
 func queued(copies int, busy, keeps float64) float64 {
 	waiting, rate := 0.0, 1.0
@@ -104,7 +104,7 @@ func queued(copies int, busy, keeps float64) float64 {
 	return rate
 }
 
-// overlapped is the rate of copies whose kernels run at the same time: while two are on the GPU, for busy squared of
+// overlapped is the rate of copies with concurrent kernels: while two are on the GPU, for busy squared of
 // the time, each waits for the part that the other keeps from it. All kernels together take no more than the GPU has.
 func overlapped(copies int, d demand) float64 {
 	n := float64(copies)
@@ -161,12 +161,12 @@ func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
 	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), BoundLoad
 }
 
-// alone says that a copy has the whole GPU as it had when it was measured.
+// alone reports whether a copy has the whole GPU, as it had when it was measured.
 func alone(q *Setting) bool {
 	return q.Copies == 1 && q.Mechanism != sharing.MechanismMIG && q.Mechanism != sharing.MechanismMPS
 }
 
-// bound says what limits a rate that keeps a part of the GPU in use.
+// bound returns the limit of a rate that keeps a part of the GPU in use.
 func (l *law) bound(s *Server, d demand, used float64) Bound {
 	switch {
 	case used < 0.7:

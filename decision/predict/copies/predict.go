@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Estimate is what copies get.
+// Estimate is the predicted rate and latency of copies.
 type Estimate struct {
 	Copies int `json:"copies"`
 	// Ratio is the rate of all copies together over that of one alone, with its 90% interval.
@@ -18,7 +18,7 @@ type Estimate struct {
 	Pays float64 `json:"pays"`
 	// Bound limits the rate.
 	Bound Bound `json:"bound"`
-	// Measured says that the GPU busy is this server's; otherwise it is the middle of others.
+	// Measured is set where the GPU busy is this server's; otherwise it is the middle of others.
 	Measured bool `json:"measured"`
 }
 
@@ -28,7 +28,7 @@ const PaysAt = 1.15
 // error90 is the half-width of the 90% interval on the logarithm of the ratio: the error on sources that were left out.
 const error90 = 0.402
 
-// Predict says what copies of a server get. Its error names every problem of the input.
+// Predict estimates the rate and latency of copies of a server. Its error names every problem of the input.
 func Predict(s Server, q Setting) (Estimate, error) {
 	var l problem.List
 	s.problems(&q, &l)

@@ -20,12 +20,12 @@ type Server struct {
 	GPUTime   time.Duration             // of a request, at its batch
 	HostTime  time.Duration             // of a request, while its GPU part waits
 
-	// Decodes says that one step of the server serves a batch of sequences, as LLM engines and speech synthesizers by
+	// Decodes is set where one step of the server serves a batch of sequences, as LLM engines and speech synthesizers by
 	// tokens do: a smaller batch takes little less time.
 	Decodes bool
-	// OwnProcesses says that instances of one server are processes of their own (Triton's Python backend).
+	// OwnProcesses is set where instances of one server are processes of their own (Triton's Python backend).
 	OwnProcesses bool
-	// PythonThreads says that instances are threads of one Python process: only one of them works on the host at a time.
+	// PythonThreads is set where instances are threads of one Python process: one at a time works on the host.
 	PythonThreads bool
 	Clients       int           // requests in flight; 0 where unknown
 	SliceLatency  time.Duration // Latency on one MIG instance of the profile asked for
@@ -41,7 +41,7 @@ func ServerOf(p *profile.SoloProfile) Server {
 		Decodes: p.Kind == profile.KindServer, Clients: p.Load.Concurrency}
 }
 
-// Load says what load the copies get.
+// Load is the load of the copies.
 type Load uint8
 
 // The loads.
@@ -51,7 +51,7 @@ const (
 	LoadOpen                // every copy has requests at the rate of the one, however long they take
 )
 
-// Setting is how copies run.
+// Setting holds the conditions under which copies run.
 type Setting struct {
 	// Mechanism is time-slicing, mps, mig, hami, or in-server: instances in one process.
 	Mechanism sharing.Mechanism
@@ -62,7 +62,7 @@ type Setting struct {
 	GPUMemory sharing.Bytes // 0 where unknown
 }
 
-// Bound is what limits the copies' rate.
+// Bound names the limit of the copies' rate.
 type Bound string
 
 // The bounds.

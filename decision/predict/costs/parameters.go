@@ -132,7 +132,7 @@ type Calibration struct {
 	Models []string `yaml:"models" json:"models,omitempty"`
 	// Engines are those of the rows that it was calibrated on, beside that of the built-in constants.
 	Engines []string `yaml:"engines" json:"engines,omitempty"`
-	// Learned is what rows told of engines and tenants that the models were not calibrated on.
+	// Learned holds corrections of engines and tenants that the models were not calibrated on.
 	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
 	// TimeSlicing and MPS are the errors to expect, by metric, of groups of servers that the models are calibrated on.
 	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`

@@ -13,7 +13,7 @@ import (
 var ErrUnknownName = errors.New("predict: unknown name")
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero says that it is, and Equal compares two; String writes "-" for a missing one, JSON null, or omitzero nothing.
+// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
 // Some returns an Optional that holds v.

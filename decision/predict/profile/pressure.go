@@ -58,8 +58,8 @@ func (p *Pressure) Chain() *Wait {
 	return chain
 }
 
-// Reporter is the wait of a single wide kernel whose length is nearest to 20 microseconds, nil where none was measured:
-// by it neighbours were found to be told apart best.
+// Reporter returns the wait of a single wide kernel with a length nearest to 20 microseconds, nil where none was
+// measured: it was found to distinguish neighbours best.
 func (p *Pressure) Reporter() *Wait {
 	const usualUS = 20
 	if p == nil {
@@ -112,7 +112,7 @@ func (p *Pressure) Steps() (ms []float64) {
 	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }
 
-// check holds the pressure of a tenant whose step takes stepMS, 0 where that is not known, against what can be.
+// check validates the pressure of a tenant with a step of stepMS, 0 where that is not known.
 func (p *Pressure) check(list *problem.List, path string, stepMS float64) {
 	if p == nil {
 		return

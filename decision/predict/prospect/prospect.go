@@ -1,4 +1,4 @@
-// Package prospect estimates what workloads get beside others where nobody measured them: from priors, by closed forms
+// Package prospect estimates the latencies of co-located workloads that were not measured: from priors, by closed forms
 // of queues ([Prospects]).
 //
 // Functions may be called concurrently; the same input gives the same output. Experimental: its API may change.
@@ -67,7 +67,7 @@ type Tenant struct {
 	Least    costs.Least
 }
 
-// Serves says whether requests arrive whether it keeps up or not.
+// Serves reports whether requests arrive whether it keeps up or not.
 func (d *Tenant) Serves() bool {
 	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} ||
 		d.Limits != [costs.LatencyCount]float64{}
@@ -240,8 +240,8 @@ func Prospects(m costs.Machine, share costs.Share, tenants []Tenant, confidence 
 	return out
 }
 
-// besideUnmeasured is how many times as long a P99 was at most beside one tenant that is always busy with kernels that
-// nobody measured: 3.1, 2.95, 4.0 and 2.45 times alone beside trainings and saturating kernels on an H200
+// besideUnmeasured is the largest growth factor of a P99 co-located with one tenant that is always busy with unmeasured
+// kernels: 3.1, 2.95, 4.0 and 2.45 times the isolated one with trainings and saturating kernels on an H200
 // (cotenant-h200-tenants).
 const besideUnmeasured = 4
 

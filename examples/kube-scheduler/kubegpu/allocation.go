@@ -58,8 +58,8 @@ func (a *Allocation) Annotations() map[string]string {
 	}
 }
 
-// share is what a device has of its GPUs: an instance, a part of the compute, or where that is not limited of the
-// memory.
+// share returns a device's part of its GPUs: an instance, thousandths of the compute, or MiB of memory where the
+// compute is not limited.
 func (d *Device) share() string {
 	switch {
 	case d.Profile != "":

@@ -121,8 +121,8 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	return out, containers, pass()
 }
 
-// request is what a claim asks of a node: where the pod names no mechanism, the one by which the node offers the
-// resource that it asks for.
+// request returns a pod's request to a node. Where the pod names no mechanism, it asks for the one by which the node
+// offers the resource.
 func (p *Pod) request(n *Node) *placement.Request {
 	r := &placement.Request{Name: p.Name, GPUs: 1, Models: p.Models, Mechanisms: p.Mechanisms, Workload: &p.Workload,
 		GPUMemory: p.GPUMemory}

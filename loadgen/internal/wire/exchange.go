@@ -37,8 +37,8 @@ var errHead = errors.New("net/http: HTTP/1.x transport connection broken")
 // maxHead bounds an answer's head, together with the heads before it.
 const maxHead = 1 << 20
 
-// errEarly says that an answer on a reused connection began before the last part of the request was written: it is
-// then one that nobody asked for, or to an earlier request.
+// errEarly reports that an answer on a reused connection began before the last part of the request was written: it is
+// then unsolicited, or to an earlier request.
 var errEarly = errors.New("loadgen: an answer before its request")
 
 // takeHead takes a piece of an answer's head, and returns what follows it.

@@ -45,7 +45,7 @@ func (cs *Conns) Host(head *http.Request, dial func(context.Context) (net.Conn, 
 }
 
 // Exchange sends a request and has r hand the answer to call. It returns the answer itself, with a body to be read and
-// closed, where that is not for the tap: resp is nil when it was. ErrNotPolled says that nothing was done, nor will be.
+// closed, where that is not for the tap: resp is nil when it was. ErrNotPolled means that nothing was or will be done.
 func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) (resp *http.Response, err error) {
 	if h == nil || h.off.Load() {
 		return nil, ErrNotPolled
@@ -56,7 +56,7 @@ func (h *Host) Exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 	return resp, err
 }
 
-// exchange is Exchange over one connection. errEarly says that its answer was to no request, or to an earlier one.
+// exchange is Exchange over one connection. errEarly means that its answer was to no request, or to an earlier one.
 func (h *Host) exchange(ctx context.Context, r *Reader, body []byte, call Call) (resp *http.Response, err error) {
 	t := &r.tap
 	t.reset(&r.stamps, call, &h.heads)

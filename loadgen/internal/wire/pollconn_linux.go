@@ -168,7 +168,7 @@ func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 	return int(n), 0
 }
 
-// usable says whether a connection that was idle is still open, with nothing to read. The socket is asked itself: the
+// usable reports whether an idle connection is still open, with nothing to read. The socket is asked itself: the
 // poller may not have looked at it yet.
 func (c *pollConn) usable() bool {
 	select {

@@ -136,7 +136,7 @@ func (t *tap) cut() error {
 	return io.ErrUnexpectedEOF
 }
 
-// heavyEvent is the size from which on an event is too much work for the poller, whose other streams would wait for it.
+// heavyEvent is the size from which on an event is too much work for the poller: its other streams would wait.
 const heavyEvent = 256 << 10
 
 // heavy says that the event under way has become that large.

@@ -49,7 +49,7 @@ var (
 	lgiHead    = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
 )
 
-// Sniff says which output begins with head; a few KiB are enough. A shell's prompt with the command may stand first.
+// Sniff returns the kind of output that begins with head; a few KiB suffice. A shell's prompt may come first.
 func Sniff(head []byte) Kind {
 	switch line := firstLine(head); {
 	case bytes.Contains(head, []byte("<nvidia_smi_log")):
@@ -90,7 +90,7 @@ var unread = []struct {
 		"nvidia-smi's word that it sees no GPU"},
 }
 
-// Unread says what an output is that is known and not read, "" of any other text.
+// Unread names a known output that is not read, "" for any other text.
 func Unread(head []byte) string {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
 	for _, u := range unread {
@@ -113,7 +113,7 @@ var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported":
 	"not available in wddm driver model": true, "requested functionality has been deprecated": true,
 	noPermission: true, "not found": true}
 
-// noPermission is what a container that has a part of a GPU is answered of the whole.
+// noPermission is the answer to queries of the whole GPU inside a container that has a part of it.
 const noPermission = "insufficient permissions"
 
 // failed are the texts for "the driver could not say".

@@ -40,7 +40,7 @@ type tenant struct {
 	pages slots // of samples without a time, by page
 }
 
-// merge adds what another tenant's series said.
+// merge adds the readings of another tenant's series.
 func (t *tenant) merge(o *tenant) {
 	t.slots.merge(&o.slots)
 	t.pages.merge(&o.pages)

@@ -52,7 +52,7 @@ type Stats struct {
 	// pod's own without hostPID, or profiling counters that something else holds; or they are NVML's utilization of a
 	// MIG instance or its GPU, which the driver does not measure.
 	Void Set
-	// Blind says that the exporter gives a pod's own figures and cannot tell its processes from others', as without
+	// Blind is set where the exporter gives a pod's own figures and cannot tell its processes from others', as without
 	// hostPID.
 	Blind bool
 	// Beside says of a device's series, which names no pod, that pods have series of the same device.
@@ -195,7 +195,7 @@ const (
 	workedWatts = 250.0 // that no board draws without work
 )
 
-// void finds the figures whose zeros say nothing. divided says that the device is a MIG instance, or has some.
+// void finds the figures with meaningless zeros. divided is set where the device is a MIG instance, or has some.
 func void(of map[Figure]Statistics, divided bool) (out Set) {
 	works := of[FigurePower].P50 >= workedWatts
 	for _, f := range utilizations {

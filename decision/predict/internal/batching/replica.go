@@ -62,7 +62,7 @@ type Replica struct {
 	decodes bool    // a decode step comes before the next prefill
 }
 
-// Rates are what a replica's work takes alone on the GPU, in ms.
+// Rates holds the times of a replica's work isolated on the GPU, in ms.
 type Rates struct {
 	Step, Host    float64 // a decode step, and the host's part of it
 	Sequence      float64 // more of each sequence in a step, on the GPU
