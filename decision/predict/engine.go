@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/mps/contention"
@@ -14,17 +13,19 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// engine is a tenant of Predict: a replica that prefills one request between two decode steps, and its clients, as a
-// timeslice.Submitter. Steps and prefills are those of the tenant's profile. A prefill's kernels are launched at an
-// even pace, whether or not the GPU gets to run them; decode waits for its step.
+// engine is a simulated tenant: a server with continuous batching (Yu et al., Orca, OSDI 2022) that prefills one request
+// between two decode steps, and its clients, as a timeslice.Submitter. Steps and prefills are those of the tenant's
+// profile. A prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode waits for
+// its step.
 type engine struct {
-	batching.Replica
 	t     *tenantModel
 	rng   *rand.Rand
 	from  time.Duration // requests that come earlier are not counted
 	until time.Duration
 
-	arrivals []time.Duration // of requests to come, ascending; of an open loop the next
+	arrivals         []time.Duration // of requests to come, ascending; of an open loop the next
+	waiting, running []request       // in the order in which they came
+	phase            phase
 
 	launched int // pieces of the prefill or step submitted so far
 	began    time.Duration
@@ -35,8 +36,24 @@ type engine struct {
 	ttft, tpot, e2e   []float64
 	prefill, prefills float64 // ms in so many
 	given             int     // tokens
-	spare             batching.Spares
 }
+
+// request is a request of a simulated server.
+type request struct {
+	came, first   time.Duration
+	output, given int // tokens
+}
+
+type phase uint8
+
+const (
+	idle phase = iota
+	prefilling
+	decoding
+)
+
+// simulationSeed seeds all predictions: the same input gives the same bytes.
+const simulationSeed = 1
 
 // mostQueued bounds the queue of an open loop that cannot keep up.
 const mostQueued = 1 << 14
@@ -46,21 +63,19 @@ const mostQueued = 1 << 14
 const launches = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, rng: rand.New(rand.NewPCG(batching.SimulationSeed, uint64(index))), from: from,
-		until: until}
-	e.Replica = batching.Replica{To: e, Rates: batching.Rates{Sequences: t.slots}, Steps: true}
+	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
 	if t.kind != profile.KindServer {
 		e.launched, e.start = t.pieces, -1 // a step that is not counted has ended
 		return e
 	}
 	if t.closed {
 		for range t.clients {
-			e.arrivals = append(e.arrivals, batching.Millis(table.Steps.ClientDelay.Value*e.rng.Float64()))
+			e.arrivals = append(e.arrivals, millis(table.Steps.ClientDelay.Value*e.rng.Float64()))
 		}
 		slices.Sort(e.arrivals)
 		return e
 	}
-	e.arrivals = []time.Duration{batching.Millis(e.rng.ExpFloat64() / t.rate)}
+	e.arrivals = []time.Duration{millis(e.rng.ExpFloat64() / t.rate)}
 	return e
 }
 
@@ -69,13 +84,13 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 	if e.t.kind != profile.KindServer {
 		return e.nextPiece(now), true
 	}
-	switch e.Act.Kind {
-	case batching.Prefilling:
+	switch e.phase {
+	case prefilling:
 		switch e.launched {
 		case 1:
 			e.began = now // the prompt is on the GPU: the host goes on
 			if e.t.pieces == 1 {
-				e.began -= batching.Millis(e.t.prefillGPU) // it was there whole
+				e.began -= millis(e.t.prefillGPU) // it was there whole
 			}
 		case e.t.pieces / 2:
 			e.began += max(0, now-e.due()) // the host waits for the GPU once more
@@ -83,24 +98,36 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 		if e.launched < e.t.pieces {
 			return e.launch(), true
 		}
-		now = max(now, e.began+batching.Millis(e.t.prefill))
-		e.prefill, e.prefills = e.prefill+batching.InMillis(now-e.start), e.prefills+1
-		e.Finish(batching.InMillis(now)) // a decode step follows every prefill
-		return e.work(now), true
-	case batching.Decoding:
+		now = max(now, e.began+millis(e.t.prefill))
+		e.prefill, e.prefills = e.prefill+inMillis(now-e.start), e.prefills+1
+		r := e.waiting[0]
+		if r.first = now; len(e.waiting) < 64 { // the others move up, so that the memory is used again
+			e.waiting = slices.Delete(e.waiting, 0, 1)
+		} else {
+			e.waiting = e.waiting[1:]
+		}
+		e.running = append(e.running, r)
+		e.tokens(e.running[len(e.running)-1:], now)
+		return e.work(now), true // a decode step follows every prefill
+	case decoding:
 		if e.t.gaps && e.launched < launches {
 			return e.nextLaunch(now), true
 		}
-		e.End(batching.InMillis(now))
+		e.tokens(e.running, now)
+		e.running = slices.DeleteFunc(e.running, func(r request) bool {
+			if r.given == r.output {
+				e.end(&r, now)
+			}
+			return r.given == r.output
+		})
 	}
 	e.arrive(now)
-	if e.Waiting.Len() == 0 && len(e.Running) == 0 {
+	if len(e.waiting) == 0 && len(e.running) == 0 {
 		now = e.arrivals[0]
 		e.arrive(now)
 	}
-	e.Plan(batching.InMillis(now))
-	if e.Act.Kind == batching.Prefilling {
-		e.launched, e.began, e.start = 0, now, now
+	if len(e.waiting) > 0 && len(e.running) < e.t.slots {
+		e.phase, e.launched, e.began, e.start = prefilling, 0, now, now
 		return e.launch(), true
 	}
 	return e.work(now), true
@@ -110,7 +137,7 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 func (e *engine) Demand() contention.Demand {
 	t := e.t
 	d := contention.Demand{Holds: t.decodeHolds, Waits: t.decodeWaits, SMs: t.sms, Filled: t.filled}
-	if e.Act.Kind == batching.Prefilling {
+	if e.phase == prefilling {
 		d.Holds, d.Waits = t.prefillHolds, t.prefillWaits
 	}
 	return d
@@ -119,81 +146,74 @@ func (e *engine) Demand() contention.Demand {
 func (e *engine) launch() timeslice.Work {
 	at := e.due()
 	e.launched++
-	return timeslice.Work{At: at, GPU: batching.Millis(e.t.prefillGPU / float64(e.t.pieces))}
+	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / float64(e.t.pieces))}
 }
 
 // due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
 func (e *engine) due() time.Duration {
-	return e.began + batching.Millis(e.t.prefill*float64(e.launched)/float64(e.t.pieces))
+	return e.began + millis(e.t.prefill*float64(e.launched)/float64(e.t.pieces))
 }
 
 // work is a decode step, or the first of its pieces where its kernels are launched one by one.
 func (e *engine) work(now time.Duration) timeslice.Work {
-	b := float64(len(e.Running))
+	e.phase = decoding
+	b := float64(len(e.running))
 	factor := (1 + table.Steps.Jitter.Value*(2*e.rng.Float64()-1)) *
 		max(0.5, 1+e.t.doubling*math.Log2(b/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
 		return e.nextLaunch(now)
 	}
-	return timeslice.Work{At: now + batching.Millis(e.t.host+e.t.perToken*b), GPU: batching.Millis(factor * e.t.gpu)}
+	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(factor * e.t.gpu)}
 }
 
 // nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether or not the GPU runs them.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	between, l := table.Launched.Between.Value*(e.t.step-e.t.gpu), e.launched
 	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone
-	due := batching.Millis(e.jitter * (between + pace*float64(l)))
+	due := millis(e.jitter * (between + pace*float64(l)))
 	if e.t.kind == profile.KindServer && (l == 1 || l == launches-1) {
 		// The host of a server waits for the copy of its inputs, and for that of the outputs in the end.
-		e.began = max(e.began, now+batching.Millis(e.jitter*pace)-due)
+		e.began = max(e.began, now+millis(e.jitter*pace)-due)
 	}
 	e.launched++
-	return timeslice.Work{At: max(e.began+due, now), GPU: batching.Millis(e.jitter * e.t.gpu / launches)}
+	return timeslice.Work{At: max(e.began+due, now), GPU: millis(e.jitter * e.t.gpu / launches)}
 }
 
-// Tokens implements batching.Audience.
-func (e *engine) Tokens(n int64, now float64) {
-	if at := exactly(now); at >= e.from && at < e.until {
-		e.given += int(n)
+// tokens gives each of the requests a token.
+func (e *engine) tokens(to []request, now time.Duration) {
+	for i := range to {
+		to[i].given++
+	}
+	if now >= e.from && now < e.until {
+		e.given += len(to)
 	}
 }
 
-// Ended implements batching.Audience: it counts the request, and its client sends the next.
-func (e *engine) Ended(f *batching.Flight, ms float64) {
-	came, first, now := exactly(f.Came), exactly(f.First), exactly(ms)
-	if came >= e.from {
-		e.ttft = append(e.ttft, batching.InMillis(first-came))
-		e.tpot = append(e.tpot, batching.InMillis(now-first)/float64(f.Output-1))
-		e.e2e = append(e.e2e, batching.InMillis(now-came))
+// end counts a request, and its client sends the next.
+func (e *engine) end(r *request, now time.Duration) {
+	if r.came >= e.from {
+		e.ttft = append(e.ttft, inMillis(r.first-r.came))
+		e.tpot = append(e.tpot, inMillis(now-r.first)/float64(r.output-1))
+		e.e2e = append(e.e2e, inMillis(now-r.came))
 	}
-	e.spare = append(e.spare, f)
 	if e.t.closed {
-		at := now + batching.Millis(table.Steps.ClientDelay.Value*(0.5+e.rng.Float64()))
+		at := now + millis(table.Steps.ClientDelay.Value*(0.5+e.rng.Float64()))
 		i, _ := slices.BinarySearch(e.arrivals, at)
 		e.arrivals = slices.Insert(e.arrivals, i, at)
 	}
 }
 
-// exactly reads a time back that inMillis wrote.
-func exactly(ms float64) time.Duration {
-	return time.Duration(math.Round(ms * float64(time.Millisecond)))
-}
-
-// Started implements batching.Audience.
-func (e *engine) Started(*batching.Flight) {}
-
 func (e *engine) arrive(now time.Duration) {
 	n := 0
-	for ; n < len(e.arrivals) && e.arrivals[n] <= now && e.Waiting.Len() < mostQueued; n++ {
+	for ; n < len(e.arrivals) && e.arrivals[n] <= now && len(e.waiting) < mostQueued; n++ {
 		at, output := e.arrivals[n], e.t.output
 		if around := min(int(e.t.base.Load.OutputSpread*float64(output)), output-2); around > 0 {
 			output += e.rng.IntN(2*around+1) - around
 		}
-		e.Waiting.Push(e.spare.Next(batching.Flight{Came: batching.InMillis(at), Input: e.t.base.Load.Prompt,
-			Output: output}))
+		e.waiting = append(e.waiting, request{came: at, output: output})
 		if !e.t.closed {
-			e.arrivals = append(e.arrivals, at+batching.Millis(e.rng.ExpFloat64()/e.t.rate))
+			e.arrivals = append(e.arrivals, at+millis(e.rng.ExpFloat64()/e.t.rate))
 		}
 	}
 	e.arrivals = slices.Delete(e.arrivals, 0, n)
@@ -231,6 +251,10 @@ func (e *engine) outcome() (o outcome) {
 	}
 	o.Figures[profile.MetricTokensPerSecond] = float64(e.given) / (e.until - e.from).Seconds()
 	o.prefill = e.prefill / max(e.prefills, 1)
-	o.few = len(e.e2e) < 4 || !e.t.closed && e.Waiting.Len() >= min(64, 4*e.t.slots+1)
+	o.few = len(e.e2e) < 4 || !e.t.closed && len(e.waiting) >= min(64, 4*e.t.slots+1)
 	return o
 }
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/mps/contention"
@@ -245,7 +244,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 		}
 	}
 	ms := min(max(75*longest*float64(len(models)), 40e3), 270e3, mostTokens/tokens)
-	return batching.Millis(ms / 10), max(batching.Millis(ms), time.Microsecond)
+	return millis(ms / 10), max(millis(ms), time.Microsecond)
 }
 
 // side holds the figures of a group when all steps of a tenant take the number of turns

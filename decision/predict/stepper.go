@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -91,14 +90,14 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	t := e.t
 	if e.launched == t.pieces {
 		if e.start >= e.from {
-			e.took = append(e.took, batching.InMillis(now-e.start))
+			e.took = append(e.took, inMillis(now-e.start))
 		}
-		e.began, e.launched = now+batching.Millis(t.think*(0.5+e.rng.Float64())), 0
+		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
 		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.rng.Float64()-1)
 	}
 	if t.pieces > 1 {
 		return e.nextLaunch(now)
 	}
 	e.launched++
-	return timeslice.Work{At: max(now, e.began+batching.Millis(t.host)), GPU: batching.Millis(e.jitter * t.gpu)}
+	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/internal/batching"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -27,7 +26,7 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 			beside)
 	}
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
-	return max(least, (batching.InMillis(beside)-batching.InMillis(alone))/wait), nil
+	return max(least, (inMillis(beside)-inMillis(alone))/wait), nil
 }
 
 // boundaryTolerance is the distance from a whole number of slices up to which a step may take one more or fewer.
@@ -46,7 +45,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 		return
 	}
 	n, q := max(1, math.Round(counted)), p.Parameters.Slice()
-	guessed := float64(p.Parameters.Scheduler().Slices(batching.Millis(t.gpu)))
+	guessed := float64(p.Parameters.Scheduler().Slices(millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-table.Steps.Jitter.Value)), n*q/(1+table.Steps.Jitter.Value))
 	if math.Abs(gpu/t.gpu-1) > table.Edges.MostMoved.Value {
 		t.note(table.Doubts.Usual.Value,
@@ -139,8 +138,8 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 		return int(t.turns), other, math.Abs(t.otherShare)
 	}
 	s := p.Parameters.Scheduler()
-	turns = s.Slices(batching.Millis(t.gpu))
-	other, near := s.NearBoundary(batching.Millis(t.gpu), boundaryTolerance)
+	turns = s.Slices(millis(t.gpu))
+	other, near := s.NearBoundary(millis(t.gpu), boundaryTolerance)
 	if !near {
 		return turns, 0, 0
 	}
