@@ -58,7 +58,8 @@ type node struct {
 	apartGPUs              map[string]string   // GPUs that take no new pods, and why
 	devices                []*device           // of DRA
 	managers               []string            // that hand out its GPUs
-	offered                int                 // of nvidia.com/gpu or gpu.shared
+	resource               string              // by which pods ask for GPUs that are not in MIG mode
+	offered                int                 // of it, by the device plugin
 	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
 	registered             []manifest.HAMiGPU  // with it
 	countName              string              // what the node calls HAMi's count of GPUs, where it is renamed

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -184,13 +185,13 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 }
 
 func (n *node) readMilli(b *build) {
-	n.gpus = n.capacity(resourceMilli) / 1000
+	n.resource, n.gpus = resourceMilli, n.capacity(resourceMilli)/1000
 	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
 	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
 		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
 	if text := n.label("cotenant.dev/mechanism"); text != "" {
 		m, err := sharing.ParseMechanism(text)
-		if err != nil || m == sharing.MechanismNone {
+		if err != nil || m == sharing.MechanismNone || layout.Sliced(m) {
 			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism",
 				"there is no mechanism %.40q", text)
 			return

@@ -94,7 +94,9 @@ func (n *node) readPlugin(b *build) {
 	if n.capacity(resourceShared) > 0 {
 		resource = resourceShared
 	}
-	n.offered = n.capacity(resource)
+	if n.offered = n.capacity(resource); n.offered > 0 {
+		n.resource = resource
+	}
 	n.instances, n.inside = n.migResources(b)
 	b.tellInside(n, "labels and resources "+migPrefix+"*")
 	labelled, stated := n.number(b, "nvidia.com/gpu.count")
@@ -326,6 +328,9 @@ func (n *node) shareInside(b *build, profile, source string) {
 // readRegistered reads the GPUs that HAMi or Volcano registered.
 func (n *node) readRegistered(b *build) {
 	n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
+	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
+		n.resource = "volcano.sh/vgpu-number"
+	}
 	if n.registry == sharing.DeliveryVolcano && n.amount("volcano.sh/vgpu-number") == 0 {
 		b.find("registered-not-offered", sharing.SeverityLow, "node "+n.name, n.deliveryFrom.Source,
 			"GPUs are registered, and the node offers no volcano.sh/vgpu-number: its device plugin does not run")

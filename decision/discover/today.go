@@ -252,23 +252,11 @@ func (b *build) cluster() {
 	}
 }
 
-// nodeToday is a node with its GPUs as it hands them out, those in MIG mode last.
+// nodeToday is a node with its GPUs as it hands them out.
 func (b *build) nodeToday(n *node) layout.Node {
-	out := layout.Node{Name: n.name, Pool: b.poolOf[n].name, Delivery: n.delivery, Devices: make([]layout.Device, n.gpus)}
-	kind, rules, full := layout.GPUOf(n.gpu.Name), layout.RulesOf(n.delivery), n.gpus-min(n.inMIG, n.gpus)
-	instances, ok := n.instancesOf(kind.MIG, n.gpus-full)
-	for i := range out.Devices {
-		d := &out.Devices[i]
-		if d.GPU = kind; len(n.uuids) == n.gpus {
-			d.UUID = n.uuids[i]
-		}
-		if i < full {
-			rules.Configure(d, n.mechanism, int32(n.sharers()))
-			continue
-		}
-		rules.Configure(d, sharing.MechanismMIG, 0)
-		d.Instances = instances[i-full]
-	}
+	out := layout.Node{Name: n.name, Pool: b.poolOf[n].name, Delivery: n.delivery}
+	var ok bool
+	out.Devices, ok = n.handsOut(layout.GPUOf(n.gpu.Name))
 	switch {
 	case n.meta == nil:
 	case n.single != "":
@@ -293,6 +281,27 @@ func (b *build) nodeToday(n *node) layout.Node {
 		out.Closed = cmp.Or(out.Closed, "one of which it is not known where its MIG instances are")
 	}
 	return out
+}
+
+// handsOut lists the node's GPUs as it hands them out, those in MIG mode last; ok reports that all MIG instances have a
+// place.
+func (n *node) handsOut(kind *layout.GPU) (devices []layout.Device, ok bool) {
+	devices = make([]layout.Device, n.gpus)
+	rules, full := layout.RulesOf(n.delivery), n.gpus-min(n.inMIG, n.gpus)
+	instances, ok := n.instancesOf(kind.MIG, n.gpus-full)
+	for i := range devices {
+		d := &devices[i]
+		if d.GPU = kind; len(n.uuids) == n.gpus {
+			d.UUID = n.uuids[i]
+		}
+		if i < full {
+			rules.Configure(d, n.mechanism, int32(n.sharers()))
+			continue
+		}
+		rules.Configure(d, sharing.MechanismMIG, 0)
+		d.Instances = instances[i-full]
+	}
+	return devices, ok
 }
 
 // instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down,

@@ -135,7 +135,7 @@ func (r *run) nodesChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Labels[kubegpu.LabelCount] = "4"
+	n.Labels["nvidia.com/gpu.count"] = "4"
 	if _, err := r.admin.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

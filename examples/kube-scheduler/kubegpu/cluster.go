@@ -129,7 +129,7 @@ type place struct{ node, kind int32 }
 
 // offer has what of a node decides what a pod's claims come to there.
 type offer struct {
-	resource  v1.ResourceName
+	resource  string
 	mechanism sharing.Mechanism
 	replicas  int
 	memory    sharing.Bytes
@@ -152,7 +152,7 @@ func (x *Index) Set(i int, s *State) {
 		return
 	}
 	n := s.Node
-	o := offer{n.Resource, n.Mechanism, n.Replicas, n.memory(), n.Single, n.onlyMIG()}
+	o := offer{n.Resource, n.Mechanism, n.Replicas, n.GPU.Memory, n.Single, n.onlyMIG()}
 	k, ok := x.number[o]
 	if !ok {
 		k = int32(len(x.kinds))

@@ -114,14 +114,14 @@ func TestPlan(t *testing.T) {
 			[]string{"model: the GPU's model is not among those asked for", "GPU 0 as 500m of time-slicing"}},
 		{"mig single", single, []*v1.Pod{kubePod("a", "nvidia.com/gpu=2", ""), kubePod("b", "nvidia.com/gpu=8", ""),
 			kubePod("c", "nvidia.com/mig-1g.10gb=1", ""), kubePod("d", "nvidia.com/gpu=1 cotenant.dev/gpu-milli=500", "")},
-			[]string{"GPU 1 as MIG 1g.10gb at 4, GPU 1 as MIG 1g.10gb at 6", "slices: no MIG instance of 1g.10gb is free",
+			[]string{"GPU 1 as MIG 1g.10gb at 0, GPU 1 as MIG 1g.10gb at 4", "slices: no MIG instance of 1g.10gb is free",
 				"resource: asks for nvidia.com/mig-1g.10gb, and the node offers its instances as nvidia.com/gpu",
 				"mig-mode: the GPU is in MIG mode: ask for a profile"}},
 		{"mig mixed", mixed, []*v1.Pod{kubePod("a", "nvidia.com/mig-3g.40gb=1", ""), kubePod("b", "nvidia.com/mig-3g.40gb=2", ""),
 			kubePod("c", "nvidia.com/mig-3g.40gb=1", ""), kubePod("d", "nvidia.com/mig-1g.10gb=2", ""), kubePod("e", "nvidia.com/mig-2g.20gb=1", ""),
 			kubePod("f", "nvidia.com/gpu=1", ""), kubePod("g", "nvidia.com/gpu=1", "")},
-			[]string{"GPU 1 as MIG 3g.40gb at 4", "GPU 2 as MIG 3g.40gb at 0, GPU 2 as MIG 3g.40gb at 4", "slices: no MIG instance of 3g.40gb is free",
-				"GPU 1 as MIG 1g.10gb at 0, GPU 1 as MIG 1g.10gb at 1", "profile: the node has no MIG instance of 2g.20gb",
+			[]string{"GPU 2 as MIG 3g.40gb at 4", "GPU 1 as MIG 3g.40gb at 0, GPU 1 as MIG 3g.40gb at 4", "slices: no MIG instance of 3g.40gb is free",
+				"GPU 2 as MIG 1g.10gb at 0, GPU 2 as MIG 1g.10gb at 1", "profile: the node has no MIG instance of 2g.20gb",
 				"GPU 0 as 1000m of exclusive", "gpu-share: needs 1000 thousandths of a GPU, the most free is 0"}},
 		{"mig where there is none", whole, []*v1.Pod{kubePod("a", "nvidia.com/mig-1g.10gb=1", "")},
 			[]string{"not-mig: a MIG instance is asked for and the GPU is not in MIG mode"}},
@@ -142,7 +142,7 @@ func TestPlan(t *testing.T) {
 			[]string{"GPU 0 as 250m of mps", "slowdown-unknown: on the worst of 2 GPUs that it may get: how much neighbours slow it down, or it them, is not known and there is an objective",
 				"slowdown-unknown: on the worst of 2 GPUs that it may get: how much neighbours slow it down, or it them, is not known and there is an objective"}},
 		{"labels that lie", liar, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")},
-			[]string{"labels: what the node says of its GPUs cannot be: offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas"}},
+			[]string{"labels: what the node says of its GPUs cannot be: offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas that label nvidia.com/gpu.replicas says"}},
 		{"no GPU", kubeNode("n", "", ""), []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")}, []string{"no-gpu: the node offers no GPU"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -366,7 +366,7 @@ func FuzzPod(f *testing.F) {
 			return out
 		}
 		n.Status.Allocatable, n.Status.Capacity = q(offers), q(offers)
-		n.Labels = map[string]string{LabelProduct: product, LabelReplicas: replicas, LabelCount: count}
+		n.Labels = map[string]string{"nvidia.com/gpu.product": product, "nvidia.com/gpu.replicas": replicas, "nvidia.com/gpu.count": count}
 		if milli == 0 {
 			delete(n.Status.Allocatable, ResourceMilli)
 		}

@@ -145,7 +145,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		return []*placement.Request{r}, pass()
 	case c.hami() && !hami:
 		return nil, refuse(CodeResource, "asks for HAMi's resources, and HAMi does not run the node")
-	case c.Resource != n.Resource:
+	case string(c.Resource) != n.Resource:
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
@@ -183,9 +183,9 @@ func (p *Pod) hamiShare(r *placement.Request, c *Claim, n *Node) {
 	case c.Memory > 0:
 		r.GPUMemory = c.Memory
 	case c.MemoryPercent > 0:
-		r.GPUMemory = n.memory() * sharing.Bytes(c.MemoryPercent) / 100
+		r.GPUMemory = n.GPU.Memory * sharing.Bytes(c.MemoryPercent) / 100
 	case r.GPUMemory == 0:
-		r.GPUMemory = n.memory()
+		r.GPUMemory = n.GPU.Memory
 	}
 	r.Milli = cmp.Or(r.Milli, 10*c.Cores)
 }
@@ -200,7 +200,7 @@ func (n *Node) offers() string {
 	if n.hasMIG() && n.Single == "" {
 		return ResourceMIGPrefix + "*"
 	}
-	return string(n.Resource)
+	return n.Resource
 }
 
 // ErrInvalid is matched by every error about an input; the error names every problem with its path.
@@ -220,21 +220,6 @@ const (
 	// ResourceMilli is thousandths of a GPU. Beside a number of GPUs it is their
 	// sum; alone it asks for one GPU below 1000, and for whole ones above.
 	ResourceMilli v1.ResourceName = "cotenant.dev/gpu-milli"
-)
-
-// Labels of nodes, as GPU Feature Discovery writes them, and one of ours.
-const (
-	LabelProduct  = "nvidia.com/gpu.product"
-	LabelMemory   = "nvidia.com/gpu.memory" // MiB
-	LabelCount    = "nvidia.com/gpu.count"
-	LabelReplicas = "nvidia.com/gpu.replicas"
-	LabelStrategy = "nvidia.com/gpu.sharing-strategy" // none, time-slicing, mps
-	LabelMIG      = "nvidia.com/mig.strategy"         // none, single, mixed
-	LabelMPS      = "nvidia.com/mps.capable"
-
-	// LabelMechanism says what the GPUs of a node run that offers
-	// cotenant.dev/gpu-milli; without it they time-slice, as any GPU does.
-	LabelMechanism = "cotenant.dev/mechanism"
 )
 
 // Annotations that HAMi writes.

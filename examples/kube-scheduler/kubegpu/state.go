@@ -156,7 +156,7 @@ func (s *State) plan(p *Pod, scorer *placement.Scorer, place bool) (*Allocation,
 		first := &placed.Assignments[0]
 		a.Devices = append(a.Devices, Device{Container: containers[i], Profile: r.Profile, Start: int(first.Start),
 			GPUs: placed.GPUs(), Mechanism: first.Mode, Milli: int(first.Compute), Memory: first.Memory,
-			Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Model: s.Node.Model})
+			Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Model: s.Node.GPU.Name})
 	}
 	if v := s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
 		return nil, 0, v
@@ -190,7 +190,7 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 		slots = len(others) + len(requests)
 	}
 	for _, r := range requests {
-		if f := scorer.Worst(s.Node.Model, s.Node.Mechanism, slots, r.Workload, others); f.Verdict != gate.VerdictPass {
+		if f := scorer.Worst(s.Node.GPU.Name, s.Node.Mechanism, slots, r.Workload, others); f.Verdict != gate.VerdictPass {
 			v := verdictOf(f)
 			v.Text = fmt.Sprintf("on the worst of %d GPUs that it may get: %s", n, v.Text)
 			return v

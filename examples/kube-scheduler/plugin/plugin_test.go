@@ -586,7 +586,7 @@ func FuzzPlugin(f *testing.F) {
 			fx = newFixture(t, Args{}, nil)
 		}
 		n := makeNode("n", "", "")
-		n.Labels = map[string]string{kubegpu.LabelProduct: product, kubegpu.LabelReplicas: replicas, kubegpu.LabelCount: count}
+		n.Labels = map[string]string{"nvidia.com/gpu.product": product, "nvidia.com/gpu.replicas": replicas, "nvidia.com/gpu.count": count}
 		n.Status.Allocatable[v1.ResourceName(name)] = *resource.NewQuantity(offers, resource.DecimalSI)
 		n.Status.Allocatable[kubegpu.ResourceGPU] = *resource.NewQuantity(offers, resource.DecimalSI)
 		if register != "" {

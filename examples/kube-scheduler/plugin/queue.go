@@ -36,13 +36,12 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*v1.Node)
 	after, _ := newObj.(*v1.Node)
-	if after == nil || kubegpu.ReadNode(after) == nil || !asksWell(pod) {
-		return fwk.QueueSkip, nil
-	}
-	if before != nil && maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
+	if after == nil || before != nil &&
+		maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
 		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, quantityEqual) &&
 		maps.Equal(before.Labels, after.Labels) &&
-		before.Annotations[kubegpu.AnnotationHAMiRegister] == after.Annotations[kubegpu.AnnotationHAMiRegister] {
+		before.Annotations[kubegpu.AnnotationHAMiRegister] == after.Annotations[kubegpu.AnnotationHAMiRegister] ||
+		kubegpu.ReadNode(after) == nil || !asksWell(pod) {
 		return fwk.QueueSkip, nil
 	}
 	return fwk.Queue, nil

@@ -1,0 +1,104 @@
+package discover
+
+import (
+	"cmp"
+
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// KubeNode has the fields of a Kubernetes Node that [ReadNode] reads. Amounts of resources are written as Kubernetes
+// writes them.
+type KubeNode struct {
+	Name                  string
+	Labels, Annotations   map[string]string
+	Capacity, Allocatable map[string]string
+}
+
+// NodeGPUs has the GPUs of a node by its labels, annotations and resources.
+type NodeGPUs struct {
+	layout.Node // its name, delivery and devices; closed where a component outside Kubernetes holds them
+	// Resource is the resource by which pods ask for GPUs that are not in MIG mode, or for instances under the MIG
+	// strategy single; empty where there is none.
+	Resource string
+	// Mechanism shares the GPUs that are not in MIG mode, among Replicas pods each; 1 is a whole GPU.
+	Mechanism sharing.Mechanism
+	Replicas  int
+	Single    string     // the MIG profile that nvidia.com/gpu is under the MIG strategy single
+	GPU       layout.GPU // the kind of its devices, with the memory that labels state
+	Findings  []Finding  // contradictions and doubts, worst or not, in the order in which they are found
+}
+
+// ReadNode reads the GPUs of one node by the rules of [Collector.Discover], for schedulers that hold nodes by
+// themselves: "is this node's GPU shared, and among how many?". Devices that the kubelet took out of service are
+// unhealthy, and MIG instances are those that it offers.
+func ReadNode(k *KubeNode) *NodeGPUs {
+	b := &build{c: &Collector{}, others: map[string]bool{}, hamiCounts: map[string]bool{}, vendors: map[string][]string{}}
+	o := &nodeObject{}
+	o.Metadata.Name, o.Metadata.Labels, o.Metadata.Annotations = k.Name, k.Labels, k.Annotations
+	o.Status.Capacity, o.Status.Allocatable = k.Capacity, k.Allocatable
+	n := b.readNode(o)
+	out := &NodeGPUs{Node: layout.Node{Name: k.Name}, Findings: b.findings}
+	if n == nil {
+		return out
+	}
+	out.Resource, out.Mechanism, out.Replicas, out.Single = n.resource, n.mechanism, n.replicas, n.single
+	out.Delivery, out.Closed = n.delivery, n.closed
+	if out.GPU = (layout.GPU{Name: n.product}); n.gpu != nil {
+		out.GPU = *layout.GPUOf(n.gpu.Name)
+		if n.gpu.Source == "" { // described by labels
+			out.GPU.Name = n.product
+		}
+	}
+	if mib := count(n.label("nvidia.com/gpu.memory")); mib > 0 && n.single == "" {
+		out.GPU.Memory = sharing.Bytes(mib) * sharing.MiB
+	}
+	for profile, there := range n.instances {
+		resource, _ := mig.ResourceName(profile)
+		if profile == n.single {
+			resource = n.resource
+		}
+		n.instances[profile] = min(there, count(k.Allocatable[resource]))
+	}
+	var placed bool
+	if out.Devices, placed = n.handsOut(&out.GPU); !placed {
+		out.Closed = cmp.Or(out.Closed, "one of which it is not known where its MIG instances are")
+	}
+	gone := 0 // GPUs that are not healthy: any may be
+	if n.single == "" && len(n.registered) == 0 {
+		gone = n.whole - count(k.Allocatable[n.resource])/n.unit()
+	}
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		switch card := n.card(d.UUID); {
+		case card != nil:
+			n.register(d, card)
+			out.GPU.Memory = d.GPU.Memory
+		case i < n.whole && i >= n.whole-gone:
+			d.Health = layout.HealthUnhealthy
+		}
+	}
+	return out
+}
+
+// unit is the amount of the node's resource that is one GPU.
+func (n *node) unit() int {
+	if n.resource == resourceMilli {
+		return 1000
+	}
+	return n.replicas
+}
+
+// register sets a device as HAMi's or Volcano's device plugin registered it.
+func (n *node) register(d *layout.Device, card *manifest.HAMiGPU) {
+	kind := *d.GPU
+	kind.Memory = sharing.Bytes(card.Memory) * sharing.MiB
+	mode := map[string]sharing.Mechanism{"mps": sharing.MechanismHAMiWithMPS, "mig": sharing.MechanismMIG}[card.Mode]
+	d.GPU, d.Instances = &kind, nil
+	layout.RulesOf(n.delivery).Configure(d, cmp.Or(mode, sharing.MechanismHAMi), int32(card.Count))
+	if card.Healthy != nil && !*card.Healthy {
+		d.Health = layout.HealthUnhealthy
+	}
+}
