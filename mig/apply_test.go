@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
@@ -17,38 +18,22 @@ import (
 
 func lookup(t testing.TB, name string) *mig.Model {
 	t.Helper()
-	m, err := mig.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(mig.Lookup(name))(t)
 }
 
 func parse(t testing.TB, m *mig.Model, s string) mig.Layout {
 	t.Helper()
-	l, err := m.ParseLayout(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(m.ParseLayout(s))(t)
 }
 
 func want(t testing.TB, s string) []mig.Count {
 	t.Helper()
-	c, err := mig.ParseCounts(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(mig.ParseCounts(s))(t)
 }
 
 func simulated(t testing.TB, m *mig.Model, opts migtest.Options) *migtest.GPU {
 	t.Helper()
-	g, err := migtest.New(m, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(migtest.New(m, opts))(t)
 }
 
 // TestApplyFailures makes every single call of a change fail, before and after its effect. Each time the earlier layout
@@ -66,10 +51,7 @@ func TestApplyFailures(t *testing.T) {
 	} {
 		m := lookup(t, c.gpu)
 		have := parse(t, m, c.have)
-		plan, err := mig.Diff(m, have, want(t, c.want), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(mig.Diff(m, have, want(t, c.want), mig.DiffOptions{}))(t)
 		for _, after := range []bool{false, true} {
 			for call := 1; ; call++ {
 				g := simulated(t, m, migtest.Options{Layout: have, Disabled: c.disabled})
@@ -122,10 +104,7 @@ func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan,
 // TestFailedCreate: a GPU instance that was not made has no id in the journal; 0 is one that the driver gives.
 func TestFailedCreate(t *testing.T) {
 	m := lookup(t, "a100-80gb")
-	plan, err := mig.Diff(m, mig.Layout{}, want(t, "7g.80gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "7g.80gb"), mig.DiffOptions{}))(t)
 	for call, id := range map[int]mig.Optional[int]{3: {}, 4: optional.Of(0)} {
 		g := simulated(t, m, migtest.Options{})
 		g.Fail(migtest.Fault{Call: call})
@@ -141,14 +120,8 @@ func TestApplyLocks(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
 	g := simulated(t, m, migtest.Options{})
-	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := g.Lock(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{}))(t)
+	unlock := must.Get(g.Lock(ctx))(t)
 	ended, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	if _, err := mig.Apply(ended, g, plan, mig.ApplyOptions{}); !errors.Is(err, context.DeadlineExceeded) || len(g.Calls()) > 0 {
@@ -176,10 +149,7 @@ func TestApplyLocks(t *testing.T) {
 func TestApplyTwoFailures(t *testing.T) {
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "3g.40gb@0,1g.10gb@4")
-	plan, err := mig.Diff(m, have, want(t, "2g.20gb=2,3g.40gb=1"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, have, want(t, "2g.20gb=2,3g.40gb=1"), mig.DiffOptions{}))(t)
 	for first := 2; first <= 12; first++ {
 		for second := first + 1; second <= first+8; second++ {
 			g := simulated(t, m, migtest.Options{Layout: have})
@@ -200,10 +170,7 @@ func TestApplyTwoFailures(t *testing.T) {
 func TestApplyConditions(t *testing.T) {
 	ctx := context.Background()
 	a100 := lookup(t, "a100-80gb")
-	plan, err := mig.Diff(a100, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(a100, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{}))(t)
 	t.Run("GPU held", func(t *testing.T) {
 		g := simulated(t, a100, migtest.Options{})
 		g.Hold()
@@ -232,13 +199,8 @@ func TestApplyConditions(t *testing.T) {
 	t.Run("busy since", func(t *testing.T) {
 		have := parse(t, a100, "1g.10gb@0")
 		g := simulated(t, a100, migtest.Options{Layout: have})
-		p, err := mig.Diff(a100, have, want(t, "4g.40gb"), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := g.Use(0); err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mig.Diff(a100, have, want(t, "4g.40gb"), mig.DiffOptions{}))(t)
+		must.Get(g.Use(0))(t)
 		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) || len(g.Calls()) != 1 {
 			t.Errorf("err = %v after %v", err, g.Calls())
 		}
@@ -250,16 +212,11 @@ func TestApplyConditions(t *testing.T) {
 		g.act = func(call string) {
 			if n++; call == "state" && n > 2 && n < 6 {
 				for _, in := range g.Layout().Instances {
-					if _, err := g.Use(in.Start); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(g.Use(in.Start))(t)
 				}
 			}
 		}
-		p, err := mig.Diff(a100, have, want(t, "4g.40gb"), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mig.Diff(a100, have, want(t, "4g.40gb"), mig.DiffOptions{}))(t)
 		var ae *mig.ApplyError
 		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); !errors.Is(err, mig.ErrBusy) || !errors.As(err, &ae) || !ae.RolledBack {
 			t.Errorf("err = %v", err)
@@ -271,13 +228,10 @@ func TestApplyConditions(t *testing.T) {
 	t.Run("cancelled between steps", func(t *testing.T) {
 		have := parse(t, a100, "1g.10gb@0,1g.10gb@1")
 		g := simulated(t, a100, migtest.Options{Layout: have})
-		p, err := mig.Diff(a100, have, want(t, "2g.20gb,3g.40gb"), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mig.Diff(a100, have, want(t, "2g.20gb,3g.40gb"), mig.DiffOptions{}))(t)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		_, err = mig.Apply(ctx, g, p, mig.ApplyOptions{Journal: func(e mig.JournalEntry) error {
+		_, err := mig.Apply(ctx, g, p, mig.ApplyOptions{Journal: func(e mig.JournalEntry) error {
 			if e.Seq == 2 {
 				cancel()
 			}
@@ -294,12 +248,9 @@ func TestApplyConditions(t *testing.T) {
 	t.Run("journal fails", func(t *testing.T) {
 		for at := 1; at <= 4; at++ {
 			g := simulated(t, a100, migtest.Options{Layout: parse(t, a100, "1g.10gb@0")})
-			p, err := mig.Diff(a100, g.Layout(), want(t, "2g.20gb,3g.40gb"), mig.DiffOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(mig.Diff(a100, g.Layout(), want(t, "2g.20gb,3g.40gb"), mig.DiffOptions{}))(t)
 			boom := errors.New("disk full")
-			_, err = mig.Apply(ctx, g, p, mig.ApplyOptions{Journal: func(e mig.JournalEntry) error {
+			_, err := mig.Apply(ctx, g, p, mig.ApplyOptions{Journal: func(e mig.JournalEntry) error {
 				if e.Seq == at {
 					return boom
 				}
@@ -330,17 +281,9 @@ func TestApplyConditions(t *testing.T) {
 	t.Run("most SMs", func(t *testing.T) {
 		h200 := lookup(t, "H200")
 		g := simulated(t, h200, migtest.Options{})
-		p, err := mig.Diff(h200, mig.Layout{}, want(t, "1g.35gb"), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := mig.Apply(ctx, g, p, mig.ApplyOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		state, err := g.State(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mig.Diff(h200, mig.Layout{}, want(t, "1g.35gb"), mig.DiffOptions{}))(t)
+		must.Get(mig.Apply(ctx, g, p, mig.ApplyOptions{}))(t)
+		state := must.Get(g.State(ctx))(t)
 		if c := state.Instances[0].Compute; len(c) != 1 || c[0].Profile != 7 || state.Resetless != sharing.AnswerYes {
 			t.Errorf("%+v", state)
 		}
@@ -352,10 +295,7 @@ func TestApplyConditions(t *testing.T) {
 func TestPlanChange(t *testing.T) {
 	m := lookup(t, "h100-80gb-sxm")
 	for _, off := range []bool{true, false} {
-		p, err := mig.PlanChange(t.Context(), simulated(t, m, migtest.Options{Disabled: off}), nil, mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mig.PlanChange(t.Context(), simulated(t, m, migtest.Options{Disabled: off}), nil, mig.DiffOptions{}))(t)
 		var text strings.Builder
 		if err := p.WriteText(&text); err != nil || strings.Contains(text.String(), "MIG mode is to be enabled") != off {
 			t.Errorf("off %v: %s, %v", off, &text, err)

@@ -10,13 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func TestCatalogue(t *testing.T) {
-	if _, err := loaded(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(loaded())(t)
 	profiles, nominal := 0, 0
 	for _, m := range Models() {
 		if back, err := Lookup(m.Key); err != nil || back != m {
@@ -175,10 +174,7 @@ func TestLookupAgreesWithSharing(t *testing.T) {
 
 // TestCatalogueAgainstProbe holds the H200 of the catalogue to what one answered.
 func TestCatalogueAgainstProbe(t *testing.T) {
-	b, err := os.ReadFile("testdata/h200-nvml-probe.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/h200-nvml-probe.json"))(t)
 	var probe struct {
 		Profiles []struct {
 			Const int
@@ -192,9 +188,7 @@ func TestCatalogueAgainstProbe(t *testing.T) {
 			InfoRet    string
 		}
 	}
-	if err := json.Unmarshal(b, &probe); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &probe))
 	m, found := gpu(t, "H200"), 0
 	for _, want := range probe.Profiles {
 		if want.InfoRet != "Success" {

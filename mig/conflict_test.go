@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
@@ -58,10 +59,7 @@ func (c *contested) DestroyComputeInstance(ctx context.Context, gi, id int) erro
 func TestApplyForeignInstance(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
-	plan, err := mig.Diff(m, mig.Layout{}, want(t, "1g.10gb=2,3g.40gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "1g.10gb=2,3g.40gb"), mig.DiffOptions{}))(t)
 	conflicts := 0
 	for call := 1; ; call++ {
 		g := &contested{GPU: simulated(t, m, migtest.Options{})}
@@ -268,10 +266,7 @@ func changesOf(t *testing.T) []change {
 	} {
 		m := lookup(t, c[0])
 		have := parse(t, m, c[1])
-		plan, err := mig.Diff(m, have, want(t, c[2]), mig.DiffOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(mig.Diff(m, have, want(t, c[2]), mig.DiffOptions{}))(t)
 		changes = append(changes, change{have, plan})
 	}
 	return changes

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
@@ -82,21 +83,15 @@ func TestComplete(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "3g.40gb@4[],1g.10gb@0[]")
-	plan, err := mig.Diff(m, have, want(t, "1c.3g.40gb=2,1g.10gb=2"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, have, want(t, "1c.3g.40gb=2,1g.10gb=2"), mig.DiffOptions{}))(t)
 	if len(plan.Complete) != 2 || len(plan.Destroy) > 0 || len(plan.Create) != 1 {
 		t.Errorf("%+v", plan.Steps)
 	}
 	for call := 1; ; call++ {
 		g := simulated(t, m, migtest.Options{Layout: have})
-		before, err := g.State(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(g.State(ctx))(t)
 		g.Fail(migtest.Fault{Call: call})
-		_, err = mig.Apply(ctx, g, plan, mig.ApplyOptions{})
+		_, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{})
 		after, serr := g.State(ctx)
 		for serr != nil {
 			after, serr = g.State(ctx)
@@ -196,10 +191,7 @@ func leastLost(t *testing.T, m *mig.Model, have, target mig.Layout) [2]int {
 	for _, c := range target.Counts() {
 		names = append(names, c.Profile)
 	}
-	all, err := m.Layouts(names...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(m.Layouts(names...))(t)
 	for l := range all {
 		if cmp.Equal(l.Counts(), target.Counts()) {
 			try(l)
@@ -214,8 +206,6 @@ func BenchmarkDiffFull(b *testing.B) {
 	target := want(b, "1g.10gb=3,2g.20gb=2")
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := mig.Diff(m, have, target, mig.DiffOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(mig.Diff(m, have, target, mig.DiffOptions{}))(b)
 	}
 }

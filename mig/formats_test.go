@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -158,10 +159,7 @@ func texts[T interface {
 func TestNoCgo(t *testing.T) {
 	cmd := exec.Command("go", "list", "-deps", "github.com/cotenant/cotenant/mig", "github.com/cotenant/cotenant/mig/migtest")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	for dep := range strings.FieldsSeq(string(out)) {
 		if dep == "runtime/cgo" || strings.Contains(dep, "go-nvml") {
 			t.Errorf("mig depends on %s", dep)
@@ -180,10 +178,7 @@ func TestFits(t *testing.T) {
 	} {
 		var fits []mig.Count
 		for _, p := range m.Profiles {
-			n, err := parse(t, m, layout).Fits(p)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(parse(t, m, layout).Fits(p))(t)
 			if n > 0 {
 				fits = append(fits, mig.Count{Profile: p.Name, N: n})
 			}

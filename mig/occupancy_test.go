@@ -1,6 +1,10 @@
 package mig
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
+)
 
 func occupancy(m *Model, l Layout) (Occupancy, error) {
 	st, err := m.stateOf(l)
@@ -11,19 +15,13 @@ func occupancy(m *Model, l Layout) (Occupancy, error) {
 // A100 and compares with what Validate says of the same layout.
 func TestOccupancy(t *testing.T) {
 	m := gpu(t, "a100-80gb")
-	layouts, err := m.Layouts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	layouts := must.Get(m.Layouts())(t)
 	seen := 0
 	for l := range layouts {
 		if seen++; seen > 400 {
 			break
 		}
-		o, err := occupancy(m, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(occupancy(m, l))(t)
 		for _, p := range m.Profiles {
 			for _, pl := range p.Placements {
 				more, ok := o.With(p, pl.Start)
@@ -50,10 +48,7 @@ func TestOccupancy(t *testing.T) {
 
 func TestFragmentationTable(t *testing.T) {
 	m := gpu(t, "a100-80gb")
-	table, err := m.FragmentationTable(counts(t, "1g.10gb=3,2g.20gb=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(m.FragmentationTable(counts(t, "1g.10gb=3,2g.20gb=1")))(t)
 	for mask, want := range map[uint32]float64{
 		0b0000_0000: 3.0/4*1 + 1.0/4*2, // 1g has 7 starts of 8 units, 2g 3 starts of 2
 		0b1111_0001: 3.0/4*0 + 1.0/4*1,
@@ -63,10 +58,7 @@ func TestFragmentationTable(t *testing.T) {
 			t.Errorf("units %08b taken: %v, want %v", mask, got, want)
 		}
 	}
-	even, err := m.FragmentationTable(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	even := must.Get(m.FragmentationTable(nil))(t)
 	if low, high := even[0b1111_0000], even[0b0000_1111]; low >= high {
 		t.Errorf("fragmentation %.2f with 3g at 4, %.2f at 0", low, high)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
@@ -95,10 +96,7 @@ func TestPackAgainstBruteForce(t *testing.T) {
 		var grow func(i, left int)
 		grow = func(i, left int) {
 			if i == len(c.profiles) {
-				p, err := m.Pack(demand)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must.Get(m.Pack(demand))(t)
 				if want := bruteGPUs(m, n, sets, memo); p.GPUs != want || !p.Optimal {
 					t.Errorf("%s %v: %d GPUs (optimal %v), brute force %d", c.gpu, demand, p.GPUs, p.Optimal, want)
 				}
@@ -108,10 +106,7 @@ func TestPackAgainstBruteForce(t *testing.T) {
 				checked++
 				return
 			}
-			prof, err := m.Profile(c.profiles[i])
-			if err != nil {
-				t.Fatal(err)
-			}
+			prof := must.Get(m.Profile(c.profiles[i]))(t)
 			for k := 0; k <= left; k++ {
 				n[prof.index] = uint8(k)
 				demand = append(demand, Count{prof.Name, k})
@@ -162,10 +157,7 @@ func TestPackRandom(t *testing.T) {
 	for i := range n {
 		m := models[i%len(models)]
 		demand := randomDemand(rng, m, 20+rng.IntN(4981))
-		p, err := m.Pack(demand)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(m.Pack(demand))(t)
 		held(t, demand, p)
 		if !p.Optimal {
 			t.Errorf("%s %v: %d GPUs, bound %d", m.Key, demand, p.GPUs, p.LowerBound)
@@ -223,9 +215,7 @@ func BenchmarkPack5000(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if _, err := m.Pack(demands[i%len(demands)]); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(m.Pack(demands[i%len(demands)]))(b)
 		i++
 	}
 }
@@ -235,12 +225,7 @@ func BenchmarkPlaceAndValidate(b *testing.B) {
 	want := counts(b, "3g.40gb,2g.20gb,1g.10gb=2")
 	b.ReportAllocs()
 	for b.Loop() {
-		l, err := m.Place(want, Layout{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := l.Validate(); err != nil {
-			b.Fatal(err)
-		}
+		l := must.Get(m.Place(want, Layout{}))(b)
+		must.Do(b, l.Validate())
 	}
 }

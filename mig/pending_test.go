@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -15,15 +16,9 @@ import (
 func TestPendingMode(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
-	on, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb,1g.10gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	on := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.40gb,1g.10gb"), mig.DiffOptions{}))(t)
 	held := parse(t, m, "1g.10gb@0")
-	off, err := mig.Diff(m, held, nil, mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	off := must.Get(mig.Diff(m, held, nil, mig.DiffOptions{}))(t)
 	off.Mode = mig.Some(mig.ModeDisabled)
 	empty := mig.ChangePlan{Model: m, Mode: off.Mode}
 	for _, c := range []struct {
@@ -52,9 +47,7 @@ func TestPendingMode(t *testing.T) {
 				t.Fatalf("%s: call %d: MIG is %s and pending %s, %v", c.name, call, state.Mode, state.Pending, err)
 			}
 		}
-		if err := g.Reset(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Reset())
 		if _, err := mig.Apply(ctx, g, c.plan, mig.ApplyOptions{}); err != nil || g.Layout().String() != c.want {
 			t.Errorf("%s: [%s], %v", c.name, g.Layout(), err)
 		}
@@ -69,30 +62,20 @@ func TestPendingResume(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "1g.10gb@0")
-	off, err := mig.Diff(m, have, nil, mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	off := must.Get(mig.Diff(m, have, nil, mig.DiffOptions{}))(t)
 	off.Mode = mig.Some(mig.ModeDisabled)
 	g := simulated(t, m, migtest.Options{Layout: have})
 	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
 		t.Fatal(err)
 	}
-	if err := g.Reset(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Reset())
 	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); err != nil {
 		t.Error(err)
 	}
 	// A pending change that the plan does not want is in the way of it.
 	g = simulated(t, m, migtest.Options{})
-	if err := g.SetMode(ctx, mig.ModeDisabled); err != nil {
-		t.Fatal(err)
-	}
-	on, err := mig.Diff(m, mig.Layout{}, want(t, "1g.10gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.SetMode(ctx, mig.ModeDisabled))
+	on := must.Get(mig.Diff(m, mig.Layout{}, want(t, "1g.10gb"), mig.DiffOptions{}))(t)
 	if _, err := mig.Apply(ctx, g, on, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "which the plan does not want") {
 		t.Errorf("err = %v", err)
 	}
@@ -103,10 +86,7 @@ func TestPendingResume(t *testing.T) {
 func TestPendingUnread(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
-	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.40gb"), mig.DiffOptions{}))(t)
 	for _, fault := range []migtest.Fault{{Call: 3, After: true}, {Call: 4}} {
 		g := simulated(t, m, migtest.Options{Disabled: true})
 		g.Fail(fault)
@@ -126,16 +106,11 @@ func TestPendingUnread(t *testing.T) {
 func TestUndoMode(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "H200")
-	plan, err := mig.Diff(m, mig.Layout{}, want(t, "3g.71gb"), mig.DiffOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.71gb"), mig.DiffOptions{}))(t)
 	g := &contested{GPU: simulated(t, m, migtest.Options{Disabled: true})}
 	g.act = func(call string) {
 		if call == "create" {
-			if _, err := g.GPU.CreateGPUInstance(ctx, m.Profiles[0], mig.Placement{Start: 4, Size: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(g.GPU.CreateGPUInstance(ctx, m.Profiles[0], mig.Placement{Start: 4, Size: 1}))(t)
 		}
 	}
 	var ae *mig.ApplyError
@@ -149,9 +124,7 @@ func TestUndoMode(t *testing.T) {
 	n := 0
 	g.act = func(call string) {
 		if n++; n == 2 {
-			if err := g.GPU.SetMode(ctx, mig.ModeDisabled); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, g.GPU.SetMode(ctx, mig.ModeDisabled))
 		}
 	}
 	if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrConflict) || !strings.Contains(err.Error(), "MIG was disabled") {

@@ -9,34 +9,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func gpu(t testing.TB, name string) *Model {
 	t.Helper()
-	m, err := Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(Lookup(name))(t)
 }
 
 func counts(t testing.TB, s string) []Count {
 	t.Helper()
-	c, err := ParseCounts(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(ParseCounts(s))(t)
 }
 
 func layout(t testing.TB, m *Model, s string) Layout {
 	t.Helper()
-	l, err := m.ParseLayout(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(m.ParseLayout(s))(t)
 }
 
 func TestEnumerate(t *testing.T) {
@@ -57,18 +46,12 @@ func TestEnumerate(t *testing.T) {
 		{"rtx-pro-6000-blackwell-server", nil, Enumeration{716, 302, 114, 64, 64}},
 	} {
 		m := gpu(t, c.gpu)
-		got, err := m.Enumerate(c.profiles...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(m.Enumerate(c.profiles...))(t)
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s %v (-want +got):\n%s", c.gpu, c.profiles, diff)
 		}
 		n := 0
-		all, err := m.Layouts(c.profiles...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(m.Layouts(c.profiles...))(t)
 		for l := range all {
 			n++
 			if err := l.Validate(); err != nil {
@@ -179,10 +162,7 @@ func TestPlaceBesideAgainstEnumeration(t *testing.T) {
 	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		m := gpu(t, name)
 		var layouts []Layout
-		all, err := m.Layouts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(m.Layouts())(t)
 		for l := range all {
 			layouts = append(layouts, l)
 		}

@@ -3,6 +3,8 @@ package mps
 import (
 	"context"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 type recorder struct{ sent *[]string }
@@ -14,17 +16,13 @@ func (r recorder) Run(_ context.Context, in Invocation) (Output, error) {
 
 func BenchmarkSMs(b *testing.B) {
 	for b.Loop() {
-		if _, err := SMs(132, 33.3334); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(SMs(132, 33.3334))(b)
 	}
 }
 
 func BenchmarkClientEnvironment(b *testing.B) {
 	e := ClientEnvironment{GPUs: []GPU{{UUID: "GPU-0"}}, ActiveThreadPercentage: 50, PinnedMemLimits: []DeviceLimit{{"0", 8 << 30}}}
 	for b.Loop() {
-		if _, err := e.Build(); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(e.Build())(b)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,20 +23,12 @@ const gib = sharing.GiB
 
 func newClient(t testing.TB, d *mpstest.Daemon) *mps.Client {
 	t.Helper()
-	c, err := mps.NewClient(mps.Options{Runner: d, GPUs: d.GPUs(), Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(mps.NewClient(mps.Options{Runner: d, GPUs: d.GPUs(), Timeout: 5 * time.Second}))(t)
 }
 
 func connect(t testing.TB, d *mpstest.Daemon, env ...string) mpstest.View {
 	t.Helper()
-	v, err := d.Connect(mpstest.Process{Env: env})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(d.Connect(mpstest.Process{Env: env}))(t)
 }
 
 func TestSettersReadBack(t *testing.T) {
@@ -131,9 +124,7 @@ func TestBadOptions(t *testing.T) {
 // startServer asks the daemon for a user's server, which else starts with the first client.
 func startServer(t *testing.T, c *mps.Client, uid int) int {
 	t.Helper()
-	if _, err := c.Command(t.Context(), mps.Invocation{Stdin: fmt.Sprintf("start_server -uid %d\n", uid)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Command(t.Context(), mps.Invocation{Stdin: fmt.Sprintf("start_server -uid %d\n", uid)}))(t)
 	servers, err := c.Servers(t.Context())
 	if err != nil || len(servers) == 0 {
 		t.Fatalf("servers %v, %v", servers, err)
@@ -236,12 +227,8 @@ func TestVerify(t *testing.T) {
 	if m, err := c.Verify(ctx, 77, opt); err != nil || m.Client != sharing.AnswerNo || m.Reason != "there is no such process" {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if err := c.SetPinnedMemLimit(ctx, 0, "1", 8*gib); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SetActiveThreadPercentage(ctx, 0, 50); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetPinnedMemLimit(ctx, 0, "1", 8*gib))
+	must.Do(t, c.SetActiveThreadPercentage(ctx, 0, 50))
 	v := connect(t, d)
 	envs[v.PID] = []string{mps.EnvThreads + "=25"}
 	m, err := c.Verify(ctx, v.PID, opt)

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // FuzzAnswers feeds every parser of answers: a value or an ErrGarbled, never
@@ -95,10 +97,7 @@ func FuzzCommand(f *testing.F) {
 	f.Add("GPU-1")
 	f.Fuzz(func(t *testing.T, device string) {
 		var sent []string
-		c, err := NewClient(Options{Runner: recorder{&sent}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(NewClient(Options{Runner: recorder{&sent}}))(t)
 		if _, err := c.PinnedMemLimit(t.Context(), 0, device); err != nil && !errors.Is(err, ErrInvalid) {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -43,10 +44,7 @@ check(cuda.cuDevicePrimaryCtxRelease_v2(dev), "cuDevicePrimaryCtxRelease")
 // many SMs a client sees at each percentage. It changes nothing on the GPU.
 func TestGPUPercentageToSMs(t *testing.T) {
 	dir := shortDir(t)
-	d, err := mps.Start(t.Context(), mps.DaemonOptions{PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mps.Start(t.Context(), mps.DaemonOptions{PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}))(t)
 	t.Cleanup(func() {
 		if r, err := d.Stop(context.Background(), 5*time.Second); err != nil || !r.Graceful {
 			t.Errorf("stop: %+v, %v", r, err)
@@ -56,10 +54,7 @@ func TestGPUPercentageToSMs(t *testing.T) {
 	t.Logf("the GPU has %d SMs", total)
 	points := []float64{1, 5, 10, 12.5, 14.2857, 20, 25, 33, 33.3334, 40, 50, 60, 66.6667, 75, 80, 90, 99, 100}
 	for _, pct := range points {
-		want, err := mps.SMs(total, pct)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(mps.SMs(total, pct))(t)
 		if got := seenSMs(t, d, pct); got != want.SMs {
 			t.Errorf("%v%%: the client sees %d SMs, the rule says %+v", pct, got, want)
 		}
@@ -70,25 +65,14 @@ func TestGPUPercentageToSMs(t *testing.T) {
 // daemon lists it under that limit, and returns the SMs that it sees.
 func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
 	t.Helper()
-	env, err := mps.ClientEnvironment{PipeDirectory: d.Client().PipeDirectory(), ActiveThreadPercentage: pct}.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Get(mps.ClientEnvironment{PipeDirectory: d.Client().PipeDirectory(), ActiveThreadPercentage: pct}.Build())(t)
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", attribute)
 	cmd.Env = append(cmd.Environ(), env...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	stdout := must.Get(cmd.StdoutPipe())(t)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	var sms int
 	if _, serr := fmt.Sscan(line, &sms); err != nil || serr != nil {
@@ -132,17 +116,11 @@ func TestGPUAdoptAndStop(t *testing.T) {
 	if _, err := mps.Start(t.Context(), opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("a second daemon: %v", err)
 	}
-	if err := c.SetActiveThreadPercentage(t.Context(), 0, 40); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetActiveThreadPercentage(t.Context(), 0, 40))
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", attribute)
 	cmd.Env = append(cmd.Environ(), mps.EnvPipeDirectory+"="+opt.PipeDirectory, mps.EnvThreads+"=100")
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it has lost its daemon
 		_ = cmd.Wait()
@@ -150,10 +128,7 @@ func TestGPUAdoptAndStop(t *testing.T) {
 	if m, err := c.Verify(t.Context(), cmd.Process.Pid, mps.VerifyOptions{Wait: 30 * time.Second}); err != nil || m.Client != sharing.AnswerYes {
 		t.Fatalf("%+v, %v", m, err)
 	}
-	d, err := mps.Adopt(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mps.Adopt(t.Context(), opt))(t)
 	s, err := d.Client().Snapshot(t.Context())
 	if err != nil || len(s.Servers) != 1 || !slices.Equal(s.Servers[0].Clients, []int{cmd.Process.Pid}) {
 		t.Errorf("%+v, %v", s, err)
@@ -161,9 +136,7 @@ func TestGPUAdoptAndStop(t *testing.T) {
 	if pct, err := d.Client().ActiveThreadPercentage(t.Context(), s.Servers[0].Server); err != nil || pct != 40 {
 		t.Errorf("%v%%, %v", pct, err)
 	}
-	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGKILL))
 	<-d.Done()
 	began := time.Now()
 	r, err := d.Stop(t.Context(), 0)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -24,10 +25,7 @@ import (
 // shortDir returns a directory whose path fits a socket's.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "mps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "mps"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -38,21 +36,14 @@ func shortDir(t testing.TB) string {
 
 func program(t testing.TB, o mpstest.Options) *mps.Program {
 	t.Helper()
-	p, err := mpstest.Program(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(mpstest.Program(o))(t)
 }
 
 func startDaemon(t testing.TB, o mpstest.Options) (*mps.Daemon, mps.DaemonOptions) {
 	t.Helper()
 	dir := shortDir(t)
 	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
-	d, err := mps.Start(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mps.Start(t.Context(), opt))(t)
 	t.Cleanup(func() {
 		if _, err := d.Stop(context.Background(), 0); err != nil {
 			t.Error(err)
@@ -74,30 +65,17 @@ type cuda struct {
 
 func startCUDA(t testing.TB, env ...string) *cuda {
 	t.Helper()
-	cmd, err := mpstest.ClientCommand(context.Background(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd := must.Get(mpstest.ClientCommand(context.Background(), env))(t)
 	p := &cuda{cmd: cmd}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.in, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	p.in = must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // perhaps it has ended
 		_ = cmd.Wait()
 	})
 	p.out = bufio.NewReader(stdout)
-	line, err := p.out.ReadBytes('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(p.out.ReadBytes('\n'))(t)
 	if err := json.Unmarshal(line, &p.view); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
@@ -107,21 +85,14 @@ func startCUDA(t testing.TB, env ...string) *cuda {
 // work makes a CUDA call and returns what came of it.
 func (p *cuda) work(t testing.TB) string {
 	t.Helper()
-	if _, err := io.WriteString(p.in, "go\n"); err != nil {
-		t.Fatal(err)
-	}
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(p.in, "go\n"))(t)
+	line := must.Get(p.out.ReadString('\n'))(t)
 	return strings.TrimSpace(line)
 }
 
 func (p *cuda) kill(t testing.TB) {
 	t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // killed
 }
 
@@ -129,10 +100,7 @@ func TestProcesses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	d, opt := startDaemon(t, mpstest.Options{KillEffect: mpstest.KillFaults})
-	byProgram, err := mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	byProgram := must.Get(mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute}))(t)
 	if got, err := byProgram.ActiveThreadPercentage(ctx, 0); got != 100 || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -140,12 +108,8 @@ func TestProcesses(t *testing.T) {
 	if _, err := mps.Start(ctx, opt); !errors.Is(err, mps.ErrDaemonRunning) {
 		t.Errorf("second daemon: %v", err)
 	}
-	if err := c.SetActiveThreadPercentage(ctx, 0, 50); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.SetPinnedMemLimit(ctx, 0, "0", 8*gib); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetActiveThreadPercentage(ctx, 0, 50))
+	must.Do(t, c.SetPinnedMemLimit(ctx, 0, "0", 8*gib))
 	pipe := mps.EnvPipeDirectory + "=" + opt.PipeDirectory
 	a, b := startCUDA(t, pipe), startCUDA(t, pipe, mps.EnvThreads+"=25")
 	stray := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory+"-wrong")
@@ -208,14 +172,8 @@ func TestProgramFaults(t *testing.T) {
 		{mpstest.Fault{Kind: mpstest.FaultDeath}, time.Minute, mps.ErrCrashed},
 		{mpstest.Fault{Kind: mpstest.FaultHang}, 500 * time.Millisecond, mps.ErrTimeout},
 	} {
-		p, err := mpstest.WithFault(opt.Program, c.fault)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cl, err := mps.NewClient(mps.Options{Runner: p, PipeDirectory: opt.PipeDirectory, Timeout: c.timeout})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(mpstest.WithFault(opt.Program, c.fault))(t)
+		cl := must.Get(mps.NewClient(mps.Options{Runner: p, PipeDirectory: opt.PipeDirectory, Timeout: c.timeout}))(t)
 		if _, err := cl.Servers(t.Context()); !errors.Is(err, c.want) || len(err.Error()) > 400 {
 			t.Errorf("%v: %v, want %v", c.fault.Kind, err, c.want)
 		}
@@ -231,19 +189,14 @@ func TestStopHung(t *testing.T) {
 	dir := shortDir(t)
 	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
-	d, err := mps.Start(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mps.Start(t.Context(), opt))(t)
 	t.Cleanup(func() {
 		if _, err := d.Stop(context.Background(), 0); err != nil {
 			t.Error(err)
 		}
 	})
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
-	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGSTOP))
 	for i := 0; ; i++ { // the signal takes effect soon, not at once
 		s, err := d.Client().Snapshot(t.Context())
 		if err != nil || i > 10 {
@@ -291,9 +244,7 @@ func TestStartFails(t *testing.T) {
 func plainFile(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "plain")
-	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("x"), 0o600))
 	return path
 }
 
@@ -302,9 +253,7 @@ func fake(t testing.TB, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "fake")
 	text := "#!/bin/sh\n[ \"$1\" = -f ] && exit 9\necho Cannot find MPS control daemon process\nexit 1\n"
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o700))
 	return path
 }
 
@@ -357,10 +306,7 @@ func TestStartDetached(t *testing.T) {
 	dir := shortDir(t)
 	o := mps.DaemonOptions{Program: program(t, mpstest.Options{}), StartTimeout: 30 * time.Second,
 		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
-	c, err := mps.StartDetached(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(mps.StartDetached(t.Context(), o))(t)
 	if graceful, err := c.Quit(t.Context(), time.Second); err != nil || !graceful {
 		t.Errorf("%v, %v", graceful, err)
 	}

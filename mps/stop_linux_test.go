@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
@@ -24,10 +25,7 @@ import (
 // processesOf are the processes, this one apart, that were started with a pipe directory and have not ended.
 func processesOf(t testing.TB, pipe string) (pids []int) {
 	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dirs := must.Get(filepath.Glob("/proc/[0-9]*"))(t)
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(dir + "/environ")
 		if err != nil || !slices.Contains(strings.Split(string(environ), "\x00"), mps.EnvPipeDirectory+"="+pipe) {
@@ -37,10 +35,7 @@ func processesOf(t testing.TB, pipe string) (pids []int) {
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(filepath.Base(dir)))(t)
 		pids = append(pids, pid)
 	}
 	return pids
@@ -118,9 +113,7 @@ func TestStopOfTheDead(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
 	server := startServer(t, d.Client(), 0)
-	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGKILL))
 	<-d.Done()
 	if left := processesOf(t, opt.PipeDirectory); !slices.Equal(left, []int{server}) {
 		t.Fatalf("%v are there, want the server %d", left, server)
@@ -139,9 +132,7 @@ func TestStopOfTheHung(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
 	startServer(t, d.Client(), 0)
-	if err := syscall.Kill(d.PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGSTOP))
 	start := time.Now()
 	r, err := d.Stop(t.Context(), time.Hour)
 	if took := time.Since(start); err != nil || r.Graceful || r.Forced != "killed" || len(r.Servers) != 1 || took > time.Minute {
@@ -200,26 +191,17 @@ func TestAdopt(t *testing.T) {
 	if _, err := mps.Adopt(ctx, opt); !errors.Is(err, mps.ErrNoDaemon) {
 		t.Errorf("nothing is there to adopt: %v", err)
 	}
-	first, err := mps.StartDetached(ctx, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(mps.StartDetached(ctx, opt))(t)
 	for _, err := range []error{first.SetActiveThreadPercentage(ctx, 0, 40), first.SetPinnedMemLimit(ctx, 0, "0", 8*gib)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
-	before, err := first.Snapshot(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(first.Snapshot(ctx))(t)
 
 	opt.Runner = mpstest.Socket{}
-	d, err := mps.Adopt(ctx, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(mps.Adopt(ctx, opt))(t)
 	after, err := d.Client().Snapshot(ctx)
 	before.Time = after.Time
 	if diff := cmp.Diff(before, after); err != nil || diff != "" || !slices.Equal(after.Servers[0].Clients, []int{a.cmd.Process.Pid}) {
@@ -231,9 +213,7 @@ func TestAdopt(t *testing.T) {
 	if l, err := d.Client().PinnedMemLimit(ctx, a.view.Server, "0"); err != nil || l.Value != 8*gib {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGKILL))
 	select {
 	case <-d.Done():
 	case <-time.After(20 * time.Second):
@@ -317,17 +297,9 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 		dir := shortDir(t)
 		opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
 			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
-		if err := start(opt); err != nil {
-			t.Fatal(err)
-		}
-		d, err := mps.Adopt(t.Context(), opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, start(opt))
+		d := must.Get(mps.Adopt(t.Context(), opt))(t)
+		environ := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID())))(t)
 		var got []string
 		for kv := range strings.SplitSeq(string(environ), "\x00") {
 			if strings.HasPrefix(kv, "CUDA_MPS_") || strings.HasPrefix(kv, mps.EnvVisibleDevices) {
@@ -351,14 +323,9 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 func TestStopSparesTheSuccessor(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})
-	if err := syscall.Kill(d.PID(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(d.PID(), syscall.SIGKILL))
 	<-d.Done()
-	next, err := mps.Start(t.Context(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := must.Get(mps.Start(t.Context(), opt))(t)
 	server := startServer(t, next.Client(), 0)
 	if r, err := d.Stop(t.Context(), 0); err != nil || len(r.Servers) > 0 {
 		t.Errorf("%+v, %v", r, err)

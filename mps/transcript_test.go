@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,10 +26,7 @@ var exitLine = regexp.MustCompile(`^\[exit (\d+)\]$`)
 // transcript reads the exchanges and all lines of the recording made on an H200 with driver 580.
 func transcript(t testing.TB) (exs []exchange, all []string) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/h200-v2-transcript.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/h200-v2-transcript.txt"))(t)
 	var open *exchange
 	var text strings.Builder
 	for line := range strings.Lines(string(b)) {
@@ -130,10 +128,7 @@ func TestTranscriptAnswers(t *testing.T) {
 		if ex.command != want.command {
 			t.Fatalf("exchange %d is %q, want %q", i, ex.command, want.command)
 		}
-		c, err := NewClient(Options{Runner: replay(ex.out)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(NewClient(Options{Runner: replay(ex.out)}))(t)
 		text, err := c.do(t.Context(), strings.Fields(ex.command)...)
 		if !errors.Is(err, want.err) {
 			t.Errorf("%s: error %v, want %v", ex.command, err, want.err)

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestBytesText(t *testing.T) {
@@ -71,10 +73,7 @@ func FuzzBytes(f *testing.F) {
 			}
 			return
 		}
-		text, err := v.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(v.MarshalText())(t)
 		var back Bytes
 		if err := back.UnmarshalText(text); err != nil || back != v {
 			t.Errorf("%q -> %d -> %s -> %d, %v", s, v, text, back, err)

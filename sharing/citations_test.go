@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestCitations(t *testing.T) {
@@ -26,9 +28,7 @@ func TestCitations(t *testing.T) {
 	}
 	c.Add("nobody-3", "", "nobody-11")
 	c.Rest = "-format json"
-	if err := c.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.WriteText(&b))
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) != 11 || lines[0] != "SOURCES" || lines[1] != "  nobody-0  not a source of this version" || lines[10] != "  and 3 more: -format json" {
 		t.Errorf("got\n%s", b.String())
@@ -36,10 +36,7 @@ func TestCitations(t *testing.T) {
 
 	sources := Sources()
 	c = Citations{IDs: []SourceID{sources[1].ID, sources[0].ID}}
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c))(t)
 	var object map[SourceID]Source
 	var back Citations
 	if err := json.Unmarshal(text, &object); err != nil || object[sources[0].ID].Title != sources[0].Title {

@@ -19,6 +19,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // sourceIn matches a source in a table of data.
@@ -30,10 +32,7 @@ func TestConstantsResolve(t *testing.T) {
 	const module = "github.com/cotenant/cotenant"
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", "./...")
 	list.Dir = ".."
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(list.Output())(t)
 	type listed struct {
 		ImportPath, Dir, Export string
 		GoFiles, CgoFiles       []string
@@ -42,9 +41,7 @@ func TestConstantsResolve(t *testing.T) {
 	var own []listed
 	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var p listed
-		if err := dec.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, dec.Decode(&p))
 		exports[p.ImportPath] = p.Export
 		if strings.HasPrefix(p.ImportPath, module) {
 			own = append(own, p)
@@ -56,21 +53,12 @@ func TestConstantsResolve(t *testing.T) {
 	for _, p := range own {
 		var files []*ast.File
 		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
-			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0))(t)
 			files = append(files, file)
 		}
-		tables, err := filepath.Glob(filepath.Join(p.Dir, "*.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		tables := must.Get(filepath.Glob(filepath.Join(p.Dir, "*.json")))(t)
 		for _, table := range tables {
-			text, err := os.ReadFile(table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(table))(t)
 			for _, m := range sourceIn.FindAllSubmatch(text, -1) {
 				found++
 				if _, ok := SourceByID(SourceID(m[1])); !ok {
@@ -79,9 +67,7 @@ func TestConstantsResolve(t *testing.T) {
 			}
 		}
 		info := types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-		if _, err := config.Check(p.ImportPath, fset, files, &info); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(config.Check(p.ImportPath, fset, files, &info))(t)
 		for expr, tv := range info.Types {
 			if tv.Value == nil || types.TypeString(tv.Type, nil) != module+"/sharing.SourceID" {
 				continue

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestLookupGPU(t *testing.T) {
@@ -297,9 +299,7 @@ func BenchmarkLookupGPU(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := LookupGPU(name); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(LookupGPU(name))(b)
 			}
 		})
 	}

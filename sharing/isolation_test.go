@@ -2,15 +2,13 @@ package sharing
 
 import (
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func gpu(t testing.TB, name string) *GPU {
 	t.Helper()
-	g, err := LookupGPU(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return must.Get(LookupGPU(name))(t)
 }
 
 // TestPrimaryMatrix holds the default statements of the primary reading.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 )
 
@@ -70,14 +71,11 @@ func walkCode(visit func(path string, code []byte)) error {
 func TestSourcesAreCited(t *testing.T) {
 	race.Long(t)
 	var text strings.Builder
-	err := walkCode(func(path string, code []byte) {
+	must.Do(t, walkCode(func(path string, code []byte) {
 		if filepath.Base(path) != "sources.json" {
 			text.Write(code)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	cited := map[string]bool{}
 	for _, word := range regexp.MustCompile(`[\w-]+`).FindAllString(text.String(), -1) {
 		cited[word] = true

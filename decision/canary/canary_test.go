@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/canary"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func twoTenants() canary.Plan {
@@ -20,10 +21,7 @@ func twoTenants() canary.Plan {
 // lookOn looks at good seconds that change makes bad, until the canary is done.
 func lookOn(t *testing.T, p canary.Plan, change func(second int, l *canary.Look)) canary.Result {
 	t.Helper()
-	c, err := canary.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(canary.New(p))(t)
 	for second := range 3600 {
 		l := seen(second, 0.25, 0.2)
 		l.Tenants[1].Load = some(2)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -119,13 +120,10 @@ func (c *controller) seconds(from, n int, newcomer, chat float64) {
 // used to before each came.
 func TestEndpoint(t *testing.T) {
 	var verdicts []Verdict
-	e, err := NewEndpoint(Plan{Tenants: []Tenant{
+	e := must.Get(NewEndpoint(Plan{Tenants: []Tenant{
 		{Name: "newcomer", Objectives: []Objective{{Metric: "ttft", Limit: 0.4}}},
 		{Name: "chat", Objectives: []Objective{{Metric: "ttft"}, {Metric: "ttft", Quantile: 0.99, AfterPromotion: true}}},
-	}}, func(r Result) { verdicts = append(verdicts, r.Verdict) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, func(r Result) { verdicts = append(verdicts, r.Verdict) }))(t)
 	c := &controller{e, t}
 	check := func(when, want string, rollout, promote int) {
 		t.Helper()
@@ -172,10 +170,7 @@ func TestEndpoint(t *testing.T) {
 func TestEndpointRuns(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	defer srv.Close()
-	e, err := NewEndpoint(Plan{Tenants: []Tenant{{Name: "a", Page: srv.URL, Objectives: []Objective{{Metric: "ttft", Limit: 1}}}}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(NewEndpoint(Plan{Tenants: []Tenant{{Name: "a", Page: srv.URL, Objectives: []Objective{{Metric: "ttft", Limit: 1}}}}}, nil))(t)
 	for start := time.Now(); len(e.recent) < 2 && time.Since(start) < time.Minute; {
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		e.Run(ctx)
@@ -194,9 +189,7 @@ func TestLoadPlan(t *testing.T) {
 		"a step":      {"tenants:\n  - {name: a, counter: {url: 'http://x', name: n}, objectives: [{metric: steps, limit: 1}]}\n", "more steps are better"},
 	} {
 		path := filepath.Join(t.TempDir(), "plan.yaml")
-		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.text), 0o600))
 		_, err := LoadPlan(path)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/canary"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/telemetry"
@@ -21,10 +22,7 @@ func some(v float64) telemetry.Optional[float64] { return telemetry.Some(v) }
 
 // play looks at a world until the verdict, or until done where that is asked for.
 func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) {
-	c, err := canary.New(w.plan())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(canary.New(w.plan()))(t)
 	g := w.start(rand.New(rand.NewPCG(seed, 31)))
 	for c.Look(g.look()) == canary.KeepLooking || done && !c.Result().Done {
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/google/go-cmp/cmp"
 )
@@ -18,10 +19,7 @@ servers:
   - {name: other, model: o, url: "http://127.0.0.1:9001", command: [serve]}
 loads: [{name: chat, server: s, concurrency: 4, prompt: 128, output: 64}]
 `
-	p, err := ParsePlan([]byte(text), PlanOptions{Real: true, Copies: []int{1, 2, 3}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ParsePlan([]byte(text), PlanOptions{Real: true, Copies: []int{1, 2, 3}}))(t)
 	var commands, urls []string
 	for _, s := range p.Servers {
 		commands, urls = append(commands, strings.Join(s.Command, " ")), append(urls, s.URL)
@@ -49,10 +47,7 @@ loads: [{name: chat, server: s, concurrency: 4, prompt: 128, output: 64}]
 func TestSimulatedCopies(t *testing.T) {
 	nightly.Only(t)
 	text, _ := BuiltinPlan("simulated")
-	p, err := ParsePlan(text, PlanOptions{Seconds: 3, Copies: []int{1, 2, 4}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ParsePlan(text, PlanOptions{Seconds: 3, Copies: []int{1, 2, 4}}))(t)
 	rep, err := Measure(t.Context(), p, NewSimulation(p), Options{Dir: t.TempDir()})
 	if err != nil || len(rep.Copies) != 4 {
 		t.Fatalf("%+v, %v", rep, err)

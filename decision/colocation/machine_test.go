@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -128,10 +129,7 @@ func playServer(port string) (int, error) {
 // freePort is a port that nobody listens on.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
@@ -153,27 +151,21 @@ const measuredGPU = "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fa"
 // figures are a script's, so that everything is marked as simulated.
 func scriptedGPU(t *testing.T) telemetry.Reader {
 	t.Helper()
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
+	src := must.Get(telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
 		Device: telemetry.Device{Name: "NVIDIA H200", UUID: measuredGPU, MIG: sharing.AnswerNo, GPM: sharing.AnswerYes},
 		Phases: []telemetrytest.Phase{{
 			Processes: []telemetry.Process{{PID: 7, Name: "stranger"}},
 			Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricMemTotalBytes: float64(141 * sharing.GiB), telemetry.MetricMemUsedBytes: 1e10,
 				telemetry.MetricGraphicsUtilPercent: 60, telemetry.MetricSMUtilPercent: 30, telemetry.MetricDRAMUtilPercent: 25, telemetry.MetricPowerWatts: 300},
 		}},
-	}, {Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fb"}, Phases: []telemetrytest.Phase{{}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, {Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fb"}, Phases: []telemetrytest.Phase{{}}}}}))(t)
 	return src
 }
 
 // realRun measures with stand-ins for servers, daemon and GPU.
 func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	h.plan = fmt.Appendf(nil, text, freePort(t), freePort(t), envServer, mpstest.ClientRole, exe)
 	return h.measured(ctx, t, true, func(p *Plan) (Site, error) {
 		m, err := NewMachine(t.Context(), p, MachineOptions{Program: control, Source: scriptedGPU(t)})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // Every problem of a plan is named with its path and a remedy.
@@ -60,10 +61,7 @@ loads:
 
 func FuzzPlan(f *testing.F) {
 	for _, name := range []string{"simulated.yaml", "two-models.yaml"} {
-		b, err := os.ReadFile("plans/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(os.ReadFile("plans/" + name))(f)
 		f.Add(b, true)
 		f.Add(b, false)
 	}

@@ -7,21 +7,17 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // The page has both sides of a load's pressure with their axes' names, and nothing of what was not measured.
 func TestPressurePage(t *testing.T) {
 	t.Parallel()
-	p, err := probe.MeasurePressure(t.Context(), &probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(probe.MeasurePressure(t.Context(), &probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, nil))(t)
 	write := func(rep *Report) string {
 		var b strings.Builder
-		if err := rep.Page().Write(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rep.Page().Write(&b))
 		return b.String()
 	}
 	html := write(&Report{Basis: sharing.BasisSimulated, Pressures: []loadPressure{{"a <b>", p}, {"none", &profile.Pressure{}}}})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/telemetry"
@@ -78,17 +79,11 @@ func TestTenantsByLines(t *testing.T) {
 		t.Fatal(r.stderr)
 	}
 	// The command's own clock says how long its steps take, however busy this machine is.
-	data, err := os.ReadFile(stamps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(stamps))(t)
 	var gaps []float64
 	before := 0.0
 	for i, line := range strings.Fields(string(data)) {
-		at, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(strconv.ParseFloat(line, 64))(t)
 		if i > 0 {
 			gaps = append(gaps, (at-before)/1e6)
 		}
@@ -266,11 +261,8 @@ func TestTenantsByActivity(t *testing.T) {
 // A tenant that takes more memory than is left is not started.
 func TestTenantWithoutRoom(t *testing.T) {
 	t.Parallel()
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1"},
-		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricMemTotalBytes: 80 << 30, telemetry.MetricMemUsedBytes: 75 << 30}}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1"},
+		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricMemTotalBytes: 80 << 30, telemetry.MetricMemUsedBytes: 75 << 30}}}}}}))(t)
 	r := measureTenants(t, tenantsPlan(steady, steady, `{line: "^step"}`), src)
 	if want := "server a: it takes 8GiB of memory (memory) and the GPU has 5GiB left of 80GiB"; r.code != exitFailed || !strings.Contains(r.stderr, want) {
 		t.Error(r.stderr)
@@ -286,10 +278,7 @@ func TestTenantsOnOnePort(t *testing.T) {
 		"tenants[1].progress.metric: is on that of tenants[0], 127.0.0.1:9100 (give each an address of its own)") {
 		t.Error(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "steps_total 5") }))
 	defer l.Close()
 	taken := strings.Replace(string(plan), "127.0.0.1:9100", l.Addr().String(), 1)

@@ -11,22 +11,16 @@ import (
 	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestTable holds the report for people, from a report that a run left.
 func TestTable(t *testing.T) {
-	b, err := os.ReadFile("testdata/report.simulated.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("testdata/report.simulated.json"))(t)
 	var rep Report
-	if err := json.Unmarshal(b, &rep); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &rep))
 	var out bytes.Buffer
-	if err := rep.WriteText(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rep.WriteText(&out))
 	golden.Check(t, "testdata/report.txt", out.Bytes())
 	for line := range strings.SplitSeq(out.String(), "\n") {
 		if n := utf8.RuneCountInString(line); n > columns {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -131,10 +132,7 @@ func TestUnsettledRunsAreMadeAgain(t *testing.T) {
 						t.Error(err)
 					}
 				}()
-				dirs, err := filepath.Glob(filepath.Join(r.dir, "time-slicing", "solo-*"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				dirs := must.Get(filepath.Glob(filepath.Join(r.dir, "time-slicing", "solo-*")))(t)
 				for i := range dirs {
 					dirs[i] = filepath.Base(dirs[i])
 				}
@@ -209,19 +207,11 @@ func TestPromptsOfRuns(t *testing.T) {
 func arrivals(t *testing.T, r results, run string) (at []time.Duration) {
 	t.Helper()
 	dir := filepath.Join(r.dir, "time-slicing", run)
-	res, err := loadgen.LoadResult(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, loadgen.ArtifactRequests))
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(loadgen.LoadResult(dir))(t)
+	text := must.Get(os.ReadFile(filepath.Join(dir, loadgen.ArtifactRequests)))(t)
 	for line := range bytes.Lines(text) {
 		var rec loadgen.Record
-		if err := json.Unmarshal(line, &rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(line, &rec))
 		if rec.Tenant == "y" {
 			at = append(at, time.Duration(rec.IntendedNS-res.Summary.Window.FromNS))
 		}
@@ -265,17 +255,11 @@ func TestDrift(t *testing.T) {
 func TestUnevenAnswersAreAsked(t *testing.T) {
 	t.Parallel()
 	for spread, want := range map[float64][2]int{0: {40, 40}, 0.25: {30, 50}} {
-		offer, err := Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		offer := must.Get(Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1))(t)
 		least, most, sum := 1<<30, 0, 0
 		const requests = 2000
 		for range requests {
-			p, err := offer.Prompts.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(offer.Prompts.Next())(t)
 			least, most, sum = min(least, p.MaxTokens), max(most, p.MaxTokens), sum+p.MaxTokens
 		}
 		if mean := float64(sum) / requests; [2]int{least, most} != want || mean < 39 || mean > 41 {

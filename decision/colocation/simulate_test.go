@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -46,10 +47,7 @@ func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*P
 	if h.plan == nil {
 		h.plan = builtin("simulated")
 	}
-	plan, err := ParsePlan(h.plan, PlanOptions{Real: real, Seconds: h.seconds})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(ParsePlan(h.plan, PlanOptions{Real: real, Seconds: h.seconds}))(t)
 	if h.opts.Dir == "" {
 		h.opts.Dir = t.TempDir()
 	}
@@ -68,18 +66,11 @@ func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*P
 	}
 	if r.report != nil {
 		var text strings.Builder
-		if err := r.report.WriteText(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.report.WriteText(&text))
 		r.stdout = text.String()
-		b, err := os.ReadFile(filepath.Join(r.dir, "report.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join(r.dir, "report.json")))(t)
 		r.report = &Report{}
-		if err := json.Unmarshal(b, r.report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(b, r.report))
 	}
 	return r
 }
@@ -90,10 +81,7 @@ func bubble(t *testing.T, after time.Duration, edit func(*Plan), h how) (r resul
 	t.Helper()
 	h.opts.Dir = t.TempDir() // a bubble's own would not outlive it
 	if edit != nil {
-		plan, err := ParsePlan(h.plan, PlanOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plan := must.Get(ParsePlan(h.plan, PlanOptions{}))(t)
 		h.opts.Predictor = NewSimulation(plan).predictor()
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -153,10 +141,7 @@ func agrees(t *testing.T, rep *Report, metrics ...profile.Metric) {
 // The whole flow on the simulated GPU: predictions are written first, come
 // true within their intervals, and everything says that it is simulated.
 func TestSimulation(t *testing.T) {
-	price, err := cost.ParsePrice("3.25 USD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	price := must.Get(cost.ParsePrice("3.25 USD"))(t)
 	r := bubble(t, 0, nil, how{opts: Options{Price: price}})
 	if r.code != exitOK {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
@@ -186,10 +171,7 @@ func TestSimulation(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(r.dir, "rows.json")); err == nil {
 		t.Error("simulated rows have the name of measured ones")
 	}
-	b, err := os.ReadFile(filepath.Join(r.dir, "rows.simulated.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(r.dir, "rows.simulated.json")))(t)
 	rows, err := profile.ParseRows(b)
 	if err != nil || len(rows) != 12 {
 		t.Fatalf("%d rows: %v", len(rows), err)
@@ -211,15 +193,10 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 	}
 	paid := 3.25 / float64(row.Tenants) * s.DurationS / 3600
 	input, good := 0, 0.0
-	text, err := os.ReadFile(filepath.Join(res.Dir, loadgen.ArtifactRequests))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(res.Dir, loadgen.ArtifactRequests)))(t)
 	for line := range bytes.Lines(text) {
 		var r loadgen.Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(line, &r))
 		if r.Tenant != row.Load || r.Class != loadgen.ClassOK {
 			continue
 		}
@@ -260,22 +237,13 @@ func checkCosts(t *testing.T, row *ReportRow, res *loadgen.Result) {
 // checkRun checks a run's folder: everything is there and marked.
 func checkRun(t *testing.T, dir string) *loadgen.Result {
 	t.Helper()
-	res, err := loadgen.LoadResult(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(loadgen.LoadResult(dir))(t)
 	if res.Summary.Basis != "simulated" {
 		t.Errorf("%s: basis %s", dir, res.Summary.Basis)
 	}
-	f, err := os.Open(filepath.Join(dir, loadgen.ArtifactTelemetry))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(dir, loadgen.ArtifactTelemetry)))(t)
 	defer f.Close()
-	series, err := telemetry.ReadCSV(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	series := must.Get(telemetry.ReadCSV(f))(t)
 	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
 		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
 	}
@@ -377,10 +345,7 @@ func TestNextRun(t *testing.T) {
 	if r.code != exitFailed || r.report == nil || r.report.Calibrated != "predictor.simulated.json" {
 		t.Fatalf("exit %d: %+v, %s", r.code, r.report, r.stderr)
 	}
-	p, err := predict.LoadPredictor(filepath.Join(r.dir, r.report.Calibrated))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(predict.LoadPredictor(filepath.Join(r.dir, r.report.Calibrated)))(t)
 	r = bubble(t, 0, nil, how{plan: timeSlicingOnly(), seconds: 2, opts: Options{Predictor: p}})
 	if r.code != exitOK || r.report == nil || r.report.Rows[2].PredictionBasis == nil || *r.report.Rows[2].PredictionBasis != sharing.BasisFitted {
 		t.Errorf("exit %d: %s", r.code, r.stderr)

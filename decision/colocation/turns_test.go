@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -23,15 +24,12 @@ import (
 func spinnerRun(t *testing.T, slow time.Duration, fails error, spinner time.Duration) (row profile.Row, stderr string) {
 	t.Helper()
 	var spinning atomic.Bool
-	srv, err := loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
+	srv := must.Get(loadgentest.NewServer(loadgentest.Options{NoLog: true, Script: func(loadgentest.Request) loadgentest.Reply {
 		if spinning.Load() {
 			return loadgentest.Reply{TTFT: 10*time.Millisecond + 2*(slow-80*time.Millisecond), Interval: slow}
 		}
 		return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 80 * time.Millisecond}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	web := httptest.NewServer(srv)
 	t.Cleanup(func() { web.Close(); _ = srv.Close() })
 	plan := fmt.Sprintf(`

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -24,10 +25,7 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 		{2090600, 152900}, {time.Millisecond, 50 * time.Microsecond}, {6 * time.Millisecond, 300 * time.Microsecond}, {2 * time.Millisecond, 0},
 	} {
 		site := &probe.Simulated{Scheduler: timeslice.Scheduler{Quantum: c.quantum, Switch: c.change}}
-		r, err := probe.Run(t.Context(), site, probe.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(probe.Run(t.Context(), site, probe.Options{}))(t)
 		for name, want := range map[string]time.Duration{probe.Quantum: c.quantum, probe.Switch: c.change} {
 			m, ok := r.Get(name)
 			if ms := float64(want) / 1e6; !ok || math.Abs(m.Value-ms) > 0.005*ms+1e-9 || m.Low > m.Value || m.High < m.Value {
@@ -69,20 +67,14 @@ func reason(r *probe.Result, name string) string {
 }
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
-	r, err := probe.Run(t.Context(), &probe.Simulated{Exclusive: true}, probe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(probe.Run(t.Context(), &probe.Simulated{Exclusive: true}, probe.Options{}))(t)
 	if why := reason(r, probe.Switch); !strings.Contains(why, "one process only") {
 		t.Errorf("exclusive mode: the switch was not measured because %q", why)
 	}
 	if _, ok := r.Get(probe.ShortBesideFull); !ok {
 		t.Error("exclusive mode: MPS was not measured")
 	}
-	r, err = probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{}))(t)
 	for _, name := range []string{probe.LoneStepCost, probe.ShortBesideLong, probe.DRAMReadShared, "sms_at_50_percent"} {
 		if why := reason(r, name); !strings.Contains(why, "MPS") {
 			t.Errorf("no MPS: %s was not measured because %q", name, why)
@@ -124,7 +116,7 @@ func TestFewProcesses(t *testing.T) {
 
 // TestReasons: each name has its own reason, on one line, once.
 func TestReasons(t *testing.T) {
-	r, err := probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
+	r := must.Get(probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
 		switch tasks[0].Kind {
 		case probe.KindToDevice:
 			return errors.New("nothing can be pinned")
@@ -132,10 +124,7 @@ func TestReasons(t *testing.T) {
 			return errors.Join(errors.New("no memory"), errors.New("no memory"), errors.New("try later"))
 		}
 		return nil
-	}}, probe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}, probe.Options{}))(t)
 	for name, want := range map[string]string{probe.ToDevice: "nothing can be pinned", probe.DRAMRead: "no memory; try later", probe.DRAMReadShared: "no memory; try later", probe.FromDevice: ""} {
 		if got := reason(r, name); got != want {
 			t.Errorf("%s was not measured because %q, want %q", name, got, want)
@@ -198,10 +187,7 @@ func TestInterrupted(t *testing.T) {
 // TestRecorded: what an H100's spinning processes recorded gives the quantum and
 // the switch that another program measured on it.
 func TestRecorded(t *testing.T) {
-	r, err := probe.Run(t.Context(), &recording{t: t}, probe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(probe.Run(t.Context(), &recording{t: t}, probe.Options{}))(t)
 	for name, want := range map[string]float64{probe.Quantum: 2.0905, probe.Switch: 0.1521} {
 		if m, _ := r.Get(name); math.Abs(m.Value/want-1) > 0.02 {
 			t.Errorf("%s is %v, want %v", name, m.Value, want)
@@ -240,10 +226,7 @@ func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe
 func TestPredictor(t *testing.T) {
 	r := &probe.Result{Info: probe.Info{GPU: "NVIDIA H100 80GB HBM3", Driver: "580.159.04"}, Basis: sharing.BasisMeasured,
 		Measured: []probe.Measurement{{Name: probe.Quantum, Value: 2.2, Unit: "ms", What: "turns"}, {Name: probe.Switch, Value: 0.2}, {Name: probe.LoneStepCost, Value: 0.01}, {Name: probe.DRAMRead, Value: 3000}}}
-	p, err := r.Predictor(predict.NewPredictor())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -262,7 +245,8 @@ func TestPredictor(t *testing.T) {
 		t.Errorf("on the same GPU the errors to expect are %+v, %v", same.TimeSlicing, err)
 	}
 	r.Measured[0].Value = 40
-	if p, err = r.Predictor(predict.NewPredictor()); err == nil || !strings.Contains(err.Error(), "quantum is 40 ms") || p.Validate() != nil || p.Parameters.Switch.Value != 0.2 {
+	p, err := r.Predictor(predict.NewPredictor())
+	if err == nil || !strings.Contains(err.Error(), "quantum is 40 ms") || p.Validate() != nil || p.Parameters.Switch.Value != 0.2 {
 		t.Errorf("an implausible quantum: %v", err)
 	}
 	r.Basis = sharing.BasisSimulated

@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -17,10 +18,7 @@ import (
 func TestLookAt(t *testing.T) {
 	look := func(g telemetrytest.GPU, index int) (*probe.Look, error) {
 		t.Helper()
-		r, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{g}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{g}}))(t)
 		return probe.LookAt(t.Context(), r, index)
 	}
 	h100 := telemetry.Device{Name: "NVIDIA H100 80GB HBM3", UUID: "GPU-1"}
@@ -51,14 +49,8 @@ func TestNewcomers(t *testing.T) {
 
 // TestReport holds what a probe of the simulated GPU prints.
 func TestReport(t *testing.T) {
-	r, err := probe.Run(t.Context(), &probe.Simulated{}, probe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := r.Predictor(predict.NewPredictor())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(probe.Run(t.Context(), &probe.Simulated{}, probe.Options{}))(t)
+	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
 	measured, parameters, _ := strings.Cut(r.Report(&p).String(), "\nThe predictor's parameters\n")
 	title, table, _ := strings.Cut(measured, "\n")
 	if !strings.Contains(title, "SIMULATED") {

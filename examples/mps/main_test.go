@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
@@ -82,18 +83,12 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 	if runtime.GOOS != "linux" {
 		t.Skip("MPS runs on Linux")
 	}
-	p, err := mpstest.Program(mpstest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(mpstest.Program(mpstest.Options{}))(t)
 	for _, kv := range p.Env {
 		k, v, _ := strings.Cut(kv, "=")
 		t.Setenv(k, v)
 	}
-	dir, err := os.MkdirTemp("", "mps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "mps"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)

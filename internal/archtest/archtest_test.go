@@ -14,20 +14,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestImportRules holds the whole module against the rules, for every platform
 // that is built, test files of the package itself apart.
 func TestImportRules(t *testing.T) {
 	// Go's test cache sees what a test looks at, and not what go list does.
-	if err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") {
 			_, err = os.Stat(path)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, env := range [][]string{
 		{"GOOS=linux", "CGO_ENABLED=1"}, {"GOOS=linux", "CGO_ENABLED=0"},
 		{"GOOS=darwin", "CGO_ENABLED=0"}, {"GOOS=windows", "CGO_ENABLED=0"},

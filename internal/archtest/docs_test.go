@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -23,7 +24,7 @@ var stable = []string{"cost", "loadgen", "mig", "sharing", "telemetry"}
 // libraryPackages visits the packages that users can import, without their tests.
 func libraryPackages(t *testing.T, visit func(path string, p *doc.Package)) {
 	root := filepath.Join("..", "..")
-	err := filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(dir string, d fs.DirEntry, err error) error {
 		path, _ := filepath.Rel(root, dir)
 		path = filepath.ToSlash(path)
 		switch {
@@ -52,10 +53,7 @@ func libraryPackages(t *testing.T, visit func(path string, p *doc.Package)) {
 			visit(path, p)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestDocs: each package says whether its API may change, and each alias of an

@@ -7,14 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, s := range []string{"one", "two"} {
-		if err := Write(path, []byte(s), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Write(path, []byte(s), 0o644))
 		if got, err := os.ReadFile(path); err != nil || string(got) != s {
 			t.Fatalf("got %q, %v", got, err)
 		}
@@ -24,9 +24,7 @@ func TestWrite(t *testing.T) {
 func TestFailureKeepsTheOldFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if err := Write(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("old"), 0o644))
 	boom := errors.New("boom")
 	err := WriteFunc(path, 0o644, func(w io.Writer) error {
 		if _, err := io.WriteString(w, "half"); err != nil {
@@ -61,9 +59,7 @@ func TestNoRegularFileIsReplaced(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Skip(err)
 	}
-	if err := Write(path, []byte("one"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("one"), 0o644))
 	w.Close()
 	if got, err := io.ReadAll(r); err != nil || string(got) != "one" {
 		t.Errorf("read %q, %v", got, err)

@@ -3,6 +3,8 @@ package optional
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestMissingIsAbsent(t *testing.T) {
@@ -16,9 +18,7 @@ func TestMissingIsAbsent(t *testing.T) {
 		t.Fatalf("%s, %v", b, err)
 	}
 	back := row{A: Of(1)}
-	if err := json.Unmarshal([]byte(`{"a":null,"b":2.5,"c":0}`), &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(`{"a":null,"b":2.5,"c":0}`), &back))
 	if back != (row{B: Of(2.5), C: Of(0)}) {
 		t.Errorf("%+v", back)
 	}

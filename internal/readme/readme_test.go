@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
@@ -44,10 +45,7 @@ func buildAndRun(m *testing.M) int {
 
 func read(t *testing.T, names ...string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(names...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(names...)))(t)
 	return string(b)
 }
 
@@ -58,9 +56,7 @@ func TestProgram(t *testing.T) {
 		t.Fatal("the README has no program with its output")
 	}
 	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(m[1]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(m[1]), 0o644))
 	cmd := exec.Command("go", "run", file)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
@@ -91,10 +87,7 @@ func commands(t *testing.T) (out []*command) {
 	}
 	others := regexp.MustCompile(` -real| (range|profiles)\.json`)
 	text := read(t, root, "README.md")
-	pages, err := filepath.Glob(filepath.Join(root, "examples", "*", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(filepath.Glob(filepath.Join(root, "examples", "*", "README.md")))(t)
 	for _, page := range pages {
 		text += read(t, page)
 	}
@@ -183,10 +176,7 @@ var nested = map[string][]string{
 // TestHelp asks every program, and every command of those that have some, for help: it goes to standard output, of a
 // page's width, and nothing has failed. Written to a full disk it is an error, and the exit code is 5.
 func TestHelp(t *testing.T) {
-	entries, err := os.ReadDir(programs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(programs))(t)
 	var asked [][]string
 	ask := func(words ...string) {
 		asked = append(asked, words)
@@ -197,10 +187,7 @@ func TestHelp(t *testing.T) {
 	for _, e := range entries {
 		ask(strings.TrimSuffix(e.Name(), ".exe"))
 	}
-	help, err := exec.Command(filepath.Join(programs, "cotenant"), "help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	help := must.Get(exec.Command(filepath.Join(programs, "cotenant"), "help").Output())(t)
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  `).FindAllStringSubmatch(string(help), -1) {
 		ask("cotenant", m[1])
 	}
@@ -209,9 +196,7 @@ func TestHelp(t *testing.T) {
 	}
 	var full *os.File
 	if runtime.GOOS == "linux" {
-		if full, err = os.OpenFile("/dev/full", os.O_WRONLY, 0); err != nil {
-			t.Fatal(err)
-		}
+		full = must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 		defer full.Close()
 	}
 	for _, words := range asked {

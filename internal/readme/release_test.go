@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestRelease unpacks the release's archives for Linux and starts the programs in a chroot that holds nothing but them,
@@ -44,9 +46,7 @@ func TestRelease(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(/\S+) \(0x`).FindAllStringSubmatch(run("ldd", filepath.Join(gpuRoot, "cotenant-gpu")), -1) {
 		to := filepath.Join(gpuRoot, m[1])
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(to), 0o755))
 		run("cp", "-L", m[1], to)
 	}
 	started := func(dir string, args ...string) (string, error) {
@@ -85,9 +85,7 @@ func TestRelease(t *testing.T) {
 		rest.WriteString("__attribute__((weak)) int " + m[1] + "(void) { return 3; }\n")
 	}
 	stubs := filepath.Join(out, "rest.c")
-	if err := os.WriteFile(stubs, []byte(rest.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(stubs, []byte(rest.String()), 0o644))
 	library := []string{"-shared", "-fPIC", "-O1", "-I", header, "-o", filepath.Join(filepath.Dir(libc[0]), "libnvidia-ml.so.1"), "examples/exporter/testdata/nvml.c", stubs}
 	for _, cost := range []string{"BASIC", "ENERGY", "PROCESSES", "PROCESS_UTIL", "SAMPLES"} {
 		library = append(library, "-DCOST_"+cost+"=0,0")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -149,9 +150,7 @@ func TestSizeLimit(t *testing.T) {
 // TestReadFile: of a file that is far too large no more is read than tells it, and the error names it.
 func TestReadFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "model.safetensors")
-	if err := os.WriteFile(name, []byte("version: v1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("version: v1\n"), 0o600))
 	if data, err := ReadFile(name, Options{}); err != nil || string(data) != "version: v1\n" {
 		t.Errorf("%q, %v", data, err)
 	}

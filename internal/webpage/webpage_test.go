@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
@@ -56,9 +57,7 @@ func hostilePage() *webpage.Page {
 func write(t *testing.T, p *webpage.Page) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Write(&b))
 	return b.String()
 }
 

@@ -5,22 +5,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 func TestEncode(t *testing.T) {
 	yes, n, s := true, 3, "x"
 	var noBool *bool
-	got, err := Encode([]string{"head", "", "tail"},
+	got := must.Get(Encode([]string{"head", "", "tail"},
 		Map("b", "1", "a", 2, "c", &yes, "d", &n, "e", &s, "f", noBool, "g", nil, "h", []string{"true", "y", "12:30", "Off"},
 			"i", map[string]string{"z": "1", "a": "2"}, "j", Map(), "k", Empty(), "l", []string(nil), "m", []string{},
 			"p", []*yaml.Node{Map()}, "q", struct {
 				P map[string]string `yaml:"p"`
 				Q []int             `yaml:"q"`
 			}{map[string]string{}, []int{1}}),
-		Map("second", List(Map("x", false), Text("0x1"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+		Map("second", List(Map("x", false), Text("0x1")))))(t)
 	want := `# head
 #
 # tail

@@ -6,6 +6,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -13,27 +14,19 @@ import (
 // TestCatalogueAgainstGPU compares the catalogue with every MIG-capable GPU of
 // the machine. It only reads: no mode and no instance is changed.
 func TestCatalogueAgainstGPU(t *testing.T) {
-	driver, err := Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	driver := must.Get(Open())(t)
 	defer func() {
 		if err := driver.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	gpus, err := driver.Devices(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	gpus := must.Get(driver.Devices(context.Background()))(t)
 	if len(gpus) == 0 {
 		t.Fatal("no GPU here can do MIG")
 	}
 	for _, g := range gpus {
 		pci, r := g.lockedDevice.(*device).handle.GetPciInfo()
-		if err := opError("GetPciInfo", g.uuid, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, opError("GetPciInfo", g.uuid, r))
 		models := identity(pci).Models()
 		if len(models) == 0 {
 			t.Errorf("%s %v is not in the catalogue", g.Name(), identity(pci))
@@ -46,17 +39,11 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		if g.Model() != models[0] {
 			t.Errorf("%s: the device's placements or ids differ from the catalogue's %s", g.Name(), models[0])
 		}
-		profiles, err := g.lockedDevice.(*device).profiles()
-		if err != nil {
-			t.Fatal(err)
-		}
+		profiles := must.Get(g.lockedDevice.(*device).profiles())(t)
 		for _, d := range profiles {
 			compare(t, models[0], d)
 		}
-		state, err := g.State(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must.Get(g.State(context.Background()))(t)
 		if state.Resetless != sharing.AnswerUnknown && (state.Resetless == sharing.AnswerYes) != models[0].Resetless {
 			t.Errorf("%s: field 184 says resetless %s, the catalogue %v", g.Name(), state.Resetless, models[0].Resetless)
 		}

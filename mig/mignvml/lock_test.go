@@ -9,16 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestLockFile: one holder at a time, and who waits goes on when it is free or gives up with its context.
 func TestLockFile(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "made", "mig-GPU-1.lock")
-	unlock, err := lockFile(ctx, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := must.Get(lockFile(ctx, path))(t)
 	short, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 	defer cancel()
 	if _, err := lockFile(short, path); !errors.Is(err, context.DeadlineExceeded) {

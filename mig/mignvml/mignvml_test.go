@@ -13,6 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -21,10 +22,7 @@ import (
 // mocks serve to test the mapping only; package migtest has the strict GPU.
 func fakeH200(t *testing.T) (*mock.Interface, *mock.Device, *mig.Model) {
 	t.Helper()
-	m, err := mig.Lookup("H200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(mig.Lookup("H200"))(t)
 	dev := &mock.Device{
 		GetUUIDFunc: func() (string, nvml.Return) { return "GPU-1", nvml.SUCCESS },
 		GetNameFunc: func() (string, nvml.Return) { return "NVIDIA H200", nvml.SUCCESS },
@@ -74,10 +72,7 @@ func fakeH200(t *testing.T) (*mock.Interface, *mock.Device, *mig.Model) {
 
 func opened(t *testing.T, lib nvml.Interface) *Device {
 	t.Helper()
-	d, err := open(lib)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(open(lib))(t)
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)
@@ -245,10 +240,7 @@ func TestInstances(t *testing.T) {
 	if s, err := d.State(ctx); err != nil || s.Instances[0].Busy {
 		t.Errorf("%+v, %v", s, err)
 	}
-	p, err := m.Profile("1g.35gb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(m.Profile("1g.35gb"))(t)
 	in, err := d.CreateGPUInstance(ctx, p, mig.Placement{Start: 2, Size: 2})
 	if err != nil || in.ID != 5 {
 		t.Errorf("%+v, %v", in, err)
@@ -325,10 +317,7 @@ func TestBusyGraphics(t *testing.T) {
 	procs := func(n int, r nvml.Return) func() ([]nvml.ProcessInfo, nvml.Return) {
 		return func() ([]nvml.ProcessInfo, nvml.Return) { return make([]nvml.ProcessInfo, n), r }
 	}
-	rtx, err := mig.Lookup("rtx-pro-6000-blackwell-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rtx := must.Get(mig.Lookup("rtx-pro-6000-blackwell-server"))(t)
 	for _, c := range []struct {
 		profile           string
 		compute, graphics int
@@ -342,10 +331,7 @@ func TestBusyGraphics(t *testing.T) {
 		{"1g.24gb", 0, 0, nvml.ERROR_UNKNOWN, false},
 		{"1g.24gb", 1, 0, nvml.SUCCESS, true},
 	} {
-		p, err := rtx.Profile(c.profile)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(rtx.Profile(c.profile))(t)
 		dev := &mock.Device{GetComputeRunningProcessesFunc: procs(c.compute, nvml.SUCCESS), GetGraphicsRunningProcessesFunc: procs(c.graphics, c.ret)}
 		if got := busy(dev, p); got != c.want {
 			t.Errorf("%+v is busy: %v", c, got)

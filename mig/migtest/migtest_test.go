@@ -8,30 +8,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
 
 func gpu(t testing.TB, name string, opts migtest.Options) (*migtest.GPU, *mig.Model) {
 	t.Helper()
-	m, err := mig.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := migtest.New(m, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(mig.Lookup(name))(t)
+	g := must.Get(migtest.New(m, opts))(t)
 	return g, m
 }
 
 func profile(t testing.TB, m *mig.Model, name string) *mig.Profile {
 	t.Helper()
-	p, err := m.Profile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(m.Profile(name))(t)
 }
 
 // TestStrict tries what go-nvml's mocks accept and hardware refuses.
@@ -42,10 +33,7 @@ func TestStrict(t *testing.T) {
 		p := profile(t, m, name)
 		return g.CreateGPUInstance(ctx, p, mig.Placement{Start: start, Size: p.PlacementUnits})
 	}
-	half, err := create("3g.40gb", 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	half := must.Get(create("3g.40gb", 4))(t)
 	for _, c := range []struct {
 		name  string
 		start int
@@ -61,17 +49,11 @@ func TestStrict(t *testing.T) {
 	if _, err := create("1g.10gb+me", 1); !errors.Is(err, mig.ErrInsufficient) {
 		t.Errorf("second +me: %v", err)
 	}
-	other, err := mig.Lookup("A30")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(mig.Lookup("A30"))(t)
 	if _, err := g.CreateGPUInstance(ctx, other.Profiles[0], mig.Placement{Start: 1, Size: 1}); !errors.Is(err, mig.ErrNotSupported) {
 		t.Errorf("a profile of another GPU: %v", err)
 	}
-	c, err := g.CreateComputeInstance(ctx, half.ID, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(g.CreateComputeInstance(ctx, half.ID, 2))(t)
 	if _, err := g.CreateComputeInstance(ctx, half.ID, 2); !errors.Is(err, mig.ErrInsufficient) {
 		t.Errorf("a second full compute instance: %v", err)
 	}
@@ -106,10 +88,7 @@ func TestStrict(t *testing.T) {
 func TestAgainstEnumeration(t *testing.T) {
 	for _, name := range []string{"A30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		_, m := gpu(t, name, migtest.Options{})
-		all, err := m.Layouts()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(m.Layouts())(t)
 		n := 0
 		for l := range all {
 			if n++; n%7 != 0 { // every seventh is enough, and quick
@@ -134,18 +113,9 @@ func TestIDs(t *testing.T) {
 	seen := map[string]bool{}
 	for seed := range uint64(8) {
 		_, m := gpu(t, "H100 PCIe", migtest.Options{})
-		l, err := m.ParseLayout("1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4")
-		if err != nil {
-			t.Fatal(err)
-		}
-		g, err := migtest.New(m, migtest.Options{Seed: seed, Layout: l})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := g.State(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(m.ParseLayout("1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4"))(t)
+		g := must.Get(migtest.New(m, migtest.Options{Seed: seed, Layout: l}))(t)
+		s := must.Get(g.State(ctx))(t)
 		var ids []string
 		for _, d := range s.Instances {
 			low, high := 7, 14
@@ -166,10 +136,7 @@ func TestIDs(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	_, m := gpu(t, "A30", migtest.Options{})
-	unknown, err := mig.Lookup("rtx-pro-5000-blackwell-48gb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unknown := must.Get(mig.Lookup("rtx-pro-5000-blackwell-48gb"))(t)
 	p := profile(t, m, "1g.6gb")
 	for name, c := range map[string]struct {
 		m    *mig.Model

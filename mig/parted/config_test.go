@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
@@ -42,19 +43,10 @@ mig-configs:
 `
 
 func TestPartedRoundTrip(t *testing.T) {
-	c, err := parted.Parse([]byte(partedText))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(parted.Parse([]byte(partedText)))(t)
+	out := must.Get(c.Marshal())(t)
 	golden.Check(t, "testdata/parted.yaml", out)
-	back, err := parted.Parse(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(parted.Parse(out))(t)
 	if diff := cmp.Diff(c, back); diff != "" {
 		t.Errorf("round trip (-want +got):\n%s", diff)
 	}
@@ -121,7 +113,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestCheckParted(t *testing.T) {
-	c, err := parted.Parse([]byte(`
+	c := must.Get(parted.Parse([]byte(`
 version: v1
 mig-configs:
   bad:
@@ -138,10 +130,7 @@ mig-configs:
     - {devices: all, mig-enabled: true, mig-devices: {"1c.3g.20gb": 3, "4g.20gb": 1}}
     - {devices: all, mig-enabled: true, mig-devices: {"1g.10gb": 7}}
     - {devices: all, mig-enabled: false}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
 	var b strings.Builder
 	for _, f := range parted.Check(c, nil) {
 		fmt.Fprintf(&b, "%s[%d] %s %s layout=%q over=%v %s\n", f.Label, f.Entry, f.GPU, f.Feasible, f.Layout, f.OverriddenBy, f.Reason)
@@ -187,10 +176,7 @@ func TestCheckPartedNames(t *testing.T) {
 		{"A100-SXM4-80GB", `{"1g.10gb": 7}`, sharing.AnswerYes, ""},
 		{"B200", `{"1g.23gb": 7}`, sharing.AnswerYes, ""},
 	} {
-		m, err := mig.Lookup(c.gpu)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(mig.Lookup(c.gpu))(t)
 		text := "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-devices: " + c.devices + "}]}\n"
 		all, err := parted.CheckFile([]byte(text), m)
 		if err != nil || len(all) != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
@@ -15,11 +16,7 @@ import (
 
 func lookup(t testing.TB, name string) *mig.Model {
 	t.Helper()
-	m, err := mig.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must.Get(mig.Lookup(name))(t)
 }
 
 func FuzzParseFile(f *testing.F) {
@@ -47,14 +44,8 @@ func TestGenerate(t *testing.T) {
 		for _, name := range c.models {
 			models = append(models, lookup(t, name))
 		}
-		config, err := parted.Generate(models...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := config.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		config := must.Get(parted.Generate(models...))(t)
+		text := must.Get(config.Marshal())(t)
 		golden.Check(t, c.file, text)
 		for _, f := range parted.Check(config, nil) {
 			if f.Feasible != sharing.AnswerYes && f.GPU != "rtx-pro-5000-blackwell-48gb" {
@@ -68,14 +59,8 @@ func TestGenerate(t *testing.T) {
 }
 
 func TestManifests(t *testing.T) {
-	config, err := parted.Generate(lookup(t, "A30"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := config.ConfigMap("mig-config", "gpu-operator")
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(parted.Generate(lookup(t, "A30")))(t)
+	text := must.Get(config.ConfigMap("mig-config", "gpu-operator"))(t)
 	golden.Check(t, "testdata/configmap.yaml", text)
 	list := "apiVersion: v1\nkind: List\nitems:\n  - apiVersion: v1\n    kind: ConfigMap\n    metadata: {name: other}\n    data: {clients.yaml: x}\n"
 	named, err := parted.ParseFile([]byte("apiVersion: v1\nkind: Pod\n---\n" + string(text) + "---\n" + list))

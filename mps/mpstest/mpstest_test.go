@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/mps/mpstest"
 	"github.com/cotenant/cotenant/sharing"
@@ -62,10 +63,7 @@ func ExampleDaemon_Connect() {
 // TestRecording replays the recorded session of an H200 with driver 580: the fake must answer each command that does
 // not depend on the moment as the daemon did.
 func TestRecording(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join("..", "testdata", "h200-v2-transcript.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join("..", "testdata", "h200-v2-transcript.txt")))(t)
 	fake := mpstest.New(mpstest.Options{})
 	stopped := mpstest.New(mpstest.Options{})
 	stopped.Stop()
@@ -99,15 +97,9 @@ func TestRecording(t *testing.T) {
 // TestServerAnswers compares the answers about a server with the recording's form, with the fake's own numbers in it.
 func TestServerAnswers(t *testing.T) {
 	fake := mpstest.New(mpstest.Options{})
-	v, err := fake.Connect(mpstest.Process{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(fake.Connect(mpstest.Process{}))(t)
 	ask := func(command string) string {
-		out, err := fake.Run(t.Context(), mps.Invocation{Stdin: command + "\n"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(fake.Run(t.Context(), mps.Invocation{Stdin: command + "\n"}))(t)
 		return out.Stdout
 	}
 	for command, want := range map[string]string{
@@ -178,9 +170,7 @@ func TestFaultKinds(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	fake := mpstest.New(mpstest.Options{})
-	if _, err := fake.Run(t.Context(), mps.Invocation{Stdin: "get_server_list\nnonsense\n"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fake.Run(t.Context(), mps.Invocation{Stdin: "get_server_list\nnonsense\n"}))(t)
 	if got := fake.Commands(); !slices.Equal(got, []string{"get_server_list", "nonsense"}) {
 		t.Errorf("%q", got)
 	}

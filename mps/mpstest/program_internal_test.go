@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mps"
 )
 
@@ -13,33 +14,23 @@ import (
 func TestQuitIsAnswered(t *testing.T) {
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "s")
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("unix", path))(t)
 		d := New(Options{})
 		served := make(chan error)
 		go func() { served <- serve(t.Context(), l, d) }()
 		var conns []*rpc.Client
 		for range 6 {
-			c, err := rpc.Dial("unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(rpc.Dial("unix", path))(t)
 			conns = append(conns, c)
 		}
 		quit := conns[0].Go("Daemon.Control", mps.Invocation{Stdin: "quit -t 1\n"}, &mps.Output{}, nil)
 		for _, c := range conns[1:] {
-			if err := c.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Close())
 		}
 		if <-quit.Done; quit.Error != nil {
 			t.Fatal(quit.Error)
 		}
-		if err := conns[0].Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, conns[0].Close())
 		if err := <-served; err != nil {
 			t.Fatal(err)
 		}

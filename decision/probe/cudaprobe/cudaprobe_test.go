@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // early is what Open says before Child was called.
@@ -45,14 +46,8 @@ func TestOpenSaysWhyThereIsNoDriver(t *testing.T) {
 
 // TestKernels: the PTX was made of the source beside it, asks for no more than Volta, and has the kernels.
 func TestKernels(t *testing.T) {
-	ptx, err := os.ReadFile("kernels/kernels.ptx")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("kernels/kernels.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ptx := must.Get(os.ReadFile("kernels/kernels.ptx"))(t)
+	source := must.Get(os.ReadFile("kernels/kernels.cu"))(t)
 	for _, want := range []string{fmt.Sprintf("sha256 of kernels.cu: %x\n", sha256.Sum256(source)), "\n.version 6.0\n", "\n.target sm_70\n",
 		".entry spin(", ".entry pulse(", ".entry compute(", ".entry stream("} {
 		if !strings.Contains(string(ptx), want) {

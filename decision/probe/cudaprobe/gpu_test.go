@@ -18,6 +18,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -26,10 +27,7 @@ import (
 // times off and on the GPU as "off_us ... p50=2396.3 ... on_us ... p50=2090.7": quantum and switch have to agree with
 // it.
 func TestGPUProbe(t *testing.T) {
-	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
 	began := time.Now()
 	r, err := probe.Run(t.Context(), site, probe.Options{Progress: func(what string, done float64) {
 		t.Logf("%5.1f s, %3.0f%%: %s", time.Since(began).Seconds(), 100*done, what)
@@ -40,10 +38,7 @@ func TestGPUProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.MarshalIndent(r, "", " "))(t)
 	if out := os.Getenv("OUT"); out != "" {
 		if err := os.WriteFile(filepath.Join(out, "probe.json"), data, 0o644); err != nil {
 			t.Error(err)
@@ -76,10 +71,7 @@ func TestGPURecord(t *testing.T) {
 	if folder == "" {
 		t.Skip("RECORD names no folder")
 	}
-	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
 	defer func() {
 		if err := site.Close(); err != nil {
 			t.Error(err)
@@ -90,10 +82,7 @@ func TestGPURecord(t *testing.T) {
 		"2": {spin, spin}, "4": {spin, spin, spin, spin},
 		"pulse": {spin, {Kind: probe.KindPulse, Kernel: 600 * time.Microsecond, Pause: time.Millisecond, Delay: 50 * time.Millisecond, For: 500 * time.Millisecond}},
 	} {
-		readings, err := site.Run(t.Context(), sharing.MechanismTimeSlicing, tasks...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		readings := must.Get(site.Run(t.Context(), sharing.MechanismTimeSlicing, tasks...))(t)
 		data, err := json.Marshal(readings)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(folder, name+".json"), data, 0o644)
@@ -109,10 +98,7 @@ func TestGPURecord(t *testing.T) {
 func TestGPUBesideSpinner(t *testing.T) {
 	var sites [2]*cudaprobe.Site
 	for i := range sites {
-		var err error
-		if sites[i], err = cudaprobe.Open(t.Context(), cudaprobe.Options{}); err != nil {
-			t.Fatal(err)
-		}
+		sites[i] = must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
 		defer func() {
 			if err := sites[i].Close(); err != nil {
 				t.Error(err)
@@ -120,10 +106,7 @@ func TestGPUBesideSpinner(t *testing.T) {
 		}()
 	}
 	off := func() time.Duration {
-		readings, err := sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		readings := must.Get(sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second}))(t)
 		var sum time.Duration
 		for _, gap := range readings[0].Off {
 			sum += gap.Length()
@@ -131,12 +114,10 @@ func TestGPUBesideSpinner(t *testing.T) {
 		return sum
 	}
 	var beside time.Duration
-	if err := sites[0].BesideSpinner(t.Context(), func(context.Context) error {
+	must.Do(t, sites[0].BesideSpinner(t.Context(), func(context.Context) error {
 		beside = off()
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if after := off(); beside < 1400*time.Millisecond || after > 10*time.Millisecond {
 		t.Errorf("off the GPU for %v of 3 s beside the neighbour, and for %v after it", beside, after)
 	}
@@ -169,10 +150,7 @@ func compare(t *testing.T, r *probe.Result, program string) {
 		})
 	}
 	wg.Wait()
-	c, err := timeslice.CalibrateProbe(run)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(timeslice.CalibrateProbe(run))(t)
 	for name, want := range map[string]time.Duration{probe.Quantum: c.Scheduler.Quantum, probe.Switch: c.Scheduler.Switch} {
 		got, _ := r.Get(name)
 		ms := float64(want) / 1e6

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -66,10 +67,7 @@ func TestRefusals(t *testing.T) {
 func TestFailedKernel(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", driver(t))
 	t.Setenv("FAKE_FAIL_AFTER", "400") // more than tuning waits for
-	site, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	site := must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
 	defer func() {
 		if err := site.Close(); err != nil {
 			t.Error(err)
