@@ -28,22 +28,27 @@ type seenRow struct {
 
 func readSeen(t testing.TB) []*seenRow {
 	t.Helper()
-	text, err := os.ReadFile("testdata/copies-published.json")
-	if err != nil {
-		t.Fatal(err)
+	var rows []*seenRow
+	for _, name := range []string{"copies-published.json", "h200-copies.json"} {
+		text, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f struct {
+			Rows []*seenRow `json:"rows"`
+		}
+		if err := json.Unmarshal(text, &f); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, f.Rows...)
 	}
-	var f struct {
-		Rows []*seenRow `json:"rows"`
-	}
-	if err := json.Unmarshal(text, &f); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range f.Rows {
+	for _, r := range rows {
+		var err error
 		if r.server, r.setting, err = r.read(); err != nil {
 			t.Fatal(r.ID, err)
 		}
 	}
-	return f.Rows
+	return rows
 }
 
 // counts says whether a row counts for the error: it says something of how busy one copy was, and is trusted.
@@ -51,11 +56,11 @@ func (r *seenRow) counts() bool { return r.Informative && r.Confidence != "low" 
 
 // fitted are the law's constants that are fitted.
 func (l *law) fitted() []*float64 {
-	return []*float64{&l.smExponent, &l.widthDecoding, &l.width, &l.widthStreams, &l.hamiKeeps, &l.fixedClients}
+	return []*float64{&l.smExponent, &l.widthDecoding, &l.width, &l.widthStreams, &l.hamiKeeps, &l.fixedClients, &l.contention}
 }
 
 // physical are the values that the fit starts from and is held to.
-var physical = []float64{0.4, 0.9, 0.5, 0.8, 0.9, 16}
+var physical = []float64{0.4, 0.9, 0.5, 0.8, 0.9, 16, 1.25}
 
 // loss is the mean over sources of the mean error of the logarithm, and a penalty for leaving the physical values.
 func loss(l *law, rows []*seenRow) float64 {

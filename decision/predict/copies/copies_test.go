@@ -22,7 +22,7 @@ func ExamplePredict() {
 	}
 	fmt.Printf("%.1f times the rate (%.1f to %.1f), pays with %.0f%%, bound by %s\n", e.Ratio.Value, e.Ratio.Low,
 		e.Ratio.High, 100*e.Pays, e.Bound)
-	// Output: 2.5 times the rate (1.6 to 3.0), pays with 100%, bound by host
+	// Output: 2.6 times the rate (1.8 to 3.0), pays with 100%, bound by host
 }
 
 func ExampleNewCurve() {
@@ -53,7 +53,7 @@ func ExampleReadRows() {
 		}
 	}
 	// Output:
-	// a: 1.90, pays with 98%
+	// a: 1.93, pays with 99%
 	// b: copies: 9 instances of 0.14 of the GPU don't fit on it (take a smaller profile or fewer copies)
 }
 

@@ -6,8 +6,8 @@
 // siblings, which is all that time-slicing gains; under MPS and in one process kernels also run at the same time, as
 // far as they leave SMs and bandwidth to others. Cores of the host are a second resource.
 //
-// The constants are fitted on published figures (testdata/copies-published.json, each row with its source); intervals
-// are as wide as the errors on sources that were left out of the fit.
+// The constants are fitted on published figures and on two series on H200 (testdata, each row with its source).
+// Intervals are as wide as the errors on sources that were left out of the fit.
 //
 // Functions may be called concurrently. Experimental: its API may change.
 package copies

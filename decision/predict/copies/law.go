@@ -14,6 +14,8 @@ type law struct {
 	// widths: the part of the GPU that a running kernel keeps from kernels of others under MPS: of decoders, which read
 	// their weights at the bandwidth of the memory, of other models, and of either between streams of one process.
 	widthDecoding, width, widthStreams float64
+	// contention is the SM time of a kernel that shares the GPU, with its L2 cache and power, over that of one alone.
+	contention float64
 	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
 	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
 	sliceKeeps, hamiKeeps float64
@@ -29,9 +31,8 @@ type law struct {
 }
 
 // published has the constants that TestConstants finds again in testdata.
-var published = law{smExponent: 0.384, widthDecoding: 0.798, width: 0.587, widthStreams: 0.939, sliceKeeps: 0.93,
-	hamiKeeps: 0.865, fixedClients: 18, busyDecoding: 0.95, busy: 0.87,
-	busyOpen: 0.6, mpsStep: 0.6}
+var published = law{smExponent: 0.384, widthDecoding: 0.798, width: 0.611, widthStreams: 0.939, contention: 1.25,
+	sliceKeeps: 0.93, hamiKeeps: 0.865, mpsStep: 0.9, fixedClients: 17.33, busyDecoding: 0.95, busy: 0.87, busyOpen: 0.6}
 
 // demand is the GPU demand of one copy.
 type demand struct {
@@ -64,7 +65,7 @@ func (l *law) demand(s *Server) demand {
 	}
 	d.busy, d.measured = min(1, max(0.01, busy)), true
 	if hasSM {
-		d.width = min(1, sm/d.busy)
+		d.width = min(1, l.contention*sm/d.busy)
 	}
 	if bw, is := s.Bandwidth.Get(); is {
 		d.width = max(d.width, bw)
@@ -92,8 +93,8 @@ func (l *law) divided(s *Server, d demand, copies int) (float64, demand) {
 	return 1 / n / step, d
 }
 
-// queued is the rate of copies that alternate between a part of their own and one on a GPU that serves one after
-// another and keeps a part of its time for work, over that of one: mean value analysis of a closed network.
+// queued is the rate of copies that alternate between a part of their own and one on a GPU that is shared between them
+// and keeps a part of its time for work, over that of one: mean value analysis of a closed network.
 func queued(copies int, busy, keeps float64) float64 {
 	waiting, rate := 0.0, 1.0
 	for n := 1; n <= copies; n++ {
@@ -102,13 +103,6 @@ func queued(copies int, busy, keeps float64) float64 {
 		waiting = rate * stay
 	}
 	return rate
-}
-
-// overlapped is the rate of copies with concurrent kernels: while two are on the GPU, for busy squared of
-// the time, each waits for the part that the other keeps from it. All kernels together take no more than the GPU has.
-func overlapped(copies int, d demand) float64 {
-	n := float64(copies)
-	return min(n/(1+(n-1)*d.width*d.busy*d.busy), max(1, 1/(d.width*d.busy)))
 }
 
 // underMPS is the factor by which MPS makes a decoder's step longer, alone too: a time for its many short kernels, as
@@ -183,9 +177,9 @@ func (l *law) together(s *Server, q *Setting, d demand, copies int) (rate, width
 	streams.width = max(d.width, l.widthStreams)
 	switch m := q.Mechanism; {
 	case m == sharing.MechanismMPS:
-		return overlapped(copies, d) / l.underMPS(s, d), d.width
+		return queued(copies, d.width*d.busy, 1) / l.underMPS(s, d), d.width
 	case m == sharing.MechanismInServer && !s.OwnProcesses:
-		rate = overlapped(copies, streams)
+		rate = queued(copies, streams.width*d.busy, 1)
 		if s.PythonThreads && d.busy < 1 {
 			rate = min(rate, 1/(1-d.busy))
 		}

@@ -26,7 +26,7 @@ type Estimate struct {
 const PaysAt = 1.15
 
 // error90 is the half-width of the 90% interval on the logarithm of the ratio: the error on sources that were left out.
-const error90 = 0.402
+const error90 = 0.356
 
 // Predict estimates the rate and latency of copies of a server. Its error names every problem of the input.
 func Predict(s Server, q Setting) (Estimate, error) {
