@@ -77,8 +77,8 @@ func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 }
 
 // Stream samples until ctx ends or a sink fails, giving each sample to every sink. A driver call cannot be broken
-// off: a reading under way is waited for, for a second. One that hangs is left behind; the device is then recorded as
-// down (EventHung), and the sinks get nothing any more. The end of ctx is no error.
+// off: a reading under way is waited for, for a second. One that hangs is left behind with its tick; the device is then
+// recorded as down (EventHung), and the sinks get nothing any more. The end of ctx is no error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	devices, err := s.list(ctx)
 	if err != nil {

@@ -53,21 +53,21 @@ type guarded struct {
 }
 
 func (g *guarded) Sample(x *telemetry.Sample) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		g.late++
-	}
+	g.called()
 	return g.Series.Sample(x)
 }
 
 func (g *guarded) Event(e telemetry.Event) error {
+	g.called()
+	return g.Series.Event(e)
+}
+
+func (g *guarded) called() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		g.late++
 	}
-	return g.Series.Event(e)
 }
 
 // TestAHungGPU: a device that blocks in Read is down within the stall, with a reason; the others are read as ever, and
@@ -78,7 +78,8 @@ func TestAHungGPU(t *testing.T) {
 			src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: 950 * time.Millisecond, groups: groups, release: make(chan struct{})}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+50*time.Millisecond)
 			defer cancel()
-			l, kept := new(telemetry.Latest), new(guarded)
+			defer src.free()
+			l, kept := new(telemetry.Latest), new(telemetry.Series)
 			if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, l, kept); err != nil {
 				t.Fatal(err)
 			}
@@ -90,31 +91,11 @@ func TestAHungGPU(t *testing.T) {
 					t.Errorf("GPU %d has %d readings, want 101", d, n)
 				}
 			}
-			var hung []telemetry.Event
-			for _, e := range kept.Events {
-				if e.Device != telemetry.Some(1) {
-					t.Errorf("%+v", e)
-				}
-				if e.Kind == telemetry.EventHung {
-					hung = append(hung, e)
-				}
-			}
-			if len(hung) != 1 || hung[0].At != 3*time.Second || hung[0].Length != 2*time.Second || !strings.Contains(hung[0].Detail, "does not return") {
+			if e := kept.Events; len(e) != 1 || e[0].At != 3*time.Second || e[0].Length != 2*time.Second || e[0].Device != telemetry.Some(1) || !strings.Contains(e[0].Detail, "does not return") {
 				t.Errorf("events %+v", kept.Events)
 			}
-			if l.Down(1).IsZero() || !l.Down(0).IsZero() {
+			if e, ok := l.Down(1).Get(); !ok || e.Kind != telemetry.EventHung || !l.Down(0).IsZero() {
 				t.Errorf("down: %v, %v", l.Down(0), l.Down(1))
-			}
-			if e, ok := l.Down(1).Get(); !ok || e.Kind != telemetry.EventHung {
-				t.Errorf("%+v", l.Down(1))
-			}
-			kept.mu.Lock()
-			kept.closed = true
-			kept.mu.Unlock()
-			src.free()
-			time.Sleep(time.Minute)
-			if kept.late > 0 {
-				t.Errorf("the sinks got %d more after Stream had returned", kept.late)
 			}
 		})
 	}
@@ -149,22 +130,76 @@ func TestAHungGPUComesBack(t *testing.T) {
 	})
 }
 
-// TestHungAtTheEnd: Stream does not wait for readings that it cannot know to
-// hang yet longer than a second, nor for a list of devices.
-func TestHungAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: 900 * time.Millisecond, groups: telemetry.GroupsFast | telemetry.GroupsSlow, release: make(chan struct{})}
-		defer src.free()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second+50*time.Millisecond)
-		defer cancel()
-		s, err := sampler(t, src, telemetry.SamplerOptions{}).Run(ctx)
-		if took := time.Since(src.start); err != nil || took != 2*time.Second+50*time.Millisecond {
-			t.Errorf("ended after %v, %v", took, err)
-		}
-		if i := slices.IndexFunc(s.Events, func(e telemetry.Event) bool { return e.Kind == telemetry.EventHung }); i < 0 || s.Events[i].Device != telemetry.Some(1) {
-			t.Errorf("%+v", s.Events)
-		}
-	})
+// slow is a reader whose calls take a random time, heed no context, and are counted when they return.
+type slow struct {
+	telemetry.Reader
+	most time.Duration
+
+	mu       sync.Mutex
+	rng      *rand.Rand
+	returned map[[2]int]int // by device and group
+}
+
+func (s *slow) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
+	s.mu.Lock()
+	takes := time.Duration(s.rng.Int64N(int64(s.most)))
+	s.mu.Unlock()
+	time.Sleep(takes)
+	err := s.Reader.Read(context.WithoutCancel(ctx), device, group, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.returned[[2]int{device, int(group)}]++
+	}
+	return err
+}
+
+// TestStoppedInTheMiddle: wherever the context ends, Stream returns within a second, what was read by then is in the
+// series, nothing comes later, and no goroutine stays once the calls have returned (the bubble would not end).
+func TestStoppedInTheMiddle(t *testing.T) {
+	for seed := range uint64(nightly.Cases(40, 1000)) {
+		synctest.Test(t, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 55))
+			src := &slow{Reader: threeGPUs(t), rng: rng, returned: map[[2]int]int{}, most: []time.Duration{200 * time.Millisecond, 3 * time.Second}[seed%2]}
+			stop := time.Duration(rng.Int64N(int64(5 * time.Second)))
+			ctx, cancel := context.WithTimeout(t.Context(), stop)
+			defer cancel()
+			start, kept := time.Now(), new(guarded)
+			// A tick of one reading: of two the first waits for the second.
+			if err := sampler(t, src, telemetry.SamplerOptions{Skip: telemetry.GroupProcesses}).Stream(ctx, kept); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(start); took < stop || took > stop+time.Second {
+				t.Errorf("seed %d: stopped after %v, it ended after %v", seed, stop, took)
+			} else if hangs := func(e telemetry.Event) bool { return e.Kind == telemetry.EventHung }; took == stop+time.Second && !slices.ContainsFunc(kept.Events, hangs) {
+				t.Errorf("seed %d: what was waited for in vain is not named: %+v", seed, kept.Events)
+			}
+			kept.mu.Lock()
+			kept.closed = true
+			got := map[[2]int]int{}
+			for x := range kept.All() {
+				for g := telemetry.GroupBasic; g <= telemetry.GroupPCIe; g <<= 1 {
+					if x.Groups.Has(g) {
+						got[[2]int{x.Device, int(g)}]++
+					}
+				}
+			}
+			kept.mu.Unlock()
+			src.mu.Lock()
+			if d := cmp.Diff(src.returned, got); d != "" {
+				t.Errorf("seed %d: what was read and what is in the series differ:\n%s", seed, d)
+			}
+			src.mu.Unlock()
+			time.Sleep(time.Minute)
+			if kept.late > 0 {
+				t.Errorf("seed %d: the sink got %d more after Stream had returned", seed, kept.late)
+			}
+		})
+	}
+}
+
+// TestAHungList: the end of the context ends a sampling whose list of devices does not come.
+func TestAHungList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &hungList{Reader: threeGPUs(t), release: make(chan struct{})}
 		defer close(src.release)

@@ -35,6 +35,10 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 			s.idle, s.idleSince, s.unseen = true, o.At-g.rules.Window, nil
 		case o.At-s.idleSeen > 3*g.rules.Window/2:
 			s.unseen = append(s.unseen, span{s.idleSeen, o.At - g.rules.Window})
+			if u := s.unseen; len(u) > 1 && u[1].to < o.At-policy.ReapAfter { // only their length counts
+				u[1].from -= u[0].to - u[0].from
+				s.unseen = u[1:]
+			}
 		}
 		s.idleSeen = o.At
 		for_ := o.At - s.idleSince

@@ -284,6 +284,7 @@ func (w *watcher) observe() Observation {
 	clear(w.devices)
 	w.mu.Unlock()
 	unclear := false
+	var pids []uint32 // others are forgotten
 	for i := range w.gpus {
 		g := &o.GPUs[i]
 		if i < len(sampled) && !sampled[i].IsZero() {
@@ -317,6 +318,7 @@ func (w *watcher) observe() Observation {
 		told := w.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
 		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
+			pids = append(pids, p.PID)
 			k, pod := w.owner(p, i)
 			if k == shared {
 				unclear = true
@@ -342,6 +344,7 @@ func (w *watcher) observe() Observation {
 			}
 		}
 	}
+	w.pods.Keep(pids...)
 	for i := range o.Tenants {
 		t := &o.Tenants[i]
 		if unclear { // a share may be any tenant's, and any tenant may be there

@@ -14,29 +14,22 @@ import (
 
 const hoursPerMonth = cost.HoursPerMonth
 
-// perHour is the price of a layout in micro-units.
+// perHour is the price of a layout in micro-units. What can't be drained is paid for.
 func (c *cluster) perHour(l *layout.Cluster) int64 {
-	for name, o := range c.objects { // what can't be drained is paid for
-		if n := l.Node(name); o.Keeps != "" && n != nil && !n.Used() && c.layout.Node(name).Used() {
-			next := *n
-			next.Assignments = []layout.Assignment{{Key: "paid for: " + name, Device: layout.UnknownDevice}}
-			l, _ = l.WithNode(next)
-		}
-	}
-	all, _ := l.Cost(c.prices) // one currency, as fleets are checked for it
-	return all.PerHour.Micros()
+	return c.price(l, func(n string) bool { return c.kept[n] })
 }
 
-// inUse is a layout in which every node counts as used: all are paid for today.
-func inUse(l *layout.Cluster) *layout.Cluster {
+// price is the price of a layout an hour in which some nodes are paid for whether they are used or not.
+func (c *cluster) price(l *layout.Cluster, paid func(node string) bool) int64 {
 	for n := range l.Nodes() {
-		if !n.Used() {
+		if !n.Used() && paid(n.Name) {
 			next := *n
 			next.Assignments = []layout.Assignment{{Key: "paid for: " + n.Name, Device: layout.UnknownDevice}}
 			l, _ = l.WithNode(next)
 		}
 	}
-	return l
+	all, _ := l.Cost(c.prices) // one currency, as fleets are checked for it
+	return all.PerHour.Micros()
 }
 
 // device prices the devices of a replica on a node, in micro-units an hour: their part of the node.
@@ -59,14 +52,8 @@ func (c *cluster) device(n *layout.Node, key string) (micros int64) {
 
 // uncertain is the part of a change's saving that may not come, in micro-units a month: moved workloads that have to go
 // back, each with a probability of one less the confidence, and an hour of its devices twice for each move.
-func (c *cluster) uncertain(to *layout.Cluster) (micros int64) {
-	moved := map[string]bool{}
-	for _, ch := range layout.Diff(c.layout, to) {
-		if len(ch.Before) > 0 {
-			moved[ch.Before[0].Workload.Name] = true
-		}
-	}
-	for w := range moved {
+func (c *cluster) uncertain(moved []string) (micros int64) {
+	for _, w := range moved {
 		for node, keys := range c.runs[w] {
 			for _, key := range keys {
 				device := c.device(c.layout.Node(node), key)
@@ -79,7 +66,7 @@ func (c *cluster) uncertain(to *layout.Cluster) (micros int64) {
 
 // bill compares two layouts.
 func (c *cluster) bill(to *layout.Cluster) Bill {
-	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(to),
+	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to)),
 		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
 	var come int64
 	for n := range to.Nodes() {
@@ -103,7 +90,7 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 		}
 		return m.Round(2).Decimal()
 	}
-	today := c.perHour(inUse(c.layout)) * hoursPerMonth
+	today := c.price(c.layout, func(string) bool { return true }) * hoursPerMonth
 	b.MonthlyToday, b.MonthlyAfter = text(today), text(today-b.saved)
 	b.MonthlySaved, b.Uncertain = text(b.saved), text(b.uncertain)
 	if come > 0 {

@@ -65,7 +65,7 @@ type move struct {
 // nothing is on it any more, and what has no objectives goes first. stuck names the workloads that no device is free
 // for, and reached is the layout without their moves.
 func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.Cluster) {
-	o := &order{search: to.newSearch(&decision.Result{}), to: to}
+	o := &order{search: &search{cluster: to.cluster, layout: to.cluster.layout, fixed: to.fixed}, to: to}
 	var nodes []string
 	for _, name := range p.nodes {
 		if configures(to.cluster.layout.Node(name), to.layout.Node(name)) {

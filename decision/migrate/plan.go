@@ -289,7 +289,7 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 		s.layout = with(s.layout, one, reached)
 	}
 	s.layout = layout.Match(s.cluster.layout, s.layout)
-	s.prune(s.moved())
+	s.prune()
 	s.restore()
 }
 
@@ -304,6 +304,7 @@ func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decis
 		return nil, nil, err
 	}
 	var taken []*part
+	moved, before := c.moved(s.layout), c.perHour(c.layout)
 	mends := func(w string) bool {
 		return c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo && s.running(w) > 0
 	}
@@ -312,9 +313,12 @@ func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decis
 		needed := slices.ContainsFunc(one.workloads, func(w string) bool {
 			return mends(w) || c.running(w) < replicasIn(s.layout, one, w)
 		})
-		saved := (c.perHour(p.After) - c.perHour(next)) * hoursPerMonth
-		if needed || saved > c.uncertain(with(c.layout, one, s.layout)) {
-			p.After, taken = next, append(taken, one)
+		risk := c.uncertain(slices.DeleteFunc(slices.Clone(one.workloads), func(w string) bool {
+			_, found := slices.BinarySearch(moved, w)
+			return !found
+		}))
+		if then := c.perHour(next); needed || (before-then)*hoursPerMonth > risk {
+			p.After, before, taken = next, then, append(taken, one)
 			p.Steps = append(p.Steps, steps[one]...)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *search) now(w string) kind {
 
 // free is the number of replicas of a workload for which a node has devices of a kind.
 func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) {
-	if n.Closed != "" || !c.allows(n.Name, w) {
+	if n.Closed != "" {
 		return 0
 	}
 	devices, checked := 0, k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
@@ -97,6 +97,9 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 		if s.Memory > 0 {
 			most = min(most, int(n.FreeMemory()/s.Memory))
 		}
+	}
+	if most > 0 && !w.Scheduling.Allows(c.objects[n.Name]) {
+		return 0
 	}
 	return max(0, most)
 }

@@ -63,7 +63,7 @@ type cluster struct {
 	currency string
 	stays    map[string]string // reasons by workload
 	objects  map[string]decision.NodeObject
-	allowed  map[[2]string]bool // whether a workload's own rules let it on a node
+	kept     map[string]bool // nodes that are in use today and can't be drained
 	before   map[string]sharing.Answer
 }
 
@@ -78,7 +78,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	opts.Confidence, opts.Brief, opts.KeepFree = cmp.Or(opts.Confidence, decision.DefaultConfidence), true, true
 	c := &cluster{fleet: f, opts: opts, of: map[string]*decision.Workload{}, tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
-		stays: map[string]string{}, objects: map[string]decision.NodeObject{}, allowed: map[[2]string]bool{}}
+		stays: map[string]string{}, objects: map[string]decision.NodeObject{}, kept: map[string]bool{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o
 	}
@@ -100,6 +100,9 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 		}
 	}
 	c.observe()
+	for n := range c.layout.Nodes() {
+		c.kept[n.Name] = c.objects[n.Name].Keeps != "" && n.Used()
+	}
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
 		c.of[w.Name], c.wants[w.Name] = w, max(c.running(w.Name), leastReplicas(w))
@@ -205,17 +208,6 @@ func (c *cluster) kind(w string) kind {
 		return kind{t.Mechanism, t.Profile}
 	}
 	return kind{}
-}
-
-// allows reports whether a workload's pods may be on a node by their own rules.
-func (c *cluster) allows(node string, w *decision.Workload) bool {
-	key := [2]string{node, w.Name}
-	allowed, known := c.allowed[key]
-	if !known {
-		allowed = w.Scheduling.Allows(c.objects[node])
-		c.allowed[key] = allowed
-	}
-	return allowed
 }
 
 // each is the number of devices of one replica.

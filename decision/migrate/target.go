@@ -22,12 +22,12 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 	}
 	best = base.copy()
 	best.empty(r)
-	best.prune(best.moved())
+	best.prune()
 	best.restore()
 	other := base.copy()
 	if other.redo(r) {
 		other.empty(r)
-		other.prune(other.moved())
+		other.prune()
 		other.restore()
 		if net(other) > net(best) {
 			best = other
@@ -38,7 +38,7 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 
 // net returns the certain savings of a layout, in micro-units a month.
 func net(s *search) int64 {
-	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.layout)
+	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.moved(s.layout))
 }
 
 // moves reports whether a workload that runs is decided to have other devices.
@@ -218,35 +218,26 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 	return false
 }
 
-// moved are the workloads that have other devices than today.
-func (s *search) moved() (names []string) {
-	for w, on := range s.runs {
-		if s.running(w) > 0 && !s.inPlace(on) {
-			names = append(names, w)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// inPlace reports whether replicas are where they are today.
-func (s *search) inPlace(on map[string][]string) bool {
-	for node, keys := range on {
-		n, today := s.layout.Node(node), s.cluster.layout.Node(node)
+// moved are the workloads that have other devices in a layout than today.
+func (c *cluster) moved(l *layout.Cluster) (names []string) {
+	moved := map[string]bool{}
+	for today := range c.layout.Nodes() {
+		n := l.Node(today.Name)
 		if n == today {
 			continue
 		}
-		for _, key := range keys {
-			if !slices.Equal(n.Replica(key), today.Replica(key)) {
-				return false
+		for key, a := range firsts(today) {
+			if w := a.Workload.Name; !moved[w] && !slices.Equal(n.Replica(key), today.Replica(key)) {
+				moved[w] = true
 			}
 		}
 	}
-	return true
+	return sortedKeys(moved)
 }
 
 // prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
-func (s *search) prune(names []string) {
+func (s *search) prune() {
+	names := s.moved(s.layout)
 	for again := true; again; {
 		again = false
 		for i, name := range names {

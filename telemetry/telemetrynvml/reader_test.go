@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,38 +111,58 @@ func (f *fake) open(t *testing.T) *Reader {
 	return s
 }
 
-// TestCloseHung: a reading that hangs in the driver does not hang Close, and later readings fail at once.
-func TestCloseHung(t *testing.T) {
-	f := newFake()
-	entered, release := make(chan struct{}), make(chan struct{})
-	f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
-		close(entered)
-		<-release
-		return nvml.Utilization{}, ok
-	}
-	s, err := open(f.lib, func() time.Time { return f.now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.closeWait = 10 * time.Millisecond
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		var r telemetry.Reading
-		if err := s.Read(t.Context(), 0, telemetry.GroupBasic, &r); err != nil {
-			t.Error(err)
+// TestCloseInTheMiddle closes the reader under a sampler while a reading is in the driver: Close waits for it and its
+// figures are kept; where it hangs Close gives up and says so. Later readings fail at once.
+func TestCloseInTheMiddle(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		f := newFake()
+		entered, release := make(chan struct{}), make(chan struct{})
+		f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
+			close(entered)
+			<-release
+			return nvml.Utilization{Gpu: 88}, ok
 		}
-	}()
-	<-entered
-	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "hangs in the driver") {
-		t.Errorf("err = %v", err)
+		s, err := open(f.lib, func() time.Time { return f.now })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hangs {
+			s.closeWait = 10 * time.Millisecond
+		}
+		sampler, err := telemetry.NewSampler(s, telemetry.SamplerOptions{Skip: ^telemetry.GroupBasic})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var series *telemetry.Series
+		var all sync.WaitGroup
+		all.Go(func() { series, err = sampler.Run(ctx) })
+		<-entered
+		all.Go(func() {
+			for !s.closed.Load() { // Close has begun
+				time.Sleep(time.Millisecond)
+			}
+			if !hangs {
+				close(release)
+			}
+		})
+		if err := s.Close(); hangs != (err != nil && strings.Contains(err.Error(), "hangs in the driver")) {
+			t.Errorf("hangs %v: %v", hangs, err)
+		}
+		var r telemetry.Reading
+		if err := s.Read(t.Context(), 0, telemetry.GroupEnergy, &r); !errors.Is(err, ErrClosed) {
+			t.Errorf("err = %v", err)
+		}
+		if hangs {
+			close(release)
+		}
+		time.Sleep(10 * time.Millisecond)
+		cancel()
+		all.Wait()
+		if n := len(series.Points(0, telemetry.MetricGPUUtilPercent)); err != nil || n != 1 {
+			t.Errorf("hangs %v: %d readings are kept, %v", hangs, n, err)
+		}
 	}
-	var r telemetry.Reading
-	if err := s.Read(t.Context(), 0, telemetry.GroupEnergy, &r); !errors.Is(err, ErrClosed) {
-		t.Errorf("err = %v", err)
-	}
-	close(release)
-	<-ended
 }
 
 func read(t *testing.T, s *Reader, g telemetry.Groups) telemetry.Reading {
