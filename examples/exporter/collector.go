@@ -103,18 +103,10 @@ func (c *collector) small(o out, v *view) {
 		o.send("cotenant_gpu_observed_seconds_total", seconds(v.Observed[gpu]), gpu, c.node)
 	}
 	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), container.Pod.Compare) {
-		t := v.Tokens[pod]
-		for _, m := range []struct {
-			name string
-			n    telemetry.Optional[float64]
-			kind []string
-		}{
-			{"cotenant_tokens_total", t.Prompt, []string{"prompt"}},
-			{"cotenant_tokens_total", t.Generated, []string{"generation"}},
-			{"cotenant_good_tokens_low_total", t.GoodLow, nil}, {"cotenant_good_tokens_high_total", t.GoodHigh, nil},
-		} {
-			if n, ok := m.n.Get(); ok {
-				o.send(m.name, n, append([]string{c.node, pod.Namespace, pod.Name, pod.Container}, m.kind...)...)
+		for i, n := range []telemetry.Optional[float64]{v.Tokens[pod].Prompt, v.Tokens[pod].Generated} {
+			if n, ok := n.Get(); ok {
+				kind := []string{"prompt", "generation"}[i]
+				o.send("cotenant_tokens_total", n, c.node, pod.Namespace, pod.Name, pod.Container, kind)
 			}
 		}
 	}
@@ -123,21 +115,20 @@ func (c *collector) small(o out, v *view) {
 	}
 	o.send("cotenant_exporter_expired_series_total", float64(v.expired), c.node)
 	o.send("cotenant_exporter_store_errors_total", float64(c.storeErrors.Load()), c.node)
-	kubelet, daemon, servers, clients := c.a.Sources()
-	if kubelet != ledger.NotAsked {
-		o.send("cotenant_exporter_source_up", one(kubelet == ledger.Answered), c.node, "kubelet")
-	}
-	if daemon != ledger.NotAsked {
-		o.send("cotenant_exporter_source_up", one(daemon == ledger.Answered), c.node, "mps")
-	}
+	now, dcgm := c.a.Status(), sharing.AnswerUnknown
 	if c.dcgm != nil {
-		o.send("cotenant_exporter_source_up", one(c.dcgm.state() == ledger.Answered), c.node, "dcgm")
+		dcgm = c.dcgm.state()
 	}
-	if daemon == ledger.Answered {
-		o.send("cotenant_mps_servers", float64(servers), c.node)
-		o.send("cotenant_mps_clients", float64(clients), c.node)
+	for i, up := range []sharing.Answer{now.Kubelet, now.Daemon, dcgm} {
+		if up != sharing.AnswerUnknown {
+			o.send("cotenant_exporter_source_up", one(up == sharing.AnswerYes), c.node, []string{"kubelet", "mps", "dcgm"}[i])
+		}
 	}
-	c.live(o, v)
+	if now.Daemon == sharing.AnswerYes {
+		o.send("cotenant_mps_servers", float64(now.MPSServers), c.node)
+		o.send("cotenant_mps_clients", float64(now.MPSClients), c.node)
+	}
+	c.live(o, v, &now)
 }
 
 func one(yes bool) float64 {
@@ -156,12 +147,12 @@ func mechanismLabel(m sharing.Mechanism) string {
 }
 
 // live sends the present figures of the GPUs.
-func (c *collector) live(o out, v *view) {
+func (c *collector) live(o out, v *view, now *ledger.Status) {
 	o.send("cotenant_exporter_info", 1, c.node, c.source, c.basis.String(), c.period.String())
-	o.send("cotenant_exporter_refused_postings_total", float64(c.a.Refused()), c.node)
+	o.send("cotenant_exporter_refused_postings_total", float64(now.Refused), c.node)
 	unknown := map[container.Reason]int{}
 	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
-	for i, d := range c.a.Devices() {
+	for i, d := range now.Devices {
 		there[d.UUID], mechanisms[d.Mechanism] = true, true
 		o.send("cotenant_gpu_up", one(d.Down == ""), d.UUID, c.node, d.Down)
 		o.send("cotenant_gpu_info", 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
@@ -199,9 +190,8 @@ func (c *collector) live(o out, v *view) {
 			o.send("cotenant_gpu_up", 0, gpu, c.node, "absent")
 		}
 	}
-	forms := c.a.UnknownDevices()
-	for _, form := range slices.Sorted(maps.Keys(forms)) {
-		o.send("cotenant_exporter_unknown_devices", float64(forms[form]), c.node, form)
+	for _, form := range slices.Sorted(maps.Keys(now.UnknownDevices)) {
+		o.send("cotenant_exporter_unknown_devices", float64(now.UnknownDevices[form]), c.node, form)
 	}
 	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
 		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())

@@ -16,8 +16,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 // dcgm is a reader with the activity of MIG instances that dcgm-exporter's page has and NVML has not, before Hopper.
@@ -30,7 +30,7 @@ type dcgm struct {
 	mu     sync.Mutex
 	active map[string]map[int]float64 // share of the time, by GPU and instance
 	at     time.Time
-	answer ledger.Answer
+	answer sharing.Answer // whether the page could be read last
 }
 
 func newDCGM(ctx context.Context, r telemetry.Reader, url string, log *slog.Logger) (*dcgm, error) {
@@ -52,10 +52,8 @@ func (d *dcgm) watch(ctx context.Context, period time.Duration) {
 	for {
 		active, err := d.page(ctx, period)
 		d.mu.Lock()
-		answer := ledger.Answered
-		if err != nil {
-			answer = ledger.Failed
-		} else {
+		answer := sharing.AnswerOf(err == nil)
+		if err == nil {
 			d.active, d.at = active, time.Now()
 		}
 		if err != nil && answer != d.answer && ctx.Err() == nil {
@@ -148,7 +146,7 @@ func (d *dcgm) Read(ctx context.Context, device int, group telemetry.Groups, r *
 }
 
 // state returns what is known of the page.
-func (d *dcgm) state() ledger.Answer {
+func (d *dcgm) state() sharing.Answer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.answer

@@ -15,16 +15,14 @@ import (
 	"time"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
 
 type config struct {
 	listen, state, prices, root, node string
 	kubelet, mpsPipe, webConfig, nvml string
 	dcgm                              string // address of dcgm-exporter's page
-	pages                             map[container.Pod]ledger.Page
+	pages                             map[container.Pod]string
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
@@ -54,7 +52,7 @@ Flags:
 
 // parse reads the flags, naming every problem.
 func parse(args []string, stdout io.Writer) (*config, error) {
-	c := &config{pages: map[container.Pod]ledger.Page{}}
+	c := &config{pages: map[container.Pod]string{}}
 	fs := pages.FlagSet("exporter")
 	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
 	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML")
@@ -75,20 +73,10 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		"at 0 for\nso long, and the accounts stay as they are, so that rates miss nothing")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
-	objectives := map[container.Pod]ledger.Objective{}
 	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n"+
 		"(tokens served narrow what MPS hides)", func(s string) error {
 		pod, page, err := parseServing(s)
-		c.pages[pod] = ledger.Page{URL: page}
-		return err
-	})
-	fs.Func("objective", "NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s of a server of -serving, or some of\n"+
-		"the three; repeat it (its good tokens are counted)", func(s string) error {
-		pod, o, err := parseObjective(s)
-		if _, twice := objectives[pod]; twice && err == nil {
-			return fmt.Errorf("-objective: %q: there are two of that container", s)
-		}
-		objectives[pod] = o
+		c.pages[pod] = page
 		return err
 	})
 	for _, name := range []string{"rules", "dashboard", "metrics"} {
@@ -130,14 +118,6 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	if _, _, err := net.SplitHostPort(c.listen); err != nil {
 		bad("-listen: %w (for example :9400)", err)
 	}
-	for pod, o := range objectives {
-		page, ok := c.pages[pod]
-		if !ok {
-			bad("-objective: %s/%s/%s: there is no -serving of that container", pod.Namespace, pod.Name, pod.Container)
-		}
-		page.Objective = o
-		c.pages[pod] = page
-	}
 	if c.node = cmp.Or(c.node, os.Getenv("NODE_NAME")); c.node == "" {
 		c.node, _ = os.Hostname() // an empty name is a label like any other
 	}
@@ -146,40 +126,13 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 
 // parseServing reads NAMESPACE/POD/CONTAINER=URL.
 func parseServing(s string) (container.Pod, string, error) {
-	who, page, ok := strings.Cut(s, "=")
-	pod, named := parsePod(who)
+	who, page, _ := strings.Cut(s, "=")
+	parts := strings.Split(who, "/")
 	u, err := url.Parse(page)
-	if !ok || !named || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return pod, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
+	if len(parts) != 3 || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
 	}
-	return pod, page, nil
-}
-
-// parsePod reads NAMESPACE/POD/CONTAINER.
-func parsePod(s string) (container.Pod, bool) {
-	parts := strings.Split(s, "/")
-	if len(parts) != 3 {
-		return container.Pod{}, false
-	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), true
-}
-
-// parseObjective reads NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s.
-func parseObjective(s string) (container.Pod, ledger.Objective, error) {
-	who, list, ok := strings.Cut(s, "=")
-	pod, named := parsePod(who)
-	var o ledger.Objective
-	for part := range strings.SplitSeq(list, ",") {
-		name, text, _ := strings.Cut(part, ":")
-		to := map[string]*telemetry.Optional[float64]{"ttft": &o.TTFT, "tpot": &o.TPOT, "e2e": &o.E2E}[name]
-		d, err := time.ParseDuration(text)
-		if !ok || !named || to == nil || !to.IsZero() || err != nil || d <= 0 {
-			return pod, o, fmt.Errorf("-objective: %q (use NAMESPACE/POD/CONTAINER=ttft:500ms,tpot:30ms,e2e:10s, "+
-				"or some of the three)", s)
-		}
-		*to = telemetry.Some(d.Seconds())
-	}
-	return pod, o, nil
+	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), page, nil
 }
 
 func main() {

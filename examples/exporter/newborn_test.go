@@ -97,9 +97,9 @@ func TestDCGM(t *testing.T) {
 		page string
 		want string
 	}{
-		{dcgmActive + `{gpu="0",UUID="GPU-1",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1"} 0.25` + "\n" + dcgmActive + `{gpu="0",UUID="GPU-1",GPU_I_ID="2"} 7` + "\n", "25 true, 0 false, up"},
-		{"# TYPE " + dcgmActive + " gauge\n" + dcgmActive + `{gpu="0",UUID="GPU-9",GPU_I_ID="1"} 0.25` + "\n", "0 false, 0 false, down"},
-		{"<html>", "0 false, 0 false, down"},
+		{dcgmActive + `{gpu="0",UUID="GPU-1",GPU_I_PROFILE="3g.40gb",GPU_I_ID="1"} 0.25` + "\n" + dcgmActive + `{gpu="0",UUID="GPU-1",GPU_I_ID="2"} 7` + "\n", "25 true, 0 false, yes"},
+		{"# TYPE " + dcgmActive + " gauge\n" + dcgmActive + `{gpu="0",UUID="GPU-9",GPU_I_ID="1"} 0.25` + "\n", "0 false, 0 false, no"},
+		{"<html>", "0 false, 0 false, no"},
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, c.page) }))
 		defer srv.Close()
@@ -109,7 +109,7 @@ func TestDCGM(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			for d.state() == ledger.NotAsked {
+			for d.state() == sharing.AnswerUnknown {
 				time.Sleep(time.Millisecond)
 			}
 			cancel()
@@ -121,7 +121,7 @@ func TestDCGM(t *testing.T) {
 		}
 		one, ok := r.Instances[0].Get(telemetry.MetricGraphicsUtilPercent)
 		two, has := r.Instances[1].Get(telemetry.MetricGraphicsUtilPercent)
-		got := fmt.Sprintf("%v %v, %v %v, %s", one, ok, two, has, map[ledger.Answer]string{ledger.Answered: "up", ledger.Failed: "down"}[d.state()])
+		got := fmt.Sprintf("%v %v, %v %v, %s", one, ok, two, has, d.state())
 		if got != c.want {
 			t.Errorf("%q: %s, want %s", c.page, got, c.want)
 		}

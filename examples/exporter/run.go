@@ -119,9 +119,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	o.Fast, o.Slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
-	if e.a, err = ledger.New(o); err != nil {
-		return nil, fmt.Errorf("-state: %w", err)
-	}
+	e.a = ledger.New(o)
 	timed := newTimed(e.reader, e.a.WantsGPM)
 	sampling := log
 	if c.simulate { // at speed, ticks are missed often
@@ -387,7 +385,7 @@ func (e *exporter) health(stored bool) http.HandlerFunc {
 }
 
 func (e *exporter) answering() bool {
-	devices := e.a.Devices()
+	devices := e.a.Status().Devices
 	up := func(d ledger.Device) bool { return d.Down == "" }
 	return len(devices) == 0 || slices.ContainsFunc(devices, up) // no device: not begun yet
 }

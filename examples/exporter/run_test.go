@@ -42,8 +42,6 @@ const (
 	mTotalSeconds = "cotenant_gpu_account_seconds_total"
 	mObserved     = "cotenant_gpu_observed_seconds_total"
 	mTokens       = "cotenant_tokens_total"
-	mGoodLow      = "cotenant_good_tokens_low_total"
-	mGoodHigh     = "cotenant_good_tokens_high_total"
 	mStoreErrors  = "cotenant_exporter_store_errors_total"
 )
 
@@ -360,10 +358,7 @@ func known(name string) bool {
 }
 
 func TestHostileNames(t *testing.T) {
-	a, err := ledger.New(ledger.Options{Clock: ledger.Clock{Name: "test", Now: func() time.Duration { return 0 }}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := ledger.New(ledger.Options{Clock: ledger.Clock{Name: "test", Now: func() time.Duration { return 0 }}})
 	c := newCollector(a, sharing.BasisMeasured, time.Second, "n", "test")
 	evil := container.Pod{Namespace: "a\nb\"}", Name: strings.Repeat("x", 5000), Container: "\xff\x00"}.Clean()
 	c.shown.Store(&view{View: ledger.View{Rows: []ledger.Row{{Key: ledger.Key{GPU: "GPU-1", Pod: evil}, Amount: ledger.Amount{Time: time.Second}}}}})

@@ -87,7 +87,7 @@ func TestPerMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	perSecond := float64(hour.Micros()) / 3600
-	rates := map[string]float64{"prompt": 4000, "generation": 1250, "good low": 1200, "good high": 1000}
+	rates := map[string]float64{"prompt": 4000, "generation": 1250}
 	all := map[string][]storage.Series{
 		mCost: {
 			series(perSecond/4, "pod", "p", "account", "tenant", "mechanism", "mps"), series(perSecond*3/4, "pod", "p", "account", "held-idle", "mechanism", "mps"),
@@ -97,8 +97,6 @@ func TestPerMillion(t *testing.T) {
 			series(rates["prompt"], "pod", "p", "kind", "prompt"), series(rates["generation"], "pod", "p", "kind", "generation"),
 			series(0, "pod", "other", "kind", "generation"),
 		},
-		mGoodHigh: {series(rates["good low"], "pod", "p"), series(5, "pod", "of no account")},
-		mGoodLow:  {series(rates["good high"], "pod", "p"), series(0, "pod", "other")},
 	}
 	q := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, match ...*labels.Matcher) storage.SeriesSet {
 		var out []storage.Series
@@ -118,7 +116,7 @@ func TestPerMillion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := strings.TrimSpace(r.Labels["kind"] + " " + r.Labels["bound"])
+		kind := r.Labels["kind"]
 		v, err := query.Exec(t.Context()).Vector()
 		if err != nil || len(v) != 1 {
 			t.Fatalf("%s: %v, %v", kind, v, err)

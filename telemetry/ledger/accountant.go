@@ -3,12 +3,8 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -46,67 +42,29 @@ type Options struct {
 type Accountant struct {
 	o Options
 
-	mu   sync.Mutex
-	book *book
-	// counters are the energy counters up to which energy is posted, in joules,
-	// as they are stored; changed are those since.
-	counters map[string]float64
-	changed  map[string]float64
-	aside    []Record // of records that cannot be read, to be stored
-	devs     []*device
-	refused  int // postings that the ledger refused: a defect
+	mu      sync.Mutex
+	book    *book
+	devs    []*device
+	refused int // windows that Divide refused: a defect
 }
 
-// metaEnergy begins the name of the record of a GPU's energy counter.
-const metaEnergy = "energy "
-
-// metaAside begins the name of a record that could not be read. Nothing reads it again but people.
-const metaAside = "aside "
-
-// New returns an accountant that goes on with the accounts of o.Records.
-func New(o Options) (*Accountant, error) {
+// New returns an accountant that goes on with the accounts of o.Records. A record that cannot be read is named in the
+// log and set aside, and what it held counts from zero.
+func New(o Options) *Accountant {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Holders = cmp.Or(o.Holders, NewHolders(nil, nil, o.Logger))
 	o.Servers = cmp.Or(o.Servers, NewServers(nil, o.Logger))
 	if o.Price == nil {
 		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}
-	a := &Accountant{o: o, counters: map[string]float64{}, changed: map[string]float64{}}
-	var kept []Record
-	tokens, unread := map[string]Tokens{}, map[string]error{}
-	for _, r := range o.Records {
-		if gpu, ok := strings.CutPrefix(r.Name, metaEnergy); ok {
-			if joules, err := parseAmount(string(r.Value)); err != nil {
-				unread[r.Name] = err
-			} else {
-				a.counters[gpu] = joules
-			}
-		} else if strings.HasPrefix(r.Name, metaTokens) {
-			if t, err := parseTokens(r); err != nil {
-				unread[r.Name] = err
-			} else {
-				tokens[r.Name] = t
-			}
-		} else if !strings.HasPrefix(r.Name, metaAside) {
-			kept = append(kept, r)
-		}
+	a := &Accountant{o: o}
+	var unread map[string]error
+	a.book, unread = restoreBook(bookOptions{clock: o.Clock.Name}, slices.Values(o.Records))
+	for name, err := range unread {
+		o.Logger.Error("a stored record is not sound", "record", name, "err", err)
 	}
 	a.o.Records = nil
-	a.o.Servers.restore(tokens)
-	book, more, err := restoreBook(bookOptions{clock: a.o.Clock.Name}, slices.Values(kept))
-	if err != nil {
-		return nil, fmt.Errorf("ledger: %w", err)
-	}
-	a.book = book
-	maps.Copy(unread, more)
-	for _, r := range o.Records {
-		if err := unread[r.Name]; err != nil {
-			a.o.Logger.Error("a record cannot be read; it is set aside, and counts from zero",
-				"record", r.Name, "as", metaAside+r.Name, "err", err)
-			a.aside = append(a.aside, Record{Name: metaAside + r.Name, Value: r.Value}, Record{Name: r.Name})
-		}
-	}
-	return a, nil
+	return a
 }
 
 // View holds accounts that may be shown once the records that came with them are stored.
@@ -114,7 +72,7 @@ type View struct {
 	Rows     []Row
 	Totals   []Total
 	Observed map[string]time.Duration // by GPU, since it was first seen
-	Tokens   map[container.Pod]Tokens
+	Tokens   map[container.Pod]Tokens // of the servers that are read
 }
 
 // View returns the accounts as they stand.
@@ -125,8 +83,14 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	return View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
-		Tokens: a.o.Servers.totals()}
+	v := View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
+		Tokens: map[container.Pod]Tokens{}}
+	for pod := range a.o.Servers.pages {
+		if t := a.book.tokens[pod]; t != nil {
+			v.Tokens[pod] = *t
+		}
+	}
+	return v
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
@@ -135,17 +99,8 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	expired = len(a.book.expire())
-	records, err = a.book.changedRecords()
-	if err == nil {
-		a.book.markStored()
-	}
-	for gpu, joules := range a.changed {
-		v := strconv.AppendFloat(nil, joules, 'g', -1, 64)
-		records = append(records, Record{Name: metaEnergy + gpu, Value: v})
-	}
-	clear(a.changed)
-	records, a.aside = append(records, a.aside...), nil
-	if records = append(records, a.o.Servers.changes()...); len(records) > 0 {
+	a.o.Servers.post(a.book)
+	if records, err = a.book.takeChanges(); len(records) > 0 {
 		v = a.view()
 	}
 	return expired, records, v, err
@@ -168,37 +123,17 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	wg.Wait()
 }
 
-// UnknownDevices counts the devices given to pods under names that are not understood, by their form
-// (container.DeviceForm). Nobody is charged for holding them.
-func (a *Accountant) UnknownDevices() map[string]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	out, h := map[string]int{}, a.o.Holders
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, given := range h.given {
-		for _, id := range given.Unknown {
-			out[container.DeviceForm(id)]++
-		}
-		for _, d := range given.Devices {
-			if !d.Minor.IsZero() && !slices.ContainsFunc(a.devs, func(x *device) bool { return x.minor == d.Minor }) {
-				out["minor number of no GPU here"]++
-			}
-		}
-	}
-	return out
-}
-
-// Sources returns what is known of the kubelet and of the MPS daemon, and the number of its servers and clients.
-func (a *Accountant) Sources() (kubelet, daemon Answer, servers, clients int) {
-	return a.o.Holders.state()
-}
-
-// Refused returns the number of postings that the ledger refused: a defect.
-func (a *Accountant) Refused() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.refused
+// Status describes the node at present.
+type Status struct {
+	Devices []Device // in the order of the telemetry's header
+	// Kubelet and Daemon are whether the kubelet and the MPS daemon gave their last answers; unknown where they are not
+	// asked.
+	Kubelet, Daemon        sharing.Answer
+	MPSServers, MPSClients int
+	// UnknownDevices counts the devices given to pods under names that are not understood, by their form
+	// (container.DeviceForm). Nobody is charged for holding them.
+	UnknownDevices map[string]int
+	Refused        int // windows that were refused: a defect
 }
 
 // Device is a GPU at present.
@@ -220,17 +155,16 @@ type Device struct {
 	Unknown map[container.Reason]int // processes of no pod
 }
 
-// Devices returns the GPUs in the order of the telemetry's header.
-func (a *Accountant) Devices() []Device {
+// Status returns the node's present state.
+func (a *Accountant) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := make([]Device, len(a.devs))
+	s := Status{Devices: make([]Device, len(a.devs)), UnknownDevices: map[string]int{}, Refused: a.refused}
 	for i, d := range a.devs {
-		out[i] = d.Device
-		g := &out[i]
+		g := &s.Devices[i]
+		*g = d.Device
 		g.Memory, g.Unknown = map[container.Pod]float64{}, map[container.Reason]int{}
-		held, slots, known := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
-		if known {
+		if held, slots, known := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) }); known {
 			n := 0
 			for _, devices := range held {
 				n += len(devices)
@@ -252,58 +186,22 @@ func (a *Accountant) Devices() []Device {
 		}
 		g.Resident = len(resident)
 	}
-	return out
-}
-
-// device holds what was seen of a GPU in its present window.
-type device struct {
-	Device // without what Devices finds out
-	mig    sharing.Answer
-	minor  telemetry.Optional[int]
-	gap    bool // nobody has looked since another run
-
-	begun     time.Duration // of the window
-	last      time.Duration // of the last cheap reading
-	util      mean
-	power     mean
-	whole     telemetry.Optional[float64] // the utilization of all of it
-	procs     map[uint32]*process
-	util1     map[uint32]float64 // by process, of the window, as shares
-	measured  bool               // util1 is there
-	looked    bool               // processes were listed
-	instances []telemetry.Instance
-	layout    []telemetry.Instance        // the last ones there were
-	energy    telemetry.Optional[float64] // the counter's newest reading in this window
-	energyAt  time.Duration
-	ahead     float64 // joules that were posted by power since the counter was read
-
-	// deepIdle and contextIdle are the lowest power while nothing ran, with nothing resident and with something.
-	deepIdle, contextIdle telemetry.Optional[float64]
-	busiest               float64 // highest mean power of a window
-	// listed are the processes of the last list, which outlast the window.
-	listed []*process
-	list   []telemetry.Process // of which they are
-}
-
-type process struct {
-	who      container.Identity
-	memory   telemetry.Optional[sharing.Bytes]
-	instance telemetry.Optional[int]
-	overhead bool
-	// fromDaemon is set where the MPS daemon named it, not the driver.
-	fromDaemon bool
-}
-
-type mean struct {
-	sum float64
-	n   int
-}
-
-func (m *mean) add(v float64) { m.sum, m.n = m.sum+v, m.n+1 }
-
-func (m *mean) get() telemetry.Optional[float64] {
-	if m.n == 0 {
-		return telemetry.Optional[float64]{}
+	h := a.o.Holders
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.Kubelet, s.Daemon, s.MPSServers = h.kubelet, h.daemon, len(h.clients)
+	for _, clients := range h.clients {
+		s.MPSClients += len(clients)
 	}
-	return telemetry.Some(m.sum / float64(m.n))
+	for _, given := range h.given {
+		for _, id := range given.Unknown {
+			s.UnknownDevices[container.DeviceForm(id)]++
+		}
+		for _, d := range given.Devices {
+			if !d.Minor.IsZero() && !slices.ContainsFunc(a.devs, func(x *device) bool { return x.minor == d.Minor }) {
+				s.UnknownDevices["minor number of no GPU here"]++
+			}
+		}
+	}
+	return s
 }

@@ -47,15 +47,11 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var err2 error
-	b.Accountant, err2 = New(Options{
+	b.Accountant = New(Options{
 		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: container.NewResolver(b.files),
 		Holders: NewHolders(b, nil, slog.New(slog.DiscardHandler)), Price: func(string, string) cost.Money { return price },
 		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
-	if err2 != nil {
-		t.Fatal(err2)
-	}
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
 	return b
 }
@@ -318,7 +314,7 @@ func TestHeldAndUnused(t *testing.T) {
 	b.o.Holders.givenAt = time.Now().Add(-time.Hour)
 	b.seconds(10) // what is not known is not held
 	b.want("held-idle/web/c 2.5", "idle/ 17.5")
-	if k, _, _, _ := b.o.Holders.state(); k != Failed {
+	if k := b.Status().Kubelet; k != sharing.AnswerNo {
 		t.Errorf("the kubelet counts as %v", k)
 	}
 }
@@ -345,7 +341,7 @@ func TestNamesOfDevices(t *testing.T) {
 			t.Errorf("%s is held: %v", id, held)
 		}
 		unknown := map[string]map[string]int{"gpu-2": {"minor number of no GPU here": 1}, "gpu-vfio-0": {"gpu-vfio-N": 1}}[id]
-		if got := b.UnknownDevices(); len(got) != len(unknown) || len(unknown) > 0 && !maps.Equal(got, unknown) {
+		if got := b.Status().UnknownDevices; len(got) != len(unknown) || len(unknown) > 0 && !maps.Equal(got, unknown) {
 			t.Errorf("%s: unknown %v", id, got)
 		}
 	}
@@ -383,7 +379,7 @@ func TestDownAndBack(t *testing.T) {
 		}
 		b.at += time.Minute
 		b.Tick()
-		if b.devs[0].Down != kind.String() || b.Devices()[0].Down == "" {
+		if b.devs[0].Down != kind.String() || b.Status().Devices[0].Down == "" {
 			t.Errorf("%v: down %q", kind, b.devs[0].Down)
 		}
 		b.want("idle/ 10.0", "unattributed/ 60.0")
@@ -612,7 +608,7 @@ func TestListOutlastsWindow(t *testing.T) {
 		t.Fatal("the window goes on")
 	}
 	want := map[container.Pod]float64{shop: 1 << 30, train: 1 << 30}
-	if d := b.Devices()[0]; d.Resident != 2 || !maps.Equal(d.Memory, want) {
+	if d := b.Status().Devices[0]; d.Resident != 2 || !maps.Equal(d.Memory, want) {
 		t.Errorf("%+v", d)
 	}
 }
@@ -658,13 +654,10 @@ func TestMorePodsThanAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := newBench(t)
-	a, err := New(Options{
+	a := New(Options{
 		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.o.Resolver, Holders: b.o.Holders,
 		Fast: time.Second, Slow: 10 * time.Second, Records: records,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	again.Accountant, again.at, again.given = a, b.at, b.given
 	b.Accountant = a
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})

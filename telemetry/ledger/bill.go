@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -46,65 +47,44 @@ type BillRow struct {
 // for its use and for what it held without using it; the policy assigns the rest of the idle time,
 // as long as anybody had the GPU.
 func NewBill(totals []Total, idle IdlePolicy) Bill {
-	had, used := map[string]Amount{}, map[string]Amount{}
+	rows, times := map[string]Amount{}, map[string]int64{}
 	for _, t := range totals {
 		name := map[Account]string{AccountIdle: BillIdle, AccountOverhead: BillSystem}[t.Account]
 		name = cmp.Or(name, t.Namespace, BillUnattributed)
-		sum(had, name, t.Amount)
-		if t.Account == AccountTenant {
-			sum(used, name, t.Amount)
+		row := rows[name]
+		row.add(t.Amount)
+		rows[name] = row
+		if !isSpecial(name) && (idle == IdleByHolding || idle == IdleByUse && t.Account == AccountTenant) {
+			times[name] += int64(t.Time)
 		}
 	}
 	b := Bill{Idle: idle}
-	for name, a := range had {
-		b.Rows = append(b.Rows, BillRow{name, a})
-	}
-	slices.SortFunc(b.Rows, func(x, y BillRow) int {
-		return cmp.Or(strings.Compare(kindOfRow(x.Name), kindOfRow(y.Name)), strings.Compare(x.Name, y.Name))
-	})
-	by := had
-	if idle == IdleByUse {
-		by = used
-	}
-	if idle != IdleOwnRow {
-		b.spread(by)
-	}
-	return b
-}
-
-// kindOfRow puts namespaces before what is no namespace's.
-func kindOfRow(name string) string {
-	if strings.HasPrefix(name, "(") && name != Other {
-		return "b"
-	}
-	return "a"
-}
-
-// spread gives the idle row to the namespaces, by time.
-func (b *Bill) spread(by map[string]Amount) {
-	at := slices.IndexFunc(b.Rows, func(r BillRow) bool { return r.Name == BillIdle })
-	weights, any := make([]int64, len(b.Rows)), false
-	for i, r := range b.Rows {
-		if kindOfRow(r.Name) == "a" {
-			weights[i] = int64(by[r.Name].Time)
-			any = any || weights[i] > 0
+	for _, special := range []bool{false, true} {
+		for _, name := range slices.Sorted(maps.Keys(rows)) {
+			if isSpecial(name) == special {
+				b.Rows = append(b.Rows, BillRow{name, rows[name]})
+			}
 		}
 	}
-	if at < 0 || !any {
-		return
+	at := slices.IndexFunc(b.Rows, func(r BillRow) bool { return r.Name == BillIdle })
+	weights := make([]int64, len(b.Rows))
+	for i, r := range b.Rows {
+		weights[i] = times[r.Name]
 	}
-	idle := b.Rows[at].Amount
-	for _, part := range []func(a *Amount) *int64{
-		func(a *Amount) *int64 { return (*int64)(&a.Time) }, func(a *Amount) *int64 { return (*int64)(&a.Low) },
-		func(a *Amount) *int64 { return (*int64)(&a.High) }, func(a *Amount) *int64 { return &a.Microjoules },
-		func(a *Amount) *int64 { return &a.Micros },
-	} {
-		for i, v := range cost.Apportion(*part(&idle), weights) {
-			*part(&b.Rows[i].Amount) += v
+	if at < 0 || slices.Max(weights) == 0 {
+		return b
+	}
+	for k, v := range b.Rows[at].fields() {
+		for i, part := range cost.Apportion(*v, weights) {
+			*b.Rows[i].fields()[k] += part
 		}
 	}
 	b.Rows = slices.Delete(b.Rows, at, at+1)
+	return b
 }
+
+// isSpecial reports that a row is no namespace's.
+func isSpecial(name string) bool { return strings.HasPrefix(name, "(") && name != Other }
 
 // String writes the bill as a table, with its policy, and money in the currency's unit.
 func (b Bill) String() string {
@@ -121,15 +101,11 @@ func (b Bill) String() string {
 // of what is only planned. The price is of an hour of the GPU.
 func TotalsOf(gpu string, w Window, price cost.Money) ([]Total, error) {
 	parts, err := Divide(w)
-	if err != nil {
+	if err = cmp.Or(err, checkPrice(price)); err != nil {
 		return nil, err
 	}
 	l := newBook(bookOptions{})
-	for _, in := range []posting{{GPU: gpu, Price: price}, {GPU: gpu, To: w.Length, Mechanism: w.Mechanism,
-		Parts: parts, Price: price}} {
-		if err := l.post(in); err != nil {
-			return nil, err
-		}
-	}
+	l.post(posting{GPU: gpu})
+	l.post(posting{GPU: gpu, To: w.Length, Mechanism: w.Mechanism, Parts: parts, Price: price})
 	return l.listTotals(), nil
 }

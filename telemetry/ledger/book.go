@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -27,16 +26,16 @@ const Other = "(other)"
 // maxOthers bounds the namespaces that have a pod Other of their own.
 const maxOthers = 200
 
-// bookOptions are options of New and Restore.
+// bookOptions are options of a book.
 type bookOptions struct {
-	// Clock names the clock that Post's times are read from: the system's boot id for the time since boot. Restored
-	// records that were stored under another clock go on from its zero: what ran meanwhile is unattributed, and
-	// time before the clock began is no time of the GPU's.
+	// clock names the clock of the postings: the system's boot id for the time since boot. Records that were stored
+	// under another clock go on from its zero: what ran meanwhile is unattributed, and time before the clock began
+	// is no time of the GPU's.
 	clock string
-	// Retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
+	// retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
 	retain time.Duration
-	// MaxPods bounds the containers that have rows of their own at a time. The others share the pod Other of their
-	// namespace, and beyond 200 namespaces that of the namespace Other. 0 is DefaultMaxPods.
+	// maxPods bounds the containers that have rows of their own at a time. The others share the pod Other of their
+	// namespace, and beyond maxOthers namespaces that of the namespace Other. 0 is DefaultMaxPods.
 	maxPods int
 }
 
@@ -55,12 +54,12 @@ type Part struct {
 // posting is the time of a GPU since its last posting.
 type posting struct {
 	GPU string
-	// To is the end of the time, on the ledger's clock. It begins where the
-	// last posting ended; the first posting of a GPU only says where it begins.
+	// To is the end of the time, on the ledger's clock. It begins where the last posting ended; the first posting of a
+	// GPU only says where it begins, and has no parts.
 	To        time.Duration
 	Mechanism sharing.Mechanism
-	// Parts divide the time; their sum is at most the time. What they
-	// leave over is unattributed. A part of no time keeps its row from ending.
+	// Parts divide the time as Divide does; their sum is at most the time. What they leave over is unattributed. A part
+	// of no time keeps its row from ending.
 	Parts []Part
 	// Microjoules is the GPU's energy in that time; missing where not known.
 	Microjoules Optional[int64]
@@ -72,15 +71,16 @@ type posting struct {
 	Price cost.Money
 }
 
-// Ledger holds the accounts. It is not safe for concurrent use.
+// book holds the accounts. It is not safe for concurrent use.
 type book struct {
 	opts   bookOptions
 	rows   map[Key]*row
-	totals map[TotalKey]*Amount
+	ended  map[TotalKey]*Amount // the sums of rows that ended
 	gpus   map[string]*gpu
+	tokens map[container.Pod]*Tokens
 	pods   map[container.Pod]int // rows
-	// changed holds, since Stored, the rows, totals and GPUs that changed, by their keys; nil for one that went.
-	changed map[any]any
+	// changed holds what changed since it was stored, by the names of records; nil for one that is deleted.
+	changed map[string]any
 }
 
 type row struct {
@@ -99,19 +99,80 @@ type gpu struct {
 	Observed time.Duration `json:"observed_ns"`
 	// Owed is the sum of what all rows are owed, from 0 to below an hour.
 	Owed int64 `json:"owed"`
-	// Anew says that nobody knows up to when it was posted.
+	// Joules is the energy counter up to which energy is posted.
+	Joules Optional[float64] `json:"joules,omitzero"`
+	// Anew is set where the end of the last posting is not known.
 	Anew bool `json:"anew,omitempty"`
 }
 
-// New returns an empty ledger.
 func newBook(opts bookOptions) *book {
 	opts.retain = cmp.Or(opts.retain, DefaultRetain)
 	opts.maxPods = cmp.Or(opts.maxPods, DefaultMaxPods)
-	return &book{opts: opts, rows: map[Key]*row{}, totals: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
-		pods: map[container.Pod]int{}, changed: map[any]any{}}
+	return &book{opts: opts, rows: map[Key]*row{}, ended: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
+		tokens: map[container.Pod]*Tokens{}, pods: map[container.Pod]int{}, changed: map[string]any{}}
 }
 
-// Through returns where a GPU's last posting ended, and whether it had one.
+// listRows returns the rows in the order of their keys.
+func (l *book) listRows() []Row {
+	out := make([]Row, 0, len(l.rows))
+	for _, k := range slices.SortedFunc(maps.Keys(l.rows), Key.compare) {
+		out = append(out, Row{k, l.rows[k].Amount})
+	}
+	return out
+}
+
+// totals returns the sums of the rows that there are and were.
+func (l *book) totals() map[TotalKey]Amount {
+	sums := map[TotalKey]Amount{}
+	for k, a := range l.ended {
+		sums[k] = *a
+	}
+	for k, r := range l.rows {
+		total := sums[k.total()]
+		total.add(r.Amount)
+		sums[k.total()] = total
+	}
+	return sums
+}
+
+// listTotals returns the totals in the order of their keys.
+func (l *book) listTotals() []Total {
+	sums := l.totals()
+	out := make([]Total, 0, len(sums))
+	for _, k := range slices.SortedFunc(maps.Keys(sums), TotalKey.compare) {
+		out = append(out, Total{k, sums[k]})
+	}
+	return out
+}
+
+// observed returns the time that each GPU was observed, which its totals add up to.
+func (l *book) observed() map[string]time.Duration {
+	out := make(map[string]time.Duration, len(l.gpus))
+	for name, g := range l.gpus {
+		out[name] = g.Observed
+	}
+	return out
+}
+
+// expire ends the rows of pods without a posting for the time of bookOptions.retain, in time of their GPU, and
+// returns their keys. The totals keep what they had.
+func (l *book) expire() (ended []Key) {
+	for k, r := range l.rows {
+		if k.Pod == (container.Pod{}) || l.gpus[k.GPU].Observed-r.Last < l.opts.retain {
+			continue
+		}
+		ended = append(ended, k)
+		l.end(k.total(), r.Amount)
+		l.changed[recordName(k)] = nil
+		delete(l.rows, k)
+		if l.pods[k.Pod]--; l.pods[k.Pod] == 0 {
+			delete(l.pods, k.Pod)
+		}
+	}
+	return ended
+}
+
+// through returns where a GPU's last posting ended, and whether it had one.
 func (l *book) through(name string) (time.Duration, bool) {
 	if g := l.gpus[name]; g != nil && !g.Anew {
 		return g.Through, true
@@ -119,85 +180,53 @@ func (l *book) through(name string) (time.Duration, bool) {
 	return 0, false
 }
 
-// Post posts a GPU's time since its last posting. It is an ErrInput, and nothing is posted, where the time goes
-// back, a part is negative or outside of its bounds, or the parts are more than the time.
-func (l *book) post(in posting) error {
-	if err := l.check(&in); err != nil {
-		return err
+// post posts a GPU's time since its last posting, unless the clock went back.
+func (l *book) post(in posting) {
+	through, begun := l.through(in.GPU)
+	length := in.To - through
+	if begun && (length < 0 || length == 0 && len(in.Parts) == 0) {
+		return
 	}
 	g := l.gpus[in.GPU]
-	through, begun := l.through(in.GPU)
-	if !begun {
-		if g == nil {
-			g = &gpu{}
-			l.gpus[in.GPU] = g
-		}
-		g.Through, g.Clock, g.Anew = in.To, l.opts.clock, false
-		l.changed[in.GPU] = g
-		return nil
+	if g == nil {
+		g = &gpu{}
+		l.gpus[in.GPU] = g
 	}
-	length := in.To - through
-	if length == 0 && len(in.Parts) == 0 {
-		return nil
+	g.Through = in.To
+	l.changed[recordName(in.GPU)] = g
+	if !begun {
+		g.Clock, g.Anew = l.opts.clock, false
+		return
 	}
 	lines := l.lines(&in, length)
-	g.Through, g.Observed = in.To, g.Observed+length
-	l.changed[in.GPU] = g
-	l.spend(g, &in, lines)
+	g.Observed += length
+	spendEnergy(&in, lines)
+	spendMoney(g, &in, lines)
 	for _, x := range lines {
 		x.row.Amount.add(x.amount)
 		x.row.Last = g.Observed
-		l.changed[x.key] = x.row
-		l.addTotal(TotalKey{x.key.GPU, x.key.Account, x.key.Namespace}, x.amount)
+		l.changed[recordName(x.key)] = x.row
 	}
-	return nil
 }
 
-func (l *book) addTotal(k TotalKey, a Amount) {
-	t := l.totals[k]
-	if t == nil {
-		t = &Amount{}
-		l.totals[k] = t
+// end adds an amount to the sum of rows that ended.
+func (l *book) end(k TotalKey, a Amount) {
+	if l.ended[k] == nil {
+		l.ended[k] = &Amount{}
 	}
-	t.add(a)
-	l.changed[k] = t
-}
-
-func (l *book) check(in *posting) error {
-	var probs problem.List
-	probs.If(in.GPU == "", "gpu", "name the GPU", "it is empty")
-	length := time.Duration(0)
-	if through, begun := l.through(in.GPU); begun {
-		length = in.To - through
-		probs.If(length < 0, "to", "read one clock that never goes back", "%v lies before %v", in.To, through)
-		left := length
-		for i, p := range in.Parts {
-			at := fmt.Sprintf("parts[%d]", i)
-			probs.If(p.Low < 0 || p.Low > p.Time || p.Time > p.High, at, "give bounds around the time",
-				"%v is not between %v and %v", p.Time, p.Low, p.High)
-			if length >= 0 && p.Time > left {
-				probs.Addf(at, "divide no more than there is", "the parts are more than the %v since the last posting", length)
-				break
-			}
-			left -= p.Time
-		}
-	} else {
-		probs.If(len(in.Parts) > 0, "parts", "post the GPU without parts first, to say when its time begins",
-			"a GPU that is new has no time to divide")
-	}
-	e := in.Microjoules.Or(0)
-	probs.If(e < 0 || in.IdleMicrojoules < 0 || in.ContextMicrojoules < 0, "microjoules", "give 0 or more",
-		"an energy below zero")
-	probs.If(in.Price.Sign() < 0 || in.Price.Micros() > maxPrice, "price",
-		fmt.Sprintf("give 0 to %d millionths an hour", int64(maxPrice)), "%v an hour", in.Price)
-	if err := probs.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return nil
+	l.ended[k].add(a)
+	l.changed[recordName(k)] = l.ended[k]
 }
 
 // maxPrice keeps a price's product with a nanosecond's part within 64 bits: a million units an hour.
 const maxPrice = 1e12
+
+func checkPrice(p cost.Money) error {
+	if p.Sign() < 0 || p.Micros() > maxPrice {
+		return fmt.Errorf("%w: a price of %v an hour (use 0 to %d millionths)", ErrInput, p, int64(maxPrice))
+	}
+	return nil
+}
 
 // line is one row's part of a posting.
 type line struct {
@@ -224,11 +253,10 @@ func (l *book) lines(in *posting, length time.Duration) []line {
 		left -= p.Time
 	}
 	if left > 0 {
-		k := Key{GPU: in.GPU, Account: AccountUnattributed, Mechanism: in.Mechanism}
-		add(k, Amount{Time: left, Low: left, High: left}, false)
+		add(Key{GPU: in.GPU, Mechanism: in.Mechanism}, Amount{Time: left, Low: left, High: left}, false)
 	}
 	out := make([]line, 0, len(byKey))
-	for _, k := range slices.SortedFunc(maps.Keys(byKey), compareKeys) {
+	for _, k := range slices.SortedFunc(maps.Keys(byKey), Key.compare) {
 		x := byKey[k]
 		if x.key, x.row = k, l.rows[k]; x.row == nil {
 			x.row = &row{}
@@ -240,7 +268,7 @@ func (l *book) lines(in *posting, length time.Duration) []line {
 	return out
 }
 
-// Under returns the pod under which one is posted: itself, or the Other that stands for it.
+// under returns the pod under which one is posted: itself, or the Other that stands for it.
 func (l *book) under(p container.Pod) container.Pod {
 	other := container.Pod{Namespace: p.Namespace, Name: Other}
 	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.maxPods {
@@ -252,84 +280,62 @@ func (l *book) under(p container.Pod) container.Pod {
 	return container.Pod{Namespace: Other, Name: Other}
 }
 
-func compareKeys(a, b Key) int {
-	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), a.Pod.Compare(b.Pod),
-		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
-}
-
-// spendEnergy divides the energy of a posting.
+// spendEnergy divides the energy of a posting as its fields say.
 func spendEnergy(in *posting, lines []line) {
-	left, known := in.Microjoules.Get()
-	if !known {
-		return
-	}
-	weights := func(of func(x *line) int64) (out []int64, any bool) {
-		out = make([]int64, len(lines))
+	left := in.Microjoules.Or(0)
+	// spend divides an energy by weights, and answers false where no line has any.
+	spend := func(microjoules int64, weight func(x *line) int64) (any bool) {
+		by := make([]int64, len(lines))
 		for i := range lines {
-			out[i] = of(&lines[i])
-			any = any || out[i] > 0
+			by[i] = weight(&lines[i])
+			any = any || by[i] > 0
 		}
-		return out, any
-	}
-	spend := func(microjoules int64, by []int64) {
-		for i, v := range cost.Apportion(microjoules, by) {
+		for i, v := range cost.Apportion(min(microjoules, left), by) {
 			lines[i].amount.Microjoules += v
 			left -= v
 		}
+		return any
 	}
-	all, _ := weights(func(x *line) int64 { return int64(x.amount.Time) })
-	resident, anyResident := weights(func(x *line) int64 {
+	byTime := func(x *line) int64 { return int64(x.amount.Time) }
+	resident := func(x *line) int64 {
 		if x.resident {
 			return 1
 		}
 		return 0
-	})
-	ran, anyRan := weights(func(x *line) int64 {
+	}
+	ran := func(x *line) int64 {
 		switch x.key.Account {
 		case AccountTenant, AccountOverhead, AccountUnattributed:
 			return int64(x.amount.Time)
 		}
 		return 0
-	})
-	spend(min(in.IdleMicrojoules, left), all)
-	if anyResident {
-		spend(min(in.ContextMicrojoules, left), resident)
 	}
-	switch {
-	case anyRan:
-		spend(left, ran)
-	case anyResident && in.IdleMicrojoules > 0:
-		spend(left, resident)
-	default:
-		spend(left, all)
+	spend(in.IdleMicrojoules, byTime)
+	spend(in.ContextMicrojoules, resident)
+	if !spend(left, ran) && (in.IdleMicrojoules == 0 || !spend(left, resident)) {
+		spend(left, byTime)
 	}
 }
 
-// spend divides the energy and the money of a posting.
-func (l *book) spend(g *gpu, in *posting, lines []line) {
-	spendEnergy(in, lines)
+// spendMoney divides the price of a posting's time. Each row gets whole millionths; what is left is owed to it. What
+// the rows are owed together comes to whole millionths now and then, which go to those that are owed most.
+func spendMoney(g *gpu, in *posting, lines []line) {
+	const hour = int64(time.Hour)
 	price := uint64(in.Price.Micros())
 	if price == 0 {
 		return
 	}
-	// Each row gets whole millionths; what is left is owed to it. What the rows are owed together comes to whole
-	// millionths now and then, which go to those that are owed most.
-	const hour = uint64(time.Hour)
 	for i := range lines {
 		hi, lo := bits.Mul64(price, uint64(lines[i].amount.Time))
-		q, rest := bits.Div64(hi, lo, hour) // hi < hour, see maxPrice
+		q, rest := bits.Div64(hi, lo, uint64(hour)) // hi < hour, see maxPrice
 		lines[i].amount.Micros = int64(q)
 		lines[i].row.Owed += int64(rest)
 		g.Owed += int64(rest)
 	}
-	for ; g.Owed >= int64(hour); g.Owed -= int64(hour) {
-		most := 0
-		for i := range lines {
-			if lines[i].row.Owed > lines[most].row.Owed {
-				most = i
-			}
-		}
-		lines[most].amount.Micros++
-		lines[most].row.Owed -= int64(hour)
+	for ; g.Owed >= hour; g.Owed -= hour {
+		most := slices.MaxFunc(lines, func(a, b line) int { return cmp.Compare(a.row.Owed, b.row.Owed) })
+		i := slices.IndexFunc(lines, func(x line) bool { return x.row == most.row })
+		lines[i].amount.Micros++
+		lines[i].row.Owed -= hour
 	}
 }

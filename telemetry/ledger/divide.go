@@ -110,11 +110,15 @@ func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	any := func(is func(c Claim) bool) bool { return slices.ContainsFunc(w.Claims, is) }
-	d := &division{w: &w, holders: w.Slots > 0 || any(func(c Claim) bool { return c.Held > 0 })}
-	if any(func(c Claim) bool { return c.Held > 0 && c.reserves() }) &&
-		any(func(c Claim) bool { return c.Resident && c.known() }) {
-		d.holders = false // it holds it for them, in parts that are not known
+	d := &division{w: &w, holders: w.Slots > 0}
+	reserved, resident := false, false
+	for _, c := range w.Claims {
+		d.holders = d.holders || c.Held > 0
+		reserved = reserved || c.Held > 0 && c.reserves()
+		resident = resident || c.Resident && c.known()
+	}
+	if reserved && resident { // who reserves holds it for the residents, in parts that are not known
+		d.holders = false
 	}
 	switch w.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
@@ -184,22 +188,20 @@ func (d *division) parts() []Part {
 // residents marks one share of each pod that is resident, and gives those that have none one of no time.
 func (d *division) residents() {
 	marked := map[container.Pod]bool{}
-	for i := range d.w.Claims {
-		c := &d.w.Claims[i]
+	for _, c := range d.w.Claims {
 		if c.Overhead || !c.Resident || marked[c.Pod] {
 			continue
 		}
 		marked[c.Pod] = true
-		of := func(s share) bool { return s.Pod == c.Pod && s.Account != AccountIdle && s.Account != AccountOverhead }
-		k := slices.IndexFunc(d.shares, of)
+		k := slices.IndexFunc(d.shares, func(s share) bool {
+			return s.Pod == c.Pod && s.Account != AccountIdle && s.Account != AccountOverhead
+		})
 		if k < 0 {
-			account := AccountExecutionIdle
+			none := share{Part: Part{Account: AccountExecutionIdle, Pod: c.Pod, Basis: sharing.BasisMeasured}}
 			if !c.known() {
-				account = AccountUnattributed
+				none.Account = AccountUnattributed
 			}
-			k = 0
-			first := share{Part: Part{Account: account, Pod: c.Pod, Basis: sharing.BasisMeasured}}
-			d.shares = slices.Insert(d.shares, 0, first)
+			k, d.shares = 0, slices.Insert(d.shares, 0, none)
 		}
 		d.shares[k].Resident = true
 	}
@@ -207,45 +209,37 @@ func (d *division) residents() {
 
 // idle divides an idle share of the GPU, or of an instance, among its holders. With several holders that is
 // arithmetic, not measurement.
-func (d *division) idle(v float64, slots int, claims ...Claim) {
+func (d *division) idle(v float64, slots int, claims []Claim) {
 	if v <= 0 {
 		return
 	}
-	part := func(c *Claim) int {
+	parts, held, holders := make([]int, len(claims)), 0, 0
+	for i, c := range claims {
 		switch {
 		case c.Overhead:
-			return 0
 		case d.holders:
-			return c.Held
+			parts[i] = c.Held
 		case c.Resident:
-			return 1
+			parts[i] = 1
 		}
-		return 0
-	}
-	held, holders := 0, 0
-	for i := range claims {
-		if n := part(&claims[i]); n > 0 {
-			held, holders = held+n, holders+1
-		}
+		held += parts[i]
+		holders += min(parts[i], 1)
 	}
 	basis := sharing.BasisDerived
 	if holders == 1 {
 		basis = sharing.BasisMeasured
 	}
-	whole := float64(max(slots, held))
-	for i := range claims {
-		if n := part(&claims[i]); n > 0 {
+	whole := max(slots, held, 1)
+	for i, n := range parts {
+		if n > 0 {
 			account := AccountHeldIdle
 			if claims[i].Resident && d.w.Powered != sharing.AnswerNo {
 				account = AccountExecutionIdle
 			}
-			d.give(account, claims[i].Pod, basis, v*float64(n)/whole)
+			d.give(account, claims[i].Pod, basis, v*float64(n)/float64(whole))
 		}
 	}
-	switch {
-	case held == 0:
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v)
-	case held < slots:
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v*float64(slots-held)/whole)
+	if held < whole {
+		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v*float64(whole-held)/float64(whole))
 	}
 }

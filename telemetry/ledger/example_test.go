@@ -47,13 +47,10 @@ var (
 // Ten seconds of a GPU on which one container's process runs.
 func Example() {
 	now := time.Duration(0)
-	a, err := ledger.New(ledger.Options{
+	a := ledger.New(ledger.Options{
 		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
 		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
 	if err := a.Begin(gpu); err != nil {
 		log.Fatal(err)
 	}
@@ -75,10 +72,7 @@ func ExampleAccountant_Changes() {
 		Resolver: container.NewResolver(host()), Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	}
 	for range 2 {
-		a, err := ledger.New(options)
-		if err != nil {
-			log.Fatal(err)
-		}
+		a := ledger.New(options)
 		if err := a.Begin(gpu); err != nil {
 			log.Fatal(err)
 		}
@@ -123,15 +117,12 @@ func ExampleNewHolders() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	now := time.Duration(0)
-	a, err := ledger.New(ledger.Options{
+	a := ledger.New(ledger.Options{
 		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
 		Resolver: container.NewResolver(host()), Holders: ledger.NewHolders(kubelet{cancel}, nil, nil),
 		Price: func(uuid, name string) cost.Money { return price },
 		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
 	if err := a.Begin(gpu); err != nil {
 		log.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -36,8 +37,8 @@ type Holders struct {
 	given   []container.Allocation
 	offered map[container.Device]int
 	givenAt time.Time
-	kubelet Answer
-	daemon  Answer
+	kubelet sharing.Answer // whether it answered last
+	daemon  sharing.Answer
 	clients map[int][]int // of each MPS server, by process id
 }
 
@@ -45,16 +46,6 @@ type Holders struct {
 func NewHolders(kubelet Allocator, daemon MPSDaemon, log *slog.Logger) *Holders {
 	return &Holders{alloc: kubelet, mps: daemon, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
-
-// Answer is the outcome of the last question to a source.
-type Answer int
-
-// The answers.
-const (
-	NotAsked Answer = iota
-	Answered
-	Failed
-)
 
 // staleAfter bounds the age of the kubelet's answer.
 const staleAfter = time.Minute
@@ -101,12 +92,9 @@ func (h *Holders) ask(ctx context.Context, period time.Duration) {
 	}
 }
 
-// note remembers how a question ended, and tells when that changes; h.mu is held.
-func (h *Holders) note(a *Answer, who string, err error) bool {
-	now := Answered
-	if err != nil {
-		now = Failed
-	}
+// note remembers how a question ended, and logs when that changes; h.mu is held.
+func (h *Holders) note(a *sharing.Answer, who string, err error) bool {
+	now := sharing.AnswerOf(err == nil)
 	if now != *a && err != nil {
 		h.log.Warn("no answer", "from", who, "err", err)
 	} else if now != *a {
@@ -141,25 +129,10 @@ func (h *Holders) of(fits func(container.Device) bool) (held map[container.Pod][
 	return held, slots, true
 }
 
-func (h *Holders) isServer(pid uint32, name string) bool {
+// mpsClients lists the clients of a process that the MPS daemon reported, and whether it is an MPS server.
+func (h *Holders) mpsClients(pid uint32, name string) (clients []int, server bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, listed := h.clients[int(pid)]
-	return name == "nvidia-cuda-mps-server" || listed
-}
-
-// clientsOf lists the clients of an MPS server that the daemon reported.
-func (h *Holders) clientsOf(server uint32) []int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.clients[int(server)]
-}
-
-func (h *Holders) state() (kubelet, daemon Answer, servers, clients int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, c := range h.clients {
-		clients += len(c)
-	}
-	return h.kubelet, h.daemon, len(h.clients), clients
+	clients, listed := h.clients[int(pid)]
+	return clients, listed || name == "nvidia-cuda-mps-server"
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -20,16 +19,36 @@ func tenantOf(c *Claim) Account {
 	return AccountUnattributed
 }
 
+// residentsOf returns the claims with a context.
+func residentsOf(claims []Claim) (out []*Claim) {
+	for i := range claims {
+		if claims[i].Resident {
+			out = append(out, &claims[i])
+		}
+	}
+	return out
+}
+
+// equally divides busy time of which nothing shows whose it is, of at least low: all is the only claim's, or equal
+// parts of it are each one's, which is no more than a bound.
+func (d *division) equally(low, busy float64, basis sharing.Basis, claims []*Claim) {
+	switch n := float64(len(claims)); {
+	case n == 0 && busy > 0:
+		d.give(AccountUnattributed, container.Pod{}, basis, busy)
+	case n == 1:
+		d.between(tenantOf(claims[0]), claims[0].Pod, basis, [3]float64{low, busy, busy})
+	default:
+		for _, c := range claims {
+			d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, busy / n, busy})
+		}
+	}
+}
+
 // inTurn divides where one context runs at a time.
 func (d *division) inTurn() {
 	w := d.w
 	sum, active, measured := 0.0, 0, false
-	var resident []int
-	for i := range w.Claims {
-		c := &w.Claims[i]
-		if c.Resident {
-			resident = append(resident, i)
-		}
+	for _, c := range w.Claims {
 		if u, ok := c.Busy.Get(); ok {
 			measured = true
 			sum += u
@@ -39,14 +58,16 @@ func (d *division) inTurn() {
 		}
 	}
 	busy, known := w.Busy.Get()
-	switch {
-	case !known && !measured:
+	if !known && !measured {
 		return // nothing shows what it did
-	case !known:
+	}
+	if !known {
 		busy = min(sum, 1)
-	case !measured && busy > 0:
-		d.unmeasured(busy, resident)
-		d.idle(1-busy, w.Slots, w.Claims...)
+	}
+	defer func() { d.idle(1-busy, w.Slots, w.Claims) }()
+	resident := residentsOf(w.Claims)
+	if !measured && busy > 0 {
+		d.equally(busy, busy, sharing.BasisMeasured, resident)
 		return
 	}
 	scale := 1.0
@@ -57,18 +78,18 @@ func (d *division) inTurn() {
 	for i := range w.Claims {
 		c := &w.Claims[i]
 		u, ok := c.Busy.Get()
-		if !ok && !c.known() {
-			continue
-		}
-		if !ok && !c.Resident { // nothing of it was there to run
+		switch {
+		case !ok && !c.known():
+		case !ok && !c.Resident: // nothing of it was there to run
 			d.give(tenantOf(c), c.Pod, sharing.BasisMeasured, 0)
-			continue
+		default:
+			e := halfPoint
+			if len(resident) > 1 {
+				e += w.drawn(u, busy)
+			}
+			d.between(tenantOf(c), c.Pod, sharing.BasisMeasured,
+				[3]float64{max(0, u-excess-e), u * scale, min(busy, u+rest+e)})
 		}
-		e := halfPoint
-		if len(resident) > 1 {
-			e += w.drawn(u, busy)
-		}
-		d.between(tenantOf(c), c.Pod, sharing.BasisMeasured, [3]float64{max(0, u-excess-e), u * scale, min(busy, u+rest+e)})
 	}
 	if active > 1 {
 		over := min(rest, w.SwitchShare)
@@ -80,7 +101,6 @@ func (d *division) inTurn() {
 	if rest > tiny {
 		d.give(AccountUnattributed, container.Pod{}, sharing.BasisMeasured, rest)
 	}
-	d.idle(1-busy, w.Slots, w.Claims...)
 }
 
 // halfPoint is the rounding of the driver's whole percentages.
@@ -98,24 +118,6 @@ func (w *Window) drawn(u, busy float64) float64 {
 	return 2 * math.Sqrt(u*max(0, busy-u)/w.Samples)
 }
 
-// unmeasured divides busy time where the driver says nothing of processes: all is the only resident's, or equal
-// parts of it are each one's, which is no more than a bound.
-func (d *division) unmeasured(busy float64, resident []int) {
-	switch len(resident) {
-	case 0:
-		d.give(AccountUnattributed, container.Pod{}, sharing.BasisMeasured, busy)
-		return
-	case 1:
-		c := &d.w.Claims[resident[0]]
-		d.give(tenantOf(c), c.Pod, sharing.BasisMeasured, busy)
-		return
-	}
-	for _, i := range resident {
-		c := &d.w.Claims[i]
-		d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, busy / float64(len(resident)), busy})
-	}
-}
-
 // together divides where the driver sees one server in place of its clients.
 func (d *division) together() {
 	w := d.w
@@ -123,23 +125,21 @@ func (d *division) together() {
 	if !known {
 		return
 	}
-	var clients []int
+	var clients []*Claim
 	tokens := true
 	total, server, served := 0.0, 0.0, false
 	for i := range w.Claims {
 		c := &w.Claims[i]
-		if c.Overhead {
+		switch {
+		case c.Overhead:
 			server, served = server+c.Busy.Or(0), true
+		case c.Resident:
+			clients = append(clients, c)
+			tokens = tokens && !c.Tokens.IsZero() && c.known()
+			total += c.Tokens.Or(0)
 		}
-		if !c.Resident || c.Overhead {
-			continue
-		}
-		clients = append(clients, i)
-		t, ok := c.Tokens.Get()
-		tokens = tokens && ok && c.known()
-		total += t
 	}
-	d.idle(1-busy, w.Slots, w.Claims...)
+	d.idle(1-busy, w.Slots, w.Claims)
 	if len(clients) == 0 && served { // no client is there
 		server = busy
 	}
@@ -150,66 +150,47 @@ func (d *division) together() {
 	if busy <= 0 {
 		return
 	}
-	if len(clients) < 2 {
-		d.unmeasured(busy, clients)
+	if len(clients) < 2 || !tokens || total <= 0 {
+		d.equally(busy, busy, sharing.BasisMeasured, clients)
 		return
 	}
-	basis := sharing.BasisPrior
-	if tokens = tokens && total > 0; tokens {
-		basis = sharing.BasisDerived
-	}
-	for _, i := range clients {
-		c := &w.Claims[i]
-		part, low, high := 1/float64(len(clients)), 0.0, 1.0
-		if tokens {
-			// Its tokens took an eighth of the others' time to eight times as much.
-			t := c.Tokens.Or(0)
-			part = t / total
-			low = t / (t + spread*(total-t))
-			high = spread * t / (spread*t + total - t)
-		}
-		d.between(tenantOf(c), c.Pod, basis, [3]float64{busy * low, busy * part, busy * high})
+	for _, c := range clients {
+		// Its tokens took an eighth of the others' time to eight times as much.
+		t := c.Tokens.Or(0)
+		low, high := t/(t+spread*(total-t)), spread*t/(spread*t+total-t)
+		d.between(tenantOf(c), c.Pod, sharing.BasisDerived, [3]float64{busy * low, busy * t / total, busy * high})
 	}
 }
 
 // byInstance divides a GPU in MIG mode by its instances. What no instance has is idle.
 func (d *division) byInstance() {
-	w := d.w
-	all := cmp.Or(w.ComputeSlices, 7)
-	given := 0
-	for _, claims := range d.instances() {
+	all, given := cmp.Or(d.w.ComputeSlices, 7), 0
+	instances, unlisted := d.instances()
+	for _, claims := range instances {
 		g := min(claims[0].Slices, all-given)
 		given += g
 		d.instance(float64(g)/float64(all), claims)
 	}
-	var resident []int // in instances that are not listed
-	for i := range w.Claims {
-		if c := &w.Claims[i]; c.Slices == 0 && c.Resident {
-			resident = append(resident, i)
-		}
-	}
 	rest := float64(all-given) / float64(all)
-	switch {
+	switch resident := residentsOf(unlisted); {
 	case len(resident) > 0:
-		for _, i := range resident {
-			c := &w.Claims[i]
-			d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, rest / float64(len(resident)), rest})
-		}
+		d.equally(0, rest, sharing.BasisPrior, resident)
 	case given == 0: // no instance is listed
-		d.idle(rest, w.Slots, w.Claims...)
+		d.idle(rest, d.w.Slots, d.w.Claims)
 	case given < all:
 		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, rest)
 	}
 }
 
-// instances groups the claims that name slices by their instances.
-func (d *division) instances() (out [][]Claim) {
+// instances groups the claims that name slices by their instances, and returns the others.
+func (d *division) instances() (out [][]Claim, unlisted []Claim) {
 	at := map[int]int{}
 	for _, c := range d.w.Claims {
 		id, known := c.Instance.Get()
 		k, there := at[id]
 		switch {
 		case c.Slices == 0:
+			unlisted = append(unlisted, c)
 		case known && there:
 			out[k] = append(out[k], c)
 		default:
@@ -219,36 +200,21 @@ func (d *division) instances() (out [][]Claim) {
 			out = append(out, []Claim{c})
 		}
 	}
-	return out
+	return out, unlisted
 }
 
 // instance divides an instance's part of the GPU among the tenants that share it: its counters are of all of them.
 func (d *division) instance(v float64, claims []Claim) {
-	var resident []*Claim
-	for i := range claims {
-		if claims[i].Resident || claims[i].known() && len(claims) == 1 {
-			resident = append(resident, &claims[i])
-		}
-	}
+	resident := residentsOf(claims)
 	busy, counted := claims[0].Busy.Get()
-	anyResident := slices.ContainsFunc(claims, func(c Claim) bool { return c.Resident })
-	if !counted && !anyResident {
-		busy, counted = 0, true // nothing can run there
-	}
 	low, basis := busy, sharing.BasisMeasured
-	if !counted {
+	if !counted && len(resident) > 0 {
 		// Without counters it may have been used all the time, or never.
 		low, busy, basis = 0, 1, sharing.BasisDerived
 	}
-	d.idle(v*(1-busy), 0, claims...)
-	switch n := float64(len(resident)); {
-	case n == 0 && busy > 0:
-		d.give(AccountUnattributed, container.Pod{}, basis, v*busy)
-	case n == 1:
-		d.between(tenantOf(resident[0]), resident[0].Pod, basis, [3]float64{v * low, v * busy, v * busy})
-	case n > 1:
-		for _, c := range resident {
-			d.between(tenantOf(c), c.Pod, sharing.BasisPrior, [3]float64{0, v * busy / n, v * busy})
-		}
+	if len(resident) == 0 && len(claims) == 1 && claims[0].known() {
+		resident = append(resident, &claims[0]) // its process came and went
 	}
+	d.idle(v*(1-busy), 0, claims)
+	d.equally(v*low, v*busy, basis, resident)
 }

@@ -17,22 +17,25 @@ func (a *Accountant) Begin(h telemetry.Header) error {
 	now := a.o.Clock.Now()
 	a.devs = nil
 	for _, d := range h.Devices {
-		dev := &device{Device: Device{UUID: d.UUID, Name: d.Name, Price: a.o.Price(d.UUID, d.Name)}, mig: d.MIG,
-			minor: d.Minor, begun: now, last: now}
-		dev.reset(now)
+		price := a.o.Price(d.UUID, d.Name)
+		if err := checkPrice(price); err != nil {
+			return err
+		}
+		dev := &device{Device: Device{UUID: d.UUID, Name: d.Name, Price: price}, mig: d.MIG, minor: d.Minor, last: now}
+		dev.seen = newSeen(now)
 		a.devs = append(a.devs, dev)
 		if _, dev.gap = a.book.through(d.UUID); !dev.gap {
-			a.post(dev, posting{GPU: d.UUID, To: now})
+			a.book.post(posting{GPU: d.UUID, To: now})
 		}
 	}
 	return nil
 }
 
-func (d *device) reset(now time.Duration) {
-	d.begun, d.util, d.power = now, mean{}, mean{}
-	d.procs, d.util1, d.measured = map[uint32]*process{}, map[uint32]float64{}, false
-	d.energy, d.instances, d.whole = telemetry.Optional[float64]{}, nil, telemetry.Optional[float64]{}
-	d.looked = false
+// WantsGPM reports that a GPU's GPM counters are needed: instances have no others.
+func (a *Accountant) WantsGPM(device int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.devs[device].mig != sharing.AnswerNo
 }
 
 // Sample takes a sample.
@@ -67,8 +70,8 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	}
 	if v, ok := x.Get(telemetry.MetricEnergyJoules); ok {
 		d.energy, d.energyAt = telemetry.Some(v), now
-		if _, known := a.counters[d.UUID]; !known {
-			a.counters[d.UUID], a.changed[d.UUID] = v, v
+		if g := a.book.gpus[d.UUID]; g.Joules.IsZero() {
+			g.Joules = Some(v)
 		}
 	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
 		d.energyAt = now
@@ -83,11 +86,9 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 // complete reports that a costly reading ends the window: the last one that the
 // device gives, which is the energy counter, or what its mechanism needs.
 func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
-	_, counted := a.counters[d.UUID]
+	counted := !a.book.gpus[d.UUID].Joules.IsZero()
 	switch {
-	case d.gap && counted: // its energy is the gap's
-		return x.Groups.Has(telemetry.GroupEnergy)
-	case d.energyAt > 0 && now-d.energyAt < 3*a.o.Slow:
+	case d.gap && counted, d.energyAt > 0 && now-d.energyAt < 3*a.o.Slow: // the energy of a gap is the gap's
 		return x.Groups.Has(telemetry.GroupEnergy)
 	case d.mig == sharing.AnswerYes:
 		return x.Groups.Has(telemetry.GroupGPM)
@@ -100,14 +101,13 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok {
 		d.util.add(min(v/100, 1))
 	}
-	get := func(m telemetry.Metric) telemetry.Optional[float64] {
+	for m, to := range map[telemetry.Metric]*telemetry.Optional[float64]{telemetry.MetricPowerWatts: &d.Watts,
+		telemetry.MetricMemUsedBytes: &d.MemUsed, telemetry.MetricMemTotalBytes: &d.MemTotal} {
+		*to = telemetry.Optional[float64]{}
 		if v, ok := x.Get(m); ok {
-			return telemetry.Some(v)
+			*to = telemetry.Some(v)
 		}
-		return telemetry.Optional[float64]{}
 	}
-	d.Watts = get(telemetry.MetricPowerWatts)
-	d.MemUsed, d.MemTotal = get(telemetry.MetricMemUsedBytes), get(telemetry.MetricMemTotalBytes)
 	if v, ok := d.Watts.Get(); ok {
 		d.power.add(v)
 	}
@@ -134,77 +134,6 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 			*least = telemetry.Some(min(v, least.Or(v)))
 		}
 	}
-}
-
-// identify resolves the listed processes to pods, where the list has changed and at the end of each window,
-// which shows an id that was used again meanwhile: asking the system every second would cost more than the driver does.
-func (a *Accountant) identify(d *device) {
-	pids := make([]uint32, len(d.list))
-	for i := range d.list {
-		pids[i] = d.list[i].PID
-	}
-	d.listed = nil
-	for i, id := range a.o.Resolver.Resolve(pids...) {
-		p := &d.list[i]
-		q := d.procs[id.PID]
-		switch {
-		case q == nil:
-			q = &process{who: id}
-			d.procs[id.PID] = q
-		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
-			q.who.Reason = container.ReasonReused // until the window ends
-		case !q.who.Known():
-			q.who = id
-		}
-		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
-		q.overhead = a.o.Holders.isServer(p.PID, p.Name)
-		d.listed = append(d.listed, q)
-	}
-}
-
-func sameProcess(a, b telemetry.Process) bool {
-	return a.PID == b.PID && a.Name == b.Name && a.Memory == b.Memory && a.GPUInstance == b.GPUInstance
-}
-
-// withClients adds the clients that the MPS daemon has for a server in the list
-// and that no GPU's list has: a driver may list the server alone.
-func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
-	there := map[uint32]bool{}
-	for _, p := range list {
-		there[p.PID] = true
-	}
-	for _, d := range a.devs {
-		for pid, p := range d.procs {
-			there[pid] = there[pid] || !p.fromDaemon
-		}
-	}
-	out := slices.Clone(list)
-	for _, p := range list {
-		for _, client := range a.o.Holders.clientsOf(p.PID) {
-			if pid := uint32(client); !there[pid] {
-				there[pid] = true
-				out = append(out, telemetry.Process{PID: pid, Name: mpsClient})
-			}
-		}
-	}
-	return out
-}
-
-// mpsClient is the name of processes that only the MPS daemon knows.
-const mpsClient = "client of the MPS daemon"
-
-// forget drops processes that no window has any more.
-func (a *Accountant) forget() {
-	var pids []uint32
-	for _, d := range a.devs {
-		for _, p := range d.listed {
-			pids = append(pids, p.who.PID)
-		}
-		for pid := range d.procs {
-			pids = append(pids, pid)
-		}
-	}
-	a.o.Resolver.Keep(pids...)
 }
 
 // Event notes which devices are down.
@@ -259,8 +188,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 	w := a.window(d, length)
 	parts, err := Divide(w)
 	if err != nil {
-		a.refuse(d, err)
-		parts = nil
+		a.refused++
+		a.o.Logger.Error("a window was refused, and is unattributed", "gpu", d.UUID, "err", err)
 	}
 	for i := range parts {
 		if a.o.Basis == sharing.BasisSimulated {
@@ -275,8 +204,8 @@ func (a *Accountant) close(d *device, now time.Duration) {
 		in.ContextMicrojoules = int64(max(0, d.contextIdle.Or(v)-v) * length.Seconds() * 1e6)
 	}
 	d.Mechanism, d.gap, d.Stalled = w.Mechanism, false, d.stalled(w.Busy)
-	a.post(d, in)
-	d.reset(now)
+	a.book.post(in)
+	d.seen = newSeen(now)
 	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
 		d.list = nil // the next list identifies it anew
 	}
@@ -306,17 +235,6 @@ func (d *device) stalled(busy telemetry.Optional[float64]) sharing.Answer {
 	return sharing.AnswerOf(b >= stalledBusy && watts-idle < stalledPower*(d.busiest-idle))
 }
 
-func (a *Accountant) post(d *device, in posting) {
-	if err := a.book.post(in); err != nil {
-		a.refuse(d, err)
-	}
-}
-
-func (a *Accountant) refuse(d *device, err error) {
-	a.refused++
-	a.o.Logger.Error("a posting was refused", "gpu", d.UUID, "err", err)
-}
-
 // spent returns the energy in uJ since the last posting: the counter's, or the power over the time where the counter
 // was not read or is not plausible. Energy derived from power is taken off the counter's next reading.
 func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
@@ -325,23 +243,22 @@ func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
 		byPower = Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
-	before, counted := a.counters[d.UUID]
-	if !ok && counted && d.gap { // the next reading has it
+	g := a.book.gpus[d.UUID]
+	before, counted := g.Joules.Get()
+	switch {
+	case !ok && counted && d.gap: // the next reading has it
 		return Optional[int64]{}
-	}
-	if !ok {
+	case !ok:
 		if v, ok := byPower.Get(); ok && counted {
 			d.ahead += float64(v) / 1e6
-			a.counters[d.UUID], a.changed[d.UUID] = before+float64(v)/1e6, before+float64(v)/1e6
+			g.Joules = Some(before + float64(v)/1e6)
 		}
 		return byPower
-	}
-	if now < before && before-now <= d.ahead { // the power's estimate was too high
+	case now < before && before-now <= d.ahead: // the power's estimate was too high
 		d.ahead = before - now
 		return Some(int64(0))
 	}
-	d.ahead = 0
-	a.counters[d.UUID], a.changed[d.UUID] = now, now
+	d.ahead, g.Joules = 0, Some(now)
 	_, known := telemetry.EnergyBetween(telemetry.Point{Value: before}, telemetry.Point{At: length, Value: now})
 	if !known { // the driver was loaded anew, say
 		return byPower

@@ -4,148 +4,156 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Record is a piece of a ledger as it is stored: under a name that is text.
+// Record is a piece of the accounts as it is stored: under a name that is text.
 type Record struct {
 	Name string
 	// Value is JSON, or nil for a record that is to be deleted.
 	Value []byte
 }
 
-// The names of records begin with what they are; the rest is the key as JSON.
+// The names of records begin with their kind; the rest of the name is a key as JSON. A record that could not be read is
+// kept under asidePrefix, for people alone. Earlier versions had records of a total with all its rows and of a GPU's
+// energy counter.
 const (
-	rowPrefix   = "row "
-	totalPrefix = "total "
-	gpuPrefix   = "gpu "
+	rowPrefix    = "row "
+	endedPrefix  = "ended "
+	gpuPrefix    = "gpu "
+	tokensPrefix = "tokens "
+	asidePrefix  = "aside "
+	totalPrefix  = "total "
+	energyPrefix = "energy "
 )
 
-// recordName names the record of a row, of a total or of a GPU by its key.
+// recordName names the record of a row, of rows that ended, of a GPU or of a server's tokens by its key.
 func recordName(key any) string {
 	prefix := gpuPrefix
 	switch key.(type) {
 	case Key:
 		prefix = rowPrefix
 	case TotalKey:
-		prefix = totalPrefix
+		prefix = endedPrefix
+	case container.Pod:
+		prefix = tokensPrefix
 	}
 	b, _ := json.Marshal(key) // structs of strings and enumerations that have texts
 	return prefix + string(b)
 }
 
-// Changed returns the records that changed since Stored was last called. Store
-// them together, all or none; then call Stored.
-func (l *book) changedRecords() ([]Record, error) {
-	var out []Record
-	var errs []error
-	for key, v := range l.changed {
-		r := Record{Name: recordName(key)}
-		if v != nil {
-			var err error
-			r.Value, err = json.Marshal(v)
-			errs = append(errs, err)
+// takeChanges returns the records that changed since it was last called. Store them together, all or none.
+func (l *book) takeChanges() (out []Record, err error) {
+	for name, v := range l.changed {
+		r := Record{Name: name}
+		if raw, ok := v.([]byte); ok {
+			r.Value = raw
+		} else if v != nil {
+			if r.Value, err = json.Marshal(v); err != nil {
+				return nil, err
+			}
 		}
 		out = append(out, r)
 	}
-	return out, errors.Join(errs...)
+	clear(l.changed)
+	return out, nil
 }
 
-// Stored says that what Changed returned last is stored. Nothing may be posted in between.
-func (l *book) markStored() { clear(l.changed) }
-
-// Restore reads a ledger back from its records, in any order. A record that cannot be read is left aside, and
-// unread says why by its name: set it aside where you keep them. What a total had beyond its rows is then
-// unattributed time, energy and money of it are lost, and a GPU begins anew with its next posting. Records that
-// contradict each other are an ErrInput that names every problem.
-func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread map[string]error, err error) {
+// restoreBook reads a book back from its records, in any order. A record that cannot be read is set aside, and unread
+// has the reason by its name. Time that a GPU was observed beyond its rows is then unattributed; its energy and money
+// are lost.
+func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread map[string]error) {
 	l, unread = newBook(opts), map[string]error{}
+	totals := map[TotalKey]*Amount{}
 	for r := range records {
-		if err := l.read(r); err != nil {
+		if err := l.read(r, totals); err != nil {
 			unread[r.Name] = err
+			l.changed[r.Name], l.changed[asidePrefix+r.Name] = nil, r.Value
 		}
 	}
-	if len(unread) > 0 {
-		l.mend()
+	for k := range l.rows {
+		l.pods[k.Pod]++
 	}
-	if err := l.audit(); err != nil {
-		return nil, nil, err
-	}
-	for name, g := range l.gpus {
-		if g.Clock != opts.clock {
-			g.Clock, g.Through = opts.clock, 0
-			l.changed[name] = g
+	rows := l.totals()
+	for k, total := range totals {
+		have := rows[k]
+		for i, v := range total.fields() {
+			*v = max(0, *v-*have.fields()[i])
 		}
-	}
-	return l, unread, nil
-}
-
-// mend closes the gaps that missing records leave, and none but gaps.
-func (l *book) mend() {
-	know := func(name string) {
-		if l.gpus[name] == nil {
-			l.gpus[name] = &gpu{Anew: true}
-			l.changed[name] = l.gpus[name]
-		}
-	}
-	for k, a := range l.perTotal() {
-		know(k.GPU)
-		if l.totals[k] == nil {
-			l.addTotal(k, a)
-		}
+		l.end(k, *total)
 	}
 	times := map[string]time.Duration{}
-	for k, t := range l.totals {
-		know(k.GPU)
-		times[k.GPU] += t.Time
+	for k, a := range l.totals() {
+		times[k.GPU] += a.Time
+	}
+	for name, t := range times {
+		if g := l.gpus[name]; g == nil {
+			l.gpus[name] = &gpu{Anew: true, Observed: t}
+		} else if t > g.Observed {
+			unread[recordName(name)] = fmt.Errorf("observed for %v, but its rows come to %v", g.Observed, t)
+			g.Observed = t
+		}
 	}
 	for name, g := range l.gpus {
-		if missing := g.Observed - times[name]; g.Anew {
-			g.Observed = times[name]
-		} else if missing > 0 {
-			l.addTotal(TotalKey{GPU: name}, Amount{Time: missing, Low: missing, High: missing})
+		if missing := g.Observed - times[name]; missing > 0 {
+			l.end(TotalKey{GPU: name}, Amount{Time: missing, Low: missing, High: missing})
+		}
+		if g.Clock != opts.clock {
+			g.Clock, g.Through = opts.clock, 0
+			l.changed[recordName(name)] = g
 		}
 	}
+	return l, unread
 }
 
-func (l *book) read(r Record) error {
-	prefix, key, _ := bytes.Cut([]byte(r.Name), []byte(" "))
-	var err error
-	switch string(prefix) + " " {
-	case rowPrefix:
-		var k Key
-		v := &row{}
-		if err = decode(key, &k, r.Value, v); err == nil {
-			l.rows[k] = v
-			l.pods[k.Pod]++
-		}
-	case totalPrefix:
-		var k TotalKey
-		v := &Amount{}
-		if err = decode(key, &k, r.Value, v); err == nil {
-			l.totals[k] = v
-		}
-	case gpuPrefix:
-		var k string
-		v := &gpu{}
-		if err = decode(key, &k, r.Value, v); err == nil {
-			l.gpus[k] = v
-		}
-	default:
-		err = errors.New("is no record of a ledger")
+// read takes up a record; totals are those of earlier versions.
+func (l *book) read(r Record, totals map[TotalKey]*Amount) error {
+	is := func(prefix string) bool { return strings.HasPrefix(r.Name, prefix) }
+	switch {
+	case is(rowPrefix):
+		return decode(r, l.rows)
+	case is(endedPrefix):
+		return decode(r, l.ended)
+	case is(gpuPrefix):
+		return decode(r, l.gpus)
+	case is(tokensPrefix):
+		return decode(r, l.tokens)
+	case is(totalPrefix):
+		l.changed[r.Name] = nil
+		return decode(r, totals)
+	case is(energyPrefix):
+		l.changed[r.Name] = nil
+	case !is(asidePrefix):
+		return errors.New("is no record of a ledger")
 	}
-	return err
+	return nil
 }
 
-// decode reads a record's key and value, and checks this.
-func decode(key []byte, intoKey any, value []byte, into interface{ check() error }) error {
+// decode reads a record's key and value into a map, and checks the value.
+func decode[K comparable, V any](r Record, into map[K]*V) error {
+	_, name, _ := strings.Cut(r.Name, " ")
 	strict := func(data []byte, v any) error {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
 		return d.Decode(v)
 	}
-	return errors.Join(strict(key, intoKey), strict(value, into), into.check())
+	var k K
+	v := new(V)
+	err := errors.Join(strict([]byte(name), &k), strict(r.Value, v), any(v).(interface{ check() error }).check())
+	if err == nil {
+		into[k] = v
+	}
+	return err
 }
 
-func (g *gpu) check() error { return Amount{Time: g.Through, High: g.Observed, Micros: g.Owed}.check() }
+func (g *gpu) check() error {
+	if j := g.Joules.Or(0); !(j >= 0) {
+		return fmt.Errorf("an energy counter of %v J", j)
+	}
+	return Amount{Time: g.Through, High: g.Observed, Micros: g.Owed}.check()
+}

@@ -33,13 +33,13 @@ func TestTokensNarrowMPS(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	b := benchOf(t, 0, 0)
-	s := NewServers(map[container.Pod]Page{shop: {URL: one.URL + "/metrics"}, train: {URL: two.URL + "/metrics"}}, slog.New(slog.DiscardHandler))
+	s := NewServers(map[container.Pod]string{shop: one.URL + "/metrics", train: two.URL + "/metrics"}, slog.New(slog.DiscardHandler))
 	b.o.Servers = s
 	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
 	b.busy = 100
 	read := func() {
-		for pod, page := range s.pages {
-			page, err := s.get(t.Context(), page.URL, time.Second)
+		for pod, url := range s.pages {
+			page, err := s.client.Fetch(t.Context(), url)
 			s.note(pod, page, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestHostilePage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, *text.Load()) }))
 	defer server.Close()
 	pod := shop
-	s := NewServers(map[container.Pod]Page{pod: {URL: server.URL}}, slog.New(slog.DiscardHandler))
+	s := NewServers(map[container.Pod]string{pod: server.URL}, slog.New(slog.DiscardHandler))
 	counted := 0.0
 	says := func(more float64, models ...string) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestHostilePage(t *testing.T) {
 		}
 		page := b.String()
 		text.Store(&page)
-		readings, err := s.get(t.Context(), server.URL, 10*time.Second)
+		readings, err := s.client.Fetch(t.Context(), server.URL)
 		s.note(pod, readings, err)
 		counted += more
 		if got := s.state[pod].counted.Generated.Or(0); got != counted {

@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -27,80 +28,150 @@ const (
 // DriverKeeps is the time for which the driver keeps its samples: costly readings that come later miss some.
 const DriverKeeps = samplesKept / samplesPerSecond * time.Second
 
-// WantsGPM reports that a GPU's GPM counters are needed: instances have no others.
-func (a *Accountant) WantsGPM(device int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.devs[device].mig != sharing.AnswerNo
-}
-
 // contextWatts is the least power of a resident program above deep idle, in watts: a context alone costs 26 W and more.
 const contextWatts = 10
 
+// claims collects the claims to a GPU by instance and pod.
+type claims map[claimKey]*Claim
+
+type claimKey struct {
+	instance int // GPU instance; or one of the following
+	pod      container.Pod
+}
+
+const (
+	noInstance  = -1 // not under MIG, or an instance that is not listed
+	mpsOverhead = math.MaxInt
+)
+
+// of returns the claim of a pod to an instance; nil is none.
+func (c claims) of(in *telemetry.Instance, pod container.Pod) *Claim {
+	k, claim := claimKey{noInstance, pod}, Claim{Pod: pod}
+	if in != nil {
+		k.instance, claim.Instance, claim.Slices = in.ID, Some(in.ID), in.ComputeSlices.Or(0)
+	}
+	return c.at(k, claim)
+}
+
+func (c claims) at(k claimKey, claim Claim) *Claim {
+	if c[k] == nil {
+		c[k] = &claim
+	}
+	return c[k]
+}
+
+// list returns the claims in the order of their keys.
+func (c claims) list() []Claim {
+	out := make([]Claim, 0, len(c))
+	for _, k := range slices.SortedFunc(maps.Keys(c), func(a, b claimKey) int {
+		return cmp.Or(cmp.Compare(a.instance, b.instance), a.pod.Compare(b.pod))
+	}) {
+		out = append(out, *c[k])
+	}
+	return out
+}
+
+// window makes the observations of a device since its last posting.
 func (a *Accountant) window(d *device, length time.Duration) Window {
 	w := Window{
 		Length: length, Mechanism: sharing.MechanismNone, SwitchShare: switchShare,
 		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
 	}
-	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
-	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 && !(d.looked && d.mig == sharing.AnswerYes) {
+	isMIG := d.mig == sharing.AnswerYes
+	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 && !(d.looked && isMIG) {
 		return w // nobody looked, or not at all of it
 	}
 	if w.Busy = d.whole; w.Busy.IsZero() {
 		w.Busy = d.util.get()
 	}
-	w.Mechanism = a.mechanismOf(d, held)
-	w.Slots = slots
-	w.Powered = sharing.AnswerUnknown
+	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
+	w.Mechanism, w.Slots = d.mechanism(held), slots
 	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
 		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+contextWatts)
 	}
-	if w.Mechanism == sharing.MechanismMIG {
-		a.instancesOf(d, held, &w)
-		return w
+	if model, err := mig.Lookup(d.Name); isMIG && err == nil {
+		w.ComputeSlices = model.ComputeSlices
 	}
-	claims := map[claimKey]*Claim{}
-	claim := func(pod container.Pod, overhead bool) *Claim {
-		k := claimKey{pod: pod, overhead: overhead}
-		if claims[k] == nil {
-			claims[k] = &Claim{Pod: pod, Overhead: overhead}
-		}
-		return claims[k]
-	}
-	busy := func(c *Claim, pid uint32) {
-		if u, ok := d.util1[pid]; ok {
-			c.Busy = Some(min(c.Busy.Or(0)+u, 1))
-		} else if d.measured {
-			c.Busy = Some(c.Busy.Or(0))
-		}
-	}
+	all := claims{}
 	for pid, p := range d.procs {
-		c := claim(p.pod(), p.overhead)
-		c.Resident = true
-		if !p.overhead { // the driver charges the MPS server with what its clients run
-			busy(c, pid)
+		switch {
+		case !p.overhead:
+			in := d.instance(func(in *telemetry.Instance) bool { return p.instance == telemetry.Some(in.ID) })
+			c := all.of(in, p.pod())
+			c.Resident = true
+			d.uses(c, pid)
+		case !isMIG: // the driver charges the MPS server with what its clients run
+			all.at(claimKey{instance: mpsOverhead}, Claim{Overhead: true}).Resident = true
 		}
 	}
 	for pid := range d.util1 {
 		if d.procs[pid] == nil { // it came and went between two lists
-			id := a.o.Resolver.Resolve(pid)[0]
-			p := process{who: id}
-			busy(claim(p.pod(), false), pid)
+			p := process{who: a.o.Resolver.Resolve(pid)[0]}
+			d.uses(all.of(nil, p.pod()), pid)
 		}
 	}
 	for pod, devices := range held {
-		claim(pod.Clean(), false).Held = len(devices)
+		for _, dev := range devices {
+			in := d.instance(func(in *telemetry.Instance) bool {
+				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == Some(in.ID) ||
+					!dev.Start.IsZero() && dev.Start == in.Start
+			})
+			all.of(in, pod.Clean()).Held++
+		}
 	}
-	a.o.Servers.tokens(d.UUID, claims, time.Minute)
-	w.Claims = sorted(claims)
+	if isMIG {
+		d.instanceCounters(all)
+	}
+	w.Claims = all.list()
+	if !isMIG {
+		a.o.Servers.tokens(d.UUID, w.Claims, time.Minute)
+	}
 	return w
 }
 
-func (p *process) pod() container.Pod {
-	if p.overhead || !p.who.Known() {
-		return container.Pod{}
+// uses adds what the driver charged a process with to a claim.
+func (d *device) uses(c *Claim, pid uint32) {
+	if d.measured {
+		c.Busy = Some(min(c.Busy.Or(0)+d.util1[pid], 1))
 	}
-	return p.who.Pod.Clean()
+}
+
+// instance finds one of the device's MIG instances; nil for none.
+func (d *device) instance(fits func(in *telemetry.Instance) bool) *telemetry.Instance {
+	for i := range d.layout {
+		if fits(&d.layout[i]) {
+			return &d.layout[i]
+		}
+	}
+	return nil
+}
+
+// instanceCounters sets the use of the MIG instances by their counters, and adds a claim without a pod for each that
+// has none.
+func (d *device) instanceCounters(all claims) {
+	used := map[int]telemetry.Optional[float64]{}
+	for i := range d.layout {
+		in, works := &d.layout[i], false
+		for _, m := range []telemetry.Metric{telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent,
+			telemetry.MetricTensorUtilPercent} {
+			v, _ := in.Get(m)
+			works = works || v > 0
+		}
+		claimed := false
+		for k := range all {
+			claimed = claimed || k.instance == in.ID
+		}
+		if !claimed {
+			all.of(in, container.Pod{}).Resident = works
+		}
+		// A 0 where other counters show work is one that was not filled.
+		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) && d.instances != nil {
+			used[in.ID] = Some(min(v/100, 1))
+		}
+	}
+	for k, c := range all {
+		c.Busy = used[k.instance]
+	}
 }
 
 // fits reports that a device of a plugin is a GPU or part of it.
@@ -111,18 +182,16 @@ func (a *Accountant) fits(d *device, dev container.Device) bool {
 	if !dev.Minor.IsZero() {
 		return dev.Minor == d.minor
 	}
-	if strings.HasPrefix(dev.UUID, "MIG-") {
-		return slices.ContainsFunc(d.layout, func(in telemetry.Instance) bool { return in.UUID == dev.UUID })
-	}
-	return dev.UUID == d.UUID
+	return dev.UUID == d.UUID || strings.HasPrefix(dev.UUID, "MIG-") &&
+		d.instance(func(in *telemetry.Instance) bool { return in.UUID == dev.UUID }) != nil
 }
 
-// mechanismOf infers a GPU's mechanism from its processes and holders.
-func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.Device) sharing.Mechanism {
+// mechanism infers a GPU's mechanism from its processes and holders.
+func (d *device) mechanism(held map[container.Pod][]container.Device) sharing.Mechanism {
 	if d.mig == sharing.AnswerYes {
 		return sharing.MechanismMIG
 	}
-	pods := map[container.Pod]bool{}
+	pods, replicas := map[container.Pod]bool{}, false
 	for _, p := range d.procs {
 		if p.overhead {
 			return sharing.MechanismMPS
@@ -131,109 +200,10 @@ func (a *Accountant) mechanismOf(d *device, held map[container.Pod][]container.D
 	}
 	for pod, devices := range held {
 		pods[pod] = true
-		for _, dev := range devices {
-			if !dev.Replica.IsZero() {
-				return sharing.MechanismTimeSlicing
-			}
-		}
+		replicas = replicas || slices.ContainsFunc(devices, func(d container.Device) bool { return !d.Replica.IsZero() })
 	}
-	if len(pods) > 1 {
+	if replicas || len(pods) > 1 {
 		return sharing.MechanismTimeSlicing
 	}
 	return sharing.MechanismExclusive
-}
-
-// claimKey tells claims apart.
-type claimKey struct {
-	overhead bool
-	instance int // of MIG; -1 for those that are not listed
-	pod      container.Pod
-}
-
-func sorted(claims map[claimKey]*Claim) []Claim {
-	keys := slices.SortedFunc(maps.Keys(claims), func(a, b claimKey) int {
-		if a.overhead != b.overhead {
-			if a.overhead {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Or(cmp.Compare(a.instance, b.instance), a.pod.Compare(b.pod))
-	})
-	out := make([]Claim, len(keys))
-	for i, k := range keys {
-		out[i] = *claims[k]
-	}
-	return out
-}
-
-// instancesOf makes the claims of a GPU in MIG mode: one for each instance and pod, and one without a pod for an
-// instance that has none.
-func (a *Accountant) instancesOf(d *device, held map[container.Pod][]container.Device, w *Window) {
-	if model, err := mig.Lookup(d.Name); err == nil {
-		w.ComputeSlices = model.ComputeSlices
-	}
-	claims := map[claimKey]*Claim{}
-	claim := func(in *telemetry.Instance, pod container.Pod) *Claim {
-		k := claimKey{instance: -1, pod: pod}
-		if in != nil {
-			k.instance = in.ID
-		}
-		if claims[k] == nil {
-			claims[k] = &Claim{Pod: pod}
-			if in != nil {
-				claims[k].Slices, claims[k].Instance = in.ComputeSlices.Or(0), Some(in.ID)
-			}
-		}
-		return claims[k]
-	}
-	instances := d.instances
-	if instances == nil {
-		instances = d.layout
-	}
-	find := func(fits func(in *telemetry.Instance) bool) *telemetry.Instance {
-		for i := range instances {
-			if fits(&instances[i]) {
-				return &instances[i]
-			}
-		}
-		return nil
-	}
-	for _, p := range d.procs {
-		if !p.overhead {
-			in := find(func(in *telemetry.Instance) bool { return p.instance == telemetry.Some(in.ID) })
-			claim(in, p.pod()).Resident = true
-		}
-	}
-	for pod, devices := range held {
-		for _, dev := range devices {
-			in := find(func(in *telemetry.Instance) bool {
-				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == Some(in.ID) ||
-					!dev.Start.IsZero() && dev.Start == in.Start
-			})
-			claim(in, pod.Clean()).Held++
-		}
-	}
-	for i := range instances {
-		in := &instances[i]
-		works := works(in)
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(claims)), func(k claimKey) bool { return k.instance == in.ID }) {
-			claim(in, container.Pod{}).Resident = works
-		}
-		// A 0 where other counters show work is one that was not filled.
-		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) {
-			for k, c := range claims {
-				if k.instance == in.ID {
-					c.Busy = Some(min(v/100, 1))
-				}
-			}
-		}
-	}
-	w.Claims = sorted(claims)
-}
-
-// works reports whether a counter of an instance other than its time with work shows any.
-func works(in *telemetry.Instance) bool {
-	return slices.ContainsFunc([]telemetry.Metric{telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent,
-		telemetry.MetricTensorUtilPercent}, func(m telemetry.Metric) bool { v, _ := in.Get(m); return v > 0 })
 }

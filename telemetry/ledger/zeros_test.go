@@ -5,7 +5,6 @@ import (
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // TestZerosOfInstances: with every subset of an instance's counters at zero, one of which another shows work is not
@@ -19,13 +18,13 @@ func TestZerosOfInstances(t *testing.T) {
 		}
 		b := newBench(t)
 		b.devs[0].mig = sharing.AnswerYes
-		d := b.devs[0]
-		d.instances = []telemetry.Instance{in}
-		var w Window
-		b.instancesOf(d, map[container.Pod][]container.Device{}, &w)
-		busy, known := w.Claims[0].Busy.Get()
+		d, all := b.devs[0], claims{}
+		d.instances, d.layout = []telemetry.Instance{in}, []telemetry.Instance{in}
+		d.instanceCounters(all)
+		c := all.list()[0]
+		busy, known := c.Busy.Get()
 		if works := zero != 1<<len(counters)-1; works && known && busy < 0.5 || !works && (!known || busy != 0) {
-			t.Errorf("zero %04b: busy %v", zero, w.Claims[0].Busy)
+			t.Errorf("zero %04b: busy %v", zero, c.Busy)
 		}
 	}
 }
