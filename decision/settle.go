@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -145,12 +144,13 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	if len(p.Outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 	}
-	if p.Predicted != nil {
+	if len(p.Outcomes) > 0 && p.Outcomes[0].Predicted != nil {
+		by := p.Outcomes[0].Predicted
 		d.From = FromProfiles
 		if c.Mechanism != sharing.MechanismExclusive {
-			d.Predicted = newPredicted(&p.Predicted[0], p.Tenants)
+			d.Predicted = newPredicted(by, p.Tenants)
 		}
-		d.Consequences = pl.profiled(w, &p.Predicted[0])
+		d.Consequences = pl.profiled(w, by)
 		if text := tightest(d.Consequences); text != "" {
 			d.Why = text + pl.dearer(w, share)
 		}
@@ -272,7 +272,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 		d, o := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0]
 		tight, ratio := -1, 0.0
 		for k, limit := range d.Limits {
-			if limit > 0 && o.Known[k] && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
+			if limit > 0 && o.P99[k].Value > 0 && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
 				tight, ratio = k, o.P99[k].High/limit
 			}
 		}
@@ -344,10 +344,10 @@ func (pl *answers) dearer(w int, share workloadShare) string {
 // mostlyKept is the part of its rate alone below which work is offered GPUs of its own.
 const mostlyKept = 0.9
 
-func consequencesOf(d *prospect.Tenant, o *prospect.Prospect) []Consequence {
+func consequencesOf(d *predict.Tenant, o *predict.Estimate) []Consequence {
 	var out []Consequence
 	for k, limit := range d.Limits {
-		if limit == 0 || !o.Known[k] || math.IsInf(o.P99[k].High, 1) {
+		if limit == 0 || o.P99[k].Value == 0 || math.IsInf(o.P99[k].High, 1) {
 			continue
 		}
 		p := o.P99[k]

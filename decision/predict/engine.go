@@ -13,10 +13,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// engine is a simulated tenant: a server with continuous batching (Yu et al., Orca, OSDI 2022) that prefills one request
-// between two decode steps, and its clients, as a timeslice.Submitter. Steps and prefills are those of the tenant's
-// profile. A prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode waits for
-// its step.
+// engine is a simulated tenant: a server with continuous batching (Yu et al., Orca, OSDI 2022) that prefills one
+// request between two decode steps, and its clients, as a timeslice.Submitter. Steps and prefills are those of the
+// tenant's profile. A prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode
+// waits for its step.
 type engine struct {
 	t     *tenantModel
 	rng   *rand.Rand

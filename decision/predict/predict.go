@@ -154,8 +154,8 @@ func doubtNeighbours(models []tenantModel) {
 	}
 }
 
-// Raise lifts every predicted percentile of a latency to its floor, in seconds.
-func (p *Prediction) Raise(floor [costs.LatencyCount]float64) {
+// raise lifts every predicted percentile of a latency to its floor, in seconds.
+func (p *Prediction) raise(floor [costs.LatencyCount]float64) {
 	for m := range p.All() {
 		k := costs.LatencyE2E
 		switch m {
@@ -166,8 +166,7 @@ func (p *Prediction) Raise(floor [costs.LatencyCount]float64) {
 		case profile.MetricTokensPerSecond:
 			continue
 		}
-		i, least := &p.value[m], 1e3*floor[k]
-		i.Value, i.Low, i.High = max(i.Value, least), max(i.Low, least), max(i.High, least)
+		raise(&p.value[m], 1e3*floor[k])
 	}
 }
 

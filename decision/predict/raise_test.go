@@ -14,8 +14,8 @@ func TestRaise(t *testing.T) {
 	p.set(profile.MetricTPOTP99, 50, 0.1)
 	p.set(profile.MetricTokensPerSecond, 1, 0.1)
 	before := p
-	p.Raise([costs.LatencyCount]float64{costs.LatencyTPOT: 0.02})
-	if i, _ := p.Get(profile.MetricTPOTP50); i != (profile.Interval{Value: 20, Low: 20, High: 20}) {
+	p.raise([costs.LatencyCount]float64{costs.LatencyTPOT: 0.02})
+	if i, _ := p.Get(profile.MetricTPOTP50); i != (profile.Interval{Value: 20, Low: 20, High: before.value[profile.MetricTPOTP50].High * 4}) {
 		t.Errorf("median %v", i)
 	}
 	if p.value[profile.MetricTPOTP99] != before.value[profile.MetricTPOTP99] || p.value[profile.MetricTokensPerSecond] != before.value[profile.MetricTokensPerSecond] {

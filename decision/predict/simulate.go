@@ -47,7 +47,7 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	for i := range models {
 		t := &models[i]
 		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
-		found, err := known.Of(key, mostForecasts, func() (aloneFound, error) {
+		found, err := known.Of(key, mostKept, func() (aloneFound, error) {
 			o, err := p.settle(mechanism, t)
 			return aloneFound{o, t.settled}, err
 		})

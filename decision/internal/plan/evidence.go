@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,8 +21,7 @@ type evidence struct {
 	Solos     []*profile.Solo // by workload, nil where there is none
 	GPUs      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
 	otherMPS  []bool          // by workload: MPS on that GPU is none that the predictor knows
-	ranks     []int           // by workload: equal where profiles are
-	forecasts *predict.Forecasts
+	evaluator *predict.Evaluator
 }
 
 func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Options) (*evidence, error) {
@@ -33,7 +31,6 @@ func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Option
 		Solos:     make([]*profile.Solo, n),
 		GPUs:      make([]*sharing.GPU, n),
 		otherMPS:  make([]bool, n),
-		ranks:     make([]int, n),
 	}
 	if e.Predictor == nil {
 		p := predict.NewPredictor()
@@ -62,17 +59,7 @@ func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Option
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	e.forecasts = predict.ForecastsOf(opt.Profiles, e.Predictor)
-	names := make([]string, n)
-	for i, solo := range e.Solos {
-		if solo != nil {
-			names[i] = fmt.Sprint(solo.Server, solo.Load)
-		}
-	}
-	sorted := slices.Sorted(slices.Values(names))
-	for i, name := range names {
-		e.ranks[i], _ = slices.BinarySearch(sorted, name)
-	}
+	e.evaluator = predict.EvaluatorOf(opt.Profiles, e.Predictor)
 	return e, nil
 }
 
@@ -133,22 +120,25 @@ func (pl *Planner) busyMeasured(w int) (busy float64, ok bool) {
 	return busy, ok
 }
 
-// carryOver fills in a latency of workload w alone by its profile, which was taken on another GPU than that of pool
-// p or is to hold on a part of it, and says whether the profile has it.
-func (pl *Planner) carryOver(o *outlook, w, p, k int) bool {
-	if !pl.Named(w) || pl.Evidence.GPUs[w] == nil {
-		return false
+// profiled returns what the profile of workload w, with weights of so many bytes, says of it on a GPU of pool p: as
+// measured, or transferred; the zero Tenant where it says nothing.
+func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tenant {
+	if !pl.Named(w) || pl.Evidence.GPUs[w] == nil && !measured {
+		return predict.Tenant{}
 	}
-	profile := pl.Evidence.Solos[w].Uncontended()
-	from, to := pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU()
-	alone, sigma, ok := prospect.CarryOver(profile, from, to, o.Demand.Least.Width)
-	if !ok || alone[k] == 0 {
-		return false
+	d, ok := predict.FromProfile(pl.Evidence.Solos[w], pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU(), measured, width)
+	if !ok {
+		return predict.Tenant{}
 	}
-	o.Demand.Alone[k], o.Demand.AloneSigma[k] = alone[k], sigma[k]
+	return d
+}
+
+// carried takes over a latency alone by a profile that was taken on another GPU, or is to hold on a part of it.
+func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int) {
+	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
 	a := Assumption{
-		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k),
-			pl.Workloads[w].Workload().Name, plaintext.Digits(1e3*alone[k]), to.Name),
+		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k), w.Name,
+			plaintext.Digits(1e3*known.Alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
 		Basis: sharing.BasisTransferred,
 	}
@@ -156,7 +146,6 @@ func (pl *Planner) carryOver(o *outlook, w, p, k int) bool {
 		a.What += ", and this mechanism does to it what is usual"
 	}
 	o.Assumes = append(o.Assumes, a)
-	return true
 }
 
 // leastOf is the least work of a workload's requests, by its model or, where none
@@ -180,62 +169,4 @@ func (pl *Planner) leastOf(w int) (l costs.Least) {
 		l.Weights = pl.Evidence.Solos[w].WeightsRead(costs.MachineOf(pl.Evidence.GPUs[w]).Bandwidth) / gpus
 	}
 	return l
-}
-
-// foresee returns what members that all have profiles see together, by measurement
-// where they are alone and else by the predictor: by its closed form where that leaves
-// no objective open, and by simulation where it does. Not ok where it cannot tell.
-func (pl *Planner) foresee(s Site, members []Member, tenants []prospect.Tenant) (
-	out []prospect.Prospect, preds []predict.Prediction, ok bool) {
-	e := pl.Evidence
-	var order []int // of the group's tenants: by what they are, so that who is asked first changes nothing
-	for _, m := range members {
-		order = append(order, slices.Repeat([]int{m.Workload}, m.Replicas)...)
-	}
-	at := make([]int, len(order))
-	for i := range at {
-		at[i] = i
-	}
-	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(e.ranks[order[a]], e.ranks[order[b]]) })
-	group := make([]profile.Solo, len(at))
-	for i, k := range at {
-		group[i] = *e.Solos[order[k]]
-	}
-	see := func(found []predict.Prediction) (open bool) {
-		preds, out = make([]predict.Prediction, len(at)), make([]prospect.Prospect, len(at))
-		for i, k := range at {
-			w, p := order[k], found[i]
-			p.Raise(pl.floor(w, s.Pool))
-			preds[k], out[k] = p, p.Estimate(&pl.Workloads[w].Workload().SLO, &tenants[k])
-			open = open || out[k].Kept(&tenants[k]) == sharing.AnswerUnknown
-		}
-		return open
-	}
-	if s.Mechanism == sharing.MechanismExclusive {
-		see([]predict.Prediction{predict.Alone(group[0].TimeSlicing)})
-		return out, preds, true
-	}
-	if len(group) > predict.MaxGroup {
-		return nil, nil, false
-	}
-	found, err := e.forecasts.Screen(s.Mechanism, group, pl.Opt.Confidence)
-	if err != nil {
-		return nil, nil, false
-	}
-	if see(found) {
-		if found, err = e.forecasts.Predict(s.Mechanism, group); err != nil {
-			return nil, nil, false
-		}
-		found = slices.Clone(found)
-		for i := range found {
-			found[i] = found[i].At(pl.Opt.Confidence)
-		}
-		see(found)
-	}
-	return out, preds, true
-}
-
-// floor is the least that each latency of workload w can be on a GPU of pool p, in seconds.
-func (pl *Planner) floor(w, p int) [costs.LatencyCount]float64 {
-	return costs.MachineOf(pl.Pools[p].Ground().GPU()).Floor(costs.Share{SMs: 1, Bandwidth: 1}, pl.leastOf(w))
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // outlook holds what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
-	Demand  prospect.Tenant
-	Tokens  prospect.Bounds // of the TPOT P99 alone, where only the size tells it
-	Size    string          // the same in words
+	Demand  predict.Tenant
+	Tokens  profile.Interval // of the TPOT P99 alone, where only the size tells it
+	Size    string           // the same in words
 	Assumes []Assumption
 }
 
@@ -61,10 +61,14 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.assume(wl.Name+" fits the memory of a whole GPU", "neither memory nor model is stated")
 	}
 	d := &o.Demand
-	d.Limits, d.Alone = seconds(wl.SLO), seconds(wl.Solo)
+	d.From, d.Workload, d.SLO, d.Limits, d.Alone = sharing.BasisPrior, w, &wl.SLO, seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == fleet.KindOnlineInference
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
+	known := pl.profiled(w, p, measured, d.Least.Width)
+	if measured {
+		d.From, d.Solo = known.From, known.Solo
+	}
 	if measured && pl.Evidence.GPUs[w] == nil {
 		on := problem.A(pl.Pools[p].Ground().GPU().Name)
 		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
@@ -81,7 +85,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		if in := need.Within(have); in < need.Total { // it holds fewer requests at once, and queues the others
 			d.Serving.Sequences = max(1, math.Floor(float64(in-need.Weights-need.Context)/float64(need.Request)))
 		}
-		d.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
+		d.Serving.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
 		return o
 	}
 	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
@@ -110,10 +114,11 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		if measured {
-			d.Alone[k] = prospect.P99s(pl.Evidence.Solos[w].Uncontended())[k]
+			d.Alone[k] = known.Alone[k]
 			continue
 		}
-		if pl.carryOver(o, w, p, k) {
+		if known.Alone[k] > 0 {
+			o.carried(wl, pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU(), &known, k)
 			continue
 		}
 		if k == costs.LatencyTPOT && o.bySize(wl, m) {
@@ -138,17 +143,14 @@ func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	if w.Load != nil {
 		perS = w.Load.PeakPerS() / float64(w.ReplicaCount())
 	}
-	d := &o.Demand
-	d.Online, d.Decodes, d.Requests = true, false, true
-	each, batch, wait := t.Host+t.GPU, 1.0, 0.0
+	most, wait := 0, 0.0
 	if b := w.Service.Batch; b != nil {
-		each, wait = max(t.Host, t.GPU), time.Duration(b.Wait).Seconds()
-		batch = min(float64(b.Max), 1+perS*wait)
+		most, wait = b.Max, time.Duration(b.Wait).Seconds()
 	}
-	d.Busy, d.Host = perS*each, 1-t.GPU/each
+	d, of := &o.Demand, predict.FromRequests(perS, t.Host, t.GPU, most, wait, t.Sigma)
+	d.Online, d.Decodes, d.Requests, d.Busy, d.Host = true, false, true, of.Busy, of.Host
 	if d.Limits[costs.LatencyE2E] > 0 && d.Alone[costs.LatencyE2E] == 0 {
-		d.Alone[costs.LatencyE2E] = prospect.RequestP99(wait+t.Host+batch*t.GPU, d.Busy)
-		d.AloneSigma[costs.LatencyE2E] = t.Sigma
+		d.Alone, d.AloneSigma = of.Alone, of.AloneSigma
 	}
 	if t.Assumed != "" {
 		a := Assumption{What: t.Assumed, Why: "published servers of its kind took about that", Basis: sharing.BasisPrior}
@@ -184,14 +186,14 @@ func (pl *Planner) Serves(w *fleet.Workload) bool {
 		!w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero()
 }
 
-func servingOf(w *fleet.Workload) *prospect.Serving {
+func servingOf(w *fleet.Workload) *predict.Serving {
 	m, l := w.Model, w.Load
 	input, output := float64(l.InputTokens.Or(0)), float64(l.OutputTokens.Or(0))
 	kv, known := m.KVAt(input + output/2)
 	if !known {
 		kv = fleet.PriorKVPerToken(m.Parameters)
 	}
-	return &prospect.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: input,
+	return &predict.Serving{PerS: l.PeakPerS() / float64(w.ReplicaCount()), Input: input,
 		Output: output, LengthSigma: l.LengthSigma(),
 		Weights: m.ActiveBytes(), Parameters: float64(m.ActiveParameters()),
 		KVPerToken: float64(kv), Layers: m.Depth()}
@@ -210,12 +212,12 @@ func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 // in less than what would be assumed otherwise.
 func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
 	least, most, layers := w.Reads()
-	b := prospect.TokenAlone(m, least, most, layers, w.GPUCount())
+	b, sigma := predict.TokenAlone(m, least, most, layers, w.GPUCount())
 	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[costs.LatencyTPOT] {
 		return false
 	}
 	o.Tokens = b
-	o.Demand.Alone[costs.LatencyTPOT], o.Demand.AloneSigma[costs.LatencyTPOT] = b.Value, b.Sigma()
+	o.Demand.Alone[costs.LatencyTPOT], o.Demand.AloneSigma[costs.LatencyTPOT] = b.Value, sigma
 	of := fmt.Sprintf("%.3g GB of weights", least/1e9)
 	if w.Model == nil {
 		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)
@@ -237,7 +239,7 @@ func (o *outlook) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 		What: fmt.Sprintf("the %s weights of %s, which %s has no arithmetic for, are converted on the way at little cost",
 			w.Model.Weights, w.Name, problem.A(gpu.Name))}
 	o.Assumes = append(o.Assumes, a)
-	return prospect.Converted
+	return predict.Converted
 }
 
 // About is a figure of two digits, or a whole number.

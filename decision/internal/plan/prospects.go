@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -53,14 +52,13 @@ type Site struct {
 
 // Prospects holds the figures that members see together at a site, and whether all keep their objectives.
 type Prospects struct {
-	Answer    sharing.Answer
-	likely    bool // all of them do in the median
-	Tenants   int
-	rate      float64 // least part of its rate alone that anybody without objectives keeps surely
-	slow      float64 // sum of what replicas take longer than alone on the GPU, 1 = as long again
-	grade     int     // sum of what each of them counts, see gradeOf
-	Outcomes  []prospect.Prospect
-	Predicted []predict.Prediction // from profiles, of a replica of each member; else none
+	Answer   sharing.Answer
+	likely   bool // all of them do in the median
+	Tenants  int
+	rate     float64 // least part of its rate alone that anybody without objectives keeps surely
+	slow     float64 // sum of what replicas take longer than alone on the GPU, 1 = as long again
+	grade    int     // sum of what each of them counts, see gradeOf
+	Outcomes []predict.Estimate
 }
 
 // ProspectsOf computes what members see together; the answers are kept.
@@ -98,32 +96,24 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 			share.Mechanism = sharing.MechanismMPS
 		}
 	}
-	var tenants []prospect.Tenant
+	var tenants []predict.Tenant
 	var first []int
-	measured := true
 	for _, m := range members {
 		first = append(first, len(tenants))
-		measured = measured && pl.Measured(m.Workload, s.Pool, s.Mechanism)
 		d := pl.OutlookOf(m.Workload, s.Pool, s.Mechanism).Demand
-		d.Workload = m.Workload
-		tenants = append(tenants, slices.Repeat([]prospect.Tenant{d}, m.Replicas)...)
+		tenants = append(tenants, slices.Repeat([]predict.Tenant{d}, m.Replicas)...)
+	}
+	var by *predict.Evaluator
+	if pl.Evidence != nil {
+		by = pl.Evidence.evaluator
 	}
 	machine := costs.MachineOf(pl.Pools[s.Pool].Ground().GPU())
-	if measured {
-		if all, preds, ok := pl.foresee(s, members, tenants); ok {
-			r := pl.answerOf(s, members, tenants, first, all)
-			for _, k := range first {
-				r.Predicted = append(r.Predicted, preds[k])
-			}
-			return r
-		}
-	}
-	return pl.answerOf(s, members, tenants, first, prospect.Prospects(machine, share, tenants, pl.Opt.Confidence, nil))
+	return pl.answerOf(s, members, tenants, first, by.Evaluate(machine, share, tenants, pl.Opt.Confidence))
 }
 
 // answerOf sums up what members see, the first tenant of each at first.
-func (pl *Planner) answerOf(s Site, members []Member, tenants []prospect.Tenant, first []int,
-	all []prospect.Prospect) Prospects {
+func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, first []int,
+	all []predict.Estimate) Prospects {
 	r := Prospects{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
 	for k, m := range members {
 		o := all[first[k]]
@@ -155,7 +145,7 @@ func (pl *Planner) count(p *Prospects, replicas int, by float64) {
 
 // slower returns how much longer than alone on a GPU of the pool a tenant takes: a server by what is limited, or else
 // by how busy it is.
-func (pl *Planner) slower(d *prospect.Tenant, o *prospect.Prospect, pool, w int) float64 {
+func (pl *Planner) slower(d *predict.Tenant, o *predict.Estimate, pool, w int) float64 {
 	if !d.Serves() {
 		return 1/o.Rate.Value - 1
 	}
@@ -166,7 +156,7 @@ func (pl *Planner) slower(d *prospect.Tenant, o *prospect.Prospect, pool, w int)
 	}
 	ratio := 0.0
 	for k, limit := range d.Limits {
-		if was := alone[0].P99[k].Value; limit > 0 && o.Known[k] && was > 0 {
+		if was := alone[0].P99[k].Value; limit > 0 && was > 0 {
 			ratio = max(ratio, o.P99[k].Value/was)
 		}
 	}
@@ -204,7 +194,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
 	why, worst := gate.Reason{Code: gate.CodeSlowdownUnknown, Verdict: gate.VerdictReject}, 0.0
 	for k, limit := range d.Limits {
-		if limit > 0 && o.Known[k] && o.P99[k].High/limit > worst {
+		if limit > 0 && o.P99[k].High/limit > worst {
 			worst = o.P99[k].High / limit
 			why = gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, limit)
 			if o.Floor[k] > limit {
@@ -216,7 +206,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 		}
 	}
 	for k, limit := range d.Limits { // what is missed in the median comes before what has no bound
-		if v := o.P99[k]; limit > 0 && o.Known[k] && v.Value > limit && !math.IsInf(v.Value, 1) && math.IsInf(v.High, 1) {
+		if v := o.P99[k]; limit > 0 && v.Value > limit && !math.IsInf(v.Value, 1) && math.IsInf(v.High, 1) {
 			return gate.Missed(k, v.Value, v.Low, v.High, limit)
 		}
 	}
@@ -241,10 +231,7 @@ func (pl *Planner) Worst(w int, c *Choice) Prospects {
 		o := p.Outcomes[at]
 		answer := o.Kept(d)
 		if len(worst.Outcomes) == 0 || strain(d, &o) > strain(d, &worst.Outcomes[0]) {
-			worst = Prospects{Answer: answer, Outcomes: []prospect.Prospect{o}, Tenants: p.Tenants}
-			if p.Predicted != nil {
-				worst.Predicted = p.Predicted[at : at+1]
-			}
+			worst = Prospects{Answer: answer, Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}
 		}
 	}
 	switch {
@@ -265,7 +252,7 @@ func (pl *Planner) Worst(w int, c *Choice) Prospects {
 }
 
 // strain relates an outcome to a demand's limits: 1 = at one.
-func strain(d *prospect.Tenant, o *prospect.Prospect) float64 {
+func strain(d *predict.Tenant, o *predict.Estimate) float64 {
 	s := o.Busy.High
 	if !d.Serves() {
 		s = KeepsRate / max(1e-9, o.Rate.Low)

@@ -168,7 +168,7 @@ func question(m *predict.Mix, metric profile.Metric, times float64) (ask, bool) 
 // answer asks both doors, about each tenant and about all together.
 func (a *ask) answer(ctx context.Context, profiles *profile.Profiles, disputed map[string]bool, out *Answers) error {
 	mechanism := a.mix.Rows[0].Mechanism
-	preds, _ := predict.ForecastsOf(profiles, a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
+	preds, _ := predict.EvaluatorOf(profiles, a.mix.Predictor).Predict(mechanism, a.mix.Group) // none: it is open
 	at := slices.Index(questionLimits, a.times)
 	for _, by := range []map[sharing.Mechanism]*Doors{out.ByMechanism, out.Mixes} {
 		if by[mechanism] == nil {

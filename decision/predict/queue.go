@@ -1,4 +1,4 @@
-package prospect
+package predict
 
 import (
 	"cmp"
@@ -8,10 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-var (
-	serviceSigma = costs.Table.Unmeasured.ServiceSigma.Value
-	otherHost    = costs.Table.Unmeasured.OtherHost.Value
-)
+var serviceSigma, otherHost = table.Unmeasured.ServiceSigma.Value, table.Unmeasured.OtherHost.Value
 
 // usualSequences is the most sequences in a batch of a server that does not say.
 const usualSequences = 64.0
@@ -25,14 +22,14 @@ var (
 	serviceCV2  = math.Expm1(serviceSigma * serviceSigma)
 )
 
-// The tenants' activities settle in so many rounds at most, or once none changes by more.
-const mostSettling, settled = 12, 1e-5
+// The tenants' activities converge in so many rounds at most, or once none changes by more.
+const mostRounds, converged = 12, 1e-5
 
 // at computes what every tenant sees where a quantity was moved, as in a setting, of a workload or of everybody.
 func (e *evaluation) at(q int, s *costs.Setting, workload int) {
 	moved := false // what they do: gaps and lengths change only what is seen
-	for i := range e.seats {
-		t := &e.seats[i]
+	for i := range e.cohorts {
+		t := &e.cohorts[i]
 		t.seen = t.base
 		if workload != everybody && workload != t.d.Workload {
 			t.in, t.state = &costs.Medians, t.start
@@ -43,38 +40,38 @@ func (e *evaluation) at(q int, s *costs.Setting, workload int) {
 		moved = moved || t.state != t.start
 	}
 	if moved {
-		e.settle()
+		e.converge()
 	} else if q == together || uneven(q) {
-		for i := range e.seats {
-			e.seats[i].state = e.seats[i].usual
+		for i := range e.cohorts {
+			e.cohorts[i].state = e.cohorts[i].usual
 		}
 	} else {
 		return
 	}
-	for i := range e.seats {
-		if t := &e.seats[i]; moved || t.in == s {
+	for i := range e.cohorts {
+		if t := &e.cohorts[i]; moved || t.in == s {
 			t.seen = e.read(t, !uneven(q))
 		}
 	}
 }
 
-// settle brings the activities of all into line.
-func (e *evaluation) settle() {
-	for range mostSettling {
+// converge brings the activities of all into line.
+func (e *evaluation) converge() {
+	for range mostRounds {
 		total, changed := 0.0, false
-		for i := range e.seats {
-			t := &e.seats[i]
+		for i := range e.cohorts {
+			t := &e.cohorts[i]
 			total += t.alike * t.state.weight * t.state.active
 		}
-		for i := range e.seats {
-			t := &e.seats[i].state
+		for i := range e.cohorts {
+			t := &e.cohorts[i].state
 			before := t.active
-			if t.crowd = 1; !e.alone() {
+			if t.contention = 1; !e.alone() {
 				others := max(0, total-t.weight*t.active)
-				t.crowd = crowded(others, t.turns, min(1, others))
+				t.contention = contended(others, t.turns, min(1, others))
 			}
-			t.settle(e.seats[i].d)
-			changed = changed || math.Abs(t.active-before) > settled
+			t.converge(e.cohorts[i].d)
+			changed = changed || math.Abs(t.active-before) > converged
 		}
 		if e.alone() || !changed {
 			break
@@ -82,8 +79,8 @@ func (e *evaluation) settle() {
 	}
 }
 
-// crowded is the factor on GPU work beside others that take so much of the GPU, in turns with them for a part of it.
-func crowded(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
+// contended is the factor on GPU work beside others that take so much of the GPU, in turns with them for a part of it.
+func contended(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
 
 // alone says that no tenant disturbs another.
 func (e *evaluation) alone() bool {
@@ -100,9 +97,12 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	}
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
 	slowOther := costs.OnSlice(s[costs.SliceOther], e.share.SMs)
-	t.blocking = s[costs.MPSBlocking] * s[costs.SMOther]
-	if d.Decodes || d.Serving != nil {
-		t.blocking = s[costs.MPSBlocking] * s[costs.SMDecoding]
+	blocking := 1.0 // share of a neighbour's kernels that its activity delays
+	if mps {
+		blocking = s[costs.MPSBlocking] * s[costs.SMOther]
+		if d.Decodes || d.Serving != nil {
+			blocking = s[costs.MPSBlocking] * s[costs.SMDecoding]
+		}
 	}
 	if v := d.Serving; v != nil {
 		context := v.Input + v.Output/2
@@ -114,17 +114,14 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
 		}
 		floor := preFloor(v, s)
-		t.slowPrefill = costs.PrefillOnSlice(e.share.SMs)
-		t.preGPU = max(t.slowPrefill*e.perInput(v, s)*v.Input, costs.LaunchBusy*floor)
+		slow := costs.PrefillOnSlice(e.share.SMs)
+		t.preGPU = max(slow*e.perInput(v, s)*v.Input, costs.LaunchBusy*floor)
 		t.preHost = max(0, floor-t.preGPU)
-		compute := t.slowPrefill * e.perInput(v, &costs.Medians) * v.Input
+		compute := slow * e.perInput(v, &costs.Medians) * v.Input
 		t.grows = compute / max(compute, costs.LaunchBusy*preFloor(v, &costs.Medians))
 		t.load = v.PerS * s[costs.LoadError]
-		t.weight = t.stepGPU / (t.stepGPU + t.stepHost)
+		t.weight = t.stepGPU / (t.stepGPU + t.stepHost) * blocking
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
-		if mps {
-			t.weight *= t.blocking
-		}
 		return
 	}
 	slow := slowOther
@@ -137,11 +134,8 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	}
 	t.stepHost, t.stepGPU = host, (1-host)*slow
 	t.load, t.longer = min(0.999, d.Busy*s[costs.BusyError]), s[costs.AloneError]
-	t.weight = 1 - host
+	t.weight = (1 - host) * blocking
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
-	if mps {
-		t.weight *= t.blocking
-	}
 }
 
 // perInput is the time of the GPU for a token of the prompt, and preFloor that of a prefill at least, in seconds.
@@ -151,12 +145,12 @@ func (e *evaluation) perInput(v *Serving, s *costs.Setting) float64 {
 
 func preFloor(v *Serving, s *costs.Setting) float64 { return v.Layers * s[costs.PrefillPerLayer] / 1e3 }
 
-// settle brings a tenant's activity into line with its crowd.
-func (t *state) settle(d *Tenant) {
+// converge brings a tenant's activity into line with its contention.
+func (t *state) converge(d *Tenant) {
 	if v := d.Serving; v != nil {
-		pre := t.preHost + t.preGPU*t.crowd
-		a := t.stepHost + t.stepGPU*t.crowd
-		room := 1 - t.load*pre - t.load*v.Output*t.kvGPU*t.crowd
+		pre := t.preHost + t.preGPU*t.contention
+		a := t.stepHost + t.stepGPU*t.contention
+		room := 1 - t.load*pre - t.load*v.Output*t.kvGPU*t.contention
 		if room <= 0.01 {
 			t.batch, t.token, t.active = math.Inf(1), math.Inf(1), 1
 			return
@@ -172,7 +166,7 @@ func (t *state) settle(d *Tenant) {
 		t.episode = v.Output * t.token
 		return
 	}
-	unit := t.stepHost + t.stepGPU*t.crowd
+	unit := t.stepHost + t.stepGPU*t.contention
 	if d.Serves() {
 		t.active = min(1, t.load*unit)
 	} else {
@@ -182,15 +176,15 @@ func (t *state) settle(d *Tenant) {
 }
 
 // read returns what a tenant sees; it may leave out the time per output token.
-func (e *evaluation) read(of *seat, tpot bool) foreseen {
+func (e *evaluation) read(of *cohort, tpot bool) expected {
 	d, s, t := of.d, of.in, &of.state
-	f := foreseen{rate: 1, busy: t.active}
+	f := expected{rate: 1, busy: t.active}
 	// The tail sees more of its neighbours active than the mean.
 	worst := 1.0
 	if !e.alone() {
 		mean, variance, all := 0.0, 0.0, 0.0
-		for j := range e.seats {
-			o, n := &e.seats[j].state, e.seats[j].alike
+		for j := range e.cohorts {
+			o, n := &e.cohorts[j].state, e.cohorts[j].alike
 			if o == t {
 				n--
 			}
@@ -205,7 +199,7 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 			some := min(o.active, 0.5) // beyond a half the variance falls, and what the tail sees does not
 			variance += n * o.weight * o.weight * some * (1 - some) * part
 		}
-		worst = max(crowded(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.crowd)
+		worst = max(contended(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.contention)
 	}
 	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {
@@ -217,29 +211,30 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 		return f
 	}
 	if !d.Serves() {
-		f.rate = 1 / (t.load*(t.stepHost+t.stepGPU*t.crowd) + 1 - t.load)
+		f.rate = 1 / (t.load*(t.stepHost+t.stepGPU*t.contention) + 1 - t.load)
 		return f
 	}
 	load := t.load
 	if d.Peak > d.Busy {
 		load = min(0.999, d.Peak*s[costs.BusyError])
 	}
-	f.busy = load * (t.stepHost + t.stepGPU*t.crowd)
+	f.busy = load * (t.stepHost + t.stepGPU*t.contention)
 	if f.busy >= 0.999 {
 		for k := range f.p99 {
-			f.p99[k], f.known[k] = math.Inf(1), d.Alone[k] > 0
+			if d.Alone[k] > 0 {
+				f.p99[k] = math.Inf(1)
+			}
 		}
 		f.busy = max(f.busy, 1)
 		return f
 	}
-	own := t.stepHost + t.stepGPU*t.crowd
+	own := t.stepHost + t.stepGPU*t.contention
 	tail := t.stepHost + t.stepGPU*worst
 	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(load, cv2)
 	for k, a := range d.Alone {
 		if a == 0 {
 			continue
 		}
-		f.known[k] = true
 		if a *= t.longer; d.AloneSigma[k] > 0 {
 			a = d.Alone[k] * math.Pow(t.longer, d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
 		}
@@ -249,15 +244,6 @@ func (e *evaluation) read(of *seat, tpot bool) foreseen {
 		}
 	}
 	return f
-}
-
-// RequestP99 is the P99 of the latency of requests that come at random to a server that takes a mean time for one, in
-// seconds, and is busy for a part of the time; infinite where it cannot keep up.
-func RequestP99(mean, busy float64) float64 {
-	if busy >= 1 {
-		return math.Inf(1)
-	}
-	return mean * tailOf(busy, costs.Medians[costs.Burstiness]*costs.Medians[costs.Burstiness])
 }
 
 // tailOf is the P99 of a single server's latency over its mean service time: the service's own tail, and an exponential
@@ -282,13 +268,25 @@ func lengthsAt(sigma float64) lengths {
 	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
 }
 
+// lengths returns LengthSigma in a setting. What nobody states varies no more than what is stated: else fleets that say
+// less of their requests would take several times the GPUs.
+func (v *Serving) lengths(s *costs.Setting) float64 {
+	q := &costs.Priors[costs.LengthSigma]
+	sigma := q.Value
+	if v != nil && v.LengthSigma > 0 {
+		sigma = v.LengthSigma
+	}
+	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
+}
+
+var statedLengths = table.Unmeasured.StatedLengths
+
 // seldom is the part of requests that decides a P99.
 const seldom = 0.01
 
 var logSeldom, logMostFollowed = math.Log(seldom), math.Log(0.9)
 
-func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f *foreseen) {
-	f.known = [costs.LatencyCount]bool{true, true, true}
+func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f *expected) {
 	if math.IsInf(t.batch, 1) {
 		f.busy = math.Inf(1)
 		for k := range f.p99 {
@@ -296,17 +294,17 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 		}
 		return
 	}
-	pre := t.preHost + t.preGPU*t.crowd
+	pre := t.preHost + t.preGPU*t.contention
 	preWorst := t.preHost + t.preGPU*worst
 	// Time to first token: other prefills first, then its own, which may be long. Of those that arrive together at least
 	// one waits for another.
 	busy := t.load * pre
 	ownLong := max(preWorst, t.preGPU*worst*max(1, l.long*t.grows))
-	grows := t.grows * t.preGPU * t.crowd / pre // part of a prefill
-	uneven := l.variation * grows * grows       // squared variation of prefills
+	grows := t.grows * t.preGPU * t.contention / pre // part of a prefill
+	uneven := l.variation * grows * grows            // squared variation of prefills
 	wait := pre * max(0, logSeldom/logFollowed(busy, cv2)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
 	// A step that is under way ends before a prefill begins.
-	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*t.batch) / 2
+	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
 	f.p99[costs.LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
 	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
 	batch := t.batch + 1
@@ -315,12 +313,12 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 	if tpot {
 		f.p99[costs.LatencyTPOT] = step + t.interrupted(v, preWorst, cv2, l)
 	}
-	token := (t.stepHost + t.stepGPU*t.crowd + t.kvGPU*t.crowd*batch) / (1 - busy)
+	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * l.long * max(token, 0.5*(token+step))
 	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
 	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
-	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.crowd, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
+	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
 // interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that it
@@ -330,7 +328,7 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 // C. Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
 func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 	added := 0.0
-	free := 1 - t.load*(t.preHost+t.preGPU*t.crowd)
+	free := 1 - t.load*(t.preHost+t.preGPU*t.contention)
 	pre /= free
 	behind := t.load * pre * (1 + (1-free)*(cv2+l.variation)/2/free)
 	for _, by := range [...]struct{ met, typical float64 }{{t.load * v.Output * t.token * cv2, 1 / l.typical},
@@ -338,7 +336,7 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 		part := min(1, by.met/seldom) // of a P99 that is decided by those that meet one
 		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/by.met))
 		add := func(prompt, answer float64) {
-			long := max(pre, t.preGPU*t.crowd/free*max(1, l.typical*prompt*t.grows))
+			long := max(pre, t.preGPU*t.contention/free*max(1, l.typical*prompt*t.grows))
 			short := max(2, v.Output*by.typical*answer)
 			added = max(added, part*(long+t.load*(short*t.token+pre)*pre)/(short-1))
 		}
@@ -353,3 +351,45 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 // come as mean says, where gaps are gamma distributed with a squared coefficient of variation: the first term of their
 // distribution.
 func logFollowed(mean, cv2 float64) float64 { return min(logMostFollowed, math.Log(mean/cv2)/cv2) }
+
+// expected is what a tenant is expected to get in a setting.
+type expected struct {
+	p99  [costs.LatencyCount]float64 // seconds, 0 where not known
+	rate float64
+	busy float64
+}
+
+// evaluation computes what the tenants of a GPU get.
+type evaluation struct {
+	machine costs.Machine
+	share   costs.Share
+	tenants []Tenant
+	cohorts []cohort
+}
+
+// cohort holds what tenants that are alike get: in the present setting, and at the medians.
+type cohort struct {
+	d                   *Tenant
+	alike               float64 // so many
+	first               bool    // of its workload
+	state, start, usual state   // start is usual before all are brought into line
+	lengths             lengths // of its requests, at the medians
+	in                  *costs.Setting
+	seen, base          expected
+	out                 *Estimate
+}
+
+// state is a tenant while the activities of all are brought into line.
+type state struct {
+	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
+	preHost, preGPU          float64
+	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
+	turns                    float64 // fraction of the GPU's time that taking turns costs
+	weight                   float64 // what its activity costs a neighbour
+	active                   float64 // part of the time in which it is active
+	episode                  float64 // seconds that it stays so
+	contention               float64 // factor on GPU work, mean
+	batch, token             float64 // sequences in a batch, seconds a token
+	load                     float64 // requests a second, or busy share
+	longer                   float64 // its latency alone, over the stated one
+}

@@ -1,25 +1,25 @@
-package prospect_test
+package predict_test
 
 import (
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
-	"github.com/cotenant/cotenant/decision/predict/prospect"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // tenant draws a model server, another server or work without requests.
-func tenant(rng *rand.Rand, m costs.Machine, workload int) prospect.Tenant {
-	d := prospect.Tenant{Workload: workload}
+func tenant(rng *rand.Rand, m costs.Machine, workload int) predict.Tenant {
+	d := predict.Tenant{Workload: workload}
 	switch rng.IntN(3) {
 	case 0:
 		models := [][4]float64{{494e6, 24, 2, 64}, {1.24e9, 16, 8, 64}, {3.2e9, 28, 8, 128}, {8e9, 32, 8, 128}, {14.8e9, 48, 8, 128}}
 		lengths := [][2]float64{{128, 64}, {512, 128}, {900, 235}, {2048, 32}, {300, 600}}
 		v, l := models[rng.IntN(len(models))], lengths[rng.IntN(len(lengths))]
-		s := &prospect.Serving{Input: l[0], Output: l[1], Weights: 2 * v[0], Parameters: v[0], Layers: v[1], KVPerToken: 4 * v[1] * v[2] * v[3]}
+		s := &predict.Serving{Input: l[0], Output: l[1], Weights: 2 * v[0], Parameters: v[0], Layers: v[1], KVPerToken: 4 * v[1] * v[2] * v[3]}
 		step := s.Weights/(m.Bandwidth*0.75) + 7e-5*s.Layers
 		s.PerS = 0.6 * rng.Float64() * rng.Float64() / (max(5e-4*s.Layers, 2*s.Parameters*s.Input/(m.FLOPs*0.45)) + step*l[1]/8)
 		if rng.IntN(2) == 0 {
@@ -39,6 +39,7 @@ func tenant(rng *rand.Rand, m costs.Machine, workload int) prospect.Tenant {
 func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 3))
 	worse := map[string]int{}
+	var none *predict.Evaluator // nobody was measured
 	for range nightly.Cases(300, 2000) {
 		g, err := sharing.LookupGPU([]string{"A100-SXM4-80GB", "L4", "H100 80GB HBM3", "L40S"}[rng.IntN(4)])
 		if err != nil {
@@ -50,11 +51,11 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 		if share.Mechanism != sharing.MechanismExclusive {
 			n += rng.IntN(3)
 		}
-		var tenants []prospect.Tenant
+		var tenants []predict.Tenant
 		for k := range n {
 			tenants = append(tenants, tenant(rng, m, k))
 		}
-		more := append([]prospect.Tenant(nil), tenants...)
+		more := append([]predict.Tenant(nil), tenants...)
 		other := share
 		name := ""
 		k := rng.IntN(n)
@@ -84,7 +85,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 				more = append(more, tenant(rng, m, n))
 			}
 		}
-		before, after := prospect.Prospects(m, share, tenants, 0.97, nil), prospect.Prospects(m, other, more, 0.97, nil)
+		before, after := none.Evaluate(m, share, tenants, 0.97), none.Evaluate(m, other, more, 0.97)
 		for i := range before {
 			fell := func(what string, was, is float64) {
 				least := 0.99

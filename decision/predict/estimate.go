@@ -1,0 +1,75 @@
+package predict
+
+import (
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Estimate holds the figures of a tenant, with the bounds between which each lies at the confidence asked for.
+type Estimate struct {
+	P99   [costs.LatencyCount]profile.Interval // seconds; zero where not known
+	Rate  profile.Interval                     // part of its rate alone, work without latency objectives
+	Busy  profile.Interval                     // utilization of its part of the GPU; 1 or more: it cannot keep up
+	Floor [costs.LatencyCount]float64          // least seconds of each latency there, see [costs.Machine.Floor]
+	// Predicted is the prediction behind it, where all tenants of the GPU were measured; else nil.
+	Predicted *Prediction
+}
+
+// held ranges over the figures that are held against an objective, with what each may be at most: the latencies that
+// are limited, and how busy a server is, which must keep up. Other work has no objective. Of what is not known the
+// bounds are 0 and infinity.
+func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
+	for k, limit := range d.Limits {
+		if limit > 0 && o.P99[k].Value > 0 {
+			see(o.P99[k], limit)
+		} else if limit > 0 {
+			see(profile.Interval{Value: math.Inf(1), High: math.Inf(1)}, limit)
+		}
+	}
+	if d.Serves() {
+		see(o.Busy, math.Nextafter(1, 0))
+	}
+}
+
+// Kept says of each objective whether it is kept at the confidence asked for, missed at that confidence, or neither.
+func (o *Estimate) Kept(d *Tenant) sharing.Answer {
+	answer := sharing.AnswerYes
+	o.held(d, func(b profile.Interval, most float64) {
+		if below := b.Below(most); below == sharing.AnswerNo || answer == sharing.AnswerYes {
+			answer = below
+		}
+	})
+	return answer
+}
+
+// Likely says whether every objective is kept in the median.
+func (o *Estimate) Likely(d *Tenant) bool {
+	likely := true
+	o.held(d, func(b profile.Interval, most float64) { likely = likely && b.Value <= most })
+	return likely
+}
+
+// raise lifts latencies to the least that they can be. One that nobody knows misses a limit that lies below its floor
+// all the same.
+func (o *Estimate) raise(d *Tenant, floor [costs.LatencyCount]float64) {
+	o.Floor = floor
+	for k, least := range floor {
+		if o.P99[k].Value > 0 || d.Limits[k] > 0 && d.Limits[k] < least {
+			raise(&o.P99[k], least)
+		}
+	}
+}
+
+// raise lifts an interval to a least value, and the upper bound as far as it lay above the value.
+func raise(i *profile.Interval, least float64) {
+	if i.Value < least {
+		if i.Value > 0 {
+			i.High *= least / i.Value
+		}
+		i.Value, i.High = least, max(i.High, least)
+	}
+	i.Low = max(i.Low, least)
+}

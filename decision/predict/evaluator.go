@@ -1,0 +1,210 @@
+package predict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/memo"
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Evaluator estimates what tenants get together on a GPU, by one predictor, and keeps what it simulated: asked again,
+// even by another decision, it answers at once and the same. It is safe for concurrent use; nil is of tenants that
+// nobody measured.
+type Evaluator struct {
+	predictor Predictor
+	kept      memo.Table[string, []Prediction]
+	alone     aloneCache
+}
+
+// mostKept bounds what an Evaluator keeps: some 400 bytes a tenant of a group.
+const mostKept = 1 << 14
+
+// EvaluatorOf returns the evaluator of the workloads in ps by p. It is the same for predictors of the same content
+// until profiles are added.
+func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
+	return ps.Made(fmt.Sprintf("%+v", *p), func() any {
+		return &Evaluator{predictor: *p}
+	}).(*Evaluator)
+}
+
+// Evaluate estimates what each of the tenants on a share of a GPU gets, at a one-sided confidence (0.5 to 0.999). Where
+// all were measured there, the estimates are the predictor's, by its closed form where that leaves no objective open
+// and else by simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
+func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
+	unmeasured := func(d Tenant) bool { return d.Solo == nil }
+	if f == nil || len(tenants) > MaxGroup || slices.ContainsFunc(tenants, unmeasured) {
+		return fromPriors(m, share, tenants, confidence)
+	}
+	if share.Mechanism == sharing.MechanismExclusive {
+		alone := []Prediction{isolated(tenants[0].Solo.TimeSlicing)}
+		return estimates(m, share, tenants, alone, []int{0})
+	}
+	keys := make([]string, len(tenants))
+	at := make([]int, len(tenants)) // in the order of what they are, so that who comes first changes nothing
+	for i := range tenants {
+		keys[i], at[i] = keyOf(tenants[i].Solo), i
+	}
+	slices.SortStableFunc(at, func(a, b int) int { return strings.Compare(keys[a], keys[b]) })
+	group := make([]profile.Solo, len(at))
+	for i, k := range at {
+		group[i] = *tenants[k].Solo
+	}
+	found, err := f.screen(share.Mechanism, group, confidence)
+	if err != nil {
+		return fromPriors(m, share, tenants, confidence)
+	}
+	out := estimates(m, share, tenants, found, at)
+	for i := range out {
+		if out[i].Kept(&tenants[i]) != sharing.AnswerUnknown {
+			continue
+		}
+		if found, err = f.Predict(share.Mechanism, group); err != nil {
+			return fromPriors(m, share, tenants, confidence)
+		}
+		found = slices.Clone(found)
+		for j := range found {
+			found[j].hold(confidence)
+		}
+		return estimates(m, share, tenants, found, at)
+	}
+	return out
+}
+
+// estimates returns the estimates of predictions, which are of the tenants in another order.
+func estimates(m costs.Machine, share costs.Share, tenants []Tenant, found []Prediction, order []int) []Estimate {
+	out := make([]Estimate, len(tenants))
+	for i, k := range order {
+		p := &found[i]
+		floor := m.Floor(share, tenants[k].Least)
+		p.raise(floor)
+		out[k] = p.estimate(&tenants[k])
+		out[k].Floor = floor
+	}
+	return out
+}
+
+// keyOf names a measured workload.
+func keyOf(s *profile.Solo) string { return fmt.Sprintf("%v %v", s.Server, s.Load.Same()) }
+
+// Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by simulation. The result must not be
+// changed.
+func (f *Evaluator) Predict(mechanism sharing.Mechanism, group []profile.Solo) ([]Prediction, error) {
+	key := []byte{byte(mechanism)}
+	for i := range group {
+		key = append(append(key, keyOf(&group[i])...), '\n')
+	}
+	return f.kept.Of(string(key), mostKept, func() ([]Prediction, error) {
+		return f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
+	})
+}
+
+// screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:
+// twice the worst in 383 co-located tenants of H200s and H100s in decision/predict/testdata, and at most six times.
+var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
+	sharing.MechanismTimeSlicing: {
+		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8,
+			0.6}, profile.MetricE2EP99: {1, 0.15},
+	},
+	sharing.MechanismMPS: {
+		profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15}, profile.MetricTTFTP99: {0.7,
+			0.4}, profile.MetricE2EP99: {0.4, 0.15},
+	},
+}
+
+// screen predicts a group by the closed form, with intervals at a one-sided confidence that also hold what a simulation
+// would say: where they leave no limit open, none is needed.
+func (f *Evaluator) screen(mechanism sharing.Mechanism, group []profile.Solo, confidence float64) ([]Prediction,
+	error) {
+	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
+	for i := range out {
+		out[i].hold(confidence)
+		for m, by := range screened[mechanism] {
+			widenBy(&out[i].value[m], by)
+		}
+		widenBy(&out[i].Slowdown, screened[mechanism][profile.MetricTPOTP50])
+	}
+	return out, err
+}
+
+// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999; of others, the nearest.
+func (p Prediction) At(confidence float64) Prediction {
+	p.hold(confidence)
+	return p
+}
+
+func (p *Prediction) hold(confidence float64) {
+	z := distuv.UnitNormal.Quantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
+	for m := range p.value {
+		stretch(&p.value[m], z)
+	}
+	stretch(&p.Slowdown, z)
+}
+
+// Widened returns the prediction with the interval of one metric so many times as wide, as a logarithm.
+func (p Prediction) Widened(m profile.Metric, times float64) Prediction {
+	stretch(&p.value[m], times)
+	return p
+}
+
+// stretch multiplies the logarithms of the bounds over the value.
+func stretch(i *profile.Interval, z float64) {
+	if i.Value > 0 {
+		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
+	}
+}
+
+// widenBy moves the bounds apart by logarithms, the upper one first.
+func widenBy(i *profile.Interval, by [2]float64) {
+	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
+}
+
+// isolated returns a profile as a prediction of the workload on a whole GPU of the same product: what was measured,
+// with no interval.
+func isolated(p *profile.SoloProfile) Prediction {
+	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
+	for m := range profile.Metric(profile.MetricCount) {
+		if v, ok := p.Metric(m); ok {
+			out.set(m, v, 0)
+		}
+	}
+	return out
+}
+
+// estimate converts a prediction to the figures of a tenant with such objectives. Where both the median and the P99
+// of the time per output token are limited it has the one that comes closer to its limit.
+func (p *Prediction) estimate(d *Tenant) Estimate {
+	o := Estimate{Rate: profile.Interval{Value: 1, Low: 1, High: 1}, Predicted: p}
+	if r := p.value[profile.MetricStepsPerSecond]; p.rateAlone > 0 {
+		o.Rate = profile.Interval{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone),
+			High: min(1, r.High/p.rateAlone)}
+	}
+	for k, m := range [costs.LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99,
+		profile.MetricE2EP99} {
+		o.P99[k] = scaled(p.value[m], 1e-3)
+	}
+	if d.SLO == nil {
+		return o
+	}
+	if median, ok := d.SLO.TPOTP50.Get(); ok {
+		to, limit := &o.P99[costs.LatencyTPOT], d.Limits[costs.LatencyTPOT]
+		was := *to
+		*to = scaled(p.value[profile.MetricTPOTP50], limit/median.Seconds()/1e3)
+		if tail, both := d.SLO.TPOTP99.Get(); both {
+			if was = scaled(was, limit/tail.Seconds()); was.High > to.High {
+				*to = was
+			}
+		}
+	}
+	return o
+}
+
+// scaled returns an interval in another unit.
+func scaled(i profile.Interval, by float64) profile.Interval {
+	return profile.Interval{Value: by * i.Value, Low: by * i.Low, High: by * i.High}
+}

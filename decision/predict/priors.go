@@ -1,0 +1,193 @@
+package predict
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/splitmix"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
+// requests as a P99 is judged by.
+var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
+
+// moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
+// far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
+// lengths and gaps of requests are moved as far each. They make the time per output token long, where a short answer
+// waits for a long prompt that came behind it, so that there what each does alone cannot be added in squares (the
+// design point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of
+// the Engineering Mechanics Division 100, 1974).
+type moves struct {
+	confidence, z float64
+	to            [together + 1][2]costs.Setting
+}
+
+const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
+
+// uneven says that a quantity does to the time per output token what moves do together.
+func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
+
+var movesKept [64]atomic.Pointer[moves] // half a megabyte; without a lock that all cores would wait for
+
+func movesAt(confidence float64) *moves {
+	slot := &movesKept[math.Float64bits(confidence)*splitmix.Gamma>>58] // Fibonacci hashing
+	if m := slot.Load(); m != nil && m.confidence == confidence {
+		return m
+	}
+	m := &moves{confidence: confidence, z: distuv.UnitNormal.Quantile(confidence)}
+	for side, far := range [2]float64{-1, 1} {
+		both := costs.Medians
+		for q, c := range costs.Priors {
+			s := costs.Medians
+			if s[q] = c.Shifted(far); c.PerTenant {
+				s[q] = c.Shifted(far * m.z)
+			}
+			if m.to[q][side] = s; uneven(q) {
+				both[q] = c.Shifted(far * m.z / math.Sqrt2)
+			}
+		}
+		m.to[together][side] = both
+	}
+	slot.Store(m)
+	return m
+}
+
+// fromPriors estimates what each of the tenants of one GPU or slice gets, at a one-sided confidence (0.5 to 0.999).
+// Quantities that nobody measured are moved to both sides one after another, and what each does to a figure is added in
+// squares.
+func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
+	out := make([]Estimate, len(tenants))
+	to := movesAt(confidence)
+	e := evaluation{machine: m, share: share, tenants: tenants, cohorts: make([]cohort, 0, len(tenants))}
+	for i := range tenants {
+		d := &tenants[i]
+		n := len(e.cohorts)
+		if i > 0 && *d == tenants[i-1] {
+			e.cohorts[n-1].alike++
+			continue
+		}
+		first := !slices.ContainsFunc(tenants[:i], func(o Tenant) bool { return o.Workload == d.Workload })
+		e.cohorts = append(e.cohorts, cohort{d: d, alike: 1, first: first, in: &costs.Medians, out: &out[i],
+			lengths: lengthsAt(d.Serving.lengths(&costs.Medians))})
+		e.prepare(d, &e.cohorts[n].start, &costs.Medians)
+		e.cohorts[n].state = e.cohorts[n].start
+	}
+	e.converge()
+	for i := range e.cohorts {
+		t := &e.cohorts[i]
+		t.usual, t.base = t.state, e.read(t, true)
+		slower := 0.0
+		if t.d.Serving != nil {
+			slower = t.d.Serving.Slower
+		}
+		for k := range costs.LatencyCount {
+			t.out.P99[k] = profile.Interval{Value: t.base.p99[k]}
+			if len(tenants) > 1 || share.SMs < 1 || t.d.Serving != nil { // else it was measured just so
+				t.out.P99[k].Low = to.z * formError[k] * to.z * formError[k]
+				t.out.P99[k].High = t.out.P99[k].Low + to.z*slower*to.z*slower
+			}
+		}
+		t.out.Rate, t.out.Busy = profile.Interval{Value: t.base.rate}, profile.Interval{Value: t.base.busy}
+	}
+	for q := range to.to {
+		one := q == together || costs.Priors[q].PerTenant
+		for side := range to.to[q] {
+			for i := range e.cohorts {
+				if one && e.cohorts[i].first {
+					e.at(q, &to.to[q][side], e.cohorts[i].d.Workload)
+					e.widen(q, 1)
+				} else if !one && i == 0 {
+					e.at(q, &to.to[q][side], everybody)
+					e.widen(q, to.z)
+				}
+			}
+		}
+	}
+	for i := range e.cohorts {
+		t := &e.cohorts[i]
+		for k := range costs.LatencyCount {
+			b := &t.out.P99[k]
+			closeBounds(b)
+			if alone := t.d.Alone[k]; alone > 0 && t.base.p99[k] > 0 { // neighbours make nothing faster
+				sigma := cmp.Or(t.d.AloneSigma[k], costs.Priors[costs.AloneError].Sigma)
+				b.Low = max(b.Low, alone*math.Exp(-to.z*sigma))
+			}
+			if n := e.unmeasured(t); n > 0 {
+				b.High = max(b.High, b.Value/t.usual.contention*(1+(besideUnmeasured-1)*n))
+			}
+		}
+		closeBounds(&t.out.Rate)
+		closeBounds(&t.out.Busy)
+		t.out.raise(t.d, m.Floor(share, t.d.Least))
+	}
+	for i := 1; i < len(out); i++ {
+		if tenants[i] == tenants[i-1] {
+			out[i] = out[i-1]
+		}
+	}
+	return out
+}
+
+// besideUnmeasured is the largest growth factor of a P99 co-located with one tenant that is always busy with unmeasured
+// kernels: 3.1, 2.95, 4.0 and 2.45 times the isolated one with trainings and saturating kernels on an H200
+// (cotenant-h200-tenants).
+const besideUnmeasured = 4
+
+// unmeasured is the part of the time in which a server's neighbours run kernels of which nothing is known: all but
+// those of language models and of services that state what a request takes.
+func (e *evaluation) unmeasured(of *cohort) (part float64) {
+	if e.alone() {
+		return 0
+	}
+	for i := range e.cohorts {
+		t := &e.cohorts[i]
+		n := t.alike
+		if t == of {
+			n--
+		}
+		if t.d.Serving == nil && !t.d.Decodes && !t.d.Requests {
+			part += n * t.d.Busy
+		}
+	}
+	return min(1, part)
+}
+
+// widen widens every figure by what is seen where a quantity was moved.
+func (e *evaluation) widen(q int, times float64) {
+	for i := range e.cohorts {
+		t := &e.cohorts[i]
+		for k := range costs.LatencyCount {
+			if tpot := k == costs.LatencyTPOT; tpot && !uneven(q) || !tpot && q != together {
+				widen(&t.out.P99[k], t.base.p99[k], t.seen.p99[k], times)
+			}
+		}
+		widen(&t.out.Rate, t.base.rate, t.seen.rate, times)
+		widen(&t.out.Busy, t.base.busy, t.seen.busy, times)
+	}
+}
+
+// widen adds the square of a change's logarithm on the side on which it lies.
+func widen(b *profile.Interval, base, moved, times float64) {
+	if base <= 0 || moved <= 0 || base == moved || math.IsInf(base, 1) {
+		return
+	}
+	d := times * math.Log(moved/base)
+	if d > 0 {
+		b.High += d * d
+	} else {
+		b.Low += d * d
+	}
+}
+
+// closeBounds turns sums of squares into bounds.
+func closeBounds(b *profile.Interval) {
+	b.Low, b.High = b.Value*math.Exp(-math.Sqrt(b.Low)), b.Value*math.Exp(math.Sqrt(b.High))
+	if math.IsInf(b.Value, 1) {
+		b.Low = b.Value
+	}
+}

@@ -1,0 +1,49 @@
+package predict_test
+
+import (
+	"testing"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func gpuRow(t *testing.T, name string) *sharing.GPU {
+	t.Helper()
+	g, err := sharing.LookupGPU(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// A slower GPU is slower, by what it has less of, and less surely so.
+func TestFromProfile(t *testing.T) {
+	p := &profile.SoloProfile{}
+	p.TTFT.P99, p.TPOT.P99, p.E2E.P99 = profile.Some(10.0), profile.Some(5.0), profile.Some(400.0)
+	solo := &profile.Solo{TimeSlicing: p}
+	h200, l4 := gpuRow(t, "H200"), gpuRow(t, "L4")
+	same, ok := predict.FromProfile(solo, h200, h200, true, 2)
+	if !ok || same.From != sharing.BasisMeasured || same.Solo != solo || same.Alone != [costs.LatencyCount]float64{0.01, 0.005, 0.4} ||
+		same.AloneSigma != [costs.LatencyCount]float64{} {
+		t.Errorf("the same GPU: %+v", same)
+	}
+	if part, ok := predict.FromProfile(solo, h200, h200, false, 2); !ok || part.Solo != nil || part.Alone != same.Alone {
+		t.Errorf("a part of the GPU: %+v", part)
+	}
+	there, ok := predict.FromProfile(solo, h200, l4, true, 2)
+	if by := there.Alone[costs.LatencyTPOT] / 0.005; !ok || by < 12 || by > 16 || there.AloneSigma[costs.LatencyTPOT] < 0.25 || there.Solo != nil {
+		t.Errorf("4800 over 300 GB/s make a token %.3g times as long: %+v", by, there)
+	}
+	if by := there.Alone[costs.LatencyTTFT] / 0.01; by < 3 || by > 8 || there.AloneSigma[costs.LatencyE2E] == 0 {
+		t.Errorf("a prefill takes %.3g times as long: %+v", by, there)
+	}
+	if _, ok := predict.FromProfile(solo, h200, &sharing.GPU{Name: "unknown"}, true, 2); ok {
+		t.Error("transferred to a GPU of which nothing is known")
+	}
+	p.Fit = &profile.ServingFit{}
+	if d, _ := predict.FromProfile(solo, nil, l4, true, 2); d.From != sharing.BasisFitted || d.Solo != solo {
+		t.Errorf("production metrics of a simulated GPU: %+v", d)
+	}
+}
