@@ -22,7 +22,6 @@ type Config struct {
 	WindowToS     float64        `json:"window_to_s,omitempty"`
 	StallFactor   float64        `json:"stall_factor"`
 	Tenants       []TenantConfig `json:"tenants"`
-	Worker        *Worker        `json:"worker,omitempty"`
 	Clock         ClockConfig    `json:"clock"`
 	Host          HostConfig     `json:"host"`
 	Meta          map[string]any `json:"meta,omitempty"`
@@ -91,9 +90,6 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 	}
 	if p.Simulated {
 		c.Basis = "simulated"
-	}
-	if o.Worker.Count > 0 {
-		c.Worker = &o.Worker
 	}
 	for i := range p.Tenants {
 		t := &p.Tenants[i]

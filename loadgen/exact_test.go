@@ -227,25 +227,7 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 	})
-	t.Run("workers make up the plan", func(t *testing.T) {
-		var sent []string
-		for i := range 3 {
-			res, served := bubble(t, nil, func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
-				p.Tenants[0].Requests = 10
-				p.Tenants[0].Prompts = loadgen.Texts("p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9")
-				p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Poisson{PerS: 10}}
-				o.Worker = loadgen.Worker{Index: i, Count: 3}
-			})
-			for k, s := range served {
-				sent = append(sent, s.Request.Prompt)
-				_ = res.Records[k]
-			}
-		}
-		want := []string{"p0", "p3", "p6", "p9", "p1", "p4", "p7", "p2", "p5", "p8"}
-		if diff := cmp.Diff(want, sent); diff != "" {
-			t.Error(diff)
-		}
-	})
+
 }
 
 func TestRetries(t *testing.T) {

@@ -145,7 +145,7 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 	}
 	if h.ClientLimits > 0 {
 		bad("%d requests failed for want of the client's own resources, not the server's (raise the limit on open files "+
-			"with ulimit -n, or on ports, or use more workers): %s", h.ClientLimits, h.clientLimit)
+			"with ulimit -n, or on ports, or offer less): %s", h.ClientLimits, h.clientLimit)
 	}
 	if h.ArtifactProblems > 0 {
 		bad("%d writes to the run's directory failed", h.ArtifactProblems)

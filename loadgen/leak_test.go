@@ -211,22 +211,3 @@ func TestShortKeysLeaveArtifactsReadable(t *testing.T) {
 		}
 	}
 }
-
-// TestRedact keeps what is harmless.
-func TestRedact(t *testing.T) {
-	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Endpoints: []loadgen.Endpoint{{
-		URL: "http://h/v1?api-version=2024-10-21&code=abc%2Bdef%3D%3D", APIKey: "sk-0123456789", Header: http.Header{"X-Team": {"blue team"}},
-	}}}}}
-	got := plan.Redact("blue team, 2024-10-21: abc+def==, abc%2Bdef%3D%3D, sk-0123456789 and sk-0")
-	if want := "blue team, 2024-10-21: [redacted], [redacted], [redacted] and [redacted]"; got != want {
-		t.Errorf("%q", got)
-	}
-}
-
-// TestRedactSurrogates: an answer may escape a credential's characters beyond U+FFFF as JSON does, by two units.
-func TestRedactSurrogates(t *testing.T) {
-	plan := loadgen.LoadPlan{Tenants: []loadgen.Tenant{{Endpoints: []loadgen.Endpoint{{URL: "http://h", APIKey: "sk-\U0001F600-0123"}}}}}
-	if got := plan.Redact(`bad key sk-\ud83d\ude00-0123`); got != "bad key [redacted]" {
-		t.Errorf("%q", got)
-	}
-}

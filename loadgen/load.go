@@ -151,7 +151,7 @@ func readTimeline(r io.Reader) ([]TimelineRow, error) {
 	return rows, nil
 }
 
-// LoadResults reads run directories, and the run directories inside of others, in the order given and, inside a
+// LoadResults reads run directories, and the run directories below others, in the order given and, inside a
 // directory, in that of their time. The error names every one that cannot be read.
 func LoadResults(dirs ...string) ([]*Result, error) {
 	var l problem.List
@@ -176,27 +176,16 @@ func LoadResults(dirs ...string) ([]*Result, error) {
 	return all, l.Err()
 }
 
-// findRuns returns dir if it is a run's, else those of its entries that are.
-func findRuns(dir string) ([]string, error) {
-	isRun := func(d string) bool {
-		_, err := os.Stat(filepath.Join(d, ArtifactSummary))
-		return err == nil
-	}
-	if isRun(dir) {
-		return []string{dir}, nil
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var runs []string
-	for _, e := range entries {
-		if sub := filepath.Join(dir, e.Name()); e.IsDir() && isRun(sub) {
-			runs = append(runs, sub)
+// findRuns returns the folders of runs in dir and below it.
+func findRuns(dir string) (runs []string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Name() == ArtifactSummary && !d.IsDir() {
+			runs = append(runs, filepath.Dir(path))
 		}
+		return err
+	})
+	if err == nil && len(runs) == 0 {
+		err = fmt.Errorf("%s: no %s in it, nor below it", dir, ArtifactSummary)
 	}
-	if len(runs) == 0 {
-		return nil, fmt.Errorf("%s: no %s in it, nor in a folder of it", dir, ArtifactSummary)
-	}
-	return runs, nil
+	return runs, err
 }

@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	_ "embed" // the definitions
 	"encoding/json"
 	"maps"
@@ -169,6 +170,46 @@ var definitions = sync.OnceValue(func() (all map[string]string) {
 // Definitions returns what each figure of a summary means, by its name. It is written into every summary.
 func Definitions() map[string]string { return maps.Clone(definitions()) }
 
+// addGoodput adds a tenant's goodput; rates come later.
+func (m *Measures) addGoodput(o *Measures) {
+	if o.Goodput == nil {
+		return
+	}
+	m.Goodput = cmp.Or(m.Goodput, &Goodput{SLO: o.Goodput.SLO, OutputTokens: optional.Of(int64(0))})
+	if m.Goodput.SLO != o.Goodput.SLO {
+		m.Goodput.SLO = SLOFigures{}
+	}
+	m.Goodput.Of += cmp.Or(o.Goodput.Of, o.Counts.Total) // older summaries do not say
+	m.Goodput.Met += o.Goodput.Met
+	m.Goodput.Unknown += o.Goodput.Unknown
+	have, ok := m.Goodput.OutputTokens.Get()
+	more, known := o.Goodput.OutputTokens.Get()
+	m.Goodput.OutputTokens = Optional[int64]{}
+	if ok && known {
+		m.Goodput.OutputTokens = optional.Of(have + more)
+	}
+}
+
+// rates computes what follows from counts and duration.
+func (m *Measures) rates() {
+	m.PromptCache.rate()
+	if g := m.Goodput; g != nil && g.Unknown == 0 && g.Of > 0 {
+		g.Fraction = optional.Of(float64(g.Met) / float64(g.Of))
+	}
+	if m.DurationS <= 0 {
+		return
+	}
+	m.OfferedPerS = float64(m.Counts.Total) / m.DurationS
+	m.CompletedPerS = float64(m.Counts.OK) / m.DurationS
+	m.OutputTokensPerS = float64(m.OutputTokens) / m.DurationS
+	if g := m.Goodput; g != nil && g.Unknown == 0 {
+		g.PerS = optional.Of(float64(g.Met) / m.DurationS)
+		if n, ok := g.OutputTokens.Get(); ok {
+			g.OutputTokensPerS = optional.Of(float64(n) / m.DurationS)
+		}
+	}
+}
+
 // PromptCache measures the servers' prefix caches by the ok requests whose answers report cached tokens.
 type PromptCache struct {
 	Requests     int64 `json:"requests"` // that say so
@@ -190,16 +231,6 @@ func (c *PromptCache) took(r *Record) {
 	}
 	c.PromptTokens += int64(r.PromptTokens)
 	c.CachedTokens += int64(cached)
-}
-
-// addCache adds a cache's counts to those of another; either may be nil.
-func addCache(into **PromptCache, o *PromptCache) {
-	if o != nil {
-		if *into == nil {
-			*into = &PromptCache{}
-		}
-		(*into).add(o)
-	}
 }
 
 func (c *PromptCache) add(o *PromptCache) {

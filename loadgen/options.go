@@ -1,16 +1,10 @@
 package loadgen
 
 import (
-	"bytes"
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
-	text "text/template"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -33,10 +27,6 @@ type Options struct {
 	Pacing Pacing
 	// Receive says how answers are read and timed.
 	Receive Receive
-	// Worker makes this process one of several that share the plan's load.
-	Worker Worker
-	// StartAt, when not zero, is when the run starts, so that workers start together.
-	StartAt time.Time
 	// StopSaturated stops the run once the server is found to fall behind.
 	StopSaturated bool
 	// Meta is written into config.json as it stands: arguments, GPU inventory,
@@ -44,32 +34,8 @@ type Options struct {
 	Meta map[string]any
 }
 
-// Worker says which part of a plan's load a process offers: of an open loop every Count-th arrival from Index on,
-// of a closed loop its share of the users, and the prompts in the same way. The parts of all workers make up the
-// plan exactly. The zero value is all of it.
-type Worker struct {
-	Index int `json:"index"`
-	Count int `json:"count"`
-}
-
-func (w Worker) count() int { return max(w.Count, 1) }
-
-// mine says whether the k-th arrival or prompt is this worker's.
-func (w Worker) mine(k int64) bool { return k%int64(w.count()) == int64(w.Index) }
-
-// share is this worker's part of n things.
-func (w Worker) share(n int) int {
-	s := n / w.count()
-	if w.Index < n%w.count() {
-		s++
-	}
-	return s
-}
-
 func (o *Options) check() error {
 	var l problem.List
-	l.If(o.Worker.Count < 0 || o.Worker.Index < 0 || o.Worker.Index >= o.Worker.count(), "worker",
-		"use 0 <= index < count", "index %d of %d", o.Worker.Index, o.Worker.Count)
 	l.If(!receiveNames.Has(o.Receive), "receive", "use one of the package's constants", "%d is not a value", o.Receive)
 	l.If(!pacingNames.Has(o.Pacing), "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
 	return l.Under(errors.New("loadgen: invalid options"))
@@ -133,88 +99,3 @@ const (
 )
 
 var receiveNames = enum.Of[Receive](ErrUnknownName, "way to receive", "polled", "stamped", "plain")
-
-// Job describes a Kubernetes Job that runs one plan's workers on several machines. Each pod runs the caller's own
-// program, which takes its part from WorkerIndexEnv and WorkerCountEnv into Options.Worker and leaves its artifacts
-// under /runs/<index>; the caller gathers and merges them.
-type Job struct {
-	Name      string
-	Namespace string // "" leaves it to kubectl
-	Image     string
-	Args      []string
-	Workers   int
-	// StartAt, RFC 3339, is handed to the workers in StartAtEnv when not empty.
-	StartAt string
-	// SecretName is a Secret whose key "api-key" the workers get in APIKeyEnv. The
-	// key itself never stands in the manifest.
-	SecretName string
-	// ClaimName is a PersistentVolumeClaim mounted at /runs; "" uses an emptyDir, which is lost with the pod.
-	ClaimName string
-	// CPU and Memory are each worker's request and limit, e.g. "4" and "1Gi"; ""
-	// means "2" and "512Mi". Whole CPUs let the kubelet pin them.
-	CPU, Memory string
-}
-
-// The environment variables of a worker.
-const (
-	WorkerIndexEnv = "JOB_COMPLETION_INDEX" // set by Kubernetes for an indexed Job
-	WorkerCountEnv = "LOADGEN_WORKERS"
-	StartAtEnv     = "LOADGEN_START_AT"
-	APIKeyEnv      = "LOADGEN_API_KEY"
-)
-
-// WorkerFromEnv reads a worker's part of the load, and when it starts, from its environment, which lookup
-// (os.LookupEnv, usually) gives. Without the variables it is all of the load, at once.
-func WorkerFromEnv(lookup func(string) (string, bool)) (w Worker, startAt time.Time, err error) {
-	count, ok := lookup(WorkerCountEnv)
-	if !ok {
-		return w, startAt, nil
-	}
-	index, _ := lookup(WorkerIndexEnv)
-	var err1, err2 error
-	w.Count, err1 = strconv.Atoi(count)
-	w.Index, err2 = strconv.Atoi(index)
-	if err1 != nil || err2 != nil || w.Count < 1 || w.Index < 0 || w.Index >= w.Count {
-		err = fmt.Errorf("loadgen: %s=%q, %s=%q: want 0 <= index < count", WorkerIndexEnv, index, WorkerCountEnv, count)
-		return Worker{}, startAt, err
-	}
-	if text, ok := lookup(StartAtEnv); ok && text != "" {
-		if startAt, err = time.Parse(time.RFC3339, text); err != nil {
-			err = fmt.Errorf("loadgen: %s: %q is not a time (write e.g. 2026-01-02T15:04:05Z)", StartAtEnv, text)
-		}
-	}
-	return w, startAt, err
-}
-
-//go:embed job.yaml.tmpl
-var jobTemplate string
-
-// WriteYAML writes the manifest as YAML.
-func (j Job) WriteYAML(w io.Writer) error {
-	var l problem.List
-	for _, f := range []struct{ name, value string }{{"name", j.Name}, {"image", j.Image}} {
-		l.If(f.value == "", f.name, "set it", "empty")
-	}
-	l.If(j.Workers < 1, "workers", "use 1 or more", "%d", j.Workers)
-	if _, err := time.Parse(time.RFC3339, j.StartAt); j.StartAt != "" && err != nil {
-		l.Addf("start_at", "write e.g. 2026-01-02T15:04:05Z", "%q is not a time", j.StartAt)
-	}
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("loadgen: invalid job: %w", err)
-	}
-	var filled bytes.Buffer
-	var manifest any
-	err := text.Must(text.New("job").Parse(jobTemplate)).Execute(&filled, j)
-	if err == nil {
-		err = yaml.Unmarshal(filled.Bytes(), &manifest)
-	}
-	if err != nil {
-		return fmt.Errorf("loadgen: invalid job: %w", err)
-	}
-	enc := yaml.NewEncoder(w)
-	enc.SetIndent(2)
-	if err := enc.Encode(manifest); err != nil {
-		return fmt.Errorf("loadgen: write job: %w", err)
-	}
-	return enc.Close()
-}

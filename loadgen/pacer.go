@@ -107,7 +107,7 @@ func (r *tenantRun) fill(ctx context.Context) {
 	isFull := sync.OnceFunc(func() { close(full) })
 	limit := int64(-1)
 	if r.tenant.Requests > 0 {
-		limit = int64(r.opts.Worker.share(r.tenant.Requests))
+		limit = int64(r.tenant.Requests)
 	}
 	go func() {
 		defer close(s.done)

@@ -105,9 +105,6 @@ func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCause
 			}
 		}
 	}
-	if err == nil && !r.opts.StartAt.IsZero() {
-		err = sleep(runCtx, time.Until(r.opts.StartAt))
-	}
 	r.beginAt(time.Now())
 	if err != nil || ctx.Err() != nil {
 		return cmpErr(ctx, err)
@@ -231,7 +228,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	sum := &res.Summary
 	*sum = Summary{
 		SchemaVersion: SchemaVersion, RunID: r.opts.RunID, Scenario: r.plan.Scenario, Basis: "measured", Complete: complete,
-		Stopped: r.stopped, Workers: 1, Definitions: Definitions(),
+		Stopped: r.stopped, Definitions: Definitions(),
 	}
 	if r.plan.Simulated {
 		sum.Basis = "simulated"

@@ -261,7 +261,6 @@ const (
 	ArtifactHistograms = "hist.jsonl"     // a histogram a line: tenant, metric, HDR V2 base64
 	ArtifactTimeline   = "timeline.csv"   // a TimelineRow a line
 	ArtifactTelemetry  = "telemetry.csv"  // written by the caller: package telemetry's CSV
-	ArtifactServerLog  = "server.log"     // written by the caller
 	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
 )
 

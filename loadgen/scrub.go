@@ -29,10 +29,6 @@ const (
 	minSecretSize = 4 // shorter ones would take words apart
 )
 
-// Redact returns text without the credentials of the plan's endpoints, for what a
-// caller writes beside a run's artifacts: a server's log, its own arguments.
-func (p *LoadPlan) Redact(text string) string { return newScrubber(p.Tenants).clean(text) }
-
 func newScrubber(tenants []Tenant) *scrubber {
 	seen := map[string]bool{}
 	add := func(secret string) {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,27 +25,25 @@ var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 // ErrUnknownSLO says that requests cannot show whether they keep an SLO.
 var ErrUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
-// Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment. The
-// zero value of each field but Low and High is the documented default.
+// Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment, by
+// halving the bracket between Low and High. The zero value of each field but these two is the documented default.
 type Search struct {
 	// Low and High are the rates, in requests/s, between which the answer lies.
 	Low, High float64
 	// Attainment is the share of requests that must keep the SLO; 0 means 0.99.
 	Attainment float64
-	// Confidence of each verdict, one-sided; 0 means 0.95.
+	// Confidence is that of what a trial shows, one-sided; 0 means 0.95.
 	Confidence float64
-	// Repeats is the number of trials made of each rate before a verdict, 0 meaning 2, and MaxRepeats the number
-	// after which a rate that is still undecided counts as failing; 0 means 4.
-	Repeats, MaxRepeats int
 	// Resolution ends the search when the highest passing and the lowest failing
 	// rate are this close, as a fraction of the latter; 0 means 0.05.
 	Resolution float64
+	// Limit ends the search after this time, with what was found until then; 0 means no end.
+	Limit time.Duration
 }
 
 // Trial holds the outcome of one run at a rate.
 type Trial struct {
 	RatePerS float64 `json:"rate_per_s"`
-	Repeat   int     `json:"repeat"` // from 0
 	Requests int64   `json:"requests"`
 	Met      int64   `json:"met"` // requests that kept their SLO
 	// Unknown are the requests that cannot show whether they did. A search ends with the first trial that has any.
@@ -56,8 +56,8 @@ type Trial struct {
 }
 
 // TrialOf reads a trial from a run's summary: the sum of its tenants' goodputs.
-func TrialOf(rate float64, repeat int, s *Summary) Trial {
-	t := Trial{RatePerS: rate, Repeat: repeat, Saturated: s.Stopped, Valid: s.ClientHealth.Valid, RunID: s.RunID}
+func TrialOf(rate float64, s *Summary) Trial {
+	t := Trial{RatePerS: rate, Saturated: s.Stopped, Valid: s.ClientHealth.Valid, RunID: s.RunID}
 	for i := range s.Tenants {
 		if g := s.Tenants[i].Goodput; g != nil {
 			t.Met, t.Unknown = t.Met+g.Met, t.Unknown+g.Unknown
@@ -69,13 +69,18 @@ func TrialOf(rate float64, repeat int, s *Summary) Trial {
 
 // RateVerdict is the verdict on one rate.
 type RateVerdict struct {
-	RatePerS   float64 `json:"rate_per_s"`
-	Verdict    string  `json:"verdict"` // passes, fails or undecided (counted as failing)
+	RatePerS float64 `json:"rate_per_s"`
+	// Passes says whether the share of requests that kept the SLO reached the attainment. Shown says whether that holds
+	// of the rate at the search's confidence, and not only of the requests that were made.
+	Passes     bool    `json:"passes"`
+	Shown      bool    `json:"shown"`
+	Requests   int64   `json:"requests"`
 	Attainment float64 `json:"attainment"`
 	// Lower and Upper bound the true attainment (Wilson score, one-sided each),
 	// taking requests as independent; queueing makes them less than that.
-	Lower float64 `json:"lower"`
-	Upper float64 `json:"upper"`
+	Lower     float64 `json:"lower"`
+	Upper     float64 `json:"upper"`
+	Saturated string  `json:"saturated,omitempty"`
 }
 
 // SearchResult holds the outcome of a search.
@@ -86,54 +91,60 @@ type SearchResult struct {
 	FailsPerS  Optional[float64] `json:"fails_per_s,omitzero"`
 	Attainment float64           `json:"attainment"`
 	Confidence float64           `json:"confidence"`
-	Rates      []RateVerdict     `json:"rates"` // in the order of their trial
+	CutOff     bool              `json:"cut_off,omitempty"` // by Search.Limit
+	Rates      []RateVerdict     `json:"rates"`             // in the order of their trial
 	Trials     []Trial           `json:"trials"`
 }
 
-// WriteText writes the rates that were tried, and the highest that passed.
+// WriteText writes the highest rate that passed, and the rates that were tried.
 func (r *SearchResult) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "rate/s\tkeep the SLO\tat least\tat most\tverdict")
-	for _, v := range r.Rates {
-		fmt.Fprintf(tw, "%.4g\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, 100*v.Attainment, 100*v.Lower, 100*v.Upper,
-			v.Verdict)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	highest := "none found"
+	highest, note := "none found", ""
 	if rate, ok := r.PassesPerS.Get(); ok {
 		highest = fmt.Sprintf("%.4g/s", rate)
+		for _, v := range r.Rates {
+			if needs := requestsToPass(r.Attainment, r.Confidence); v.RatePerS == rate && !v.Shown {
+				note = fmt.Sprintf("%.4g/s kept it with %d requests, which are too few to show it at confidence %.0f%%: %d are "+
+					"needed, all in time, which take %.0f s (-duration)\n", rate, v.Requests, 100*r.Confidence, needs,
+					math.Ceil(float64(needs)/rate))
+			}
+		}
 	}
-	_, err := fmt.Fprintf(w, "highest rate that keeps the SLO for %.0f%% of the requests (confidence %.0f%%): %s\n",
-		100*r.Attainment, 100*r.Confidence, highest)
-	return err
+	if r.CutOff {
+		note += "the time limit ended the search before the bracket was narrow (-search-limit)\n"
+	}
+	fmt.Fprintf(w, "highest rate that keeps the SLO for %.4g%% of the requests: %s\n%s\n", 100*r.Attainment, highest, note)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "rate/s\trequests\tkeep the SLO\tat least\tat most\tverdict")
+	for _, v := range r.Rates {
+		verdict := map[bool]string{true: "passes", false: "fails"}[v.Passes]
+		if !v.Shown {
+			verdict += ", not shown"
+		}
+		fmt.Fprintf(tw, "%.4g\t%d\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, v.Requests, 100*v.Attainment, 100*v.Lower,
+			100*v.Upper, verdict)
+	}
+	return tw.Flush()
 }
 
 func (s Search) withDefaults() Search {
 	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95),
 		cmp.Or(s.Resolution, 0.05)
-	s.Repeats = cmp.Or(s.Repeats, 2)
-	s.MaxRepeats = cmp.Or(s.MaxRepeats, max(4, s.Repeats))
 	return s
 }
 
-// RequestsToPass is the least number of requests that can show a rate to pass, with every one of them in time; 0
-// for an Attainment or Confidence that Run refuses.
-func (s Search) RequestsToPass() int {
-	s = s.withDefaults()
-	if !(s.Attainment > 0 && s.Attainment < 1 && s.Confidence >= 0.5 && s.Confidence < 1) {
-		return 0
-	}
-	z := distuv.UnitNormal.Quantile(s.Confidence)
-	return int(math.Ceil(z*z*s.Attainment/(1-s.Attainment) - 1e-9))
+// requestsToPass is the least number of requests that can show a rate to pass, with every one of them in time.
+func requestsToPass(attainment, confidence float64) int {
+	z := distuv.UnitNormal.Quantile(confidence)
+	return int(math.Ceil(z*z*attainment/(1-attainment) - 1e-9))
 }
 
-// TrialRequests is the least number of requests of a trial with which Repeats of
-// them can show a rate to pass. Trials at a low rate may have to be longer for it.
-func (s Search) TrialRequests() int {
+// MaxRates is the number of rates that a search tries at most.
+func (s Search) MaxRates() int {
 	s = s.withDefaults()
-	return (s.RequestsToPass() + s.Repeats - 1) / s.Repeats
+	if s.check() != nil || s.High == s.Low {
+		return 1
+	}
+	return 2 + int(math.Ceil(max(math.Log2(math.Log(s.High/s.Low)/-math.Log1p(-s.Resolution)), 0)))
 }
 
 func (s Search) check() error {
@@ -144,125 +155,102 @@ func (s Search) check() error {
 	l.If(!(s.Confidence >= 0.5 && s.Confidence < 1), "confidence", "use a value from 0.5 to below 1", "%v",
 		s.Confidence)
 	l.If(!(s.Resolution > 0 && s.Resolution < 1), "resolution", "use a fraction between 0 and 1", "%v", s.Resolution)
-	l.If(s.Repeats < 1 || s.MaxRepeats < s.Repeats, "repeats", "use 1 <= repeats <= max_repeats", "%d of at most %d",
-		s.Repeats, s.MaxRepeats)
+	l.If(s.Limit < 0, "limit", "use a duration above 0, or 0 for no end", "is %v", s.Limit)
 	return l.Under(errors.New("loadgen: invalid search"))
 }
 
-// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs and which
-// sends TrialRequests, and Options.StopSaturated set. A trial that the client spoiled is made again, up to MaxRepeats
-// times a rate. When run fails or ctx ends, the result holds the trials so far. ErrNoRate comes with the result too.
-func (s Search) Run(ctx context.Context,
-	run func(ctx context.Context, ratePerS float64, repeat int) (Trial, error)) (*SearchResult, error) {
+// SpoiledTrials is the number of trials that a search makes again because the client spoiled them.
+const SpoiledTrials = 3
+
+// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs, and
+// Options.StopSaturated set; its ctx ends with Limit. When run fails or ctx ends, the result holds the trials so far.
+// ErrNoRate comes with the result too.
+func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (Trial, error)) (*SearchResult,
+	error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
 		return nil, err
 	}
+	limited := ctx
+	if s.Limit > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, s.Limit)
+		defer cancel()
+	}
 	res := &SearchResult{Attainment: s.Attainment, Confidence: s.Confidence}
-	var low, high float64 // of the rates tried, the highest that passed and the lowest that did not
-	passes := func(rate float64) (bool, error) {
-		v, err := s.judge(ctx, rate, run, res)
+	err := s.halve(limited, res, run)
+	if limited.Err() != nil && ctx.Err() == nil {
+		res.CutOff = true
+		if err = nil; len(res.Rates) == 0 || res.PassesPerS.IsZero() {
+			err = fmt.Errorf("%w within the time limit of %v", ErrNoRate, s.Limit)
+		}
+	}
+	return res, err
+}
+
+// halve tries the ends of the bracket, and then the geometric mean of what is left of it.
+func (s Search) halve(ctx context.Context, res *SearchResult, run func(context.Context, float64) (Trial, error)) error {
+	for rate := s.Low; ; {
+		v, err := s.try(ctx, rate, run, res)
 		if err != nil {
-			return false, err
+			return err
 		}
-		res.Rates = append(res.Rates, v)
-		if v.Verdict == "passes" {
-			low, res.PassesPerS = rate, optional.Of(rate)
-			return true, nil
+		if res.Rates = append(res.Rates, v); v.Passes {
+			res.PassesPerS = optional.Of(rate)
+		} else {
+			res.FailsPerS = optional.Of(rate)
 		}
-		high, res.FailsPerS = rate, optional.Of(rate)
-		return false, nil
-	}
-	ok, err := passes(s.Low)
-	switch {
-	case err != nil:
-		return res, err
-	case !ok:
-		return res, s.noRate(res)
-	case s.High == s.Low:
-		return res, nil
-	}
-	if ok, err = passes(s.High); ok || err != nil {
-		return res, err
-	}
-	for high-low > s.Resolution*high {
-		if _, err := passes((low + high) / 2); err != nil {
-			return res, err
+		low, passed := res.PassesPerS.Get()
+		high, failed := res.FailsPerS.Get()
+		switch {
+		case !passed:
+			return fmt.Errorf("%w: at %v/s %.1f%% of %d requests keep them, %v%% is wanted%s", ErrNoRate, rate, 100*v.Attainment,
+				v.Requests, 100*s.Attainment, strings.TrimSuffix("; "+v.Saturated, "; "))
+		case !failed && rate == s.High, failed && high-low <= s.Resolution*high:
+			return nil
+		case !failed:
+			rate = s.High
+		default:
+			rate, _ = strconv.ParseFloat(fmt.Sprintf("%.4g", math.Sqrt(low*high)), 64)
 		}
 	}
-	return res, nil
 }
 
-// noRate returns the reason why the lowest rate did not pass.
-func (s Search) noRate(res *SearchResult) error {
-	v, invalid := res.Rates[0], 0
-	saturated := ""
-	for _, t := range res.Trials {
-		if !t.Valid {
-			invalid++
-		} else if t.Saturated != "" {
-			saturated = t.Saturated
-		}
-	}
-	switch {
-	case invalid == len(res.Trials):
-		return fmt.Errorf("%w: all %d trials at %v/s are invalid by client health", ErrNoRate, invalid, s.Low)
-	case saturated != "":
-		return fmt.Errorf("%w: at %v/s: %s", ErrNoRate, s.Low, saturated)
-	case v.Verdict == "undecided":
-		return fmt.Errorf("%w: too few requests to tell at %v/s: %.1f%% to %.1f%% keep them at confidence %.0f%%, %v%% is "+
-			"wanted; %d of %d trials are invalid (at least %d requests are needed, all in time: make the trials longer, or "+
-			"more)",
-			ErrNoRate, s.Low, 100*v.Lower, 100*v.Upper, 100*s.Confidence, 100*s.Attainment, invalid, len(res.Trials),
-			s.RequestsToPass())
-	}
-	return fmt.Errorf("%w: at %v/s %.1f%% of the requests keep them, %v%% is wanted", ErrNoRate, s.Low, 100*v.Attainment,
-		100*s.Attainment)
-}
-
-// judge repeats trials at a rate until the verdict has its confidence or the repeats are used up.
-func (s Search) judge(ctx context.Context, rate float64, run func(context.Context, float64, int) (Trial, error),
-	res *SearchResult) (RateVerdict, error) {
-	v := RateVerdict{RatePerS: rate, Verdict: "undecided", Upper: 1}
-	var met, n int64
-	saturated := 0
-	for repeat, valid := 0, 0; valid < s.MaxRepeats && repeat < 2*s.MaxRepeats; repeat++ {
+// try makes a trial at a rate, and again where the client spoiled it.
+func (s Search) try(ctx context.Context, rate float64, run func(context.Context, float64) (Trial, error),
+	res *SearchResult) (v RateVerdict, err error) {
+	for {
 		if err := ctx.Err(); err != nil {
 			return v, fmt.Errorf("loadgen: search cut off: %w", err)
 		}
-		t, err := run(ctx, rate, repeat)
+		t, err := run(ctx, rate)
 		if err != nil {
 			return v, fmt.Errorf("loadgen: trial at %v/s: %w", rate, err)
 		}
 		res.Trials = append(res.Trials, t)
-		if t.Unknown > 0 {
-			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need "+
-				"streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
-		}
-		if !t.Valid {
-			continue
-		}
-		met, n = met+t.Met, n+t.Requests
-		if t.Saturated != "" {
-			saturated++
-		}
-		if n > 0 {
-			v.Attainment = float64(met) / float64(n)
-			v.Lower, v.Upper = wilson(met, n, s.Confidence)
-		}
-		if valid++; valid < s.Repeats {
-			continue
+		spoiled := 0
+		for _, t := range res.Trials {
+			if !t.Valid {
+				spoiled++
+			}
 		}
 		switch {
-		case saturated > 0 || n > 0 && v.Upper < s.Attainment:
-			v.Verdict = "fails"
+		case t.Unknown > 0:
+			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need "+
+				"streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
+		case t.Valid && t.Requests > 0:
+			v = RateVerdict{RatePerS: rate, Requests: t.Requests, Attainment: float64(t.Met) / float64(t.Requests),
+				Saturated: t.Saturated}
+			v.Lower, v.Upper = wilson(t.Met, t.Requests, s.Confidence)
+			v.Passes = t.Saturated == "" && v.Attainment >= s.Attainment
+			v.Shown = v.Passes && v.Lower >= s.Attainment || !v.Passes && (t.Saturated != "" || v.Upper < s.Attainment)
 			return v, nil
-		case n > 0 && v.Lower >= s.Attainment:
-			v.Verdict = "passes"
-			return v, nil
+		case t.Valid:
+			return v, fmt.Errorf("%w: no request was made at %v/s (make the trials longer)", ErrNoRate, rate)
+		case spoiled > SpoiledTrials:
+			return v, fmt.Errorf("%w: %d trials are invalid by client health, the last at %v/s", ErrNoRate, spoiled, rate)
 		}
 	}
-	return v, nil
 }
 
 // wilson returns the one-sided Wilson score bounds of a share of k out of n.
@@ -271,7 +259,11 @@ func wilson(k, n int64, confidence float64) (lower, upper float64) {
 	p, m := float64(k)/float64(n), float64(n)
 	center := (p + z*z/(2*m)) / (1 + z*z/m)
 	half := z / (1 + z*z/m) * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return math.Max(0, center-half), math.Min(1, center+half)
+	lower, upper = max(0, center-half), min(1, center+half)
+	if k == n {
+		upper = 1 // and not a rounding below it
+	}
+	return lower, upper
 }
 
 // errSaturated cancels what is in flight when a run is stopped for over-saturation.

@@ -7,19 +7,21 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // queue answers a trial as a server of the given capacity would: below it nearly
 // every request keeps the SLO, above it hardly any.
-func queue(capacity float64, n int64, rng *rand.Rand) func(context.Context, float64, int) (Trial, error) {
-	return func(_ context.Context, rate float64, repeat int) (Trial, error) {
+func queue(capacity float64, n int64, rng *rand.Rand) func(context.Context, float64) (Trial, error) {
+	return func(_ context.Context, rate float64) (Trial, error) {
 		p := 0.999
 		if rate > capacity {
 			p = 0.6
 		}
-		t := Trial{RatePerS: rate, Repeat: repeat, Requests: n, Valid: true}
+		t := Trial{RatePerS: rate, Requests: n, Valid: true}
 		for range n {
 			if rng.Float64() < p {
 				t.Met++
@@ -32,107 +34,97 @@ func queue(capacity float64, n int64, rng *rand.Rand) func(context.Context, floa
 func TestSearch(t *testing.T) {
 	for _, capacity := range []float64{3.3, 17, 42, 99} {
 		s := Search{Low: 1, High: 100}
-		r, err := s.Run(context.Background(), queue(capacity, 1000, rand.New(rand.NewPCG(1, 2))))
+		r, err := s.Run(t.Context(), queue(capacity, 1000, rand.New(rand.NewPCG(1, 2))))
 		if err != nil {
 			t.Fatal(err)
 		}
 		passes, fails := r.PassesPerS.Or(0), r.FailsPerS.Or(0)
-		if passes > capacity || fails < capacity || fails-passes > 0.05*fails {
-			t.Errorf("capacity %v: between %v and %v", capacity, passes, fails)
+		if passes > capacity || fails < capacity || fails-passes > 0.05*fails || len(r.Trials) > s.MaxRates() {
+			t.Errorf("capacity %v: between %v and %v in %d trials of %d", capacity, passes, fails, len(r.Trials), s.MaxRates())
 		}
 		for _, v := range r.Rates {
-			if v.Verdict == "undecided" || !(v.Lower <= v.Attainment && v.Attainment <= v.Upper) {
+			if !v.Shown || !(v.Lower <= v.Attainment && v.Attainment <= v.Upper) {
 				t.Errorf("%+v", v)
 			}
 		}
 	}
-	r, err := Search{Low: 10, High: 20}.Run(context.Background(), queue(5, 1000, rand.New(rand.NewPCG(1, 2))))
+	r, err := Search{Low: 10, High: 20}.Run(t.Context(), queue(5, 1000, rand.New(rand.NewPCG(1, 2))))
 	if !errors.Is(err, ErrNoRate) || r.FailsPerS != optional.Of(10.0) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	r, err = Search{Low: 10, High: 20}.Run(context.Background(), queue(50, 1000, rand.New(rand.NewPCG(1, 2))))
+	r, err = Search{Low: 10, High: 20}.Run(t.Context(), queue(50, 1000, rand.New(rand.NewPCG(1, 2))))
 	if err != nil || r.PassesPerS != optional.Of(20.0) || !r.FailsPerS.IsZero() {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
+// TestSearchIsHonest: what so few requests cannot show is said not to be shown, and spoiled trials decide nothing.
 func TestSearchIsHonest(t *testing.T) {
-	// 20 requests cannot support a claim of 99%: every one of them met is not enough.
-	few := func(_ context.Context, rate float64, _ int) (Trial, error) {
-		return Trial{RatePerS: rate, Requests: 20, Met: 20, Valid: true}, nil
+	all := func(n int64) func(context.Context, float64) (Trial, error) {
+		return func(_ context.Context, rate float64) (Trial, error) {
+			return Trial{RatePerS: rate, Requests: n, Met: n, Valid: true}, nil
+		}
 	}
-	r, err := Search{Low: 1, High: 2}.Run(context.Background(), few)
-	if !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "too few requests to tell") || r.Rates[0].Verdict != "undecided" || len(r.Trials) != 4 {
-		t.Errorf("%+v, %v", r, err)
+	for n, shown := range map[int64]bool{20: false, 267: false, 268: true} {
+		r, err := Search{Low: 1, High: 2}.Run(t.Context(), all(n))
+		if err != nil || r.PassesPerS != optional.Of(2.0) || r.Rates[1].Shown != shown {
+			t.Errorf("%d: %+v, %v", n, r, err)
+		}
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil || strings.Contains(b.String(), "268 are needed") == shown {
+			t.Errorf("%d: %v\n%s", n, err, b.String())
+		}
 	}
-	// Runs that the client spoiled decide nothing.
-	spoiled := func(_ context.Context, rate float64, _ int) (Trial, error) {
-		return Trial{RatePerS: rate, Requests: 1e6, Met: 1e6}, nil
+	trials := 0
+	r, err := Search{Low: 1, High: 1}.Run(t.Context(), func(_ context.Context, rate float64) (Trial, error) {
+		trials++
+		return Trial{RatePerS: rate, Requests: 100, Met: 100, Valid: trials > SpoiledTrials}, nil
+	})
+	if err != nil || r.PassesPerS != optional.Of(1.0) || trials != SpoiledTrials+1 {
+		t.Errorf("%d trials: %+v, %v", trials, r, err)
 	}
-	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), spoiled); !errors.Is(err, ErrNoRate) || !strings.Contains(err.Error(), "invalid by client health") || r.Rates[0].Verdict != "undecided" {
+	spoiled := func(_ context.Context, rate float64) (Trial, error) {
+		return Trial{RatePerS: rate, Requests: 9, Met: 9}, nil
+	}
+	if r, err := (Search{Low: 1, High: 2}).Run(t.Context(), spoiled); !errors.Is(err, ErrNoRate) || len(r.Rates) != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	boom := errors.New("boom")
-	if r, err := (Search{Low: 1, High: 2}).Run(context.Background(), func(context.Context, float64, int) (Trial, error) { return Trial{}, boom }); !errors.Is(err, boom) || r == nil {
+	if r, err := (Search{Low: 1, High: 2}).Run(t.Context(), func(context.Context, float64) (Trial, error) { return Trial{}, boom }); !errors.Is(err, boom) || r == nil {
 		t.Errorf("%+v, %v", r, err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (Search{Low: 1, High: 2}).Run(ctx, few); !errors.Is(err, context.Canceled) {
+	if _, err := (Search{Low: 1, High: 2}).Run(ctx, all(9)); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for _, bad := range []Search{{}, {Low: 2, High: 1}, {Low: 1, High: math.Inf(1)}, {Low: 1, High: 2, Attainment: 1}, {Low: 1, High: 2, Confidence: 95}, {Low: 1, High: 2, Repeats: 3, MaxRepeats: 2}, {Low: 1, High: 2, Resolution: 2}} {
-		if _, err := bad.Run(context.Background(), few); err == nil {
+	for _, bad := range []Search{{}, {Low: 2, High: 1}, {Low: 1, High: math.Inf(1)}, {Low: 1, High: 2, Attainment: 1}, {Low: 1, High: 2, Confidence: 95}, {Low: 1, High: 2, Limit: -1}, {Low: 1, High: 2, Resolution: 2}} {
+		if _, err := bad.Run(t.Context(), all(9)); err == nil || bad.MaxRates() != 1 {
 			t.Errorf("%+v accepted", bad)
 		}
-		if n := bad.RequestsToPass(); n < 0 {
-			t.Errorf("%+v needs %d requests", bad, n)
-		}
 	}
 }
 
-// TestSearchThatCanDecide: a server that is always in time passes with the least
-// number of requests that the search asks for, and with no fewer.
-func TestSearchThatCanDecide(t *testing.T) {
-	for _, s := range []Search{{Low: 1, High: 50}, {Low: 1, High: 50, Attainment: 0.9}, {Low: 1, High: 2, Confidence: 0.99, Repeats: 3}} {
-		if s.Attainment == 0 && s.Confidence == 0 && (s.RequestsToPass() != 268 || s.TrialRequests() != 134) {
-			t.Errorf("%d and %d", s.RequestsToPass(), s.TrialRequests())
-		}
-		always := func(n int) func(context.Context, float64, int) (Trial, error) {
-			return func(_ context.Context, rate float64, _ int) (Trial, error) {
-				return Trial{RatePerS: rate, Requests: int64(n), Met: int64(n), Valid: true}, nil
+// TestSearchEnds: the limit cuts the trial under way, and what was found until then stands.
+func TestSearchEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r, err := Search{Low: 1, High: 100, Limit: 25 * time.Second}.Run(t.Context(), func(ctx context.Context, rate float64) (Trial, error) {
+			if err := sleep(ctx, 10*time.Second); err != nil {
+				return Trial{}, err
 			}
+			return Trial{RatePerS: rate, Requests: 1000, Met: map[bool]int64{true: 1000}[rate < 50], Valid: true}, nil
+		})
+		if took := time.Since(began); err != nil || !r.CutOff || len(r.Rates) != 2 || r.PassesPerS != optional.Of(1.0) || took != 25*time.Second {
+			t.Errorf("%v: %+v, %v", took, r, err)
 		}
-		r, err := s.Run(context.Background(), always(s.TrialRequests()))
-		if err != nil || r.PassesPerS != optional.Of(s.High) || len(r.Trials) != 2*s.withDefaults().Repeats {
-			t.Errorf("%+v: %+v, %v", s, r, err)
-		}
-		n := int64(s.RequestsToPass())
-		if lower, _ := wilson(n, n, s.withDefaults().Confidence); lower < s.withDefaults().Attainment {
-			t.Errorf("%+v: %d requests show %v", s, n, lower)
-		}
-		if lower, _ := wilson(n-1, n-1, s.withDefaults().Confidence); lower >= s.withDefaults().Attainment {
-			t.Errorf("%+v: %d requests would do", s, n-1)
-		}
-	}
-}
-
-// TestSearchRepeatsSpoiledTrials: a trial that the client spoiled takes no valid one's place.
-func TestSearchRepeatsSpoiledTrials(t *testing.T) {
-	trials := 0
-	r, err := Search{Low: 1, High: 1}.Run(context.Background(), func(_ context.Context, rate float64, _ int) (Trial, error) {
-		trials++
-		return Trial{RatePerS: rate, Requests: 100, Met: 100, Valid: trials > 3}, nil
 	})
-	if err != nil || r.PassesPerS != optional.Of(1.0) || trials != 6 {
-		t.Errorf("%d trials: %+v, %v", trials, r, err)
-	}
 }
 
 func TestSearchRefusesWhatWasNotMeasured(t *testing.T) {
-	r, err := Search{Low: 1, High: 2}.Run(context.Background(), func(_ context.Context, rate float64, _ int) (Trial, error) {
+	r, err := Search{Low: 1, High: 2}.Run(t.Context(), func(_ context.Context, rate float64) (Trial, error) {
 		s := &Summary{Tenants: []TenantSummary{{Measures: Measures{Counts: Counts{Total: 300}, Goodput: &Goodput{Unknown: 300}}}}, ClientHealth: ClientHealth{Valid: true}}
-		return TrialOf(rate, 0, s), nil
+		return TrialOf(rate, s), nil
 	})
 	if !errors.Is(err, ErrUnknownSLO) || len(r.Trials) != 1 {
 		t.Errorf("%+v, %v", r, err)

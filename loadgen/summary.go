@@ -292,7 +292,6 @@ type Summary struct {
 	Tenants      []TenantSummary   `json:"tenants"`
 	ClientHealth ClientHealth      `json:"client_health"`
 	SteadyState  SteadyState       `json:"steady_state"`
-	Workers      int               `json:"workers"` // processes merged into this summary
 	Definitions  map[string]string `json:"definitions"`
 }
 
@@ -321,7 +320,7 @@ func (s *Summary) Implausible() (reasons []string) {
 // Result holds a run's summary and its distributions.
 type Result struct {
 	Summary Summary
-	// Histograms hold every distribution, mergeable with those of other runs and processes; see Merge.
+	// Histograms hold every distribution, mergeable with those of other runs.
 	Histograms []TenantHistograms
 	// Timeline has one row a tenant and second.
 	Timeline []TimelineRow

@@ -83,7 +83,7 @@ func (s RequestSLO) figures() SLOFigures {
 }
 
 // maxConcurrency bounds the users of one tenant in one process: beyond it the
-// client's memory and ports, not the server, are measured. Workers share more.
+// client's memory and ports, not the server, are measured.
 const maxConcurrency = 100_000
 
 // Timeouts bound the phases of a request. 0 means the default, a negative value means no bound.

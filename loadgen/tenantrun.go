@@ -55,14 +55,14 @@ func (r *tenantRun) ticket() (int64, bool) {
 	if r.tenant.Requests == 0 {
 		return n, true
 	}
-	limit := int64(r.opts.Worker.share(r.tenant.Requests))
+	limit := int64(r.tenant.Requests)
 	if n == limit-1 && r.last != nil {
 		r.last()
 	}
 	return n, n < limit
 }
 
-// prompt takes the next of this worker's prompts.
+// prompt takes the tenant's next prompt.
 func (r *tenantRun) prompt() (Prompt, error) {
 	r.prompts.Lock()
 	defer r.prompts.Unlock()
@@ -70,19 +70,12 @@ func (r *tenantRun) prompt() (Prompt, error) {
 		r.prompts.held = nil
 		return *p, nil
 	}
-	for {
-		p, err := r.tenant.Prompts.Next()
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				err = fmt.Errorf("loadgen: tenant %q: prompt %d: %w", r.tenant.Name, r.prompts.taken, err)
-			}
-			return p, err
-		}
-		r.prompts.taken++
-		if r.opts.Worker.mine(r.prompts.taken - 1) {
-			return p, nil
-		}
+	p, err := r.tenant.Prompts.Next()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("loadgen: tenant %q: prompt %d: %w", r.tenant.Name, r.prompts.taken, err)
 	}
+	r.prompts.taken++
+	return p, err
 }
 
 // job is a request that is ready to go.
@@ -166,13 +159,9 @@ func (r *tenantRun) open(offer, run context.Context, offered func()) (err error)
 		requests.Wait()
 		err = errors.Join(err, p.close())
 	}()
-	arrival := int64(-1)
 	for at := range r.tenant.Load.Schedule.Arrivals(r.plan.tenantRand(r.tenant.Name)) {
 		if r.plan.Duration > 0 && at >= r.plan.Duration {
 			return nil
-		}
-		if arrival++; !r.opts.Worker.mine(arrival) {
-			continue
 		}
 		id, ok := r.ticket()
 		if !ok {
@@ -202,18 +191,11 @@ func (r *tenantRun) closed(offer, run context.Context, offered func()) error {
 	users := r.tenant.Load.Concurrency
 	var group errgroup.Group
 	var left atomic.Int64
-	left.Store(int64(r.opts.Worker.share(users)))
-	if left.Load() == 0 {
-		offered()
-		return nil
-	}
+	left.Store(int64(users))
 	// The offering ends with the last request given out or with offer, however long the answers then take.
 	r.last = offered
 	defer context.AfterFunc(offer, offered)()
 	for u := range users {
-		if !r.opts.Worker.mine(int64(u)) {
-			continue
-		}
 		first := r.start.Add(r.tenant.Load.Ramp * time.Duration(u) / time.Duration(users))
 		group.Go(func() error {
 			err := r.user(offer, run, first)
@@ -242,7 +224,7 @@ func (r *tenantRun) user(offer, run context.Context, first time.Time) error {
 }
 
 func (r *tenantRun) warm(ctx context.Context) error {
-	n := r.opts.Worker.share(r.tenant.Warmup)
+	n := r.tenant.Warmup
 	if n == 0 {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -45,23 +44,17 @@ func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgen
 		plan.Tenants = append(plan.Tenants, loadgen.Tenant{Name: string(rune('a' + i)), Endpoints: []loadgen.Endpoint{at},
 			Prompts: loadgen.Texts("hello there, GPU"), MaxTokens: 50, Requests: 20, Load: loadgen.OfferedLoad{Concurrency: 4}})
 	}
-	var alone []*loadgen.Summary
-	var slow []report.Slowdown
+	var runs []*loadgen.Summary // alone, alone, together
 	for _, c := range loadgen.Study(plan) {
 		res, err := loadgen.Run(t.Context(), c.Plan, loadgen.Options{Pacing: loadgen.PacingTimer})
 		if err != nil {
 			t.Fatal(c.Name, err)
 		}
-		if alone = append(alone, &res.Summary); len(alone) == 3 {
-			slow = report.Slowdowns(alone[2], alone[:2])
-		}
+		runs = append(runs, &res.Summary)
 	}
-	if len(slow) != 2 || slow[0].Basis != "simulated" {
-		t.Fatalf("%+v", slow)
-	}
-	for _, s := range slow {
-		if got := s.TPOTP50.Or(0); got < least || got > most {
-			t.Errorf("tenant %s: TPOT slows by %v, want %.2f to %.2f", s.Tenant, s.TPOTP50, least, most)
+	for i, tenant := range runs[2].Tenants {
+		if got := float64(tenant.TPOT.P50 / runs[i].TPOT.P50); got < least || got > most {
+			t.Errorf("tenant %s: TPOT slows by %v, want %.2f to %.2f", tenant.Name, got, least, most)
 		}
 	}
 	if err := sim.Close(); err != nil {

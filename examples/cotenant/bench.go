@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/simgpu"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -30,14 +32,15 @@ var benchUsage string
 // benchConfig holds the flags of a load test and of its output.
 type benchConfig struct {
 	*study.Flags
-	progress, report, sampled, asJSON bool
-	price                             cost.Money
+	progress, sampled, asJSON bool
+	report                    string // a page
+	price                     cost.Money
 }
 
 func benchFlags(fl *flag.FlagSet) *benchConfig {
 	c := &benchConfig{Flags: study.BindFlags(fl)}
 	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
-	fl.BoolVar(&c.report, "report", false, "write report.html into -out")
+	page.Report(fl, &c.report, "write a page with the table, the charts and every run")
 	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs beside each run: telemetry.csv in -out")
 	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fl.Func("price", "`PRICE` of an hour of the GPUs, e.g. \"2.90 USD\": adds the costs of a million tokens", c.setPrice)
@@ -74,15 +77,16 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 		return err
 	}
 	if len(args) == 0 {
-		c.Demo, c.report, c.Concurrency = true, true, []int{4, 16, 48}
+		c.Demo, c.Concurrency = true, []int{4, 16, 48}
 		_ = c.setPrice("3.25 USD")
 		c.Dir = time.Now().UTC().Format("cotenant-bench-20060102T150405Z")
+		c.report = filepath.Join(c.Dir, "report.html")
 		c.File.Duration, c.File.Tenants[0].Warmup = time.Second, 4
 	}
-	if (c.report || c.sampled) && c.Dir == "" {
-		return badInput(errors.New("-report, -telemetry: need a directory to write into (add -out)"))
+	if c.sampled && c.Dir == "" {
+		return badInput(errors.New("-telemetry: needs a directory to write into (add -out)"))
 	}
-	if err := errors.Join(c.Apply(), c.FromEnv(os.LookupEnv), c.Check()); err != nil {
+	if err := errors.Join(c.Apply(), c.Check()); err != nil {
 		return badInput(err)
 	}
 	if err := c.Resolve(study.FileOptions{Stdin: std.in}); err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -45,25 +43,19 @@ func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
 	if c.Dir != "" {
 		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
 	}
-	if c.report {
-		at, err := writeBenchPage(c.Dir, o.Results)
-		if err != nil {
+	if c.report != "" {
+		if err := writeBenchPage(c.report, o.Results); err != nil {
 			return err
 		}
-		fmt.Fprintf(&b, "report:    %s\n", at)
+		fmt.Fprintf(&b, "report:    %s\n", c.report)
 	}
 	_, err = w.Write(b.Bytes())
 	return err
 }
 
-// writeBenchPage writes report.html into a folder, and returns its path.
-func writeBenchPage(dir string, results []*loadgen.Result) (string, error) {
+func writeBenchPage(path string, results []*loadgen.Result) error {
 	var html bytes.Buffer
-	if err := report.WriteHTML(&html, results); err != nil {
-		return "", err
-	}
-	at := filepath.Join(dir, "report.html")
-	return at, errors.Join(os.MkdirAll(dir, 0o755), page.WriteFile(at, html.Bytes()))
+	return errors.Join(report.WriteHTML(&html, results), page.WriteFile(path, html.Bytes()))
 }
 
 // runCosts holds a run and the costs of its tenants.
@@ -79,12 +71,12 @@ type tenantCosts struct {
 }
 
 // costsOf divides the hourly price of each scenario's GPUs among the tenants of its runs; runs of scenarios without a
-// price have none.
+// price have none, nor have invalid ones.
 func costsOf(results []*loadgen.Result, hourly func(scenario string) (cost.Money, error)) (runs []runCosts, err error) {
 	for _, r := range results {
 		run := runCosts{Summary: &r.Summary}
 		price, err := hourly(r.Summary.Scenario)
-		if err == nil && price.Sign() > 0 {
+		if err == nil && price.Sign() > 0 && r.Summary.ClientHealth.Valid {
 			run.Costs, err = tokenCosts(&r.Summary, price)
 		}
 		if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,11 +17,10 @@ import (
 // runBenchWord runs the part of bench that a word after it names.
 func runBenchWord(word string, args []string, std stdio) error {
 	words := map[string]func(*flag.FlagSet, []string, stdio) error{
-		"report": benchReport, "table": benchTable, "compare": benchCompare,
-		"job": benchJob, "merge": benchMerge,
+		"table": benchTable, "compare": benchCompare,
 	}
 	if words[word] == nil {
-		return badInput(fmt.Errorf("unknown word %q (known: report, table, compare, job, merge)", word))
+		return badInput(fmt.Errorf("unknown word %q (known: table, compare)", word))
 	}
 	return words[word](flagSet("bench "+word), args, std)
 }
@@ -53,28 +51,24 @@ func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) 
 	return page.JSON(w, table)
 }
 
-func benchReport(fl *flag.FlagSet, args []string, std stdio) error {
-	out := fl.String("out", "", "`DIR` to write into (default: the first RUN)")
-	const usage = "report [-out DIR] RUN...\n\nTable, and one page of HTML with charts."
-	results, err := benchParse(fl, args, usage, std)
-	if err != nil {
-		return err
-	}
-	at, err := writeBenchPage(cmp.Or(*out, fl.Arg(0)), results)
-	if err = errors.Join(err, report.ScenariosOf(results).WriteText(std.out)); err == nil {
-		_, err = fmt.Fprintf(std.out, "\nreport: %s\n", at)
-	}
-	return err
-}
-
 func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON instead of text")
-	const usage = "table [-json] RUN...\n\nThe LLM-serving table of runs, or of directories of them."
+	var html string
+	page.Report(fl, &html, "write a page with the table, the charts and every run")
+	const usage = "table [flags] RUN...\n\nThe table of runs, or of all runs in folders, and an index of them."
 	results, err := benchParse(fl, args, usage, std)
+	if err == nil && html != "" {
+		err = writeBenchPage(html, results)
+	}
 	if err != nil {
 		return err
 	}
-	return benchPrint(std.out, *asJSON, report.ScenariosOf(results))
+	rows := report.ScenariosOf(results)
+	if err := benchPrint(std.out, *asJSON, rows); err != nil || *asJSON {
+		return err
+	}
+	fmt.Fprintln(std.out)
+	return report.WriteIndex(std.out, results)
 }
 
 func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
@@ -113,61 +107,4 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 		return badInput(err)
 	}
 	return benchPrint(std.out, *asJSON, c)
-}
-
-func benchMerge(fl *flag.FlagSet, args []string, std stdio) error {
-	out := fl.String("out", "", "`DIR` for the merged run; must not exist or must be empty")
-	const usage = "merge -out DIR RUN...\n\nMerges the runs of several workers into one: counts add, histograms merge."
-	results, err := benchParse(fl, args, usage, std)
-	if err == nil && *out == "" {
-		err = badInput(errors.New("-out: missing (name the directory to write into)"))
-	}
-	if err != nil {
-		return err
-	}
-	merged, err := loadgen.Merge(results...)
-	if err != nil {
-		return badInput(err)
-	}
-	if err := errors.Join(loadgen.SaveResult(*out, merged), report.WriteSummary(std.out, &merged.Summary)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(std.out, "\n%d workers merged into %s\n", merged.Summary.Workers, *out)
-	return err
-}
-
-func benchJob(fl *flag.FlagSet, args []string, std stdio) error {
-	var j loadgen.Job
-	fl.StringVar(&j.Name, "name", "", "of the Job")
-	fl.StringVar(&j.Namespace, "namespace", "", "of the Job; empty leaves it to kubectl")
-	fl.StringVar(&j.Image, "image", "", "container `IMAGE` whose entry point is this program")
-	fl.IntVar(&j.Workers, "workers", 0, "pods that share the load")
-	fl.StringVar(&j.StartAt, "start-at", "", "`TIME` at which all start, e.g. 2026-01-02T15:04:05Z")
-	fl.StringVar(&j.SecretName, "secret", "", "Secret whose key api-key is the endpoint's API key")
-	fl.StringVar(&j.ClaimName, "claim", "", "PersistentVolumeClaim for the runs; without it they are lost with the pods")
-	fl.StringVar(&j.CPU, "cpu", "", "of each pod; 2 by default")
-	fl.StringVar(&j.Memory, "memory", "", "of each pod; 512Mi by default")
-	const usage = "job -name NAME -image IMAGE -workers N [flags] -- FLAGS...\n\n" +
-		"Writes an indexed Kubernetes Job: each pod makes its share of what bench FLAGS runs, see merge."
-	if _, err := benchParse(fl, args, usage, std); err != nil {
-		return err
-	}
-	runs := flagSet("bench")
-	c := benchFlags(runs)
-	if err := parse(runs, fl.Args(), benchUsage, 0, std); err != nil {
-		return err
-	}
-	err := errors.Join(c.Apply(), c.OneRun())
-	if c.Dir != "" {
-		err = errors.Join(err, errors.New("-out is the job's to set: leave it out"))
-	}
-	text := strings.Join(fl.Args(), "\n")
-	if plan, _ := c.File.Plan(make([]loadgen.Endpoint, 1)); plan.Redact(text) != text {
-		err = errors.Join(err, errors.New("a credential would stand in the manifest (put it into a Secret, see -secret)"))
-	}
-	if err != nil {
-		return badInput(fmt.Errorf("run flags: %w", err))
-	}
-	j.Args = append(append([]string{"bench"}, fl.Args()...), "-progress=false", "-out", "/runs")
-	return badInput(j.WriteYAML(std.out))
 }

@@ -108,53 +108,6 @@ func FuzzReadPrompts(f *testing.F) {
 	})
 }
 
-func TestReadShareGPT(t *testing.T) {
-	got, err := ReadShareGPT(bytes.NewReader(readTestdata(t, "prompts/sharegpt.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []loadgen.Prompt{
-		{Messages: []loadgen.Message{{Role: "user", Content: "Hello"}}, MaxTokens: 6, Session: "one"},
-		{Messages: []loadgen.Message{{Role: "system", Content: "Be brief."}, {Role: "user", Content: "Hi\n\nthere"}}, MaxTokens: 1, Session: "2"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestReadShareGPTErrors(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"prompt": "x"}`: "not a JSON array",
-		`[{"id": "a"}]`:   "[0]: has no conversations",
-		`[{"conversations": [{"from": "alien"}]}]`:     `[0].conversations[0].from: unknown speaker "alien"`,
-		`[{"conversations": []}`:                       "the array does not end",
-		`[{"conversations": []}] x`:                    "something follows the array",
-		`[{"conversations": "text"}]`:                  "[0]: not a ShareGPT conversation",
-		`[{"id": 1, "conversation": []}, {"id": 2}, ]`: "[1]: has no conversations",
-	} {
-		got, err := ReadShareGPT(strings.NewReader(in))
-		if got != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", in, err, want)
-		}
-	}
-}
-
-func FuzzReadShareGPT(f *testing.F) {
-	f.Add(readTestdata(f, "prompts/sharegpt.json"))
-	f.Add([]byte(`[]`))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		prompts, err := ReadShareGPT(bytes.NewReader(data))
-		if err != nil && prompts != nil {
-			t.Fatal("a value and an error")
-		}
-		for _, p := range prompts {
-			if len(p.Messages) == 0 || p.MaxTokens == 0 {
-				t.Fatalf("%+v", p)
-			}
-		}
-	})
-}
-
 func TestSyntheticIsDeterministic(t *testing.T) {
 	opts := SyntheticOptions{
 		Input: LogNormal{Median: 40, Sigma: 0.3, Min: 10, Max: 80}, Output: LogNormal{Median: 20, Sigma: 1, Max: 100},

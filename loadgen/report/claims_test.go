@@ -194,21 +194,24 @@ func TestFisher(t *testing.T) {
 	}
 }
 
-// TestSlowdownOfFailingTenant: a tenant that is refused beside others is not slowed down less for it.
-func TestSlowdownOfFailingTenant(t *testing.T) {
-	alone, together := runOf("alone-1", 20, 200), runOf("together-1", 10, 200)
-	alone.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100}
-	together.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 40, Failed: 60}
-	table := Slowdowns(&together, []*loadgen.Summary{&alone})
-	var b bytes.Buffer
-	if err := table.WriteText(&b); err != nil {
-		t.Fatal(err)
+// TestInterferenceOfFailingTenant: a tenant that is refused beside others has no factors, nor has one whose run is
+// invalid.
+func TestInterferenceOfFailingTenant(t *testing.T) {
+	write := func(failed int64, valid bool) string {
+		alone, together := runOf("alone-1", 20, 200), runOf("together-1", 10, 200)
+		alone.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100}
+		together.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100 - failed, Failed: failed}
+		together.Scenario, together.ClientHealth.Valid = "together", valid
+		together.Tenants = append(together.Tenants, loadgen.TenantSummary{Name: "other"})
+		var b bytes.Buffer
+		if err := WriteInterference(&b, []*loadgen.Result{{Summary: alone}, {Summary: together}}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
 	}
-	if len(table) != 1 || !table[0].TTFTP50.IsZero() || !strings.Contains(b.String(), "60 / 0") || !strings.Contains(b.String(), "60 of 100 requests failed together") {
-		t.Errorf("%+v\n%s", table, b.String())
-	}
-	together.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 99, Failed: 1}
-	if d := Slowdowns(&together, []*loadgen.Summary{&alone})[0]; d.Withheld != "" || d.TTFTP50.Or(0) != 0.5 {
-		t.Errorf("%+v", d)
+	for want, text := range map[string]string{"0.500×": write(1, true), "60 of 100": write(60, true), "1 runs are INVALID": write(1, false)} {
+		if !strings.Contains(text, want) || strings.Contains(text, "×") != (want == "0.500×") {
+			t.Errorf("no %q:\n%s", want, text)
+		}
 	}
 }

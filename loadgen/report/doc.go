@@ -10,7 +10,7 @@
 //	}
 //	return c.WriteText(os.Stdout)
 //
-// [Slowdowns] says what a tenant loses beside its neighbours; [Gate] holds a run to conditions.
+// [WriteInterference] says what tenants lose together; [Gate] holds a run to conditions.
 //
 // Stable.
 package report

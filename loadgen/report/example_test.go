@@ -2,6 +2,8 @@ package report_test
 
 import (
 	"fmt"
+	"log"
+	"os"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
@@ -18,20 +20,24 @@ func ExampleCompare() {
 	// higher by 40 ms (p 0.029) <nil>
 }
 
-// What a tenant loses beside a neighbour: its figures together over those alone.
-func ExampleSlowdowns() {
-	summary := func(id string, tpot float64, tenants ...string) *loadgen.Summary {
-		s := &loadgen.Summary{RunID: id, Basis: "measured"}
+// What a tenant loses together with a neighbour: its figures together over those alone.
+func ExampleWriteInterference() {
+	run := func(scenario string, tpot float64, tenants ...string) *loadgen.Result {
+		s := loadgen.Summary{RunID: scenario, Scenario: scenario, Basis: "measured"}
+		s.Complete, s.ClientHealth.Valid = true, true
 		for _, name := range tenants {
-			t := loadgen.TenantSummary{Name: name}
-			t.TPOT = loadgen.Figures{Count: 500, P50: loadgen.Millis(tpot)}
+			t := loadgen.TenantSummary{Name: name, Load: "closed loop, concurrency 8"}
+			t.TPOT = loadgen.Figures{Count: 500, P50: loadgen.Millis(tpot), P99: loadgen.Millis(2 * tpot)}
 			s.Tenants = append(s.Tenants, t)
 		}
-		return s
+		return &loadgen.Result{Summary: s}
 	}
-	together := summary("both", 31.5, "chat", "batch")
-	for _, s := range report.Slowdowns(together, []*loadgen.Summary{summary("alone", 21, "chat")}) {
-		fmt.Println(s.Tenant, "TPOT P50", s.TPOTP50, "times, TTFT P50", s.TTFTP50)
+	results := []*loadgen.Result{run("solo", 21, "chat"), run("mps", 31.5, "chat", "batch")}
+	if err := report.WriteInterference(os.Stdout, results); err != nil {
+		log.Fatal(err)
 	}
-	// Output: chat TPOT P50 1.5 times, TTFT P50 -
+	// Output:
+	// Together against alone (median factor; of repeated runs with its interval at 95%)
+	// tenant  scenario  load      TTFT P99  TPOT P50  TPOT P99  e2e P50  e2e P99  output
+	// chat    mps       16 users  -         1.50×     1.50×     -        -        -
 }

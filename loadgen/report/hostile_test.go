@@ -23,7 +23,6 @@ func TestHostileText(t *testing.T) {
 		"summary":   func() error { return WriteSummary(&b, &s) },
 		"page":      func() error { return WriteHTML(&b, results) },
 		"scenarios": func() error { return rows.WriteText(&b) },
-		"slowdowns": func() error { return SlowdownTable{{Tenant: evil, Withheld: evil}}.WriteText(&b) },
 		"compare":   func() error { return (&RunComparison{Base: evil, Other: evil, Warnings: []string{evil}}).WriteText(&b) },
 	} {
 		b.Reset()

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -14,19 +13,20 @@ import (
 )
 
 // WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains
-// throughput, each tenant together against alone, the charts of Figures, every run, and what the metrics mean.
+// throughput, each tenant together against alone, every load, charts, every run, and what the metrics mean. A run that is
+// invalid is marked, and no verdict rests on it.
 func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	rows := ScenariosOf(results)
 	p := webpage.Page{Title: "Load test"}
 	if rows.synthetic() {
 		p.Basis = SyntheticNote
 	}
-	together, said := interference(results)
+	together, notes, said := interference(results)
 	kept, answer := verdicts(results, rows)
 	p.Answer = said + answer
-	first := webpage.Section{Tables: []webpage.Table{together, kept}}
+	loads, remarks := rows.table()
+	first := webpage.Section{Tables: []webpage.Table{kept, loads, together}, Notes: append(notes, remarks...)}
 	all := webpage.Section{Title: "Every run", Folded: true}
-	few := 0
 	for _, r := range results {
 		s, name := &r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text
 		for _, reason := range append(slices.Clone(s.ClientHealth.Reasons), s.Implausible()...) {
@@ -35,14 +35,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 		if s.Stopped != "" {
 			first.Notes = append(first.Notes, name+": stopped: "+s.Stopped)
 		}
-		if s.E2E.Count < 100 {
-			few++
-		}
 		all.Tables = append(all.Tables, runTables(s)...)
-	}
-	if few > 0 {
-		first.Notes = append(first.Notes, fmt.Sprintf("In %d of %d runs fewer than 100 requests succeeded, so that P99 is "+
-			"their maximum: make more requests, or longer runs.", few, len(results)))
 	}
 	meaning, definitions := webpage.Table{Head: []string{"figure", "meaning"}}, loadgen.Definitions()
 	for _, name := range slices.Sorted(maps.Keys(definitions)) {
@@ -60,13 +53,12 @@ const attainment = 0.99
 const nearPeak = 0.95
 
 // verdicts says up to which load each scenario keeps the objectives and what goes first beyond; without objectives, at
-// which load its throughput stops growing.
+// which load its throughput stops growing. Loads of which every run is invalid have no part in it.
 func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answer string) {
-	slo := slices.ContainsFunc(results, func(r *loadgen.Result) bool { return r.Summary.Goodput != nil })
-	t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "end-to-end P99 (s)",
-		"beyond"}
+	slo := slices.ContainsFunc(rows, func(r Scenario) bool { return r.Thresholds != "" })
+	t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "e2e P99", "beyond"}
 	if !slo {
-		t.Head = []string{"scenario", "saturates at", "output (tokens/s)", "end-to-end P99 (s)"}
+		t.Head = []string{"scenario", "saturates at", "output (tokens/s)", "e2e P99"}
 	}
 	var said, grows []string
 	alike := map[string]string{} // names of scenarios of which the same is said
@@ -75,38 +67,28 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 		if i := slices.IndexFunc(rows, func(r Scenario) bool { return r.Scenario != name }); i > 0 {
 			n = i
 		}
-		levels := rows[:n]
+		levels := slices.DeleteFunc(slices.Clone(rows[:n]), func(r Scenario) bool { return r.Invalid == r.Runs })
 		rows = rows[n:]
+		if len(levels) == 0 {
+			t.Add(append([]any{name, "no verdict: every run is INVALID"}, slices.Repeat([]any{"-"}, len(t.Head)-2)...)...)
+			continue
+		}
 		if !slo {
 			peak := slices.MaxFunc(levels, func(a, b Scenario) int { return cmp.Compare(a.TokensPerS, b.TokensPerS) }).TokensPerS
 			r := levels[slices.IndexFunc(levels, func(r Scenario) bool { return r.TokensPerS >= nearPeak*peak })]
 			at, into := r.Load, &said
-			if r.Load == levels[n-1].Load {
+			if r.Load == levels[len(levels)-1].Load {
 				at, into = "not by "+at, &grows
 			}
 			*into = append(*into, fmt.Sprintf("%s at %s (%s tokens/s)", name, r.Load, webpage.Number(r.TokensPerS)))
-			t.Add(name, at, r.TokensPerS, r.p99())
+			t.Add(name, at, r.TokensPerS, figure(r.E2EP99S, " s"))
 			continue
 		}
-		to, beyond, cells := "at no load tried", "", []any{name, "no load tried", "-", "-", "-"}
-		for i := range levels {
-			r := &levels[i]
-			share, good, spoiler := keeps(results, r)
-			if math.IsNaN(share) {
-				continue
-			}
-			if beyond = "nothing higher was tried"; share < attainment {
-				beyond = fmt.Sprintf("%s goes first (%s%% kept at %s)", spoiler, webpage.Number(100*share), r.Load)
-				break
-			}
-			to, cells = "to "+r.Load, []any{name, r.Load, good, r.TokensPerS, r.p99()}
-		}
-		if beyond == "" {
-			t.Add(name, "no objectives", "-", "-", "-", "-")
+		what, cells := kept(results, levels)
+		if t.Add(append([]any{name}, cells...)...); what == "" {
 			continue
 		}
-		t.Add(append(cells, beyond)...)
-		if what := to + " (" + beyond + ")"; alike[what] == "" {
+		if alike[what] == "" {
 			said, alike[what] = append(said, what), name
 		} else {
 			alike[what] += ", " + name
@@ -124,84 +106,53 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 	if len(grows) > 0 {
 		answer += "Throughput is highest at the highest load tried with " + strings.Join(grows, ", ") + "."
 	}
-	return t, answer
+	return t, cmp.Or(answer, "No verdict: every run is INVALID.")
 }
 
-// keeps returns the share of requests that kept their objectives in the runs of a row, how many did a second, and the
-// latency that exceeds its bound most. The share is NaN where no request has objectives.
-func keeps(results []*loadgen.Result, row *Scenario) (share, perS float64, spoiler string) {
-	met, of, runs, worst := 0.0, 0.0, 0.0, 0.0
-	for _, r := range results {
-		s := &r.Summary
-		if s.Scenario != row.Scenario || LevelOf(s).Text != row.Load || s.Goodput == nil {
+// kept says up to which of a scenario's loads the objectives are kept, with the cells of its row; what is "" where
+// there are no objectives.
+func kept(results []*loadgen.Result, levels []Scenario) (what string, cells []any) {
+	to, beyond := "at no load tried", ""
+	cells = []any{"no load tried", "-", "-", "-"}
+	for i := range levels {
+		r := &levels[i]
+		share, ok := r.GoodFraction.Get()
+		if !ok {
 			continue
 		}
-		met, of, runs, perS = met+float64(s.Goodput.Met), of+float64(s.Goodput.Of), runs+1, perS+s.Goodput.PerS.Or(0)
+		if beyond = "nothing higher was tried"; share < attainment {
+			beyond = fmt.Sprintf("%s goes first (%s%% kept at %s)", worstOf(results, r), webpage.Number(100*share), r.Load)
+			break
+		}
+		to, cells = "to "+r.Load, []any{r.Load, r.GoodPerS.Or(0), r.TokensPerS, figure(r.E2EP99S, " s")}
+	}
+	if beyond == "" {
+		return "", []any{"no objectives", "-", "-", "-", "-"}
+	}
+	return to + " (" + beyond + ")", append(cells, beyond)
+}
+
+// worstOf names the latency that exceeds its bound most in the valid runs of a row.
+func worstOf(results []*loadgen.Result, row *Scenario) string {
+	worst, name := 1.0, "failures"
+	for _, r := range results {
+		s := &r.Summary
+		if s.Scenario != row.Scenario || LevelOf(s).Text != row.Load || invalid(s) {
+			continue
+		}
 		for i := range s.Tenants {
 			t := &s.Tenants[i]
 			for _, b := range bounds {
 				limit := b.limit(&t.Measures)
 				if over := float64(b.figures(&t.Measures).P99 / limit); limit > 0 && over > worst {
-					if worst, spoiler = over, b.name; len(s.Tenants) > 1 {
-						spoiler = t.Name + "'s " + b.name
+					if worst, name = over, b.name; len(s.Tenants) > 1 {
+						name = t.Name + "'s " + b.name
 					}
 				}
 			}
 		}
 	}
-	if of == 0 {
-		return math.NaN(), 0, ""
-	}
-	return met / of, perS / runs, cmp.Or(spoiler, "failures")
-}
-
-// exclusive is the scenario of tenants that have GPUs of their own.
-const exclusive = "exclusive"
-
-// interference compares each tenant together with others to itself alone: in a run of its own, or with a GPU of its
-// own under the same load.
-func interference(results []*loadgen.Result) (t webpage.Table, said string) {
-	t.Caption = "Together against alone (median factor, interval over repeated runs at 95%)"
-	t.Head = []string{"tenant", "scenario", "load", "end-to-end P50", "end-to-end P99", "TTFT P99", "output"}
-	worst, done := 0.0, map[[3]string]bool{}
-	for _, r := range results {
-		s := &r.Summary
-		for i := range s.Tenants {
-			name, load := s.Tenants[i].Name, s.Tenants[i].Load
-			key := [3]string{s.Scenario, name, load}
-			if len(s.Tenants) < 2 || s.Scenario == exclusive || done[key] {
-				continue
-			}
-			done[key] = true
-			var with, alone []loadgen.Summary
-			for _, o := range results {
-				other, ok := o.Summary.Tenant(name)
-				switch {
-				case !ok || other.Load != load:
-				case o.Summary.Scenario == s.Scenario:
-					with = append(with, o.Summary)
-				case len(o.Summary.Tenants) == 1 || o.Summary.Scenario == exclusive:
-					alone = append(alone, o.Summary)
-				}
-			}
-			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true,
-				Figures: []string{"e2e_ms.p50", "e2e_ms.p99", "ttft_ms.p99", "output_tokens_per_s"}})
-			if err != nil || len(alone) == 0 {
-				continue
-			}
-			cells := []any{name, s.Scenario, LevelOf(s).Text}
-			for k := range c.Figures {
-				cells = append(cells, factorText(&c.Figures[k]))
-			}
-			t.Add(cells...)
-			if v := c.Figures[0].Other.Median / c.Figures[0].Base.Median; v > worst && !math.IsInf(v, 1) {
-				worst = v
-				said = fmt.Sprintf("Together, %s suffers most: its median request takes %s of what it takes alone (%s, %s).\n",
-					name, cells[3], s.Scenario, cells[2])
-			}
-		}
-	}
-	return t, said
+	return name
 }
 
 // factorText is the factor between the medians of two groups of runs, with the interval of their difference.
@@ -213,9 +164,6 @@ func factorText(f *FigureComparison) string {
 	if ci := f.ShiftCI; ci != nil {
 		low, high := webpage.Number(1+ci.Low/f.Base.Median), webpage.Number(1+ci.High/f.Base.Median)
 		return fmt.Sprintf("%s (%s to %s)", text, low, high)
-	}
-	if f.Base.N < 2 {
-		text += " (one run)"
 	}
 	return text
 }

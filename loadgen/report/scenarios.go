@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -50,7 +53,7 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 		}
 		rate += offered(t)
 	}
-	usersText, rateText := fmt.Sprintf("%v %s", users, UnitUsers), fmt.Sprintf("%v %s", rate, UnitRate)
+	usersText, rateText := fmt.Sprintf("%v %s", users, UnitUsers), fmt.Sprintf("%v %s", math.Round(1e4*rate)/1e4, UnitRate)
 	switch {
 	case rate > 0 && users > 0:
 		return LoadLevel{0, UnitMixed, usersText + ", " + rateText}
@@ -72,25 +75,31 @@ func offered(t *loadgen.TenantSummary) float64 {
 	return math.Round(t.OfferedPerS*100) / 100
 }
 
-// Scenario is the runs of a scenario under one load. Figures are medians over the runs.
+// Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all where none
+// is valid; goodput is missing then, and without thresholds.
 type Scenario struct {
-	Scenario    string  `json:"scenario"`
-	Load        string  `json:"load"` // e.g. "8 users" or "15 requests/s"
-	Level       float64 `json:"level,omitempty"`
-	Unit        string  `json:"unit"` // of Level; see LoadLevel
-	Runs        int     `json:"runs"`
-	TokensPerS  float64 `json:"output_tokens_per_s"`
-	P99S        float64 `json:"e2e_p99_s,omitempty"` // 0 when nothing succeeded
-	OK          int64   `json:"ok"`
-	Failed      int64   `json:"failed"`
-	Simulated   bool    `json:"simulated"`
-	Invalid     int     `json:"invalid_runs"`
-	CutOff      int     `json:"cut_off_runs,omitempty"`   // ended before their time
-	P99IsMax    bool    `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
-	FailuresInf bool    `json:"p99_infinite_with_failures,omitempty"`
+	Scenario     string            `json:"scenario"`
+	Load         string            `json:"load"` // e.g. "8 users" or "15 requests/s"
+	Level        float64           `json:"level,omitempty"`
+	Unit         string            `json:"unit"` // of Level; see LoadLevel
+	Runs         int               `json:"runs"`
+	TokensPerS   float64           `json:"output_tokens_per_s"`
+	TTFTP99MS    Optional[float64] `json:"ttft_p99_ms,omitzero"`
+	TPOTP99MS    Optional[float64] `json:"tpot_p99_ms,omitzero"`
+	E2EP99S      Optional[float64] `json:"e2e_p99_s,omitzero"`
+	Thresholds   string            `json:"thresholds,omitempty"` // e.g. "TTFT 500 ms"; by tenant where there are several
+	GoodPerS     Optional[float64] `json:"goodput_requests_per_s,omitzero"`
+	GoodFraction Optional[float64] `json:"goodput_fraction,omitzero"`
+	OK           int64             `json:"ok"`
+	Failed       int64             `json:"failed"`
+	Simulated    bool              `json:"simulated"`
+	Invalid      int               `json:"invalid_runs"`
+	CutOff       int               `json:"cut_off_runs,omitempty"`   // ended before their time
+	P99IsMax     bool              `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
+	FailuresInf  bool              `json:"p99_infinite_with_failures,omitempty"`
 }
 
-// Scenarios is the table of an LLM-serving study: throughput and P99 latency by scenario and load.
+// Scenarios is the table of an LLM-serving study: throughput, latencies and goodput by scenario and load.
 type Scenarios []Scenario
 
 // ScenariosOf puts runs into the table, scenarios in the order in which they appear and loads from the lowest.
@@ -101,7 +110,8 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 	for _, r := range results {
 		s := &r.Summary
 		l := LevelOf(s)
-		k := Scenario{Scenario: s.Scenario, Level: l.Value, Unit: l.Unit, Load: l.Text, Simulated: synthetic(s)}
+		k := Scenario{Scenario: s.Scenario, Level: l.Value, Unit: l.Unit, Load: l.Text, Simulated: synthetic(s),
+			Thresholds: thresholds(s)}
 		if groups[k] == nil {
 			keys = append(keys, k)
 		}
@@ -112,32 +122,8 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 	}
 	var rows Scenarios
 	for _, k := range keys {
-		row := k
-		var tokens, p99 []float64
-		for _, s := range groups[k] {
-			row.Runs++
-			row.OK += s.Counts.OK
-			row.Failed += s.Counts.Failed
-			if !s.ClientHealth.Valid || len(s.Implausible()) > 0 {
-				row.Invalid++
-			}
-			if !s.Complete {
-				row.CutOff++
-			}
-			tokens = append(tokens, s.OutputTokensPerS)
-			if s.E2E.Count > 0 {
-				p99 = append(p99, float64(s.E2E.P99)/1e3)
-				row.P99IsMax = row.P99IsMax || s.E2E.Count < 100
-			}
-			row.FailuresInf = row.FailuresInf || math.IsInf(float64(s.E2EFailuresInfinite.P99), 1)
-		}
-		slices.Sort(tokens)
-		slices.Sort(p99)
-		row.TokensPerS = medianOf(tokens)
-		if len(p99) > 0 {
-			row.P99S = medianOf(p99)
-		}
-		rows = append(rows, row)
+		k.summarize(groups[k])
+		rows = append(rows, k)
 	}
 	slices.SortStableFunc(rows, func(a, b Scenario) int {
 		return cmp.Or(cmp.Compare(first[a.Scenario], first[b.Scenario]), cmp.Compare(a.Unit, b.Unit),
@@ -146,11 +132,90 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 	return rows
 }
 
+// invalid reports whether a run's figures say nothing of the server.
+func invalid(s *loadgen.Summary) bool { return !s.ClientHealth.Valid || len(s.Implausible()) > 0 }
+
+// summarize fills the row in from its runs.
+func (r *Scenario) summarize(runs []*loadgen.Summary) {
+	valid := slices.DeleteFunc(slices.Clone(runs), invalid)
+	r.Runs, r.Invalid = len(runs), len(runs)-len(valid)
+	for _, s := range runs {
+		r.OK += s.Counts.OK
+		r.Failed += s.Counts.Failed
+		if !s.Complete {
+			r.CutOff++
+		}
+	}
+	if len(valid) > 0 {
+		runs = valid
+		goodput := func(of func(*loadgen.Goodput) Optional[float64]) Optional[float64] {
+			return median(runs, func(s *loadgen.Summary) Optional[float64] {
+				if s.Goodput == nil {
+					return Optional[float64]{}
+				}
+				return of(s.Goodput)
+			})
+		}
+		r.GoodPerS = goodput(func(g *loadgen.Goodput) Optional[float64] { return g.PerS })
+		r.GoodFraction = goodput(func(g *loadgen.Goodput) Optional[float64] { return g.Fraction })
+	}
+	p99 := func(f func(*loadgen.Summary) *loadgen.Figures, scale float64) Optional[float64] {
+		return median(runs, func(s *loadgen.Summary) Optional[float64] {
+			if f(s).Count == 0 {
+				return Optional[float64]{}
+			}
+			return optional.Of(float64(f(s).P99) * scale)
+		})
+	}
+	r.TTFTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TTFT }, 1)
+	r.TPOTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TPOT }, 1)
+	r.E2EP99S = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.E2E }, 1e-3)
+	r.TokensPerS = median(runs, func(s *loadgen.Summary) Optional[float64] { return optional.Of(s.OutputTokensPerS) }).Or(0)
+	for _, s := range runs {
+		r.P99IsMax = r.P99IsMax || s.E2E.Count > 0 && s.E2E.Count < 100
+		r.FailuresInf = r.FailuresInf || math.IsInf(float64(s.E2EFailuresInfinite.P99), 1)
+	}
+}
+
+// median returns that of the runs that have the figure.
+func median(runs []*loadgen.Summary, of func(*loadgen.Summary) Optional[float64]) Optional[float64] {
+	var all []float64
+	for _, s := range runs {
+		if v, ok := of(s).Get(); ok {
+			all = append(all, v)
+		}
+	}
+	if len(all) == 0 {
+		return Optional[float64]{}
+	}
+	slices.Sort(all)
+	return optional.Of(medianOf(all))
+}
+
+// thresholds lists the latencies that each tenant's requests must keep.
+func thresholds(s *loadgen.Summary) string {
+	var all []string
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		var own []string
+		for _, b := range bounds {
+			if limit := b.limit(&t.Measures); limit > 0 {
+				own = append(own, fmt.Sprintf("%s %v ms", b.name, float64(limit)))
+			}
+		}
+		if text := strings.Join(own, ", "); text != "" && len(s.Tenants) > 1 {
+			all = append(all, t.Name+": "+text)
+		} else if text != "" {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
 // remarks returns the reservations that belong to the row's figures.
-func (r *Scenario) remarks() string {
-	var m []string
+func (r *Scenario) remarks() (m []string) {
 	if r.Simulated {
-		m = append(m, "SYNTHETIC")
+		m = append(m, SyntheticNote)
 	}
 	if r.Invalid > 0 {
 		m = append(m, fmt.Sprintf("%d of %d INVALID", r.Invalid, r.Runs))
@@ -162,156 +227,187 @@ func (r *Scenario) remarks() string {
 		m = append(m, fmt.Sprintf("%.3g%% failed", 100*float64(r.Failed)/float64(all)))
 	}
 	if r.P99IsMax {
-		m = append(m, "P99 is the maximum")
+		m = append(m, "P99 is the maximum of fewer than 100 requests")
 	}
 	if r.FailuresInf {
 		m = append(m, "P99 infinite with failures")
 	}
-	return strings.Join(m, ", ")
-}
-
-func (r *Scenario) p99() string {
-	if r.P99S == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.3f", r.P99S)
+	return m
 }
 
 func (rows Scenarios) synthetic() bool {
 	return slices.ContainsFunc(rows, func(r Scenario) bool { return r.Simulated })
 }
 
+// table is the same in text and on the page, with the reservations that belong to its rows.
+func (rows Scenarios) table() (t webpage.Table, notes []string) {
+	t.Head = []string{"scenario", "load", "tokens/s", "TTFT P99", "TPOT P99", "e2e P99", "goodput", "ok", "failed", "runs"}
+	by := map[string][]string{}
+	for i := range rows {
+		r := &rows[i]
+		good := "-"
+		if share, ok := r.GoodFraction.Get(); ok {
+			good = fmt.Sprintf("%s/s, %s%%", webpage.Number(r.GoodPerS.Or(0)), webpage.Number(100*share))
+		}
+		t.Add(r.Scenario, r.Load, r.TokensPerS, figure(r.TTFTP99MS, " ms"), figure(r.TPOTP99MS, " ms"),
+			figure(r.E2EP99S, " s"), good, r.OK, r.Failed, r.Runs)
+		for _, remark := range r.remarks() {
+			by[remark] = append(by[remark], r.Scenario+" "+r.Load)
+		}
+	}
+	for _, remark := range slices.Sorted(maps.Keys(by)) {
+		if len(by[remark]) == len(rows) && remark == SyntheticNote {
+			notes = slices.Insert(notes, 0, remark)
+		} else if len(by[remark]) == len(rows) {
+			notes = append(notes, remark)
+		} else {
+			notes = append(notes, remark+": "+plaintext.Some(by[remark], 5, len(by[remark])))
+		}
+	}
+	return t, append(notes, rows.thresholdNote())
+}
+
+// figure writes a figure that may be missing.
+func figure(v Optional[float64], unit string) string {
+	if x, ok := v.Get(); ok {
+		return webpage.Number(x) + unit
+	}
+	return "-"
+}
+
+// thresholdNote says what goodput counts, in the table of all rows.
+func (rows Scenarios) thresholdNote() string {
+	by := distinct(rows, func(r *Scenario) []string { return []string{r.Thresholds} })
+	if len(by) == 1 && by[0] == "" {
+		return "Thresholds: none given, so there is no goodput (give -slo-ttft, -slo-tpot or -slo-e2e)."
+	}
+	if len(by) > 1 {
+		by = distinct(rows, func(r *Scenario) []string { return []string{r.Scenario + ": " + cmp.Or(r.Thresholds, "none given")} })
+	}
+	return "Thresholds: " + strings.Join(by, "; ") + "; goodput counts the requests that keep them."
+}
+
 // WriteText writes the table for people.
 func (rows Scenarios) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
-	if rows.synthetic() {
-		fmt.Fprintln(b, SyntheticNote)
+	t, notes := rows.table()
+	if notes[0] == SyntheticNote { // so are all
+		fmt.Fprintln(b, notes[0])
+		notes = notes[1:]
 	}
-	unit := "Concurrency"
-	if slices.ContainsFunc(rows, func(r Scenario) bool { return r.Unit != UnitUsers }) {
-		unit = "Load"
+	err := writeTable(b, t)
+	for _, note := range notes {
+		fmt.Fprintln(b, plaintext.Wrap(note, textWidth, 2))
 	}
-	tw := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "Scenario\t%s\tThroughput (tokens/s)\tP99 latency (s)\tok\tfailed\truns\t\n", unit)
-	for i := range rows {
-		r := &rows[i]
-		load := r.Load
-		if unit == "Concurrency" {
-			load = fmt.Sprint(r.Level)
+	return errors.Join(err, b.Flush())
+}
+
+// textWidth is the width of notes in text, in columns.
+const textWidth = 100
+
+// writeTable writes a page's table as text.
+func writeTable(w io.Writer, t webpage.Table) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// WriteIndex writes a line for each run: when and where it was made, what it offered, and whether its figures count.
+func WriteIndex(w io.Writer, results []*loadgen.Result) error {
+	t := webpage.Table{Head: []string{"started (UTC)", "folder", "scenario", "load", "ok", "failed", "run"}}
+	for _, r := range results {
+		s, verdict := &r.Summary, "valid"
+		if invalid(s) {
+			verdict = "INVALID: " + strings.Join(append(s.Implausible(), s.ClientHealth.Reasons...), "; ")
+		} else if !s.Complete {
+			verdict = strings.TrimSuffix("cut off: "+s.Stopped, ": ")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%.1f\t%s\t%d\t%d\t%d\t%s\n", r.Scenario, load, r.TokensPerS, r.p99(), r.OK, r.Failed, r.Runs,
-			r.remarks())
+		t.Add(time.Unix(0, s.Window.FromNS).UTC().Format("2006-01-02 15:04:05"), r.Dir, s.Scenario, LevelOf(s).Text, s.Counts.OK,
+			s.Counts.Failed, verdict)
 	}
-	return errors.Join(tw.Flush(), b.Flush())
+	return writeTable(plaintext.NewWriter(w), t)
 }
 
-// Slowdown compares a tenant with neighbours to the same tenant alone. A factor
-// is with/alone; it is missing when one of the two is not known.
-type Slowdown struct {
-	Tenant string `json:"tenant"`
-	With   string `json:"with"`  // run id of the co-located run
-	Alone  string `json:"alone"` // run id of the solo run
-	Basis  string `json:"basis"` // measured, or simulated when one of the two is
+// exclusive is the scenario of tenants that have GPUs of their own.
+const exclusive = "exclusive"
 
-	TTFTP50      Optional[float64] `json:"ttft_p50_factor,omitzero"`
-	TTFTP99      Optional[float64] `json:"ttft_p99_factor,omitzero"`
-	TPOTP50      Optional[float64] `json:"tpot_p50_factor,omitzero"`
-	TPOTP99      Optional[float64] `json:"tpot_p99_factor,omitzero"`
-	ChunkGapP99  Optional[float64] `json:"chunk_gap_p99_factor,omitzero"`
-	E2EP50       Optional[float64] `json:"e2e_p50_factor,omitzero"`
-	E2EP99       Optional[float64] `json:"e2e_p99_factor,omitzero"`
-	TokenRate    Optional[float64] `json:"output_tokens_per_s_factor,omitzero"`
-	FailedAlone  int64             `json:"failed_alone"`
-	FailedBeside int64             `json:"failed_with"`
-	// Withheld says why there are no factors: the shares of failed requests differ
-	// beyond chance, and the figures are those of the requests that did not fail.
-	Withheld string `json:"withheld,omitempty"`
-	// Valid is false when the client spoiled one of the runs.
-	Valid bool `json:"valid"`
+// WriteInterference writes what each tenant loses together with others against itself alone: in a run of its own, or
+// with a GPU of its own under the same load. Nothing is written where no tenant ran both ways.
+func WriteInterference(w io.Writer, results []*loadgen.Result) error {
+	t, notes, _ := interference(results)
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	b := bufio.NewWriter(plaintext.NewWriter(w))
+	fmt.Fprintln(b, t.Caption)
+	err := writeTable(b, t)
+	for _, note := range notes {
+		fmt.Fprintln(b, plaintext.Wrap("note: "+note, textWidth, 2))
+	}
+	return errors.Join(err, b.Flush())
 }
 
-// SlowdownTable holds the slow-downs of a run's tenants beside one another.
-type SlowdownTable []Slowdown
-
-// Slowdowns compares every tenant of a co-located run that was also run alone, in the order of the co-located run.
-func Slowdowns(colocated *loadgen.Summary, alone []*loadgen.Summary) SlowdownTable {
-	var out SlowdownTable
-	for i := range colocated.Tenants {
-		with := &colocated.Tenants[i]
-		for _, s := range alone {
-			if len(s.Tenants) != 1 || s.Tenants[0].Name != with.Name {
+// interference compares each tenant together with others to itself alone. Runs that are invalid take no part, and
+// where the shares of failed requests differ there are no factors: they would be of those that did not fail.
+func interference(results []*loadgen.Result) (t webpage.Table, notes []string, answer string) {
+	t.Caption = "Together against alone (median factor; of repeated runs with its interval at 95%)"
+	t.Head = []string{"tenant", "scenario", "load", "TTFT P99", "TPOT P50", "TPOT P99", "e2e P50", "e2e P99", "output"}
+	worst, done := 0.0, map[[3]string]bool{}
+	for _, r := range results {
+		s := &r.Summary
+		for i := range s.Tenants {
+			name, load := s.Tenants[i].Name, s.Tenants[i].Load
+			key := [3]string{s.Scenario, name, load}
+			if len(s.Tenants) < 2 || s.Scenario == exclusive || done[key] {
 				continue
 			}
-			a := &s.Tenants[0].Measures
-			d := Slowdown{
-				Tenant: with.Name, With: colocated.RunID, Alone: s.RunID, Basis: "measured",
-				FailedAlone: a.Counts.Failed, FailedBeside: with.Counts.Failed,
-				Valid: colocated.ClientHealth.Valid && s.ClientHealth.Valid,
+			done[key] = true
+			with, alone, spoiled := sidesOf(results, s.Scenario, name, load)
+			if len(with)+len(alone)+spoiled == 0 || len(alone) == 0 && spoiled == 0 {
+				continue
 			}
-			if w, c := with.Counts, a.Counts; w.Total > 0 && c.Total > 0 &&
-				fisher(c.Failed, c.Total, w.Failed, w.Total) <= slowdownLevel {
-				d.Withheld = fmt.Sprintf("%d of %d requests failed together, %d of %d alone: the factors would be of the others",
-					w.Failed, w.Total, c.Failed, c.Total)
-			} else {
-				d.TTFTP50, d.TTFTP99 = factor(with.TTFT.P50, a.TTFT.P50), factor(with.TTFT.P99, a.TTFT.P99)
-				d.TPOTP50, d.TPOTP99 = factor(with.TPOT.P50, a.TPOT.P50), factor(with.TPOT.P99, a.TPOT.P99)
-				d.E2EP50, d.E2EP99 = factor(with.E2E.P50, a.E2E.P50), factor(with.E2E.P99, a.E2E.P99)
-				d.ChunkGapP99 = factor(with.ChunkGap.P99, a.ChunkGap.P99)
-				d.TokenRate = factor(loadgen.Millis(with.OutputTokensPerS), loadgen.Millis(a.OutputTokensPerS))
+			row := []any{name, s.Scenario, LevelOf(s).Text}
+			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true, Figures: []string{"ttft_ms.p99",
+				"tpot_ms.p50", "tpot_ms.p99", "e2e_ms.p50", "e2e_ms.p99", "output_tokens_per_s"}})
+			withheld := fmt.Sprintf("%d runs are INVALID", spoiled)
+			if err == nil {
+				withheld = c.Withheld
 			}
-			if colocated.Basis == "simulated" || s.Basis == "simulated" {
-				d.Basis = "simulated"
+			if withheld != "" {
+				t.Add(append(row, "-", "-", "-", "-", "-", "-")...)
+				notes = append(notes, fmt.Sprintf("%s, %s: no factors: %s", name, s.Scenario, withheld))
+				continue
 			}
-			out = append(out, d)
-			break
+			for k := range c.Figures {
+				row = append(row, factorText(&c.Figures[k]))
+			}
+			t.Add(row...)
+			if v := c.Figures[3].Other.Median / c.Figures[3].Base.Median; v > worst && !math.IsInf(v, 1) {
+				worst = v
+				answer = fmt.Sprintf("Together, %s suffers most: its median request takes %s of what it takes alone (%s, %s).\n",
+					name, row[6], s.Scenario, row[2])
+			}
 		}
 	}
-	return out
+	return t, notes, answer
 }
 
-// slowdownLevel is that of the test whether shares of failed requests differ.
-const slowdownLevel = 0.05
-
-func factor(with, alone loadgen.Millis) Optional[float64] {
-	if with <= 0 || alone <= 0 {
-		return Optional[float64]{}
-	}
-	return optional.Of(float64(with / alone))
-}
-
-// WriteText writes the factors for people, a tenant a line.
-func (t SlowdownTable) WriteText(w io.Writer) error {
-	w = plaintext.NewWriter(w)
-	for _, d := range t {
-		if d.Basis != "measured" {
-			if _, err := fmt.Fprintln(w, SyntheticNote); err != nil {
-				return err
-			}
-			break
+// sidesOf returns a tenant's valid runs of a scenario and those by itself, under one load, and counts the invalid ones.
+func sidesOf(results []*loadgen.Result, scenario, name, load string) (with, alone []loadgen.Summary, spoiled int) {
+	for _, o := range results {
+		other, ok := o.Summary.Tenant(name)
+		together := o.Summary.Scenario == scenario && len(o.Summary.Tenants) > 1
+		switch {
+		case !ok || other.Load != load || !together && len(o.Summary.Tenants) > 1 && o.Summary.Scenario != exclusive:
+		case invalid(&o.Summary):
+			spoiled++
+		case together:
+			with = append(with, o.Summary)
+		default:
+			alone = append(alone, o.Summary)
 		}
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "together / alone\tttft p50\tttft p99\ttpot p50\tchunk gap p99\te2e p99\ttokens/s\tfailed\tvalid")
-	for _, d := range t {
-		fmt.Fprint(tw, d.Tenant)
-		for _, factor := range []Optional[float64]{d.TTFTP50, d.TTFTP99, d.TPOTP50, d.ChunkGapP99, d.E2EP99, d.TokenRate} {
-			if f, ok := factor.Get(); ok {
-				fmt.Fprintf(tw, "\t%.2fx", f)
-			} else {
-				fmt.Fprint(tw, "\t-")
-			}
-		}
-		fmt.Fprintf(tw, "\t%d / %d\t%v\n", d.FailedBeside, d.FailedAlone, d.Valid)
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for _, d := range t {
-		if d.Withheld != "" {
-			if _, err := fmt.Fprintf(w, "note: %s: %s\n", d.Tenant, d.Withheld); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return with, alone, spoiled
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
@@ -69,11 +70,12 @@ func TestShortRunsHaveNoCourse(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	of := func(scenario string, users int, met int64) *loadgen.Result {
 		r := &loadgen.Result{Summary: loadgen.Summary{Scenario: scenario}}
+		r.Summary.ClientHealth.Valid = true
 		m := loadgen.Measures{}
 		if met >= 0 {
 			slo := loadgen.SLOFigures{E2E: 10}
 			m.E2E = loadgen.Figures{Count: 100, P99: 20}
-			m.Goodput = &loadgen.Goodput{SLO: slo, Of: 100, Met: met}
+			m.Goodput = &loadgen.Goodput{SLO: slo, Of: 100, Met: met, Fraction: optional.Of(float64(met) / 100)}
 		}
 		tenant := loadgen.TenantSummary{Name: "t", Load: fmt.Sprintf("closed loop, concurrency %d", users), Measures: m}
 		r.Summary.Measures, r.Summary.Tenants = m, []loadgen.TenantSummary{tenant}

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
@@ -47,8 +44,6 @@ type Config struct {
 	// Dir receives the artifacts: those of one run, or a folder for each of several.
 	// It must not exist or must be empty; "" keeps nothing.
 	Dir string
-	// ServerLog is a file to which the server appends; what it appends during a run is copied into the run's folder.
-	ServerLog string
 	// Sample, when not nil, writes telemetry as CSV beside each run until its context
 	// ends; the CSV is put into the run's folder.
 	Sample func(ctx context.Context, w io.Writer) error
@@ -56,11 +51,9 @@ type Config struct {
 	Progress func(run string, now loadgen.Progress)
 	// Note, when not nil, receives a line for each run that is made again, discarded or lengthened.
 	Note func(text string)
-	// Health, Meta, Worker and StartAt are those of loadgen.Options, for every run.
-	Health  loadgen.HealthLimits
-	Meta    map[string]any
-	Worker  loadgen.Worker
-	StartAt time.Time
+	// Health and Meta are those of loadgen.Options, for every run.
+	Health loadgen.HealthLimits
+	Meta   map[string]any
 
 	inMemory bool // simulated servers are reached through memory, as synctest needs
 }
@@ -70,8 +63,7 @@ func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
 	for _, name := range c.Scenarios {
-		_, known := scenarios[name]
-		l.If(!known, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "), "unknown scenario %q", name)
+		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "), "unknown scenario %q", name)
 	}
 	for i := range c.File.Tenants {
 		l.If(c.File.Tenants[i].API == loadgen.APIResponses && (len(c.Scenarios) > 0 || c.Demo || c.File.Embedded != ""),
@@ -91,10 +83,6 @@ func (c *Config) Check() error {
 		l.If(whole && (slo.TTFT > 0 || slo.TPOT > 0), "search", "bound e2e, or stream",
 			"whole answers have neither ttft nor tpot")
 		l.If(len(c.Scenarios) > 1, "search", "name one", "searches one scenario at a time, not %d", len(c.Scenarios))
-	}
-	if c.Worker.Count > 0 {
-		l.AddErr("worker", c.OneRun())
-		l.If(c.Dir == "", "worker", "set the directory for artifacts (out)", "its run would be lost")
 	}
 	if c.Dir != "" {
 		entries, err := os.ReadDir(c.Dir)
@@ -130,23 +118,6 @@ func (c *Config) Resolve(opts FileOptions) (err error) {
 		levels[0].apply(&c.File.Tenants[0])
 	}
 	return c.File.Resolve(opts)
-}
-
-// FromEnv takes this process's part of the load from the environment of a
-// loadgen.Job: its run goes into a folder of Dir named by the worker's index.
-func (c *Config) FromEnv(lookup func(string) (string, bool)) (err error) {
-	if c.Worker, c.StartAt, err = loadgen.WorkerFromEnv(lookup); c.Worker.Count > 0 && c.Dir != "" {
-		c.Dir = filepath.Join(c.Dir, strconv.Itoa(c.Worker.Index))
-	}
-	return err
-}
-
-// OneRun returns an error unless the test is a single run, the only kind that several workers can share.
-func (c *Config) OneRun() error {
-	if len(c.levels()) > 1 || len(c.Scenarios) > 1 || c.Repeats > 1 || c.Interference || c.Demo || c.searches() {
-		return errors.New("a worker makes one run: no sweep, repeats, study or search")
-	}
-	return nil
 }
 
 func (c *Config) searches() bool { return c.Search != loadgen.Search{} }

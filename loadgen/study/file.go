@@ -1,11 +1,9 @@
 package study
 
 import (
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -43,8 +41,7 @@ type Tenant struct {
 	Arrivals    string        `yaml:"arrivals"` // constant (default), poisson or gamma
 	Burstiness  float64       `yaml:"burstiness"`
 	Trace       *Trace        `yaml:"trace"`
-	Prompts     string        `yaml:"prompts"`  // file of JSON Lines
-	ShareGPT    string        `yaml:"sharegpt"` // file of ShareGPT conversations, of which first questions are asked
+	Prompts     string        `yaml:"prompts"` // file of JSON Lines
 	Synthetic   *Synthetic    `yaml:"synthetic"`
 	Retries     int           `yaml:"retries"`
 	// SMShare and BandwidthShare are the tenant's on the embedded GPU.
@@ -67,11 +64,8 @@ type Endpoint struct {
 	CAFile   string `yaml:"ca_file"`
 	CertFile string `yaml:"cert_file"`
 	KeyFile  string `yaml:"key_file"`
-	// Socket is the path of a Unix socket that is dialled in place of the URL's host.
-	Socket string `yaml:"unix_socket"`
 
-	tls    *tls.Config
-	socket string
+	tls *tls.Config
 }
 
 // Trace is a trace to replay: its arrivals and lengths.
@@ -177,8 +171,8 @@ func (t *Tenant) check(l *problem.List, path string) {
 	if n := count(t.Concurrency != 0, t.Rate != 0, t.Trace != nil); n != 1 {
 		l.Addf(path, "set exactly one", "%d of concurrency, rate and trace", n)
 	}
-	if n := count(t.Prompts != "", t.ShareGPT != "", t.Synthetic != nil, t.Trace != nil); n > 1 {
-		l.Addf(path, "keep one", "%d of prompts, sharegpt, synthetic and trace", n)
+	if n := count(t.Prompts != "", t.Synthetic != nil, t.Trace != nil); n > 1 {
+		l.Addf(path, "keep one", "%d of prompts, synthetic and trace", n)
 	}
 	switch t.Arrivals {
 	case "":
@@ -225,11 +219,6 @@ func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 
 func (e *Endpoint) endpoint() loadgen.Endpoint {
 	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight, TLS: e.tls}
-	if e.Socket != "" {
-		out.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", e.socket)
-		}
-	}
 	if e.APIKeyEnv != "" {
 		out.APIKey = loadgen.Secret(os.Getenv(e.APIKeyEnv))
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,11 +15,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen/prompt"
 )
 
-// readTLS reads the endpoint's certificates and finds its socket.
+// readTLS reads the endpoint's certificates.
 func (e *Endpoint) readTLS(l *problem.List, path, dir string) {
-	if e.Socket != "" {
-		e.socket = join(dir, e.Socket)
-	}
 	if e.CAFile+e.CertFile+e.KeyFile == "" {
 		return
 	}
@@ -48,9 +44,6 @@ func (t *Tenant) read(l *problem.List, path string, opts FileOptions, seed uint6
 	case t.Trace != nil:
 		t.trace, err = t.Trace.read(opts.Dir)
 		l.AddErr(path+".trace", err)
-	case t.ShareGPT != "":
-		t.prompts, err = t.readShareGPT(opts)
-		l.AddErr(path+".sharegpt", err)
 	case t.Synthetic != nil:
 		t.synthetic = t.Synthetic.options(l, path+".synthetic", seed)
 	default:
@@ -117,22 +110,6 @@ func (t *Tenant) readPrompts(opts FileOptions) (prompts []loadgen.Prompt, err er
 		}
 	}
 	return fit, nil
-}
-
-func (t *Tenant) readShareGPT(opts FileOptions) ([]loadgen.Prompt, error) {
-	if t.API == loadgen.APICompletions {
-		return nil, errors.New("conversations are messages, for which the completions API has no place (use chat)")
-	}
-	f, err := os.Open(join(opts.Dir, t.ShareGPT))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	all, err := prompt.ReadShareGPT(f)
-	if err == nil && len(all) == 0 {
-		err = errors.New("no conversation has a question and its answer")
-	}
-	return all, err
 }
 
 func (s *Synthetic) options(l *problem.List, path string, seed uint64) *prompt.SyntheticOptions {

@@ -23,6 +23,7 @@ type Flags struct {
 	names               map[string]bool // those of BindFlags; true: given
 	server              Endpoint
 	search              []float64
+	limit               time.Duration
 	trace               Trace
 	randomIn, randomOut int
 }
@@ -64,24 +65,22 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.BoolFunc("ignore-eos", "answers as long as max_tokens, on servers that know ignore_eos", func(string) error {
 		return c.addBody("ignore_eos=true")
 	})
-	fl.StringVar(&t.ShareGPT, "sharegpt", "", "first questions of a ShareGPT `FILE`, answers as long as the recorded ones")
 	fl.IntVar(&c.randomIn, "random-input-len", 1024, "prompts of this many random words")
 	fl.IntVar(&c.randomOut, "random-output-len", 128, "max_tokens of random prompts")
 	fl.StringVar(&c.server.CAFile, "ca", "", "PEM `FILE` of certificate authorities for https (default: the system's)")
 	fl.StringVar(&c.server.CertFile, "cert", "", "PEM `FILE` of this client's certificate for https")
 	fl.StringVar(&c.server.KeyFile, "key", "", "PEM `FILE` of the certificate's key")
-	fl.StringVar(&c.server.Socket, "unix-socket", "", "`PATH` of a socket that is dialled in place of the endpoint's host")
 	fl.StringVar(&c.server.APIKeyEnv, "api-key-env", "", "environment `VARIABLE` that holds the API key")
 	fl.DurationVar(&t.SLO.TTFT, "slo-ttft", 0, "bound of ttft, for goodput and searches")
 	fl.DurationVar(&t.SLO.TPOT, "slo-tpot", 0, "bound of tpot")
 	fl.DurationVar(&t.SLO.E2E, "slo-e2e", 0, "bound of e2e")
-	fl.Func("search", "find the highest rate that keeps the SLOs between `LOW,HIGH` requests/s", numbers(&c.search))
+	fl.Func("search", "find the highest rate that keeps the SLOs, halving `LOW,HIGH` requests/s", numbers(&c.search))
+	fl.DurationVar(&c.limit, "search-limit", 0, "end the search after this time (default: by its trials; printed at its start)")
 	fl.StringVar(&c.trace.File, "trace", "", "replay a Mooncake, Qwen Bailian, Azure LLM or BurstGPT trace `FILE`")
 	fl.Float64Var(&c.trace.Speed, "trace-speed", 1, "replay the trace this many times as fast")
 	fl.Func("trace-slice", "replay this part of the trace: `FROM[,TO]`", window(&c.trace.Window))
 	fl.StringVar(&c.PlanFile, "plan", "", "YAML or JSON `FILE` with several tenants")
 	fl.BoolVar(&c.Interference, "study", false, "with -plan: each tenant alone, then all together, and the slowdowns")
-	fl.StringVar(&c.ServerLog, "server-log", "", "copy what the server appends to this `FILE` during a run into -out")
 	fl.Func("simulate", "`LIST` of simulated scenarios: "+strings.Join(ScenarioNames(), ", "), func(text string) error {
 		c.Scenarios = strings.Split(text, ",")
 		return nil
@@ -100,16 +99,16 @@ var (
 	// exclusive holds flags that exclude one another.
 	exclusive = []string{
 		"concurrency rate search trace plan", "endpoint plan simulate", "think rate search trace", "ramp rate search trace",
-		"prompts sharegpt random-input-len", "prompts sharegpt random-output-len", "fail-if search",
+		"prompts random-input-len", "prompts random-output-len", "fail-if search",
 	}
 	// needs holds flags that have an effect beside one of the others only.
 	needs = []string{
 		"arrivals rate search", "burstiness arrivals", "trace-speed trace", "trace-slice trace", "study plan",
-		"search slo-ttft slo-tpot slo-e2e", "server-log out", "server-log endpoint plan", "header endpoint",
-		"ca endpoint", "cert key", "key cert", "cert endpoint", "unix-socket endpoint", "api-key-env endpoint",
+		"search slo-ttft slo-tpot slo-e2e", "search-limit search", "header endpoint",
+		"ca endpoint", "cert key", "key cert", "cert endpoint", "api-key-env endpoint",
 	}
 	// besidePlan holds the flags that a plan leaves to the command line.
-	besidePlan = strings.Fields("plan study out repeats server-log fail-if")
+	besidePlan = strings.Fields("plan study out repeats fail-if")
 )
 
 // Apply checks the flags against one another and completes the Config from them. It
@@ -158,7 +157,7 @@ func (c *Flags) Apply() error {
 		t.Requests = 0
 	}
 	if len(c.search) == 2 {
-		c.Search = loadgen.Search{Low: c.search[0], High: c.search[1]}
+		c.Search = loadgen.Search{Low: c.search[0], High: c.search[1], Limit: c.limit}
 	} else if len(c.Concurrency)+len(c.Rates) == 0 && c.PlanFile+c.trace.File == "" {
 		c.Concurrency = []int{8}
 	}

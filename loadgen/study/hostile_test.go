@@ -11,7 +11,6 @@ import (
 	"io"
 	"log"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -88,7 +87,6 @@ func TestClientCertificate(t *testing.T) {
 		"no effect without an https":   {"-endpoint", "http://h", "-cert", certFile, "-key", keyFile},
 		"endpoints[0].cert_file":       {"-endpoint", srv.URL, "-cert", keyFile, "-key", keyFile},
 		"no certificate in PEM":        {"-endpoint", srv.URL, "-ca", keyFile},
-		"-unix-socket: has no effect":  {"-unix-socket", "x"},
 		"simulated servers have no":    {"-api", "responses"},
 		"headers.x y: is no name":      {"-endpoint", "http://h", "-header", "x y: z"},
 		"holds control characters (re": {"-endpoint", "http://h", "-header", "x: a\x1bb"},
@@ -96,26 +94,6 @@ func TestClientCertificate(t *testing.T) {
 		if _, err := configured(t, args...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, want %q", args, err, says)
 		}
-	}
-}
-
-// TestUnixSocket: an endpoint may be a socket in the file system.
-func TestUnixSocket(t *testing.T) {
-	dir, err := os.MkdirTemp("", "sock") // t.TempDir's names are too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		t.Skip(err)
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(stream)}
-	go srv.Serve(ln)
-	defer srv.Close()
-	if c := ran(t, "-endpoint", "http://localhost", "-unix-socket", path); c.OK != 4 {
-		t.Errorf("%+v", c)
 	}
 }
 

@@ -1,11 +1,11 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,22 +14,38 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
+// searchTrial is the length of a search's trials where neither a duration nor a number of requests bounds them, and the
+// least time that is left to requests in flight at their end.
+const searchTrial = 30 * time.Second
+
 // search looks for the highest rate that keeps the SLOs. Only here is a run stopped when the server is over-saturated.
+// The time limit is noted before the first trial: each has its load's time, and time for what is in flight then.
 func (t *test) search(ctx context.Context) error {
 	t.several = true
-	lengthened := map[float64]bool{}
+	f := &t.File
+	if f.Tenants[0].Requests == 0 {
+		f.Duration = cmp.Or(f.Duration, searchTrial)
+	}
+	longest := time.Duration(float64(f.Tenants[0].Requests) / t.Config.Search.Low * 1e9) // by the requests, at the lowest rate
+	if f.Duration > 0 && (longest == 0 || f.Duration < longest) {
+		longest = f.Duration
+	}
+	f.Drain = cmp.Or(f.Drain, min(max(longest, searchTrial), f.Tenants[0].Timeouts.Total))
+	s := t.Config.Search
+	trials := s.MaxRates() + loadgen.SpoiledTrials
+	s.Limit = cmp.Or(s.Limit, time.Duration(trials)*(longest+f.Drain+time.Second).Round(time.Second))
+	t.Note(fmt.Sprintf("search: at most %d rates of up to %v each, and %d trials again; ends within %v (-search-limit)",
+		s.MaxRates(), longest.Round(100*time.Millisecond), loadgen.SpoiledTrials, s.Limit))
 	return t.targets(func(to target) error {
-		trial := func(ctx context.Context, rate float64, repeat int) (loadgen.Trial, error) {
+		trials := 0
+		trial := func(ctx context.Context, rate float64) (loadgen.Trial, error) {
 			l := rateLevel(rate)
-			plan, err := t.at(to, &l, repeat)
+			plan, err := t.at(to, &l, trials)
 			if err != nil {
 				return loadgen.Trial{}, err
 			}
-			if note := lengthen(&plan, rate, t.Config.Search.TrialRequests()); note != "" && !lengthened[rate] {
-				lengthened[rate] = true
-				t.Note(fmt.Sprintf("search: trials at %.4g/s %s", rate, note))
-			}
-			name := fmt.Sprintf("%s-%s-%d", to.scenario, l.name, repeat+1)
+			trials++
+			name := fmt.Sprintf("%s-%s-%d", to.scenario, l.name, trials)
 			res, err := t.run(ctx, name, plan, true)
 			if err != nil {
 				return loadgen.Trial{}, err
@@ -37,37 +53,14 @@ func (t *test) search(ctx context.Context) error {
 			if h := res.Summary.ClientHealth; !h.Valid {
 				t.Note(name + ": disturbed, discarded (" + strings.Join(h.Reasons, "; ") + ")")
 			}
-			return loadgen.TrialOf(rate, repeat, &res.Summary), nil
+			return loadgen.TrialOf(rate, &res.Summary), nil
 		}
 		var err error
-		if t.Outcome.Search, err = t.Config.Search.Run(ctx, trial); t.Outcome.Search == nil {
+		if t.Outcome.Search, err = s.Run(ctx, trial); t.Outcome.Search == nil {
 			return err
 		}
 		return errors.Join(err, t.write(SearchFile, t.Outcome.Search))
 	})
-}
-
-// lengthen makes a trial long enough for its requests to decide, and describes the change: "" where there was none.
-func lengthen(plan *loadgen.LoadPlan, rate float64, requests int) string {
-	t := &plan.Tenants[0]
-	var notes []string
-	if t.Requests > 0 && t.Requests < requests {
-		notes = append(notes, fmt.Sprintf("make %d requests instead of %d", requests, t.Requests))
-		t.Requests = requests
-	}
-	expected := float64(requests)
-	if _, even := t.Load.Schedule.(loadgen.Constant); !even {
-		expected += 3 * math.Sqrt(expected) // three standard deviations of a Poisson count
-	}
-	needs := time.Duration(math.Ceil(expected/rate*10)) * 100 * time.Millisecond
-	if plan.Duration > 0 && plan.Duration < needs {
-		notes = append(notes, fmt.Sprintf("last %v instead of %v", needs, plan.Duration))
-		plan.Duration = needs
-	}
-	if len(notes) == 0 {
-		return ""
-	}
-	return strings.Join(notes, " and ") + fmt.Sprintf(": %d requests each are needed to decide", requests)
 }
 
 // write puts a file beside the runs, nowhere without a directory.

@@ -7,17 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/prompt"
-	"github.com/cotenant/cotenant/loadgen/report"
 )
 
 //go:embed prompts.jsonl
@@ -28,24 +25,41 @@ func Prompts() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(bu
 
 // hosting describes equal servers on simulated GPUs.
 type hosting struct {
+	name          string
+	about         string // in the demonstration, which has no others
 	sharing       string // see File.Embedded
 	gpus, servers int
 	sm, bandwidth float64 // the share of its GPU that each server may use
 	slots         int     // answers under way at once in a server; 0 means loadgentest's default
 }
 
-// scenarios puts model replicas on one simulated GPU.
-var scenarios = map[string]*hosting{
-	"baseline":     {Partitioned, 1, 1, 1, 1, 0},
-	"time-slicing": {TimeSliced, 1, 2, 1, 1, 0},
-	"mps":          {Concurrent, 1, 2, 1, 1, 0},
+var hostings = []hosting{
+	{"baseline", "", Partitioned, 1, 1, 1, 1, 0},
+	{"exclusive", "two GPUs, one for each tenant", Partitioned, 2, 2, 1, 1, demoSlots},
+	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms", TimeSliced, 1, 2, 1, 1, demoSlots},
+	{"mps", "one GPU, the servers' kernels run side by side and contend", Concurrent, 1, 2, 1, 1, demoSlots},
 	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
-	"mig-emulation": {Concurrent, 1, 2, 0.5, 1, 0},
-	"mig":           {Partitioned, 1, 2, 0.5, 0.5, 0},
+	{"mig-emulation", "", Concurrent, 1, 2, 0.5, 1, demoSlots},
+	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
+		Partitioned, 1, 2, 3. / 7, 0.5, demoSlots},
+	{"merged", "one GPU, one server: both tenants' answers share its batches", Partitioned, 1, 1, 1, 1, 2 * demoSlots},
 }
 
-// ScenarioNames returns the names that Config.Scenarios knows, sorted.
-func ScenarioNames() []string { return slices.Sorted(maps.Keys(scenarios)) }
+// hostingOf returns the hosting of a name, nil where there is none.
+func hostingOf(name string) *hosting {
+	if i := slices.IndexFunc(hostings, func(h hosting) bool { return h.name == name }); i >= 0 {
+		return &hostings[i]
+	}
+	return nil
+}
+
+// ScenarioNames returns the names that Config.Scenarios knows.
+func ScenarioNames() (names []string) {
+	for _, h := range hostings {
+		names = append(names, h.name)
+	}
+	return names
+}
 
 // simulatedModel is small, so that tests are short, and wants more than half of the
 // SMs and of the bandwidth, so that two of them contend.
@@ -105,36 +119,18 @@ var demoTenants = []struct {
 // demoSlots is the number of answers of one tenant that are under way at once.
 const demoSlots = 16
 
-// demoPart is one way for the tenants to have GPUs.
-type demoPart struct {
-	name, about string
-	hosting
-}
-
-var demoParts = []demoPart{
-	{"exclusive", "two GPUs, one for each tenant",
-		hosting{Partitioned, 2, 2, 1, 1, demoSlots}},
-	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms",
-		hosting{TimeSliced, 1, 2, 1, 1, demoSlots}},
-	{"mps", "one GPU, the servers' kernels run side by side and contend",
-		hosting{Concurrent, 1, 2, 1, 1, demoSlots}},
-	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
-		hosting{Partitioned, 1, 2, 3. / 7, 0.5, demoSlots}},
-	{"merged", "one GPU, one server: both tenants' answers share its batches",
-		hosting{Partitioned, 1, 1, 1, 1, 2 * demoSlots}},
-}
-
 // DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.
-func DemoGPUs(scenario string) int {
-	return demoParts[slices.IndexFunc(demoParts, func(p demoPart) bool { return p.name == scenario })].gpus
-}
+func DemoGPUs(scenario string) int { return hostingOf(scenario).gpus }
 
 // runDemo measures every part at every load.
 func (t *test) runDemo(ctx context.Context) error {
 	t.several = true
-	for i := range demoParts {
-		p := &demoParts[i]
-		sim, err := t.open(&p.hosting)
+	for i := range hostings {
+		p := &hostings[i]
+		if p.about == "" {
+			continue
+		}
+		sim, err := t.open(p)
 		if err != nil {
 			return err
 		}
@@ -145,7 +141,7 @@ func (t *test) runDemo(ctx context.Context) error {
 	return nil
 }
 
-func (t *test) runPart(ctx context.Context, p *demoPart, sim *loadgentest.Simulation) error {
+func (t *test) runPart(ctx context.Context, p *hosting, sim *loadgentest.Simulation) error {
 	for _, l := range t.levels() {
 		f := t.File
 		f.Scenario, f.Tenants = p.name, nil
@@ -188,55 +184,15 @@ func (t *test) undisturbed(ctx context.Context, name string, fresh func() (loadg
 	}
 }
 
-// writeDemo describes the parts and tabulates their results.
-func writeDemo(w io.Writer, results []*loadgen.Result) error {
+// writeDemo describes the parts.
+func writeDemo(w io.Writer) {
 	chat, digest := demoTenants[0], demoTenants[1]
-	fmt.Fprintf(w, "%s\n\nTwo tenants with servers of one model: chat answers in %d tokens, digest in %d, %d answers at\n"+
-		"once each; further ones wait. They are good within %v and %v.\n\n",
-		report.SyntheticNote, chat.tokens, digest.tokens, demoSlots, chat.e2e, digest.e2e)
-	for _, p := range demoParts {
-		fmt.Fprintf(w, "  %-13s %s\n", p.name, p.about)
+	fmt.Fprintf(w, "Two tenants with servers of one model: chat answers in %d tokens, digest in %d, %d answers at once\n"+
+		"each; further ones wait.\n\n", chat.tokens, digest.tokens, demoSlots)
+	for _, h := range hostings {
+		if h.about != "" {
+			fmt.Fprintf(w, "  %-13s %s\n", h.name, h.about)
+		}
 	}
 	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "\tusers\ttokens/s\tP99 chat\tP99 digest\tslower\tslower\t")
-	fmt.Fprintln(tw, "scenario\teach\t\t(s)\t(s)\tchat\tdigest\t")
-	alone := map[float64]*loadgen.Summary{} // by load
-	for _, r := range results {
-		s := &r.Summary
-		level := report.LevelOf(s).Value
-		if s.Scenario == demoParts[0].name {
-			alone[level] = s
-		}
-		fmt.Fprintf(tw, "%s\t%v\t%.0f", s.Scenario, level/float64(len(demoTenants)), s.OutputTokensPerS)
-		for _, d := range demoTenants {
-			fmt.Fprint(tw, "\t", tenantFigure(s, d.name, func(m *loadgen.Measures) string {
-				return fmt.Sprintf("%.2f", float64(m.E2E.P99)/1e3)
-			}))
-		}
-		for _, d := range demoTenants {
-			fmt.Fprint(tw, "\t", tenantFigure(s, d.name, func(m *loadgen.Measures) string {
-				return tenantFigure(alone[level], d.name, func(base *loadgen.Measures) string {
-					return fmt.Sprintf("%.1fx", float64(m.E2E.P50)/float64(base.E2E.P50))
-				})
-			}))
-		}
-		fmt.Fprintln(tw, "\t")
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, "\nslower: median latency against that on a GPU of its own under the same load.")
-	return err
-}
-
-// tenantFigure returns a figure of a run's tenant, "-" where it has no answer.
-func tenantFigure(s *loadgen.Summary, name string, figure func(*loadgen.Measures) string) string {
-	if s == nil {
-		return "-"
-	}
-	if t, ok := s.Tenant(name); ok && t.E2E.Count > 0 {
-		return figure(&t.Measures)
-	}
-	return "-"
 }

@@ -35,8 +35,6 @@ import (
 // Outcome holds the results of a load test in the order of its runs.
 type Outcome struct {
 	Results []*loadgen.Result
-	// Slowdowns has a table for each repeat of an interference study.
-	Slowdowns []report.SlowdownTable
 	// Search is nil unless there was one.
 	Search *loadgen.SearchResult
 
@@ -44,11 +42,8 @@ type Outcome struct {
 	failIf []report.Condition
 }
 
-// The names of files in Config.Dir beside the runs.
-const (
-	SearchFile    = "search.json"
-	SlowdownsFile = "slowdowns.json"
-)
+// SearchFile is the name of a search's outcome in Config.Dir.
+const SearchFile = "search.json"
 
 var (
 	// ErrNothingSucceeded says that no request of a load test was answered.
@@ -99,18 +94,17 @@ type test struct {
 // run makes one run and keeps its result, also when it was cut off.
 func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (res *loadgen.Result,
 	err error) {
-	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated, Worker: t.Worker,
-		StartAt: t.StartAt}
+	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated}
 	if t.Dir != "" {
 		opts.Dir = t.Dir
 		if t.several {
 			opts.Dir = filepath.Join(t.Dir, fileName(name))
 		}
-		b, besideErr := t.recordBeside(ctx, opts.Dir)
-		if besideErr != nil {
-			return nil, besideErr
+		end, sampleErr := t.sampled(ctx, opts.Dir)
+		if sampleErr != nil {
+			return nil, sampleErr
 		}
-		defer func() { err = errors.Join(err, b.end(&plan)) }()
+		defer func() { err = errors.Join(err, end()) }()
 	}
 	if t.Progress != nil {
 		opts.Progress = func(now loadgen.Progress) { t.Progress(name, now) }
@@ -166,7 +160,7 @@ func (t *test) targets(do func(target) error) error {
 		return do(target{scenario: name})
 	}
 	for _, name := range t.Scenarios {
-		sim, err := t.open(scenarios[name])
+		sim, err := t.open(hostingOf(name))
 		if err != nil {
 			return err
 		}
@@ -243,7 +237,6 @@ func (t *test) plan(ctx context.Context) (err error) {
 	}
 	t.several = len(all)*t.Repeats > 1
 	for repeat := range t.Repeats {
-		var runs []*loadgen.Summary // the last one is of all tenants together
 		for i := range all {
 			fresh, err := cases() // each case's prompts start over
 			if err != nil {
@@ -252,48 +245,31 @@ func (t *test) plan(ctx context.Context) (err error) {
 			c := fresh[i]
 			c.Plan.Seed += uint64(repeat)
 			c.Name = cmp.Or(c.Name, "plan")
-			res, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, false)
-			if err != nil {
+			if _, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, false); err != nil {
 				return err
 			}
-			runs = append(runs, &res.Summary)
 		}
-		if t.Interference {
-			last := len(runs) - 1
-			t.Slowdowns = append(t.Slowdowns, report.Slowdowns(runs[last], runs[:last]))
-		}
-	}
-	if t.Interference {
-		return t.write(SlowdownsFile, t.Slowdowns)
 	}
 	return nil
 }
 
-// WriteText writes the outcome for people: the slow-downs and the search where there
-// are any, then the summary of a single run or the table of several.
+// WriteText writes the outcome for people: the search if there is one, the table of the runs, what tenants lose
+// together, and the details of a single run.
 func (o *Outcome) WriteText(w io.Writer) error {
-	for _, table := range o.Slowdowns {
-		if err := table.WriteText(w); err != nil {
-			return err
-		}
-		fmt.Fprintln(w)
+	if o.demo {
+		writeDemo(w)
 	}
 	if o.Search != nil {
-		if o.Results[0].Summary.Basis != "measured" {
-			fmt.Fprintln(w, report.SyntheticNote)
-		}
 		if err := o.Search.WriteText(w); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
 	}
-	switch {
-	case o.demo:
-		return writeDemo(w, o.Results)
-	case len(o.Results) == 1:
-		return report.WriteSummary(w, &o.Results[0].Summary)
+	err := report.ScenariosOf(o.Results).WriteText(w)
+	if fmt.Fprintln(w); len(o.Results) == 1 {
+		return errors.Join(err, report.WriteSummary(w, &o.Results[0].Summary))
 	}
-	return report.ScenariosOf(o.Results).WriteText(w)
+	return errors.Join(err, report.WriteInterference(w, o.Results))
 }
 
 // Verdict returns nil when requests succeeded, the client spoiled no run, the servers' token counts are plausible
