@@ -118,6 +118,7 @@ const (
 	// and of a GPU that runs none. A GPU that runs one has answered.
 	ScopeChoice
 	// ScopeEmpty is asked of an empty pool only: whether to share there at all, with the neighbours that there may be.
+	// How busy work keeps a GPU is among it: where GPUs run short it orders places and refuses none.
 	ScopeEmpty
 	// ScopeNeighbours is asked at both doors, of other neighbours: an empty pool
 	// asks it of those that there may be, a GPU of those that are there.

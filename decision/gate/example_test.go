@@ -54,12 +54,12 @@ func ExampleGround_Admit() {
 	}
 	d := server()
 	d.Isolation = [sharing.AxisCount]sharing.Level{}
-	d.Busy = 0.95
-	fmt.Println("busy:", ground("T4").Admit(d, gate.Seat{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
+	d.Busy, d.GPUs = 0.95, 2
+	fmt.Println("two:", ground("T4").Admit(d, gate.Seat{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
 	// Output:
 	// T4: it fits
 	// V100-SXM2-16GB: it fits
-	// busy: one replica keeps 95% of the GPU busy; from 80% on sharing only makes online-inference slower
+	// two: a replica spans 2 GPUs, and the device plugin may put several shares of one replica on one of them
 }
 
 // What is left of a GPU decides about the next tenant.

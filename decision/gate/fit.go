@@ -120,6 +120,9 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 	switch {
 	case saturated >= 0:
 		r.compare(VerdictReject, CodeSliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
+		if profile != nil {
+			r.slice = int16(saturated)
+		}
 	case unknown:
 		r.compare(VerdictUnknown, CodeGPUMemoryUnknown, int64(need), 0)
 	case tooSmall >= 0:

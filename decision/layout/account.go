@@ -129,6 +129,7 @@ func (n *Node) recountDevice(i int) {
 	default:
 		for a := range n.on(i) {
 			f.Memory -= a.Memory + d.GPU.context()
+			f.Busy += int32(max(0, a.Busy-a.Compute))
 			if f.Compute -= int32(a.Compute); a.Profile != nil {
 				f.fault = faultNoInstance
 			}
@@ -154,7 +155,7 @@ func (n *Node) recountDevice(i int) {
 	}
 	d.fault, d.full, d.memory, d.slice = f.fault, uint8(f.Full), f.Memory, f.slice
 	d.compute, d.slots = int16(max(f.Compute, math.MinInt16)), int16(min(f.Slots, math.MaxInt16))
-	d.tenants = int16(min(f.Tenants, math.MaxInt16))
+	d.tenants, d.busy = int16(min(f.Tenants, math.MaxInt16)), int16(min(f.Busy, math.MaxInt16))
 }
 
 // count holds the accounting of a device.

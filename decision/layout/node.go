@@ -90,6 +90,7 @@ type Device struct {
 	fault   fault
 	full    uint8 // instances that take no more
 	compute int16
+	busy    int16
 	slots   int16
 	tenants int16
 	memory  sharing.Bytes
@@ -119,8 +120,9 @@ type Assignment struct {
 	HostMemory sharing.Bytes // of the host, like CPUMilli; in one assignment of a key
 	CPUMilli   int32
 	Device     int16 // index into Node.Devices, NoDevice or UnknownDevice
-	// Compute is the thousandths of the device, or instance, that are booked for it. Busy is what it was measured to
-	// use of the whole device. Cap is the most that it can use, as enforced. 0 = not known, or none.
+	// Compute is the thousandths of the device, or instance, that are booked for it. Busy is the part of the whole
+	// device that it was measured, or is expected, to use. Cap is the most that it can use, as enforced. 0 = not known,
+	// or none.
 	Compute, Busy, Cap int16
 	// Mode is the mechanism that the replica was given, and None that of the device.
 	Mode    sharing.Mechanism
@@ -192,7 +194,10 @@ var strategyNames = enum.Of[MIGStrategy](ErrUnknownName, "MIG strategy", "not-st
 // Free is the free capacity of a device. Memory and compute are apart: neither is charged for the other.
 type Free struct {
 	Memory  sharing.Bytes // means nothing where the device's memory is not known
-	Compute int32         // thousandths
+	Compute int32         // thousandths that are not booked
+	// Busy is the thousandths that tenants are measured, or expected, to use beyond what is booked for them: it may
+	// order places and refuses none.
+	Busy    int32
 	Tenants int32
 	// Slots counts the tenants it still takes; 0 where it takes none for any reason. Under MIG it bounds nothing but
 	// tells whether instances are worth checking.
@@ -203,7 +208,7 @@ type Free struct {
 
 // Free returns what is left of the device.
 func (d *Device) Free() Free {
-	return Free{d.memory, int32(d.compute), int32(d.tenants), int32(d.slots), uint32(d.full)}
+	return Free{d.memory, int32(d.compute), int32(d.busy), int32(d.tenants), int32(d.slots), uint32(d.full)}
 }
 
 // Faulty reports whether the device takes no tenant whatever is free of it; [Device.Fault] gives the reason.

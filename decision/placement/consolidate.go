@@ -171,6 +171,8 @@ func (l *Limits) request(n *layout.Node, key string) *Request {
 		}
 		if d.Mode == sharing.MechanismExclusive {
 			q.Milli = 1000
+		} else if a.Profile == nil {
+			q.Busy = int(a.Busy)
 		}
 	}
 	return q

@@ -199,8 +199,7 @@ func corpus(t *testing.T) map[string]*decision.Fleet {
 }
 
 // TestWhatDecidePlaces puts what Decide places, of the experts' fleets and of drawn ones, before placement's filter,
-// replica by replica and GPU by GPU. It takes all but those of whom something has to be measured first, of which it
-// says unknown, and those who are busier together than one GPU is.
+// replica by replica and GPU by GPU. It takes all but those of whom a forecast is wanted, of which it says unknown.
 func TestWhatDecidePlaces(t *testing.T) {
 	race.Long(t)
 	fleets := corpus(t)
@@ -219,7 +218,7 @@ func TestWhatDecidePlaces(t *testing.T) {
 		}
 		fleets[fmt.Sprint("drawn ", i)] = f
 	}
-	taken, closer, unknown := 0, 0, map[gate.Code]int{}
+	taken, unknown := 0, map[gate.Code]int{}
 	for name, f := range fleets {
 		if f.Validate() != nil && strings.HasPrefix(name, "drawn") {
 			continue
@@ -241,10 +240,8 @@ func TestWhatDecidePlaces(t *testing.T) {
 					switch {
 					case why.Verdict == gate.VerdictPass:
 						taken++
-					case why.Verdict == gate.VerdictUnknown:
+					case why.Verdict == gate.VerdictUnknown && why.Code.Scope() == gate.ScopeNeighbours:
 						unknown[why.Code]++
-					case why.Code == gate.CodeGPUShare || why.Code == gate.CodeSliceSaturated:
-						closer++ // where GPUs run short Decide shares them more closely than one request after another does
 					default:
 						t.Errorf("%s, %v in %s: %v, %v", name, d.pool.Groups[k].Mechanism, d.pool.Pool, why.Verdict, why)
 					}
@@ -252,10 +249,10 @@ func TestWhatDecidePlaces(t *testing.T) {
 			}
 		}
 	}
-	if taken < 300 || closer > taken/10 {
-		t.Errorf("%d taken, %d refused that share a GPU closely", taken, closer)
+	if taken < 300 {
+		t.Errorf("%d taken", taken)
 	}
-	t.Logf("%d taken, %d refused that share a GPU closely; unknown: %v", taken, closer, unknown)
+	t.Logf("%d taken; unknown: %v", taken, unknown)
 }
 
 // door carries out what Decide says of one pool.
@@ -266,7 +263,6 @@ type door struct {
 	ground *gate.Ground
 	scorer *Scorer
 	c      *layout.Cluster
-	work   int // thousandths that the replicas of the last node need
 	t      *testing.T
 }
 
@@ -280,7 +276,6 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 	node := func(gpus int) string {
 		name := fmt.Sprint("n", d.c.Len())
 		d.c, _ = d.c.WithNode(nodeOf(name, d.ground, gpus, mode))
-		d.work = 0
 		return name
 	}
 	for _, l := range g.Layouts {
@@ -319,11 +314,7 @@ func (d *door) assign(workload, node string, start int) gate.Reason {
 		of.Tenant = "all"
 	}
 	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), chosen.Mechanism, chosen.Profile))
-	d.work += q.Milli
 	why := d.scorer.Filter(d.c.Node(node), q)
-	if why.Code == gate.CodeGPUShare && d.work <= 1000 {
-		d.t.Errorf("%s is refused for want of a share, and all need %d thousandths", workload, d.work)
-	}
 	if why.Verdict != gate.VerdictPass {
 		return why
 	}

@@ -153,13 +153,14 @@ func modelled(n *layout.Node, r *Request) bool {
 
 // take holds the resources that a request takes of one GPU.
 type take struct {
-	mechanism sharing.Mechanism
-	milli     int32
-	memory    sharing.Bytes // with the context of a process, where assignments do not hold it
-	profile   *mig.Profile
-	slowdown  float64 // the worst that is predicted for anyone; 0 = not predicted
-	lost      float64 // thousandths of work that all on the GPU lose more than before
-	unknown   int32   // tenants of which that is not predicted
+	mechanism  sharing.Mechanism
+	milli      int32
+	busy, over int32         // thousandths that it is expected to use beyond milli; those that all use beyond the GPU's
+	memory     sharing.Bytes // with the context of a process, where assignments do not hold it
+	profile    *mig.Profile
+	slowdown   float64 // the worst that is predicted for anyone; 0 = not predicted
+	lost       float64 // thousandths of work that all on the GPU lose more than before
+	unknown    int32   // tenants of which that is not predicted
 }
 
 // asker asks the GPUs of one node for one request.
@@ -197,7 +198,8 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	if d.GPU.Memory > 0 {
 		left.Total = Some(d.GPU.Usable())
 	}
-	t.milli, t.memory = int32(r.Milli), r.GPUMemory+d.GPU.Context
+	t.milli, t.busy, t.memory = int32(r.Milli), int32(max(0, r.Busy-r.Milli)), r.GPUMemory+d.GPU.Context
+	t.over = max(0, t.milli+t.busy+f.Busy-f.Compute)
 	if !chooseMechanism(n, i, r, t, why) || !a.admits(d, r, t, why) || !left.Known(r.GPUMemory, why) {
 		return false
 	}

@@ -175,7 +175,7 @@ const (
 	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
 	cpuSteps, milliSteps = 1000, 50
 	// maxOutlooks bounds what an index keeps; beyond it, it drops one.
-	maxOutlooks = 224
+	maxOutlooks = 192
 )
 
 // scores are those of nodes for a request, in 24 bits: a float32 of 5 bits of exponent, from 2^-14 to 2^16, and 18 of
@@ -245,7 +245,8 @@ func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
 	}
 	digits := max(0, bits.Len64(uint64(r.GPUMemory))-3) // memory is rounded to three binary ones
 	low := Request{CPUMilli: r.CPUMilli / cpuSteps * cpuSteps, GPUs: r.GPUs, Profile: r.Profile, Mechanisms: r.Mechanisms,
-		Milli: max(min(1, r.Milli), r.Milli/milliSteps*milliSteps), GPUMemory: r.GPUMemory >> digits << digits}
+		Milli: max(min(1, r.Milli), r.Milli/milliSteps*milliSteps), Busy: r.Busy / milliSteps * milliSteps,
+		GPUMemory: r.GPUMemory >> digits << digits}
 	if p.scorer.Forecaster != nil {
 		low.Workload = &layout.Workload{Name: r.workload().Name}
 	}

@@ -89,9 +89,9 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 	d, j := &n.Devices[gpu], &a.judge
 	tenants := d.Free().Tenants + 1
 	if j.p == nil {
-		used := 1000 - max(0, d.Free().Compute)
+		used := 1000 - max(0, d.Free().Compute) + d.Free().Busy
 		t.unknown = tenants
-		t.lost = lost(t.milli, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
+		t.lost = lost(t.milli+t.busy, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
 		if !r.workload().Objective.IsZero() || slices.ContainsFunc(n.Assignments, func(q layout.Assignment) bool {
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
 		}) {
@@ -102,9 +102,9 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 	j.ask(n, gpu, r.workload(), t.mechanism)
 	worst := gate.Pass()
 	for i, p := range j.after {
-		w, milli := j.workload(i, r), t.milli
+		w, milli := j.workload(i, r), t.milli+t.busy
 		if i < len(j.on) {
-			milli = int32(j.on[i].Compute)
+			milli = int32(max(j.on[i].Compute, j.on[i].Busy))
 		}
 		x, before := evenly(tenants), 1.0
 		if known(p) {

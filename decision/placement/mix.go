@@ -96,8 +96,9 @@ func NewMix(typical []Typical) (*Mix, error) {
 }
 
 func (m *Mix) kind(r *Request) kind {
-	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(r.Milli), gpuMemory: r.GPUMemory,
-		models: math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
+	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(max(r.Milli, r.Busy)),
+		gpuMemory: r.GPUMemory,
+		models:    math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
 	if len(r.Mechanisms) > 0 { // a typical request that names none goes with whatever there is
 		k.mechanisms = r.mechanisms()
 	}

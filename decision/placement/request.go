@@ -42,6 +42,9 @@ type Request struct {
 	// GPU's memory. Neither is charged for the other; 0 is not limited.
 	Milli     int
 	GPUMemory sharing.Bytes
+	// Busy is the thousandths of each GPU's compute that it is measured, or expected, to use. It orders places: GPUs
+	// that would have more work than they do come last, and none is refused for it.
+	Busy int
 	// Profile asks for one MIG instance instead, by its name on the GPU.
 	Profile string
 
@@ -103,7 +106,7 @@ func (r *Request) check(path string, l *problem.List) {
 	switch {
 	case r.GPUs < 0 || r.GPUs > MaxGPUs:
 		add("GPUs", fmt.Sprintf("use 0 to %d", MaxGPUs), "%d GPUs", r.GPUs)
-	case r.GPUs == 0 && (r.Milli != 0 || r.GPUMemory != 0 || r.Profile != ""):
+	case r.GPUs == 0 && (r.Milli != 0 || r.GPUMemory != 0 || r.Busy != 0 || r.Profile != ""):
 		add("GPUs", "say how many", "a share of a GPU but no GPU")
 	case r.Profile != "":
 		l.If(r.GPUs != 1, problem.Join(path, "GPUs"), "ask for each MIG instance by itself", "%d GPUs with a MIG profile",
@@ -114,7 +117,9 @@ func (r *Request) check(path string, l *problem.List) {
 		l.AddErr(problem.Join(path, "Profile"), err)
 	case r.Milli < 0 || r.Milli > 1000:
 		add("Milli", "thousandths of each GPU: 1 to 1000", "%d is out of range", r.Milli)
-	case r.GPUs > 0 && r.Milli == 0 && r.GPUMemory == 0:
+	case r.Busy < 0 || r.Busy > 1000:
+		add("Busy", "thousandths of each GPU: 1 to 1000", "%d is out of range", r.Busy)
+	case r.GPUs > 0 && r.Milli == 0 && r.GPUMemory == 0 && r.Busy == 0:
 		add("Milli", "state Milli, GPUMemory or Profile; 1000 is a whole GPU", "how much of a GPU is not said")
 	}
 	for i, m := range r.Mechanisms {
@@ -166,7 +171,7 @@ func sloOf(o *layout.Objective) (slo profile.SLO) {
 // shape has the fields of a request that decide where it fits and how it scores: all but its name.
 type shape struct {
 	cpu, memory, gpuMemory int64
-	gpus, milli            int
+	gpus, milli, busy      int
 	linked                 bool
 	profile, lists         string
 	workload, tenant       string
@@ -177,8 +182,9 @@ type shape struct {
 
 func (r *Request) shape() shape {
 	w := r.workload()
-	s := shape{r.CPUMilli, int64(r.Memory), int64(r.GPUMemory), r.GPUs, r.Milli, r.Linked, r.Profile, "", w.Name, w.Tenant,
-		"", w.Objective, r.Demand}
+	s := shape{cpu: r.CPUMilli, memory: int64(r.Memory), gpuMemory: int64(r.GPUMemory), gpus: r.GPUs, milli: r.Milli,
+		busy: r.Busy, linked: r.Linked, profile: r.Profile, workload: w.Name, tenant: w.Tenant, objective: w.Objective,
+		demand: r.Demand}
 	if len(r.Models)+len(r.Mechanisms) > 0 {
 		s.lists = fmt.Sprintf("%q%d", r.Models, r.Mechanisms)
 	}
@@ -190,8 +196,8 @@ func (r *Request) shape() shape {
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's gates
 // know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that were chosen
-// for it. w lists whom it trusts; its objective is set from the demand if it has none, in a copy. The caller adds the
-// host's CPU and memory.
+// for it. How busy it keeps a GPU orders places and refuses none, as in Decide. w lists whom it trusts; its objective
+// is set from the demand if it has none, in a copy. The caller adds the host's CPU and memory.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
 func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
@@ -210,7 +216,7 @@ func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechan
 		r.Profile, r.GPUs = profile, 1
 	default:
 		// Its load, out of the work that the mechanism leaves to its tenants.
-		r.Milli = min(999, max(1, int(math.Ceil(1000*d.Busy/gate.TraitsOf(m).Capacity-1e-9))))
+		r.Busy = min(1000, max(1, int(math.Ceil(1000*d.Busy/gate.TraitsOf(m).Capacity-1e-9))))
 	}
 	return r
 }

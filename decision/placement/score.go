@@ -18,7 +18,8 @@ type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
 	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
-	// that stands for those much like it. The option must not be kept or changed.
+	// that stands for those much like it; thousandths of work that GPUs would have beyond what they do are subtracted.
+	// The option must not be kept or changed.
 	Score(o *Option) float64
 }
 
@@ -181,11 +182,19 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 	once := s.Forecaster == nil && one
 	_, fullest := s.Policy.(*Cotenant)
 	m := 0
+	among := func(is func(t *take, g *GPUView) bool) bool {
+		for i, g := range w.order[:m] {
+			if is(&w.takes[i], &v.GPUs[g]) {
+				return true
+			}
+		}
+		return false
+	}
 	for g := range v.GPUs[:v.Len] {
-		w.takes[m] = take{}
-		if w.fit(n, g, w.option.Request, &w.takes[m], &w.why) &&
-			!(once && (w.takes[m].profile == nil || n.Devices[g].Dynamic) &&
-				slices.ContainsFunc(w.order[:m], func(i uint8) bool { return v.GPUs[i] == v.GPUs[g] })) {
+		t, own := &w.takes[m], &v.GPUs[g]
+		*t = take{}
+		if w.fit(n, g, w.option.Request, t, &w.why) && !(once && (t.profile == nil || n.Devices[g].Dynamic) &&
+			among(func(o *take, at *GPUView) bool { return *at == *own && o.over == t.over })) {
 			w.order[m] = uint8(g)
 			m++
 		}
@@ -193,9 +202,8 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 	for k := range w.takes[:m] {
 		t, g := &w.takes[k], w.order[k]
 		old := v.GPUs[g]
-		if once && fullest && t.profile == nil && slices.ContainsFunc(w.order[:m], func(i uint8) bool {
-			o := &v.GPUs[i]
-			return o.Milli < old.Milli && o.Mechanism == old.Mechanism && o.Total == old.Total
+		if once && fullest && t.profile == nil && among(func(o *take, at *GPUView) bool {
+			return at.Milli < old.Milli && at.Mechanism == old.Mechanism && at.Total == old.Total && o.over <= t.over
 		}) {
 			continue
 		}
@@ -309,15 +317,17 @@ func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) bool {
 func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float64) {
 	o := &w.option
 	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = gpus, start, Optional[float64]{}, 0, 0
+	over := 0.0
 	for i := range takes {
 		t := &takes[i]
+		over += float64(t.over)
 		if t.slowdown > o.Slowdown.Or(0) {
 			o.Slowdown = Some(t.slowdown)
 		}
 		o.LostMilli += t.lost
 		o.Unpredicted += int(t.unknown)
 	}
-	score := s.Policy.Score(o)
+	score := s.Policy.Score(o) - over
 	best := &w.best
 	if best.n >= 0 && !(score > best.Score+tie || score > best.Score-tie && free < w.bestFree) {
 		return

@@ -21,7 +21,8 @@ type View struct {
 type GPUView struct {
 	Mechanism sharing.Mechanism
 	Tenants   int32
-	// Milli is the free thousandths: of compute, or of memory where less of that is free.
+	// Milli is the free thousandths: of compute that is neither booked nor expected to be used, or of memory where
+	// less of that is free.
 	Milli  int32
 	Memory sharing.Bytes // that is free; means nothing where Total is 0
 	Total  sharing.Bytes // 0 = not known
@@ -50,7 +51,7 @@ func ViewOf(n *layout.Node) (v View) {
 
 func (g *GPUView) fill(d *layout.Device) {
 	f := d.Free()
-	*g = GPUView{Mechanism: d.Mode, Tenants: f.Tenants, Milli: max(0, f.Compute), Memory: f.Memory}
+	*g = GPUView{Mechanism: d.Mode, Tenants: f.Tenants, Milli: max(0, f.Compute-f.Busy), Memory: f.Memory}
 	if d.GPU == nil {
 		g.Milli = 0
 		return
@@ -138,7 +139,7 @@ func (g *GPUView) apply(t *take, start int) {
 		return
 	}
 	g.Mechanism = t.mechanism
-	g.Milli = max(0, g.Milli-t.milli)
+	g.Milli = max(0, g.Milli-t.milli-t.busy)
 	if g.Memory -= t.memory; t.mechanism == sharing.MechanismExclusive {
 		g.Milli = 0
 	}
