@@ -9,29 +9,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Measured is a co-located row with its prediction.
-type Measured struct {
-	Series     string // of the row, or where it does not say, that of its file
-	Index      int    // of the row in its file
-	Row        *profile.Row
-	Prediction *Prediction // nil when it could not be predicted
-	Err        error       // why not
-}
-
-// ClassName names the engine or kind of a tenant, and beside what it was where that says more. Only rows of servers
-// that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
-func (m *Measured) ClassName() string {
-	switch {
-	case m.Row.Kind != profile.KindServer:
-		return m.Row.Kind.String()
-	case m.Row.Server.Variant != "":
-		return m.Row.Server.Variant
-	case m.Prediction != nil && m.Prediction.Evidence != EvidenceCalibrated:
-		return "server, beside others"
-	}
-	return "calibrated on"
-}
-
 // ErrorSummary holds the distance of a metric's predictions from measurements, as
 // absolute relative errors; quantiles by nearest rank.
 type ErrorSummary struct {

@@ -4,23 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
-
-// calibrationEngine is the engine of the rows that the built-in constants describe (decision/predict/testdata).
-const calibrationEngine = "cotenant-testbed"
-
-// home says that a server's engine is the one of the built-in constants, or a simulated one.
-func home(b *profile.SoloProfile) bool { return b.Engine == calibrationEngine || SimulatedGPU(b.GPU) }
-
-// seen says that the predictor knows the engine of a server: also one that it was calibrated on.
-func (p *Predictor) seen(b *profile.SoloProfile) bool {
-	return home(b) || slices.Contains(p.Engines, b.Engine)
-}
-
-// table holds the constants.
-var table = &costs.Table
 
 // leastBusy bounds the part of a step with gaps in which the GPU works: it has one.
 const leastBusy = 0.1
@@ -95,12 +80,8 @@ func gapsOf(s profile.Solo) bool {
 	})
 }
 
-// FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
-// share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
-func FillsGPU(s *profile.Solo) (share float64, fills bool) {
-	b := s.Uncontended()
-	t := tenantModel{kind: b.Kind, settled: settled{gpu: table.Launched.Gapless.Value, step: 1}}
-	t.readSMs(b, s.Elsewhere)
-	fills = b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= table.MPS.FillsGPU.Value
-	return math.Pow(t.filled, 1/table.SMs.Filling.Value), fills
+// alike says that q, of the same server as b, is another closed loop under the same mechanism, whose decode steps can
+// be told from its gaps between tokens.
+func alike(q, b *profile.SoloProfile) bool {
+	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !q.GapsHoldPrompts()
 }

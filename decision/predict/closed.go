@@ -70,12 +70,6 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	}
 }
 
-// cycleOf is the time, in a closed loop, from one request in a slot of the batch
-// to the next, with steps and prefills of these lengths.
-func (t *tenantModel) cycleOf(step, prefill float64) float64 {
-	return t.batch*prefill + t.steps*step + table.Steps.ClientDelay.Value
-}
-
 func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 	if t.kind != profile.KindServer {
 		s.decode = s.step / (s.step + t.think)

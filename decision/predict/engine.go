@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/timeslice"
-	"gonum.org/v1/gonum/stat"
 )
 
 // engine is a simulated tenant: a server with continuous batching (Yu et al., Orca, OSDI 2022) that prefills one
@@ -30,9 +29,13 @@ type engine struct {
 	launched int // pieces of the prefill or step submitted so far
 	began    time.Duration
 	start    time.Duration // of the prefill, or of the step of a tenant that serves no tokens
-	took     []float64     // such steps, ms
 	jitter   float64       // of its step
+	counts
+}
 
+// counts is what was seen of an engine in the time that counts.
+type counts struct {
+	took              []float64 // steps of a tenant that serves no tokens, ms
 	ttft, tpot, e2e   []float64
 	prefill, prefills float64 // ms in so many
 	given             int     // tokens
@@ -57,10 +60,6 @@ const simulationSeed = 1
 
 // mostQueued bounds the queue of an open loop that cannot keep up.
 const mostQueued = 1 << 14
-
-// launches are the pieces in which a prefill whose kernels come one by one, or a step with gaps, reaches the GPU: finer
-// ones predict no better.
-const launches = 20
 
 func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
 	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
@@ -219,13 +218,6 @@ func (e *engine) arrive(now time.Duration) {
 	e.arrivals = slices.Delete(e.arrivals, 0, n)
 }
 
-// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
-// half do not, chance decides on which side of the gap the median lies.
-func middle(sorted []float64) float64 {
-	n := float64(len(sorted))
-	return stat.Mean(sorted[int(0.4*n):int(math.Ceil(0.6*n))], nil)
-}
-
 func (e *engine) outcome() (o outcome) {
 	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {
@@ -255,6 +247,20 @@ func (e *engine) outcome() (o outcome) {
 	return o
 }
 
-func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
-
-func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+// nextPiece is the next work of a tenant that does step after step: one piece where there are hardly gaps between
+// its kernels. A step ends with its last kernel, and the next begins.
+func (e *engine) nextPiece(now time.Duration) timeslice.Work {
+	t := e.t
+	if e.launched == t.pieces {
+		if e.start >= e.from {
+			e.took = append(e.took, inMillis(now-e.start))
+		}
+		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
+		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.rng.Float64()-1)
+	}
+	if t.pieces > 1 {
+		return e.nextLaunch(now)
+	}
+	e.launched++
+	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
+}

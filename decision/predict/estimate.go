@@ -62,14 +62,3 @@ func (o *Estimate) raise(d *Tenant, floor [costs.LatencyCount]float64) {
 		}
 	}
 }
-
-// raise lifts an interval to a least value, and the upper bound as far as it lay above the value.
-func raise(i *profile.Interval, least float64) {
-	if i.Value < least {
-		if i.Value > 0 {
-			i.High *= least / i.Value
-		}
-		i.Value, i.High = least, max(i.High, least)
-	}
-	i.Low = max(i.Low, least)
-}

@@ -2,7 +2,6 @@ package predict
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Evaluator estimates what tenants get together on a GPU, by one predictor, and keeps what it simulated: asked again,
@@ -21,9 +19,6 @@ type Evaluator struct {
 	kept      memo.Table[string, []Prediction]
 	alone     aloneCache
 }
-
-// mostKept bounds what an Evaluator keeps: some 400 bytes a tenant of a group.
-const mostKept = 1 << 14
 
 // EvaluatorOf returns the evaluator of the workloads in ps by p. It is the same for predictors of the same content
 // until profiles are added.
@@ -132,38 +127,6 @@ func (f *Evaluator) screen(mechanism sharing.Mechanism, group []profile.Solo, co
 	return out, err
 }
 
-// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999; of others, the nearest.
-func (p Prediction) At(confidence float64) Prediction {
-	p.hold(confidence)
-	return p
-}
-
-func (p *Prediction) hold(confidence float64) {
-	z := distuv.UnitNormal.Quantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
-	for m := range p.value {
-		stretch(&p.value[m], z)
-	}
-	stretch(&p.Slowdown, z)
-}
-
-// Widened returns the prediction with the interval of one metric so many times as wide, as a logarithm.
-func (p Prediction) Widened(m profile.Metric, times float64) Prediction {
-	stretch(&p.value[m], times)
-	return p
-}
-
-// stretch multiplies the logarithms of the bounds over the value.
-func stretch(i *profile.Interval, z float64) {
-	if i.Value > 0 {
-		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
-	}
-}
-
-// widenBy moves the bounds apart by logarithms, the upper one first.
-func widenBy(i *profile.Interval, by [2]float64) {
-	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
-}
-
 // isolated returns a profile as a prediction of the workload on a whole GPU of the same product: what was measured,
 // with no interval.
 func isolated(p *profile.SoloProfile) Prediction {
@@ -202,9 +165,4 @@ func (p *Prediction) estimate(d *Tenant) Estimate {
 		}
 	}
 	return o
-}
-
-// scaled returns an interval in another unit.
-func scaled(i profile.Interval, by float64) profile.Interval {
-	return profile.Interval{Value: by * i.Value, Low: by * i.Low, High: by * i.High}
 }

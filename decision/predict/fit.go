@@ -3,9 +3,13 @@ package predict
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // ErrNothingToFit says that there is no measured co-located row to calibrate on.
@@ -80,102 +84,118 @@ func (p Predictor) Mixes(method Method, files ...profile.Rows) ([]Mix, error) {
 	return out, nil
 }
 
-// PredictRows predicts every co-located row of a file from the lone rows of its series; a workload that was not
-// measured alone in it is looked up in others. Outcomes of the co-located rows are not used. The rows keep their order.
-func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {
-	cases, err := sharedCases(rows, others)
-	if err != nil {
-		return nil, err
+// calibrate fits a predictor to a subset, and to its profiles.
+func (s *study) calibrate(u subset) (*Predictor, error) {
+	p := s.start
+	p.TimeSlicing, p.MPS, p.Models, p.Engines = costs.Residuals{}, costs.Residuals{}, nil, nil
+	p.Learned = nil
+	any := false
+	for _, m := range profile.Mechanisms {
+		from, to := s.start.Residuals(m), p.Residuals(m)
+		maps.Copy(to, from)
+		k := s.best(m, u)
+		tenants, series := 0, map[string]bool{}
+		for _, sc := range s.cases {
+			if sc.Rows[0].Mechanism == m && u.admits(sc) && s.try(sc, k).figures > 0 {
+				tenants += len(sc.Rows)
+				series[sc.series] = true
+			}
+		}
+		if tenants == 0 {
+			continue
+		}
+		any = true
+		q, trials := fitted(&p.Parameters, m)
+		q.Value, q.Basis, q.Source = trials[k], sharing.BasisFitted, fmt.Sprintf("%d co-located tenants in %d series",
+			tenants, len(series))
+		s.learn(m, u, to)
 	}
-	var out []Measured
-	known := &aloneCache{}
-	for _, sc := range cases {
-		out = append(out, p.predictCase(method, sc, known)...)
+	learned := s.engines(&p, u)
+	if !any && len(learned) == 0 {
+		return nil, ErrNothingToFit
 	}
-	return out, nil
+	for _, sc := range s.cases {
+		for i := range sc.Rows {
+			if u.admits(sc) {
+				p.Models = append(p.Models, sc.Rows[i].Server.Model)
+				if engine := sc.Rows[i].Engine; engine != "" && engine != calibrationEngine {
+					p.Engines = append(p.Engines, engine)
+				}
+			}
+		}
+	}
+	slices.Sort(p.Models)
+	slices.Sort(p.Engines)
+	p.Models, p.Engines = slices.Compact(p.Models), slices.Compact(p.Engines)
+	s.fitLoneCost(&p, u)
+	p.Learned = learned
+	return &p, nil
 }
 
-func (p *Predictor) predictCase(method Method, sc *sharedCase, known *aloneCache) []Measured {
-	out := make([]Measured, len(sc.Rows))
-	predictions, err := []Prediction(nil), sc.err
-	if err == nil {
-		predictions, err = p.predict(sc.Rows[0].Mechanism, sc.group, method, known)
-	}
-	for k := range sc.Rows {
-		out[k] = Measured{Series: sc.series, Index: sc.At + k, Row: &sc.Rows[k], Err: err}
-		if err == nil {
-			out[k].Prediction = &predictions[k]
+// validate predicts each case by predictors calibrated on what the split
+// leaves; where that is nothing, by what was known before.
+func (s *study) validate(split Split) []Measured {
+	var out []Measured
+	fitted := fittedTo{}
+	for _, sc := range s.cases {
+		predicted := map[subset][]Measured{}
+		for k := range sc.Rows {
+			u := subset{gpu: oneName(s.start.GPU)}
+			switch split {
+			case SplitLeaveOneModelOut:
+				u.model = sc.Rows[k].Server.Model
+			case SplitLeaveOneSeriesOut:
+				u = s.without(sc)
+			default:
+				u.name[0] = sc.Rows[k].Case
+			}
+			if predicted[u] == nil {
+				predicted[u] = fitted.of(s, u).predictCase(s.method, sc, s.known)
+			}
+			out = append(out, predicted[u][k])
 		}
 	}
 	return out
 }
 
-// sharedCase is a case of several tenants with what is known of each alone.
-type sharedCase struct {
-	profile.Case
-	group []profile.Solo
-	err   error // why it cannot be predicted
-	// calibrates says that all its tenants are servers that launch steps as a whole.
-	calibrates bool
+// fittedTo holds predictors by what they were calibrated on.
+type fittedTo map[subset]*Predictor
 
-	series, gpu string
-	tried       []trialOf // by trial; see study
+func (f fittedTo) of(s *study, u subset) *Predictor {
+	if f[u] == nil {
+		p, err := s.on(u.gpu).calibrate(u)
+		if err != nil {
+			p = &s.start
+		}
+		f[u] = p
+	}
+	return f[u]
 }
 
-// sharedCases lists the cases of more than one tenant, each tenant with its profile in
-// the same series, or else in the file, or else in others, which may be nil.
-func sharedCases(rows profile.Rows, others *profile.Profiles) ([]*sharedCase, error) {
-	own, err := seriesProfiles(rows)
-	if err != nil {
-		return nil, err
-	}
-	all, err := profile.NewProfiles(rows.Profiles()...)
-	if err != nil {
-		return nil, err
-	}
-	var out []*sharedCase
-	for _, c := range rows.Cases() {
-		if len(c.Rows) < 2 {
-			continue
-		}
-		sc := &sharedCase{Case: c, group: make([]profile.Solo, len(c.Rows)), series: c.Rows[0].Series}
-		var errs []error
-		for k, r := range c.Rows {
-			solo, err := own[sc.series].Solo(r.Server, r.Load)
-			for _, ps := range []*profile.Profiles{all, others} {
-				if err != nil {
-					if elsewhere, err2 := ps.Solo(r.Server, r.Load); err2 == nil {
-						solo, err = elsewhere, nil
-					}
-				}
-				if solo.Elsewhere == nil {
-					solo.Elsewhere = ps.Elsewhere(r.Server, r.Load)
-				}
+// without are the other series of a case's GPU where there are enough to tell how much series differ, or else those
+// of the predictor's, from which the parameters carry over, or else all.
+func (s *study) without(sc *sharedCase) subset {
+	for _, gpu := range []string{sc.gpu, oneName(s.start.GPU)} {
+		u := subset{gpu: gpu, series: [2]string{sc.series}}
+		others := map[string]bool{}
+		for _, o := range s.cases {
+			if u.admits(o) && o.Rows[0].Mechanism == sc.Rows[0].Mechanism {
+				others[o.series] = true
 			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("[%d]: %w", c.At+k, err))
-			}
-			sc.group[k] = solo
 		}
-		sc.err = errors.Join(errs...)
-		out = append(out, sc)
+		if n := len(others); n >= int(table.Fit.FewSeries.Value) || n > 0 && gpu == oneName(s.start.GPU) {
+			return u
+		}
 	}
-	return out, nil
+	return subset{series: [2]string{sc.series}}
 }
 
-func seriesProfiles(rows profile.Rows) (map[string]*profile.Profiles, error) {
-	out := map[string]*profile.Profiles{}
-	for i := range rows {
-		r := &rows[i]
-		if out[r.Series] == nil {
-			out[r.Series] = &profile.Profiles{}
-		}
-		if r.Tenants != 1 {
-			continue
-		}
-		if err := out[r.Series].Add(r.Profile()); err != nil {
-			return nil, err
-		}
+// on is the study of a predictor for another GPU; what trials predict is the same.
+func (s *study) on(gpu string) *study {
+	if gpu == "" || gpu == oneName(s.start.GPU) {
+		return s
 	}
-	return out, nil
+	there := *s
+	there.start = s.start.On(gpu, "")
+	return &there
 }

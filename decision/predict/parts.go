@@ -7,6 +7,61 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
+func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings ...*profile.SoloProfile) error {
+	t.perToken, t.doubling = p.Parameters.HostPerToken.Value, max(t.doubling, p.Parameters.BatchDoubling.Value)
+	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
+	t.base, t.output, t.steps, t.pieces = b, b.Load.Output, float64(b.Load.Output-1), launches
+	if !t.closed {
+		t.offered = profile.Z90 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
+	}
+	if t.output < 2 {
+		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
+	}
+	t.alone = b.Figures()
+	var ok bool
+	t.step, ok = profile.Positive(b.ITL.P50)
+	if b.GapsHoldPrompts() || !ok && b.Version >= profile.VersionOfKinds {
+		t.step, ok = table.Steps.DecodeOfTPOT.Value*t.alone[profile.MetricTPOTP50], true
+		for _, q := range siblings {
+			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) {
+				t.step = min(t.step, own)
+			}
+		}
+		t.note(table.Doubts.Usual.Value, "the profile's gaps between tokens are no decode steps: one taken for %.3g ms",
+			t.step)
+	}
+	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
+		t.alone[profile.MetricTokensPerSecond] == 0 {
+		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
+	}
+	if n, ok := b.Requests.Get(); ok && n < fewRequests {
+		t.note(table.Doubts.Usual.Value, "the profile holds %d requests only", n)
+	}
+	t.readSlots(b)
+	return nil
+}
+
+// fewRequests is the number of requests below which a profile is too noisy.
+const fewRequests = 10
+
+// readSlots finds how many requests the server has in its batch at once.
+func (t *tenantModel) readSlots(b *profile.SoloProfile) {
+	if v, ok := b.Server.Slots.Get(); ok {
+		t.slots = v
+		return
+	}
+	t.slots = max(profile.UsualSlots, t.clients)
+	// By Little's law, the requests that are decoding.
+	live := t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.Average()
+	switch {
+	case !t.closed:
+		t.slots = max(t.slots, int(min(2*live, 1<<16)))
+	case t.clients > profile.UsualSlots && live < 0.8*float64(t.clients):
+		t.slots = max(1, int(math.Round(live))) // fewer than the clients
+		t.note(table.Doubts.Usual.Value, "the server's slots are not stated; its profile looks like %d", t.slots)
+	}
+}
+
 // leastGPUPart bounds the part of a step on the GPU: no row of a server comes near.
 const leastGPUPart = 0.3
 
@@ -65,12 +120,6 @@ func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 	return t, err
 }
 
-// alike says that q, of the same server as b, is another closed loop under the same mechanism, whose decode steps can
-// be told from its gaps between tokens.
-func alike(q, b *profile.SoloProfile) bool {
-	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !q.GapsHoldPrompts()
-}
-
 // usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
 func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.SoloProfile) float64 {
 	sum, n := 0.0, 0
@@ -113,18 +162,3 @@ func (p *Predictor) usualPrefill(t *tenantModel) float64 {
 	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
 	return min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 }
-
-// duty is the share of time in which decode is on the GPU, and in which a prefill runs.
-func (t *tenantModel) duty() (decode, prefill float64) {
-	if t.closed {
-		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
-	}
-	prefill = min(1, t.rate*t.prefill)
-	if busy, ok := profile.Positive(t.base.GPUBusyFraction); ok {
-		return max(0.02, busy-prefill*t.prefillGPU/t.prefill), prefill
-	}
-	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill
-}
-
-// liveFraction is the share of time in which an open loop has a request that takes ms, by Poisson arrivals.
-func (t *tenantModel) liveFraction(ms float64) float64 { return 1 - math.Exp(-t.rate*ms) }

@@ -27,11 +27,6 @@ type moves struct {
 	to            [together + 1][2]costs.Setting
 }
 
-const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
-
-// uneven says that a quantity does to the time per output token what moves do together.
-func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
-
 var movesKept [64]atomic.Pointer[moves] // half a megabyte; without a lock that all cores would wait for
 
 func movesAt(confidence float64) *moves {

@@ -8,6 +8,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
+
+// uneven says that a quantity does to the time per output token what moves do together.
+func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
+
 var serviceSigma, otherHost = table.Unmeasured.ServiceSigma.Value, table.Unmeasured.OtherHost.Value
 
 // usualSequences is the most sequences in a batch of a server that does not say.
@@ -392,4 +397,23 @@ type state struct {
 	batch, token             float64 // sequences in a batch, seconds a token
 	load                     float64 // requests a second, or busy share
 	longer                   float64 // its latency alone, over the stated one
+}
+
+// FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
+// host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
+// batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of
+// the times, as the standard deviation of their logarithm.
+func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant {
+	each, batch := host+gpu, 1.0
+	if most > 0 {
+		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
+	}
+	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
+	d.AloneSigma[costs.LatencyE2E] = sigma
+	// Infinite where it cannot keep up.
+	if d.Alone[costs.LatencyE2E] = math.Inf(1); d.Busy < 1 {
+		cv2 := costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness]
+		d.Alone[costs.LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
+	}
+	return d
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// calibratedOn reports whether the models were calibrated on the steps of all tenants, which are then servers.
+func calibratedOn(models []tenantModel) bool {
+	return !slices.ContainsFunc(models, func(t tenantModel) bool {
+		return t.kind != profile.KindServer || t.gaps || !t.seen
+	})
+}
+
 // A response is a tenant's main figure when co-located, read from its measurements with standard neighbours: a
 // spinning one under time-slicing, and stress kernels of several lengths under MPS. It is the method of Bubble-Up
 // (J. Mars and others, MICRO 2011): the pressure of each neighbour is expressed as an equivalent stress, and the
@@ -36,17 +43,6 @@ func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
 			models[i].evidence = EvidenceResponse
 		}
 	}
-}
-
-// activeShare is the share of time in which a tenant has work at all: all of a closed loop's and a stepper's.
-func (t *tenantModel) activeShare() float64 {
-	switch {
-	case t.kind == profile.KindBurster:
-		return t.step / (t.step + t.think)
-	case !t.closed:
-		return t.liveFraction(t.alone[profile.MetricE2EP50])
-	}
-	return 1
 }
 
 // sliceState is a tenant in the fixed point of [Predictor.sliceResponses].
@@ -100,11 +96,6 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 		}
 	}
 	return out
-}
-
-// waitsAssumed reports that a tenant's waits for a spinning neighbour were not counted.
-func (t *tenantModel) waitsAssumed() bool {
-	return t.base.Mechanism == sharing.MechanismTimeSlicing && t.base.Turns.Or(0) <= 0
 }
 
 // leastWaits bounds the length of a slice of a step that hides its only wait in its host's part.

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
+
+// mostKept bounds what an Evaluator keeps: some 400 bytes a tenant of a group.
+const mostKept = 1 << 14
 
 // aloneCache keeps the results of simulating workloads alone. It is valid as long as no parameter changes but those
 // that are fitted, which say what neighbours do.
@@ -24,13 +26,13 @@ type aloneCache = memo.Table[aloneKey, aloneFound]
 type aloneKey struct {
 	mechanism sharing.Mechanism
 	base      *profile.SoloProfile
-	settled
+	adjusted
 	host, first float64 // TTFT alone
 }
 
 type aloneFound struct {
 	outcome
-	settled
+	adjusted
 }
 
 // outcome holds what the simulation of a tenant's engine gives.
@@ -46,15 +48,15 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	alone := make([]outcome, len(models))
 	for i := range models {
 		t := &models[i]
-		key := aloneKey{mechanism, t.base, t.settled, t.host, t.alone[profile.MetricTTFTP50]}
+		key := aloneKey{mechanism, t.base, t.adjusted, t.host, t.alone[profile.MetricTTFTP50]}
 		found, err := known.Of(key, mostKept, func() (aloneFound, error) {
-			o, err := p.settle(mechanism, t)
-			return aloneFound{o, t.settled}, err
+			o, err := p.adjust(mechanism, t)
+			return aloneFound{o, t.adjusted}, err
 		})
 		if err != nil {
 			return err
 		}
-		alone[i], t.settled = found.outcome, found.settled
+		alone[i], t.adjusted = found.outcome, found.adjusted
 	}
 	together, err := p.runEngines(mechanism, models)
 	if err != nil {
@@ -127,11 +129,6 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	return out
 }
 
-// tails are percentiles of one latency, the lower first.
-var tails = [...][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99},
-	{profile.MetricTPOTP50, profile.MetricTPOTP99}, {profile.MetricE2EP50, profile.MetricE2EP90},
-	{profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}}
-
 // combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by a part for middles,
 // since a lone measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
 func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
@@ -149,10 +146,10 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
 
-// settle adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the
+// adjust adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the
 // engine alone has the measured throughput, or in an open loop, whose throughput says nothing, until its clients see
 // about the measured TPOT and TTFT, and returns what they see.
-func (p *Predictor) settle(mechanism sharing.Mechanism, t *tenantModel) (o outcome, err error) {
+func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outcome, err error) {
 	const rounds = 5
 	for i := range rounds {
 		got, err := p.runEngines(mechanism, []tenantModel{*t})
@@ -190,7 +187,7 @@ func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	}
 	const ofTPOT, ofTTFT = 0.1, 0.5 // the latter is measured with less chance
 	between := 0.0
-	if !t.gaps { // else the pace of its steps settles it
+	if !t.gaps { // else the pace of its steps decides it
 		between = (t.alone[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
 	}
 	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
@@ -294,53 +291,4 @@ func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu f
 		out[j] = combined(&models[j], &alone[j], &together[j])
 	}
 	return out, err
-}
-
-func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, values *profile.Figures) {
-	*out = Prediction{Mechanism: by, Evidence: t.evidence, Basis: sharing.BasisPrior, Notes: t.notes}
-	of := t.kind.MainMetric()
-	unseen := unseenByMechanism[by]
-	for m := range profile.Metric(profile.MetricCount) {
-		r := p.Residuals(by)[m]
-		extra := t.widen
-		if t.evidence != EvidenceCalibrated {
-			own := unseen.of(m)
-			if t.kind == profile.KindServer && t.seen && !t.gaps {
-				own *= unseen.seen
-			}
-			r = costs.Residual{HalfWidth: math.Hypot(own, unseen.apart*t.apart)}
-			extra *= unseen.doubt
-			if l := t.learned; l != nil { // its width includes the doubt and the distance of its rows
-				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times
-				extra *= table.Fit.PriorWeight.Value / (table.Fit.PriorWeight.Value + float64(l.Points))
-			}
-		}
-		if r.Points > 0 {
-			out.Basis = sharing.BasisFitted
-		}
-		if t.transferred {
-			out.Basis = sharing.BasisTransferred
-		}
-		if m == profile.MetricTokensPerSecond && !t.closed {
-			extra = math.Hypot(extra, t.offered)
-		}
-		v, width := values[m], math.Hypot(r.HalfWidth, extra)
-		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take
-			step := values[profile.MetricStepP50]
-			v = t.alone[m] * (t.step + t.think) / (step + t.think)
-			width *= step / (step + t.think)
-		}
-		out.set(m, v, width)
-	}
-	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
-	if v, ok := out.Get(of); ok {
-		out.Slowdown = profile.Interval{Value: v.Value / t.reference, Low: v.Low / t.reference, High: v.High / t.reference}
-	}
-	if by == sharing.MechanismTimeSlicing {
-		turns, other, _ := p.turnsOf(t)
-		out.Turns = profile.Some(turns)
-		if other > 0 {
-			out.OtherTurns = profile.Some(other)
-		}
-	}
 }

@@ -2,12 +2,21 @@ package predict
 
 import (
 	"math"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
+
+// FillsGPU says whether a workload that serves no tokens is known to fill the GPU while its kernels run, with the
+// share of the SMs that they hold then: under MPS it starves neighbours whose steps are chains of small kernels.
+func FillsGPU(s *profile.Solo) (share float64, fills bool) {
+	b := s.Uncontended()
+	var t tenantModel
+	t.kind, t.gpu, t.step = b.Kind, table.Launched.Gapless.Value, 1
+	t.readSMs(b, s.Elsewhere)
+	fills = b.Kind != profile.KindServer && !t.unknownSMs && t.filled >= table.MPS.FillsGPU.Value
+	return math.Pow(t.filled, 1/table.SMs.Filling.Value), fills
+}
 
 // readStepper takes a tenant apart that serves no tokens.
 func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo,
@@ -82,22 +91,4 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	if t.filled = math.Pow(t.sms, table.SMs.Filling.Value); t.kind != profile.KindServer {
 		t.sms = t.filled
 	}
-}
-
-// nextPiece is the next work of a tenant that does step after step: one piece where there are hardly gaps between
-// its kernels. A step ends with its last kernel, and the next begins.
-func (e *engine) nextPiece(now time.Duration) timeslice.Work {
-	t := e.t
-	if e.launched == t.pieces {
-		if e.start >= e.from {
-			e.took = append(e.took, inMillis(now-e.start))
-		}
-		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
-		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.rng.Float64()-1)
-	}
-	if t.pieces > 1 {
-		return e.nextLaunch(now)
-	}
-	e.launched++
-	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
 }

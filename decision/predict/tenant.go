@@ -104,25 +104,6 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 
 var carriedPrefill = table.Unmeasured.CarriedPrefill.Value
 
-// FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
-// host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
-// batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of
-// the times, as the standard deviation of their logarithm.
-func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant {
-	each, batch := host+gpu, 1.0
-	if most > 0 {
-		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
-	}
-	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
-	d.AloneSigma[costs.LatencyE2E] = sigma
-	// Infinite where it cannot keep up.
-	if d.Alone[costs.LatencyE2E] = math.Inf(1); d.Busy < 1 {
-		cv2 := costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness]
-		d.Alone[costs.LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
-	}
-	return d
-}
-
 // The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the
 // part of the time beside reading that a better server needs: those with CUDA graphs launch less.
 var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastBeside.Value

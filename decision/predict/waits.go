@@ -8,6 +8,23 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// addMPSCost turns a profile without MPS into what it would be alone under MPS:
+// a constant more a decode step, which seems to follow the step's kernels.
+func (t *tenantModel) addMPSCost(p *Predictor) {
+	cost := p.Parameters.LoneStepCost.Value
+	t.stretch(cost)
+	t.note(0, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
+}
+
+// addCap scales a profile without an active thread percentage to one. Decode is
+// bound by memory and loses little; the exponent says how little.
+func (t *tenantModel) addCap(p *Predictor, percent float64) {
+	factor := math.Pow(100/percent, p.Parameters.CapExponent.Value)
+	t.stretch(t.step * (factor - 1))
+	t.note(0.5*(factor-1), "no profile at %g%%: scaled from the whole GPU's by %.2f",
+		percent, factor)
+}
+
 // splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of
 // its and a prefill's.
 func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -109,4 +110,64 @@ func conformal(values []float64, q float64) float64 {
 	slices.Sort(values)
 	n := len(values)
 	return values[min(n, int(math.Ceil(q*float64(n+1))))-1]
+}
+
+// engines learns from cases of tenants that the models were not calibrated on by how much each engine is mispredicted
+// co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of
+// what is left.
+func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
+	type key struct {
+		of        string
+		mechanism sharing.Mechanism
+	}
+	type seen struct {
+		off    []float64 // logarithms of what was measured over what was predicted
+		series map[string]bool
+	}
+	bare := *p
+	bare.Learned = nil
+	found := map[key]*seen{}
+	for _, sc := range s.cases {
+		if sc.calibrates || sc.err != nil || !u.holds(sc) {
+			continue
+		}
+		m := sc.Rows[0].Mechanism
+		here := bare
+		here.GPU = sc.gpu
+		predictions, err := here.predict(m, sc.group, s.method, s.known)
+		if err != nil {
+			continue
+		}
+		for j := range predictions {
+			r := &sc.Rows[j]
+			v, ok := predictions[j].Get(r.Kind.MainMetric())
+			got, ok2 := r.Compared(r.Kind.MainMetric())
+			k := key{learnsAs(sc.group[j].Uncontended()), m}
+			if !ok || !ok2 || k.of == "" || predictions[j].Evidence == EvidenceCalibrated {
+				continue
+			}
+			if found[k] == nil {
+				found[k] = &seen{series: map[string]bool{}}
+			}
+			found[k].off = append(found[k].off, math.Log(got/v.Value))
+			found[k].series[sc.series] = true
+		}
+	}
+	for k, f := range found {
+		slices.Sort(f.off)
+		n := float64(len(f.off))
+		shift := f.off[len(f.off)/2] * n / (n + table.Fit.PriorWeight.Value)
+		var left []float64
+		for _, off := range f.off {
+			left = append(left, math.Abs(off-shift))
+		}
+		width, prior := conformal(left, 0.9), unseenByMechanism[k.mechanism].times
+		out = append(out, costs.Learned{Of: k.of, Mechanism: k.mechanism, Factor: math.Exp(shift),
+			HalfWidth: weighed(width, prior, n),
+			Points:    len(f.off), Series: len(f.series)})
+	}
+	slices.SortFunc(out, func(a, b costs.Learned) int {
+		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Mechanism, b.Mechanism))
+	})
+	return out
 }

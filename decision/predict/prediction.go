@@ -1,0 +1,158 @@
+package predict
+
+import (
+	"iter"
+	"math"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// raise lifts an interval to a least value, and the upper bound as far as it lay above the value.
+func raise(i *profile.Interval, least float64) {
+	if i.Value < least {
+		if i.Value > 0 {
+			i.High *= least / i.Value
+		}
+		i.Value, i.High = least, max(i.High, least)
+	}
+	i.Low = max(i.Low, least)
+}
+
+// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999; of others, the nearest.
+func (p Prediction) At(confidence float64) Prediction {
+	p.hold(confidence)
+	return p
+}
+
+func (p *Prediction) hold(confidence float64) {
+	z := distuv.UnitNormal.Quantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
+	for m := range p.value {
+		stretch(&p.value[m], z)
+	}
+	stretch(&p.Slowdown, z)
+}
+
+// Widened returns the prediction with the interval of one metric so many times as wide, as a logarithm.
+func (p Prediction) Widened(m profile.Metric, times float64) Prediction {
+	stretch(&p.value[m], times)
+	return p
+}
+
+// stretch multiplies the logarithms of the bounds over the value.
+func stretch(i *profile.Interval, z float64) {
+	if i.Value > 0 {
+		i.Low, i.High = i.Value*math.Pow(i.Low/i.Value, z), i.Value*math.Pow(i.High/i.Value, z)
+	}
+}
+
+// widenBy moves the bounds apart by logarithms, the upper one first.
+func widenBy(i *profile.Interval, by [2]float64) {
+	i.High, i.Low = i.High*math.Exp(by[0]), i.Low*math.Exp(-by[1])
+}
+
+// scaled returns an interval in another unit.
+func scaled(i profile.Interval, by float64) profile.Interval {
+	return profile.Interval{Value: by * i.Value, Low: by * i.Low, High: by * i.High}
+}
+
+// Evidence is the basis of a prediction, which decides the width of its intervals.
+type Evidence uint8
+
+// The kinds of evidence.
+const (
+	// EvidenceCalibrated: all of the group are servers of engines that the models were calibrated on.
+	EvidenceCalibrated Evidence = iota
+	// EvidenceResponse: the tenant was measured with standard neighbours, and so were the others under MPS.
+	EvidenceResponse
+	// EvidenceIsolated: only the tenant's isolated figures are known.
+	EvidenceIsolated
+)
+
+var evidences = enum.Of[Evidence](profile.ErrUnknownName, "evidence", "calibrated", "response", "isolated")
+
+// Prediction holds the figures that one tenant of a group will see.
+type Prediction struct {
+	Mechanism sharing.Mechanism
+	Evidence  Evidence
+	// Basis is BasisFitted for a predictor calibrated on measurements, else
+	// BasisPrior; BasisTransferred where those are of another GPU.
+	Basis     sharing.Basis
+	value     [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
+	rateAlone float64                               // steps a second of a tenant that serves no tokens
+	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
+	// where that was measured; else over the profile used.
+	Slowdown profile.Interval
+	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number
+	// that it may be, so that the prediction may be off by a round: where the turns were counted beside a spinning
+	// neighbour, one that was counted nearly as often, or that the step's length says, since neighbours that leave
+	// gaps spare it a turn; else that of a step within 8% of this one's length.
+	Turns, OtherTurns profile.Optional[int]
+	// Notes say why the intervals are wider than usual.
+	Notes []string
+}
+
+// Get returns a metric's interval, and whether it was predicted.
+func (p *Prediction) Get(m profile.Metric) (profile.Interval, bool) {
+	if int(m) >= profile.MetricCount {
+		return profile.Interval{}, false
+	}
+	return p.value[m], p.value[m].Value > 0
+}
+
+// All ranges over the metrics that were predicted, in order.
+func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] { return profile.Known(p.Get) }
+
+func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
+	if value > 0 && !math.IsInf(value, 0) {
+		p.value[m] = profile.Interval{Value: value, Low: value * math.Exp(-halfWidth), High: value * math.Exp(halfWidth)}
+	}
+}
+
+func (p *Prediction) include(m profile.Metric, v float64) {
+	if i := &p.value[m]; i.Value > 0 && v > 0 {
+		i.Low, i.High = min(i.Low, v), max(i.High, v)
+	}
+}
+
+// Method names a way to compute a prediction.
+type Method uint8
+
+// The methods.
+const (
+	// MethodSimulated runs the tenants' engines, client by client and step by step,
+	// on a simulated GPU: the more accurate, in tens of milliseconds. Default.
+	MethodSimulated Method = iota
+	// MethodClosedForm averages over what the neighbours are doing (decoding,
+	// prefilling, nothing): explainable, in microseconds.
+	MethodClosedForm
+)
+
+var methods = enum.Of[Method](profile.ErrUnknownName, "method", "simulated", "closed-form")
+
+// MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
+const MaxGroup = 64
+
+// raise lifts every predicted percentile of a latency to its floor, in seconds.
+func (p *Prediction) raise(floor [costs.LatencyCount]float64) {
+	for m := range p.All() {
+		k := costs.LatencyE2E
+		switch m {
+		case profile.MetricTPOTP50, profile.MetricTPOTP99:
+			k = costs.LatencyTPOT
+		case profile.MetricTTFTP50, profile.MetricTTFTP99:
+			k = costs.LatencyTTFT
+		case profile.MetricTokensPerSecond:
+			continue
+		}
+		raise(&p.value[m], 1e3*floor[k])
+	}
+}
+
+// tails are percentiles of one latency, the lower first.
+var tails = [...][2]profile.Metric{{profile.MetricTTFTP50, profile.MetricTTFTP99},
+	{profile.MetricTPOTP50, profile.MetricTPOTP99}, {profile.MetricE2EP50, profile.MetricE2EP90},
+	{profile.MetricE2EP90, profile.MetricE2EP99}, {profile.MetricStepP50, profile.MetricStepP99}}

@@ -1,0 +1,128 @@
+package predict
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// calibrationEngine is the engine of the rows that the built-in constants describe (decision/predict/testdata).
+const calibrationEngine = "cotenant-testbed"
+
+// home says that a server's engine is the one of the built-in constants, or a simulated one.
+func home(b *profile.SoloProfile) bool { return b.Engine == calibrationEngine || SimulatedGPU(b.GPU) }
+
+// seen says that the predictor knows the engine of a server: also one that it was calibrated on.
+func (p *Predictor) seen(b *profile.SoloProfile) bool {
+	return home(b) || slices.Contains(p.Engines, b.Engine)
+}
+
+// table holds the constants.
+var table = &costs.Table
+
+func sameName(a, b string) bool {
+	trim := func(s string) string { return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(s)), "nvidia ") }
+	return trim(a) == trim(b)
+}
+
+func driverBranch(s string) string {
+	branch, _, _ := strings.Cut(s, ".")
+	return branch
+}
+
+// Errors of predictions, to be tested for with errors.Is.
+var (
+	// ErrOtherGPU says that a profile was taken on a GPU to which the predictor's
+	// parameters do not carry over from the one that it was calibrated on.
+	ErrOtherGPU = errors.New("predict: the profile is of another GPU than the predictor")
+	// ErrUnpredictable says that a profile lacks what a prediction needs.
+	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
+)
+
+// Predictor predicts co-location from profiles. It is a value: copy it, write it as JSON, read it back with
+// ParsePredictor. Make one with NewPredictor, and calibrate it with Fit.
+type Predictor struct {
+	costs.Calibration
+}
+
+// NewPredictor returns the predictor for an H200 with driver 580 as measured for this project.
+func NewPredictor() Predictor { return Predictor{Calibration: costs.H200()} }
+
+// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path.
+// One of another version is refused by its version alone.
+func ParsePredictor(data []byte) (*Predictor, error) {
+	var head struct {
+		Version int `json:"version"`
+	}
+	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != costs.CalibrationVersion {
+		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was "+
+			"calibrated on"
+		if head.Version > costs.CalibrationVersion {
+			why, remedy = "a later version of the package wrote it", "update the package"
+		}
+		var list problem.List
+		list.Addf("version", remedy, "is %d, and this package reads %d: %s", head.Version, costs.CalibrationVersion, why)
+		return nil, list.Err()
+	}
+	var p Predictor
+	if err := strictyaml.Decode(data, &p, strictyaml.Options{}); err != nil {
+		return nil, err
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return &p, nil
+}
+
+// LoadPredictor reads a file that [ParsePredictor] takes.
+func LoadPredictor(path string) (*Predictor, error) { return profile.ReadFile(path, ParsePredictor) }
+
+// KnowsMPS reports whether what the predictor knows of MPS says anything of a GPU: MPS was another before Volta.
+func (p *Predictor) KnowsMPS(on *sharing.GPU) bool {
+	here, err := sharing.LookupGPU(p.GPU)
+	return err != nil || (on.Architecture < sharing.ArchitectureVolta) == (here.Architecture < sharing.ArchitectureVolta)
+}
+
+// SimulatedGPU says whether a name is of a simulation, as package probe and
+// cotenant measure name theirs: no statement about a product rests on it.
+func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
+
+// On is the predictor for a GPU and driver of whoever calibrates it there: what was measured or fitted on another
+// GPU becomes transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
+func (p Predictor) On(gpu, driver string) Predictor {
+	if !sameName(gpu, p.GPU) {
+		k := 1
+		there, err := sharing.LookupGPU(gpu)
+		here, err2 := sharing.LookupGPU(p.GPU)
+		known := err == nil && err2 == nil
+		if known && there.Architecture == here.Architecture {
+			k = 0
+		}
+		if !known || there != here {
+			p.TimeSlicing = p.TimeSlicing.Widened(costs.Transferred[sharing.MechanismTimeSlicing][k])
+			p.MPS = p.MPS.Widened(costs.Transferred[sharing.MechanismMPS][k])
+		}
+		for _, q := range p.Parameters.Named() {
+			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
+				q.Basis, q.Independent = sharing.BasisTransferred, profile.Optional[float64]{}
+			}
+		}
+	}
+	p.GPU, p.Driver = gpu, driver
+	return p
+}
+
+// SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
+// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
+func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
+	return costs.OnSlice(costs.Medians[costs.SliceOther], sms),
+		math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
+}

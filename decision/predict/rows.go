@@ -1,0 +1,131 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cotenant/cotenant/decision/predict/profile"
+)
+
+// Measured is a co-located row with its prediction.
+type Measured struct {
+	Series     string // of the row, or where it does not say, that of its file
+	Index      int    // of the row in its file
+	Row        *profile.Row
+	Prediction *Prediction // nil when it could not be predicted
+	Err        error       // why not
+}
+
+// ClassName names the engine or kind of a tenant, and beside what it was where that says more. Only rows of servers
+// that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
+func (m *Measured) ClassName() string {
+	switch {
+	case m.Row.Kind != profile.KindServer:
+		return m.Row.Kind.String()
+	case m.Row.Server.Variant != "":
+		return m.Row.Server.Variant
+	case m.Prediction != nil && m.Prediction.Evidence != EvidenceCalibrated:
+		return "server, beside others"
+	}
+	return "calibrated on"
+}
+
+// PredictRows predicts every co-located row of a file from the lone rows of its series; a workload that was not
+// measured alone in it is looked up in others. Outcomes of the co-located rows are not used. The rows keep their order.
+func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {
+	cases, err := sharedCases(rows, others)
+	if err != nil {
+		return nil, err
+	}
+	var out []Measured
+	known := &aloneCache{}
+	for _, sc := range cases {
+		out = append(out, p.predictCase(method, sc, known)...)
+	}
+	return out, nil
+}
+
+func (p *Predictor) predictCase(method Method, sc *sharedCase, known *aloneCache) []Measured {
+	out := make([]Measured, len(sc.Rows))
+	predictions, err := []Prediction(nil), sc.err
+	if err == nil {
+		predictions, err = p.predict(sc.Rows[0].Mechanism, sc.group, method, known)
+	}
+	for k := range sc.Rows {
+		out[k] = Measured{Series: sc.series, Index: sc.At + k, Row: &sc.Rows[k], Err: err}
+		if err == nil {
+			out[k].Prediction = &predictions[k]
+		}
+	}
+	return out
+}
+
+// sharedCase is a case of several tenants with what is known of each alone.
+type sharedCase struct {
+	profile.Case
+	group []profile.Solo
+	err   error // why it cannot be predicted
+	// calibrates says that all its tenants are servers that launch steps as a whole.
+	calibrates bool
+
+	series, gpu string
+	tried       []trialOf // by trial; see study
+}
+
+// sharedCases lists the cases of more than one tenant, each tenant with its profile in
+// the same series, or else in the file, or else in others, which may be nil.
+func sharedCases(rows profile.Rows, others *profile.Profiles) ([]*sharedCase, error) {
+	own, err := seriesProfiles(rows)
+	if err != nil {
+		return nil, err
+	}
+	all, err := profile.NewProfiles(rows.Profiles()...)
+	if err != nil {
+		return nil, err
+	}
+	var out []*sharedCase
+	for _, c := range rows.Cases() {
+		if len(c.Rows) < 2 {
+			continue
+		}
+		sc := &sharedCase{Case: c, group: make([]profile.Solo, len(c.Rows)), series: c.Rows[0].Series}
+		var errs []error
+		for k, r := range c.Rows {
+			solo, err := own[sc.series].Solo(r.Server, r.Load)
+			for _, ps := range []*profile.Profiles{all, others} {
+				if err != nil {
+					if elsewhere, err2 := ps.Solo(r.Server, r.Load); err2 == nil {
+						solo, err = elsewhere, nil
+					}
+				}
+				if solo.Elsewhere == nil {
+					solo.Elsewhere = ps.Elsewhere(r.Server, r.Load)
+				}
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("[%d]: %w", c.At+k, err))
+			}
+			sc.group[k] = solo
+		}
+		sc.err = errors.Join(errs...)
+		out = append(out, sc)
+	}
+	return out, nil
+}
+
+func seriesProfiles(rows profile.Rows) (map[string]*profile.Profiles, error) {
+	out := map[string]*profile.Profiles{}
+	for i := range rows {
+		r := &rows[i]
+		if out[r.Series] == nil {
+			out[r.Series] = &profile.Profiles{}
+		}
+		if r.Tenants != 1 {
+			continue
+		}
+		if err := out[r.Series].Add(r.Profile()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
