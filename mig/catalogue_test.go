@@ -138,7 +138,7 @@ func TestProfileLookup(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"9g.99gb", "1g.5gb", "nonsense", "", "3g.41gb"} {
-		if p, err := gpu(t, "a100-80gb").Profile(bad); !errors.Is(err, ErrUnknownProfile) {
+		if p, err := gpu(t, "a100-80gb").Profile(bad); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q = %v, %v", bad, p, err)
 		}
 	}

@@ -28,7 +28,7 @@ func ParseCounts(s string) ([]Count, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, nil
 	}
-	var list problems
+	var list problem.List
 	var counts []Count
 	for i, item := range strings.Split(s, ",") {
 		path := fmt.Sprintf("[%d]", i)
@@ -37,13 +37,13 @@ func ParseCounts(s string) ([]Count, error) {
 		var err error
 		if given {
 			c.N, err = parseCount(strings.TrimSpace(num))
-			list.add(path, err)
+			list.AddErr(path, err)
 		}
 		_, err = ParseName(c.Profile)
-		list.add(path, err)
+		list.AddErr(path, err)
 		counts = append(counts, c)
 	}
-	if err := list.err(); err != nil {
+	if err := invalid(list.Err()); err != nil {
 		return nil, err
 	}
 	return counts, nil
@@ -83,9 +83,9 @@ type cutInstance struct {
 // resolve turns counts into a demand on m. The error joins every unknown profile and bad count.
 func (m *Model) resolve(counts []Count) (demand, error) {
 	var d demand
-	var list problems
+	var list problem.List
 	whole, cut := tally(&list, "want", counts, m.device)
-	if err := list.err(); err != nil {
+	if err := invalid(list.Err()); err != nil {
 		return demand{}, err
 	}
 	for i, p := range m.Profiles {
@@ -105,7 +105,7 @@ func (m *Model) resolve(counts []Count) (demand, error) {
 }
 
 // tally adds counts up by profile: GPU instances, and compute instances of less than one by their slices.
-func tally[P comparable](list *problems, path string, counts []Count, device func(name string) (P, int, error)) (
+func tally[P comparable](list *problem.List, path string, counts []Count, device func(name string) (P, int, error)) (
 	whole map[P]int, cut map[P]map[int]int) {
 	whole, cut = map[P]int{}, map[P]map[int]int{}
 	for i, c := range counts {
@@ -117,7 +117,7 @@ func tally[P comparable](list *problems, path string, counts []Count, device fun
 		p, slices, err := device(c.Profile)
 		switch {
 		case err != nil:
-			list.add(at, err)
+			list.AddErr(at, err)
 		case slices == 0:
 			whole[p] += c.N
 		case cut[p] == nil:
@@ -148,7 +148,7 @@ func (m *Model) device(name string) (*Profile, int, error) {
 // packCompute puts compute instances (slices to number) into as few GPU instances of g slices as possible. It is
 // the same covering problem as packing GPUs, with the ways to cut a GPU instance as columns.
 func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
-	p := coverProblem{limit: -1, budget: 10_000}
+	var p coverProblem
 	var of []int
 	for c := g; c >= 1; c-- {
 		if sizes[c] > 0 {
@@ -161,7 +161,7 @@ func packCompute(rule CIRule, g int, sizes map[int]int) []cutDemand {
 		return nil
 	}
 	p.columns = cutColumns(rule, g, of)
-	sol, _ := p.solve()
+	sol := p.solve(100)
 	var cuts []cutDemand
 	_ = p.uses(sol, func(take itemCounts, times int64) error {
 		cut := cutDemand{times: int(times)}

@@ -20,49 +20,181 @@ type coverProblem struct {
 	items   int
 	columns []itemCounts
 	demand  itemCounts
-	limit   int64         // of columns in all; negative: no limit
-	bounded []columnBound // only the relaxation heeds these
-	least   int64         // columns that are used at least, in all; likewise
-	budget  int           // search nodes
 }
 
-// columnBound says how often a column may be used.
-type columnBound struct {
-	column int
-	most   int64
-}
-
-// prices are a solution of the relaxation's dual: what an item is worth, and
-// what the limit, the bound of a column and the least number of columns cost.
-type prices struct {
-	item, bound  []float64
-	limit, least float64
-}
-
+// coverSolution is the best solution that was found. It is optimal where its cost is its bound.
 type coverSolution struct {
-	times     []int64 // of each column
-	cost      int64   // columns in all
-	bound     int64   // proven: no solution has fewer
-	optimal   bool
-	undecided bool // neither a solution nor a proof that there is none was found
+	times []int64 // of each column; nil where there is none
+	cost  int64   // columns in all
+	bound int64   // proven: no solution has fewer
 }
 
-// Shares of the search: how many of its nodes a relaxation counts for, and how many may complete the first
-// relaxation and a later one.
-const (
-	relaxationNodes = 100
-	firstNodes      = 20_000
-	laterNodes      = 300
-)
+// coverNode is a node of the branch-and-bound tree: bounds of how often columns are used.
+type coverNode struct {
+	bound     int64
+	seq       int
+	low, high []int32 // of each column; high < 0: no bound
+	least     int64   // of all columns together
+}
 
-// solve returns the best solution found; ok is false when the limit rules every solution out. Branch and bound rounds
-// each linear relaxation down and completes it by an exact search of what is left. The first almost always reaches the
-// rounded-up bound.
-func (p *coverProblem) solve() (sol coverSolution, ok bool) {
-	sol.cost = math.MaxInt64
-	p.branchAndBound(&sol, max(1, p.budget/relaxationNodes))
-	sol.undecided = sol.times == nil && !sol.optimal
-	return sol, sol.times != nil
+// after orders nodes: the one to take next, that of the lowest bound and then the youngest, comes last.
+func (n *coverNode) after(m *coverNode) int {
+	return cmp.Or(cmp.Compare(m.bound, n.bound), cmp.Compare(n.seq, m.seq))
+}
+
+// solve branches and bounds until the solution is proven optimal or so many relaxations are solved. Nodes are taken in
+// the order of their bounds, so that the lowest bound that is left is a bound of them all.
+func (p *coverProblem) solve(relaxations int) coverSolution {
+	sol := coverSolution{cost: math.MaxInt64}
+	var open []*coverNode
+	add := func(n *coverNode) {
+		at, _ := slices.BinarySearchFunc(open, n, (*coverNode).after)
+		open = slices.Insert(open, at, n)
+	}
+	add(&coverNode{low: make([]int32, len(p.columns)), high: slices.Repeat([]int32{-1}, len(p.columns))})
+	for seq := 1; len(open) > 0; relaxations-- {
+		n := open[len(open)-1]
+		if sol.bound = min(n.bound, sol.cost); sol.bound == sol.cost || relaxations <= 0 {
+			return sol
+		}
+		open = open[:len(open)-1]
+		x, ok := p.relax(n, &sol)
+		if !ok || n.bound >= sol.cost {
+			continue
+		}
+		total := 0.0
+		for c, v := range x {
+			total += v + float64(n.low[c])
+		}
+		if math.Abs(total-math.Round(total)) > wholeEps { // as many as the next whole number, whichever these are
+			n.least = int64(math.Ceil(total))
+			add(n)
+			continue
+		}
+		c := mostFractional(x)
+		if c < 0 {
+			continue // relax has taken it
+		}
+		below := &coverNode{n.bound, seq, slices.Clone(n.low), slices.Clone(n.high), n.least}
+		n.seq, n.low[c] = seq+1, n.low[c]+int32(math.Floor(x[c]))+1
+		below.high[c] = n.low[c] - 1
+		seq += 2
+		add(below)
+		add(n)
+	}
+	sol.bound = sol.cost
+	return sol
+}
+
+// relax solves the linear relaxation of a node through its dual, raises the node's bound, and rounds the relaxation to
+// a better solution where it can. x is what comes on top of the node's least uses.
+func (p *coverProblem) relax(n *coverNode, sol *coverSolution) (x []float64, ok bool) {
+	var bounded []int // columns
+	for c, h := range n.high {
+		if h >= 0 {
+			bounded = append(bounded, c)
+		}
+	}
+	atLeast := p.items + len(bounded)
+	rows, rhs, obj := make([][]float64, len(p.columns)), make([]float64, len(p.columns)), make([]float64, atLeast+1)
+	cells := make([]float64, (atLeast+1)*len(p.columns))
+	rest, base := p.demand, int64(0)
+	for c, col := range p.columns {
+		rows[c], cells = cells[:atLeast+1], cells[atLeast+1:]
+		for i := range p.items {
+			rows[c][i] = float64(col[i])
+			rest[i] = max(0, rest[i]-n.low[c]*col[i])
+		}
+		rows[c][atLeast], rhs[c] = 1, 1
+		base += int64(n.low[c])
+	}
+	for i := range p.items {
+		obj[i] = float64(rest[i])
+	}
+	for k, c := range bounded {
+		rows[c][p.items+k], obj[p.items+k] = -1, -float64(n.high[c]-n.low[c])
+	}
+	obj[atLeast] = float64(max(0, n.least-base))
+	weights := slices.Clone(obj)
+	prices, x, ok := simplex.Maximize(rows, rhs, obj)
+	if !ok {
+		return nil, false
+	}
+	p.repair(prices, bounded)
+	value := 0.0
+	for i, w := range weights {
+		value += w * prices[i]
+	}
+	// Rounding errors of the sum are allowed for.
+	n.bound = max(n.bound, base+int64(math.Ceil(math.Max(0, value)-1e-7*math.Max(1, value*1e-3))))
+	if n.bound < sol.cost {
+		p.round(n, x, prices, sol)
+	}
+	return x, true
+}
+
+// repair scales the items' prices, which rounding may have made break a column's cost, so that their bound is proven.
+func (p *coverProblem) repair(prices []float64, bounded []int) {
+	limit := slices.Repeat([]float64{1 - prices[len(prices)-1]}, len(p.columns))
+	for k, c := range bounded {
+		limit[c] += prices[p.items+k]
+	}
+	scale := 1.0
+	for c, col := range p.columns {
+		sum := 0.0
+		for i := range p.items {
+			sum += prices[i] * float64(col[i])
+		}
+		if sum > limit[c] {
+			scale = math.Min(scale, math.Max(0, limit[c])/sum)
+		}
+	}
+	for i := range p.items {
+		prices[i] *= scale
+	}
+}
+
+// round rounds a relaxation down, and completes it by the columns that take most of what is left, by the items' prices.
+// The columns' bounds don't matter: any solution counts.
+func (p *coverProblem) round(n *coverNode, x, prices []float64, sol *coverSolution) {
+	times, rest, cost := make([]int64, len(p.columns)), p.demand, int64(0)
+	use := func(c int, k int64) {
+		times[c] += k
+		cost += k
+		for i := range p.items {
+			rest[i] = int32(max(0, int64(rest[i])-k*int64(p.columns[c][i])))
+		}
+	}
+	for c, v := range x {
+		use(c, int64(n.low[c])+int64(v+wholeEps))
+	}
+	for rest != (itemCounts{}) {
+		best, most := 0, -1.0
+		for c, col := range p.columns {
+			worth := 0.0
+			for i := range p.items {
+				worth += (prices[i] + 1e-3) * float64(min(col[i], rest[i]))
+			}
+			if worth > most+wholeEps {
+				best, most = c, worth
+			}
+		}
+		use(best, 1)
+	}
+	if cost < sol.cost {
+		sol.cost, sol.times = cost, times
+	}
+}
+
+// mostFractional returns the column whose use is farthest from whole, or -1.
+func mostFractional(x []float64) int {
+	best, distance := -1, wholeEps
+	for c, v := range x {
+		if d := math.Abs(v - math.Round(v)); d > distance {
+			best, distance = c, d
+		}
+	}
+	return best
 }
 
 // uses calls do with each column of a solution, with what it takes and how often in a row. Columns may take more than
@@ -90,179 +222,4 @@ func (p *coverProblem) uses(sol coverSolution, do func(take itemCounts, times in
 		}
 	}
 	return nil
-}
-
-// roundDown rounds uses of columns down and returns what is left of the demand and the limit, and the uses.
-func (p *coverProblem) roundDown(x []float64) (rest itemCounts, limit, cost int64, times []int64) {
-	rest, limit, times = p.demand, p.limit, make([]int64, len(p.columns))
-	for c, v := range x {
-		k := int64(v + wholeEps)
-		if limit >= 0 {
-			k = min(k, limit)
-			limit -= k
-		}
-		times[c] = k
-		cost += k
-		for i := range p.items {
-			rest[i] = int32(max(0, int64(rest[i])-k*int64(p.columns[c][i])))
-		}
-	}
-	return rest, limit, cost, times
-}
-
-// relax solves the linear relaxation through its dual. It returns the prices and how often each column is used.
-func (p *coverProblem) relax() (pr prices, x []float64, ok bool) {
-	atLimit, atBound := p.items, p.items+1
-	atLeast := atBound + len(p.bounded)
-	n := atLeast + 1
-	rows := make([][]float64, len(p.columns))
-	rhs := make([]float64, len(p.columns))
-	cells := make([]float64, n*len(p.columns))
-	for c, col := range p.columns {
-		rows[c] = cells[c*n : (c+1)*n]
-		for i := range p.items {
-			rows[c][i] = float64(col[i])
-		}
-		if p.limit >= 0 {
-			rows[c][atLimit] = -1
-		}
-		rows[c][atLeast] = 1
-		rhs[c] = 1
-	}
-	obj := make([]float64, n)
-	for i := range p.items {
-		obj[i] = float64(p.demand[i])
-	}
-	if p.limit >= 0 {
-		obj[atLimit] = -float64(p.limit)
-	}
-	for k, b := range p.bounded {
-		rows[b.column][atBound+k] = -1
-		obj[atBound+k] = -float64(b.most)
-	}
-	obj[atLeast] = float64(p.least)
-	v, x, ok := simplex.Maximize(rows, rhs, obj)
-	if !ok {
-		return prices{}, nil, false
-	}
-	pr = prices{item: v[:atLimit], limit: v[atLimit], bound: v[atBound:atLeast], least: v[atLeast]}
-	p.repair(pr)
-	return pr, x, true
-}
-
-// repair scales prices that rounding made break a column's cost, so that the bound they give is proven.
-func (p *coverProblem) repair(pr prices) {
-	slack := slices.Repeat([]float64{-pr.least}, len(p.columns))
-	for k, b := range p.bounded {
-		slack[b.column] += pr.bound[k]
-	}
-	scale := 1.0
-	for c, col := range p.columns {
-		sum := 0.0
-		for i := range pr.item {
-			sum += pr.item[i] * float64(col[i])
-		}
-		if limit := 1 + pr.limit + slack[c]; sum > limit {
-			scale = math.Min(scale, math.Max(0, limit)/sum)
-		}
-	}
-	for i := range pr.item {
-		pr.item[i] *= scale
-	}
-}
-
-// columnOrder returns the columns in the order of their reduced cost.
-func (p *coverProblem) columnOrder(pr prices) []int {
-	reduced := make([]float64, len(p.columns))
-	order := make([]int, len(p.columns))
-	for c, col := range p.columns {
-		order[c] = c
-		reduced[c] = 1 + pr.limit
-		for i, y := range pr.item {
-			reduced[c] -= y * float64(col[i])
-		}
-		reduced[c] = math.Round(reduced[c] * 1e9)
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(reduced[a], reduced[b]) })
-	return order
-}
-
-// coverSearch is an exact depth-first search with the relaxation's prices as bound.
-type coverSearch struct {
-	p        *coverProblem
-	prices   prices
-	order    []int
-	budget   int
-	bound    int64
-	bestCost int64
-	bestPath []int
-	path     []int
-	found    bool
-	visited  map[itemCounts]int64
-}
-
-// run searches rest, within the budget; found says whether something cheaper than incumbent came up.
-func (s *coverSearch) run(rest itemCounts, limit, cost, incumbent, bound int64) {
-	s.bestCost, s.bound = incumbent, bound
-	if s.p.limit < 0 {
-		s.visited = map[itemCounts]int64{}
-	}
-	s.branch(&rest, limit, cost, -1, 0)
-}
-
-func (s *coverSearch) branch(rest *itemCounts, limit, cost int64, lastItem, from int) {
-	item := 0
-	for item < s.p.items && rest[item] <= 0 {
-		item++
-	}
-	if item == s.p.items {
-		if cost < s.bestCost {
-			s.bestCost, s.found = cost, true
-			s.bestPath = append(s.bestPath[:0], s.path...)
-		}
-		return
-	}
-	if s.budget--; s.budget < 0 || cost+ceilCost(s.dualBound(rest, limit)) >= s.bestCost {
-		return
-	}
-	if item != lastItem {
-		from = 0
-		if seen, ok := s.visited[*rest]; ok && seen <= cost {
-			return
-		}
-		if s.visited != nil {
-			s.visited[*rest] = cost
-		}
-	}
-	for k := from; k < len(s.order) && s.budget >= 0 && s.bestCost > s.bound; k++ {
-		c := s.order[k]
-		col := &s.p.columns[c]
-		if col[item] == 0 || limit == 0 {
-			continue
-		}
-		left := *rest
-		for i := range s.p.items {
-			left[i] = max(0, left[i]-col[i])
-		}
-		s.path = append(s.path, c)
-		s.branch(&left, limit-min(max(limit, 0), 1), cost+1, item, k)
-		s.path = s.path[:len(s.path)-1]
-	}
-}
-
-// dualBound returns a lower bound of the number of columns that cover rest.
-func (s *coverSearch) dualBound(rest *itemCounts, limit int64) float64 {
-	v := 0.0
-	for i, y := range s.prices.item {
-		v += y * float64(rest[i])
-	}
-	if s.p.limit >= 0 {
-		v -= s.prices.limit * float64(limit)
-	}
-	return v
-}
-
-// ceilCost rounds a bound up to whole columns, allowing for rounding errors of the sum.
-func ceilCost(v float64) int64 {
-	return int64(math.Ceil(math.Max(0, v) - 1e-7*math.Max(1, math.Abs(v)*1e-3)))
 }

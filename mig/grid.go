@@ -185,18 +185,6 @@ func (o Occupancy) With(p *Profile, start int) (Occupancy, bool) {
 	return o, true
 }
 
-// Without returns o with an instance of p at start taken away, and false when
-// there can be none. Which instance it is, is for the caller to know.
-func (o Occupancy) Without(p *Profile, start int) (Occupancy, bool) {
-	g := p.model.grid
-	s := g.slotAt(p.index, start)
-	if s < 0 || o.st.mask&g.slots[s].mask != g.slots[s].mask || o.st.count[p.index] == 0 {
-		return o, false
-	}
-	g.remove(&o.st, s)
-	return o, true
-}
-
 // Mask returns the placement units that are taken, unit 0 lowest.
 func (o Occupancy) Mask() uint32 { return o.st.mask }
 

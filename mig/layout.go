@@ -114,13 +114,13 @@ func (m *Model) ParseLayout(s string) (Layout, error) {
 	if strings.TrimSpace(s) == "" {
 		return l, nil
 	}
-	var list problems
+	var list problem.List
 	for i, item := range strings.Split(s, ",") {
 		in, err := m.parseInstance(strings.TrimSpace(item))
-		list.add(fmt.Sprintf("[%d]", i), err)
+		list.AddErr(fmt.Sprintf("[%d]", i), err)
 		l.Instances = append(l.Instances, in)
 	}
-	if err := list.err(); err != nil {
+	if err := invalid(list.Err()); err != nil {
 		return Layout{}, err
 	}
 	l.sort()

@@ -157,17 +157,13 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 }
 
 // Profile returns the profile of a name. Aliases and the prefix "MIG " are accepted, and the name of a compute instance
-// ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrUnknownProfile with the nearest names.
+// ("1c.3g.40gb") gives the profile of its GPU instance. The error is an ErrInvalid with the nearest names.
 func (m *Model) Profile(name string) (*Profile, error) {
 	if p := m.byName[name]; p != nil {
 		return p, nil
 	}
 	n, err := ParseName(name)
 	if err != nil {
-		var bad *invalidError
-		if errors.As(err, &bad) {
-			bad.unknownProfile = true
-		}
 		return nil, err
 	}
 	if p := m.byName[n.gpuInstance().String()]; p != nil {
@@ -188,13 +184,13 @@ func (m *Model) ProfileByConst(nvmlConst int) *Profile {
 
 func (m *Model) unknownProfile(name string) error {
 	if len(m.Profiles) == 0 {
-		return &invalidError{fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key), true}
+		return invalid(fmt.Errorf("the catalogue has no profiles of %s; ask the device", m.Key))
 	}
 	msg := fmt.Sprintf("%s has no profile %q", m.Key, problem.Clip(name))
 	if near := m.nearest(name); near != "" {
-		return &invalidError{fmt.Errorf("%s; did you mean %q?", msg, near), true}
+		return invalid(fmt.Errorf("%s; did you mean %q?", msg, near))
 	}
-	return &invalidError{fmt.Errorf("%s (it has %s)", msg, strings.Join(m.ProfileNames(), ", ")), true}
+	return invalid(fmt.Errorf("%s (it has %s)", msg, strings.Join(m.ProfileNames(), ", ")))
 }
 
 // nearest returns the profile of the same slices and attributes whose memory is

@@ -11,7 +11,7 @@ func occupancy(m *Model, l Layout) (Occupancy, error) {
 	return Occupancy{st}, err
 }
 
-// TestOccupancy adds and takes away every placement on every valid layout of an
+// TestOccupancy adds every placement to every valid layout of an
 // A100 and compares with what Validate says of the same layout.
 func TestOccupancy(t *testing.T) {
 	m := gpu(t, "a100-80gb")
@@ -32,17 +32,11 @@ func TestOccupancy(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if back, ok := more.Without(p, pl.Start); !ok || back != o {
-					t.Fatalf("%v: taking %v at %d away does not lead back", l, p, pl.Start)
-				}
 				if want, _ := occupancy(m, with); more != want {
 					t.Fatalf("%v: With differs from the layout's occupancy", with)
 				}
 			}
 		}
-	}
-	if _, ok := (Occupancy{}).Without(m.Profiles[0], 0); ok {
-		t.Error("an instance was taken from an empty GPU")
 	}
 }
 

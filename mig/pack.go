@@ -1,21 +1,11 @@
 package mig
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 
-	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/internal/problem"
 )
-
-// PackOptions tune Pack. The zero value is the documented default.
-type PackOptions struct {
-	// Limit is the number of GPUs that there are; 0 means as many as are needed.
-	Limit int
-	// SearchNodes bounds the exact search; 0 means 200,000, which bounds the time to about a second. Where it runs out,
-	// Packing.Optimal is false.
-	SearchNodes int
-}
 
 // Packing spreads a demand over GPUs.
 type Packing struct {
@@ -53,44 +43,33 @@ func (p Packing) Layouts() []Layout {
 	return out
 }
 
-// Pack packs a demand on as few GPUs of the model as possible; see PackWith.
-func (m *Model) Pack(demand []Count) (Packing, error) { return m.PackWith(demand, PackOptions{}) }
+// packRelaxations bounds the linear programs that are solved for a packing. One or two are enough for almost every
+// demand; where they run out, Packing.Optimal is false.
+const packRelaxations = 2000
 
-// PackWith packs a demand on as few GPUs of the model as possible. It is the cutting-stock problem (Gilmore and Gomory
+// Pack packs a demand on as few GPUs of the model as possible. It is the cutting-stock problem (Gilmore and Gomory
 // 1961) with the possible layouts as patterns, solved exactly by linear relaxation and branch and bound (Land and Doig
-// 1960); the proven lower bound is reported beside the answer.
+// 1960); the proven lower bound is reported with the answer.
 //
-// The error is an ErrInvalid that names every problem of the input (an ErrUnknownProfile where the model lacks a
-// profile), ErrPlacementsUnknown, ErrInfeasible where the limit is too small, or none of these where the search
-// ended before it found a packing or a proof that there is none.
-func (m *Model) PackWith(demand []Count, opts PackOptions) (Packing, error) {
+// The error is an ErrInvalid that names every problem of the input, ErrPlacementsUnknown, or ErrInfeasible where no GPU
+// can hold a profile.
+func (m *Model) Pack(demand []Count) (Packing, error) {
 	if err := m.needGrid(); err != nil {
 		return Packing{}, err
 	}
-	var list problems
-	list.If(opts.SearchNodes < 0, "SearchNodes", "use 0 for the default", "%d is negative", opts.SearchNodes)
-	list.If(opts.Limit < 0, "Limit", "use 0 for as many GPUs as are needed", "%d is negative", opts.Limit)
+	var list problem.List
 	pk := packer{model: m}
 	pk.readDemand(demand, &list)
-	if err := list.err(); err != nil {
+	if err := invalid(list.Err()); err != nil {
 		return Packing{}, err
 	}
 	if pk.problem.demand == (itemCounts{}) {
 		return Packing{Optimal: true}, nil
 	}
 	pk.addColumns()
-	pk.problem.budget = cmp.Or(opts.SearchNodes, 200_000)
-	if pk.problem.limit = int64(opts.Limit); opts.Limit == 0 {
-		pk.problem.limit = -1
-	}
-	sol, ok := pk.problem.solve()
-	if sol.undecided {
-		return Packing{}, fmt.Errorf("mig: no packing was found, and none was ruled out, in %d search nodes; raise "+
-			"SearchNodes or Limit", pk.problem.budget)
-	}
-	if !ok {
-		return Packing{}, fmt.Errorf("%w: the demand does not fit %s; raise the limit or lower the demand",
-			ErrInfeasible, plaintext.Count(opts.Limit, "GPU"))
+	sol := pk.problem.solve(packRelaxations)
+	if sol.times == nil {
+		return Packing{}, fmt.Errorf("%w: no layout of %s holds one of the profiles", ErrInfeasible, m.Key)
 	}
 	return pk.packing(sol)
 }

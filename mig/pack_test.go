@@ -174,7 +174,7 @@ func TestPack(t *testing.T) {
 	for demand, want := range map[string]string{
 		"1g.10gb=40,3g.40gb=12": "11 GPUs, bound 11, optimal true", "1c.3g.40gb=8,3g.40gb=1": "2 GPUs, bound 2, optimal true", "1g.10gb=0": "0 GPUs, bound 0, optimal true",
 	} {
-		p, err := a100.PackWith(counts(t, demand), PackOptions{Limit: 11})
+		p, err := a100.Pack(counts(t, demand))
 		if got := fmt.Sprintf("%d GPUs, bound %d, optimal %v", p.GPUs, p.LowerBound, p.Optimal); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", demand, got, err, want)
 		}
@@ -187,18 +187,15 @@ func TestPackErrors(t *testing.T) {
 		name   string
 		model  *Model
 		demand []Count
-		opts   PackOptions
 		is     error
 		want   string
 	}{
-		{"options", a100, nil, PackOptions{Limit: -1, SearchNodes: -1}, ErrInvalid, "Limit: -1 is negative"},
-		{"unknown profile", a100, []Count{{"9g.99gb", 1}, {"1g.5gb", 2}}, PackOptions{}, ErrUnknownProfile, "demand[1]"},
-		{"negative", a100, []Count{{"1g.10gb", -1}}, PackOptions{}, ErrInvalid, "not a count"},
-		{"overflow", a100, []Count{{"1g.10gb", MaxCount}, {"1g.10gb", MaxCount}}, PackOptions{}, ErrInvalid, "at most"},
-		{"limit", a100, []Count{{"7g.80gb", 2}}, PackOptions{Limit: 1}, ErrInfeasible, "does not fit 1 GPU;"},
-		{"unknown placements", gpu(t, "rtx-pro-5000-blackwell-48gb"), []Count{{"1g.24gb", 1}}, PackOptions{}, ErrPlacementsUnknown, ""},
+		{"unknown profile", a100, []Count{{"9g.99gb", 1}, {"1g.5gb", 2}}, ErrInvalid, "demand[1]"},
+		{"negative", a100, []Count{{"1g.10gb", -1}}, ErrInvalid, "not a count"},
+		{"overflow", a100, []Count{{"1g.10gb", MaxCount}, {"1g.10gb", MaxCount}}, ErrInvalid, "at most"},
+		{"unknown placements", gpu(t, "rtx-pro-5000-blackwell-48gb"), []Count{{"1g.24gb", 1}}, ErrPlacementsUnknown, ""},
 	} {
-		p, err := c.model.PackWith(c.demand, c.opts)
+		p, err := c.model.Pack(c.demand)
 		if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) || p.GPUs != 0 {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // packer turns a demand into a covering problem and its solution back into layouts.
@@ -22,7 +24,7 @@ type cutDemand struct {
 }
 
 // readDemand makes the items: one for each profile that is asked for.
-func (pk *packer) readDemand(demand []Count, list *problems) {
+func (pk *packer) readDemand(demand []Count, list *problem.List) {
 	total, devices := tally(list, "demand", demand, pk.model.device)
 	for _, p := range pk.model.Profiles {
 		for _, cut := range packCompute(pk.model.CIRule, p.ComputeSlices, devices[p]) {
@@ -98,7 +100,7 @@ func (pk *packer) packing(sol coverSolution) (Packing, error) {
 	if err := pk.problem.uses(sol, a.emit); err != nil {
 		return Packing{}, err
 	}
-	a.out.LowerBound, a.out.Optimal = sol.bound, sol.optimal || int64(a.out.GPUs) == sol.bound
+	a.out.LowerBound, a.out.Optimal = sol.bound, int64(a.out.GPUs) == sol.bound
 	return a.out, nil
 }
 

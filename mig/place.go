@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Place puts the wanted devices on a GPU beside what have holds, and returns the whole layout: have's instances and
@@ -244,10 +246,10 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 	if err := m.needGrid(); err != nil {
 		return allowed, err
 	}
-	var list problems
+	var list problem.List
 	for _, name := range profiles {
 		p, err := m.Profile(name)
-		list.add("", err)
+		list.AddErr("", err)
 		if err == nil {
 			allowed[p.index] = true
 		}
@@ -255,7 +257,7 @@ func (m *Model) only(profiles []string) ([maxProfiles]bool, error) {
 	if len(profiles) == 0 {
 		allowed = everyProfile
 	}
-	return allowed, list.err()
+	return allowed, invalid(list.Err())
 }
 
 // walk visits st and every state that adds slots from index at on to it. maximal says whether no allowed slot can

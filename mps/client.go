@@ -5,16 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -76,46 +71,34 @@ func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	return out.Stdout, err
 }
 
-// do sends one v2 command and returns the answer, already known to be text and no refusal.
-func (c *Client) do(ctx context.Context, words ...string) (string, error) {
-	text, err := c.doWithin(ctx, c.timeout, words...)
-	if err == nil {
-		if err = checkText(text); err != nil {
-			err = c.opError(strings.Join(words, " "), err)
-		}
-	}
-	return text, err
-}
-
-func (c *Client) doWithin(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
+// do sends one v2 command and returns the answer, which is text and no refusal.
+func (c *Client) do(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
 	for _, w := range words {
 		if !isWord(w) {
 			return "", c.opError(words[0], fmt.Errorf("%w: %q would not reach the daemon as one word", ErrInvalid,
 				problem.Clip(w)))
 		}
 	}
-	out, err := c.run(ctx, timeout, Invocation{Stdin: strings.Join(words, " ") + "\n"})
+	op := strings.Join(words, " ")
+	out, err := c.run(ctx, timeout, Invocation{Stdin: op + "\n"})
+	if err == nil {
+		if err = checkText(out.Stdout); err != nil {
+			err = c.opError(op, err)
+		}
+	}
 	return out.Stdout, err
 }
 
 // read sends a command and parses its answer.
-func read[T any](ctx context.Context, c *Client, parse func(string) (T, error), words ...string) (T, error) {
-	text, err := c.do(ctx, words...)
+func read[T any](ctx context.Context, c *Client, parse func(string) (T, error), words ...string) (v T, err error) {
+	text, err := c.do(ctx, c.timeout, words...)
 	if err != nil {
-		var zero T
-		return zero, err
+		return v, err
 	}
-	return parsed(c, parse, text, words...)
-}
-
-// parsed returns what parse reads from the answer to a command, or an error that names the command.
-func parsed[T any](c *Client, parse func(string) (T, error), text string, words ...string) (T, error) {
-	v, err := parse(text)
-	if err != nil {
-		var zero T
-		return zero, c.opError(strings.Join(words, " "), err)
+	if v, err = parse(text); err != nil {
+		err = c.opError(strings.Join(words, " "), err)
 	}
-	return v, nil
+	return v, err
 }
 
 // run runs the program and classifies the outcome.
@@ -161,36 +144,6 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
 
-// until asks at least once, then at most every so often until done or within has passed. ok is false when time is up.
-func (c *Client) until(ctx context.Context, op string, within, every time.Duration, done func(context.Context) (bool,
-	error)) (ok bool, err error) {
-	wait := min(every, 10*time.Millisecond)
-	for deadline := time.Now().Add(within); ; wait = min(2*wait, every) {
-		if ok, err := done(ctx); err != nil || ok {
-			return ok, err
-		}
-		left := time.Until(deadline)
-		if left <= 0 {
-			return false, nil
-		}
-		if err := sleep(ctx, min(wait, left)); err != nil {
-			return false, c.opError(op, err)
-		}
-	}
-}
-
-// sleep waits for d or until ctx ends, whose cause it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // Names of the environment variables of MPS, see
 // https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html.
 const (
@@ -207,65 +160,3 @@ const (
 	DefaultPipe = "/tmp/nvidia-mps"
 	DefaultLog  = "/var/log/nvidia-mps"
 )
-
-// Invocation is one run of the control program: Args after its name, Stdin (v2 commands, each ended by a newline),
-// and Env, "KEY=VALUE", which names the daemon that it is for.
-type Invocation = command.Invocation
-
-// Output holds the outcome of one run of the control program: Stdout, Stderr and ExitCode.
-type Output = command.Output
-
-// Runner runs the control program:
-//
-//	Run(ctx context.Context, in Invocation) (Output, error)
-//
-// Run returns an error only if the program could not be run to its end; a program that exits with another status
-// than 0 is no error. When ctx ends, Run ends the program and returns an error. Implementations must be safe for
-// concurrent use.
-//
-// Program is the one for this machine; mpstest.Daemon is one for tests. Another could run the program in a container.
-type Runner = command.Runner
-
-// Program runs nvidia-cuda-mps-control on this machine. The zero value is ready. It is safe for concurrent use.
-//
-// Of this process's environment the program gets all but what MPS reads: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
-// daemon would hand such limits on to everybody. What it is to have of them stands in Env.
-type Program struct {
-	Path string   // "" = nvidia-cuda-mps-control on PATH
-	Env  []string // added to the environment, "KEY=VALUE"
-}
-
-// Run runs the program once and waits for it. More than 1 MiB of output ends the program and is ErrOutputTooLarge; a
-// missing program is ErrNotInstalled; ErrPlatform where there is no MPS.
-func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
-	path, err := p.lookup()
-	if err != nil {
-		return Output{}, err
-	}
-	in.Env = slices.Concat(p.Env, in.Env)
-	out, err := command.Program{Path: path, Environ: withoutMPS(os.Environ())}.Run(ctx, in)
-	switch exit := (*exec.ExitError)(nil); {
-	case errors.Is(err, command.ErrOutputTooLarge):
-		err = fmt.Errorf("%w: %w", ErrOutputTooLarge, err)
-	case errors.As(err, &exit):
-		err = fmt.Errorf("%w: %w", ErrCrashed, err)
-	case errors.Is(err, fs.ErrPermission):
-		err = fmt.Errorf("%w: %w", ErrPermission, err)
-	}
-	return out, err
-}
-
-func (p *Program) lookup() (string, error) {
-	if runtime.GOOS != "linux" {
-		return "", fmt.Errorf("%w, not on %s", ErrPlatform, runtime.GOOS)
-	}
-	name := cmp.Or(p.Path, controlProgram)
-	path, err := exec.LookPath(name)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return "", fmt.Errorf("%w: %w", ErrPermission, err)
-	case err != nil:
-		return "", fmt.Errorf("%w: %w", ErrNotInstalled, err)
-	}
-	return path, nil
-}

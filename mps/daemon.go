@@ -16,7 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -42,7 +41,7 @@ type Daemon struct {
 	program string // the name of the program's file
 	process process
 	child   *exec.Cmd // nil of one that Adopt found
-	output  *command.Buffer
+	output  *buffer
 	done    chan struct{} // closed once the daemon has ended; then err and output may be read
 	err     error
 
@@ -59,23 +58,23 @@ type Daemon struct {
 // daemon lives until Stop; ctx bounds the start only. On failure nothing is left running. Of two Starts at once in
 // one pipe directory, one is refused.
 func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
-	l, err := opts.prepare(ctx)
+	c, environ, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	path, err := opts.Program.lookup()
 	if err != nil {
-		return nil, l.client.opError("start", err)
+		return nil, c.opError("start", err)
 	}
-	d := newDaemon(l.client, path)
-	d.output = &command.Buffer{Limit: 64 << 10}
+	d := newDaemon(c, path)
+	d.output = &buffer{limit: 64 << 10}
 	d.child = exec.Command(path, "-f")
-	d.child.Env = command.Environ(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, l.environ))
+	d.child.Env = setIn(withoutMPS(os.Environ()), slices.Concat(opts.Program.Env, environ))
 	d.child.Stdout, d.child.Stderr = d.output, d.output
-	d.child.WaitDelay = command.OutputPeriod
+	d.child.WaitDelay = outputPeriod
 	ownGroup(d.child)
 	if err := d.child.Start(); err != nil {
-		return nil, l.client.opError("start", err)
+		return nil, c.opError("start", err)
 	}
 	d.process.pid = d.child.Process.Pid
 	if p, ok := findProcess(d.process.pid); ok { // it is not reaped yet, so it is this one
@@ -96,7 +95,7 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}
 	if err != nil {
 		d.look()
-		err = errors.Join(l.client.opError("start", err), d.signal(os.Kill))
+		err = errors.Join(c.opError("start", err), d.signal(os.Kill))
 		<-d.done
 		return nil, errors.Join(err, d.reap(d.known, 0))
 	}
@@ -111,53 +110,45 @@ func newDaemon(c *Client, path string) *Daemon {
 // StartDetached starts a control daemon in the background (-d), where it
 // outlives this process, and waits until it answers. Stop it with Client.Quit.
 func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
-	l, err := opts.prepare(ctx)
+	c, environ, err := opts.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: l.environ})
+	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: environ})
 	if err == nil {
 		err = outcome(out)
 	}
 	if err == nil {
-		err = opts.answers(ctx, newDaemon(l.client, ""))
+		err = opts.answers(ctx, newDaemon(c, ""))
 	}
 	if err != nil {
-		return nil, l.client.opError("start", err)
+		return nil, c.opError("start", err)
 	}
-	return l.client, nil
+	return c, nil
 }
 
-// launch holds the client and the environment of a daemon that is to start.
-type launch struct {
-	client  *Client
-	environ []string
-}
-
-// prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there.
-func (o *DaemonOptions) prepare(ctx context.Context) (*launch, error) {
-	c, err := o.newClient()
-	if err != nil {
-		return nil, err
+// prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there. It
+// returns the client and the environment of the daemon that is to start.
+func (o *DaemonOptions) prepare(ctx context.Context) (c *Client, environ []string, err error) {
+	if c, err = o.newClient(); err != nil {
+		return nil, nil, err
 	}
-	l := &launch{client: c, environ: []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" +
-		o.LogDirectory, EnvProtocol + "=2"}}
+	environ = []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory, EnvProtocol + "=2"}
 	if len(o.VisibleDevices) > 0 {
-		l.environ = append(l.environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
+		environ = append(environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
 	}
 	for _, dir := range []string{o.PipeDirectory, o.LogDirectory} {
 		if err := makeDirectory(dir); err != nil {
-			return nil, c.opError("start", err)
+			return nil, nil, c.opError("start", err)
 		}
 	}
-	switch _, err := c.Servers(ctx); {
+	switch _, err = c.Servers(ctx); {
 	case err == nil:
-		return nil, c.opError("start", ErrDaemonRunning)
+		err = c.opError("start", ErrDaemonRunning)
 	case errors.Is(err, ErrNoDaemon):
-		return l, nil
-	default:
-		return nil, err
+		err = nil
 	}
+	return c, environ, err
 }
 
 // newClient sets defaults, checks the options and returns a client.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -47,7 +46,9 @@ func (e ClientEnvironment) Build() ([]string, error) {
 			problem.Clip(e.PipeDirectory))
 	}
 	e.checkDevices(&l)
-	e.checkShares(&l)
+	if e.ActiveThreadPercentage != 0 {
+		checkPercentage(&l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
+	}
 	limits := e.checkLimits(&l)
 	if err := l.Under(ErrInvalid); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return command.Environ(withoutMPS(base), set), nil
+	return setIn(withoutMPS(base), set), nil
 }
 
 // withoutMPS returns an environment without what MPS reads in it.
@@ -105,12 +106,6 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 			l.Addf(at, "name each device once", "%s stands twice", d)
 		}
 		seen[d] = true
-	}
-}
-
-func (e *ClientEnvironment) checkShares(l *problem.List) {
-	if e.ActiveThreadPercentage != 0 {
-		checkPercentage(l, "ActiveThreadPercentage", e.ActiveThreadPercentage)
 	}
 }
 

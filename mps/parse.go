@@ -42,10 +42,11 @@ func parseState(text string) (s ServerState, err error) {
 	return s, nil
 }
 
+// parsePercentage reads a percentage, 0 to 100.
 func parsePercentage(text string) (float64, error) {
 	word := strings.TrimSpace(text)
-	v, ok := readPercentage(word)
-	if !ok {
+	v, err := strconv.ParseFloat(word, 64)
+	if err != nil || !(v >= 0 && v <= 100) || strings.Trim(word, "0123456789.") != "" {
 		return 0, garbled("percentage", 0, word)
 	}
 	return v, nil
@@ -121,15 +122,6 @@ func readPID(s string) (int, bool) {
 		return 0, false
 	}
 	return int(n), true
-}
-
-// readPercentage reads a percentage, 0 to 100.
-func readPercentage(s string) (float64, bool) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(v) || v < 0 || v > 100 || strings.Trim(s, "0123456789.") != "" {
-		return 0, false
-	}
-	return v, true
 }
 
 var (

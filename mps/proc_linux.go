@@ -2,6 +2,7 @@ package mps
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -154,10 +154,13 @@ func pipeOfProcess(pid int) string {
 	if err != nil {
 		return ""
 	}
-	if dir := command.Lookup(environ, EnvPipeDirectory); dir != "" {
-		return dir
+	dir := ""
+	for _, kv := range environ {
+		if value, ok := strings.CutPrefix(kv, EnvPipeDirectory+"="); ok {
+			dir = value
+		}
 	}
-	return DefaultPipe
+	return cmp.Or(dir, DefaultPipe)
 }
 
 // networkMagic are the file system types of statfs(2) that live on another machine: NFS, SMB, CIFS, SMB2, AFS, 9P,

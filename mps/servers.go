@@ -79,7 +79,7 @@ func (c *Client) Quit(ctx context.Context, grace time.Duration) (graceful bool, 
 		words = append(words, "-t", strconv.Itoa(secs))
 		timeout = time.Duration(secs)*time.Second + c.timeout
 	}
-	_, err = c.doWithin(ctx, timeout, words...)
+	_, err = c.do(ctx, timeout, words...)
 	if errors.Is(err, ErrCrashed) && !errors.Is(err, context.DeadlineExceeded) {
 		return false, nil
 	}

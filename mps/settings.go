@@ -19,7 +19,7 @@ const SourceDaemon sharing.SourceID = "nvidia-mps-man"
 // daemon answers a refused setting as a good one, or with the value that stays.
 func confirm[T any](ctx context.Context, c *Client, setting, want string, get func() (got T, same bool, err error),
 	words ...string) error {
-	if _, err := c.do(ctx, words...); err != nil {
+	if _, err := c.do(ctx, c.timeout, words...); err != nil {
 		return err
 	}
 	got, same, err := get()

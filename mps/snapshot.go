@@ -39,28 +39,20 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	s.Daemon = sharing.AnswerYes
 	for _, pid := range servers {
-		srv, err := c.serverSnapshot(ctx, pid)
-		if errors.Is(err, ErrServerNotFound) {
-			continue // it ended in between
+		srv := ServerSnapshot{Server: pid}
+		state, err := c.ServerStatus(ctx, pid)
+		if err == nil {
+			if srv.Clients, err = c.Clients(ctx, pid); err == nil {
+				srv.State = state
+			}
 		}
-		if err != nil && !errors.Is(err, ErrTimeout) {
+		switch {
+		case errors.Is(err, ErrServerNotFound): // it ended in between
+			continue
+		case err != nil && !errors.Is(err, ErrTimeout):
 			return s, err
 		}
 		s.Servers = append(s.Servers, srv)
 	}
-	return s, nil
-}
-
-func (c *Client) serverSnapshot(ctx context.Context, pid int) (ServerSnapshot, error) {
-	s := ServerSnapshot{Server: pid}
-	state, err := c.ServerStatus(ctx, pid)
-	if err != nil {
-		return s, err
-	}
-	clients, err := c.Clients(ctx, pid)
-	if err != nil {
-		return s, err
-	}
-	s.State, s.Clients = state, clients
 	return s, nil
 }

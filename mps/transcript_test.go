@@ -129,7 +129,7 @@ func TestTranscriptAnswers(t *testing.T) {
 			t.Fatalf("exchange %d is %q, want %q", i, ex.command, want.command)
 		}
 		c := must.Get(NewClient(Options{Runner: replay(ex.out)}))(t)
-		text, err := c.do(t.Context(), strings.Fields(ex.command)...)
+		text, err := c.do(t.Context(), c.timeout, strings.Fields(ex.command)...)
 		if !errors.Is(err, want.err) {
 			t.Errorf("%s: error %v, want %v", ex.command, err, want.err)
 		}

@@ -45,18 +45,23 @@ type VerifyOptions struct {
 
 // Verify proves by the daemon's lists whether the process is an MPS client. The process ID is one of the daemon's
 // PID namespace. A process that is no client is no error: Membership says so; require it with Membership.Require.
-func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (Membership, error) {
+func (c *Client) Verify(ctx context.Context, pid int, opts VerifyOptions) (m Membership, err error) {
 	if _, err := pidWord("pid", pid); err != nil {
-		return Membership{}, err
+		return m, err
 	}
-	var m Membership
-	_, err := c.until(ctx, fmt.Sprintf("verify %d", pid), opts.Wait, 100*time.Millisecond, func(ctx context.Context) (bool,
-		error) {
-		var err error
+	wait := 10 * time.Millisecond
+	for deadline := time.Now().Add(opts.Wait); ; wait = min(2*wait, 100*time.Millisecond) {
 		m, err = c.verify(ctx, pid, opts)
-		return m.Client == sharing.AnswerYes, err
-	})
-	return m, err
+		left := time.Until(deadline)
+		if err != nil || m.Client == sharing.AnswerYes || left <= 0 {
+			return m, err
+		}
+		select {
+		case <-ctx.Done():
+			return m, c.opError(fmt.Sprintf("verify %d", pid), context.Cause(ctx))
+		case <-time.After(min(wait, left)):
+		}
+	}
 }
 
 // Require returns nil if the process is a client, otherwise an error that wraps ErrNotClient.

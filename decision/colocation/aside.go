@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // countTurns runs a load that was run alone once more beside a neighbour that always spins, and keeps the number of
@@ -90,7 +91,6 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		return nil
 	}
 	load := solo.loads[0]
-	_, server := f.plan.serverFor(f.plan.Load(load))
 	if len(st.strangers) > 0 {
 		f.note("%s: not measured beside reporter and press, which would slow others: %s", load, st.strangers[0])
 		return nil
@@ -110,7 +110,7 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		return milliseconds(step), nil
 	}
 	var p *profile.Pressure
-	err := st.pressed(ctx, server, play, func(tenant probe.Pressed) (err error) {
+	err := st.pressed(ctx, play, func(tenant probe.Pressed) (err error) {
 		p, err = probe.MeasurePressure(ctx, tenant, func(what string) { f.say("%s: %s: %s", solo.mode, load, what) })
 		return err
 	})
@@ -138,8 +138,17 @@ func stepOf(r *profile.Row) (float64, bool) {
 
 // pressing is a real tenant and the probe's processes beside it.
 type pressing struct {
-	run  func(context.Context, probe.Task) (probe.Reading, error)
-	play func(context.Context, time.Duration) (time.Duration, error)
+	prober Prober
+	play   player
+}
+
+// task runs a task beside whatever works.
+func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
+	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
+	if err != nil {
+		return probe.Reading{}, err
+	}
+	return readings[0], nil
 }
 
 // Run implements probe.Pressed.
@@ -147,7 +156,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 	err error) {
 	switch {
 	case !beside:
-		r, err = p.run(ctx, t)
+		r, err = p.task(ctx, t)
 		return r, 0, err
 	case t.Kind == probe.KindNone:
 		step, err = p.play(ctx, t.For)
@@ -157,7 +166,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 	worked := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for r, failed = p.run(ctx, t); failed == nil; {
+		for r, failed = p.task(ctx, t); failed == nil; {
 			select {
 			case <-worked:
 				return
@@ -165,7 +174,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 			}
 			on := t
 			on.For = pressOn
-			_, failed = p.run(ctx, on)
+			_, failed = p.task(ctx, on)
 		}
 	})
 	step, err = p.play(ctx, t.For)

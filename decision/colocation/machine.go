@@ -27,11 +27,18 @@ type MachineOptions struct {
 	Program *mps.Program
 	// Source reads the GPU. Without one the predictions are wider.
 	Source telemetry.Reader
-	// Beside runs something while a neighbour spins on the GPU of an index and, if known, UUID, as package cudaprobe does.
-	Beside func(ctx context.Context, device int, uuid string, run func(context.Context) error) error
-	// Within calls use with what runs tasks of package probe there, as clients of the MPS daemon in a pipe directory.
-	Within func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string,
-		use func(run func(context.Context, probe.Task) (probe.Reading, error)) error) error
+	// Probe opens the GPU of an index and, if known, UUID, as package cudaprobe does. pipe is the pipe directory of the
+	// MPS daemon whose clients its processes are; "" is none.
+	Probe func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (Prober, error)
+}
+
+// Prober runs tasks of package probe on the measured GPU.
+type Prober interface {
+	// BesideSpinner calls run while a neighbour spins on the GPU.
+	BesideSpinner(ctx context.Context, run func(context.Context) error) error
+	// Run is that of probe.Site.
+	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
+	Close() error
 }
 
 // Machine is a Site of real servers on one of this machine's GPUs.
@@ -90,9 +97,9 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*stand, error) {
 	m.say = say
 	st := &stand{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
-	if m.opts.Beside != nil {
+	if m.opts.Probe != nil {
 		st.beside = func(ctx context.Context, run func(context.Context) error) error {
-			return m.opts.Beside(ctx, m.plan.Device, m.look.Device.UUID, run)
+			return m.probe(ctx, "", func(p Prober) error { return p.BesideSpinner(ctx, run) })
 		}
 	}
 	for i := range m.plan.Servers {
@@ -132,16 +139,21 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	st.notes = append(st.notes, g.notes...)
 	st.tail = func(server int) string { return g.servers[server].tail() }
 	st.tenants = g.servers
-	if m.opts.Within != nil && g.daemon != nil {
-		st.pressed = func(ctx context.Context, _ int, play func(context.Context, time.Duration) (time.Duration, error),
-			use func(probe.Pressed) error) error {
-			return m.opts.Within(ctx, m.plan.Device, m.look.Device.UUID, m.opts.Program, g.pipe,
-				func(run func(context.Context, probe.Task) (probe.Reading, error)) error {
-					return use(&pressing{run, play})
-				})
+	if m.opts.Probe != nil && g.daemon != nil {
+		st.pressed = func(ctx context.Context, play player, use func(probe.Pressed) error) error {
+			return m.probe(ctx, g.pipe, func(p Prober) error { return use(&pressing{p, play}) })
 		}
 	}
 	return st, nil
+}
+
+// probe opens the GPU for use, and closes it.
+func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
+	p, err := m.opts.Probe(ctx, m.plan.Device, m.look.Device.UUID, m.opts.Program, pipe)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(p), p.Close())
 }
 
 // group is the servers of one mode, and their daemon.

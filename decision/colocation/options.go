@@ -85,12 +85,14 @@ type stand struct {
 	tail func(server int) string
 	// beside runs something while a neighbour spins on the GPU; nil where it cannot.
 	beside func(ctx context.Context, run func(context.Context) error) error
-	// pressed calls use with a server as a tenant that works for a while by play; nil where it cannot.
-	pressed func(ctx context.Context, server int, play func(context.Context, time.Duration) (time.Duration, error),
-		use func(probe.Pressed) error) error
+	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
+	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
 	strangers []string      // who holds the GPU besides
 	dead      map[int]error // servers known to have stopped
 }
+
+// player has a tenant work for a time, and returns the median of its step.
+type player func(context.Context, time.Duration) (time.Duration, error)
 
 // bench holds what a plan is measured with.
 type bench struct {

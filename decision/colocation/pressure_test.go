@@ -3,10 +3,8 @@ package colocation
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,7 +12,8 @@ import (
 // The page has both sides of a load's pressure with their axes' names, and nothing of what was not measured.
 func TestPressurePage(t *testing.T) {
 	t.Parallel()
-	p := must.Get(probe.MeasurePressure(t.Context(), &probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, nil))(t)
+	p := &profile.Pressure{StepMS: 2, Waits: []profile.Wait{{KernelUS: 20, BesideMeanUS: 40}, {Wide: true, KernelUS: 2, AloneMeanUS: 6, BesideMeanUS: 9}},
+		Presses: []profile.Press{{KernelUS: 10, StepMS: 3}, {Reads: true, KernelUS: 80, StepMS: 4}}}
 	write := func(rep *Report) string {
 		var b strings.Builder
 		must.Do(t, rep.Page().Write(&b))

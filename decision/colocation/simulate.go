@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -141,14 +140,5 @@ func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ f
 	if err != nil {
 		return nil, err
 	}
-	st := &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}
-	if m == sharing.MechanismMPS {
-		st.pressed = func(_ context.Context, server int, _ func(context.Context, time.Duration) (time.Duration, error),
-			use func(probe.Pressed) error) error {
-			t := seats[server].Model // its defaults are loadgentest's
-			return use(&probe.SimulatedTenant{Kernels: cmp.Or(t.StepKernels, 16), SMs: cmp.Or(t.SMDemand, 0.4),
-				Kernel: cmp.Or(t.KernelMean, 500*time.Microsecond)})
-		}
-	}
-	return st, nil
+	return &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
+	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -41,13 +42,8 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 `, web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1))
 	h := how{plan: []byte(plan), opts: Options{Spinner: spinner}}
 	r := h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
-		return NewMachine(t.Context(), p, MachineOptions{Beside: func(ctx context.Context, _ int, _ string, run func(context.Context) error) error {
-			if fails != nil {
-				return fails
-			}
-			spinning.Store(true)
-			defer spinning.Store(false)
-			return run(ctx)
+		return NewMachine(t.Context(), p, MachineOptions{Probe: func(context.Context, int, string, *mps.Program, string) (Prober, error) {
+			return &besideServer{on: &spinning}, fails
 		}})
 	})
 	if r.code != exitOK {
@@ -59,6 +55,20 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 	}
 	return rows[0], r.stderr
 }
+
+// besideServer is a neighbour whose presence a server feels.
+type besideServer struct {
+	Prober
+	on *atomic.Bool
+}
+
+func (s *besideServer) BesideSpinner(ctx context.Context, run func(context.Context) error) error {
+	s.on.Store(true)
+	defer s.on.Store(false)
+	return run(ctx)
+}
+
+func (s *besideServer) Close() error { return nil }
 
 // A step that waits for the neighbour thirty times takes thirty turns, and a first token that comes twice as much later
 // grows by two; the row of the load alone keeps that, and says so of nothing else.

@@ -163,7 +163,7 @@ func packed(tenants []*onMIG, profiles map[*onMIG]*mig.Profile) int {
 	for _, t := range tenants {
 		n[profiles[t].Name] += t.instances
 	}
-	p, err := tenants[0].model.PackWith(counts(n), mig.PackOptions{SearchNodes: 50_000})
+	p, err := tenants[0].model.Pack(counts(n))
 	if err != nil {
 		return -1
 	}

@@ -3,7 +3,7 @@ package probe_test
 import (
 	"context"
 	"errors"
-	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,48 +11,40 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
-// A chain of small kernels is pressed link by link; long kernels that fill the GPU press, and are hardly pressed.
-func TestPressureOfSimulatedTenants(t *testing.T) {
+// tenant is one whose step of 2 ms grows with the kernels beside it, whose launches wait for half of one of its own.
+type tenant struct{}
+
+func (tenant) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration, err error) {
+	if ctx.Err() != nil {
+		return r, 0, context.Cause(ctx)
+	}
+	took, step := t.Kernel+4*time.Microsecond, 2*time.Millisecond
+	if beside {
+		took, step = took+10*time.Microsecond, step+20*t.Kernel
+	}
+	return probe.Reading{Steps: slices.Repeat([]time.Duration{took}, 10), Bytes: t.Bytes}, step, nil
+}
+
+// A tenant's launches and presses are measured in the order of their lengths.
+func TestPressure(t *testing.T) {
 	t.Parallel()
-	measured := map[string]*profile.Pressure{}
-	for name, tenant := range map[string]*probe.SimulatedTenant{
-		"chain": {Kernels: 500, Kernel: 4 * time.Microsecond, SMs: 0.3},
-		"fft":   {Kernels: 7, Kernel: 80 * time.Microsecond, SMs: 1},
-		"half":  {Kernels: 7, Kernel: 80 * time.Microsecond, SMs: 0.5},
-	} {
-		p, err := probe.MeasurePressure(t.Context(), tenant, nil)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if len(p.Waits) != 4 || len(p.Presses) < 3 {
-			t.Errorf("%s: %+v", name, p)
-		}
-		measured[name] = p
+	p := must.Get(probe.MeasurePressure(t.Context(), tenant{}, nil))(t)
+	wait := profile.Wait{Kernels: 1, KernelUS: 2, AloneUS: 6, BesideUS: 16, AloneMeanUS: 6, BesideMeanUS: 16, StepMS: 2.04}
+	if len(p.Waits) != 4 || p.Waits[0] != wait || p.Waits[1].Wide != true || p.Waits[3].KernelUS != 100 || p.StepMS != 2 {
+		t.Errorf("%+v", p)
 	}
-	if l := measured["chain"].Links(); math.Abs(l/500-1) > 0.15 {
-		t.Errorf("a chain of 500 kernels shows %v links", l)
-	}
-	if l := measured["fft"].Links(); l > 15 {
-		t.Errorf("seven kernels show %v links", l)
-	}
-	wide := func(name string) float64 { return measured[name].Waits[1].LinkUS() }
-	if fft := wide("fft"); fft < 30 || fft > 90 {
-		t.Errorf("a wide launch waits %v us for kernels of 80 us that fill the GPU", fft)
-	}
-	if chain, fft := wide("chain"), wide("fft"); chain > fft/5 {
-		t.Errorf("a wide launch waits %v us for a chain of small kernels, %v for one that fills the GPU", chain, fft)
-	}
-	one := func(p *profile.Pressure) float64 { return p.Waits[0].LinkUS() }
-	if half, fft := one(measured["half"]), one(measured["fft"]); half > 1 || fft < 10 {
-		t.Errorf("a launch of a block waits %v us where half of the SMs are free, %v where none is", half, fft)
+	if n := len(p.Presses); n != 6 || p.Presses[0] != (profile.Press{KernelUS: 2, StepMS: 2.04}) || p.Presses[4].StepMS != 4 ||
+		!p.Presses[5].Reads || p.Presses[5].GBPerS == 0 {
+		t.Errorf("%+v", p.Presses)
 	}
 }
 
 // stubborn is a tenant whose tasks fail or that does no steps.
 type stubborn struct {
-	*probe.SimulatedTenant
+	tenant
 	fails error
 	kind  probe.Kind
 	idle  bool
@@ -62,7 +54,7 @@ func (s *stubborn) Run(ctx context.Context, t probe.Task, beside bool) (probe.Re
 	if s.fails != nil && t.Kind == s.kind {
 		return probe.Reading{}, 0, s.fails
 	}
-	r, step, err := s.SimulatedTenant.Run(ctx, t, beside)
+	r, step, err := s.tenant.Run(ctx, t, beside)
 	if s.idle {
 		step = 0
 	}
@@ -72,25 +64,24 @@ func (s *stubborn) Run(ctx context.Context, t probe.Task, beside bool) (probe.Re
 // What cannot be measured is said, and the rest kept.
 func TestPressureThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
-	tenant := &probe.SimulatedTenant{Kernels: 10, Kernel: 50 * time.Microsecond, SMs: 0.5}
-	p, err := probe.MeasurePressure(t.Context(), &stubborn{tenant, errors.New("no memory"), probe.KindStream, false}, nil)
+	p, err := probe.MeasurePressure(t.Context(), &stubborn{fails: errors.New("no memory"), kind: probe.KindStream}, nil)
 	if err == nil || !strings.Contains(err.Error(), "back to back: no memory") || len(p.Presses) == 0 || len(p.Waits) != 4 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	p, err = probe.MeasurePressure(t.Context(), &stubborn{SimulatedTenant: tenant, idle: true}, nil)
+	p, err = probe.MeasurePressure(t.Context(), &stubborn{idle: true}, nil)
 	if err == nil || !strings.Contains(err.Error(), "the tenant alone: no step ended") || len(p.Waits) != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := probe.MeasurePressure(ctx, tenant, nil); !errors.Is(err, context.Canceled) {
+	if _, err := probe.MeasurePressure(ctx, tenant{}, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
 
 // slowTenant takes its time for each part.
 type slowTenant struct {
-	probe.SimulatedTenant
+	tenant
 	takes time.Duration
 }
 
@@ -101,14 +92,13 @@ func (s *slowTenant) Run(ctx context.Context, t probe.Task, beside bool) (probe.
 		case <-ctx.Done():
 		}
 	}
-	return s.SimulatedTenant.Run(ctx, t, beside)
+	return s.tenant.Run(ctx, t, beside)
 }
 
 // A tenant that is too slow for all parts has those that tell most, and one reason for the rest.
 func TestPressureOfSlowTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tenant := &slowTenant{probe.SimulatedTenant{Kernels: 100, Kernel: 20 * time.Microsecond, SMs: 0.6}, 2100 * time.Millisecond}
-		p, err := probe.MeasurePressure(t.Context(), tenant, nil)
+		p, err := probe.MeasurePressure(t.Context(), &slowTenant{takes: 2100 * time.Millisecond}, nil)
 		if err == nil || !strings.Contains(err.Error(), "no time was left in 12s for kernels of 5µs back to back, kernels that read") {
 			t.Errorf("err = %v", err)
 		}

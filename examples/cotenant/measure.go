@@ -165,8 +165,11 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 
 // openMachine opens the machine's GPU with what -no-telemetry leaves of NVML.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
-	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}, Beside: cudaprobe.BesideSpinner,
-		Within: cudaprobe.Within}
+	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}}
+	opts.Probe = func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (colocation.Prober,
+		error) {
+		return cudaprobe.Open(ctx, cudaprobe.Options{Device: device, UUID: uuid, Program: program, Pipe: pipe})
+	}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
 		source, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.nvml})

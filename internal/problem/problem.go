@@ -168,6 +168,27 @@ func Under(what, err error) error {
 	return fmt.Errorf("%w: %w", what, err)
 }
 
+// Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds what in it. In a
+// List it adds what err says. It is nil for nil.
+func Input(prefix string, what, err error) error {
+	if err == nil {
+		return nil
+	}
+	if inside := (*Problem)(nil); !errors.As(err, &inside) {
+		err = &Problem{Message: err.Error()}
+	}
+	return &inputError{prefix, what, err}
+}
+
+type inputError struct {
+	prefix    string
+	what, err error
+}
+
+func (e *inputError) Error() string        { return e.prefix + e.err.Error() }
+func (e *inputError) Unwrap() error        { return e.err }
+func (e *inputError) Is(target error) bool { return target == e.what }
+
 // Enough is the number of problems that a reader lists before it gives up: a file of the
 // wrong kind is wrong on every line.
 const Enough = 20

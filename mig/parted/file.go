@@ -164,16 +164,4 @@ func Generate(models ...*mig.Model) (*Config, error) {
 // labelPart is a profile's name as mig-parted's own labels write it.
 func labelPart(name string) string { return strings.ReplaceAll(name, "+", ".") }
 
-// inputError is an error about an input, which is mig.ErrInvalid.
-type inputError struct{ err error }
-
-func (e *inputError) Error() string        { return "mig: " + e.err.Error() }
-func (e *inputError) Unwrap() error        { return e.err }
-func (e *inputError) Is(target error) bool { return target == mig.ErrInvalid }
-
-func invalid(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &inputError{err}
-}
+func invalid(err error) error { return problem.Input("mig: ", mig.ErrInvalid, err) }

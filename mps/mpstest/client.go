@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -89,7 +88,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 func (d *Daemon) limit(v *View, s *server, env []string) {
 	g := d.opt.GPUs[0]
 	pct := s.pct
-	if own, err := strconv.ParseFloat(command.Lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
+	if own, err := strconv.ParseFloat(lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
 		pct = min(pct, own)
 	}
 	if e, err := mps.SMs(g.SMs, pct); err == nil {
@@ -103,7 +102,7 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 	}
 	tighten(s.limits["0"])
 	tighten(s.limits[g.UUID])
-	if text := command.Lookup(env, mps.EnvPinnedMemLimit); text != "" {
+	if text := lookup(env, mps.EnvPinnedMemLimit); text != "" {
 		for _, entry := range strings.Split(text, ",") {
 			dev, value, _ := strings.Cut(entry, "=")
 			i := slices.IndexFunc(d.opt.GPUs,

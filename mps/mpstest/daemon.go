@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cotenant/cotenant/internal/command"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -161,10 +160,17 @@ func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error)
 
 // pipeOf returns the pipe directory that an environment chooses.
 func pipeOf(environ []string) string {
-	if dir := command.Lookup(environ, mps.EnvPipeDirectory); dir != "" {
-		return dir
+	return cmp.Or(lookup(environ, mps.EnvPipeDirectory), mps.DefaultPipe)
+}
+
+// lookup returns the last value of a variable in an environment, "" if there is none.
+func lookup(environ []string, key string) (last string) {
+	for _, kv := range environ {
+		if value, ok := strings.CutPrefix(kv, key+"="); ok {
+			last = value
+		}
 	}
-	return mps.DefaultPipe
+	return last
 }
 
 // refresh lets time pass for the servers: starting ones become active, faulty

@@ -10,7 +10,6 @@ package cudaprobe
 import "C"
 
 import (
-	"encoding/hex"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -103,40 +102,35 @@ const (
 
 // describe returns a device's properties.
 func describe(index int, version string) (info probe.Info, device C.CUdevice, err error) {
-	if err = check("cuDeviceGet", C.c_device(&device, C.int(index))); err != nil {
-		return info, device, err
-	}
 	var name [128]C.char
-	if err = check("cuDeviceGetName", C.c_name(&name[0], C.int(len(name)), device)); err != nil {
-		return info, device, err
-	}
-	info.GPU, info.Driver = C.GoString(&name[0]), version
 	var id C.CUuuid
-	if err = check("cuDeviceGetUuid", C.c_uuid(&id, device)); err != nil {
-		return info, device, err
-	}
-	b := C.GoBytes(unsafe.Pointer(&id), 16)
-	info.UUID = fmt.Sprintf("GPU-%s-%s-%s-%s-%s", hex.EncodeToString(b[:4]), hex.EncodeToString(b[4:6]),
-		hex.EncodeToString(b[6:8]), hex.EncodeToString(b[8:10]), hex.EncodeToString(b[10:]))
-	value := map[int]int{}
-	for _, a := range []int{attributeSMs, attributeComputeMode, attributeMajor} {
-		var v C.int
-		if err = check("cuDeviceGetAttribute", C.c_attribute(&v, C.int(a), device)); err != nil {
+	var sms, mode, major C.int
+	var total C.size_t
+	for _, read := range []struct {
+		op   string
+		call func() C.CUresult
+	}{
+		{"cuDeviceGet", func() C.CUresult { return C.c_device(&device, C.int(index)) }},
+		{"cuDeviceGetName", func() C.CUresult { return C.c_name(&name[0], C.int(len(name)), device) }},
+		{"cuDeviceGetUuid", func() C.CUresult { return C.c_uuid(&id, device) }},
+		{"cuDeviceGetAttribute", func() C.CUresult { return C.c_attribute(&sms, attributeSMs, device) }},
+		{"cuDeviceGetAttribute", func() C.CUresult { return C.c_attribute(&mode, attributeComputeMode, device) }},
+		{"cuDeviceGetAttribute", func() C.CUresult { return C.c_attribute(&major, attributeMajor, device) }},
+		{"cuDeviceTotalMem", func() C.CUresult { return C.c_total(&total, device) }},
+	} {
+		if err = check(read.op, read.call()); err != nil {
 			return info, device, err
 		}
-		value[a] = int(v)
 	}
-	var total C.size_t
-	if err = check("cuDeviceTotalMem", C.c_total(&total, device)); err != nil {
-		return info, device, err
-	}
-	info.SMs, info.Memory = value[attributeSMs], sharing.Bytes(total)
-	info.Exclusive = value[attributeComputeMode] == modeExclusive
+	b := C.GoBytes(unsafe.Pointer(&id), 16)
+	info = probe.Info{GPU: C.GoString(&name[0]), Driver: version, SMs: int(sms), Memory: sharing.Bytes(total),
+		UUID:      fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]),
+		Exclusive: mode == modeExclusive}
 	switch {
-	case value[attributeComputeMode] == modeProhibited:
+	case mode == modeProhibited:
 		err = fmt.Errorf("%w: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does "+
 			"not change it", ErrUnavailable)
-	case value[attributeMajor] < 7:
+	case major < 7:
 		err = fmt.Errorf("%w: %s is older than Volta, for which the probe has no kernels", ErrUnavailable, info.GPU)
 	case strings.Contains(info.GPU, " MIG "):
 		err = fmt.Errorf("%w: CUDA shows %s, a slice of it, and what is measured there is not true of the whole GPU; "+

@@ -95,14 +95,3 @@ func ExampleOpen() {
 	}
 	// Output: there is no such GPU here: take a simulated one
 }
-
-// A measurement of one's own is made beside a spinning neighbour, or not at all.
-func ExampleBesideSpinner() {
-	measured := false
-	err := cudaprobe.BesideSpinner(context.Background(), 0, nobodys, func(context.Context) error {
-		measured = true
-		return nil
-	})
-	fmt.Println(measured, errors.Is(err, cudaprobe.ErrUnavailable))
-	// Output: false true
-}

@@ -1,23 +1,20 @@
-package command
+package mps
 
 import (
 	"slices"
 	"testing"
 )
 
-func TestEnviron(t *testing.T) {
-	got := Environ([]string{"A=1", "B=2"}, []string{"B=3", "C=4", "C=5", "PATH"})
+func TestSetIn(t *testing.T) {
+	got := setIn([]string{"A=1", "B=2"}, []string{"B=3", "C=4", "C=5", "PATH"})
 	if want := []string{"A=1", "B=3", "C=5", "PATH"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
-	}
-	if got := Lookup([]string{"A=1", "AB=2", "A=x=y"}, "A"); got != "x=y" {
-		t.Errorf("A is %q", got)
 	}
 }
 
 func TestBuffer(t *testing.T) {
 	full := 0
-	b := Buffer{Limit: 4, Full: func() { full++ }}
+	b := buffer{limit: 4, full: func() { full++ }}
 	for _, s := range []string{"ab", "cd", "ef", "g"} {
 		if n, err := b.Write([]byte(s)); n != len(s) || err != nil {
 			t.Errorf("%q: %d, %v", s, n, err)
