@@ -55,7 +55,7 @@ func outcomes(t *testing.T, seed uint64, receive Receive, silence time.Duration)
 		if rec.Class == ClassTruncated && rec.Status == 0 && rec.Reused {
 			break // the connection's end crossed the request
 		}
-		got := fmt.Sprintf("%v, status %d, %d events, %d tokens, %q", rec.Class, rec.Status, rec.Events, rec.OutputTokens, s.text.String())
+		got := fmt.Sprintf("%v, status %d, %d events, %d tokens, %d bytes", rec.Class, rec.Status, rec.Events, rec.OutputTokens, s.bytes)
 		if all = append(all, got); strings.HasPrefix(got, "timeout") {
 			break
 		}

@@ -151,7 +151,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	a.stream.conclude(rec, c.tenant)
 	switch rec.FinishReason {
-	case "", "stop", "length", "tool_calls", "content_filter", "completed", "max_output_tokens":
+	case "", "stop", "length", "tool_calls", "content_filter":
 	default: // a server's own text
 		rec.FinishReason = clip(c.scrub.clean(serverText([]byte(rec.FinishReason))))
 	}

@@ -29,7 +29,7 @@ type collector struct {
 
 // tokenSources are the sources for which figures are kept side by side, best
 // first: only at the end is it known which of them every request had.
-var tokenSources = [...]TokenSource{TokensUsage, TokensTokenizer, TokensEvents}
+var tokenSources = [...]TokenSource{TokensUsage, TokensEvents}
 
 // sourceFigures are the figures that depend on how tokens are counted.
 type sourceFigures struct {
@@ -161,8 +161,6 @@ func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies boo
 			if source == TokensUsage && s.continuous() {
 				basis = "usage"
 			}
-		case source == TokensTokenizer && tenant.Tokenizer != nil:
-			n = tenant.Tokenizer(s.text.String())
 		}
 		if n <= 0 {
 			f.missing++

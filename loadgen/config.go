@@ -29,21 +29,20 @@ type Config struct {
 
 // TenantConfig is a tenant in config.json.
 type TenantConfig struct {
-	Name         string           `json:"name"`
-	Model        string           `json:"model,omitempty"`
-	API          API              `json:"api"`
-	Streaming    bool             `json:"streaming"`
-	Usage        UsageMode        `json:"usage"`
-	Endpoints    []EndpointConfig `json:"endpoints"`
-	Load         string           `json:"load"`
-	Requests     int              `json:"requests,omitempty"`
-	Warmup       int              `json:"warmup,omitempty"`
-	MaxTokens    int              `json:"max_tokens,omitempty"`
-	SLO          SLOFigures       `json:"slo"`
-	TimeoutsS    TimeoutsConfig   `json:"timeouts_s"`
-	RetryMax     int              `json:"retry_max,omitempty"`
-	Body         map[string]any   `json:"body,omitempty"`
-	HasTokenizer bool             `json:"has_tokenizer,omitempty"`
+	Name      string           `json:"name"`
+	Model     string           `json:"model,omitempty"`
+	API       API              `json:"api"`
+	Streaming bool             `json:"streaming"`
+	Usage     UsageMode        `json:"usage"`
+	Endpoints []EndpointConfig `json:"endpoints"`
+	Load      string           `json:"load"`
+	Requests  int              `json:"requests,omitempty"`
+	Warmup    int              `json:"warmup,omitempty"`
+	MaxTokens int              `json:"max_tokens,omitempty"`
+	SLO       SLOFigures       `json:"slo"`
+	TimeoutsS TimeoutsConfig   `json:"timeouts_s"`
+	RetryMax  int              `json:"retry_max,omitempty"`
+	Body      map[string]any   `json:"body,omitempty"`
 }
 
 // EndpointConfig is an endpoint in config.json.
@@ -99,7 +98,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
 			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
-			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body), HasTokenizer: t.Tokenizer != nil,
+			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body),
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]

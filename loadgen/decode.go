@@ -45,16 +45,8 @@ func decodeDelta(data []byte) (delta, error) {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return delta{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	switch kind := string(w.Type); {
-	case strings.HasPrefix(kind, `"response.`):
-		return decodeEvent(data)
-	case w.Object == "response":
-		return decodeResponse(data)
-	case kind == `"error"`:
-		w.Object = "error"
-	}
 	var d delta
-	if present(w.Error) || w.Object == "error" {
+	if present(w.Error) || w.Object == "error" || string(w.Type) == `"error"` {
 		msg := data
 		if present(w.Error) {
 			msg = w.Error

@@ -113,7 +113,7 @@ func ascii(host string) bool {
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
 func apiPath(path string, api API) string {
-	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions", APIResponses: "/responses"}[api]
+	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions"}[api]
 	path = strings.TrimRight(path, "/")
 	switch base := path[strings.LastIndexByte(path, '/')+1:]; {
 	case strings.HasSuffix(path, suffix):

@@ -2,7 +2,7 @@
 
 package loadgen
 
-// String returns "chat", "completions" or "responses".
+// String returns "chat" or "completions".
 func (a API) String() string                             { return apiNames.String(a) }
 func (a API) MarshalText() ([]byte, error)               { return apiNames.Text(a) }
 func (a *API) UnmarshalText(text []byte) error           { return apiNames.Parse(a, text) }
@@ -23,7 +23,7 @@ func (r Receive) String() string                   { return receiveNames.String(
 func (r Receive) MarshalText() ([]byte, error)     { return receiveNames.Text(r) }
 func (r *Receive) UnmarshalText(text []byte) error { return receiveNames.Parse(r, text) }
 
-// String returns "unknown", "events", "tokenizer" or "server_usage".
+// String returns "unknown", "events" or "server_usage".
 func (t TokenSource) String() string                   { return tokenSourceNames.String(t) }
 func (t TokenSource) MarshalText() ([]byte, error)     { return tokenSourceNames.Text(t) }
 func (t *TokenSource) UnmarshalText(text []byte) error { return tokenSourceNames.Parse(t, text) }

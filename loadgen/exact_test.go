@@ -83,13 +83,6 @@ func TestDefinitionsExactly(t *testing.T) {
 			t.Errorf("%+v", m.ITL)
 		}
 	})
-	t.Run("tokenizer", func(t *testing.T) {
-		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10, PerEvent: 2, Usage: loadgentest.UsageNever, Word: "wörd\n"},
-			func(t *loadgen.Tenant) { t.Tokenizer = func(s string) int { return len(s) / len("wörd\n") } })
-		if r.OutputTokens != 10 || r.TokenSource != loadgen.TokensTokenizer || m.TokenSource != loadgen.TokensTokenizer || m.ITLBasis != "even" {
-			t.Errorf("%+v", r)
-		}
-	})
 	t.Run("completions API", func(t *testing.T) {
 		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = loadgen.APICompletions })
 		must(t, "e2e", r.E2E, 230*ms)

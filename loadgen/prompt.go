@@ -79,13 +79,7 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	if model := cmp.Or(p.Model, t.Model); model != "" {
 		fields["model"] = model
 	}
-	bound := "max_tokens"
 	switch {
-	case t.API == APIResponses:
-		fields["input"], bound = p.Text, "max_output_tokens"
-		if p.Messages != nil {
-			fields["input"] = p.Messages
-		}
 	case t.API == APIChat && p.Messages != nil:
 		fields["messages"] = p.Messages
 	case t.API == APIChat:
@@ -96,11 +90,11 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		fields["prompt"] = p.Text
 	}
 	if n := p.outputBound(t); n > 0 {
-		fields[bound] = n
+		fields["max_tokens"] = n
 	}
 	if !t.NonStreaming {
 		fields["stream"] = true
-		if t.API != APIResponses && t.Usage != UsageNone {
+		if t.Usage != UsageNone {
 			options := map[string]bool{"include_usage": true}
 			if t.Usage == UsageContinuous {
 				options["continuous_usage_stats"] = true
@@ -123,7 +117,7 @@ func (p *Prompt) outputBound(t *Tenant) int { return cmp.Or(p.MaxTokens, t.MaxTo
 // tokensAsked is the bound of a request's output with its own fields regarded, over all of its choices; 0 without one.
 func (p *Prompt) tokensAsked(t *Tenant, choices int) int {
 	n := 0
-	for _, name := range []string{"max_output_tokens", "max_completion_tokens", "max_tokens"} {
+	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
 		n = cmp.Or(n, bodyCount(name, p.Body, t.Body))
 	}
 	return cmp.Or(n, p.outputBound(t)) * choices

@@ -12,13 +12,12 @@ type TokenSource uint8
 
 // The sources, from none to best.
 const (
-	TokensUnknown   TokenSource = iota
-	TokensEvents                // one token an event, for want of anything better
-	TokensTokenizer             // the caller's tokenizer
-	TokensUsage                 // the server's usage report
+	TokensUnknown TokenSource = iota
+	TokensEvents              // one token an event, for want of anything better
+	TokensUsage               // the server's usage report
 )
 
-var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events", "tokenizer",
+var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events",
 	"server_usage")
 
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on the run's clock; 0 means that it

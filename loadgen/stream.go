@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
@@ -40,8 +39,6 @@ type stream struct {
 	reasoned bool // reasoning was streamed
 	bytes    int  // of content; at least as many as its text has
 	anyEvent bool
-	wantText bool // set by the caller: collect text
-	text     strings.Builder
 }
 
 var _ wire.Sink = (*stream)(nil)
@@ -59,7 +56,6 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 	s.reads, s.merged, s.done = 0, 0, false
 	s.usage, s.hasUsage, s.reasoned, s.bytes = usage{}, false, false, 0
 	s.seen, s.finished, s.head, s.anyEvent = 0, 0, s.head[:0], false
-	s.text.Reset()
 }
 
 // Take takes a piece of the event stream, up to the terminator.
@@ -102,9 +98,6 @@ func (s *stream) End(at int64) { s.rec.EndNS = at }
 func (s *stream) event(name, data []byte, at int64) error {
 	if len(name) == 0 {
 		if raw, ok := s.template.match(data); ok {
-			if s.wantText {
-				s.text.WriteString(unescape(raw))
-			}
 			s.bytes += len(raw)
 			s.content(at, 0, !s.template.reasoning)
 			return nil
@@ -134,10 +127,6 @@ func (s *stream) event(name, data []byte, at int64) error {
 		running = int(d.usage.Completion)
 	}
 	if d.content() {
-		if s.wantText {
-			s.text.WriteString(d.text)
-			s.text.WriteString(d.reasoning)
-		}
 		s.content(at, running, d.visible())
 		s.kind(&d)
 		s.bytes += len(data)
@@ -214,10 +203,6 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 	if lag >= 0 {
 		s.lags = append(s.lags, lag)
 	}
-	if s.wantText {
-		s.text.WriteString(d.text)
-		s.text.WriteString(d.reasoning)
-	}
 }
 
 // continuous says that every content event carried the server's running count, and that it never fell.
@@ -265,10 +250,6 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 		// The usage report of a failed request, if there is one at all, is not of what was delivered.
 	case s.hasUsage && s.usage.Completion > 0:
 		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
-	case t.Tokenizer != nil:
-		if n := t.Tokenizer(s.text.String()); n > 0 {
-			rec.OutputTokens, rec.TokenSource = n, TokensTokenizer
-		}
 	}
 	rec.Implausible = rec.Class == ClassOK && s.implausible(rec)
 }

@@ -25,28 +25,18 @@ func TestStreams(t *testing.T) {
 		"openai-chat-audio":             {loadgen.ClassOK, "stop", 4, 20, 0, 0, 14, 4, 1, false}, // 30 ms / 19
 		"openai-chat-tool":              {loadgen.ClassOK, "tool_calls", 6, 6, 0, 0, 40, 0, 10, false},
 		"openai-completions":            {loadgen.ClassOK, "length", 7, 7, 0, 0, 5, 0, 10, false},
-		"openai-responses":              {loadgen.ClassOK, "completed", 7, 7, 0, 0, 9, 0, 10, false},
-		"openai-responses-reasoning":    {loadgen.ClassOK, "completed", 7, 7, 64, 64, 9, 0, 10, false},
-		"openai-responses-refusal":      {loadgen.ClassOK, "completed", 4, 4, 0, 0, 11, 0, 10, true},
-		"openai-responses-incomplete":   {loadgen.ClassOK, "max_output_tokens", 7, 7, 0, 0, 9, 0, 10, false},
-		"openai-responses-failed":       {loadgen.ClassErrorEvent, "", 2, 2, 0, 0, 0, 0, 10, false},
-		"openai-responses-error":        {loadgen.ClassErrorEvent, "", 0, 0, 0, 0, 0, 0, 0, false},
-		"openai-responses-tool":         {loadgen.ClassOK, "completed", 5, 17, 0, 0, 40, 0, 2, false},
 		"vllm-chat":                     {loadgen.ClassOK, "length", 10, 10, 0, 0, 11, 0, 10, false},
 		"vllm-chat-continuous":          {loadgen.ClassOK, "stop", 10, 11, 0, 0, 11, 0, 9, false}, // the eleventh ends the text
 		"vllm-chat-speculative":         {loadgen.ClassOK, "stop", 2, 8, 0, 0, 11, 0, 1, false},
 		"vllm-chat-error":               {loadgen.ClassErrorEvent, "", 1, 1, 0, 0, 0, 0, 0, false},
 		"vllm-completions":              {loadgen.ClassOK, "length", 7, 7, 0, 0, 5, 0, 10, false},
-		"vllm-responses":                {loadgen.ClassOK, "completed", 10, 12, 3, 0, 11, 0, 10, false},
 		"sglang-chat":                   {loadgen.ClassOK, "stop", 9, 10, 0, 0, 10, 0, 8, false},
 		"sglang-chat-abort":             {loadgen.ClassErrorEvent, "abort", 2, 2, 0, 0, 0, 0, 10, false},
 		"sglang-completions":            {loadgen.ClassOK, "length", 7, 7, 0, 0, 5, 0, 10, false},
-		"sglang-responses":              {loadgen.ClassOK, "completed", 7, 8, 0, 0, 10, 0, 8, false},
 		"llamacpp-chat":                 {loadgen.ClassOK, "stop", 9, 9, 0, 0, 12, 0, 10, false},
 		"llamacpp-chat-usage-in-finish": {loadgen.ClassOK, "stop", 9, 9, 0, 0, 12, 0, 10, false},
 		"llamacpp-chat-error":           {loadgen.ClassErrorEvent, "", 3, 3, 0, 0, 0, 0, 10, false},
 		"llamacpp-completions":          {loadgen.ClassOK, "stop", 7, 7, 0, 0, 5, 0, 10, false},
-		"llamacpp-responses":            {loadgen.ClassOK, "completed", 9, 9, 0, 0, 12, 0, 12, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := os.ReadFile("testdata/streams/" + name + ".sse")
@@ -55,10 +45,7 @@ func TestStreams(t *testing.T) {
 			}
 			res := replayed(t, strings.SplitAfter(strings.TrimSuffix(string(file), "\n\n"), "\n\n"), func(tenant *loadgen.Tenant) {
 				tenant.MaxTokens = 0
-				switch {
-				case strings.Contains(name, "responses"):
-					tenant.API = loadgen.APIResponses
-				case strings.Contains(name, "completions"):
+				if strings.Contains(name, "completions") {
 					tenant.API = loadgen.APICompletions
 				}
 			})
@@ -105,36 +92,6 @@ func TestWholeAnswers(t *testing.T) {
 		"completions": {loadgen.APICompletions, `{"object":"text_completion","choices":[{"index":0,"text":" there.","finish_reason":"length"}],
 			"usage":{"prompt_tokens":5,"completion_tokens":7}}`,
 			counted{loadgen.ClassOK, "length", 7, 0, 5, 0, -1}},
-		"responses": {loadgen.APIResponses, `{"object":"response","status":"completed","error":null,"incomplete_details":null,
-			"output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello there.","annotations":[]}]}],
-			"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":4},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":0}}}`,
-			counted{loadgen.ClassOK, "completed", 7, 0, 9, 0, 4}},
-		"responses, reasoning": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"reasoning","summary":[]},
-			{"type":"message","content":[{"type":"output_text","text":"Four."}]}],
-			"usage":{"input_tokens":9,"output_tokens":71,"output_tokens_details":{"reasoning_tokens":64}}}`,
-			counted{loadgen.ClassOK, "completed", 7, 64, 9, 0, -1}},
-		"responses, open reasoning": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"reasoning",
-			"content":[{"type":"reasoning_text","text":"Two and two"}]},{"type":"message","content":[{"type":"output_text","text":"Four."}]}],
-			"usage":{"input_tokens":9,"output_tokens":7,"output_tokens_details":{"reasoning_tokens":4}}}`,
-			counted{loadgen.ClassOK, "completed", 7, 4, 9, 0, -1}},
-		"responses, refused": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"message",
-			"content":[{"type":"refusal","refusal":"I can't help with that."}]}],"usage":{"input_tokens":11,"output_tokens":4}}`,
-			counted{loadgen.ClassOK, "completed", 4, 0, 11, 1, -1}},
-		"responses, cut": {loadgen.APIResponses, `{"object":"response","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},
-			"output":[{"type":"message","content":[{"type":"output_text","text":"Hel"}]}],"usage":{"input_tokens":9,"output_tokens":2}}`,
-			counted{loadgen.ClassOK, "max_output_tokens", 2, 0, 9, 0, -1}},
-		"responses, a tool": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[{"type":"function_call","name":"f",
-			"arguments":"{}"}],"usage":{"input_tokens":40,"output_tokens":17}}`,
-			counted{loadgen.ClassOK, "completed", 17, 0, 40, 0, -1}},
-		"responses, failed": {loadgen.APIResponses, `{"object":"response","status":"failed","error":{"code":"server_error","message":"out of memory"},"output":[]}`,
-			counted{loadgen.ClassErrorEvent, "", 0, 0, 0, 0, -1}},
-		"responses, cancelled": {loadgen.APIResponses, `{"object":"response","status":"cancelled","output":[{"type":"message",
-			"content":[{"type":"output_text","text":"He"}]}],"usage":{"input_tokens":9,"output_tokens":1}}`,
-			counted{loadgen.ClassErrorEvent, "cancelled", 0, 0, 9, 0, -1}},
-		"responses, no JSON": {loadgen.APIResponses, `{"status":`,
-			counted{loadgen.ClassMalformed, "", 0, 0, 0, 0, -1}},
-		"responses, negative": {loadgen.APIResponses, `{"object":"response","status":"completed","output":[],"usage":{"input_tokens":-9,"output_tokens":7}}`,
-			counted{loadgen.ClassMalformed, "", 0, 0, 0, 0, -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := replayed(t, []string{c.answer}, func(tenant *loadgen.Tenant) {

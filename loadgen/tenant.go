@@ -18,10 +18,9 @@ type API uint8
 const (
 	APIChat        API = iota // POST /v1/chat/completions
 	APICompletions            // POST /v1/completions
-	APIResponses              // POST /v1/responses, whose streams report usage unasked
 )
 
-var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions", "responses")
+var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
 
 // UsageMode says what usage report a tenant asks the server for. The zero value is UsageFinal.
 type UsageMode uint8
@@ -142,6 +141,4 @@ type Tenant struct {
 	Usage        UsageMode `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.
 	Body map[string]any
-	// Tokenizer counts the tokens of an answer for which the server reports no usage; nil means that events are counted.
-	Tokenizer func(text string) int
 }

@@ -113,7 +113,6 @@ func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
 func (r *tenantRun) run(ctx context.Context, j *job) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
-	s.wantText = r.tenant.Tokenizer != nil
 	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
 	if j.prompt.Model != r.tenant.Model {
 		rec.Adapter = j.prompt.Model
@@ -245,7 +244,6 @@ func (r *tenantRun) warm(ctx context.Context) error {
 		wg.Go(func() {
 			s := r.client.streams.Get().(*stream)
 			defer r.client.streams.Put(s)
-			s.wantText = false
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
 				r.client.do(ctx, &j.prompt, j.body, &Record{}, s) // what fails now fails in the run too
 			}

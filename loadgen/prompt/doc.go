@@ -1,6 +1,5 @@
-// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON Lines ([Read]), questions
-// of recorded dialogues ([ReadShareGPT]), made-up texts of given lengths ([NewSynthetic]), or the
-// lengths, shared prefixes and arrivals of a published [Trace].
+// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON Lines ([Read]), made-up texts of
+// given lengths ([NewSynthetic]), or the lengths, shared prefixes and arrivals of a published [Trace].
 //
 //	trace, err := prompt.ReadTrace(prompt.TraceMooncake, file)
 //	if err != nil {

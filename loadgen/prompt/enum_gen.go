@@ -2,7 +2,7 @@
 
 package prompt
 
-// String returns "unknown", "mooncake", "bailian", "azure" or "burstgpt".
+// String returns "unknown", "mooncake", "azure" or "burstgpt".
 func (t TraceFormat) String() string                   { return traceFormatNames.String(t) }
 func (t TraceFormat) MarshalText() ([]byte, error)     { return traceFormatNames.Text(t) }
 func (t *TraceFormat) UnmarshalText(text []byte) error { return traceFormatNames.Parse(t, text) }

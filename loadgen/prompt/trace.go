@@ -25,13 +25,11 @@ const (
 	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens unless all fit
 	// another power of two, may be missing
 	TraceMooncake
-	// Qwen Bailian JSON Lines: the same with chat_id, parent_chat_id, turn, timestamp in seconds, blocks of 16 tokens
-	TraceBailian
 	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
 	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
 )
 
-var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake", "bailian",
+var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake",
 	"azure", "burstgpt")
 
 // maxTraceTokens bounds a length in tokens: no model's context comes near.
@@ -70,9 +68,6 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 			loadgen.ErrInput)
 	}
 	if bytes.HasPrefix(line, []byte("{")) {
-		if bytes.Contains(line, []byte(`"chat_id"`)) {
-			return TraceBailian, nil
-		}
 		return TraceMooncake, nil
 	}
 	names, _ := splitCSV(string(line))
@@ -85,7 +80,7 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 		}
 	}
 	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, "+
-		"bailian, azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
+		"azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
 }
 
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value that is not of its kind and a row of
@@ -97,14 +92,12 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	switch format {
 	case TraceMooncake:
 		row = t.mooncake(&blocked)
-	case TraceBailian:
-		t.BlockTokens, row = 16, bailian{}.row
 	case TraceAzure:
 		row = (&table{required: azureColumns, read: azureRow}).row
 	case TraceBurstGPT:
 		row = (&table{required: burstGPTColumns, read: burstGPTRow}).row
 	default:
-		return nil, fmt.Errorf("%w: trace format %v (use mooncake, bailian, azure or burstgpt)", loadgen.ErrInput, format)
+		return nil, fmt.Errorf("%w: trace format %v (use mooncake, azure or burstgpt)", loadgen.ErrInput, format)
 	}
 	err := readLines(r, func(l line) {
 		if req, keep := row(l); keep && l.good() {

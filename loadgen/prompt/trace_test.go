@@ -15,7 +15,7 @@ import (
 )
 
 var traceFiles = map[string]TraceFormat{
-	"traces/mooncake.jsonl": TraceMooncake, "traces/bailian.jsonl": TraceBailian, "traces/azure2023.csv": TraceAzure,
+	"traces/mooncake.jsonl": TraceMooncake, "traces/azure2023.csv": TraceAzure,
 	"traces/azure2024.csv": TraceAzure, "traces/burstgpt.csv": TraceBurstGPT,
 }
 
@@ -26,12 +26,6 @@ func TestReadTrace(t *testing.T) {
 			{At: 27 * time.Millisecond, InputTokens: 600, OutputTokens: 92, Blocks: []int64{7, 8}},
 			{At: 40 * time.Millisecond, InputTokens: 1024, OutputTokens: 3, Blocks: []int64{0, 1}},
 			{At: 3 * time.Second, InputTokens: 1300, OutputTokens: 10, Blocks: []int64{0, 1, 9}},
-		}},
-		"traces/bailian.jsonl": {Format: TraceBailian, BlockTokens: 16, Requests: []TraceRequest{
-			{At: 0, InputTokens: 40, OutputTokens: 7, Blocks: []int64{5, 6, 7}, Session: "1"},
-			{At: 500 * time.Millisecond, InputTokens: 16, OutputTokens: 9, Blocks: []int64{8}, Session: "2"},
-			{At: 11750 * time.Millisecond, InputTokens: 64, OutputTokens: 11, Blocks: []int64{5, 6, 7, 9}, Session: "1"},
-			{At: 19500 * time.Millisecond, InputTokens: 80, OutputTokens: 5, Blocks: []int64{5, 6, 7, 9, 10}, Session: "1"},
 		}},
 		"traces/azure2023.csv": {Format: TraceAzure, Requests: []TraceRequest{
 			{At: 0, InputTokens: 374, OutputTokens: 44},
@@ -94,8 +88,6 @@ func TestReadTraceErrors(t *testing.T) {
 		{TraceMooncake, `{"timestamp": 1e300, "input_length": 0, "output_length": 1, "hash_ids": []}`, "line 1.timestamp: 1e+300 is beyond"},
 		{TraceMooncake, `{"timestamp": 0}`, "line 1.input_length: missing"},
 		{TraceMooncake, `[1]`, "line 1: not a JSON object"},
-		{TraceBailian, `{"timestamp": 0, "input_length": 6, "output_length": 1, "hash_ids": [1]}`, "line 1.chat_id: missing"},
-		{TraceBailian, `{"chat_id": "a", "parent_chat_id": -1, "timestamp": 0, "input_length": 6, "output_length": 1, "hash_ids": [1]}`, `line 1.chat_id: is "a"`},
 	} {
 		tr, err := ReadTrace(tc.format, strings.NewReader(tc.in))
 		if tr != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), tc.want) {

@@ -157,7 +157,7 @@ func (t *Trace) mooncake(all *[]hashed) func(line) (TraceRequest, bool) {
 		if !ok {
 			return r, false
 		}
-		r = request(o, time.Millisecond)
+		r = request(o)
 		if string(o.values["hash_ids"]) == "null" {
 			delete(o.values, "hash_ids")
 		}
@@ -202,10 +202,10 @@ func (t *Trace) blocks(all []hashed) error {
 	return l.Under(loadgen.ErrInput)
 }
 
-// request reads what both JSON formats have.
-func request(o *object, unit time.Duration) (r TraceRequest) {
+// request reads a request.
+func request(o *object) (r TraceRequest) {
 	if v, ok := o.number("timestamp"); ok {
-		if ns := v * float64(unit); ns <= float64(maxTraceTime) {
+		if ns := v * float64(time.Millisecond); ns <= float64(maxTraceTime) {
 			r.At = time.Duration(ns)
 		} else {
 			o.bad("timestamp", "check its unit", "%v is beyond a hundred years", v)
@@ -227,38 +227,4 @@ func (o *object) tokens(name string) int {
 		return 0
 	}
 	return int(v)
-}
-
-// bailian follows the chains of parents, so that a conversation's turns have one session: its first chat's
-// id, by the chats'.
-type bailian map[int64]int64
-
-func (root bailian) row(l line) (r TraceRequest, keep bool) {
-	o, ok := parseObject(l)
-	if !ok {
-		return r, false
-	}
-	r = request(o, time.Second)
-	o.require("hash_ids", &r.Blocks, "a list of whole numbers")
-	var chat, parent int64
-	for _, f := range []struct {
-		name string
-		into *int64
-	}{{"chat_id", &chat}, {"parent_chat_id", &parent}} {
-		o.require(f.name, f.into, "a whole number")
-	}
-	if !o.good() {
-		return r, false
-	}
-	first := chat
-	if parent >= 0 {
-		// A parent before the file's beginning still groups its children.
-		first = parent
-		if f, known := root[parent]; known {
-			first = f
-		}
-	}
-	root[chat] = first
-	r.Session = strconv.FormatInt(first, 10)
-	return r, true
 }

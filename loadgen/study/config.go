@@ -65,10 +65,6 @@ func (c *Config) Check() error {
 	for _, name := range c.Scenarios {
 		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "), "unknown scenario %q", name)
 	}
-	for i := range c.File.Tenants {
-		l.If(c.File.Tenants[i].API == loadgen.APIResponses && (len(c.Scenarios) > 0 || c.Demo || c.File.Embedded != ""),
-			fmt.Sprintf("tenants[%d].api", i), "use chat or completions", "simulated servers have no responses API")
-	}
 	for _, n := range c.Concurrency {
 		l.If(n < 1, "concurrency", "use 1 or more", "is %d", n)
 	}

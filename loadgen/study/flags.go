@@ -37,7 +37,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	f.Tenants = []Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
 	t := &f.Tenants[0]
 	fl.StringVar(&c.server.URL, "endpoint", "", "base `URL` of the server; without it a simulated one is measured")
-	fl.TextVar(&t.API, "api", loadgen.APIChat, "chat, completions or responses")
+	fl.TextVar(&t.API, "api", loadgen.APIChat, "chat or completions")
 	fl.StringVar(&t.Model, "model", "", "model name sent with each request (default: none)")
 	fl.StringVar(&t.Prompts, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin")
 	fl.Func("concurrency", "closed loop of so many users; a `LIST` is a sweep (default 8)", numbers(&c.Concurrency))
@@ -76,7 +76,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.DurationVar(&t.SLO.E2E, "slo-e2e", 0, "bound of e2e")
 	fl.Func("search", "find the highest rate that keeps the SLOs, halving `LOW,HIGH` requests/s", numbers(&c.search))
 	fl.DurationVar(&c.limit, "search-limit", 0, "end the search after this time (default: by its trials; printed at its start)")
-	fl.StringVar(&c.trace.File, "trace", "", "replay a Mooncake, Qwen Bailian, Azure LLM or BurstGPT trace `FILE`")
+	fl.StringVar(&c.trace.File, "trace", "", "replay a Mooncake, Azure LLM or BurstGPT trace `FILE`")
 	fl.Float64Var(&c.trace.Speed, "trace-speed", 1, "replay the trace this many times as fast")
 	fl.Func("trace-slice", "replay this part of the trace: `FROM[,TO]`", window(&c.trace.Window))
 	fl.StringVar(&c.PlanFile, "plan", "", "YAML or JSON `FILE` with several tenants")

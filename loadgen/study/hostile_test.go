@@ -87,7 +87,6 @@ func TestClientCertificate(t *testing.T) {
 		"no effect without an https":   {"-endpoint", "http://h", "-cert", certFile, "-key", keyFile},
 		"endpoints[0].cert_file":       {"-endpoint", srv.URL, "-cert", keyFile, "-key", keyFile},
 		"no certificate in PEM":        {"-endpoint", srv.URL, "-ca", keyFile},
-		"simulated servers have no":    {"-api", "responses"},
 		"headers.x y: is no name":      {"-endpoint", "http://h", "-header", "x y: z"},
 		"holds control characters (re": {"-endpoint", "http://h", "-header", "x: a\x1bb"},
 	} {
