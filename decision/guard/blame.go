@@ -310,9 +310,10 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		}
 	}
 	best, taken := g.room(home, by)
-	if at := lead(g.tenants, by.tenant); slices.ContainsFunc(g.tenants[at+1:],
-		func(t Tenant) bool { return t.Name == by.name }) {
-		best = -1 // on several GPUs: a part of it cannot move alone
+	for k, of := range g.lead {
+		if k != by.tenant && of == g.lead[by.tenant] {
+			best = -1 // on several GPUs: a part of it cannot move alone
+		}
 	}
 	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {
 	case best >= 0 && ok && then.Value < now.Value:

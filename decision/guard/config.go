@@ -45,8 +45,7 @@ type configTenant struct {
 	Command string              `yaml:"command"`
 	GPU     *int                `yaml:"gpu"`            // its index
 	GPUs    []int               `yaml:"gpus"`           // their indexes, of one on several
-	Pod     string              `yaml:"pod"`            // NAMESPACE/POD/CONTAINER
-	Work    string              `yaml:"workload"`       // NAMESPACE/NAME of its owner, or with /CONTAINER
+	Work    string              `yaml:"workload"`       // NAMESPACE/NAME, or with /CONTAINER
 	Profile *profile.ProfileRef `yaml:"profile"`        // as a fleet file names it
 	Expect  []float64           `yaml:"expect_tpot_ms"` // low, high
 }
@@ -150,43 +149,34 @@ func (r *reading) tenant(i int, t *configTenant) {
 		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
 	r.If(out.Online() && t.Metrics == "", where, "add metrics", "nothing tells its latency")
-	out.Pod, out.Workload = r.processes(where, i, t, gpus)
-	if t.Metrics != "" {
-		r.address(where+".metrics", t.Metrics, "the server's metrics page")
-	}
+	r.If(t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://"),
+		where+".metrics", "use the http:// or https:// address of the server's metrics page", "%q", t.Metrics)
+	out.Workload = r.processes(where, i, t, out.Command, gpus)
 	for _, gpu := range gpus {
 		out.GPU = r.at[gpu]
 		r.c.Tenants = append(r.c.Tenants, out)
 	}
 }
 
-// processes checks what a tenant's processes are known by.
-func (r *reading) processes(where string, i int, t *configTenant, gpus []int) (pod, work container.Pod) {
-	command := strings.Join(strings.Fields(t.Command), " ")
-	r.If(command == "" && len(t.PIDs) == 0 && t.Pod == "" && t.Work == "", where, "add workload, pod, command or pids",
-		"nothing tells which processes are its own")
+// processes checks what a tenant's processes are known by, and returns the workload that owns their pods.
+func (r *reading) processes(where string, i int, t *configTenant, command []string, gpus []int) (work container.Pod) {
 	var own []string
-	if command != "" {
-		own = append(own, fmt.Sprintf("command %q", command))
+	if len(command) > 0 {
+		own = append(own, fmt.Sprintf("command %q", strings.Join(command, " ")))
 	}
-	if parts := strings.Split(t.Pod, "/"); t.Pod != "" {
-		if len(parts) == 3 {
-			pod = container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}
-		}
-		r.If(len(parts) != 3 || slices.Contains(parts, ""), where+".pod", "use NAMESPACE/POD/CONTAINER", "%q", t.Pod)
-		own = append(own, "pod "+t.Pod)
-	}
-	if parts := strings.Split(t.Work, "/"); t.Work != "" {
-		bad := len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "")
+	if t.Work != "" {
+		parts := append(strings.Split(t.Work, "/"), "")
+		bad := len(parts) < 3 || len(parts) > 4 || slices.Contains(parts[:len(parts)-1], "")
 		r.If(bad, where+".workload", "use NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER", "%q", t.Work)
 		if !bad {
-			work = container.Pod{Namespace: parts[0], Name: parts[1], Container: append(parts, "")[2]}
+			work = container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}
 		}
 		own = append(own, "workload "+t.Work)
 	}
 	for _, pid := range t.PIDs {
 		own = append(own, fmt.Sprintf("process %d", pid))
 	}
+	r.If(len(own) == 0, where, "add workload, command or pids", "nothing tells which processes are its own")
 	for _, o := range own {
 		for _, gpu := range gpus {
 			at := fmt.Sprint(o, " on GPU ", gpu)
@@ -195,12 +185,7 @@ func (r *reading) processes(where string, i int, t *configTenant, gpus []int) (p
 			r.whose[at] = i
 		}
 	}
-	return pod, work
-}
-
-func (r *reading) address(where, url, of string) {
-	r.If(!strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://"), where,
-		"use the http:// or https:// address of "+of, "%q", url)
+	return work
 }
 
 // predictions loads the files of profiles and of a calibrated predictor.

@@ -68,10 +68,10 @@ tenants:
 tenants:
 - {name: a, kind: batch, gpus: [0, 0], workload: a}
 - {name: b, kind: batch, workload: ml/b}
-- {name: c, kind: batch, gpus: [0, 1], pod: ml/c}
+- {name: c, kind: batch, gpus: [0, 1], workload: ml/c/d/e}
 - {name: d, kind: batch, gpus: [0, 1], workload: ml/d}
 - {name: e, kind: batch, gpu: 1, workload: ml/d}
-`, []string{"tenants[0].gpus: 0 is there twice", "tenants[0].workload", "tenants[1].gpu: is missing", "tenants[2].pod", "tenants[4]: workload ml/d is tenants[3]'s already"}},
+`, []string{"tenants[0].gpus: 0 is there twice", "tenants[0].workload", "tenants[1].gpu: is missing", "tenants[2].workload", "tenants[4]: workload ml/d is tenants[3]'s already"}},
 	} {
 		_, err := parseConfig([]byte(c.text))
 		for _, want := range c.want {

@@ -86,6 +86,7 @@ type Guard struct {
 	profiles  *profile.Profiles
 	predictor *predict.Predictor
 	states    []tenantState
+	lead      []int // by tenant, the first that is one with it
 	devices   []deviceState
 	others    map[otherKey]*history
 	acted     []time.Duration // of the last hour
@@ -120,20 +121,11 @@ type tenantState struct {
 	learnt      []float64
 	slow, clear int
 	alarm       bool
-	proposed    Action // in this alarm
-	idleSince   time.Duration
-	idleSeen    time.Duration // up to when
-	unseen      []span        // of the idle time
-	idle        bool
-	noticed     bool          // the owner was told of this idle time
-	noticedAt   time.Duration // when
-	triedAt     time.Duration // when a notice was last proposed
-	tried       bool          // at all
+	proposed    Action    // in this alarm
+	idle        *idleTime // nil: it works
 	reaped      bool
 	capped      float64
 	withheld    string
-	asked       bool // to be reaped
-	askedAt     time.Duration
 	told        bool // its activity, at some time
 }
 
@@ -189,6 +181,7 @@ func New(r Rules, c Config) (*Guard, error) {
 		if t := &g.tenants[i]; t.GPU < 0 || t.GPU >= len(g.gpus) {
 			return nil, fmt.Errorf("guard: tenants[%d].gpu: %d is no position among %d GPUs", i, t.GPU, len(g.gpus))
 		}
+		g.lead = append(g.lead, lead(g.tenants, i))
 	}
 	if g.predictor == nil {
 		p := predict.NewPredictor()
@@ -238,7 +231,7 @@ func (g *Guard) Step(o Observation) []Proposal {
 	for _, p := range out {
 		if g.hold(&p) {
 			for k := range g.tenants {
-				if p.target >= 0 && lead(g.tenants, k) == lead(g.tenants, p.target) {
+				if p.target >= 0 && g.lead[k] == g.lead[p.target] {
 					p.Pods = append(p.Pods, o.Tenants[k].Pods...)
 				}
 			}
@@ -332,7 +325,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 		}
 		p := g.blame(o, i, evidence)
 		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
-		if p.Action == ActionKeep && (!beyond || s.alarm || lead(g.tenants, i) != i) || s.alarm && p.Action == s.proposed &&
+		if p.Action == ActionKeep && (!beyond || s.alarm || g.lead[i] != i) || s.alarm && p.Action == s.proposed &&
 			!p.Action.Acts() {
 			continue // it was to be expected, or was said already, or its cause was
 		}
@@ -360,33 +353,39 @@ func (g *Guard) hold(p *Proposal) bool {
 		g.acted = append(g.acted, p.At)
 		if p.Action != ActionReap {
 			d.lastAct = p.At
-		} else if p.target >= 0 {
-			g.states[p.target].asked, g.states[p.target].askedAt = true, p.At
+		} else if s := g.target(p); s != nil && s.idle != nil {
+			s.idle.asked = p.At
 		}
 	}
 	said := false
-	if p.target >= 0 {
-		said = why != "" && g.states[p.target].withheld == why
-		g.states[p.target].withheld = why
+	if s := g.target(p); s != nil {
+		said = why != "" && s.withheld == why
+		s.withheld = why
 	}
 	p.Withheld = why
 	return !said
 }
 
+// target returns the state of the tenant whom a proposal concerns; nil for none.
+func (g *Guard) target(p *Proposal) *tenantState {
+	if p.target < 0 {
+		return nil
+	}
+	return &g.states[p.target]
+}
+
 // Done tells the guard that a proposal was carried out.
 func (g *Guard) Done(p *Proposal) {
-	if p.target < 0 {
-		return
-	}
-	s := &g.states[p.target]
-	switch p.Action {
-	case ActionNotice:
-		s.noticed, s.noticedAt = true, p.At
-	case ActionReap:
+	s := g.target(p)
+	switch {
+	case s == nil:
+	case p.Action == ActionNotice && s.idle != nil:
+		s.idle.told = p.At
+	case p.Action == ActionReap:
 		s.reaped = true
-	case ActionCap:
+	case p.Action == ActionCap:
 		s.capped = p.Percent / 100
-	case ActionMove:
+	case p.Action == ActionMove:
 		g.tenants[p.target].GPU = p.to
 	}
 }

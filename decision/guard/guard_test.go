@@ -289,7 +289,7 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 	s = newScene(t, nil)
 	check("an hour hidden after ten hours of idleness", s.run(14, idle))
 	s.run(600, idle)
-	s.states[2].asked, s.states[2].askedAt = true, s.w // withheld by something else until now
+	s.states[2].idle.asked = s.w // withheld by something else until now
 	check("hidden lately", s.run(40, hidden))
 	check("hidden lately", s.run(5, idle))
 	// One window in 30 may be missing.
@@ -300,8 +300,8 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 			reaped = reaped || p.Action == ActionReap && p.Withheld == ""
 		}
 	}
-	if seen := s.states[2].watched(s.w); !reaped || len(s.states[2].unseen) > 3 || seen < 0.96 || seen > 0.97 {
-		t.Errorf("96%% of the time was observed: reaped %v, %g by %d times", reaped, seen, len(s.states[2].unseen))
+	if seen := s.states[2].idle.watched(s.w); !reaped || len(s.states[2].idle.unseen) > 3 || seen < 0.96 || seen > 0.97 {
+		t.Errorf("96%% of the time was observed: reaped %v, %g by %d times", reaped, seen, len(s.states[2].idle.unseen))
 	}
 }
 

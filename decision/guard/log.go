@@ -61,106 +61,95 @@ type LoggedRules struct {
 	MayBeReaped []string      `json:"may_be_reaped"` // tenants
 }
 
-// Log is the audit log of an Actor, with the state that outlives the program in a file beside it: what was done,
-// and when. Both are synced to the disk before anything is done. It is not safe for concurrent use.
+// Log is the audit log of an Actor. What was done, and when, follows from it over all lives of the program. A file
+// beside it has the number of the last entry. Both are synced to the disk before anything is done. It is not safe for
+// concurrent use.
 type Log struct {
-	file    *os.File
-	size    int64 // up to which it was written
-	path    string
-	state   state
+	file *os.File
+	size int64 // up to which it was written
+	path string
+	seq  int64 // of the last entry
+
+	trying  *AuditEntry        // begun, and not ended
+	acts    []acted            // of the last day
+	capped  map[string]float64 // percent of the threads, by tenant
+	moved   map[string]int     // index of the GPU, by tenant
 	stopped string
 	now     func() time.Time
 }
 
-// state outlives the program. It follows from the log's entries.
-type state struct {
-	Entry  *AuditEntry        `json:"entry"`            // the last one
-	Trying *AuditEntry        `json:"trying,omitempty"` // begun, and not ended
-	Acts   []acted            `json:"acts"`             // of the last day
-	Capped map[string]float64 `json:"capped"`           // percent of the threads, by tenant
-	Moved  map[string]int     `json:"moved"`            // index of the GPU, by tenant
+// mark is the content of the file beside a log.
+type mark struct {
+	Seq int64 `json:"seq"` // of the last entry
 	// Touched describes changes that others made to the log; "" = none.
 	Touched string `json:"touched,omitempty"`
 }
 
 type acted struct {
-	Time   time.Time `json:"time"`
-	GPU    int       `json:"gpu"`
-	Action Action    `json:"action"`
+	at     time.Time
+	gpu    int
+	action Action
 }
 
 // keepActs is the time for which actions are kept: more than any budget or cool-down needs.
 const keepActs = 24 * time.Hour
 
-// apply changes the state by an entry.
-func (s *state) apply(e *AuditEntry) {
-	s.Entry = e
+// apply takes up an entry.
+func (l *Log) apply(e *AuditEntry) {
+	l.seq = max(l.seq, e.Seq)
 	switch e.Event {
 	case EventTrying:
-		s.Trying = e
+		l.trying = e
 		if e.Action.Acts() {
-			s.Acts = append(slices.DeleteFunc(s.Acts, func(a acted) bool { return e.Time.Sub(a.Time) > keepActs }),
-				acted{e.Time, e.GPU, e.Action})
+			l.acts = slices.DeleteFunc(l.acts, func(a acted) bool { return e.Time.Sub(a.at) > keepActs })
+			l.acts = append(l.acts, acted{e.Time, e.GPU, e.Action})
 		}
 	case EventDone:
-		switch s.Trying = nil; e.Action {
-		case ActionCap:
-			s.Capped[e.Target] = e.Percent
-		case ActionMove:
-			s.Moved[e.Target] = *e.To
+		l.trying = nil
+		if e.Action == ActionCap {
+			l.capped[e.Target] = e.Percent
+		} else if e.Action == ActionMove && e.To != nil {
+			l.moved[e.Target] = *e.To
 		}
 	case EventFailed, EventUnfinished, EventAcknowledged:
-		s.Trying = nil
+		l.trying = nil
 	}
 }
 
-func newState() state {
-	return state{Capped: map[string]float64{}, Moved: map[string]int{}}
-}
-
-// OpenLog opens or makes the audit log at path and its state in path.state. What was being tried when the program
-// ended is recorded as unfinished. Where the state is missing beside a log, cannot be read, or is older than the
-// log or newer by more than an entry, Stopped says so and an Actor does nothing; acknowledge, which is for a person
-// who has looked, makes the state anew from the log. A stopped log records nothing.
+// OpenLog opens or makes the audit log at path, with its mark in path.state. What was being tried when the program
+// ended is recorded as unfinished. Where the mark is missing beside a log, cannot be read, or is of another length of
+// the log, Stopped says so and an Actor does nothing; acknowledge, which is for a person who has looked, goes on with
+// the log as it is. A stopped log records nothing.
 func OpenLog(path string, acknowledge bool) (*Log, error) {
-	l := &Log{path: path, now: time.Now}
-	entries, tail, err := readLog(path)
-	if err != nil {
-		return nil, err
+	l := &Log{path: path, now: time.Now, capped: map[string]float64{}, moved: map[string]int{}}
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("guard: %w", err)
 	}
+	tail, unread := l.replay(data)
+	l.stopped = l.compare(len(data) == 0, len(tail) > 0, unread)
 	if l.file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}
-	if info, err := l.file.Stat(); err == nil {
-		l.size = info.Size()
-	}
-	l.stopped = l.load(entries, tail)
-	if l.stopped != "" && !acknowledge {
+	l.size = int64(len(data))
+	switch why := l.stopped; {
+	case why != "" && !acknowledge:
 		l.stopped += "; look at what was done, then start with -acknowledge"
 		return l, nil
-	}
-	if l.stopped != "" {
-		why, seq := l.stopped, int64(0)
-		if l.state.Entry != nil {
-			seq = l.state.Entry.Seq
+	case why != "":
+		if l.stopped = ""; len(tail) > 0 {
+			err = l.appendLine(nil)
 		}
-		l.state, l.stopped = newState(), ""
-		for i := range entries {
-			l.state.apply(&entries[i])
-			seq = max(seq, entries[i].Seq)
+		err = errors.Join(err, l.write(AuditEntry{Event: EventAcknowledged, Error: why}))
+	default:
+		if len(tail) > 0 { // the program ended within the line, before anything followed from it
+			l.size -= int64(len(tail))
+			err = l.file.Truncate(l.size)
 		}
-		l.state.Entry = &AuditEntry{Seq: seq}
-		if len(tail) > 0 {
-			if err := l.appendLine(nil); err != nil {
-				return nil, errors.Join(err, l.Close())
-			}
+		if t := l.trying; t != nil {
+			err = errors.Join(err, l.write(AuditEntry{Event: EventUnfinished, Proposal: t.Proposal,
+				Error: "the program ended while this was tried: it may have done all, a part or nothing of it"}))
 		}
-		err = l.write(AuditEntry{Event: EventAcknowledged, Error: why})
-	} else if t := l.state.Trying; t != nil {
-		err = l.write(AuditEntry{
-			Event: EventUnfinished, Proposal: t.Proposal,
-			Error: "the program ended while this was tried: it may have done all, a part or nothing of it",
-		})
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -168,72 +157,53 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 	return l, nil
 }
 
-// load reads the state and holds it against the log. It returns what is wrong.
-func (l *Log) load(entries []AuditEntry, tail []byte) string {
-	l.state = newState()
-	data, err := os.ReadFile(l.path + ".state")
-	last, unread := int64(0), false
-	for i := range entries {
-		last = max(last, entries[i].Seq)
-		unread = entries[i].Seq == 0 || unread && entries[i].Event != EventAcknowledged
-	}
-	switch {
-	case unread:
-		return "the log has a line that cannot be read"
-	case errors.Is(err, fs.ErrNotExist) && len(entries) == 0 && len(tail) == 0:
-		return ""
-	case err != nil:
-		return fmt.Sprintf("the state beside the log cannot be read: %v", err)
-	}
-	if err := json.Unmarshal(data, &l.state); err != nil || l.state.Entry == nil {
-		l.state = newState()
-		return "the state beside the log is cut or not a state"
-	}
-	switch seq := l.state.Entry.Seq; {
-	case l.state.Touched != "":
-		return l.state.Touched
-	case seq < last:
-		return fmt.Sprintf("the state is older than the log: %d entries, %d in the log", seq, last)
-	case seq > last+1:
-		return fmt.Sprintf("the log is older than its state: %d entries, %d in the state", last, seq)
-	case seq == last && len(tail) == 0:
-		return ""
-	case seq == last:
-		return "the log ends in the middle of a line"
-	}
-	// The program ended between the two files, or within the line.
-	line, err := json.Marshal(l.state.Entry)
-	if err != nil || !bytes.HasPrefix(line, tail) {
-		return "the log ends in the middle of a line"
-	}
-	if err := l.appendLine(line[len(tail):]); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-// readLog reads the entries of a log, as far as lines are whole, and the tail after
-// the last newline. A line that cannot be read is an entry without a number.
-func readLog(path string) (entries []AuditEntry, tail []byte, err error) {
-	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, fmt.Errorf("guard: %w", err)
-	}
+// replay takes up the entries of a log, as far as lines are whole, and returns the tail after the last newline and
+// whether a line cannot be read that nobody has acknowledged.
+func (l *Log) replay(data []byte) (tail []byte, unread bool) {
 	for line := range bytes.Lines(data) {
 		whole, ok := bytes.CutSuffix(line, []byte("\n"))
 		if !ok {
-			return entries, line, nil
+			return line, unread
 		}
-		var e AuditEntry
+		e := new(AuditEntry)
 		if len(whole) == 0 {
 			continue
 		}
-		if err := json.Unmarshal(whole, &e); err != nil {
-			e = AuditEntry{}
+		if err := json.Unmarshal(whole, e); err != nil || e.Seq == 0 {
+			unread = true
+			continue
 		}
-		entries = append(entries, e)
+		unread = unread && e.Event != EventAcknowledged
+		l.apply(e)
 	}
-	return entries, nil, nil
+	return nil, unread
+}
+
+// compare holds the mark against the log, and returns what is wrong.
+func (l *Log) compare(empty, tail, unread bool) string {
+	var m mark
+	data, err := os.ReadFile(l.path + ".state")
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	last := l.seq
+	l.seq = max(last, m.Seq)
+	switch {
+	case unread:
+		return "the log has a line that cannot be read"
+	case errors.Is(err, fs.ErrNotExist) && empty:
+		return ""
+	case err != nil:
+		return fmt.Sprintf("the state beside the log cannot be read: %v", err)
+	case m.Touched != "":
+		return m.Touched
+	case m.Seq < last-1:
+		return fmt.Sprintf("the state is older than the log: %d entries, %d in the log", m.Seq, last)
+	case m.Seq > last+1 || m.Seq > last && !tail:
+		return fmt.Sprintf("the log is older than its state: %d entries, %d in the state", last, m.Seq)
+	}
+	l.seq = last
+	return ""
 }
 
 // Stopped returns the reason for which nothing is done; "" = none.
@@ -256,34 +226,29 @@ func (l *Log) begin(r Rules, c *Config) error {
 	return l.write(AuditEntry{Event: EventBegin, Rules: rules})
 }
 
-// write records an entry of now: in the state, which is replaced whole, and then in the log; nowhere while that is
-// stopped.
+// write records an entry of now in the log and then marks it; nowhere while the log is stopped.
 func (l *Log) write(e AuditEntry) error {
 	if l.stopped != "" {
 		return nil
 	}
 	if l.stopped = l.touched(); l.stopped != "" {
-		l.state.Touched = l.stopped
-		return l.saveState()
+		return l.mark(mark{l.seq, l.stopped})
 	}
-	if e.Seq = 1; l.state.Entry != nil {
-		e.Seq = l.state.Entry.Seq + 1
-	}
-	e.Time = l.now().UTC()
+	e.Seq, e.Time = l.seq+1, l.now().UTC()
 	line, err := json.Marshal(&e)
 	if err != nil {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
-	l.state.apply(&e)
-	if err := l.saveState(); err != nil {
+	l.apply(&e)
+	if err := l.appendLine(line); err != nil {
 		return err
 	}
-	return l.appendLine(line)
+	return l.mark(mark{Seq: e.Seq})
 }
 
-// saveState replaces the state on the disk.
-func (l *Log) saveState() error {
-	data, err := json.Marshal(&l.state)
+// mark replaces the mark on the disk.
+func (l *Log) mark(m mark) error {
+	data, err := json.Marshal(m)
 	if err == nil {
 		err = atomicfile.Write(l.path+".state", data, 0o644)
 	}
@@ -335,17 +300,18 @@ func (g *Guard) Resume(l *Log, now time.Time) {
 	for i := range g.gpus {
 		at[g.gpus[i].Index] = i
 	}
-	for _, a := range l.state.Acts {
-		g.acted = append(g.acted, a.Time.Sub(now))
-		if i, ok := at[a.GPU]; ok && a.Action != ActionReap {
-			g.devices[i].lastAct = max(g.devices[i].lastAct, a.Time.Sub(now))
+	for _, a := range l.acts {
+		g.acted = append(g.acted, a.at.Sub(now))
+		if i, ok := at[a.gpu]; ok && a.action != ActionReap {
+			g.devices[i].lastAct = max(g.devices[i].lastAct, a.at.Sub(now))
 		}
 	}
 	for k := range g.tenants {
-		g.states[k].capped = l.state.Capped[g.tenants[k].Name] / 100
-		if to, ok := l.state.Moved[g.tenants[k].Name]; ok {
+		t := &g.tenants[k]
+		g.states[k].capped = l.capped[t.Name] / 100
+		if to, moved := l.moved[t.Name]; moved {
 			if i, there := at[to]; there {
-				g.tenants[k].GPU = i
+				t.GPU = i
 			}
 		}
 	}

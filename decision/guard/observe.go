@@ -31,12 +31,12 @@ type Tenant struct {
 	MayReap bool   `yaml:"may_be_reaped"`
 	Owner   string `yaml:"owner"`
 
-	// PIDs, Pod, Workload and Command tell its processes: their ids, the container that they run in, the namespace and
-	// name of the Deployment, StatefulSet, Job or DaemonSet whose pods they run in (with or without a container), or
-	// whole successive arguments of their command lines, the first of which may leave out the folder of a path.
-	PIDs          []uint32 `yaml:"pids"`
-	Pod, Workload container.Pod
-	Command       []string
+	// PIDs, Workload and Command tell its processes: their ids, the namespace and name of the pod that they run in or
+	// of the Deployment, StatefulSet, Job or DaemonSet that owns it (with or without a container), or whole successive
+	// arguments of their command lines, the first of which may leave out the folder of a path.
+	PIDs     []uint32 `yaml:"pids"`
+	Workload container.Pod
+	Command  []string
 	// Metrics is the address of the metrics page of its vLLM, SGLang or llama.cpp server.
 	Metrics string `yaml:"metrics"`
 }
@@ -47,19 +47,19 @@ func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
 // has reports that a pod's processes are the tenant's.
 func (t *Tenant) has(pod container.Pod) bool {
 	w := t.Workload
-	return pod != container.Pod{} && (pod == t.Pod || w.Name != "" && pod.Namespace == w.Namespace &&
-		pod.OwnedBy(w.Name) &&
-		(w.Container == "" || pod.Container == w.Container))
+	return pod.Namespace == w.Namespace && pod.OwnedBy(w.Name) && (w.Container == "" || pod.Container == w.Container)
 }
+
+// named reports that something tells the tenant's processes.
+func (t *Tenant) named() bool { return t.Workload != container.Pod{} || len(t.PIDs)+len(t.Command) > 0 }
 
 // lead returns the first of the tenants that are one with tenant i, on several GPUs.
 func lead(tenants []Tenant, i int) int {
 	t := &tenants[i]
-	known := t.Pod != container.Pod{} || t.Workload != container.Pod{} || len(t.PIDs)+len(t.Command) > 0
 	for k := range tenants[:i] {
 		o := &tenants[k]
-		if t.Name != "" && o.Name == t.Name || known && o.Pod == t.Pod && o.Workload == t.Workload &&
-			slices.Equal(o.PIDs, t.PIDs) && slices.Equal(o.Command, t.Command) {
+		if t.Name != "" && o.Name == t.Name || t.named() && o.Workload == t.Workload && slices.Equal(o.PIDs, t.PIDs) &&
+			slices.Equal(o.Command, t.Command) {
 			return k
 		}
 	}

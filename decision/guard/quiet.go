@@ -8,75 +8,86 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
+// idleTime is an unbroken time in which a tenant ran nothing.
+type idleTime struct {
+	since, seen time.Duration // up to when it was seen
+	unseen      []span        // the parts of it that nobody saw
+	// When a notice was last proposed, when one was carried out, and when reaping was last proposed; never = not yet.
+	tried, told, asked time.Duration
+}
+
 // idle finds tenants that hold a GPU without working.
 func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
-	policy, warn := g.rules.Policy, noticeAfter(g.rules.Policy)
 	for i := range g.tenants {
 		t, s := &g.tenants[i], &g.states[i]
 		if t.GPU != gpu || t.Online() {
 			continue // a server without requests waits for them
 		}
 		s.reaped = o.Tenants[i].Gone
-		if lead(g.tenants, i) != i {
+		if g.lead[i] != i {
 			continue
 		}
 		seen := g.together(o, i)
 		a, known := seen.Activity.Get()
 		switch {
-		case seen.Gone:
+		case seen.Gone || known && o.At-seen.At < g.rules.Window && a >= telemetry.IdleBelow:
 			g.forget(s)
 			continue
 		case !known || o.At-seen.At >= g.rules.Window:
 			continue
-		case a >= telemetry.IdleBelow:
-			g.forget(s)
-			continue
-		case !s.idle:
-			s.idle, s.idleSince, s.unseen = true, o.At-g.rules.Window, nil
-		case o.At-s.idleSeen > 3*g.rules.Window/2:
-			s.unseen = append(s.unseen, span{s.idleSeen, o.At - g.rules.Window})
-			if u := s.unseen; len(u) > 1 && u[1].to < o.At-policy.ReapAfter { // only their length counts
+		case s.idle == nil:
+			s.idle = &idleTime{since: o.At - g.rules.Window, tried: never, told: never, asked: never}
+		case o.At-s.idle.seen > 3*g.rules.Window/2:
+			s.idle.unseen = append(s.idle.unseen, span{s.idle.seen, o.At - g.rules.Window})
+			if u := s.idle.unseen; len(u) > 1 && u[1].to < o.At-g.rules.Policy.ReapAfter { // only their length counts
 				u[1].from -= u[0].to - u[0].from
-				s.unseen = u[1:]
+				s.idle.unseen = u[1:]
 			}
 		}
-		s.idleSeen = o.At
-		for_ := o.At - s.idleSince
-		evidence := []string{fmt.Sprintf("%s has run nothing for %v", t.Name, for_.Round(time.Second))}
+		s.idle.seen = o.At
+		long := o.At - s.idle.since
 		p := Proposal{
-			At: o.At, GPU: g.gpus[gpu].Index, Target: t.Name, Owner: t.Owner, Evidence: evidence,
-			victim: -1, target: i, home: gpu,
-			Checks: &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Idle: for_, Watched: s.watched(o.At)},
+			At: o.At, GPU: g.gpus[gpu].Index, Target: t.Name, Owner: t.Owner, victim: -1, target: i, home: gpu,
+			Evidence: []string{fmt.Sprintf("%s has run nothing for %v", t.Name, long.Round(time.Second))},
+			Checks:   &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Idle: long, Watched: s.idle.watched(o.At)},
 		}
-		switch {
-		case !s.noticed && for_ >= warn && (!s.tried || o.At-s.triedAt >= warn):
-			s.tried, s.triedAt = true, o.At
-			p.Action = ActionNotice
-			p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept",
-				policy.ReapAfter-warn)
-			if !t.MayReap {
-				p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
-			}
-			p.Withheld = s.unwatched(o.At, warn)
-			out = append(out, p)
-		case s.noticed && t.MayReap && for_ >= policy.ReapAfter && o.At-s.noticedAt >= policy.ReapAfter-warn &&
-			(!s.asked || o.At-s.askedAt >= g.rules.Cooldown):
-			p.Action = ActionReap
-			p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
-				t.Holds, (o.At - s.noticedAt).Round(time.Second))
-			if p.Withheld = s.unwatched(o.At, policy.ReapAfter); !g.rules.reap {
-				p.Withheld = "reaping is off (reap: true, in the configuration)"
-			}
-			if p.Withheld != "" {
-				if p.Withheld == s.withheld {
-					continue // it was said
-				}
-				s.withheld = p.Withheld
-			}
+		if g.reap(&p, t, s) {
 			out = append(out, p)
 		}
 	}
 	return out
+}
+
+// reap completes the proposal of a notice or of a reaping, and answers whether it is time for one.
+func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState) bool {
+	policy, warn, idle, long := g.rules.Policy, noticeAfter(g.rules.Policy), s.idle, p.Checks.Idle
+	if idle.told == never {
+		if long < warn || p.At-idle.tried < warn {
+			return false
+		}
+		idle.tried = p.At
+		p.Action, p.Withheld = ActionNotice, idle.unwatched(p.At, warn)
+		p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept", policy.ReapAfter-warn)
+		if !t.MayReap {
+			p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
+		}
+		return true
+	}
+	if !t.MayReap || long < policy.ReapAfter || p.At-idle.told < policy.ReapAfter-warn ||
+		p.At-idle.asked < g.rules.Cooldown {
+		return false
+	}
+	p.Action, p.Withheld = ActionReap, idle.unwatched(p.At, policy.ReapAfter)
+	p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
+		t.Holds, (p.At - idle.told).Round(time.Second))
+	if !g.rules.reap {
+		p.Withheld = "reaping is off (reap: true, in the configuration)"
+	}
+	said := p.Withheld != "" && p.Withheld == s.withheld
+	if p.Withheld != "" {
+		s.withheld = p.Withheld
+	}
+	return !said
 }
 
 // together joins what was seen of a tenant on all its GPUs: it does what the busiest part of it does, which is unknown
@@ -85,7 +96,7 @@ func (g *Guard) together(o *Observation, i int) TenantSeen {
 	all := o.Tenants[i]
 	for k := range g.tenants {
 		seen := &o.Tenants[k]
-		if k == i || lead(g.tenants, k) != i || seen.Gone {
+		if k == i || g.lead[k] != i || seen.Gone {
 			continue
 		}
 		a, known := seen.Activity.Get()
@@ -111,7 +122,7 @@ const watchedPart = 0.95
 
 // unwatched returns the reason to conclude nothing from an idle time of which too little was
 // observed; "" where enough was of the last stretch and of the whole.
-func (s *tenantState) unwatched(at, last time.Duration) string {
+func (s *idleTime) unwatched(at, last time.Duration) string {
 	var lately time.Duration
 	for _, u := range s.unseen {
 		lately += max(0, u.to-max(u.from, at-last))
@@ -123,12 +134,12 @@ func (s *tenantState) unwatched(at, last time.Duration) string {
 }
 
 // watched returns the part of an idle time that was observed.
-func (s *tenantState) watched(at time.Duration) float64 {
+func (s *idleTime) watched(at time.Duration) float64 {
 	var unseen time.Duration
 	for _, u := range s.unseen {
 		unseen += u.to - u.from
 	}
-	return 1 - float64(unseen)/float64(at-s.idleSince)
+	return 1 - float64(unseen)/float64(at-s.since)
 }
 
 // noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it does not say.
@@ -208,13 +219,13 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 		span := (seen.At - d.joulesAt).Seconds()
 		ran := !ok || !counted || span <= 0 || joules < before || (joules-before)/span > idleRise*d.idleWatts.Or(0)
 		for k := range g.tenants {
-			s := &g.states[lead(g.tenants, k)]
+			s := &g.states[g.lead[k]]
 			switch {
 			case g.tenants[k].GPU != i:
 			case ran:
 				g.forget(s)
-			case s.idle && s.idleSeen >= d.joulesAt: // the counter has watched since
-				s.idleSeen = g.at - g.rules.Window
+			case s.idle != nil && s.idle.seen >= d.joulesAt: // the counter has watched since
+				s.idle.seen = g.at - g.rules.Window
 			}
 		}
 	}
@@ -222,6 +233,4 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 }
 
 // forget drops what needs an unbroken observation.
-func (g *Guard) forget(s *tenantState) {
-	s.slow, s.clear, s.idle, s.noticed, s.tried, s.asked = 0, 0, false, false, false, false
-}
+func (g *Guard) forget(s *tenantState) { s.slow, s.clear, s.idle = 0, 0, nil }

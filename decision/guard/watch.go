@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -82,11 +84,11 @@ type watcher struct {
 
 	mu      sync.Mutex
 	pages   []pageWindow
-	sampled []time.Time // by device of the reader
+	sampled []time.Time // by GPU
 	devices []deviceWindow
 }
 
-// chosen reads some devices of a reader.
+// chosen reads the watched devices of a reader.
 type chosen struct {
 	telemetry.Reader
 	gpus []GPU
@@ -96,12 +98,11 @@ type chosen struct {
 var ErrNoGPU = errors.New("guard: no such GPU")
 
 // Devices lists the chosen devices, or names those that are missing.
-func (c chosen) Devices(ctx context.Context) ([]telemetry.Device, error) {
+func (c chosen) Devices(ctx context.Context) (out []telemetry.Device, err error) {
 	all, err := c.Reader.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []telemetry.Device
 	for i, g := range c.gpus {
 		if g.Index >= len(all) {
 			return nil, fmt.Errorf("%w: gpus[%d].index: %d, but this machine has %d GPUs", ErrNoGPU, i, g.Index, len(all))
@@ -116,30 +117,20 @@ func (c chosen) Read(ctx context.Context, device int, group telemetry.Groups, r 
 	return c.Reader.Read(ctx, c.gpus[device].Index, group, r)
 }
 
-// deviceWindow sums up the readings of a device since it was last asked: a single
-// one shows no more than a sixth of a second.
+// deviceWindow has the readings of a device since it was last asked: a single one shows no more than a sixth of a
+// second.
 type deviceWindow struct {
-	util, watts sum
-	shares      map[uint32]float64 // percent, by process
+	util, watts []float64
+	shares      map[uint32]float64 // percent, by process, summed up
 	told        int                // readings of shares
 }
 
-type sum struct {
-	of float64
-	n  int
-}
-
-func (s *sum) add(v float64, ok bool) {
-	if ok {
-		s.of, s.n = s.of+v, s.n+1
-	}
-}
-
-func (s sum) mean() telemetry.Optional[float64] {
-	if s.n == 0 {
+// mean is the mean of readings; missing where there are none.
+func mean(values []float64) telemetry.Optional[float64] {
+	if len(values) == 0 {
 		return telemetry.Optional[float64]{}
 	}
-	return telemetry.Some(s.of / float64(s.n))
+	return telemetry.Some(stat.Mean(values, nil))
 }
 
 // pageWindow holds what was seen of a tenant's service since it was last asked.
@@ -150,24 +141,22 @@ type pageWindow struct {
 }
 
 // Begin, Sample and Event make watch a telemetry.Sink.
-func (w *watcher) Begin(h telemetry.Header) error {
-	w.mu.Lock()
-	w.sampled, w.devices = make([]time.Time, len(h.Devices)), make([]deviceWindow, len(h.Devices))
-	w.mu.Unlock()
-	return w.latest.Begin(h)
-}
+func (w *watcher) Begin(h telemetry.Header) error { return w.latest.Begin(h) }
 
 func (w *watcher) Sample(x *telemetry.Sample) error {
 	w.mu.Lock()
 	w.sampled[x.Device] = time.Now()
 	d := &w.devices[x.Device]
-	d.util.add(x.Get(telemetry.MetricGPUUtilPercent))
-	d.watts.add(x.Get(telemetry.MetricPowerWatts))
+	if v, ok := x.Get(telemetry.MetricGPUUtilPercent); ok {
+		d.util = append(d.util, v)
+	}
+	if v, ok := x.Get(telemetry.MetricPowerWatts); ok {
+		d.watts = append(d.watts, v)
+	}
 	if x.Groups.Has(telemetry.GroupProcessUtil) {
-		if d.shares == nil {
+		if d.told++; d.shares == nil {
 			d.shares = map[uint32]float64{}
 		}
-		d.told++
 		for _, p := range x.Processes {
 			d.shares[p.PID] += p.SMUtilPercent.Or(0)
 		}
@@ -189,6 +178,7 @@ func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Ob
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w.start, w.pages = time.Now(), make([]pageWindow, len(w.tenants))
+	w.sampled, w.devices = make([]time.Time, len(w.gpus)), make([]deviceWindow, len(w.gpus))
 	w.wait.Go(func() {
 		if err := sampler.Stream(ctx, w); err != nil {
 			cancel(err)
@@ -271,35 +261,29 @@ func page(ctx context.Context, client *serving.Client, url string, within time.D
 
 // observe puts together the observation of the window that ends now.
 func (w *watcher) observe() Observation {
-	now := time.Now()
 	o := Observation{
-		At: now.Sub(w.start), GPUs: make([]GPUSeen, len(w.gpus)), Tenants: make([]TenantSeen, len(w.tenants)),
+		At: time.Since(w.start), GPUs: make([]GPUSeen, len(w.gpus)), Tenants: make([]TenantSeen, len(w.tenants)),
 	}
 	w.mu.Lock()
-	pages := slices.Clone(w.pages)
+	pages, devices := slices.Clone(w.pages), slices.Clone(w.devices)
 	for i := range w.pages {
 		w.pages[i].tpot, w.pages[i].load = nil, telemetry.Optional[float64]{}
 	}
-	sampled, devices := slices.Clone(w.sampled), slices.Clone(w.devices)
 	clear(w.devices)
+	for i, at := range w.sampled {
+		if o.GPUs[i].At = at.Sub(w.start); at.IsZero() {
+			o.GPUs[i].At, o.GPUs[i].Down = 0, "no reading yet"
+		}
+	}
 	w.mu.Unlock()
-	unclear := false
 	var pids []uint32 // others are forgotten
+	unclear := false
 	for i := range w.gpus {
 		g := &o.GPUs[i]
-		if i < len(sampled) && !sampled[i].IsZero() {
-			g.At = sampled[i].Sub(w.start)
-		} else {
-			g.Down = "no reading yet"
-		}
 		if e, down := w.latest.Down(i).Get(); down {
 			g.Down = e.Kind.String() + " " + e.Detail
 		}
-		if i >= len(devices) {
-			continue
-		}
-		seen := &devices[i]
-		g.UtilPercent, g.Watts = seen.util.mean(), seen.watts.mean()
+		g.UtilPercent, g.Watts = mean(devices[i].util), mean(devices[i].watts)
 		if v, ok := w.latest.Get(i, telemetry.MetricEnergyJoules); ok {
 			g.Joules = telemetry.Some(v)
 		}
@@ -308,57 +292,55 @@ func (w *watcher) observe() Observation {
 			continue
 		}
 		for k := range w.tenants {
-			if w.tenants[k].GPU == i {
-				t := &w.tenants[k]
-				o.Tenants[k].Gone = len(t.Command)+len(t.PIDs) > 0 || t.Pod != container.Pod{} || t.Workload != container.Pod{}
-			}
+			o.Tenants[k].Gone = o.Tenants[k].Gone || w.tenants[k].GPU == i && w.tenants[k].named()
 		}
-		// Under MPS the driver counts what the clients run as the server's; else one
-		// that a reading does not name ran nothing.
-		told := w.gpus[i].Mechanism != sharing.MechanismMPS && seen.told > 0
-		share := func(pid uint32) float64 { return seen.shares[pid] / 100 / float64(max(seen.told, 1)) }
 		for _, p := range list {
 			pids = append(pids, p.PID)
-			k, pod := w.owner(p, i)
-			if k == shared {
-				unclear = true
-				continue
-			}
-			if k < 0 || w.tenants[k].GPU != i {
-				other := ProcessSeen{PID: p.PID, Name: p.Name, Activity: 1}
-				if told {
-					other.Activity = share(p.PID)
-				}
-				if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
-					g.Others = append(g.Others, other)
-				}
-				continue
-			}
-			t := &o.Tenants[k]
-			t.At, t.Gone = g.At, false
-			if name := pod.Namespace + "/" + pod.Name; pod != (container.Pod{}) && !slices.Contains(t.Pods, name) {
-				t.Pods = append(t.Pods, name)
-			}
-			if told {
-				t.Activity = telemetry.Some(t.Activity.Or(0) + share(p.PID))
-			}
+			unclear = w.process(&o, i, p, &devices[i]) || unclear
 		}
 	}
 	w.pods.Keep(pids...)
 	for i := range o.Tenants {
-		t := &o.Tenants[i]
+		t, page := &o.Tenants[i], &pages[lead(w.tenants, i)]
 		if unclear { // a share may be any tenant's, and any tenant may be there
 			t.Activity, t.Gone = telemetry.Optional[float64]{}, false
 		}
-		if pages[lead(w.tenants, i)].at.IsZero() {
-			continue
-		}
-		t.Load = pages[lead(w.tenants, i)].load
-		if list := pages[lead(w.tenants, i)].tpot; len(list) > 0 {
-			t.TPOT, t.At, t.Gone = telemetry.Some(median(list)), pages[lead(w.tenants, i)].at.Sub(w.start), false
+		t.Load = page.load
+		if len(page.tpot) > 0 {
+			t.TPOT, t.At, t.Gone = telemetry.Some(median(page.tpot)), page.at.Sub(w.start), false
 		}
 	}
 	return o
+}
+
+// process adds what was seen of a process on a GPU, and answers whether it is not clear whose it is.
+func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *deviceWindow) (unclear bool) {
+	// Under MPS the driver counts what the clients run as the server's; else one
+	// that a reading does not name ran nothing.
+	told := w.gpus[gpu].Mechanism != sharing.MechanismMPS && d.told > 0
+	share := d.shares[p.PID] / 100 / float64(max(d.told, 1))
+	k, pod := w.owner(p, gpu)
+	switch {
+	case k == shared:
+		return true
+	case k < 0 || w.tenants[k].GPU != gpu:
+		if !told {
+			share = 1
+		}
+		if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
+			o.GPUs[gpu].Others = append(o.GPUs[gpu].Others, ProcessSeen{PID: p.PID, Name: p.Name, Activity: share})
+		}
+		return false
+	}
+	t := &o.Tenants[k]
+	t.At, t.Gone = o.GPUs[gpu].At, false
+	if name := pod.Namespace + "/" + pod.Name; pod != (container.Pod{}) && !slices.Contains(t.Pods, name) {
+		t.Pods = append(t.Pods, name)
+	}
+	if told {
+		t.Activity = telemetry.Some(t.Activity.Or(0) + share)
+	}
+	return false
 }
 
 // shared says that several tenants' words fit a process: it is nobody's.
