@@ -73,8 +73,8 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		"at 0 for\nso long, and the accounts stay as they are, so that rates miss nothing")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
-	fs.Func("serving", "NAMESPACE/POD/CONTAINER=URL of a vLLM or SGLang metrics page; repeat it\n"+
-		"(tokens served narrow what MPS hides)", func(s string) error {
+	fs.Func("serving", "NAMESPACE/OWNER/CONTAINER=URL of the metrics page of a vLLM or SGLang server here, by the\n"+
+		"Deployment, StatefulSet or pod; repeat it (tokens served narrow what MPS hides)", func(s string) error {
 		pod, page, err := parseServing(s)
 		c.pages[pod] = page
 		return err
@@ -124,13 +124,13 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	return c, errors.Join(probs...)
 }
 
-// parseServing reads NAMESPACE/POD/CONTAINER=URL.
+// parseServing reads NAMESPACE/OWNER/CONTAINER=URL.
 func parseServing(s string) (container.Pod, string, error) {
 	who, page, _ := strings.Cut(s, "=")
 	parts := strings.Split(who, "/")
 	u, err := url.Parse(page)
 	if len(parts) != 3 || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/POD/CONTAINER=http://HOST:PORT/metrics)", s)
+		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/OWNER/CONTAINER=http://HOST:PORT/metrics)", s)
 	}
 	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), page, nil
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cotenant/cotenant/telemetry"
 )
 
 // asCrowd in the environment is a number of pods more that hold a place on a
@@ -23,10 +20,7 @@ const asCrowd = "COTENANT_TEST_CROWD"
 
 func crowd(n int) {
 	for i := range n {
-		simSlots = append(simSlots, simSlot{
-			gpu: 2, index: 1000 + i, replica: telemetry.Some(1000 + i), app: fmt.Sprintf("idle%d", i),
-			namespace: fmt.Sprintf("crowd-%d", i%500), cycle: math.MaxInt64 / 4,
-		})
+		simSlots = append(simSlots, simSlot{gpu: 2, app: fmt.Sprintf("idle%d", i), namespace: fmt.Sprintf("crowd-%d", i%500), to: simSteps})
 	}
 }
 
@@ -140,17 +134,5 @@ func TestInsideTheLimit(t *testing.T) {
 	}
 	if peak := insideLimit(t, 2000, 60, 4*time.Second); peak > shippedLimit(t) {
 		t.Errorf("%.0f MiB", peak)
-	}
-}
-
-// TestSimulatedEnergyGoesOn: a node that is started again goes on with the counters of the one before.
-func TestSimulatedEnergyGoesOn(t *testing.T) {
-	ran := &simNode{}
-	for at := time.Duration(0); at < 40*time.Minute; at += 7 * time.Second {
-		for gpu := range simGPUs {
-			if got, want := ran.energy(gpu, at), (&simNode{}).energy(gpu, at); got != want {
-				t.Fatalf("GPU %d at %v: %v J, %v J after a restart", gpu, at, got, want)
-			}
-		}
 	}
 }

@@ -177,7 +177,10 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 func (e *exporter) source(o *ledger.Options) error {
 	if e.c.simulate {
 		o.Clock = scaledClock(e.start, e.c.speed)
-		n := &simNode{now: o.Clock.Now}
+		n, err := newSimNode(o.Clock.Now)
+		if err != nil {
+			return err
+		}
 		e.reader, o.Basis = n, sharing.BasisSimulated
 		o.Resolver, o.Holders = container.NewResolver(n), ledger.NewHolders(n, n, e.log)
 		return nil

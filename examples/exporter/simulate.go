@@ -6,9 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"math"
 	"strings"
-	"sync"
 	"testing/fstest"
 	"time"
 
@@ -16,179 +14,161 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// simNode is a node of eight GPUs with pods that come and go: its driver, its files, its kubelet and its MPS
-// daemon. What happens at a time depends on nothing else, so that a node goes on where it was after a restart. The
-// figures are of the size that an H100 shows, and are made up.
+// simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files, its kubelet
+// and its MPS daemon. What happens at a time depends on nothing else, so that a node goes on where it was after a
+// restart. The figures are of the size that an H100 shows, and are made up.
 type simNode struct {
-	now      func() time.Duration // simulated
-	mu       sync.Mutex
-	utilAt   [simGPUs]time.Duration // when it was read last, by GPU
-	energyAt [simGPUs]time.Duration // up to when joules are summed up
-	joules   [simGPUs]float64
+	*telemetrytest.Reader
+	now func() time.Duration // simulated
 }
 
 const (
+	simCycle  = 2 * time.Hour // after which all repeats, with other pods
+	simSteps  = 12            // of a cycle
 	simGPUs   = 8
+	simMIG    = 6
 	simMemory = 85_520_809_984 // of an H100, without what the driver reserves
-	simLost   = 7              // falls off the bus now and then
 )
 
-func (n *simNode) Info() telemetry.ReaderInfo {
-	return telemetry.ReaderInfo{Name: "simulated node", Basis: sharing.BasisSimulated}
+// isMPS reports which GPUs an MPS server serves.
+func isMPS(gpu int) bool { return gpu == 4 || gpu == 5 }
+
+func simServer(gpu int) uint32 { return uint32(900 + gpu) }
+
+// simSlot is a place on a GPU that a pod holds in some steps of each cycle. Its process comes a step later.
+type simSlot struct {
+	gpu, slices    int // slices are of its MIG instance; 0 is none
+	namespace, app string
+	from, to       int
+	load           float64 // share of the GPU, or of its instance, two steps of three
 }
 
-func (n *simNode) Devices(context.Context) ([]telemetry.Device, error) {
-	out := make([]telemetry.Device, simGPUs)
-	for i := range out {
-		out[i] = telemetry.Device{UUID: simUUID("GPU", i), Name: "simulated H100 80GB", MIG: sharing.AnswerOf(i == 6),
-			GPM: sharing.AnswerYes}
+var simSlots = []simSlot{
+	{gpu: 0, namespace: "shop", app: "chat", to: 11, load: 0.6},
+	{gpu: 0, namespace: "lab", app: "queue", from: 11, to: 12},
+	{gpu: 1, namespace: "lab", app: "train", to: 12, load: 0.9},
+	{gpu: 2, namespace: "shop", app: "tagger", to: 12, load: 0.25},
+	{gpu: 2, namespace: "shop", app: "rank", from: 1, to: 9, load: 0.25},
+	{gpu: 2, namespace: "search", app: "embed", from: 2, to: 11, load: 0.2},
+	{gpu: 2, namespace: "lab", app: "notebook", to: 10, load: 0.1},
+	{gpu: 3, namespace: "search", app: "rerank", to: 12, load: 0.3},
+	{gpu: 3, namespace: "media", app: "vision", from: 3, to: 12, load: 0.25},
+	{gpu: 3, namespace: "media", app: "speech", from: 4, to: 10, load: 0.3},
+	{gpu: 4, namespace: "shop", app: "reply", to: 12, load: 0.3},
+	{gpu: 4, namespace: "search", app: "summary", from: 1, to: 12, load: 0.35},
+	{gpu: 4, namespace: "media", app: "caption", from: 5, to: 11, load: 0.2},
+	{gpu: 5, namespace: "media", app: "translate", to: 12, load: 0.4},
+	{gpu: 5, namespace: "lab", app: "sweep", from: 2, to: 8, load: 0.4},
+	{gpu: simMIG, slices: 3, namespace: "shop", app: "small", to: 12, load: 0.8},
+	{gpu: simMIG, slices: 2, namespace: "lab", app: "course", from: 1, to: 10, load: 0.5},
+	{gpu: simMIG, slices: 1, namespace: "search", app: "index", from: 3, to: 12, load: 0.7}, // one slice is nobody's
+	{gpu: 7, namespace: "lab", app: "render", to: 11, load: 0.4},
+}
+
+// busy is what a slot's pod uses in a step.
+func (s *simSlot) busy(step int) float64 {
+	if !s.runs(step) || (step+s.gpu)%3 == 2 {
+		return 0
 	}
-	return out, nil
+	return s.load
+}
+
+func (s *simSlot) runs(step int) bool { return step > s.from && step < s.to && s.load > 0 }
+
+// newSimNode writes the script of the node's driver.
+func newSimNode(now func() time.Duration) (*simNode, error) {
+	script := telemetrytest.Script{GPUs: make([]telemetrytest.GPU, simGPUs), NoisePercent: 2}
+	for i := range script.GPUs {
+		g := &script.GPUs[i]
+		g.Loop, g.Device = true, telemetry.Device{UUID: simUUID(i), Name: "simulated H100 80GB", GPM: sharing.AnswerYes,
+			MIG: sharing.AnswerOf(i == simMIG)}
+		for step := range simSteps {
+			g.Phases = append(g.Phases, simPhase(i, step))
+		}
+	}
+	last := &script.GPUs[7].Phases[simSteps-1]
+	*last = telemetrytest.Phase{For: last.For, Lost: true}
+	reader, err := telemetrytest.New(script)
+	return &simNode{reader, now}, err
+}
+
+// simPhase is what the driver shows of a GPU in a step.
+func simPhase(gpu, step int) telemetrytest.Phase {
+	p := telemetrytest.Phase{For: simCycle / simSteps}
+	sum, used, watts, instances := 0.0, 0.0, 72.0, 0
+	for i := range simSlots {
+		s := &simSlots[i]
+		if s.gpu != gpu {
+			continue
+		}
+		q, busy := telemetry.Process{PID: s.pid(), Name: s.app, Memory: telemetry.Some(8 * sharing.GiB)}, s.busy(step)
+		if s.slices > 0 {
+			instances++
+			q.GPUInstance = telemetry.Some(instances)
+			p.Instances = append(p.Instances, telemetrytest.Instance{ID: instances, ComputeSlices: s.slices,
+				Figures: map[telemetry.Metric]float64{telemetry.MetricGraphicsUtilPercent: 100 * busy}})
+			busy *= float64(s.slices) / 7
+		} else if busy > 0 && !isMPS(gpu) {
+			q.SMUtilPercent = telemetry.Some(100 * busy)
+		}
+		if sum += busy; s.runs(step) {
+			p.Processes = append(p.Processes, q)
+			used, watts = used+8*float64(sharing.GiB), max(watts, 112)
+		}
+	}
+	p.Figures = map[telemetry.Metric]float64{telemetry.MetricPowerWatts: watts + 380*sum,
+		telemetry.MetricMemUsedBytes: used, telemetry.MetricMemTotalBytes: simMemory}
+	if gpu == simMIG {
+		p.Fail = map[telemetry.Groups]error{telemetry.GroupProcessUtil: telemetry.ErrUnsupported}
+		return p
+	}
+	p.Figures[telemetry.MetricGPUUtilPercent], p.Figures[telemetry.MetricSMUtilPercent] = 100*sum, 55*sum
+	if isMPS(gpu) { // the driver charges the server with what its clients run
+		p.Processes = append(p.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server",
+			Memory: telemetry.Some(30 * sharing.MiB), SMUtilPercent: telemetry.Some(100 * sum)})
+	}
+	return p
 }
 
 func (n *simNode) Read(ctx context.Context, gpu int, group telemetry.Groups, r *telemetry.Reading) error {
+	n.SetTime(n.now())
+	return n.Reader.Read(ctx, gpu, group, r)
+}
+
+// simPod is a pod that holds a slot.
+type simPod struct {
+	*simSlot
+	pod     container.Pod
+	begun   time.Duration
+	running bool // its process holds a context; before that it only holds the GPU
+}
+
+// pods lists all pods of the node.
+func (n *simNode) pods() (out []simPod) {
 	t := n.now()
-	if gpu == simLost && math.Mod(t.Hours(), 6) > 5.9 {
-		return fmt.Errorf("%w: simulated", telemetry.ErrLost)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	pods, busy := simPods(gpu, t)
-	sum := 0.0
-	for i, b := range busy {
-		if gpu == 6 {
-			b *= float64(pods[i].slot.slices) / 7
-		}
-		sum += b
-	}
-	switch group {
-	case telemetry.GroupBasic:
-		used := 0.0
-		for _, p := range pods {
-			if p.running {
-				used += float64(p.memory())
-			}
-		}
-		if gpu != 6 {
-			r.Set(telemetry.MetricGPUUtilPercent, math.Round(100*sum))
-		}
-		r.Set(telemetry.MetricPowerWatts, simWatts(gpu, t))
-		r.Set(telemetry.MetricMemUsedBytes, used)
-		r.Set(telemetry.MetricMemTotalBytes, simMemory)
-	case telemetry.GroupProcesses:
-		for _, p := range pods {
-			if p.running {
-				q := telemetry.Process{PID: p.pid, Name: p.slot.app, Memory: telemetry.Some(p.memory())}
-				if p.slot.instance > 0 {
-					q.GPUInstance = telemetry.Some(p.slot.instance)
-				}
-				r.Processes = append(r.Processes, q)
-			}
-		}
-		if simMPS(gpu) {
-			r.Processes = append(r.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server",
-				Memory: telemetry.Some(30 * sharing.MiB)})
-		}
-	case telemetry.GroupGPM:
-		if gpu != 6 {
-			r.Set(telemetry.MetricSMUtilPercent, 55*sum)
-			break
-		}
-		for i := range simSlots {
-			s := &simSlots[i]
-			if s.gpu != gpu {
-				continue
-			}
-			in := telemetry.Instance{ID: s.instance, UUID: simUUID("MIG", s.instance), ComputeSlices: telemetry.Some(s.slices)}
-			in.Set(telemetry.MetricGraphicsUtilPercent, 0)
-			for j, p := range pods {
-				if p.slot == s {
-					in.Set(telemetry.MetricGraphicsUtilPercent, 100*busy[j])
-				}
-			}
-			r.Instances = append(r.Instances, in)
-		}
-	case telemetry.GroupProcessUtil:
-		if gpu == 6 {
-			return fmt.Errorf("%w: MIG", telemetry.ErrUnsupported)
-		}
-		n.util(gpu, t, r)
-	case telemetry.GroupEnergy:
-		r.Set(telemetry.MetricEnergyJoules, n.energy(gpu, t))
-	}
-	return nil
-}
-
-// simSteps is the number of parts into which a time is cut that is summed up.
-const simSteps = 16
-
-// util gives each process's share since it was read last.
-func (n *simNode) util(gpu int, t time.Duration, r *telemetry.Reading) {
-	from := n.utilAt[gpu]
-	n.utilAt[gpu] = t
-	if from == 0 || t-from > 24*time.Hour {
-		from = t - time.Second
-	}
-	sums := map[uint32]float64{}
-	for i := range simSteps {
-		pods, busy := simPods(gpu, from+(t-from)*time.Duration(i)/simSteps)
-		for j, p := range pods {
-			pid := p.pid
-			if simMPS(gpu) {
-				pid = simServer(gpu) // as the driver has it
-			}
-			sums[pid] += 100 * busy[j] / simSteps
-		}
-	}
-	for pid, v := range sums {
-		if v := math.Round(v); v > 0 {
-			r.Processes = append(r.Processes, telemetry.Process{PID: pid, SMUtilPercent: telemetry.Some(min(v, 100))})
-		}
-	}
-}
-
-func simWatts(gpu int, t time.Duration) float64 {
-	watts := 72.0
-	pods, busy := simPods(gpu, t)
-	for i, p := range pods {
-		if p.running {
-			watts = max(watts, 112)
-		}
-		b := busy[i]
-		if gpu == 6 {
-			b *= float64(p.slot.slices) / 7
-		}
-		watts += 380 * b
-	}
-	return watts
-}
-
-// simGrain is the time for which the simulated power is taken to be the same.
-const simGrain = 30 * time.Second
-
-// energy is a counter that begins with the node's time. It depends on the time alone, as if it had never stopped.
-func (n *simNode) energy(gpu int, t time.Duration) float64 {
-	if t < n.energyAt[gpu] {
-		n.energyAt[gpu], n.joules[gpu] = 0, 0
-	}
-	for ; n.energyAt[gpu]+simGrain <= t; n.energyAt[gpu] += simGrain {
-		n.joules[gpu] += simWatts(gpu, n.energyAt[gpu]) * simGrain.Seconds()
-	}
-	return n.joules[gpu] + simWatts(gpu, n.energyAt[gpu])*(t-n.energyAt[gpu]).Seconds()
-}
-
-// everyone lists all pods of the node.
-func (n *simNode) everyone() []simPod {
-	t := n.now()
-	var out []simPod
+	round, step := t/simCycle, int(t%simCycle/(simCycle/simSteps))
 	for i := range simSlots {
-		if p, ok := simSlots[i].at(t); ok {
-			out = append(out, p)
+		if s := &simSlots[i]; step >= s.from && step < s.to {
+			pod := container.Pod{Namespace: s.namespace, Name: fmt.Sprintf("%s-%d", s.app, round), Container: "main"}
+			out = append(out, simPod{s, pod, round * simCycle, s.runs(step)})
 		}
 	}
 	return out
+}
+
+// pid is the id of the slot's processes, which is used again by each.
+func (s *simSlot) pid() uint32 {
+	sum := sha256.Sum256([]byte(s.namespace + "/" + s.app))
+	return 1000 + uint32(sum[0])<<8 + uint32(sum[1])
+}
+
+func simUUID(n int) string {
+	sum := sha256.Sum256(fmt.Append(nil, "GPU", n))
+	h := hex.EncodeToString(sum[:16])
+	return "GPU-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // Open opens a file of a process, or the folder of the containers' logs.
@@ -197,39 +177,42 @@ func (n *simNode) Open(name string) (fs.File, error) {
 	add := func(data, format string, args ...any) {
 		files[fmt.Sprintf(format, args...)] = &fstest.MapFile{Data: []byte(data)}
 	}
-	for _, p := range n.everyone() {
-		add("", "var/log/containers/%s_%s_%s-%s.log", p.pod.Name, p.pod.Namespace, p.pod.Container, p.containerID())
-		if !p.running {
-			continue
+	for _, p := range n.pods() {
+		sum := sha256.Sum256([]byte(p.pod.Namespace + p.pod.Name))
+		id := hex.EncodeToString(sum[:])
+		add("", "var/log/containers/%s_%s_%s-%s.log", p.pod.Name, p.pod.Namespace, p.pod.Container, id)
+		if p.running {
+			add(fmt.Sprintf("1 (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", p.app, 1+p.begun/(10*time.Millisecond)),
+				"proc/%d/stat", p.pid())
+			add("0::/kubepods.slice/kubepods-pod"+strings.ReplaceAll(simUUID(0)[4:], "-", "_")+".slice/cri-containerd-"+
+				id+".scope\n", "proc/%d/cgroup", p.pid())
 		}
-		add(fmt.Sprintf("%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0", p.pid, p.slot.app,
-			1+p.begun/(10*time.Millisecond)), "proc/%d/stat", p.pid)
-		add(fmt.Sprintf("0::/kubepods.slice/kubepods-burstable.slice/"+
-			"kubepods-burstable-pod%s.slice/cri-containerd-%s.scope\n",
-			strings.ReplaceAll(simUUID("GPU", int(p.pid))[4:], "-", "_"), p.containerID()), "proc/%d/cgroup", p.pid)
 	}
 	return files.Open(name)
 }
 
-func (n *simNode) Allocations(context.Context) ([]container.Allocation, error) {
-	var out []container.Allocation
-	for _, p := range n.everyone() {
-		out = append(out, container.Allocation{Pod: p.pod, Devices: []container.Device{p.slot.device()}})
+func (n *simNode) Allocations(context.Context) (out []container.Allocation, err error) {
+	for i, p := range n.pods() {
+		out = append(out, container.Allocation{Pod: p.pod, Devices: []container.Device{p.device(i)}})
 	}
 	return out, nil
 }
 
-func (s *simSlot) device() container.Device {
-	if s.instance > 0 {
-		return container.Device{UUID: simUUID("MIG", s.instance)}
+// device names a slot's device with a number.
+func (s *simSlot) device(n int) container.Device {
+	d := container.Device{UUID: simUUID(s.gpu)}
+	if s.slices > 0 {
+		d.GPUInstance = telemetry.Some(4 - s.slices) // the instances are of 3, 2 and 1 slices
+	} else if s.gpu > 1 && s.gpu < simMIG {
+		d.Replica = telemetry.Some(n)
 	}
-	return container.Device{UUID: simUUID("GPU", s.gpu), Replica: s.replica}
+	return d
 }
 
 func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 	out := map[container.Device]int{}
 	for i := range simSlots {
-		d := simSlots[i].device()
+		d := simSlots[i].device(0)
 		d.Replica = container.Optional[int]{}
 		out[d]++
 	}
@@ -240,137 +223,13 @@ func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 func (n *simNode) Snapshot(context.Context) (mps.Snapshot, error) {
 	s := mps.Snapshot{Time: time.Now(), Daemon: sharing.AnswerYes}
 	for _, gpu := range []int{4, 5} {
-		srv := mps.ServerSnapshot{Server: int(simServer(gpu)), State: mps.StateActive}
-		pods, _ := simPods(gpu, n.now())
-		for _, p := range pods {
-			if p.running {
-				srv.Clients = append(srv.Clients, int(p.pid))
+		server := mps.ServerSnapshot{Server: int(simServer(gpu)), State: mps.StateActive}
+		for _, p := range n.pods() {
+			if p.gpu == gpu && p.running {
+				server.Clients = append(server.Clients, int(p.pid()))
 			}
 		}
-		s.Servers = append(s.Servers, srv)
+		s.Servers = append(s.Servers, server)
 	}
 	return s, nil
 }
-
-// simSlot is a place on a GPU that one pod after another takes.
-type simSlot struct {
-	gpu, index int
-	replica    telemetry.Optional[int]
-	instance   int // MIG GPU instance; 0 is none
-	slices     int
-	app        string
-	namespace  string
-	cycle      time.Duration // from one pod's start to the next's
-	load       float64       // when it is busy
-	quiet      float64       // the part of the time in which it does nothing
-}
-
-var simSlots = makeSlots()
-
-func makeSlots() []simSlot {
-	var out []simSlot
-	apps := []string{"chat", "tagger", "rank", "embed", "notebook", "train", "vision", "speech"}
-	spaces := []string{"search", "ads", "research", "shop"}
-	add := func(gpu int, s simSlot) {
-		n := len(out)
-		s.gpu, s.app, s.namespace = gpu, apps[(n*5+gpu)%len(apps)], spaces[(n*3+gpu)%len(spaces)]
-		s.cycle = time.Duration(17+13*((n*7)%11)) * time.Minute
-		s.quiet = float64((n*3)%7) / 10
-		out = append(out, s)
-	}
-	add(0, simSlot{load: 0.95})
-	add(1, simSlot{load: 0.7})
-	for gpu := 2; gpu <= 3; gpu++ { // time-slicing
-		for r := range 4 {
-			add(gpu, simSlot{index: r, replica: telemetry.Some(r), load: 0.3})
-		}
-	}
-	for gpu := 4; gpu <= 5; gpu++ { // MPS
-		for r := range 3 {
-			add(gpu, simSlot{index: r, replica: telemetry.Some(r), load: 0.45})
-		}
-	}
-	for i, g := range []int{3, 2, 1} { // MIG; one slice is nobody's
-		add(6, simSlot{index: i, instance: i + 1, slices: g, load: 0.8})
-	}
-	add(7, simSlot{load: 0.4})
-	return out
-}
-
-// simPod is a pod that holds a slot at a time.
-type simPod struct {
-	slot    *simSlot
-	pod     container.Pod
-	pid     uint32
-	begun   time.Duration
-	running bool // its process holds a context; before that it only holds the GPU
-}
-
-// at returns who holds a slot.
-func (s *simSlot) at(t time.Duration) (simPod, bool) {
-	k := int64(t / s.cycle)
-	begun := time.Duration(k) * s.cycle
-	into := float64(t-begun) / float64(s.cycle)
-	if into > 0.85 { // free until the next one comes
-		return simPod{}, false
-	}
-	sum := sha256.Sum256(fmt.Append(nil, s.gpu, s.index, k))
-	name := s.app + "-" + hex.EncodeToString(sum[:4])
-	return simPod{
-		slot: s, begun: begun, running: into > 0.05,
-		pod: container.Pod{Namespace: s.namespace, Name: name, Container: "main"},
-		// Ids are used again after seven pods.
-		pid: uint32(2000 + 100*s.gpu + 10*s.index + int(k%7)),
-	}, true
-}
-
-// busy is the share of the GPU, or of its instance, that a pod wants at a time.
-func (p simPod) busy(t time.Duration) float64 {
-	if !p.running {
-		return 0
-	}
-	minutes := (t - p.begun).Minutes()
-	if math.Mod(minutes/9, 1) < p.slot.quiet {
-		return 0
-	}
-	return p.slot.load * (0.8 + 0.2*math.Sin(minutes))
-}
-
-func (p simPod) memory() sharing.Bytes {
-	return sharing.Bytes(4+3*(p.slot.gpu+p.slot.index)) * sharing.GiB / 2
-}
-
-func simUUID(kind string, n int) string {
-	sum := sha256.Sum256(fmt.Append(nil, kind, n))
-	h := hex.EncodeToString(sum[:16])
-	return kind + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
-}
-
-// pods lists who holds a GPU at a time, with what each uses. Where they want more than there is, each has less.
-func simPods(gpu int, t time.Duration) (pods []simPod, busy []float64) {
-	sum := 0.0
-	for i := range simSlots {
-		if simSlots[i].gpu != gpu || simSlots[i].load == 0 { // who only holds a place uses nothing
-			continue
-		}
-		if p, ok := simSlots[i].at(t); ok {
-			pods, busy = append(pods, p), append(busy, p.busy(t))
-			sum += p.busy(t)
-		}
-	}
-	if sum > 1 && gpu != 6 {
-		for i := range busy {
-			busy[i] /= sum
-		}
-	}
-	return pods, busy
-}
-
-func (p simPod) containerID() string {
-	sum := sha256.Sum256([]byte(p.pod.Name))
-	return hex.EncodeToString(sum[:])
-}
-
-func simMPS(gpu int) bool { return gpu == 4 || gpu == 5 }
-
-func simServer(gpu int) uint32 { return uint32(900 + gpu) }

@@ -85,8 +85,8 @@ func (a *Accountant) View() View {
 func (a *Accountant) view() View {
 	v := View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
 		Tokens: map[container.Pod]Tokens{}}
-	for pod := range a.o.Servers.pages {
-		if t := a.book.tokens[pod]; t != nil {
+	for pod, t := range a.book.tokens {
+		if a.o.Servers.of(pod) != nil {
 			v.Tokens[pod] = *t
 		}
 	}

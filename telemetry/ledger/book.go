@@ -167,6 +167,10 @@ func (l *book) expire() (ended []Key) {
 		delete(l.rows, k)
 		if l.pods[k.Pod]--; l.pods[k.Pod] == 0 {
 			delete(l.pods, k.Pod)
+			if l.tokens[k.Pod] != nil {
+				delete(l.tokens, k.Pod)
+				l.changed[recordName(k.Pod)] = nil
+			}
 		}
 	}
 	return ended

@@ -29,8 +29,9 @@ type Tokens struct {
 	Generated telemetry.Optional[float64] `json:"generated,omitzero"`
 }
 
-// served holds what one container's server has done.
+// served holds what one server has done.
 type served struct {
+	pod     container.Pod      // that was last seen to be its own
 	last    map[replica]Tokens // as the page had them at the last reading
 	counted Tokens             // since the start, while its page was read
 	booked  Tokens             // the part of it that is in the book
@@ -52,12 +53,13 @@ const maxRate = 1e7
 // maxReplicas bounds the replicas and models of a server over its pages.
 const maxReplicas = 1000
 
-// NewServers returns readers of the pages of containers by their addresses. A nil log discards.
+// NewServers returns readers of pages by their addresses, each of a container of a pod or of a workload with one pod on
+// the node (container.Pod.OwnedBy). A nil log discards.
 func NewServers(pages map[container.Pod]string, log *slog.Logger) *Servers {
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	s := &Servers{log: log, pages: pages, client: serving.NewClient(), state: map[container.Pod]*served{}}
 	for pod := range pages {
-		s.state[pod] = &served{last: map[replica]Tokens{}, marks: map[string]float64{}}
+		s.state[pod] = &served{pod: pod, last: map[replica]Tokens{}, marks: map[string]float64{}}
 	}
 	return s
 }
@@ -133,20 +135,38 @@ func (s *Servers) note(pod container.Pod, readings []serving.Reading, err error)
 
 func podName(p container.Pod) string { return p.Namespace + "/" + p.Name + "/" + p.Container }
 
-// tokens sets the tokens that each claim's server generated since the GPU's last window
-// ended. It is missing for a server without a recent reading.
+// of returns the server of a pod: of the owners that fit that with the longest name; nil for none.
+func (s *Servers) of(pod container.Pod) (found *served) {
+	longest := ""
+	for key, d := range s.state {
+		if key.Namespace == pod.Namespace && key.Container == pod.Container && pod.OwnedBy(key.Name) &&
+			len(key.Name) > len(longest) {
+			longest, found = key.Name, d
+		}
+	}
+	return found
+}
+
+// tokens sets the tokens that each claim's server generated since the GPU's last window ended. It is missing for a
+// server without a recent reading, and where several pods may be the server's.
 func (s *Servers) tokens(gpu string, claims []Claim, stale time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	of := map[*served][]*Claim{}
 	for i := range claims {
-		d := s.state[claims[i].Pod]
-		if d == nil || d.at.IsZero() {
+		if d := s.of(claims[i].Pod); d != nil {
+			of[d] = append(of[d], &claims[i])
+		}
+	}
+	for d, pods := range of {
+		if len(pods) > 1 || d.at.IsZero() {
 			continue
 		}
+		d.pod = pods[0].Pod
 		before, marked := d.marks[gpu]
 		d.marks[gpu] = d.counted.Generated.Or(0)
 		if marked && !d.failed && time.Since(d.at) < stale {
-			claims[i].Tokens = Some(d.counted.Generated.Or(0) - before)
+			pods[0].Tokens = Some(d.counted.Generated.Or(0) - before)
 		}
 	}
 }
@@ -166,19 +186,19 @@ func (t *Tokens) check() error {
 func (s *Servers) post(l *book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for pod, d := range s.state {
+	for _, d := range s.state {
 		if d.counted == d.booked {
 			continue
 		}
-		if l.tokens[pod] == nil {
-			l.tokens[pod] = &Tokens{}
+		if l.tokens[d.pod] == nil {
+			l.tokens[d.pod] = &Tokens{}
 		}
-		for i, to := range l.tokens[pod].fields() {
+		for i, to := range l.tokens[d.pod].fields() {
 			if n, ok := d.counted.fields()[i].Get(); ok {
 				*to = telemetry.Some(to.Or(0) + n - d.booked.fields()[i].Or(0))
 			}
 		}
 		d.booked = d.counted
-		l.changed[recordName(pod)] = l.tokens[pod]
+		l.changed[recordName(d.pod)] = l.tokens[d.pod]
 	}
 }

@@ -68,6 +68,27 @@ func TestTokensKept(t *testing.T) {
 	want(a, `{"prompt":701,"generated":342}`)
 }
 
+// TestTokensOfAWorkload: a server is known by what owns its pod, over rollouts; of two pods it may be either's.
+func TestTokensOfAWorkload(t *testing.T) {
+	s, l := NewServers(map[container.Pod]string{shop: ""}, nil), newBook(bookOptions{})
+	pod := func(name string) Claim {
+		return Claim{Pod: container.Pod{Namespace: "shop", Name: name, Container: "c"}, Resident: true}
+	}
+	for i, claims := range [][]Claim{{pod("web-7d4b9-x2k4z")}, {pod("web-55c6f-bcdfg"), pod("website-55c6f-bcdfg")}, {pod("web-55c6f-bcdfg"), pod("web-55c6f-hjklm")}} {
+		s.note(shop, []serving.Reading{{GenerationTokens: telemetry.Some(float64(100 * i))}}, nil)
+		s.tokens("GPU-1", claims, time.Minute)
+		s.post(l)
+		if n, told := claims[0].Tokens.Get(); told != (i == 1) || told && n != 100 {
+			t.Errorf("%d: %v tokens, %v", i, n, told)
+		}
+	}
+	for name, want := range map[string]float64{"web-7d4b9-x2k4z": 0, "web-55c6f-bcdfg": 200} {
+		if got := l.tokens[pod(name).Pod].Generated.Or(-1); got != want {
+			t.Errorf("%s has %v tokens, want %v", name, got, want)
+		}
+	}
+}
+
 // TestAPageThatLies lets a page say 1 token and then the largest number there is:
 // nothing of it is counted, what is stored is finite, and a start on it goes well.
 func TestAPageThatLies(t *testing.T) {
