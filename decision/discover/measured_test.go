@@ -200,6 +200,33 @@ func TestServing(t *testing.T) {
 	}
 }
 
+// TestServiceTimes: a page of Triton's fills in what a request takes of a server that is alone on its GPU.
+func TestServiceTimes(t *testing.T) {
+	const objects = `{"kind":"List","items":[
+	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
+	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"yolo-0","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"nvcr.io/nvidia/tritonserver","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
+	d := joined(t, discover.Options{}, "objects.json", objects, "yolo-0.txt", `# TYPE nv_inference_request_success counter
+nv_inference_request_success{model="yolo",version="1"} 1000
+# TYPE nv_inference_exec_count counter
+nv_inference_exec_count{model="yolo",version="1"} 250
+# TYPE nv_inference_request_duration_us counter
+nv_inference_request_duration_us{model="yolo",version="1"} 3e+07
+# TYPE nv_inference_compute_infer_duration_us counter
+nv_inference_compute_infer_duration_us{model="yolo",version="1"} 2e+07
+`)
+	s := d.Fleet.Workloads[0].Service
+	if s == nil || s.GPUTime.String() != "5ms" || s.HostTime.String() != "10ms" || d.Provenance["workloads[0].service"].Basis != discover.BasisMeasured {
+		t.Fatalf("%+v %+v", s, d.Findings)
+	}
+	var out strings.Builder
+	if err := d.WriteFleet(&out); err != nil {
+		t.Fatal(err)
+	}
+	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet, nodesAlike) != "" {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
 // TestServingProfiles: several pages of a server alone on its GPU, with their times, make a profile that its
 // decision rests on; those of two models do not.
 func TestServingProfiles(t *testing.T) {

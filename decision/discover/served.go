@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -27,7 +28,8 @@ type metricsPage struct {
 // rangeHead matches the beginning of Prometheus' answer to a range query for a model server's series.
 var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s*"(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
 
-var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
+var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sglang|llamacpp)[:_]|te_request_|` +
+	`nv_inference_|http_request_duration_seconds)`)
 
 var metricsHead = regexp.MustCompile(`^# (HELP|TYPE) [A-Za-z_:]`)
 
@@ -47,6 +49,7 @@ func (b *build) takeServing() {
 		alone    bool
 		readings []serving.Reading
 		requests float64
+		service  serving.Service
 		solo     [3]float64 // s, the worst of its replicas
 		bucket   [3]serving.Interval
 	}
@@ -72,6 +75,9 @@ func (b *build) takeServing() {
 			if slices.ContainsFunc(p.readings[i+1:], func(o serving.Reading) bool { return o.Same(r) }) {
 				continue // a later page of the server counts on
 			}
+			if mean, ok := r.Service(); ok && r.Requests.Or(0) >= t.requests {
+				t.service = mean
+			}
 			t.requests += r.Requests.Or(0)
 			for k, h := range []*serving.Histogram{r.TTFT, cmp.Or(r.TPOT, r.ITL), r.E2E} {
 				if h == nil {
@@ -94,6 +100,7 @@ func (b *build) takeServing() {
 			continue
 		}
 		b.profile(w, t.readings)
+		b.service(w, t.service)
 		var says []string
 		for k, into := range []*decision.Optional[profile.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
 			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
@@ -107,6 +114,20 @@ func (b *build) takeServing() {
 				"ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
 		}
 	}
+}
+
+// service fills in what a request takes of a server that speaks no tokens.
+func (b *build) service(w *workload, mean serving.Service) {
+	v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].service", w.index)
+	if mean.GPUTime == 0 || v.Service != nil || !v.Kind.Serves() && v.Kind != decision.KindUnknown {
+		return
+	}
+	some := func(d time.Duration) decision.Optional[profile.Duration] {
+		return decision.Some(profile.Duration(d.Round(time.Microsecond)))
+	}
+	v.Service = &fleet.Service{GPUTime: some(mean.GPUTime), HostTime: some(mean.HostTime)}
+	b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass of "+
+		"the model", mean.Batch)})
 }
 
 // profile keeps what several pages of a workload's server tell of its steps and prefills: of the replica with the

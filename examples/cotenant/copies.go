@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -24,6 +25,7 @@ var copiesUsage string
 
 type copiesConfig struct {
 	profile, rows, gpu, load string
+	metrics                  []string
 	mechanisms               []sharing.Mechanism
 	server                   copies.Server
 	setting                  copies.Setting
@@ -52,7 +54,7 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 		}
 		return c.answerRows(std)
 	}
-	if err := c.complete(); err != nil {
+	if err := c.complete(std); err != nil {
 		return badInput(err)
 	}
 	var curves []copies.Curve
@@ -82,6 +84,8 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 		})
 	}
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
+	fl.Func("metrics", "`FILE` of a metrics page of TEI, Triton, Infinity or a Whisper server; a later one too gives the rate",
+		func(text string) error { c.metrics = append(c.metrics, text); return nil })
 	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
 		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
@@ -113,8 +117,11 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 }
 
 // complete fills in what the flags name, and names everything that is wrong with them.
-func (c *copiesConfig) complete() error {
+func (c *copiesConfig) complete(std stdio) error {
 	var errs []error
+	if len(c.metrics) > 0 {
+		errs = append(errs, c.readMetrics(std))
+	}
 	if c.profile != "" {
 		errs = append(errs, c.readProfile())
 	}
@@ -141,6 +148,36 @@ func (c *copiesConfig) complete() error {
 		c.server.Latency = g + h
 	}
 	return errors.Join(errs...)
+}
+
+// readMetrics takes what a request takes from one or two pages of a server, the rate by the times of their files.
+// Figures that flags give stay.
+func (c *copiesConfig) readMetrics(std stdio) error {
+	readings, err := readPages(c.metrics, std.in)
+	if err != nil {
+		return fmt.Errorf("-metrics: %w", err)
+	}
+	last, took := readings[len(readings)-1], 0.0
+	if len(readings) == 2 {
+		took = last.At.Sub(readings[0].At).Seconds()
+		if last, err = last.Since(readings[0]); err != nil {
+			return fmt.Errorf("-metrics: %w", err)
+		}
+	}
+	mean, ok := last.Service()
+	if !ok || len(readings) > 2 {
+		return fmt.Errorf("-metrics: %d pages or models: give one or two pages of one server that speaks no tokens "+
+			"and served requests", len(readings))
+	}
+	if took >= 1 {
+		c.server.Rate = cmp.Or(c.server.Rate, mean.Requests/took)
+	}
+	s := &c.server
+	s.Latency, s.GPUTime = cmp.Or(s.Latency, mean.Latency), cmp.Or(s.GPUTime, mean.GPUTime)
+	if s.HostTime == 0 && mean.HostTime <= s.Latency {
+		s.HostTime = mean.HostTime
+	}
+	return nil
 }
 
 // readProfile takes the figures of the first tenant alone of a file.

@@ -266,13 +266,12 @@ func shortened(s string) string {
 	return s
 }
 
-// observe makes profiles of servers from their metrics pages.
-func (c *predictConfig) observe(std stdio) error {
-	var readings []serving.Reading
-	for _, name := range c.metrics {
-		data, err := page.Read(name, std.in)
+// readPages reads metrics pages of servers; a page without times of its own is as old as its file.
+func readPages(names []string, in io.Reader) (readings []serving.Reading, err error) {
+	for _, name := range names {
+		data, err := page.Read(name, in)
 		if err != nil {
-			return badInput(err)
+			return nil, err
 		}
 		parse := serving.Parse
 		if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
@@ -280,7 +279,7 @@ func (c *predictConfig) observe(std stdio) error {
 		}
 		read, err := parse(bytes.NewReader(data))
 		if err != nil {
-			return badInput(fmt.Errorf("%s: %w", name, err))
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		for i := range read {
 			if info, err := os.Stat(name); read[i].At.IsZero() && err == nil {
@@ -288,6 +287,15 @@ func (c *predictConfig) observe(std stdio) error {
 			}
 		}
 		readings = append(readings, read...)
+	}
+	return readings, nil
+}
+
+// observe makes profiles of servers from their metrics pages.
+func (c *predictConfig) observe(std stdio) error {
+	readings, err := readPages(c.metrics, std.in)
+	if err != nil {
+		return badInput(err)
 	}
 	found, err := observe.Profiles(readings)
 	if len(found) == 0 {

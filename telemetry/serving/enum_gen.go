@@ -2,7 +2,7 @@
 
 package serving
 
-// String returns "unknown", "vllm", "sglang" or "llama.cpp".
+// String returns "unknown", "vllm", "sglang", "llama.cpp", "tei", "triton" or "fastapi".
 func (e Engine) String() string                   { return engineNames.String(e) }
 func (e Engine) MarshalText() ([]byte, error)     { return engineNames.Text(e) }
 func (e *Engine) UnmarshalText(text []byte) error { return engineNames.Parse(e, text) }

@@ -41,13 +41,16 @@ const maxReadings = 100_000
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
-	if len(p.readings) == 0 {
-		return nil, errors.Join(p.none(), p.probs.Err())
-	}
 	for k, r := range p.readings {
 		if p.blocks[k] {
 			r.tokensOfBlocks()
 		}
+		if k.engine == EngineFastAPI && (r.E2E == nil || p.others(k.page)) {
+			delete(p.readings, k)
+		}
+	}
+	if len(p.readings) == 0 {
+		return nil, errors.Join(p.none(), p.probs.Err())
 	}
 	keys := slices.SortedFunc(maps.Keys(p.readings), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.page, b.page), cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model),
@@ -82,6 +85,9 @@ var engines = map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang, "lla
 
 // engineOf is the engine and the figure of a metric's name. Wrappers may leave out the end of a counter's name.
 func engineOf(name string) (Engine, figure, bool) {
+	if s, ok := services[name]; ok {
+		return s.engine, s.figure, true
+	}
 	m := engineName.FindStringSubmatch(name)
 	if m == nil {
 		return EngineUnknown, figure{}, false
@@ -93,6 +99,16 @@ func engineOf(name string) (Engine, figure, bool) {
 	return engines[m[1]], f, ok
 }
 
+// others reports whether an engine with metrics of its own wrote a page.
+func (p *parser) others(page int) bool {
+	for k := range p.readings {
+		if k.page == page && k.engine != EngineFastAPI {
+			return true
+		}
+	}
+	return false
+}
+
 // none lists the metrics looked for on a page of which nothing was read.
 func (p *parser) none() error {
 	has := ""
@@ -100,7 +116,8 @@ func (p *parser) none() error {
 		has = fmt.Sprintf("; the page has %s", plaintext.Some(p.families, 3, len(p.families)))
 	}
 	return fmt.Errorf("%w: looked for vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing "+
-		"and the like, with any prefix%s", ErrNone, has)
+		"and the like, with any prefix, te_request_success, nv_inference_request_success and "+
+		"http_request_duration_seconds%s", ErrNone, has)
 }
 
 // page takes a page: first which ranks there are, then the figures of the lowest, by present names before former ones.
@@ -223,7 +240,7 @@ func labels(m *dto.Metric) (k key, rank int) {
 	instance, worker := "", ""
 	for _, l := range m.Label {
 		switch l.GetName() {
-		case "model_name":
+		case "model_name", "model":
 			k.model = l.GetValue()
 		case "engine", "dp_rank":
 			k.replica = l.GetValue()

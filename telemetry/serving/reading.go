@@ -16,8 +16,8 @@ import (
 type Optional[T any] = optional.Value[T]
 
 // ErrNone says that a page holds no metric of a model server that is read.
-var ErrNone = errors.New("serving: no metric of vLLM, SGLang or llama.cpp (SGLang needs --enable-metrics, " +
-	"llama.cpp --metrics)")
+var ErrNone = errors.New("serving: no metric of vLLM, SGLang, llama.cpp, TEI, Triton or a FastAPI server (SGLang " +
+	"needs --enable-metrics, llama.cpp --metrics)")
 
 // ErrReset says that a server was restarted between two readings.
 var ErrReset = errors.New("serving: a counter went back: the server was restarted")
@@ -33,9 +33,13 @@ const (
 	EngineVLLM
 	EngineSGLang
 	EngineLlamaCpp
+	EngineTEI     // Hugging Face Text Embeddings Inference
+	EngineTriton  // NVIDIA Triton
+	EngineFastAPI // latencies by prometheus-fastapi-instrumentator: Infinity, Whisper servers
 )
 
-var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang", "llama.cpp")
+var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang", "llama.cpp", "tei", "triton",
+	"fastapi")
 
 // Reading holds a page's figures of one model of one replica. Times are seconds.
 type Reading struct {
@@ -61,6 +65,12 @@ type Reading struct {
 	PromptSeconds    Optional[float64] // spent in prefills (llama.cpp)
 	DecodeSeconds    Optional[float64] // that requests spent between their tokens, summed over requests (llama.cpp)
 
+	// Of servers that speak no tokens; seconds add up requests.
+	Passes        Optional[float64] // of the model, each for a batch
+	PassSeconds   Optional[float64] // that requests spent in passes
+	QueuedSeconds Optional[float64]
+	ServedSeconds Optional[float64] // whole requests (Triton)
+
 	TTFT  *Histogram // time to the first token, s
 	ITL   *Histogram // time between tokens, one for each token, s
 	TPOT  *Histogram // mean time per token, one for each request, s (vLLM)
@@ -79,7 +89,8 @@ func (r *Reading) Same(o *Reading) bool {
 
 func (r *Reading) counters() []*Optional[float64] {
 	return []*Optional[float64]{&r.PromptTokens, &r.GenerationTokens, &r.Requests, &r.PrefixQueries, &r.PrefixHits,
-		&r.Drafted, &r.Accepted, &r.PromptSeconds, &r.DecodeSeconds}
+		&r.Drafted, &r.Accepted, &r.PromptSeconds, &r.DecodeSeconds,
+		&r.Passes, &r.PassSeconds, &r.QueuedSeconds, &r.ServedSeconds}
 }
 
 func (r *Reading) histograms() []**Histogram {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -234,4 +235,55 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The mean request of servers that speak no tokens, from two pages of each.
+func TestService(t *testing.T) {
+	tei := func(requests int, of float64) string {
+		return fmt.Sprintf("# TYPE te_request_success counter\nte_request_success{method=\"single\"} %d\n", requests) +
+			hist("te_request_duration", `method="single"`, 0.05*of, 0.1, of, inf, of) + hist("te_request_inference_duration", "", 0.03*of, 0.1, of, inf, of) +
+			hist("te_request_queue_duration", "", 0.01*of, 0.1, of, inf, of) + hist("te_batch_next_size", "", of, 8, of/4, inf, of/4)
+	}
+	triton := func(n float64) string {
+		text := ""
+		for name, v := range map[string]float64{"request_success": n, "exec_count": n / 2, "request_duration_us": 9000 * n,
+			"queue_duration_us": 2000 * n, "compute_infer_duration_us": 4000 * n} {
+			text += fmt.Sprintf("# TYPE nv_inference_%s counter\nnv_inference_%[1]s{model=\"yolo\",version=\"1\"} %v\n", name, v)
+		}
+		return text
+	}
+	fastapi := func(n float64) string {
+		return hist("http_request_duration_seconds", `handler="/v1/audio/transcriptions",method="POST"`, 0.4*n, 0.5, n, inf, n) +
+			hist("http_request_duration_seconds", `handler="/metrics",method="GET"`, 0.001*n, 0.5, n, inf, n)
+	}
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		before, after string
+		want          serving.Service
+	}{
+		"TEI":     {tei(100, 100), tei(500, 500), serving.Service{Requests: 400, GPUTime: 7500 * time.Microsecond, HostTime: 10 * ms, Latency: 50 * ms, Batch: 4}},
+		"Triton":  {triton(100), triton(300), serving.Service{Requests: 200, GPUTime: 2 * ms, HostTime: 3 * ms, Latency: 9 * ms, Batch: 2}},
+		"FastAPI": {fastapi(10), fastapi(30), serving.Service{Requests: 20, Latency: 400 * ms}},
+	} {
+		var readings []serving.Reading
+		for _, text := range []string{c.before, c.after} {
+			r, err := serving.Parse(strings.NewReader(text))
+			if err != nil || len(r) != 1 {
+				t.Fatal(name, r, err)
+			}
+			readings = append(readings, r[0])
+		}
+		d, err := readings[1].Since(readings[0])
+		got, ok := d.Service()
+		near := cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() < time.Microsecond })
+		if diff := cmp.Diff(c.want, got, near); err != nil || !ok || diff != "" {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+	if r, err := serving.Parse(strings.NewReader(vllmV0 + fastapi(10))); err != nil || len(r) != 1 || r[0].Engine != serving.EngineVLLM {
+		t.Errorf("of vLLM's page with its HTTP latencies: %v %v", r, err)
+	}
+	if _, err := serving.Parse(strings.NewReader(hist("http_request_duration_seconds", `handler="/metrics"`, 1, 0.5, 9, inf, 9))); !errors.Is(err, serving.ErrNone) {
+		t.Errorf("a page without work: %v", err)
+	}
 }
