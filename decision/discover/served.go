@@ -126,8 +126,8 @@ func (b *build) service(w *workload, mean serving.Service) {
 		return decision.Some(profile.Duration(d.Round(time.Microsecond)))
 	}
 	v.Service = &fleet.Service{GPUTime: some(mean.GPUTime), HostTime: some(mean.HostTime)}
-	b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass of "+
-		"the model", mean.Batch)})
+	b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass",
+		mean.Batch)})
 }
 
 // profile keeps what several pages of a workload's server tell of its steps and prefills: of the replica with the

@@ -84,7 +84,7 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 		})
 	}
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
-	fl.Func("metrics", "`FILE` of a metrics page of TEI, Triton, Infinity or a Whisper server; a later one too gives the rate",
+	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
 		func(text string) error { c.metrics = append(c.metrics, text); return nil })
 	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {

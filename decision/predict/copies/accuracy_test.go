@@ -26,10 +26,10 @@ type seenRow struct {
 	setting Setting
 }
 
-func readSeen(t testing.TB) []*seenRow {
+func readSeen(t testing.TB, names ...string) []*seenRow {
 	t.Helper()
 	var rows []*seenRow
-	for _, name := range []string{"copies-published.json", "h200-copies.json"} {
+	for _, name := range names {
 		text, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func halfWidth(rows []leftOut, without string) float64 {
 
 // TestLeaveOneSourceOut predicts each source by constants and intervals of the others.
 func TestLeaveOneSourceOut(t *testing.T) {
-	rows := readSeen(t)
+	rows := readSeen(t, "copies-published.json", "h200-copies.json")
 	out := leaveOut(rows)
 	byID, inside := map[string]leftOut{}, 0
 	for _, r := range out {
@@ -192,7 +192,7 @@ func TestLeaveOneSourceOut(t *testing.T) {
 
 // TestConstants finds the constants and half-widths of the code again.
 func TestConstants(t *testing.T) {
-	rows := readSeen(t)
+	rows := readSeen(t, "copies-published.json", "h200-copies.json")
 	l := fit(rows)
 	for i, c := range l.fitted() {
 		if got := *published.fitted()[i]; math.Abs(got / *c - 1) > 0.01 {
@@ -202,6 +202,26 @@ func TestConstants(t *testing.T) {
 	if got := halfWidth(leaveOut(rows), ""); math.Abs(got-error90) > 0.01 {
 		t.Errorf("half-width of intervals is %.3f, and %.3f by testdata", error90, got)
 	}
+}
+
+// TestSeriesLeftOut predicts a series that no constant is fitted on.
+func TestSeriesLeftOut(t *testing.T) {
+	rows := readSeen(t, "h200-copies-blind.json")
+	off, inside := 0.0, 0.0
+	for _, r := range rows {
+		e, err := Predict(r.server, r.setting)
+		if err != nil {
+			t.Fatal(r.ID, err)
+		}
+		off += math.Abs(e.Ratio.Value/r.Ratio-1) / float64(len(rows))
+		if e.Ratio.Contains(r.Ratio) {
+			inside += 1 / float64(len(rows))
+		}
+	}
+	if off > 0.08 || inside < 0.8 {
+		t.Errorf("%.1f%% off, %.0f%% inside", 100*off, 100*inside)
+	}
+	t.Logf("%.1f%% off, %.0f%% inside", 100*off, 100*inside)
 }
 
 // TestMeasuredCopies predicts the equal tenants of a series on an H200 from one of them alone.
