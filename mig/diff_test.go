@@ -65,9 +65,7 @@ func TestDiff(t *testing.T) {
 		if got := strings.Join(steps, "; "); got != c.steps || p.Empties != c.empties {
 			t.Errorf("%s -> %s: %s (empties %v); want %s", c.have, c.want, got, p.Empties, c.steps)
 		}
-		if err := p.Want.Validate(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, p.Want.Validate())
 	}
 }
 

@@ -87,9 +87,7 @@ func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
 	if _, err := io.WriteString(stdin, "\n"); err != nil {
 		t.Error(err)
 	}
-	if err := stdin.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, stdin.Close())
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, &stderr)
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestProcessIdentity tells a server from programs whose names begin alike, and
@@ -50,7 +52,5 @@ func TestProcessIdentity(t *testing.T) {
 	if err := server.signal(syscall.SIGSTOP); err != nil || !server.alive() {
 		t.Errorf("%v", err)
 	}
-	if err := server.signal(os.Kill); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, server.signal(os.Kill))
 }

@@ -26,11 +26,7 @@ import (
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "mps"))(t)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	return dir
 }
 
@@ -127,9 +123,7 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("reason %q", m.Reason)
 		}
 	}
-	if err := c.TerminateClient(ctx, a.view.Server, b.cmd.Process.Pid); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, c.TerminateClient(ctx, a.view.Server, b.cmd.Process.Pid))
 	b.kill(t) // it does no harm now
 	if got := a.work(t); got != "ok" {
 		t.Errorf("the neighbour: %s", got)

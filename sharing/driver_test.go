@@ -2,7 +2,6 @@ package sharing
 
 import (
 	"encoding"
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,20 +44,6 @@ func TestSupportsCUDA(t *testing.T) {
 		if got := c.driver.SupportsCUDA(c.cuda); got != c.want {
 			t.Errorf("%v supports CUDA %v: %v, want %v", c.driver, c.cuda, got, c.want)
 		}
-	}
-}
-
-// TestBranches holds the rows, in their order, to what the release notes and the installers print.
-func TestBranches(t *testing.T) {
-	const notes, installers = "nvidia-cuda-release-notes", "nvidia-cuda-installers"
-	want := []string{"525 12.0 " + notes, "530 12.1 " + notes, "535 12.2 " + notes, "545 12.3 " + notes, "550 12.4 " + notes, "555 12.5 " + notes, "560 12.6 " + notes, "570 12.8 " + notes,
-		"575 12.9 " + notes, "580 13.0 " + notes, "590 13.1 " + notes, "595 13.2 " + installers, "610 13.3 " + installers, "615 13.4 nvidia-mps-guide-v3"}
-	var got []string
-	for _, b := range cudaBranches() {
-		got = append(got, fmt.Sprintf("%d %v %s", b.Branch, b.CUDA, b.Source))
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -101,14 +101,6 @@ func TestConditionHolds(t *testing.T) {
 	}
 }
 
-// TestBeyondTheTables: the first value past the last one is none of them.
-func TestBeyondTheTables(t *testing.T) {
-	m, a := Mechanism(MechanismCount), Axis(AxisCount)
-	if len(Properties(m, AxisMemory)) > 0 || len(Properties(MechanismMPS, a)) > 0 || InfoFor(m).Title != "" || Delivers(DeliveryBare, m).Answer != AnswerUnknown {
-		t.Error("there is more than the tables have")
-	}
-}
-
 // TestPropertiesNeverPromiseMore checks, over all mechanisms, GPUs and drivers, that knowing nothing of an environment
 // never yields a higher level than knowing it does where a cap applies.
 func TestPropertiesNeverPromiseMore(t *testing.T) {

@@ -127,11 +127,7 @@ func TestUnsettledRunsAreMadeAgain(t *testing.T) {
 					return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: took}
 				}}
 				r := s.measure(t)
-				defer func() {
-					if err := s.close(); err != nil {
-						t.Error(err)
-					}
-				}()
+				defer func() { must.Do(t, s.close()) }()
 				dirs := must.Get(filepath.Glob(filepath.Join(r.dir, "time-slicing", "solo-*")))(t)
 				for i := range dirs {
 					dirs[i] = filepath.Base(dirs[i])
@@ -197,9 +193,7 @@ func TestPromptsOfRuns(t *testing.T) {
 		if len(notes) != 2 || !strings.HasPrefix(notes[0], "time-slicing/solo-x: 9") || !strings.Contains(notes[1], "of y's prompts came from its server's prefix cache") {
 			t.Errorf("notes %q", notes)
 		}
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, s.close())
 	})
 }
 

@@ -227,9 +227,7 @@ func TestPredictor(t *testing.T) {
 	r := &probe.Result{Info: probe.Info{GPU: "NVIDIA H100 80GB HBM3", Driver: "580.159.04"}, Basis: sharing.BasisMeasured,
 		Measured: []probe.Measurement{{Name: probe.Quantum, Value: 2.2, Unit: "ms", What: "turns"}, {Name: probe.Switch, Value: 0.2}, {Name: probe.LoneStepCost, Value: 0.01}, {Name: probe.DRAMRead, Value: 3000}}}
 	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, p.Validate())
 	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != profile.Some(2.2) || q.Source != "probe: turns" {
 		t.Errorf("%s with %s: %+v", p.GPU, p.Driver, q)
 	}

@@ -89,11 +89,7 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 		t.Setenv(k, v)
 	}
 	dir := must.Get(os.MkdirTemp("", "mps"))(t)
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, os.RemoveAll(dir)) })
 	args = []string{"-real", "-control", p.Path, "-pipe", filepath.Join(dir, "p"), "-log", filepath.Join(dir, "l"), "-timeout", "1m"}
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	return &config{ctx: t.Context(), stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, daemon: mps.DaemonOptions{Runner: mpstest.Socket{}}}, args, stdout, stderr

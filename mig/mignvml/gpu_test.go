@@ -15,11 +15,7 @@ import (
 // the machine. It only reads: no mode and no instance is changed.
 func TestCatalogueAgainstGPU(t *testing.T) {
 	driver := must.Get(Open())(t)
-	defer func() {
-		if err := driver.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.Do(t, driver.Close()) }()
 	gpus := must.Get(driver.Devices(context.Background()))(t)
 	if len(gpus) == 0 {
 		t.Fatal("no GPU here can do MIG")

@@ -73,11 +73,7 @@ func fakeH200(t *testing.T) (*mock.Interface, *mock.Device, *mig.Model) {
 func opened(t *testing.T, lib nvml.Interface) *Device {
 	t.Helper()
 	d := must.Get(open(lib))(t)
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.Do(t, d.Close()) })
 	devs, err := d.Devices(context.Background())
 	if err != nil || len(devs) != 1 {
 		t.Fatalf("%v, %v", devs, err)
@@ -255,9 +251,7 @@ func TestInstances(t *testing.T) {
 	if _, err := d.CreateComputeInstance(ctx, 5, 0); !errors.Is(err, mig.ErrInsufficient) {
 		t.Errorf("err = %v", err)
 	}
-	if err := d.DestroyComputeInstance(ctx, 5, 3); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, d.DestroyComputeInstance(ctx, 5, 3))
 	if err := d.DestroyComputeInstance(ctx, 5, 4); !errors.Is(err, mig.ErrNotFound) {
 		t.Errorf("err = %v", err)
 	}

@@ -63,15 +63,11 @@ func TestStrict(t *testing.T) {
 	if err := g.DestroyGPUInstance(ctx, half.ID); !errors.Is(err, mig.ErrInUse) {
 		t.Errorf("destroyed with a compute instance: %v", err)
 	}
-	if err := g.DestroyComputeInstance(ctx, half.ID, c.ID); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, g.DestroyComputeInstance(ctx, half.ID, c.ID))
 	if err := g.DestroyComputeInstance(ctx, half.ID, c.ID); !errors.Is(err, mig.ErrNotFound) {
 		t.Errorf("destroyed twice: %v", err)
 	}
-	if err := g.DestroyGPUInstance(ctx, half.ID); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, g.DestroyGPUInstance(ctx, half.ID))
 	if err := g.DestroyGPUInstance(ctx, half.ID); !errors.Is(err, mig.ErrNotFound) {
 		t.Errorf("destroyed twice: %v", err)
 	}

@@ -32,17 +32,13 @@ func TestGPUProbe(t *testing.T) {
 	r, err := probe.Run(t.Context(), site, probe.Options{Progress: func(what string, done float64) {
 		t.Logf("%5.1f s, %3.0f%%: %s", time.Since(began).Seconds(), 100*done, what)
 	}})
-	if err := site.Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, site.Close())
 	if err != nil {
 		t.Fatal(err)
 	}
 	data := must.Get(json.MarshalIndent(r, "", " "))(t)
 	if out := os.Getenv("OUT"); out != "" {
-		if err := os.WriteFile(filepath.Join(out, "probe.json"), data, 0o644); err != nil {
-			t.Error(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(out, "probe.json"), data, 0o644))
 	}
 	for _, m := range r.Measured {
 		t.Logf("%-30s %10.4g %-6s %.4g to %.4g (%d)", m.Name, m.Value, m.Unit, m.Low, m.High, m.Points)
@@ -57,9 +53,7 @@ func TestGPUProbe(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, p.Validate())
 	if program := os.Getenv("QUANTUM"); program != "" {
 		compare(t, r, program)
 	}
@@ -72,11 +66,7 @@ func TestGPURecord(t *testing.T) {
 		t.Skip("RECORD names no folder")
 	}
 	site := must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
-	defer func() {
-		if err := site.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.Do(t, site.Close()) }()
 	spin := probe.Task{Kind: probe.KindSpin, For: 600 * time.Millisecond}
 	for name, tasks := range map[string][]probe.Task{
 		"2": {spin, spin}, "4": {spin, spin, spin, spin},
@@ -99,11 +89,7 @@ func TestGPUBesideSpinner(t *testing.T) {
 	var sites [2]*cudaprobe.Site
 	for i := range sites {
 		sites[i] = must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
-		defer func() {
-			if err := sites[i].Close(); err != nil {
-				t.Error(err)
-			}
-		}()
+		defer func() { must.Do(t, sites[i].Close()) }()
 	}
 	off := func() time.Duration {
 		readings := must.Get(sites[1].Run(t.Context(), sharing.MechanismTimeSlicing, probe.Task{Kind: probe.KindSpin, For: 3 * time.Second}))(t)

@@ -68,11 +68,7 @@ func TestFailedKernel(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", driver(t))
 	t.Setenv("FAKE_FAIL_AFTER", "400") // more than tuning waits for
 	site := must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
-	defer func() {
-		if err := site.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.Do(t, site.Close()) }()
 	steps := probe.Task{Kind: probe.KindCompute, Kernel: time.Microsecond, For: time.Second}
 	if _, err := site.Run(t.Context(), sharing.MechanismTimeSlicing, steps); err == nil || !strings.Contains(err.Error(), "cuStreamSynchronize") {
 		t.Fatalf("a kernel that fails: %v", err)
