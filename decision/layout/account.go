@@ -79,11 +79,12 @@ var versions atomic.Uint64
 
 // recount works out anew what is left of a node that is not shared yet.
 func (n *Node) recount() {
-	n.freeCPU, n.freeMemory, n.tenant, n.mixed = n.CPUMilli, n.Memory, "", false
+	n.freeCPU, n.freeMemory, n.tenant, n.mixed, n.limited = n.CPUMilli, n.Memory, "", false, false
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
 		n.freeCPU -= int64(a.CPUMilli)
 		n.freeMemory -= a.HostMemory
+		n.limited = n.limited || !a.Workload.Objective.IsZero()
 		if i == 0 {
 			n.tenant = a.Workload.Tenant
 		} else if n.tenant != a.Workload.Tenant {

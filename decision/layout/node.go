@@ -20,6 +20,7 @@ type Node struct {
 	Consumable bool
 	Spot       bool // bought as interruptible
 	mixed      bool
+	limited    bool
 	Closed     string        // why it takes no more replicas, such as "cordoned"; empty = it does
 	CPUMilli   int64         // thousandths of a core that replicas may have
 	Memory     sharing.Bytes // of the host, that replicas may have
@@ -233,6 +234,9 @@ func (n *Node) FreeMemory() sharing.Bytes { return n.freeMemory }
 
 // Tenant is the tenant of everybody on the node, and one reports whether there is just one.
 func (n *Node) Tenant() (tenant string, one bool) { return n.tenant, !n.mixed }
+
+// Limited reports whether a replica on the node has an objective.
+func (n *Node) Limited() bool { return n.limited }
 
 // Used reports whether a replica holds a device of the node, or one that is not known.
 func (n *Node) Used() bool {

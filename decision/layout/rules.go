@@ -42,6 +42,9 @@ const (
 	RuleOneSplit
 	// RuleOneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
 	RuleOneOperatingMode
+	// RuleAnyDevice: a tenant gets any of the node's shared devices, whoever has which, so that all of them trust one
+	// another.
+	RuleAnyDevice
 	ruleCount
 )
 
@@ -82,6 +85,8 @@ var ruleTable = [ruleCount]rule{
 		"nvidia-dra-driver"},
 	RuleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
 	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
+	RuleAnyDevice: {plugins, "the device plugin gives a pod any shared GPU of the node that has a replica left",
+		"k8s-device-plugin-config"},
 }
 
 // String returns the rule's text.
@@ -204,6 +209,31 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 		}
 	}
 	return true
+}
+
+// Meets reports whether a tenant that is given a device under a mode may get another one in its place, and so meet who
+// is there: a delivery that chooses does so among the devices that are shared in one way.
+func (n *Node) Meets(device int, m sharing.Mechanism, other int) bool {
+	return device == other || n.Devices[other].Mode == m && m != sharing.MechanismExclusive && !Sliced(m) &&
+		RulesOf(n.Delivery).Has(RuleAnyDevice)
+}
+
+// Strangers returns the first two replicas of the node that do not trust each other and may meet on a device since the
+// delivery chooses it; nil where there are none.
+func (n *Node) Strangers() (a, b *Assignment) {
+	if !RulesOf(n.Delivery).Has(RuleAnyDevice) {
+		return nil, nil
+	}
+	for i := range n.Assignments {
+		for k := range n.Assignments[:i] {
+			a, b = &n.Assignments[k], &n.Assignments[i]
+			if a.Device >= 0 && b.Device >= 0 && !a.Workload.Trust(b.Workload) &&
+				n.Meets(int(a.Device), n.Devices[a.Device].Mode, int(b.Device)) {
+				return a, b
+			}
+		}
+	}
+	return nil, nil
 }
 
 // operatedAlike reports whether devices of two modes may be on one node of HAMi: whole cards are in whatever mode the

@@ -161,6 +161,27 @@ func TestCarries(t *testing.T) {
 	}
 }
 
+// TestStrangers: tenants that do not trust one another are on one node only where nobody chooses the device for them.
+func TestStrangers(t *testing.T) {
+	for _, c := range []struct {
+		delivery sharing.Delivery
+		mode     sharing.Mechanism
+		tenants  [2]string
+		want     bool
+	}{{sharing.DeliveryDevicePlugin, sharing.MechanismMPS, [2]string{"a", "b"}, true}, {sharing.DeliveryGPUOperator, sharing.MechanismTimeSlicing, [2]string{"a", "b"}, true},
+		{sharing.DeliveryDevicePlugin, sharing.MechanismMPS, [2]string{"a", "a"}, false}, {sharing.DeliveryDevicePlugin, sharing.MechanismExclusive, [2]string{"a", "b"}, false},
+		{sharing.DeliveryDRA, sharing.MechanismMPS, [2]string{"a", "b"}, false}, {sharing.DeliveryHAMi, sharing.MechanismHAMi, [2]string{"a", "b"}, false}} {
+		n := Node{Name: "n", Delivery: c.delivery}
+		for i, tenant := range c.tenants {
+			n.Devices = append(n.Devices, Device{GPU: testGPUs[0], Mode: c.mode, Slots: 2})
+			n.Assignments = append(n.Assignments, Assignment{Key: fmt.Sprint(i), Device: int16(i), Workload: &Workload{Tenant: tenant}})
+		}
+		if a, b := n.Strangers(); (a != nil) != c.want || c.want && (a.Key != "0" || b.Key != "1") {
+			t.Errorf("%+v: %v and %v", c, a, b)
+		}
+	}
+}
+
 func TestRulesText(t *testing.T) {
 	for r := range ruleCount {
 		if _, ok := sharing.SourceByID(r.Source()); !ok || r.String() == "" || len(ruleTable[r].deliveries) == 0 {
@@ -171,7 +192,7 @@ func TestRulesText(t *testing.T) {
 	for _, d := range sharing.Deliveries() {
 		got = append(got, fmt.Sprint(d, len(RulesOf(d).All())))
 	}
-	want := []string{"bare 0", "device-plugin 9", "gpu-operator 9", "dra 2", "hami 3", "volcano 3", "kai 0", "vgpu-manager 0"}
+	want := []string{"bare 0", "device-plugin 10", "gpu-operator 10", "dra 2", "hami 3", "volcano 3", "kai 0", "vgpu-manager 0"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -179,7 +200,7 @@ func TestRulesText(t *testing.T) {
 	if l, c := rules.Limit(sharing.MechanismMPS, testGPUs[0], 6), rules.Cap(sharing.MechanismMPS, 6); l.MiB() != 81559/6 || c != 160 {
 		t.Errorf("%v, %d", l, c)
 	}
-	if ruleCount.String() != "invalid(14)" || rules.Has(ruleCount) {
+	if ruleCount.String() != "invalid(15)" || rules.Has(ruleCount) {
 		t.Error("a rule that is none")
 	}
 }

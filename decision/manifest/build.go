@@ -112,6 +112,14 @@ func (b *builder) build(f *decision.Fleet) (*Folder, error) {
 	}
 	for _, g := range b.groups {
 		b.Groups = append(b.Groups, Group{g.key, g.pool.Name, g.primary(), g.nodes})
+		for _, n := range g.nodes {
+			if x, y := n.Strangers(); x != nil {
+				b.warn(WarnStrangers, g.key, layout.RuleAnyDevice.Source(), "give them nodes of their own, deliver by DRA, or "+
+					"state trust", "%s and %s do not trust each other, and may get one GPU of %s: %v", x.Workload.Name,
+					y.Workload.Name, n.Name, layout.RuleAnyDevice)
+				break
+			}
+		}
 	}
 	if b.run(); b.err != nil {
 		return nil, b.err
@@ -315,6 +323,7 @@ const (
 	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
 	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
+	WarnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

@@ -45,8 +45,10 @@ func (b *bin) from(v *View, models uint64) {
 }
 
 func (p *part) compare(o *part) int {
-	return cmp.Or(cmp.Compare(p.milli, o.milli), cmp.Compare(p.mechanism, o.mechanism), cmp.Compare(p.memory, o.memory),
-		cmp.Compare(p.total, o.total))
+	if p.milli != o.milli {
+		return int(p.milli - o.milli)
+	}
+	return cmp.Or(cmp.Compare(p.mechanism, o.mechanism), cmp.Compare(p.memory, o.memory), cmp.Compare(p.total, o.total))
 }
 
 // most is the most that is free on one GPU.

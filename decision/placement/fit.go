@@ -210,7 +210,8 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(int(d.SlotsOf(t.mechanism)), t.milli, why) {
 		return false
 	}
-	if f.Tenants > 0 && gate.TraitsOf(t.mechanism).Trusting && !a.open && !trusted(n, i, r.workload()) {
+	if len(n.Assignments) > 0 && gate.TraitsOf(t.mechanism).Trusting && !a.open &&
+		!trusted(n, i, t.mechanism, r.workload()) {
 		return refuse(why, gate.CodeTrust)
 	}
 	if d.Limit > 0 && r.GPUMemory > d.Limit {
@@ -336,13 +337,14 @@ func milliOf(b, total sharing.Bytes) int32 {
 	return int32((1000*b + total - 1) / total)
 }
 
-// trusted reports whether all tenants of a GPU and a workload trust each other.
-func trusted(n *layout.Node, gpu int, w *layout.Workload) bool {
+// trusted reports whether a workload and all tenants that it may meet trust each other: those of a GPU, and where the
+// node's delivery chooses the GPU those of all that it may choose.
+func trusted(n *layout.Node, gpu int, m sharing.Mechanism, w *layout.Workload) bool {
 	if tenant, one := n.Tenant(); one && tenant == w.Tenant && tenant != "" {
 		return true
 	}
 	for i := range n.Assignments {
-		if a := &n.Assignments[i]; int(a.Device) == gpu && !a.Workload.Trust(w) {
+		if a := &n.Assignments[i]; a.Device >= 0 && n.Meets(gpu, m, int(a.Device)) && !a.Workload.Trust(w) {
 			return false
 		}
 	}

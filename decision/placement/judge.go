@@ -92,7 +92,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 		used := 1000 - max(0, d.Free().Compute) + d.Free().Busy
 		t.unknown = tenants
 		t.lost = lost(t.milli+t.busy, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
-		if !r.workload().Objective.IsZero() || slices.ContainsFunc(n.Assignments, func(q layout.Assignment) bool {
+		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, func(q layout.Assignment) bool {
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
 		}) {
 			return refuse(why, gate.CodeSlowdownUnknown)
