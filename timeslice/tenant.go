@@ -2,12 +2,11 @@ package timeslice
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
 	"unicode"
-
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -30,8 +29,28 @@ func (d Dist) draw(rng *rand.Rand) time.Duration {
 		return time.Duration(min(rng.ExpFloat64()*float64(d.Mean), float64(longest)))
 	}
 	shape := 1 / (d.CV * d.CV)
-	g := distuv.Gamma{Alpha: shape, Beta: shape / float64(d.Mean), Src: rng}
-	return time.Duration(min(g.Rand(), float64(longest)))
+	return time.Duration(min(gamma(shape, rng)*float64(d.Mean)/shape, float64(longest)))
+}
+
+// gamma draws from the gamma distribution of a shape and of scale 1 (Marsaglia and Tsang, ACM Transactions on
+// Mathematical Software 26.3, 2000).
+func gamma(shape float64, rng *rand.Rand) float64 {
+	d, m := shape-1./3, 1.0
+	if shape < 1 {
+		d, m = d+1, math.Pow(rng.Float64(), 1/shape)
+	}
+	c := 1 / (3 * math.Sqrt(d))
+	for {
+		x := rng.NormFloat64()
+		v := 1 + x*c
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if u := rng.Float64(); u < 1-0.0331*(x*x)*(x*x) || math.Log(u) < 0.5*x*x+d*(1-v+math.Log(v)) {
+			return m * d * v
+		}
+	}
 }
 
 func (d Dist) check(l *problem.List, path string, positive bool) {

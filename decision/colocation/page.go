@@ -78,13 +78,8 @@ func (rep *Report) Page() *webpage.Page {
 				"intervals.", a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
 		}
 	}
-	p.Answer = cmp.Or(strings.Join(said, " "), "Nothing ran side by side to its end.")
-	for _, v := range rep.Verdicts {
-		if v.Best {
-			p.Answer += fmt.Sprintf("\n%s: best under %s, which keeps every objective and delivers %s tokens/s.", v.Case,
-				v.Mode, webpage.Number(v.TokensPerS))
-		}
-	}
+	p.Answer = strings.Join(append(rep.choices(), cmp.Or(strings.Join(said, " "), "Nothing ran side by side to its end.")),
+		"\n")
 	notes := slices.Clone(rep.Notes)
 	for _, m := range rep.Missing {
 		notes = append(notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))

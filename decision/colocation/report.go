@@ -2,6 +2,7 @@ package colocation
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -134,6 +135,9 @@ var errInterrupted = errors.New("interrupted")
 // end records the end of the run.
 func (rep *Report) end(failed error, b *bench) {
 	rep.Complete, rep.Invalid = failed == nil, slices.Sorted(maps.Keys(b.shaped))
+	for i := range rep.Verdicts { // what the client shaped chooses nothing
+		rep.Verdicts[i].Best = rep.Verdicts[i].Best && len(rep.Invalid) == 0
+	}
 	for i := range b.notes {
 		rep.Notes = append(rep.Notes, b.notes[i].String())
 	}
@@ -247,6 +251,34 @@ type verdict struct {
 	// Best marks the mode to choose for the case: of those that keep every objective the one that delivers most
 	// tokens, or beside tenants that serve none, keeps most of the rates.
 	Best bool `json:"best,omitempty"`
+}
+
+// choices says of each case which mode to choose, by what was measured and not by what was predicted. No mode is chosen
+// where the load client shaped a run of the case, and where none keeps every objective the case shares no GPU.
+func (rep *Report) choices() (all []string) {
+	var cases []string
+	for _, v := range rep.Verdicts {
+		if slices.Contains(cases, v.Case) {
+			continue
+		}
+		cases = append(cases, v.Case)
+		text := fmt.Sprintf("%s: keep its workloads on GPUs of their own: none of the modes measured keeps every objective.",
+			v.Case)
+		if i := slices.IndexFunc(rep.Verdicts, func(o verdict) bool { return o.Case == v.Case && o.Best }); i >= 0 {
+			best := rep.Verdicts[i]
+			text = fmt.Sprintf("%s: choose %s, which kept every objective and delivered most, %s tokens/s.", v.Case, best.Mode,
+				short(best.TokensPerS))
+			if best.KeptRate > 0 {
+				text = fmt.Sprintf("%s: choose %s, which kept every objective and %.0f%% of the rates alone, the most.", v.Case,
+					best.Mode, 100*best.KeptRate)
+			}
+		}
+		if len(rep.Invalid) > 0 {
+			text = v.Case + ": no choice: the load client shaped the figures (measure again)."
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 func (f *planFlow) verdicts(rows []ReportRow) []verdict {

@@ -79,6 +79,10 @@ func (rep *Report) WriteText(w io.Writer) error {
 	if !rep.Complete {
 		p.line("NOT COMPLETE: %s\n", strings.ReplaceAll(rep.Problem, "\n", "; "))
 	}
+	for _, choice := range rep.choices() {
+		p.line("%s", choice)
+	}
+	p.line("")
 	for _, m := range rep.Missing {
 		p.line("MISSING: %s by %s: %s\n", m.Case, m.Mode, strings.ReplaceAll(m.Reason, "\n", "\n  "))
 	}
@@ -221,7 +225,7 @@ func (p printer) agreement(list []agreement) {
 }
 
 func (p printer) verdicts(list []verdict) {
-	p.line("Objectives, and the mode to choose")
+	p.line("Objectives as measured, and the mode to choose by them")
 	p.table(func(row func(...string)) {
 		delivered := "tokens/s"
 		if slices.ContainsFunc(list, func(v verdict) bool { return v.KeptRate > 0 }) {

@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
-	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
@@ -37,7 +37,7 @@ func (l *Traffic) PeakPerS() float64 {
 	return l.RequestsPerS * slices.Max(l.ByHour)
 }
 
-var z99 = distuv.UnitNormal.Quantile(0.99)
+var z99 = stats.NormalQuantile(0.99)
 
 // LengthSigma is the standard deviation of the logarithm of a request's lengths by their means and 99th percentiles, as
 // of a log-normal distribution: the greater of that of prompts and of answers. It is 0 where these are not stated.

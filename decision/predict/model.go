@@ -8,7 +8,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat"
 )
 
 // cycleOf is the time, in a closed loop, from one request in a slot of the batch
@@ -24,8 +23,12 @@ const launches = 20
 // middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
 // half do not, chance decides on which side of the gap the median lies.
 func middle(sorted []float64) float64 {
-	n := float64(len(sorted))
-	return stat.Mean(sorted[int(0.4*n):int(math.Ceil(0.6*n))], nil)
+	n, sum := float64(len(sorted)), 0.0
+	mid := sorted[int(0.4*n):int(math.Ceil(0.6*n))]
+	for _, v := range mid {
+		sum += v
+	}
+	return sum / float64(len(mid))
 }
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -7,8 +7,8 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
-	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // raise lifts an interval to a least value, and the upper bound as far as it lay above the value.
@@ -29,7 +29,7 @@ func (p Prediction) At(confidence float64) Prediction {
 }
 
 func (p *Prediction) hold(confidence float64) {
-	z := distuv.UnitNormal.Quantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
+	z := stats.NormalQuantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
 	for m := range p.value {
 		stretch(&p.value[m], z)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/splitmix"
-	"gonum.org/v1/gonum/stat/distuv"
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
@@ -34,7 +34,7 @@ func movesAt(confidence float64) *moves {
 	if m := slot.Load(); m != nil && m.confidence == confidence {
 		return m
 	}
-	m := &moves{confidence: confidence, z: distuv.UnitNormal.Quantile(confidence)}
+	m := &moves{confidence: confidence, z: stats.NormalQuantile(confidence)}
 	for side, far := range [2]float64{-1, 1} {
 		both := costs.Medians
 		for q, c := range costs.Priors {

@@ -37,15 +37,15 @@ var look string
 // pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads, {cluster} the
 // fleet of the built-in cluster and {recorded} the series that predict's report names. A command runs in the repository's root.
 var pages = []struct{ name, command, file string }{ // file is the page below {} where that is a folder
-	{"bench of three scenarios", "cotenant bench report -out {} loadgen/report/testdata/runs/example", "report.html"},
+	{"bench of three scenarios", "cotenant bench table -report {} loadgen/report/testdata/runs/example", ""},
 	{"built-in fleet", "cotenant decide -report {} examples/quickstart/fleet.yaml", ""},
 	{"provisional answers and traps", "cotenant decide -report {} examples/quickstart/testdata/four-teams.yaml", ""},
 	{"800 workloads", "cotenant decide -report {} {fleet}", ""},
 	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
 	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
 	{"pressure of three loads", "cotenant measure -plan mixed -seconds 2 -out {}-runs -report {}", ""},
-	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -report -progress=false -out {}", "report.html"},
-	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report -out {}", "report.html"},
+	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -progress=false -report {}", ""},
+	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report {}", ""},
 	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
 	{"one series predicted", "cotenant predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
 	{"recorded series", "cotenant predict -method closed-form {recorded} -report {}", ""},
