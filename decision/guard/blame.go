@@ -76,30 +76,14 @@ func (g *Guard) foresee(gpu, i int, use func(k int) (profile.Server, profile.Loa
 	return out[at].Get(profile.MetricTPOTP50)
 }
 
-// suspect is a neighbour whose share of the GPU grew when a tenant slowed down.
+// suspect is a neighbour that does more since a tenant slowed down.
 type suspect struct {
-	name        string
-	tenant      int // -1: a process of no tenant
-	before, now float64
-	load        bool // before and now are its load: its share of the GPU cannot be told
-	// alone says that nothing of it can be told, but of everybody else: before and now are the GPU's power.
-	alone bool
-	// came says that it was not there before; before and now mean no more.
-	came bool
-}
-
-// evidence describes the change that was seen of a suspect.
-func (s *suspect) evidence() string {
-	switch {
-	case s.came:
-		return s.name + " was not there before; how much of the GPU it takes cannot be told"
-	case s.alone:
-		return fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, "+
-			"and nobody else does more", s.now, s.before, s.name)
-	case s.load:
-		return fmt.Sprintf("the load of %s rose from %.3g to %.3g", s.name, s.before, s.now)
-	}
-	return fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", s.name, 100*s.before, 100*s.now)
+	name      string
+	tenant    int     // -1: a process of no tenant
+	rise, now float64 // of its share of the GPU's time; or else of its load, or of the GPU's power
+	load      bool    // its share of the GPU cannot be told
+	alone     bool    // nothing of it can be told, but of everybody else
+	evidence  string
 }
 
 // blame names the neighbour that changed when tenant i slowed down, and what
@@ -110,20 +94,18 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 		At: o.At, GPU: g.gpus[t.GPU].Index, Action: ActionKeep, Victim: t.Name, Target: t.Name,
 		Evidence: []string{evidence}, victim: i, target: -1, home: t.GPU,
 	}
-	windows := g.rules.Slow
-	suspects := g.suspects(t.GPU, i, windows)
-	before, now := s.load.around(windows)
-	grown := now > loadRise*before
-	if len(suspects) == 0 && !grown {
+	suspects := g.suspects(t.GPU, i)
+	before, now := s.load.around(g.rules.Slow)
+	if len(suspects) == 0 && now > loadRise*before {
+		p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; "+
+			"no neighbour's share of the GPU did", before, now))
+		p.Effect = "nothing that is done to neighbours would help: add a replica, or a larger share"
+		return p
+	}
+	if len(suspects) == 0 {
 		suspects = g.eliminate(o, t.GPU, i)
 	}
 	if len(suspects) == 0 {
-		if grown {
-			p.Evidence = append(p.Evidence, fmt.Sprintf("its own load rose from %.3g to %.3g; "+
-				"no neighbour's share of the GPU did", before, now))
-			p.Effect = "nothing that is done to neighbours would help: add a replica, or a larger share"
-			return p
-		}
 		p.Evidence = append(p.Evidence, "no neighbour's share of the GPU grew, nor its own load")
 		p.Effect = "not known: the cause is outside of what is watched (the host, the network, the model), " +
 			"or the prediction is wrong for it"
@@ -131,7 +113,7 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	}
 	worst := suspects[0]
 	p.Target, p.target = worst.name, worst.tenant
-	p.Evidence = append(p.Evidence, worst.evidence())
+	p.Evidence = append(p.Evidence, worst.evidence)
 	if worst.tenant >= 0 {
 		p.Owner = g.tenants[worst.tenant].Owner
 	}
@@ -197,43 +179,47 @@ func (g *Guard) beside(by suspect, percent float64) func(k int) (profile.Server,
 // loadRise is the least growth of a load, as a factor, that explains anything.
 const loadRise = 1.3
 
-// suspects lists those whose share grew by Rise, the one that grew most first.
-func (g *Guard) suspects(gpu, victim, windows int) (out []suspect) {
+// suspects lists those whose share grew by Rise, the one that grew most first, and after them those whose load did.
+func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 	mps := g.gpus[gpu].Mechanism == sharing.MechanismMPS
-	add := func(name string, tenant int, h *history) {
-		before, now := h.around(windows)
+	add := func(name string, tenant int, h history) bool {
+		before, now := h.around(g.rules.Slow)
 		if math.IsNaN(before) {
 			before = 0
 		}
-		if now-before >= g.rules.Rise {
-			came := mps && (tenant < 0 || !g.states[tenant].told)
-			out = append(out, suspect{name: name, tenant: tenant, before: before, now: now, came: came})
+		if !(now-before >= g.rules.Rise) {
+			return false
 		}
+		s := suspect{name: name, tenant: tenant, rise: now - before, now: now}
+		s.evidence = fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", name, 100*before, 100*now)
+		if mps && (tenant < 0 || !g.states[tenant].told) {
+			s.evidence = name + " was not there before; how much of the GPU it takes cannot be told"
+		}
+		out = append(out, s)
+		return true
 	}
 	for k := range g.tenants {
-		if k != victim && g.tenants[k].GPU == gpu {
-			n := len(out)
-			add(g.tenants[k].Name, k, &g.states[k].activity)
-			// What it was asked for when the victim slowed down counts, not what it catches up with after a disturbance of both.
-			first := g.states[k].load.back(g.states[victim].slow - 1)
-			if before, now := g.states[k].load.around(windows); len(out) == n && now > loadRise*before && !(first < 0.9*before) {
-				out = append(out, suspect{name: g.tenants[k].Name, tenant: k, before: before, now: now, load: true})
-			}
+		t, s := &g.tenants[k], &g.states[k]
+		if k == victim || t.GPU != gpu || add(t.Name, k, s.activity) {
+			continue
+		}
+		// What it was asked for when the victim slowed down counts, not what it catches up with after a disturbance of both.
+		first := s.load.back(g.states[victim].slow - 1)
+		if before, now := s.load.around(g.rules.Slow); now > loadRise*before && !(first < 0.9*before) {
+			out = append(out, suspect{name: t.Name, tenant: k, rise: now - before, now: now, load: true,
+				evidence: fmt.Sprintf("the load of %s rose from %.3g to %.3g", t.Name, before, now)})
 		}
 	}
 	for key, h := range g.others {
 		if key.gpu == gpu {
-			add(fmt.Sprintf("process %d", key.pid), -1, h)
+			add(fmt.Sprintf("process %d", key.pid), -1, *h)
 		}
 	}
 	slices.SortFunc(out, func(a, b suspect) int {
 		if a.load != b.load { // a share of the GPU says more
-			if a.load {
-				return 1
-			}
-			return -1
+			return map[bool]int{true: 1, false: -1}[a.load]
 		}
-		return cmp.Or(cmp.Compare(b.now-b.before, a.now-a.before), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.rise, a.rise), cmp.Compare(a.name, b.name))
 	})
 	return out
 }
@@ -243,23 +229,25 @@ const powerRise = 1.15
 
 // eliminate finds the only neighbour of which neither load nor share of the GPU
 // can be told, where the GPU's power shows that somebody does more.
-func (g *Guard) eliminate(o *Observation, gpu, victim int) []suspect {
+func (g *Guard) eliminate(o *Observation, gpu, victim int) (out []suspect) {
 	before, now := g.devices[gpu].watts.around(g.rules.Slow)
 	if !(now >= powerRise*before) {
 		return nil
 	}
-	var out []suspect
+	add := func(name string, tenant int) {
+		out = append(out, suspect{name: name, tenant: tenant, now: now, load: true, alone: true,
+			evidence: fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, "+
+				"and nobody else does more", now, before, name)})
+	}
 	for k := range g.tenants {
 		t, seen := &g.tenants[k], &o.Tenants[k]
-		_, loaded := seen.Load.Get()
-		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].told && !loaded {
-			out = append(out, suspect{name: t.Name, tenant: k, before: before, now: now, load: true, alone: true})
+		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].told && seen.Load.IsZero() {
+			add(t.Name, k)
 		}
 	}
 	for _, p := range o.GPUs[gpu].Others {
 		if p.Activity >= 1 {
-			name := fmt.Sprintf("process %d", p.PID)
-			out = append(out, suspect{name: name, tenant: -1, before: before, now: now, load: true, alone: true})
+			add(fmt.Sprintf("process %d", p.PID), -1)
 		}
 	}
 	if len(out) != 1 {

@@ -132,36 +132,32 @@ type tenantState struct {
 // span is a stretch of time.
 type span struct{ from, to time.Duration }
 
-// history keeps the last windows of a figure; a missing one is NaN.
-type history struct {
-	values [64]float64
-	n      int
+// history has the last windows of a figure; a missing one is NaN.
+type history []float64
+
+const historyKept = 64 // windows
+
+func (h *history) add(v float64) {
+	*h = append(*h, v)
+	*h = (*h)[max(0, len(*h)-historyKept):]
 }
 
-func (h *history) add(v float64) { h.values[h.n%len(h.values)] = v; h.n++ }
-
 // back returns the figure of k windows ago; NaN where it is not kept.
-func (h *history) back(k int) float64 {
-	if k < 0 || k >= min(h.n, len(h.values)) {
+func (h history) back(k int) float64 {
+	if k < 0 || k >= len(h) {
 		return math.NaN()
 	}
-	return h.values[(h.n-1-k)%len(h.values)]
+	return h[len(h)-1-k]
 }
 
 // around returns the median of the windows before the last k, as far as they are
 // kept, and the mean of the last k; NaN where there are none.
-func (h *history) around(k int) (before, recent float64) {
-	var now, past []float64
-	for i := max(0, h.n-len(h.values)); i < h.n; i++ {
-		if v := h.values[i%len(h.values)]; math.IsNaN(v) {
-			continue
-		} else if i >= h.n-k {
-			now = append(now, v)
-		} else {
-			past = append(past, v)
-		}
+func (h history) around(k int) (before, recent float64) {
+	cut := max(0, len(h)-k)
+	there := func(values []float64) []float64 {
+		return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	}
-	return median(past), stat.Mean(now, nil)
+	return median(there(h[:cut])), stat.Mean(there(h[cut:]), nil)
 }
 
 // New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
@@ -266,7 +262,7 @@ func (g *Guard) remember(o *Observation) {
 			if h == nil {
 				h = &history{}
 				// It was not there before.
-				for range min(g.window-1, len(h.values)-1) {
+				for range min(g.window-1, historyKept-1) {
 					h.add(0)
 				}
 				g.others[key] = h
