@@ -153,14 +153,12 @@ func ExampleReadCSV() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for device := range series.Devices {
-		r, err := telemetry.DetectIdle(series, device, telemetry.IdleOptions{})
-		if err != nil {
-			log.Fatal(err)
-		}
-		idle := r.Total(telemetry.StateExecutionIdle) + r.Total(telemetry.StateResidentIdle) + r.Total(telemetry.StateDeepIdle)
-		fmt.Printf("GPU %d: %.1f of %.1f hours idle, %.2f USD at 3.50 an hour\n", device, idle.Hours(), r.Observed().Hours(), 3.50*idle.Hours())
+	r, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
+	if err != nil {
+		log.Fatal(err)
 	}
+	idle := r.Total(telemetry.StateExecutionIdle) + r.Total(telemetry.StateResidentIdle) + r.Total(telemetry.StateDeepIdle)
+	fmt.Printf("%.1f of %.1f hours idle, %.2f USD at 3.50 an hour\n", idle.Hours(), r.Observed().Hours(), 3.50*idle.Hours())
 	// Output:
-	// GPU 0: 6.0 of 8.0 hours idle, 21.00 USD at 3.50 an hour
+	// 6.0 of 8.0 hours idle, 21.00 USD at 3.50 an hour
 }

@@ -91,7 +91,7 @@ func (d *IdleDetector) Sample(x *Sample) error {
 	}
 	next := StateInterval{From: last, To: x.At}
 	if x.At-last <= bridged(d.h.Period) {
-		next.State, next.Powered = d.classify(s, x.At)
+		next.State = d.classify(s, x.At)
 		next.Server = s.serves && next.State.held()
 		if now, ok := s.fresh(MetricPowerWatts, x.At, d.h.maxAge()); ok && hadPower {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
@@ -115,7 +115,7 @@ func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterv
 	for _, in := range s.idle {
 		if short {
 			pauses += in.Length()
-			in.State, in.Powered, in.Server = StateActive, sharing.AnswerUnknown, false
+			in.State, in.Server = StateActive, false
 		}
 		list = appendInterval(list, in)
 	}
@@ -124,8 +124,8 @@ func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterv
 
 // appendInterval joins next to the last interval when they tell the same.
 func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
-	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Powered == next.Powered &&
-		list[n-1].Server == next.Server && list[n-1].To == next.From {
+	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Server == next.Server &&
+		list[n-1].To == next.From {
 		l := &list[n-1]
 		l.To = next.To
 		a, okA := l.Joules.Get()
@@ -140,7 +140,7 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 }
 
 // classify says what the device does by what is known at now.
-func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing.Answer) {
+func (d *IdleDetector) classify(s *idleState, now time.Duration) State {
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
 		answer := sharing.AnswerUnknown
 		for _, m := range ms {
@@ -171,33 +171,28 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) (State, sharing
 	gpm := max(s.at[MetricSMUtilPercent], s.at[MetricDRAMUtilPercent], s.at[MetricTensorUtilPercent])
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
-	case working == sharing.AnswerYes || traffic == sharing.AnswerYes:
-		return StateActive, sharing.AnswerUnknown
-	case working == sharing.AnswerNo && busy == sharing.AnswerYes && covers:
-		return StateStalled, sharing.AnswerUnknown
-	case busy == sharing.AnswerYes:
-		return StateActive, sharing.AnswerUnknown
+	case working == sharing.AnswerNo && traffic != sharing.AnswerYes && busy == sharing.AnswerYes && covers:
+		return StateStalled
+	case working == sharing.AnswerYes, traffic == sharing.AnswerYes, busy == sharing.AnswerYes:
+		return StateActive
 	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
-		return StateUnknown, sharing.AnswerUnknown
+		return StateUnknown
 	}
 	watts, powerKnown := s.fresh(MetricPowerWatts, now, d.h.maxAge())
 	switch d.resident(s, now) {
 	case sharing.AnswerUnknown:
-		return StateUnknown, sharing.AnswerUnknown
+		return StateUnknown
 	case sharing.AnswerNo:
 		if powerKnown && d.opts.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
 			s.deepIdle = Some(watts)
 		}
-		return StateDeepIdle, sharing.AnswerUnknown
+		return StateDeepIdle
 	}
 	base, baseKnown := s.deepIdle.Get()
-	if !powerKnown || !baseKnown {
-		return StateExecutionIdle, sharing.AnswerUnknown
+	if powerKnown && baseKnown && watts < base+poweredWatts {
+		return StateResidentIdle
 	}
-	if watts < base+poweredWatts {
-		return StateResidentIdle, sharing.AnswerNo
-	}
-	return StateExecutionIdle, sharing.AnswerYes
+	return StateExecutionIdle
 }
 
 // resident answers whether a program holds the device.
@@ -237,7 +232,7 @@ const (
 	// StateStalled: the device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung
 	// collective. Only GPM can show it, and an SM utilization of exactly 0 next to it is one that was not filled.
 	StateStalled
-	// StateExecutionIdle: a program is resident and draws power above deep idle, but does nothing.
+	// StateExecutionIdle: a program is resident and draws power above deep idle, as far as is known, but does nothing.
 	StateExecutionIdle
 	// StateResidentIdle: a program is resident and does nothing, and the device draws no more than in deep idle.
 	StateResidentIdle
@@ -312,9 +307,6 @@ type StateInterval struct {
 	From  time.Duration `json:"from_ns"`
 	To    time.Duration `json:"to_ns"`
 	State State         `json:"state"`
-	// Powered answers, for a resident and inactive program, whether power was
-	// above deep idle. Unknown means that it was assumed.
-	Powered sharing.Answer `json:"powered"`
 	// Server is set where a resident and inactive program is a model server, which waits for requests.
 	Server bool `json:"server,omitempty"`
 	// Joules is the energy of the interval; missing without power readings over all of it.

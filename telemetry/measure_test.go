@@ -236,12 +236,12 @@ func TestMeasureOptionsAreChecked(t *testing.T) {
 func TestIdleEvidence(t *testing.T) {
 	s := simulated(t, oneGPU(telemetrytest.Phase{Processes: []telemetry.Process{{PID: 1}},
 		Figures: figures{telemetry.MetricGPUUtilPercent: 0, telemetry.MetricPowerWatts: 120}}), telemetry.SamplerOptions{}, time.Minute)
-	for watts, want := range map[float64]sharing.Answer{0: sharing.AnswerUnknown, 75: sharing.AnswerYes} {
+	for watts, want := range map[float64]telemetry.State{0: telemetry.StateExecutionIdle, 75: telemetry.StateExecutionIdle, 115: telemetry.StateResidentIdle} {
 		r, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{DeepIdleWatts: watts})
-		if err != nil || len(r.Intervals) != 1 || r.Intervals[0].Powered != want {
+		if err != nil || len(r.Intervals) != 1 || r.Intervals[0].State != want {
 			t.Errorf("deep idle at %v W: %+v, %v", watts, r.Intervals, err)
 		}
-		near(t, "energy", r.Joules(telemetry.StateExecutionIdle), 7200, 1e-6)
+		near(t, "energy", r.Joules(want), 7200, 1e-6)
 		if !r.Joules(telemetry.StateActive).IsZero() {
 			t.Error("a state that never was has an energy")
 		}

@@ -113,16 +113,15 @@ func (s *Series) Points(device int, m Metric) []Point {
 
 // Mean is the mean of the readings of a metric, and how many there were. It is missing when there were none.
 // Readings of one clock are evenly spaced, so that the mean of the readings is the mean over time where no gap was.
-func (s *Series) Mean(device int, m Metric) (Optional[float64], int) {
-	var sum float64
-	ps := s.Points(device, m)
+func (s *Series) Mean(device int, m Metric) (mean Optional[float64], readings int) {
+	ps, sum := s.Points(device, m), 0.0
 	for _, p := range ps {
 		sum += p.Value
 	}
-	if len(ps) == 0 {
-		return Optional[float64]{}, 0
+	if len(ps) > 0 {
+		mean = Some(sum / float64(len(ps)))
 	}
-	return Some(sum / float64(len(ps))), len(ps)
+	return mean, len(ps)
 }
 
 // EventKind says what happened to the sampling. The zero EventKind is EventUnknown.

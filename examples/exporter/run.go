@@ -115,7 +115,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err := e.source(&o); err != nil {
 		return nil, err
 	}
-	o.Servers = ledger.NewServers(c.pages, log)
+	o.Servers = c.pages
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	o.Fast, o.Slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
@@ -182,7 +182,7 @@ func (e *exporter) source(o *ledger.Options) error {
 			return err
 		}
 		e.reader, o.Basis = n, sharing.BasisSimulated
-		o.Resolver, o.Holders = container.NewResolver(n), ledger.NewHolders(n, n, e.log)
+		o.Resolver, o.Kubelet, o.MPS = container.NewResolver(n), n, n
 		return nil
 	}
 	var root fs.FS = os.DirFS(e.c.root)
@@ -199,23 +199,22 @@ func (e *exporter) source(o *ledger.Options) error {
 		}
 		e.reader = e.dcgm
 	}
-	var alloc ledger.Allocator
-	var daemon ledger.MPSDaemon
 	if e.c.kubelet != "" {
 		k, err := newKubelet(e.c.kubelet)
 		if err != nil {
 			return err
 		}
-		alloc = k
+		o.Kubelet = k
 		e.closers = append(e.closers, k.conn.Close)
 	}
 	if e.c.mpsPipe != "" {
 		options := mps.Options{PipeDirectory: e.c.mpsPipe, Timeout: 2 * time.Second, Logger: e.log}
-		if daemon, err = mps.NewClient(options); err != nil {
+		daemon, err := mps.NewClient(options)
+		if err != nil {
 			return fmt.Errorf("-mps: %w", err)
 		}
+		o.MPS = daemon
 	}
-	o.Holders = ledger.NewHolders(alloc, daemon, e.log)
 	return nil
 }
 

@@ -24,8 +24,12 @@ type Clock struct {
 type Options struct {
 	Clock    Clock
 	Resolver *container.Resolver
-	Holders  *Holders // nil: holders are not known
-	Servers  *Servers // nil: no page is read
+	// Kubelet and MPS are asked who was given which GPU, and for the clients of MPS servers; nil is not asked.
+	Kubelet Allocator
+	MPS     MPSDaemon
+	// Servers are the addresses of model servers' metrics pages, by the container of a pod or of a workload with one pod
+	// on the node (container.Pod.OwnedBy).
+	Servers map[container.Pod]string
 	// Price returns the price of a GPU's hour by its UUID and name; nil is no price.
 	Price func(uuid, name string) cost.Money
 	// Basis is the basis of the readings; with BasisSimulated every account has it.
@@ -40,7 +44,9 @@ type Options struct {
 // Accountant turns samples into postings. It is a telemetry.Sink: a window of a GPU's time ends with its costly
 // readings, and when they don't come, by Tick. It is safe for concurrent use.
 type Accountant struct {
-	o Options
+	o       Options
+	holders *holders
+	servers *servers
 
 	mu      sync.Mutex
 	book    *book
@@ -52,12 +58,11 @@ type Accountant struct {
 // log and set aside, and what it held counts from zero.
 func New(o Options) *Accountant {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.Holders = cmp.Or(o.Holders, NewHolders(nil, nil, o.Logger))
-	o.Servers = cmp.Or(o.Servers, NewServers(nil, o.Logger))
 	if o.Price == nil {
 		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}
-	a := &Accountant{o: o}
+	a := &Accountant{o: o, holders: &holders{alloc: o.Kubelet, mps: o.MPS, log: o.Logger},
+		servers: newServers(o.Servers, o.Logger)}
 	var unread map[string]error
 	a.book, unread = restoreBook(bookOptions{clock: o.Clock.Name}, slices.Values(o.Records))
 	for name, err := range unread {
@@ -86,7 +91,7 @@ func (a *Accountant) view() View {
 	v := View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
 		Tokens: map[container.Pod]Tokens{}}
 	for pod, t := range a.book.tokens {
-		if a.o.Servers.of(pod) != nil {
+		if a.servers.of(pod) != nil {
 			v.Tokens[pod] = *t
 		}
 	}
@@ -99,7 +104,7 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	expired = len(a.book.expire())
-	a.o.Servers.post(a.book)
+	a.servers.post(a.book)
 	if records, err = a.book.takeChanges(); len(records) > 0 {
 		v = a.view()
 	}
@@ -118,8 +123,8 @@ func (a *Accountant) Finish() {
 // Watch asks the holders every period and reads the servers' pages twice as often, until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	var wg sync.WaitGroup
-	wg.Go(func() { every(ctx, period, func() { a.o.Holders.ask(ctx, period) }) })
-	wg.Go(func() { a.o.Servers.watch(ctx, period/2) })
+	wg.Go(func() { every(ctx, period, func() { a.holders.ask(ctx, period) }) })
+	wg.Go(func() { a.servers.watch(ctx, period/2) })
 	wg.Wait()
 }
 
@@ -164,7 +169,7 @@ func (a *Accountant) Status() Status {
 		g := &s.Devices[i]
 		*g = d.Device
 		g.Memory, g.Unknown = map[container.Pod]float64{}, map[container.Reason]int{}
-		if held, slots, known := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) }); known {
+		if held, slots, known := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) }); known {
 			n := 0
 			for _, devices := range held {
 				n += len(devices)
@@ -186,7 +191,7 @@ func (a *Accountant) Status() Status {
 		}
 		g.Resident = len(resident)
 	}
-	h := a.o.Holders
+	h := a.holders
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s.Kubelet, s.Daemon, s.MPSServers = h.kubelet, h.daemon, len(h.clients)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.Accountant = New(Options{
 		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: container.NewResolver(b.files),
-		Holders: NewHolders(b, nil, slog.New(slog.DiscardHandler)), Price: func(string, string) cost.Money { return price },
+		Kubelet: b, Price: func(string, string) cost.Money { return price },
 		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})
 	b.begin(telemetry.Device{UUID: uuid, Name: "NVIDIA H100", MIG: sharing.AnswerNo})
@@ -75,7 +74,7 @@ func (b *bench) process(pid uint32, start int, pod container.Pod, n int) {
 // seconds reads every second, and the costly figures at the end.
 func (b *bench) seconds(n int) {
 	b.t.Helper()
-	b.o.Holders.ask(b.t.Context(), time.Second)
+	b.holders.ask(b.t.Context(), time.Second)
 	for range n {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -187,7 +186,7 @@ func TestTwoContainersOfOnePod(t *testing.T) {
 
 func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
 	b := benchOf(t, 40)
-	b.o.Holders.ask(t.Context(), time.Second)
+	b.holders.ask(t.Context(), time.Second)
 	b.seconds(0)
 	x := telemetry.Sample{Groups: telemetry.GroupsFast}
 	x.Set(telemetry.MetricGPUUtilPercent, 40)
@@ -311,7 +310,7 @@ func TestHeldAndUnused(t *testing.T) {
 	b.seconds(10)
 	b.want("held-idle/web/c 2.5", "idle/ 7.5")
 	b.err = errors.New("the kubelet is gone")
-	b.o.Holders.givenAt = time.Now().Add(-time.Hour)
+	b.holders.givenAt = time.Now().Add(-time.Hour)
 	b.seconds(10) // what is not known is not held
 	b.want("held-idle/web/c 2.5", "idle/ 17.5")
 	if k := b.Status().Kubelet; k != sharing.AnswerNo {
@@ -335,8 +334,8 @@ func TestNamesOfDevices(t *testing.T) {
 			given = container.Allocation{Pod: shop, Unknown: []string{id}}
 		}
 		b.given, b.slot = []container.Allocation{given}, map[container.Device]int{d: 1}
-		b.o.Holders.ask(t.Context(), time.Second)
-		held, _, _ := b.o.Holders.of(func(dev container.Device) bool { return b.fits(b.devs[1], dev) })
+		b.holders.ask(t.Context(), time.Second)
+		held, _, _ := b.holders.of(func(dev container.Device) bool { return b.fits(b.devs[1], dev) })
 		if (len(held) == 1) != strings.HasPrefix(want, "held") {
 			t.Errorf("%s is held: %v", id, held)
 		}
@@ -349,7 +348,7 @@ func TestNamesOfDevices(t *testing.T) {
 	b.devs[0].mig, b.devs[0].minor = sharing.AnswerYes, telemetry.Some(0)
 	d, _ := container.ParseDevice("gpu-0-mig-9-4-4")
 	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{d}}}
-	b.o.Holders.ask(t.Context(), time.Second)
+	b.holders.ask(t.Context(), time.Second)
 	b.at += 10 * time.Second
 	b.devs[0].looked = true
 	x := telemetry.Sample{Groups: telemetry.GroupGPM}
@@ -480,7 +479,7 @@ func TestMPSClientsByTheDaemon(t *testing.T) {
 	b.process(10, 1, shop, 1)
 	b.process(11, 2, train, 2)
 	b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
-	b.o.Holders.clients = map[int][]int{5: {10, 11}}
+	b.holders.clients = map[int][]int{5: {10, 11}}
 	b.busy = 80
 	b.seconds(10)
 	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
@@ -491,7 +490,7 @@ func TestInstances(t *testing.T) {
 	b.devs[0].mig = sharing.AnswerYes
 	b.process(10, 1, shop, 1)
 	b.given = []container.Allocation{{Pod: train, Devices: []container.Device{{UUID: "MIG-b"}}}}
-	b.o.Holders.ask(t.Context(), time.Second)
+	b.holders.ask(t.Context(), time.Second)
 	for range 10 {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -514,7 +513,7 @@ func TestInstancesOfAnA30(t *testing.T) {
 	b := newBench(t)
 	b.devs[0].mig, b.devs[0].Name = sharing.AnswerYes, "NVIDIA A30"
 	b.given = []container.Allocation{{Pod: train, Devices: []container.Device{{UUID: "MIG-a"}}}}
-	b.o.Holders.ask(t.Context(), time.Second)
+	b.holders.ask(t.Context(), time.Second)
 	for range 10 {
 		b.at += time.Second
 		x := telemetry.Sample{Groups: telemetry.GroupsFast}
@@ -655,7 +654,7 @@ func TestMorePodsThanAccounts(t *testing.T) {
 	}
 	again := newBench(t)
 	a := New(Options{
-		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.o.Resolver, Holders: b.o.Holders,
+		Clock: Clock{"test", func() time.Duration { return b.at }}, Resolver: b.o.Resolver, Kubelet: b,
 		Fast: time.Second, Slow: 10 * time.Second, Records: records,
 	})
 	again.Accountant, again.at, again.given = a, b.at, b.given

@@ -97,13 +97,9 @@ func (a *Accountant) identify(d *device) {
 			q.who = id
 		}
 		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
-		_, q.overhead = a.o.Holders.mpsClients(p.PID, p.Name)
+		_, q.overhead = a.holders.mpsClients(p.PID, p.Name)
 		d.listed = append(d.listed, q)
 	}
-}
-
-func sameProcess(a, b telemetry.Process) bool {
-	return a.PID == b.PID && a.Name == b.Name && a.Memory == b.Memory && a.GPUInstance == b.GPUInstance
 }
 
 // withClients adds the clients that the MPS daemon has for a server in the list
@@ -120,7 +116,7 @@ func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
 	}
 	out := slices.Clone(list)
 	for _, p := range list {
-		clients, _ := a.o.Holders.mpsClients(p.PID, p.Name)
+		clients, _ := a.holders.mpsClients(p.PID, p.Name)
 		for _, client := range clients {
 			if pid := uint32(client); !there[pid] {
 				there[pid] = true

@@ -110,7 +110,7 @@ func (k kubelet) Slots(context.Context) (map[container.Device]int, error) {
 }
 
 // Who was given a GPU and does not use it pays for it too.
-func ExampleNewHolders() {
+func ExampleAllocator() {
 	price, err := cost.ParsePrice("3.60 USD")
 	if err != nil {
 		log.Fatal(err)
@@ -119,7 +119,7 @@ func ExampleNewHolders() {
 	now := time.Duration(0)
 	a := ledger.New(ledger.Options{
 		Clock:    ledger.Clock{Name: "boot", Now: func() time.Duration { return now }},
-		Resolver: container.NewResolver(host()), Holders: ledger.NewHolders(kubelet{cancel}, nil, nil),
+		Resolver: container.NewResolver(host()), Kubelet: kubelet{cancel},
 		Price: func(uuid, name string) cost.Money { return price },
 		Basis: sharing.BasisMeasured, Fast: time.Second, Slow: 10 * time.Second,
 	})

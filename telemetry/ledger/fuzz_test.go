@@ -26,7 +26,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 		start := func() *Accountant {
 			o := Options{
 				Clock:   Clock{Name: "t", Now: func() time.Duration { return 0 }},
-				Servers: NewServers(map[container.Pod]string{server: ""}, nil),
+				Servers: map[container.Pod]string{server: ""},
 			}
 			for name, value := range stored {
 				o.Records = append(o.Records, Record{Name: name, Value: value})
@@ -46,7 +46,7 @@ func FuzzPageStoreRestart(f *testing.F) {
 		steps := strings.SplitN(pages, "\x00", 20)
 		for i, text := range steps {
 			readings, err := serving.Parse(strings.NewReader(text))
-			a.o.Servers.note(server, readings, err)
+			a.servers.note(server, readings, err)
 			pod := container.Pod{Namespace: text[:min(len(text), 9)], Name: "p", Container: garbage}.Clean()
 			part := Part{Account: AccountTenant, Pod: pod, Time: 1, High: 2}
 			in := posting{GPU: "g", To: time.Duration(2 * i), Parts: []Part{part}}

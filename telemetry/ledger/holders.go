@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -26,9 +25,9 @@ type MPSDaemon interface {
 	Snapshot(ctx context.Context) (mps.Snapshot, error)
 }
 
-// Holders caches the last answers of the kubelet and the MPS daemon. Both are asked
+// holders caches the last answers of the kubelet and the MPS daemon. Both are asked
 // in the background: one that hangs holds up nobody.
-type Holders struct {
+type holders struct {
 	alloc Allocator // nil: not asked
 	mps   MPSDaemon // nil: not asked
 	log   *slog.Logger
@@ -40,11 +39,6 @@ type Holders struct {
 	kubelet sharing.Answer // whether it answered last
 	daemon  sharing.Answer
 	clients map[int][]int // of each MPS server, by process id
-}
-
-// NewHolders returns holders that ask the kubelet and the MPS daemon; nil is not asked, and a nil log discards.
-func NewHolders(kubelet Allocator, daemon MPSDaemon, log *slog.Logger) *Holders {
-	return &Holders{alloc: kubelet, mps: daemon, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
 
 // staleAfter bounds the age of the kubelet's answer.
@@ -64,7 +58,7 @@ func every(ctx context.Context, period time.Duration, f func()) {
 	}
 }
 
-func (h *Holders) ask(ctx context.Context, period time.Duration) {
+func (h *holders) ask(ctx context.Context, period time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, max(period, time.Second))
 	defer cancel()
 	if h.alloc != nil {
@@ -93,7 +87,7 @@ func (h *Holders) ask(ctx context.Context, period time.Duration) {
 }
 
 // note remembers how a question ended, and logs when that changes; h.mu is held.
-func (h *Holders) note(a *sharing.Answer, who string, err error) bool {
+func (h *holders) note(a *sharing.Answer, who string, err error) bool {
 	now := sharing.AnswerOf(err == nil)
 	if now != *a && err != nil {
 		h.log.Warn("no answer", "from", who, "err", err)
@@ -106,7 +100,7 @@ func (h *Holders) note(a *sharing.Answer, who string, err error) bool {
 
 // of returns the pods that hold any fitting device with their devices, and the number of slots offered.
 // known is false where the kubelet does not report it.
-func (h *Holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int,
+func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][]container.Device, slots int,
 	known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +124,7 @@ func (h *Holders) of(fits func(container.Device) bool) (held map[container.Pod][
 }
 
 // mpsClients lists the clients of a process that the MPS daemon reported, and whether it is an MPS server.
-func (h *Holders) mpsClients(pid uint32, name string) (clients []int, server bool) {
+func (h *holders) mpsClients(pid uint32, name string) (clients []int, server bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clients, listed := h.clients[int(pid)]

@@ -116,7 +116,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	}
 	d.looked = true
 	processes := a.withClients(x.Processes)
-	if !slices.EqualFunc(processes, d.list, sameProcess) {
+	if !slices.Equal(processes, d.list) {
 		d.list, d.listed = processes, nil
 		a.identify(d)
 	}
@@ -125,14 +125,13 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 			d.procs[p.who.PID] = p
 		}
 	}
-	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 {
+	v, drawn := d.Watts.Get()
+	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && drawn {
 		least := &d.deepIdle
 		if len(processes) > 0 {
 			least = &d.contextIdle
 		}
-		if v, ok := d.Watts.Get(); ok {
-			*least = telemetry.Some(min(v, least.Or(v)))
-		}
+		*least = telemetry.Some(min(v, least.Or(v)))
 	}
 }
 

@@ -103,8 +103,8 @@ func TestRecorded(t *testing.T) {
 func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	b := newBench(t)
 	pods := [2]container.Pod{{Namespace: "bench", Name: "3b", Container: "c"}, {Namespace: "bench", Name: "1b", Container: "c"}}
-	servers := NewServers(map[container.Pod]string{pods[0]: "", pods[1]: ""}, slog.New(slog.DiscardHandler))
-	b.o.Servers = servers
+	servers := newServers(map[container.Pod]string{pods[0]: "", pods[1]: ""}, slog.New(slog.DiscardHandler))
+	b.servers = servers
 	pids := map[string]uint32{"3b": 10, "1b": 11, "server": 5}
 	for i, pod := range pods {
 		b.process(uint32(10+i), 1+i, pod, 1+i)

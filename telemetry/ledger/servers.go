@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// Servers counts the tokens that model servers have generated, by their metrics pages.
-type Servers struct {
+// servers counts the tokens that model servers have generated, by their metrics pages.
+type servers struct {
 	pages  map[container.Pod]string
 	client *serving.Client
 	log    *slog.Logger
@@ -53,18 +52,15 @@ const maxRate = 1e7
 // maxReplicas bounds the replicas and models of a server over its pages.
 const maxReplicas = 1000
 
-// NewServers returns readers of pages by their addresses, each of a container of a pod or of a workload with one pod on
-// the node (container.Pod.OwnedBy). A nil log discards.
-func NewServers(pages map[container.Pod]string, log *slog.Logger) *Servers {
-	log = cmp.Or(log, slog.New(slog.DiscardHandler))
-	s := &Servers{log: log, pages: pages, client: serving.NewClient(), state: map[container.Pod]*served{}}
+func newServers(pages map[container.Pod]string, log *slog.Logger) *servers {
+	s := &servers{log: log, pages: pages, client: serving.NewClient(), state: map[container.Pod]*served{}}
 	for pod := range pages {
 		s.state[pod] = &served{pod: pod, last: map[replica]Tokens{}, marks: map[string]float64{}}
 	}
 	return s
 }
 
-func (s *Servers) watch(ctx context.Context, period time.Duration) {
+func (s *servers) watch(ctx context.Context, period time.Duration) {
 	if len(s.pages) == 0 {
 		return
 	}
@@ -85,7 +81,7 @@ func (s *Servers) watch(ctx context.Context, period time.Duration) {
 
 // note adds what a server did since its last page; what could be read of a page counts. A server that was restarted
 // counts from zero.
-func (s *Servers) note(pod container.Pod, readings []serving.Reading, err error) {
+func (s *servers) note(pod container.Pod, readings []serving.Reading, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.state[pod]
@@ -136,7 +132,7 @@ func (s *Servers) note(pod container.Pod, readings []serving.Reading, err error)
 func podName(p container.Pod) string { return p.Namespace + "/" + p.Name + "/" + p.Container }
 
 // of returns the server of a pod: of the owners that fit that with the longest name; nil for none.
-func (s *Servers) of(pod container.Pod) (found *served) {
+func (s *servers) of(pod container.Pod) (found *served) {
 	longest := ""
 	for key, d := range s.state {
 		if key.Namespace == pod.Namespace && key.Container == pod.Container && pod.OwnedBy(key.Name) &&
@@ -149,7 +145,7 @@ func (s *Servers) of(pod container.Pod) (found *served) {
 
 // tokens sets the tokens that each claim's server generated since the GPU's last window ended. It is missing for a
 // server without a recent reading, and where several pods may be the server's.
-func (s *Servers) tokens(gpu string, claims []Claim, stale time.Duration) {
+func (s *servers) tokens(gpu string, claims []Claim, stale time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := map[*served][]*Claim{}
@@ -183,7 +179,7 @@ func (t *Tokens) check() error {
 }
 
 // post adds to a book what the servers did since it was last called.
-func (s *Servers) post(l *book) {
+func (s *servers) post(l *book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, d := range s.state {

@@ -33,8 +33,8 @@ func TestTokensNarrowMPS(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	b := benchOf(t, 0, 0)
-	s := NewServers(map[container.Pod]string{shop: one.URL + "/metrics", train: two.URL + "/metrics"}, slog.New(slog.DiscardHandler))
-	b.o.Servers = s
+	s := newServers(map[container.Pod]string{shop: one.URL + "/metrics", train: two.URL + "/metrics"}, slog.New(slog.DiscardHandler))
+	b.servers = s
 	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
 	b.busy = 100
 	read := func() {
@@ -75,7 +75,7 @@ func TestHostilePage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, *text.Load()) }))
 	defer server.Close()
 	pod := shop
-	s := NewServers(map[container.Pod]string{pod: server.URL}, slog.New(slog.DiscardHandler))
+	s := newServers(map[container.Pod]string{pod: server.URL}, slog.New(slog.DiscardHandler))
 	counted := 0.0
 	says := func(more float64, models ...string) {
 		t.Helper()

@@ -26,15 +26,15 @@ func TestTokensKept(t *testing.T) {
 	defer srv.Close()
 	var stored []Record
 	open := func() *Accountant {
-		return New(Options{Clock: still, Records: stored, Servers: NewServers(map[container.Pod]string{shop: srv.URL}, nil)})
+		return New(Options{Clock: still, Records: stored, Servers: map[container.Pod]string{shop: srv.URL}})
 	}
 	read := func(a *Accountant, prompt, generated int) {
 		body = fmt.Sprintf("# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} %d\n", generated)
 		if prompt >= 0 {
 			body += fmt.Sprintf("# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{model_name=\"m\"} %d\n", prompt)
 		}
-		page, err := a.o.Servers.client.Fetch(t.Context(), srv.URL)
-		a.o.Servers.note(shop, page, err)
+		page, err := a.servers.client.Fetch(t.Context(), srv.URL)
+		a.servers.note(shop, page, err)
 	}
 	want := func(a *Accountant, record string) {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestTokensKept(t *testing.T) {
 
 // TestTokensOfAWorkload: a server is known by what owns its pod, over rollouts; of two pods it may be either's.
 func TestTokensOfAWorkload(t *testing.T) {
-	s, l := NewServers(map[container.Pod]string{shop: ""}, nil), newBook(bookOptions{})
+	s, l := newServers(map[container.Pod]string{shop: ""}, slog.New(slog.DiscardHandler)), newBook(bookOptions{})
 	pod := func(name string) Claim {
 		return Claim{Pod: container.Pod{Namespace: "shop", Name: name, Container: "c"}, Resident: true}
 	}
@@ -92,11 +92,11 @@ func TestTokensOfAWorkload(t *testing.T) {
 // TestAPageThatLies lets a page say 1 token and then the largest number there is:
 // nothing of it is counted, what is stored is finite, and a start on it goes well.
 func TestAPageThatLies(t *testing.T) {
-	o := Options{Clock: still, Servers: NewServers(map[container.Pod]string{shop: ""}, nil)}
+	o := Options{Clock: still, Servers: map[container.Pod]string{shop: ""}}
 	a := New(o)
 	for _, n := range []float64{1, 1.7e308, 5, 1.7e308, 1.7e308, math.Inf(1), math.NaN(), -4, 1e300, 12, 20} {
 		v := telemetry.Some(n)
-		o.Servers.note(shop, []serving.Reading{{GenerationTokens: v, PromptTokens: v}}, nil)
+		a.servers.note(shop, []serving.Reading{{GenerationTokens: v, PromptTokens: v}}, nil)
 	}
 	_, records, v, err := a.Changes()
 	if err != nil || len(records) != 1 || v.Tokens[shop].Generated.Or(1e9) > 1000 {
@@ -113,7 +113,7 @@ func TestAPageThatLies(t *testing.T) {
 func TestABadRecordIsSetAside(t *testing.T) {
 	var log strings.Builder
 	options := Options{
-		Clock: still, Logger: slog.New(slog.NewTextHandler(&log, nil)), Servers: NewServers(map[container.Pod]string{shop: ""}, nil),
+		Clock: still, Logger: slog.New(slog.NewTextHandler(&log, nil)), Servers: map[container.Pod]string{shop: ""},
 		Records: []Record{
 			{Name: recordName(shop), Value: []byte(`{"generated":2}`)}, {Name: recordName(train), Value: []byte(`{"generated":-2}`)},
 			{Name: "tokens a/b/c", Value: []byte("1 2 - - -")}, {Name: `row {"gpu"`, Value: []byte("{}")},

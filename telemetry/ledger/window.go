@@ -84,7 +84,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	if w.Busy = d.whole; w.Busy.IsZero() {
 		w.Busy = d.util.get()
 	}
-	held, slots, _ := a.o.Holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
+	held, slots, _ := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) })
 	w.Mechanism, w.Slots = d.mechanism(held), slots
 	if base, ok := d.deepIdle.Get(); ok && d.power.n > 0 {
 		w.Powered = sharing.AnswerOf(d.power.get().Or(0) >= base+contextWatts)
@@ -124,7 +124,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	}
 	w.Claims = all.list()
 	if !isMIG {
-		a.o.Servers.tokens(d.UUID, w.Claims, time.Minute)
+		a.servers.tokens(d.UUID, w.Claims, time.Minute)
 	}
 	return w
 }

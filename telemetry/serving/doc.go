@@ -2,7 +2,7 @@
 // waits, how full the KV cache is, and the distributions of latencies and lengths. Of servers that speak no tokens (Text
 // Embeddings Inference, Triton, Infinity and others on FastAPI) it reads the times of a request: [Reading.Service].
 //
-//	readings, err := serving.Fetch(ctx, "http://llm.chat:8000/metrics")
+//	readings, err := serving.NewClient().Fetch(ctx, "http://llm.chat:8000/metrics")
 //
 // The counters and histograms count since the server started. [Reading.Since] gives what happened between two
 // pages; that is what a profile or an alarm should use. A histogram knows its percentiles only to the bucket:

@@ -63,13 +63,6 @@ func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, e
 	return d.DialContext(ctx, network, net.JoinHostPort(ip, port))
 }
 
-// Fetch reads a page by a new Client.
-func Fetch(ctx context.Context, url string) ([]Reading, error) {
-	c := NewClient()
-	defer c.http.CloseIdleConnections()
-	return c.Fetch(ctx, url)
-}
-
 func (c *Client) page(ctx context.Context, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func ExampleFetch() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, metricsPage) }))
 	defer server.Close()
-	readings, err := serving.Fetch(context.Background(), server.URL+"/metrics")
+	readings, err := serving.NewClient().Fetch(context.Background(), server.URL+"/metrics")
 	fmt.Println(len(readings), readings[0].Model, readings[0].GenerationTokens, err)
 	// Output: 1 llama 50000 <nil>
 }
@@ -48,13 +48,13 @@ func TestFetchRefuses(t *testing.T) {
 		"whole":   {say(head + "vllm:generation_tokens_total 7\n"), "", 1},
 	} {
 		server := httptest.NewServer(c.page)
-		readings, err := serving.Fetch(t.Context(), server.URL)
+		readings, err := serving.NewClient().Fetch(t.Context(), server.URL)
 		server.Close()
 		if len(readings) != c.n || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %d readings, %v", name, len(readings), err)
 		}
 	}
-	if _, err := serving.Fetch(t.Context(), "http://127.0.0.1:1/\x00"); err == nil {
+	if _, err := serving.NewClient().Fetch(t.Context(), "http://127.0.0.1:1/\x00"); err == nil {
 		t.Error("a URL that is none")
 	}
 }

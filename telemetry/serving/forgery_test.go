@@ -23,7 +23,7 @@ func TestFetchAsksNobodyElse(t *testing.T) {
 	defer other.Close()
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		page := httptest.NewServer(http.RedirectHandler(other.URL, code))
-		readings, err := Fetch(t.Context(), page.URL)
+		readings, err := NewClient().Fetch(t.Context(), page.URL)
 		if len(readings) != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
 			t.Errorf("%d: %v, %v", code, readings, err)
 		}
@@ -61,7 +61,7 @@ func TestAddressStays(t *testing.T) {
 		return []string{map[bool]string{true: "127.0.0.1", false: "192.0.2.1"}[lookups == 1]}, nil
 	}
 	for range 3 {
-		if readings, err := c.Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
+		if readings, err := c.NewClient().Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
 			t.Errorf("%v, %v", readings, err)
 		}
 		c.http.CloseIdleConnections()
