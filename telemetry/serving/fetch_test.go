@@ -13,7 +13,7 @@ import (
 )
 
 // Ask a server. What happened between two pages is Reading.Since.
-func ExampleFetch() {
+func ExampleClient_Fetch() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, metricsPage) }))
 	defer server.Close()
 	readings, err := serving.NewClient().Fetch(context.Background(), server.URL+"/metrics")

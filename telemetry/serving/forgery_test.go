@@ -61,7 +61,7 @@ func TestAddressStays(t *testing.T) {
 		return []string{map[bool]string{true: "127.0.0.1", false: "192.0.2.1"}[lookups == 1]}, nil
 	}
 	for range 3 {
-		if readings, err := c.NewClient().Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
+		if readings, err := c.Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
 			t.Errorf("%v, %v", readings, err)
 		}
 		c.http.CloseIdleConnections()
