@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -274,7 +273,7 @@ var detectors = map[string]func(*trapScene) string{
 			problem.Clip(v))
 	},
 	"mps-one-user-per-server": func(s *trapScene) string {
-		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.Pool.MPSProtocol != mps.ProtocolV3),
+		return say(s.in(sharing.MechanismMPS) && s.uids && (s.p == nil || s.p.Pool.MPSProtocol != 3),
 			"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
 	},
 	"mps-client-killed": func(s *trapScene) string {
@@ -302,7 +301,7 @@ var detectors = map[string]func(*trapScene) string{
 			"namespace %q inherits none of its server's limits; set them on the namespace", problem.Clip(s.r.MPSNamespace))
 	},
 	"mps-q-flag": func(s *trapScene) string {
-		return say(s.mps() && s.p != nil && (s.p.Pool.MPSProtocol == mps.ProtocolV3 || s.p.Pool.Driver.Major >= 615),
+		return say(s.mps() && s.p != nil && (s.p.Pool.MPSProtocol == 3 || s.p.Pool.Driver.Major >= 615),
 			"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 	},
 	"timeslice-setting": func(s *trapScene) string {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -80,7 +79,7 @@ var trapCases = map[string]trapCase{
 	"parallelism-across-slices": {w: asks(sharing.MechanismMIG, func(w *Workload) { w.GPUs = 2 })},
 	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
-	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: mps.ProtocolV3}, w: asks(sharing.MechanismMPS, nil)},
+	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
 	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: timeslice.LevelLong}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceEqualConcurrency })},
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -30,28 +29,6 @@ func (p Placement) String() string { return fmt.Sprintf("%d:%d", p.Start, p.Size
 // Engines counts the engines of an instance or of a GPU. A count that no source gives is unknown.
 type Engines struct {
 	Copy, NVDEC, NVENC, JPEG, OFA sharing.Cell[int]
-}
-
-// Verification says how well a fact of the catalogue is known. The zero value is Unverified.
-type Verification uint8
-
-// The levels, weakest first.
-const (
-	VerificationUnverified Verification = iota // no source was seen
-	VerificationInferred                       // from a part with the same chip, or from driver source
-	// true of every board of the family that was captured, not captured on this one
-	VerificationFamily
-	VerificationDocumented // a guide, a driver's name table or a shipped configuration
-	VerificationCaptured   // nvidia-smi or NVML output captured on this board and published
-	VerificationMeasured   // measured by us on this board
-)
-
-var verificationNames = enum.Of[Verification](ErrInvalid, "verification level", "unverified", "inferred", "family",
-	"documented", "captured", "measured")
-
-// Verified says how well each group of a profile's facts is known.
-type Verified struct {
-	Name, ID, Memory, SMs, Engines, MaxInstances, Placements Verification
 }
 
 // CIRule restricts the places of compute instances in a GPU instance.
@@ -128,9 +105,12 @@ type Profile struct {
 	DefaultCI sharing.Cell[int]
 	MinDriver string `json:"min_driver"`
 	Aliases   []Alias
-	Verified  Verified
-	Sources   []sharing.SourceID
-	Notes     []string
+	// Verified has a letter each for the name, the ID, memory, SMs, engines, MaxInstances and Placements: M measured by
+	// us on this board, C captured on it and published, D documented, F so on all captured boards of the family,
+	// I inferred from the chip or from driver source, - no source was seen.
+	Verified string
+	Sources  []sharing.SourceID
+	Notes    []string
 
 	model  *Model
 	index  int
@@ -149,8 +129,7 @@ func (p *Profile) String() string {
 }
 
 // The catalogue: one GPU an object and one profile a line. "engines" are copy, NVDEC, NVENC, JPEG, OFA; a placement
-// is a start and the profile's size; "verified" has one letter each for name, id, memory, SMs, engines, maximum and
-// placements: M measured, C captured, D documented, F family, I inferred, - unverified. What is left out is unknown.
+// is a start and the profile's size. What is left out is unknown.
 //
 //go:embed catalogue.json
 var catalogueJSON []byte
@@ -184,7 +163,6 @@ type rawProfile struct {
 	Engines   []*int `json:"engines"`
 	Starts    []int  `json:"starts"`
 	DefaultCI *int   `json:"default_ci"`
-	Verified  string `json:"verified"`
 }
 
 type catalogue struct {
@@ -248,9 +226,6 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 	if p.parsed, err = ParseName(p.Name); err != nil {
 		return nil, err
 	}
-	if p.Verified, err = parseVerified(r.Verified); err != nil {
-		return nil, err
-	}
 	src := r.source()
 	p.ID, p.Memory, p.SMs, p.Engines, p.DefaultCI = cell(r.ID, src), mebibytes(r.MemoryMiB, src), cell(r.SMs, src),
 		engines(r.Engines, src), cell(r.DefaultCI, src)
@@ -264,22 +239,6 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 // source is the first of the profile's sources, or "".
 func (r *rawProfile) source() sharing.SourceID {
 	return append(r.Sources, "")[0]
-}
-
-func parseVerified(s string) (Verified, error) {
-	var v Verified
-	to := []*Verification{&v.Name, &v.ID, &v.Memory, &v.SMs, &v.Engines, &v.MaxInstances, &v.Placements}
-	if len(s) != len(to) {
-		return v, fmt.Errorf("%q has not %d letters", s, len(to))
-	}
-	for i := range to {
-		level := strings.IndexByte("-IFDCM", s[i])
-		if level < 0 {
-			return v, fmt.Errorf("%q is no verification letter", s[i])
-		}
-		*to[i] = Verification(level)
-	}
-	return v, nil
 }
 
 func cell(v *int, src sharing.SourceID) sharing.Cell[int] {

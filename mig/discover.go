@@ -133,11 +133,8 @@ func (m *Model) discovered(d DeviceProfile, total sharing.Bytes, index int) *Pro
 	}
 	p := &Profile{Name: name.String(), Const: d.Const, ID: sharing.KnownCell(d.ID, deviceSource), ComputeSlices: d.Slices,
 		Memory: sharing.KnownCell(d.Memory, deviceSource), SMs: sharing.KnownCell(d.SMs, deviceSource),
-		Engines:      deviceEngines(d),
-		MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements), Sources: []sharing.SourceID{deviceSource},
-		Verified: Verified{VerificationMeasured, VerificationMeasured, VerificationMeasured, VerificationMeasured,
-			VerificationMeasured, VerificationMeasured, VerificationMeasured},
-		model: m, index: index, parsed: name}
+		Engines: deviceEngines(d), MaxInstances: d.maxInstances(), Placements: slices.Clone(d.Placements),
+		Sources: []sharing.SourceID{deviceSource}, Verified: "MMMMMMM", model: m, index: index, parsed: name}
 	if len(d.Placements) > 0 {
 		p.PlacementUnits = d.Placements[0].Size
 	}

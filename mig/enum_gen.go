@@ -16,8 +16,3 @@ func (o *Op) UnmarshalText(text []byte) error { return opNames.Parse(o, text) }
 func (r Rule) String() string                   { return ruleNames.String(r) }
 func (r Rule) MarshalText() ([]byte, error)     { return ruleNames.Text(r) }
 func (r *Rule) UnmarshalText(text []byte) error { return ruleNames.Parse(r, text) }
-
-// String returns "unverified", "inferred", "family", "documented", "captured" or "measured".
-func (v Verification) String() string                   { return verificationNames.String(v) }
-func (v Verification) MarshalText() ([]byte, error)     { return verificationNames.Text(v) }
-func (v *Verification) UnmarshalText(text []byte) error { return verificationNames.Parse(v, text) }

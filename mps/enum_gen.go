@@ -2,16 +2,6 @@
 
 package mps
 
-// String returns "mps" or "hami".
-func (e Enforcer) String() string                   { return enforcerNames.String(e) }
-func (e Enforcer) MarshalText() ([]byte, error)     { return enforcerNames.Text(e) }
-func (e *Enforcer) UnmarshalText(text []byte) error { return enforcerNames.Parse(e, text) }
-
-// String returns "unknown", "v2" or "v3".
-func (p Protocol) String() string                   { return protocolNames.String(p) }
-func (p Protocol) MarshalText() ([]byte, error)     { return protocolNames.Text(p) }
-func (p *Protocol) UnmarshalText(text []byte) error { return protocolNames.Parse(p, text) }
-
 // String returns "UNKNOWN", "INITIALIZING", "ACTIVE" or "FAULT".
 func (s ServerState) String() string                   { return stateNames.String(s) }
 func (s ServerState) MarshalText() ([]byte, error)     { return stateNames.Text(s) }

@@ -74,8 +74,6 @@ func checkEnum[T interface {
 }
 
 func TestEnums(t *testing.T) {
-	checkEnum(t, ProtocolV3)
 	checkEnum(t, StateFault)
-	checkEnum(t, EnforcerHAMi)
 	checkEnum(t, ServingSGLang)
 }

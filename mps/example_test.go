@@ -49,11 +49,8 @@ func ExampleClientEnvironment_Build() {
 
 // Memory limits and serving frameworks count differently.
 func ExampleMemoryFraction() {
-	for _, e := range []mps.Enforcer{mps.EnforcerMPS, mps.EnforcerHAMi} {
-		a, err := mps.MemoryFraction(mps.ServingVLLM, e, 56*sharing.GiB, 80*sharing.GiB)
-		fmt.Println(e, mps.ServingVLLM.Flag(), a, err)
-	}
+	a, err := mps.MemoryFraction(mps.ServingVLLM, 56*sharing.GiB, 80*sharing.GiB)
+	fmt.Println(mps.ServingVLLM.Flag(), a, err)
 	// Output:
-	// mps --gpu-memory-utilization 0.65 <nil>
-	// hami --gpu-memory-utilization 0.85 <nil>
+	// --gpu-memory-utilization 0.65 <nil>
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// DeviceClients is one device with the clients that enumerate it.
-type DeviceClients struct {
-	Ordinal int
-	Clients []int // their process IDs in the daemon's order, one for each context
+// deviceClients is one device with the clients that enumerate it.
+type deviceClients struct {
+	ordinal int
+	clients []int // their process IDs in the daemon's order, one for each context
 }
 
 // parseDeviceClients reads the answer of get_device_client_list: for each device a line "[0] 00:00.0, NVIDIA H200"
 // followed by lines "711.1", as driver 580 prints it, or the clients on the device's own line, as the program of
 // driver 595 has it.
-func parseDeviceClients(text string) ([]DeviceClients, error) {
-	var devices []DeviceClients
+func parseDeviceClients(text string) ([]deviceClients, error) {
+	var devices []deviceClients
 	for i, line := range lines(text) {
 		m := deviceHeading.FindStringSubmatch(line)
 		contexts, ok := parseContexts(line)
@@ -24,12 +24,12 @@ func parseDeviceClients(text string) ([]DeviceClients, error) {
 		case strings.TrimSpace(line) == "":
 		case m != nil:
 			n, _ := strconv.Atoi(m[1]) // of at most four digits
-			d := DeviceClients{Ordinal: n}
-			d.Clients, _ = parseContexts(m[2]) // otherwise it is the device's name
+			d := deviceClients{ordinal: n}
+			d.clients, _ = parseContexts(m[2]) // otherwise it is the device's name
 			devices = append(devices, d)
 		case ok && len(devices) > 0:
 			d := &devices[len(devices)-1]
-			d.Clients = append(d.Clients, contexts...)
+			d.clients = append(d.clients, contexts...)
 		default:
 			return nil, garbled("list of devices and their clients", i+1, line)
 		}
@@ -52,69 +52,27 @@ func parseContexts(s string) ([]int, bool) {
 	return out, len(out) > 0
 }
 
-// ServerDevices is the device enumeration of one server, or the default one.
-type ServerDevices struct {
-	Server  int // process ID; 0 for the default enumeration of servers to come
-	Devices []DeviceInfo
-}
-
-// DeviceInfo is one device as device_query prints it.
-type DeviceInfo struct {
-	Ordinal    int
-	PCI        string
-	UUID       string
-	Name       string
-	Attributes string // "" where the daemon prints "N/A"
-}
-
-// parseDeviceQuery reads the answer of device_query, sections "Default" and "Server
-// 673", each a heading and its devices.
-func parseDeviceQuery(text string) ([]ServerDevices, error) {
-	var out []ServerDevices
+// parseDeviceQuery reads the default enumeration in an answer of device_query, which comes before those of the servers:
+// a heading and the devices.
+func parseDeviceQuery(text string) ([]GPU, error) {
+	var out []GPU
 	for i, line := range lines(text) {
-		bad := garbled("device enumeration", i+1, line)
-		trimmed := strings.TrimSpace(line)
-		rest, isServer := strings.CutPrefix(trimmed, "Server ")
+		line = strings.TrimSpace(line)
 		switch {
-		case trimmed == "" || strings.HasPrefix(trimmed, "Device Ordinal"):
-			continue
-		case trimmed == "Default":
-			out = append(out, ServerDevices{})
-			continue
-		case isServer:
-			pid, ok := readPID(strings.TrimSuffix(rest, ":"))
-			if !ok {
-				return nil, bad
-			}
-			out = append(out, ServerDevices{Server: pid})
+		case strings.HasPrefix(line, "Server "):
+			return out, nil
+		case line == "" || line == "Default" || strings.HasPrefix(line, "Device Ordinal"):
 			continue
 		}
-		d, ok := parseDevice(trimmed)
-		if !ok {
-			return nil, bad
+		m := deviceLine.FindStringSubmatch(line)
+		if m == nil || !isUUID(m[2]) {
+			return nil, garbled("device enumeration", i+1, line)
 		}
-		if len(out) == 0 {
-			out = append(out, ServerDevices{})
-		}
-		s := &out[len(out)-1]
-		s.Devices = append(s.Devices, d)
+		n, _ := strconv.Atoi(m[1]) // of at most four digits
+		out = append(out, GPU{Ordinal: n, UUID: m[2]})
 	}
 	return out, nil
 }
 
-// deviceLine is a row of the enumeration. A name holds single spaces, and a long one may leave only one before the
-// attributes.
-var deviceLine = regexp.MustCompile(`^(\d{1,5})\s+(\S+)\s+(\S+)\s+(?:(\S.*?)\s{2,}(\S.*)|(\S.*)\s(\S+))$`)
-
-func parseDevice(line string) (DeviceInfo, bool) {
-	m := deviceLine.FindStringSubmatch(line)
-	if m == nil {
-		return DeviceInfo{}, false
-	}
-	n, err := strconv.ParseUint(m[1], 10, 16)
-	d := DeviceInfo{Ordinal: int(n), PCI: m[2], UUID: m[3], Name: m[4] + m[6], Attributes: m[5] + m[7]}
-	if d.Attributes == "N/A" {
-		d.Attributes = ""
-	}
-	return d, err == nil && isUUID(d.UUID)
-}
+// deviceLine is a row of the enumeration: the ordinal, the PCI address, the UUID, the name and the attributes.
+var deviceLine = regexp.MustCompile(`^(\d{1,4})\s+\S+\s+(\S+)\s+\S`)

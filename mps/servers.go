@@ -49,21 +49,9 @@ func (c *Client) Clients(ctx context.Context, server int) ([]int, error) {
 	return ask(ctx, c, parsePIDs, "get_client_list", server)
 }
 
-// DeviceClients lists the devices with the clients that enumerate them, of one server or, for server 0, of all.
-func (c *Client) DeviceClients(ctx context.Context, server int) ([]DeviceClients, error) {
-	if server == 0 {
-		return read(ctx, c, parseDeviceClients, "get_device_client_list")
-	}
-	return ask(ctx, c, parseDeviceClients, "get_device_client_list", server)
-}
-
-// Devices lists the devices as servers enumerate them: the default
-// enumeration and each server's, or for a server other than 0 only its own.
-func (c *Client) Devices(ctx context.Context, server int) ([]ServerDevices, error) {
-	if server == 0 {
-		return read(ctx, c, parseDeviceQuery, "device_query")
-	}
-	return ask(ctx, c, parseDeviceQuery, "device_query", server)
+// Devices lists the devices as servers to come enumerate them, by ordinal and UUID.
+func (c *Client) Devices(ctx context.Context) ([]GPU, error) {
+	return read(ctx, c, parseDeviceQuery, "device_query")
 }
 
 // Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits

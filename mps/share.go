@@ -63,17 +63,6 @@ func SMs(total int, percentage float64) (SMEstimate, error) {
 // 580; NVIDIA measured 256 to 512 MiB on an RTX PRO 6000 Blackwell with driver 615 (dynamo-mps-limits).
 const mostOverhead = 768 * sharing.MiB
 
-// Enforcer names the mechanism that enforces a tenant's memory limit. The zero value is EnforcerMPS.
-type Enforcer uint8
-
-// The enforcers.
-const (
-	EnforcerMPS  Enforcer = iota // pinned memory limit: the client still sees the whole GPU as total
-	EnforcerHAMi                 // HAMi-core: the client sees the limit as total
-)
-
-var enforcerNames = enum.Of[Enforcer](ErrInvalid, "enforcer", "mps", "hami")
-
 // ServingFramework is a serving framework with a memory fraction of its own. The zero value is ServingVLLM.
 type ServingFramework uint8
 
@@ -91,24 +80,26 @@ func (f ServingFramework) Flag() string {
 	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
 }
 
-// MemoryFraction returns the memory fraction, over 0 to 1, to give a framework that runs
-// as one process under limit on a GPU of total memory, rounded down to two decimals.
-//
-// Under MPS vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit,
-// or what CUDA itself takes, up to 768 MiB, where that is more. SGLang measures against what is free when it
-// starts, which is the limit (inferred): 0.85. Under HAMi the total is the limit, and the usual 0.85 is right
+// FractionOfLimit is the memory fraction of a framework that measures against its limit, as all do under HAMi and MIG
 // (dynamo-mps-limits).
-func MemoryFraction(f ServingFramework, e Enforcer, limit, total sharing.Bytes) (float64, error) {
+const FractionOfLimit = 0.85
+
+// MemoryFraction returns the memory fraction, over 0 to 1, of a framework that runs as one process under a pinned
+// memory limit on a GPU of total memory, rounded down to two decimals.
+//
+// vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or what
+// CUDA itself takes, up to 768 MiB, where that is more. SGLang measures against what is free when it starts, which is
+// the limit (inferred).
+func MemoryFraction(f ServingFramework, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
 	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
-	l.If(!enforcerNames.Has(e), "enforcer", "use EnforcerMPS or EnforcerHAMi", "%v is not known", e)
 	checkMemLimit(&l, "limit", limit, total)
 	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
 	if err := l.Under(ErrInvalid); err != nil {
 		return 0, err
 	}
-	if e != EnforcerMPS || f == ServingSGLang {
-		return 0.85, nil
+	if f == ServingSGLang {
+		return FractionOfLimit, nil
 	}
 	alloc := max(limit-mostOverhead, 0) // what a client process can allocate at least
 	// 0.93 is NVIDIA Dynamo's margin: 56 of 80 GiB is 0.70, of which it gives 0.65.

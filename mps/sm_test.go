@@ -57,20 +57,18 @@ func TestMemoryAdvice(t *testing.T) {
 	const g = sharing.GiB
 	for _, c := range []struct {
 		f     ServingFramework
-		e     Enforcer
 		limit sharing.Bytes
 		want  float64
 	}{
-		{ServingVLLM, EnforcerMPS, 56 * g, 0.65}, {ServingTGI, EnforcerMPS, 40 * g, 0.46}, {ServingVLLM, EnforcerHAMi, 56 * g, 0.85},
-		{ServingSGLang, EnforcerMPS, 56 * g, 0.85}, {ServingTGI, EnforcerHAMi, 8 * g, 0.85}, {ServingVLLM, EnforcerMPS, 4 * g, 0.04},
+		{ServingVLLM, 56 * g, 0.65}, {ServingTGI, 40 * g, 0.46}, {ServingSGLang, 56 * g, 0.85}, {ServingVLLM, 4 * g, 0.04},
 	} {
-		a, err := MemoryFraction(c.f, c.e, c.limit, 80*g)
+		a, err := MemoryFraction(c.f, c.limit, 80*g)
 		if err != nil || a != c.want {
-			t.Errorf("%v under %v with %v: %+v, %v", c.f, c.e, c.limit, a, err)
+			t.Errorf("%v with %v: %+v, %v", c.f, c.limit, a, err)
 		}
 	}
 	for _, limit := range []sharing.Bytes{0, -1, 81 * g, 1, sharing.MiB} {
-		if a, err := MemoryFraction(ServingVLLM, EnforcerMPS, limit, 80*g); !errors.Is(err, ErrInvalid) {
+		if a, err := MemoryFraction(ServingVLLM, limit, 80*g); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v: %+v, %v", limit, a, err)
 		}
 	}

@@ -132,16 +132,16 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 		}
 		m.EffectivePercentage = sharing.KnownCell(eff, SourceDaemon)
 	}
-	devices, err := c.DeviceClients(ctx, m.Server)
+	devices, err := ask(ctx, c, parseDeviceClients, "get_device_client_list", m.Server)
 	if err != nil {
 		return err
 	}
 	for _, d := range devices {
-		if !slices.Contains(d.Clients, m.PID) {
+		if !slices.Contains(d.clients, m.PID) {
 			continue
 		}
-		m.Devices = append(m.Devices, d.Ordinal)
-		name := fmt.Sprint(d.Ordinal)
+		m.Devices = append(m.Devices, d.ordinal)
+		name := fmt.Sprint(d.ordinal)
 		limit, err := read(ctx, c, parseOptionalLimit, "get_device_pinned_mem_limit", fmt.Sprint(m.Server), name)
 		if err != nil {
 			return err

@@ -51,8 +51,6 @@ func TestNothingBadPromotes(t *testing.T) {
 				l.Tenants[0] = canary.Seen{Missing: "a counter went back"}
 			}
 		}, "newcomer ttft: it could not be judged 20% of the time (a counter went back)"},
-		"it serves on a device that runs nothing": {func(_ int, l *canary.Look) { l.Tenants[1].Busy = some(0) },
-			"it says that it served, and the device ran nothing"},
 		"requests stop": {func(s int, l *canary.Look) {
 			if s > 60 {
 				l.Tenants[1].Metrics = make([]canary.Sample, 1)

@@ -22,10 +22,7 @@ type Seen struct {
 	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
 	Missing string
 	// Load was asked of the tenant, such as requests a second; missing where it is not known.
-	Load serving.Optional[float64]
-	// Busy is the share of the device's time that ran the tenant's kernels, 0 to 1, or of the whole device, by the driver;
-	// missing where it cannot be told. A tenant that says it served beside a device that ran nothing is not believed.
-	Busy    serving.Optional[float64]
+	Load    serving.Optional[float64]
 	Metrics []Sample // in the order of Tenant.Objectives
 }
 
@@ -82,9 +79,6 @@ func (s *Sample) merge(o *Sample) {
 	}
 }
 
-// idle is the share of a device's time below which it ran nothing: the driver's resolution is a percent.
-const idle = 0.01
-
 // wrong returns the reason not to believe what was seen; "" = none.
 func (s *Seen) wrong(t *Tenant) string {
 	if s.Missing != "" {
@@ -93,19 +87,14 @@ func (s *Seen) wrong(t *Tenant) string {
 	if len(s.Metrics) != len(t.Objectives) {
 		return fmt.Sprintf("%d metrics for %d objectives", len(s.Metrics), len(t.Objectives))
 	}
-	served := false
 	for k := range s.Metrics {
 		m := &s.Metrics[k]
-		served = served || m.size() > 0
 		if m.Histogram != nil && t.Objectives[k].AtLeast {
 			return "a histogram of what should be at least something"
 		}
 		if slices.ContainsFunc(m.Values, func(v float64) bool { return math.IsNaN(v) || v < 0 }) {
 			return t.Objectives[k].Metric + " is negative or no number"
 		}
-	}
-	if busy, ok := s.Busy.Get(); ok && (math.IsNaN(busy) || served && busy < idle) {
-		return "it says that it served, and the device ran nothing"
 	}
 	if load, ok := s.Load.Get(); ok && (!(load >= t.MinLoad) || t.MaxLoad > 0 && load > t.MaxLoad) {
 		return fmt.Sprintf("a load of %.3g lies outside of the plan's", load)

@@ -1,9 +1,7 @@
 package canary_test
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -155,106 +153,6 @@ func TestTails(t *testing.T) {
 				times[n/2], times[n*9/10], back)
 			if back > 0 || q < 0.95 && times[n/2] == 24*time.Hour {
 				t.Errorf("%d of %d taken back, median %v", back, n, times[n/2])
-			}
-		}
-	}
-}
-
-// popular are the rules of other tools, on the shares of what was seen: they return a verdict, or keep looking.
-var popular = map[string]func(seconds [][4][2][]float64) canary.Verdict{
-	// A threshold on the median of each of five minutes, for every tenant; two misses take back.
-	"fixed threshold": func(seconds [][4][2][]float64) canary.Verdict {
-		missed := 0
-		for minute := range 5 {
-			if len(seconds) < 60*(minute+1) {
-				return canary.KeepLooking
-			}
-			for i := range 4 {
-				over, n := 0, 0
-				for _, s := range seconds[60*minute : 60*(minute+1)] {
-					over, n = over+len(s[i][1]), n+len(s[i][0])
-				}
-				if 2*over > n {
-					missed++
-				}
-			}
-		}
-		if missed > 1 {
-			return canary.TakeBack
-		}
-		return canary.Promote
-	},
-	// A signed-rank test of each tenant's latencies against the limit, at 1%, on a window of ten minutes.
-	"rank test": func(seconds [][4][2][]float64) canary.Verdict {
-		if len(seconds) < 600 {
-			return canary.KeepLooking
-		}
-		promoted := true
-		for i := range 4 {
-			var all []float64
-			for _, s := range seconds {
-				all = append(all, s[i][0]...)
-			}
-			slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
-			sum, squares := 0.0, 0.0
-			for rank, v := range all {
-				sum += math.Copysign(float64(rank+1), v)
-				squares += float64(rank+1) * float64(rank+1)
-			}
-			if z := sum / math.Sqrt(squares); z > 2.326 {
-				return canary.TakeBack
-			} else if z > -2.326 {
-				promoted = false
-			}
-		}
-		if promoted {
-			return canary.Promote
-		}
-		return canary.CannotTell
-	},
-}
-
-// TestBesidePopularRules: the same worlds, judged by what other tools do.
-func TestBesidePopularRules(t *testing.T) {
-	race.Long(t)
-	for _, tau := range []float64{10, 60} {
-		for name, rule := range popular {
-			counts := map[bool]map[canary.Verdict]int{true: {}, false: {}}
-			n := nightly.Cases(40, 2000)
-			for _, harmful := range []bool{false, true} {
-				w := world{tau: tau, harm: [4]float64{room, room, room, room}, q: 0.5}
-				if harmful {
-					w.harm = [4]float64{1, 0.5, 0.5, 0.5}
-				}
-				for k := range n {
-					g := w.start(rand.New(rand.NewPCG(uint64(k), 31)))
-					var seconds [][4][2][]float64
-					v := canary.KeepLooking
-					for v == canary.KeepLooking {
-						var second [4][2][]float64
-						at := float64(g.at)
-						for i, s := range g.look().Tenants {
-							limit := 1.3 * baseLatency
-							if i%2 == 1 {
-								limit = 1.3 * predicted(g.load(at))
-							}
-							for _, x := range s.Metrics[0].Values {
-								second[i][0] = append(second[i][0], math.Log(x/limit))
-								if x > limit {
-									second[i][1] = append(second[i][1], x)
-								}
-							}
-						}
-						seconds = append(seconds, second)
-						v = rule(seconds)
-					}
-					counts[harmful][v]++
-				}
-			}
-			t.Logf("noise of %v s, %s: %.1f%% of the harmful promoted, %.1f%% of the harmless taken back", tau, name,
-				100*float64(counts[true][canary.Promote])/float64(n), 100*float64(counts[false][canary.TakeBack])/float64(n))
-			if tau == 60 && 50*counts[true][canary.Promote] < n {
-				t.Errorf("%s promotes %d of %d: the simulated noise is too kind", name, counts[true][canary.Promote], n)
 			}
 		}
 	}

@@ -278,16 +278,7 @@ func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
 	if m := g.machine; m.look.Device.UUID != "" {
 		return []mps.GPU{{UUID: m.look.Device.UUID, Memory: m.look.Memory}}, nil
 	}
-	devices, err := g.daemon.Client().Devices(ctx, 0)
-	var out []mps.GPU
-	for _, s := range devices {
-		if s.Server == 0 {
-			for _, d := range s.Devices {
-				out = append(out, mps.GPU{Ordinal: d.Ordinal, UUID: d.UUID})
-			}
-		}
-	}
-	return out, err
+	return g.daemon.Client().Devices(ctx)
 }
 
 // errNotMPS says that fewer processes are clients than servers were started.

@@ -17,7 +17,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
@@ -61,7 +60,7 @@ type Pool struct {
 	Platform         string              `yaml:"platform"`          // e.g. eks-managed
 	InstanceType     string              `yaml:"instance_type"`     // e.g. g6e.2xlarge
 	StaticPartitions Optional[bool]      `yaml:"static_partitions"` // MPS static SM partitions are on
-	MPSProtocol      mps.Protocol        `yaml:"mps_protocol"`      // in a file 2 or 3
+	MPSProtocol      int                 `yaml:"mps_protocol"`      // of the control daemon, 2 or 3; 0 = not stated
 	Timeslice        timeslice.Level     `yaml:"timeslice"`         // compute policy: default, short, medium or long
 	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
 }
@@ -71,10 +70,9 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Pool
 	var file struct {
 		plain
-		GPU         gpuText `yaml:"gpu,required"`
-		Delivery    string  `yaml:"delivery"`
-		MPSProtocol int     `yaml:"mps_protocol"`
-		Timeslice   string  `yaml:"timeslice"`
+		GPU       gpuText `yaml:"gpu,required"`
+		Delivery  string  `yaml:"delivery"`
+		Timeslice string  `yaml:"timeslice"`
 	}
 	d.Value(path, n, &file)
 	*p = Pool(file.plain)
@@ -88,14 +86,8 @@ func (p *Pool) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 			d.Addf(path+".delivery", n, "", "%v", err)
 		}
 	}
-	switch file.MPSProtocol {
-	case 0:
-	case 2:
-		p.MPSProtocol = mps.ProtocolV2
-	case 3:
-		p.MPSProtocol = mps.ProtocolV3
-	default:
-		d.Addf(path+".mps_protocol", n, "use 2 or 3", "%d is out of range", file.MPSProtocol)
+	if p.MPSProtocol != 0 && p.MPSProtocol != 2 && p.MPSProtocol != 3 {
+		d.Addf(path+".mps_protocol", n, "use 2 or 3", "%d is out of range", p.MPSProtocol)
 	}
 	if file.Timeslice != "" {
 		if err := levelNames.Parse(&p.Timeslice, []byte(file.Timeslice)); err != nil {

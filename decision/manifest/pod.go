@@ -193,11 +193,9 @@ func (m *member) processLimit() sharing.Bytes {
 // advice is the memory fraction for the workload's framework, or 0 where nothing is shared or a figure is missing.
 func (m *member) advice(f mps.ServingFramework) float64 {
 	limit, total := m.processLimit(), m.total()
-	enforcer := mps.EnforcerMPS
 	switch m.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
-		// The total that the framework sees is the limit itself.
-		enforcer, limit, total = mps.EnforcerHAMi, sharing.GiB, sharing.GiB
+		return mps.FractionOfLimit
 	case sharing.MechanismTimeSlicing:
 		// The whole GPU is in sight, as for vLLM under MPS, whatever is free.
 		f = mps.ServingVLLM
@@ -205,7 +203,7 @@ func (m *member) advice(f mps.ServingFramework) float64 {
 	default:
 		return 0
 	}
-	fraction, _ := mps.MemoryFraction(f, enforcer, limit, total)
+	fraction, _ := mps.MemoryFraction(f, limit, total)
 	return fraction
 }
 

@@ -2,12 +2,10 @@ package mpstest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/mps"
 )
 
@@ -25,11 +23,6 @@ const (
 	FaultIgnore            // a setter answers well and changes nothing
 	FaultCut               // the last character of the answer is missing
 )
-
-var errFault = errors.New("mpstest: unknown name")
-
-var faultNames = enum.Of[FaultKind](errFault, "fault", "none", "hang", "slow", "garbage", "flood", "death", "ignore",
-	"cut")
 
 // Fault is something to go wrong.
 type Fault struct {

@@ -151,23 +151,6 @@ func TestClientWall(t *testing.T) {
 	}
 }
 
-func TestFaultKinds(t *testing.T) {
-	for k := mpstest.FaultNone; k <= mpstest.FaultCut; k++ {
-		text, err := k.MarshalText()
-		var back mpstest.FaultKind
-		if err != nil || back.UnmarshalText(text) != nil || back != k || k.String() != string(text) {
-			t.Errorf("%d: %q, %v, %v", k, text, back, err)
-		}
-	}
-	var k mpstest.FaultKind
-	if k.UnmarshalText([]byte("boom")) == nil || mpstest.FaultKind(99).String() != "invalid(99)" {
-		t.Error("unknown faults pass")
-	}
-	if _, err := mpstest.FaultKind(99).MarshalText(); err == nil {
-		t.Error("FaultKind(99) marshals")
-	}
-}
-
 func TestCommands(t *testing.T) {
 	fake := mpstest.New(mpstest.Options{})
 	must.Get(fake.Run(t.Context(), mps.Invocation{Stdin: "get_server_list\nnonsense\n"}))(t)

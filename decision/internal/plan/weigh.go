@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -174,7 +173,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		if gate.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
 			return 0
 		}
-		if gate.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != mps.ProtocolV3 && !pl.oneUser(m.Workload, w) {
+		if gate.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.
