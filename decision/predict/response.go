@@ -101,46 +101,90 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 // leastWaits bounds the length of a slice of a step that hides its only wait in its host's part.
 const leastWaits = 0.3
 
+// pressed is a tenant with its curve of stress kernels, and the equivalent ones of its neighbours.
+type pressed struct {
+	*tenantModel
+	curve pressCurve
+	by    []equivalentPress
+}
+
+// equivalentPress is what presses as hard as a neighbour: stress kernels of so many microseconds, for a share of the time.
+type equivalentPress struct{ share, us float64 }
+
 // pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
+// All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
+// rises by one factor until that is so, and whose curve is steepest slows down most.
 func pressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
+	all := make([]pressed, 0, len(models))
 	for i := range models {
-		t := &models[i]
-		curve := newPressCurve(t.pressure)
-		if len(curve) == 0 {
-			continue
-		}
-		v := t.alone[t.kind.MainMetric()]
+		t := pressed{tenantModel: &models[i], curve: newPressCurve(models[i].pressure)}
 		for j := range models {
-			if j == i {
-				continue
+			if us, ok := models[j].equivalentTo(t.tenantModel); ok && j != i {
+				t.by = append(t.by, equivalentPress{models[j].activeShare(), us})
 			}
-			length, ok := models[j].equivalentPress()
-			if !ok {
-				v = 0
-				break
-			}
-			v += models[j].activeShare() * curve.at(length)
 		}
-		out[i] = v
+		if len(t.curve) > 0 && len(t.by) == len(models)-1 {
+			all = append(all, t)
+			out[i] = t.slowed(1)
+		}
+	}
+	most := table.Response.MostSMs.Value
+	if len(all) < len(models) || smsHeld(all, 1) <= most {
+		return out
+	}
+	low, high := 0.0, math.Log(100.0) // times the pressure
+	for range 20 {
+		if middle := (low + high) / 2; smsHeld(all, math.Exp(middle)) > most {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	for i := range all {
+		out[i] = all[i].slowed(math.Exp(high))
 	}
 	return out
 }
 
-// equivalentPress is the length in microseconds of the stress kernels that press as hard as a tenant at work: by the
+// slowed is a tenant's main figure where all press so many times as hard.
+func (t *pressed) slowed(times float64) float64 {
+	v := t.alone[t.kind.MainMetric()]
+	for _, n := range t.by {
+		v += n.share * t.curve.at(times*n.us)
+	}
+	return v
+}
+
+// smsHeld is the share of the SMs that tenants hold together, each as much less as it is slower.
+func smsHeld(all []pressed, times float64) (held float64) {
+	for i := range all {
+		t := &all[i]
+		held += t.base.SMFraction.Or(0) * t.alone[t.kind.MainMetric()] / t.slowed(times)
+	}
+	return held
+}
+
+// equivalentTo is the length in microseconds of the stress kernels that press as hard on u as a tenant at work: by the
 // factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs press less than the
-// reporter, which needs a block on each, waits: the exponent falls with the power 3/4 of their share of the SMs.
-func (t *tenantModel) equivalentPress() (us float64, ok bool) {
+// reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the exponent
+// grows with the shares of the SMs of both. Who reads memory presses harder on those who read it too.
+func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 	w := t.pressure.Reporter()
 	if w == nil || w.AloneMeanUS <= 0 {
 		return 0, false
 	}
 	wait := max(0, w.BesideMeanUS-w.AloneMeanUS) / t.activeShare()
-	sms := table.SMs.Usual.Value
+	exponent := table.Response.Exponent.Value * math.Pow(t.smsAtWork(), 0.75) * math.Pow(u.smsAtWork(), 0.3)
+	return math.Pow(1+wait/w.AloneMeanUS, exponent) * (1 + t.base.DRAMFraction.Or(0)*u.base.DRAMFraction.Or(0)), true
+}
+
+// smsAtWork is the share of the SMs that a tenant holds while it is on the GPU.
+func (t *tenantModel) smsAtWork() float64 {
 	if sm, ok := profile.Positive(t.base.SMFraction); ok {
-		sms = min(1, sm/t.base.GPUBusyFraction.Or(1))
+		return min(1, sm/t.base.GPUBusyFraction.Or(1))
 	}
-	return math.Pow(1+wait/w.AloneMeanUS, table.Response.Exponent.Value*math.Pow(sms, 0.75)), true
+	return table.SMs.Usual.Value
 }
 
 // pressCurve is the growth of a tenant's step under compute stress kernels, by the logarithm of their length in

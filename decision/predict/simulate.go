@@ -138,10 +138,8 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	switch m {
 	case profile.MetricTokensPerSecond, profile.MetricStepsPerSecond:
 		return togetherSim * measured / aloneSim
-	case profile.MetricTPOTP50, profile.MetricE2EP50:
+	case profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTTFTP50:
 		return togetherSim + (measured-aloneSim)*table.Steps.LoneError.Value
-	case profile.MetricTTFTP50:
-		return togetherSim + (measured-aloneSim)*table.Steps.LoneFirst.Value
 	}
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }

@@ -45,14 +45,14 @@ type Constants struct {
 	// Of a server's steps and prefills; of kernels that a host launches one by one; of the share of the SMs that kernels
 	// hold; and of steps about as long as a whole number of slices.
 	Steps struct {
-		Jitter, ClientDelay, HostError, PrefillError, GPMError, DecodeOfTPOT, LeastOfFirst, LoneError, LoneFirst, UsualTail,
+		Jitter, ClientDelay, HostError, PrefillError, GPMError, DecodeOfTPOT, LeastOfFirst, LoneError, UsualTail,
 		UsualDoublings, Spared Constant
 	}
 	Launched struct{ Busy, BusyPrefilling, Between, SharedCore, Gapless Constant }
 	SMs      struct{ Filling, LinkHalf, Usual Constant }
 	Edges    struct{ Alike, Larger, Doubt, MostMoved Constant }
 	// Of measured responses, of calibrations, and half-widths that are added to intervals.
-	Response struct{ Exponent, Agreed Constant }
+	Response struct{ Exponent, MostSMs, Agreed Constant }
 	Fit      struct{ FewSeries, PriorWeight, Pull Constant }
 	Doubts   struct{ Usual, Beside, Near, Far Constant }
 }
