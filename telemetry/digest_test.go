@@ -1,7 +1,6 @@
 package telemetry_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,34 +44,8 @@ func TestDigestOfADay(t *testing.T) {
 	if len(rep.Policies) != 3 || rep.Policies[0].Reaped != 1 || len(rep.Events) != 2 || len(rep.Sources.IDs) == 0 {
 		t.Errorf("%+v, %v", rep.Policies, rep.Events)
 	}
-	var text bytes.Buffer
-	if err := errors.Join(rep.WriteText(&text), d.WriteTable(&text, 24*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"What they did in 24h0m0s (simulated", "GPU 2 is STALLED", "GPU 3: lost", "idlebot", "4 x simulated H200", "execution-idle 22h"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, &text)
-		}
-	}
 	if data, err := json.Marshal(rep); err != nil || !strings.Contains(string(data), `"hours_by_state":{"active":1.5`) {
 		t.Errorf("%s, %v", data, err)
-	}
-}
-
-func TestDigestTableHasMIGInstances(t *testing.T) {
-	src := source(t, oneGPU(telemetrytest.Phase{
-		Figures: figures{telemetry.MetricPowerWatts: 200},
-		Instances: []telemetrytest.Instance{{ID: 5, ComputeSlices: 3, Figures: figures{
-			telemetry.MetricGraphicsUtilPercent: 80, telemetry.MetricSMUtilPercent: 41.5, telemetry.MetricMemUsedBytes: 1 << 33}}},
-	}))
-	var out bytes.Buffer
-	d := telemetry.NewDigest(telemetry.IdleOptions{})
-	table := &telemetry.Every{Period: time.Second, Do: func(at time.Duration) error { return d.WriteTable(&out, at) }}
-	if err := sampler(t, src, telemetry.SamplerOptions{}).Simulate(t.Context(), time.Unix(0, 0), 2*time.Second, d, table); err != nil {
-		t.Fatal(err)
-	}
-	if text := strings.Join(strings.Fields(out.String()), " "); strings.Count(text, "after 1s") != 1 || !strings.Contains(text, "0/5 80 41.5 - 8.0 GiB - - - - - MIG, slices: 3") {
-		t.Error(out.String())
 	}
 }
 
@@ -90,12 +63,11 @@ func (h *hangs) Read(ctx context.Context, device int, group telemetry.Groups, r 
 	return h.Reader.Read(ctx, device, group, r)
 }
 
-// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more, and the file says that it is down.
 func TestDigestOfNoSuchDevice(t *testing.T) {
 	d := telemetry.NewDigest(telemetry.IdleOptions{})
 	for _, i := range []int{-1, 0, 4} {
-		if state := d.State(i); state != "-" || !d.Throttle(i).IsZero() {
-			t.Errorf("%d: %s, %v", i, state, d.Throttle(i))
+		if r, err := d.Idle(i); err == nil || !d.Throttle(i).IsZero() {
+			t.Errorf("%d: %v, %v", i, r, d.Throttle(i))
 		}
 	}
 }
@@ -110,6 +82,7 @@ func TestEveryRefuses(t *testing.T) {
 	}
 }
 
+// TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more.
 func TestAHungGPUIsExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := source(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricPowerWatts: 200}}))
@@ -121,8 +94,8 @@ func TestAHungGPUIsExposed(t *testing.T) {
 		if err := sampler(t, src, telemetry.SamplerOptions{}).Stream(ctx, d); err != nil {
 			t.Fatal(err)
 		}
-		if state := d.State(0); state != "HUNG" {
-			t.Errorf("the table says %s", state)
+		if e := d.Down(0); e.Or(telemetry.Event{}).Kind != telemetry.EventHung {
+			t.Errorf("it is down for %v", e)
 		}
 	})
 }

@@ -31,24 +31,14 @@ func bridged(period time.Duration) time.Duration { return max(3*period, time.Sec
 
 // Energy is a device's energy, by two ways of measuring.
 type Energy struct {
-	Device int           `json:"device"`
-	Basis  sharing.Basis `json:"basis"`
-	// IntegratedJoules is the power integrated over the covered time by the
-	// trapezoidal rule. It is missing when no two readings were near enough.
+	// IntegratedJoules is the power integrated by the trapezoidal rule, over the time without gaps. It is missing where no
+	// two readings were near enough.
 	IntegratedJoules Optional[float64] `json:"integrated_joules,omitzero"`
-	// Covered is the time integrated over; Uncovered is the time between the
-	// first and the last power reading that gaps took away.
-	Covered   time.Duration `json:"covered_ns"`
-	Uncovered time.Duration `json:"uncovered_ns"`
-	// CounterJoules is the difference of the energy counter from its first to its
-	// last reading, without the spans over which it is unknown (EnergyBetween): then it is a lower bound.
+	// CounterJoules is the growth of the energy counter, without the spans over which that is unknown (EnergyBetween):
+	// then it is a lower bound.
 	CounterJoules Optional[float64] `json:"counter_joules,omitzero"`
-	CounterSpan   time.Duration     `json:"counter_span_ns"`
-	Restarts      int               `json:"restarts"` // spans between two readings of the counter over which it is unknown
-	// DifferencePercent is the integrated figure against the counter's, over those times for which both exist.
-	DifferencePercent Optional[float64] `json:"difference_percent,omitzero"`
-	// Agree answers whether the two agree within the tolerance and one second
-	// of the change in power, which the driver's averaging may shift.
+	// Agree answers whether the two agree over the times for which both exist, within the tolerance and one second of
+	// the change in power, which the driver's averaging may shift.
 	Agree sharing.Answer `json:"agree"`
 }
 
@@ -68,26 +58,13 @@ type EnergyMeter struct {
 }
 
 type meter struct {
-	power    Optional[Point] // the last power reading
-	joules   float64
-	covered  time.Duration
-	missed   time.Duration
-	counter  Optional[Point] // the last counter reading
-	begin    time.Duration   // of the first counter reading
-	counted  float64
-	restarts int
-	mark     Optional[mark]
-	cmpPower float64
-	cmpCount float64
-	compared bool
-	cmpFirst float64
-	cmpLast  float64
-}
-
-// mark is a counter reading with the integral of power up to it.
-type mark struct {
-	counter, joules, watts float64
-	at                     time.Duration
+	power, counter  Optional[Point]   // the last readings
+	joules, counted Optional[float64] // by power and by the counter
+	mark            Optional[float64] // by power at the last reading of the counter; missing after a gap
+	// byPower and byCounter are over the spans for which both are known; first and last are the power at their ends.
+	byPower, byCounter float64
+	first              Optional[float64]
+	last               float64
 }
 
 // NewEnergyMeter returns a meter.
@@ -117,58 +94,43 @@ func (m *EnergyMeter) Sample(x *Sample) error {
 	return nil
 }
 
+// count takes a reading of the counter. The power is taken to have stayed the same since its last reading. The
+// conversions here and in integrate keep the compiler from fusing operations, which would give other last digits on
+// other machines.
 func (d *meter) count(p Point, gap time.Duration) {
-	if last, ok := d.counter.Get(); !ok {
-		d.begin = p.At
-	} else {
-		if delta, known := EnergyBetween(last, p); known {
-			d.counted += delta
-		} else {
-			d.restarts++
-		}
+	last, counts := d.counter.Get()
+	mark, marked := d.mark.Get()
+	d.counter, d.mark = Some(p), Optional[float64]{}
+	w, ok := d.power.Get()
+	if ok = ok && p.At-w.At <= gap; ok {
+		d.mark = Some(d.joules.Or(0) + float64(w.Value*(p.At-w.At).Seconds()))
 	}
-	d.counter = Some(p)
-	if w, ok := d.power.Get(); ok && p.At-w.At <= gap { // which is taken to have stayed the same since
-		joules := d.joules + float64(w.Value*(p.At-w.At).Seconds())
-		d.compare(mark{counter: p.Value, watts: w.Value, at: p.At, joules: joules})
+	if !counts {
+		return
+	}
+	delta, known := EnergyBetween(last, p)
+	if !known {
+		delta = 0
+	}
+	d.counted = Some(d.counted.Or(0) + delta)
+	if known && marked && ok {
+		d.first, d.last = Some(d.first.Or(w.Value)), w.Value
+		d.byPower, d.byCounter = d.byPower+d.mark.Or(0)-mark, d.byCounter+delta
 	}
 }
 
-// integrate takes a reading of power. The conversions keep the compiler from
-// fusing operations, which would give other last digits on other machines.
+// integrate takes a reading of power.
 func (d *meter) integrate(p Point, gap time.Duration) {
 	last, ok := d.power.Get()
 	d.power = Some(p)
 	dt := p.At - last.At
-	if !ok {
-		return
+	switch {
+	case !ok:
+	case dt > gap:
+		d.mark = Optional[float64]{}
+	default:
+		d.joules = Some(d.joules.Or(0) + float64((last.Value+p.Value)/2*dt.Seconds()))
 	}
-	if dt > gap {
-		d.missed += dt
-		d.mark = Optional[mark]{}
-		return
-	}
-	d.joules += float64((last.Value + p.Value) / 2 * dt.Seconds())
-	d.covered += dt
-}
-
-// compare adds the span from the last counter reading to this one to the comparison, unless it is unknown.
-func (d *meter) compare(now mark) {
-	last, ok := d.mark.Get()
-	d.mark = Some(now)
-	if !ok {
-		return
-	}
-	delta, known := EnergyBetween(Point{last.at, last.counter}, Point{now.at, now.counter})
-	if !known {
-		return
-	}
-	if !d.compared {
-		d.compared, d.cmpFirst = true, last.watts
-	}
-	d.cmpLast = now.watts
-	d.cmpCount += delta
-	d.cmpPower += now.joules - last.joules
 }
 
 // Energy returns a device's energy so far.
@@ -177,20 +139,10 @@ func (m *EnergyMeter) Energy(device int) (Energy, error) {
 		return Energy{}, err
 	}
 	d := &m.devs[device]
-	e := Energy{Device: device, Basis: m.h.Info.Basis, Covered: d.covered, Uncovered: d.missed,
-		Restarts: d.restarts}
-	if d.covered > 0 {
-		e.IntegratedJoules = Some(d.joules)
+	e := Energy{IntegratedJoules: d.joules, CounterJoules: d.counted}
+	if d.byCounter > 0 {
+		slack := math.Abs(d.last-d.first.Or(d.last)) * powerLag.Seconds()
+		e.Agree = sharing.AnswerOf(math.Abs(d.byPower-d.byCounter) <= tolerancePercent/100.*d.byCounter+slack)
 	}
-	if last, ok := d.counter.Get(); ok && last.At > d.begin {
-		e.CounterSpan, e.CounterJoules = last.At-d.begin, Some(d.counted)
-	}
-	if !d.compared || d.cmpCount <= 0 {
-		return e, nil
-	}
-	diff := d.cmpPower - d.cmpCount
-	e.DifferencePercent = Some(100 * diff / d.cmpCount)
-	slack := math.Abs(d.cmpLast-d.cmpFirst) * powerLag.Seconds()
-	e.Agree = sharing.AnswerOf(math.Abs(diff) <= tolerancePercent/100.*d.cmpCount+slack)
 	return e, nil
 }

@@ -14,15 +14,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-func energy(t *testing.T, s *telemetry.Series) telemetry.Energy {
-	t.Helper()
-	e, err := telemetry.MeasureEnergy(s, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 func near(t *testing.T, what string, got telemetry.Optional[float64], want, tolerance float64) {
 	t.Helper()
 	if v, ok := got.Get(); !ok || math.Abs(v-want) > tolerance {
@@ -35,69 +26,46 @@ func TestEnergy(t *testing.T) {
 		return telemetrytest.Phase{For: d, Figures: figures{telemetry.MetricPowerWatts: w}}
 	}
 	steps := []telemetrytest.Phase{at(20*time.Second, 100), at(20*time.Second, 700), at(0, 300)}
-	t.Run("steps", func(t *testing.T) {
-		e := energy(t, simulated(t, oneGPU(steps...), telemetry.SamplerOptions{}, time.Minute))
-		// The trapezoid over the 100 ms before each step adds half the step: 30 J up and 20 J down. The last
-		// second's counter reading has no power reading after it and is not compared.
-		near(t, "counter", e.CounterJoules, 22000, 1e-6)
-		near(t, "integral", e.IntegratedJoules, 22000+30-20, 1e-6)
-		near(t, "difference", e.DifferencePercent, 10.0/220, 1e-6)
-		if e.Agree != sharing.AnswerYes || e.Covered != time.Minute || e.Uncovered != 0 || e.CounterSpan != time.Minute {
-			t.Errorf("%+v", e)
-		}
-	})
-	t.Run("restart", func(t *testing.T) {
-		phases := append([]telemetrytest.Phase(nil), steps...)
-		phases[1].RestartEnergy = true
-		script := oneGPU(phases...)
-		script.GPUs[0].EnergyStartJoules = 1e6
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
-		// The second before the restart is lost to the counter.
-		near(t, "counter", e.CounterJoules, 22000-100, 1e-6)
-		if e.Restarts != 1 || e.Agree != sharing.AnswerYes {
-			t.Errorf("%+v", e)
-		}
-	})
-	t.Run("no counter", func(t *testing.T) {
-		script := oneGPU(steps...)
-		script.GPUs[0].NoEnergy = true
-		e := energy(t, simulated(t, script, telemetry.SamplerOptions{}, time.Minute))
-		if !e.CounterJoules.IsZero() || !e.DifferencePercent.IsZero() || e.Agree != sharing.AnswerUnknown || e.IntegratedJoules.IsZero() {
-			t.Errorf("%+v", e)
-		}
-	})
-	t.Run("no power", func(t *testing.T) {
-		s := simulated(t, oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 1}}), telemetry.SamplerOptions{}, time.Minute)
-		if e := energy(t, s); !e.IntegratedJoules.IsZero() || e.Covered != 0 || e.Agree != sharing.AnswerUnknown {
-			t.Errorf("%+v", e)
-		}
-	})
-	t.Run("gap", func(t *testing.T) {
-		lost := []telemetrytest.Phase{at(20*time.Second, 100), {For: 10 * time.Second, Lost: true}, at(0, 300)}
-		e := energy(t, simulated(t, oneGPU(lost...), telemetry.SamplerOptions{}, time.Minute))
-		near(t, "integral", e.IntegratedJoules, 100*19.9+300*29.9, 1e-6)
-		if e.Uncovered != 10*time.Second+200*time.Millisecond {
-			t.Errorf("%+v", e)
-		}
-	})
-	t.Run("disagreement", func(t *testing.T) {
-		// A power reading 8% too high.
+	noCounter := oneGPU(steps...)
+	noCounter.GPUs[0].NoEnergy = true
+	seconds := func(watts float64, joules func(i int) float64) *telemetry.Series {
 		s := new(telemetry.Series)
 		if err := s.Begin(telemetry.Header{Devices: make([]telemetry.Device, 1), Period: time.Second, SlowPeriod: time.Second}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 60 {
 			x := telemetry.Sample{At: time.Duration(i) * time.Second}
-			x.Set(telemetry.MetricPowerWatts, 108)
-			x.Set(telemetry.MetricEnergyJoules, 100*float64(i))
+			x.Set(telemetry.MetricPowerWatts, watts)
+			x.Set(telemetry.MetricEnergyJoules, joules(i))
 			if err := s.Sample(&x); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if e := energy(t, s); e.Agree != sharing.AnswerNo {
-			t.Errorf("%+v", e)
+		return s
+	}
+	minute := func(s telemetrytest.Script) *telemetry.Series {
+		return simulated(t, s, telemetry.SamplerOptions{}, time.Minute)
+	}
+	for name, c := range map[string]struct {
+		series   *telemetry.Series
+		integral float64 // -1 = missing
+		counter  float64
+		agree    sharing.Answer
+	}{
+		// The trapezoid over the 100 ms before each step adds half the step: 30 J up and 20 J down.
+		"steps": {minute(oneGPU(steps...)), 22000 + 30 - 20, 22000, sharing.AnswerYes},
+		// The second before the counter begins anew is lost to it.
+		"restart":      {seconds(100, func(i int) float64 { return 100 * float64((i+970)%1000) }), 100 * 59, 100 * 58, sharing.AnswerYes},
+		"no counter":   {minute(noCounter), 22000 + 30 - 20, -1, sharing.AnswerUnknown},
+		"no power":     {minute(oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricGPUUtilPercent: 1}})), -1, -1, sharing.AnswerUnknown},
+		"gap":          {minute(oneGPU(at(20*time.Second, 100), telemetrytest.Phase{For: 10 * time.Second, Lost: true}, at(0, 300))), 100*19.9 + 300*29.9, 11000, sharing.AnswerYes},
+		"disagreement": {seconds(108, func(i int) float64 { return 100 * float64(i) }), 108 * 59, 100 * 59, sharing.AnswerNo},
+	} {
+		e, err := telemetry.MeasureEnergy(c.series, 0)
+		if err != nil || math.Abs(e.IntegratedJoules.Or(-1)-c.integral) > 1e-6 || math.Abs(e.CounterJoules.Or(-1)-c.counter) > 1e-6 || e.Agree != c.agree {
+			t.Errorf("%s: %+v, %v", name, e, err)
 		}
-	})
+	}
 	var de *telemetry.DeviceError
 	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0); !errors.As(err, &de) {
 		t.Errorf("err = %v", err)

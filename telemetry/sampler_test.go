@@ -145,10 +145,6 @@ func TestSamplerSurvivesALostGPU(t *testing.T) {
 	if err != nil || rep.Total(telemetry.StateUnknown) < 3*time.Second {
 		t.Errorf("lost time is %v unknown, %v", rep.Total(telemetry.StateUnknown), err)
 	}
-	e, err := telemetry.MeasureEnergy(s, 0)
-	if err != nil || e.Uncovered < 3*time.Second || e.Covered+e.Uncovered != 10*time.Second {
-		t.Errorf("%+v, %v", e, err)
-	}
 }
 
 func TestReadErrorsAreReportedAtPowersOfTen(t *testing.T) {

@@ -128,7 +128,7 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 			return flush()
 		}
 		var table strings.Builder
-		err := digest.WriteTable(&table, at)
+		err := writeTable(&table, digest, at)
 		return errors.Join(err, flush(), printText(std.out, page.Fold(table.String())+"\n"))
 	}})
 	// The figures are kept whatever ends the sampling.
@@ -146,7 +146,7 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
 	worth := map[string]cost.Money{}
 	var text strings.Builder
-	err := rep.WriteText(&text)
+	err := writeReport(&text, rep)
 	for _, p := range rep.Policies {
 		if c.price.Sign() > 0 {
 			money, mulErr := c.price.MulFrac(int64(p.Recoverable), int64(time.Hour))

@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
 func TestMonitorDay(t *testing.T) {
@@ -126,6 +127,35 @@ func TestMonitorBadInput(t *testing.T) {
 			if !strings.Contains(errs, w) {
 				t.Errorf("%v: %q does not say %q", c.args, errs, w)
 			}
+		}
+	}
+}
+
+// TestTableHasMIGInstances prints a GPU of two, of which one is lost, and an instance of the other.
+func TestTableHasMIGInstances(t *testing.T) {
+	figures := map[telemetry.Metric]float64{telemetry.MetricGraphicsUtilPercent: 80, telemetry.MetricSMUtilPercent: 41.5, telemetry.MetricMemUsedBytes: 1 << 33}
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{
+		{Phases: []telemetrytest.Phase{{Instances: []telemetrytest.Instance{{ID: 5, ComputeSlices: 3, Figures: figures}}}}}, {Phases: []telemetrytest.Phase{{Lost: true}}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	d := telemetry.NewDigest(telemetry.IdleOptions{})
+	if err := sampler.Simulate(t.Context(), time.Unix(0, 0), 2*time.Second, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeTable(&out, d, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"after 1s (simulated, 2 x simulated GPU)", "0/5 80 41.5 - 8.0 GiB - - - - - MIG, slices: 3", "LOST"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
 		}
 	}
 }

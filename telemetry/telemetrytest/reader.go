@@ -32,8 +32,7 @@ type compiled struct {
 
 type compiledPhase struct {
 	at        time.Duration // the phase's start
-	energy    float64       // joules since the script's start, or the last restart, at the phase's start
-	restarted bool          // the energy is counted from a restart
+	energy    float64       // joules since the script's start
 	list      []telemetry.Process
 	util      []telemetry.Process
 	instances []telemetry.Instance
@@ -50,12 +49,8 @@ func New(script Script) (*Reader, error) {
 		s.devices = append(s.devices, describe(g, i))
 		var c compiled
 		var energy float64
-		restarted := false
 		for _, p := range g.Phases {
-			if p.RestartEnergy {
-				energy, restarted = 0, true
-			}
-			cp := compiledPhase{at: c.length, energy: energy, restarted: restarted}
+			cp := compiledPhase{at: c.length, energy: energy}
 			for _, proc := range p.Processes {
 				util := telemetry.Process{PID: proc.PID, Name: proc.Name, SMUtilPercent: proc.SMUtilPercent,
 					GPUInstance: proc.GPUInstance}
@@ -193,19 +188,12 @@ func (s *Reader) phase(device int, t time.Duration) (n int, rounds int64, into t
 }
 
 func (s *Reader) energy(device, n int, rounds int64, into time.Duration) float64 {
-	g, c := &s.script.GPUs[device], &s.gpus[device]
-	joules := c.phases[n].energy + float64(g.Phases[n].Figures[telemetry.MetricPowerWatts]*into.Seconds())
-	last := len(c.phases) - 1
-	end := &g.Phases[last]
-	round := c.phases[last].energy + float64(end.Figures[telemetry.MetricPowerWatts]*end.For.Seconds())
-	switch {
-	case c.phases[n].restarted: // since the restart in this round
-	case c.phases[last].restarted && rounds > 0:
-		joules += round // since the restart in the round before
-	default:
-		joules += g.EnergyStartJoules + float64(float64(rounds)*round)
+	c, phases := &s.gpus[device], s.script.GPUs[device].Phases
+	until := func(n int, into time.Duration) float64 {
+		return c.phases[n].energy + float64(phases[n].Figures[telemetry.MetricPowerWatts]*into.Seconds())
 	}
-	return joules
+	last := len(phases) - 1
+	return until(n, into) + float64(float64(rounds)*until(last, phases[last].For))
 }
 
 // steady are the figures that noise leaves alone.

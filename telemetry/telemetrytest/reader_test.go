@@ -47,32 +47,6 @@ func Example() {
 	// 2h0m0s 80 W; clock known: false
 }
 
-// The energy counter follows from the power, and starts again where the script says so.
-func ExampleGPU_energy() {
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
-		{For: 10 * time.Second, Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 100}},
-		{Figures: map[telemetry.Metric]float64{telemetry.MetricPowerWatts: 100}, RestartEnergy: true},
-	}}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, at := range []time.Duration{5 * time.Second, 9 * time.Second, 12 * time.Second} {
-		src.SetTime(at)
-		var r telemetry.Reading
-		if err := src.Read(context.Background(), 0, telemetry.GroupEnergy, &r); err != nil {
-			fmt.Println(err)
-			return
-		}
-		joules, _ := r.Get(telemetry.MetricEnergyJoules)
-		fmt.Println(at, joules, "J")
-	}
-	// Output:
-	// 5s 500 J
-	// 9s 900 J
-	// 12s 200 J
-}
-
 // A script that cannot be is refused, with everything that is wrong with it.
 func ExampleNew() {
 	_, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{
@@ -96,7 +70,6 @@ func TestNewRefuses(t *testing.T) {
 		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{}}}, "phases"},
 		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: constant(1), Loop: true}}}, "length"},
 		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: constant(math.NaN())}}}, "power_watts"},
-		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: constant(1), EnergyStartJoules: -1}}}, "energy"},
 		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{Figures: figures{telemetry.Metric(0): 1}}}}}}, "metric"},
 		{telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: []telemetrytest.Phase{{Instances: []telemetrytest.Instance{{ID: -1}}}}}}}, "instances[0]"},
 	} {
@@ -125,22 +98,13 @@ func TestEnergyOfALoop(t *testing.T) {
 		{For: 10 * time.Second, Figures: figures{telemetry.MetricPowerWatts: 100}},
 		{For: 10 * time.Second, Figures: figures{telemetry.MetricPowerWatts: 50}},
 	}
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: phases, Loop: true, EnergyStartJoules: 7}}})
+	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: phases, Loop: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[time.Duration]float64{0: 7, 5 * time.Second: 507, 15 * time.Second: 1257, 20 * time.Second: 1507, 45 * time.Second: 3507} {
+	for at, want := range map[time.Duration]float64{0: 0, 5 * time.Second: 500, 15 * time.Second: 1250, 20 * time.Second: 1500, 45 * time.Second: 3500} {
 		if got := energyAt(t, src, at); got != want {
 			t.Errorf("%v: %v J, want %v", at, got, want)
-		}
-	}
-	phases[1].RestartEnergy = true
-	if src, err = telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Phases: phases, Loop: true, EnergyStartJoules: 7}}}); err != nil {
-		t.Fatal(err)
-	}
-	for at, want := range map[time.Duration]float64{5 * time.Second: 507, 15 * time.Second: 250, 25 * time.Second: 1000, 35 * time.Second: 250} {
-		if got := energyAt(t, src, at); got != want {
-			t.Errorf("with a restart, %v: %v J, want %v", at, got, want)
 		}
 	}
 }

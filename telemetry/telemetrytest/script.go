@@ -29,9 +29,8 @@ type GPU struct {
 	// Phases follow one another. The last one goes on for ever unless Loop is set.
 	Phases []Phase
 	// Loop starts again with the first phase after the last. Every phase then needs a length.
-	Loop              bool
-	EnergyStartJoules float64 // the energy counter's value at the start
-	NoEnergy          bool    // the device has no energy counter
+	Loop     bool
+	NoEnergy bool // the device has no energy counter
 }
 
 // Phase is a stretch of time in which a device's figures stay the same.
@@ -48,8 +47,6 @@ type Phase struct {
 	Lost bool
 	// Fail makes the reading of a group fail.
 	Fail map[telemetry.Groups]error
-	// RestartEnergy sets the energy counter to 0 at the phase's start, as loading the driver again does.
-	RestartEnergy bool
 	// Dropped is the number of impossible values that each reading of process utilization reports as dropped.
 	Dropped int
 }
@@ -82,8 +79,6 @@ func (s *Script) check() error {
 	for i, g := range s.GPUs {
 		path := fmt.Sprintf("gpus[%d]", i)
 		probs.If(len(g.Phases) == 0, path+".phases", "script at least one", "telemetrytest: the GPU has no phases")
-		probs.If(g.EnergyStartJoules < 0, path, "use 0 or more joules",
-			"telemetrytest: a negative energy counter")
 		for j, p := range g.Phases {
 			path := fmt.Sprintf("%s.phases[%d]", path, j)
 			last := j == len(g.Phases)-1
