@@ -66,7 +66,7 @@ func (c *Collector) Discover() *Discovery {
 		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
 		sharedSeries: map[*workload]bool{}, vendors: map[string][]string{},
-		Discovery: &Discovery{kai: map[string]string{}, Provenance: map[string]Provenance{}, settle: map[string]*settling{}},
+		Discovery: &Discovery{Pods: c.pods, kai: map[string]string{}, Provenance: map[string]Provenance{}},
 		findings:  slices.Clone(c.findings)}
 	b.Fleet.Version = "v1"
 	b.claims()
@@ -91,7 +91,6 @@ func (c *Collector) Discover() *Discovery {
 	b.checkGates()
 	b.leftOut()
 	b.traps()
-	b.rightsize()
 	b.unknowns()
 	slices.SortFunc(b.findings, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(x.Code, y.Code), cmp.Compare(x.Object, y.Object),

@@ -176,7 +176,7 @@ func TestDescribedHints(t *testing.T) {
 	if err != nil || len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].GPU != "Orin (61.4GiB, 8.7)" || d.Fleet.Pools[0].Name != "orin" {
 		t.Errorf("%+v, %v", d.Fleet.Pools, err)
 	}
-	if _, err := d.Decide(t.Context(), decision.Options{}); err != nil && strings.Contains(err.Error(), "unknown GPU") {
+	if _, err := decision.Decide(t.Context(), &d.Fleet, decision.Options{}); err != nil && strings.Contains(err.Error(), "unknown GPU") {
 		t.Error(err)
 	}
 }

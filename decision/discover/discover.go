@@ -78,16 +78,6 @@ type Sharing struct {
 	Inside    []Inside          `json:"inside,omitempty"`
 }
 
-// Rightsize is a MIG instance that is larger than its tenant needs.
-type Rightsize struct {
-	Workload string `json:"workload"`
-	From     string `json:"from"` // profiles
-	To       string `json:"to"`
-	// Frees are the GPUs of the pool that are no longer needed once this workload and those before it in the list
-	// have the smaller profile, both sides packed exactly.
-	Frees int `json:"frees"`
-}
-
 // Discovery holds the findings about one cluster.
 type Discovery struct {
 	Fleet      decision.Fleet
@@ -95,14 +85,13 @@ type Discovery struct {
 	Findings   []Finding             // worst first
 	Unknown    []Unknown             // by the money at stake
 	Today      []Sharing             // by pool and mechanism
-	Rightsize  []Rightsize
-	Used       []Used // what was measured, by workload
+	Used       []Used                // what was measured, by workload
 	// Profiles holds, by workload, what several metrics pages of a model server alone on its GPU tell of it.
 	// [Discovery.Decide] predicts its workload from it.
 	Profiles map[string]profile.SoloProfile
+	Pods     int // that were read, with GPUs or without
 
-	settle map[string]*settling // by node
-	kai    map[string]string    // pool: what KAI holds of the shares there
+	kai map[string]string // pool: what KAI holds of the shares there
 }
 
 // Options tune a Collector. The zero value is the documented default.
@@ -116,6 +105,7 @@ type Collector struct {
 	opts Options
 
 	objects           int
+	pods              int
 	nodes             map[string]*nodeObject
 	devices           map[string]map[string]*device // of DRA, by pool and name
 	generation        map[string]int64              // by pool
@@ -196,14 +186,13 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	} else if kind != nvsmi.KindNone {
 		return c.readMachine(name, kind, in)
 	}
-	if text[0] == '{' && rangeHead.Match(head) {
-		return c.keepServing(name, in, serving.ParseRange)
-	}
 	if read := usage.Sniff(head); read != nil {
 		if c.usage == nil {
 			c.usage = usage.New()
 		}
-		return read(c.usage, name, in)
+		servers := servers{}
+		c.usage.Serving = servers.add
+		return errors.Join(read(c.usage, name, in), c.keepServers(name, servers))
 	}
 	if servingHead.Match(head) {
 		return c.keepServing(name, in, serving.Parse)

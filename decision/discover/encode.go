@@ -252,7 +252,6 @@ type document struct {
 	Findings   []Finding             `json:"findings"`
 	Unknown    []Unknown             `json:"unknown"`
 	Today      []Sharing             `json:"today"`
-	Rightsize  []Rightsize           `json:"rightsize"`
 
 	Profiles map[string]profile.SoloProfile `json:"profiles,omitempty"`
 }
@@ -264,7 +263,7 @@ func (d *Discovery) document() (document, error) {
 	}
 	fleet, err := jsonOf(root)
 	return document{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
-		append([]Sharing{}, d.Today...), append([]Rightsize{}, d.Rightsize...), d.Profiles}, err // never null
+		append([]Sharing{}, d.Today...), d.Profiles}, err // never null
 }
 
 func encode(w io.Writer, v any, indent string) error {

@@ -14,6 +14,9 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
+// Resources names what every cluster has of what is read, as kubectl takes it: kubectl get RESOURCES -A -o json.
+const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
+
 const maxTold = 20 // the number of problems of one kind that are named of one file
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of them, or several such documents one

@@ -23,6 +23,8 @@ type Used struct {
 	// ExecutionIdle is the share of the time in which it held memory and did nothing.
 	ExecutionIdle decision.Optional[float64]
 	Pods          int // that were measured
+	// Together is set where the figures are of whole GPUs that others use too.
+	Together bool
 }
 
 // gathering merges the series of a workload's pods.
@@ -35,8 +37,8 @@ type gathering struct {
 	memory           [3]float64
 	memoryN          int64
 	figure           usage.Figure
-	shared           bool // some series are a device's that others use too
 	own              bool // some figures are of the pod's own processes on a device that others use too
+	sharers          int  // pods on the fullest of its nodes' GPUs
 	known, execution time.Duration
 	pods             map[string]bool
 }
@@ -50,7 +52,7 @@ func (b *build) takeUsage() {
 	u := b.c.usage.Usage()
 	b.checkSources(u)
 	kind := strings.TrimSpace("dcgm-exporter " + b.c.exporter.text)
-	of := map[*workload]*gathering{}
+	of, together := map[*workload]*gathering{}, map[*workload]*gathering{}
 	owners, uids := b.podOwners()
 	gone := map[string]bool{}
 	for i := range u.Tenants {
@@ -68,10 +70,16 @@ func (b *build) takeUsage() {
 		if w == nil {
 			continue
 		}
-		if of[w] == nil {
-			of[w] = &gathering{pods: map[string]bool{}}
+		into := of
+		shared := n != nil && n.replicas > 1 && n.tenantsOfOne() > 1 && s.Profile == "" // the exporter may name one pod only
+		beside := (s.Shared || shared) && s.Own == 0
+		if beside {
+			into = together
 		}
-		of[w].add(s, n)
+		if into[w] == nil {
+			into[w] = &gathering{pods: map[string]bool{}, Used: Used{Together: beside}}
+		}
+		into[w].add(s, n)
 	}
 	if len(gone) > 0 {
 		names := slices.Sorted(maps.Keys(gone))
@@ -80,7 +88,7 @@ func (b *build) takeUsage() {
 			plaintext.Count(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
-		if g := of[w]; g != nil {
+		if g := cmp.Or(of[w], together[w]); g != nil {
 			b.measure(w, g, kind)
 		}
 	}
@@ -96,6 +104,11 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 	}
 	divided := s.Profile != "" || !s.Instance.IsZero()
 	for _, f := range busyFigures {
+		if s.Units.Has(f) {
+			b.find("units-mixed-up", sharing.SeverityMedium, object, kind, "%s is in other units than its metric's, percent "+
+				"for fractions or fractions for percent, and is not used: give the exporter's own series", figureTexts[f])
+			continue
+		}
 		if !s.Void.Has(f) || s.Shared {
 			continue
 		}
@@ -183,16 +196,13 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 var busyFigures = []usage.Figure{usage.FigureSM, usage.FigureGraphics, usage.FigureGPUUtil}
 
 func (g *gathering) add(s *usage.Stats, n *node) {
-	if s.Shared {
-		g.shared = true
-		if s.Own == 0 {
-			return
-		}
-		g.own = true
+	g.own = g.own || s.Shared && s.Own != 0
+	if n != nil {
+		g.sharers = max(g.sharers, n.tenantsOfOne())
 	}
 	counts := func(f usage.Figure) (usage.Statistics, bool) {
 		m, ok := s.Figures[f]
-		return m, ok && m.N > 0 && !s.Void.Has(f) && (!s.Shared || s.Own.Has(f))
+		return m, ok && m.N > 0 && !s.Void.Has(f) && (!s.Shared || g.Together || s.Own.Has(f))
 	}
 	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
 		g.pods[name] = true
@@ -256,59 +266,23 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	v := &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d]", w.index)
 	if g.Pods == 0 {
-		if g.shared {
-			b.sharedSeries[w] = true
-		}
 		return
 	}
-	window := ""
+	window, basis := "", BasisMeasured
 	if d := g.to.Sub(g.from); d > 0 {
 		window = span(d) + ", "
 	}
 	if g.own {
 		window += "of its own processes, "
 	}
+	if g.Together && b.among(w) {
+		basis, window = BasisDerived, fmt.Sprintf("%sof GPUs that %d of its replicas share, by their number, ", window, g.sharers)
+		g.divide()
+	}
 	says := func(n int64, what string) Provenance {
-		return Provenance{BasisMeasured, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
+		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
 	}
-	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
-	g.Workload = w.name
-	if g.memoryN > 0 && g.memory[2] >= 1 && g.memory[2] <= float64(mostMemory) {
-		for i, into := range []*decision.Optional[sharing.Bytes]{&g.MemoryP50, &g.MemoryP95, &g.MemoryMax} {
-			*into = decision.Some(sharing.Bytes(g.memory[i]))
-		}
-		asked, had := v.Memory.Get()
-		if !given("memory") && !given("model") {
-			if had && v.Request != nil && float64(asked)*0.75 > g.memory[2] {
-				b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
-					"has %v of memory (%s) and used at most %v, half of the time %v",
-					asked, b.Provenance[at+".memory"].Source, sharing.Bytes(g.memory[2]), sharing.Bytes(g.memory[0]))
-			}
-			v.Memory = g.MemoryMax
-			b.note(at+".memory", says(g.memoryN, "the most in use"))
-			if b.Provenance[at+".pool"].Basis == BasisDerived {
-				v.Pool = ""
-				delete(b.Provenance, at+".pool")
-			}
-		}
-	}
-	if g.busyN > 0 {
-		mean := min(1, g.busy/float64(g.busyN))
-		g.BusyMean, g.BusyP50, g.BusyP95 = decision.Some(mean), decision.Some(min(1, g.p50)), decision.Some(min(1, g.p95))
-		if !given("gpu_busy") {
-			v.GPUBusy = decision.Some(round3(mean))
-			b.note(at+".gpu_busy", says(g.busyN, figureTexts[g.figure]+", mean"))
-			v.Evidence = decision.EvidenceMeasured
-			if g.figure == usage.FigureGPUUtil {
-				v.Evidence = decision.EvidenceNVML
-			}
-			b.note(at+".evidence", Provenance{BasisMeasured, figureTexts[g.figure]})
-			if !given("peak_busy") {
-				v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.p95))))
-				b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
-			}
-		}
-	}
+	g.summarize(w.name)
 	if g.known > 0 {
 		share := float64(g.execution) / float64(g.known)
 		g.ExecutionIdle = decision.Some(share)
@@ -317,12 +291,72 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 				"holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
 		}
 	}
+	b.Used = append(b.Used, g.Used)
+	if b.sharedSeries[w] = g.Together; g.Together {
+		return
+	}
+	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
+	if most, ok := g.MemoryMax.Get(); ok && !given("memory") && !given("model") {
+		if asked, had := v.Memory.Get(); had && v.Request != nil && asked/4*3 > most {
+			b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
+				"has %v of memory (%s) and used at most %v, half of the time %v",
+				asked, b.Provenance[at+".memory"].Source, most, g.MemoryP50)
+		}
+		v.Memory = g.MemoryMax
+		b.note(at+".memory", says(g.memoryN, "the most in use"))
+		if b.Provenance[at+".pool"].Basis == BasisDerived {
+			v.Pool = ""
+			delete(b.Provenance, at+".pool")
+		}
+	}
+	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
+		v.GPUBusy = decision.Some(round3(mean))
+		b.note(at+".gpu_busy", says(g.busyN, figureTexts[g.figure]+", mean"))
+		v.Evidence = decision.EvidenceMeasured
+		if g.figure == usage.FigureGPUUtil {
+			v.Evidence = decision.EvidenceNVML
+		}
+		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
+		if !given("peak_busy") {
+			v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(g.BusyP95.Or(0))))
+			b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
+		}
+	}
 	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" &&
 		b.Provenance[at+".kind"].Basis == BasisGuess {
 		v.Kind = guess.kind
 		b.note(at+".kind", guessed("rule %s", guess.rule))
 	}
-	b.Used = append(b.Used, g.Used)
+}
+
+// summarize writes the figures that can be.
+func (g *gathering) summarize(workload string) {
+	g.Workload = workload
+	if g.memoryN > 0 && g.memory[2] >= 1 && g.memory[2] <= float64(mostMemory) {
+		for i, into := range []*decision.Optional[sharing.Bytes]{&g.MemoryP50, &g.MemoryP95, &g.MemoryMax} {
+			*into = decision.Some(sharing.Bytes(g.memory[i]))
+		}
+	}
+	if g.busyN > 0 {
+		g.BusyMean, g.BusyP50, g.BusyP95 = decision.Some(min(1, g.busy/float64(g.busyN))), decision.Some(min(1, g.p50)),
+			decision.Some(min(1, g.p95))
+	}
+}
+
+// divide makes the figures of GPUs those of each of the sharers, which are alike.
+func (g *gathering) divide() {
+	n := float64(max(1, g.sharers))
+	for i := range g.memory {
+		g.memory[i] /= n
+	}
+	g.busy, g.p50, g.p95, g.Together = g.busy/n, g.p50/n, g.p95/n, false
+}
+
+// among reports whether a workload's replicas share GPUs with one another only.
+func (b *build) among(w *workload) bool {
+	return !slices.ContainsFunc(w.pods, func(p *pod) bool {
+		return p.at != nil && slices.ContainsFunc(p.at.pods, func(q *pod) bool { return q.of != w })
+	})
 }
 
 func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }

@@ -70,6 +70,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 		c.trouble(file, "Pod", "it has no name")
 		return
 	}
+	c.pods++
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
 	for i := range o.Spec.Containers {
 		c.kai.see(kaiImage, o.Spec.Containers[i].Image, file+": image of pod "+key)

@@ -2,24 +2,26 @@ package discover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 )
 
-// The resolution of a range query, and how long one may take.
+// The resolution of a range query, and how long it may take.
 const (
-	prometheusStep    = time.Minute
-	prometheusTimeout = 5 * time.Minute
+	prometheusStep    = 5 * time.Minute
+	prometheusTimeout = time.Minute
 )
 
 // ReadPrometheus asks a Prometheus server (http://HOST:9090, behind a path or with user:password@ where it needs them)
-// for what dcgm-exporter wrote of the GPUs up to end, minute by minute, and takes it over as Read does. One query
-// serves the whole window; Prometheus itself allows one of a week.
+// by one range query for what dcgm-exporter, vLLM and SGLang wrote in the window before end, and takes it over as Read
+// does. What has come after a minute is used, and the error says that the rest is missing.
 func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.Time, window time.Duration) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -30,6 +32,7 @@ func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.
 	at := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 	u.RawQuery = url.Values{"query": {usage.Query()}, "start": {at(end.Add(-window))}, "end": {at(end)},
 		"step": {at(time.Unix(0, 0).Add(prometheusStep))}}.Encode()
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -37,12 +40,20 @@ func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.
 		return fmt.Errorf("discover: %s: %w", name, err)
 	}
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("discover: %w", err)
+	if err == nil {
+		defer resp.Body.Close()
+		switch html := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); {
+		case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden, html:
+			return fmt.Errorf("%w: %s wants a login (%s): write https://USER:PASSWORD@HOST, or reach the server itself: "+
+				"kubectl port-forward -n NAMESPACE svc/PROMETHEUS 9090, then http://localhost:9090", ErrInvalid, name, resp.Status)
+		}
+		if err = c.Read(name, resp.Body); err != nil && resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%w (%s)", err, resp.Status)
+		}
 	}
-	defer resp.Body.Close()
-	if err = c.Read(name, resp.Body); err != nil && resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%w (%s)", err, resp.Status)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("discover: %s did not answer in full in %s: what had come is used; try again, or save its answer "+
+			"to a file and give that", name, span(time.Since(began)))
 	}
 	return err
 }

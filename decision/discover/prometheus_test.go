@@ -20,7 +20,7 @@ func TestReadPrometheus(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		user, password, _ := r.BasicAuth()
-		if r.URL.Path != "/prom/api/v1/query_range" || q.Get("start") != "1793613600" || q.Get("end") != "1793700000" || q.Get("step") != "60" ||
+		if r.URL.Path != "/prom/api/v1/query_range" || q.Get("start") != "1793095200" || q.Get("end") != "1793700000" || q.Get("step") != "300" ||
 			!strings.Contains(q.Get("query"), "|DCGM_FI_DEV_GPU_UTIL|") || user != "ada" || password != "s3cret" {
 			t.Errorf("%s as %s", r.URL, user)
 		}
@@ -30,7 +30,7 @@ func TestReadPrometheus(t *testing.T) {
 	defer server.Close()
 	at := strings.Replace(server.URL, "//", "//ada:s3cret@", 1) + "/prom"
 	c := discover.New(discover.Options{})
-	for _, err := range []error{c.Read("objects", strings.NewReader(list(aNode("n", l4, "", "nvidia.com/gpu=1"), aPod("p", "n", "x=1")))), c.ReadPrometheus(t.Context(), at, end, 24*time.Hour)} {
+	for _, err := range []error{c.Read("objects", strings.NewReader(list(aNode("n", l4, "", "nvidia.com/gpu=1"), aPod("p", "n", "x=1")))), c.ReadPrometheus(t.Context(), at, end, 7*24*time.Hour)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestReadPrometheus(t *testing.T) {
 	}
 	for text, want := range map[string]string{`{"status":"error","errorType":"execution","error":"too many samples"}`: `too many samples" (query again) (422`, "no such path": "of no kind that is read"} {
 		answer, status = text, http.StatusUnprocessableEntity
-		if err := discover.New(discover.Options{}).ReadPrometheus(t.Context(), at, end, 24*time.Hour); !errors.Is(err, discover.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+		if err := discover.New(discover.Options{}).ReadPrometheus(t.Context(), at, end, 7*24*time.Hour); !errors.Is(err, discover.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Error(err)
 		}
 	}

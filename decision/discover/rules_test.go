@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/review"
 )
 
 // ward is a cluster of two nodes: a has one replica of ml/rank, b two of ml/base, whose pods run to their end. Without
@@ -23,7 +24,7 @@ type ward struct {
 	status  map[string]any
 }
 
-func (w *ward) read(t *testing.T) *discover.Decided {
+func (w *ward) read(t *testing.T) *review.Review {
 	t.Helper()
 	var items []any
 	limits := map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}, "requests": map[string]any{"cpu": "2", "memory": "8Gi"}}
@@ -102,7 +103,7 @@ func (w *ward) read(t *testing.T) *discover.Decided {
 	if _, err := decision.ParseFleet([]byte(file.String())); err != nil {
 		t.Fatalf("decide does not read it: %v\n%s", err, &file)
 	}
-	made, err := d.Decide(t.Context(), decision.Options{})
+	made, err := review.Make(t.Context(), d, decision.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,12 +162,12 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "replaced by hand", kind: "StatefulSet", owner: `{"updateStrategy": {"type": "OnDelete"}}`, objects: []string{budget("one", mine, 1)}, why: "OnDelete"},
 		{name: "a partition", kind: "StatefulSet", owner: `{"updateStrategy": {"rollingUpdate": {"partition": 1}}}`, objects: []string{budget("one", mine, 1)}, why: "partition"},
 		{name: "volumes of its own", kind: "StatefulSet", owner: `{"volumeClaimTemplates": [{}]}`, objects: []string{budget("one", mine, 1)}, why: "its volumes"},
-		{name: "the least of budgets", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("all", `{}`, 0)}, why: "no PodDisruptionBudget lets one be missing"},
-		{name: "a budget by expression", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("in", `{"matchExpressions": [{"key": "app", "operator": "In", "values": ["rank"]}]}`, 0)}, why: "no PodDisruptionBudget lets one be missing"},
-		{name: "a budget for those without a label", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("not", `{"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}`, 0)}, why: "no PodDisruptionBudget lets one be missing"},
+		{name: "the least of budgets", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("all", `{}`, 0)}, why: "no PodDisruptionBudget was given that lets one be missing"},
+		{name: "a budget by expression", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("in", `{"matchExpressions": [{"key": "app", "operator": "In", "values": ["rank"]}]}`, 0)}, why: "no PodDisruptionBudget was given that lets one be missing"},
+		{name: "a budget for those without a label", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("not", `{"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}`, 0)}, why: "no PodDisruptionBudget was given that lets one be missing"},
 		{name: "a budget for others", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("not", `{"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["rank"]}]}`, 0)}, moves: true},
 		{name: "a budget that selects nothing", kind: "StatefulSet", objects: []string{budget("one", mine, 1), budget("null", "null", 0)}, moves: true},
-		{name: "a budget whose status is old", kind: "StatefulSet", objects: []string{strings.Replace(budget("one", mine, 1), `"name"`, `"generation": 4, "name"`, 1)}, why: "no PodDisruptionBudget lets one be missing"},
+		{name: "a budget whose status is old", kind: "StatefulSet", objects: []string{strings.Replace(budget("one", mine, 1), `"name"`, `"generation": 4, "name"`, 1)}, why: "no PodDisruptionBudget was given that lets one be missing"},
 		{name: "it runs where nobody sees", pod: `{"nodeName": "gone"}`, why: "it runs on gone too"},
 		{name: "it ends", status: `{"deletionTimestamp": "2026-11-01T00:00:00Z"}`, moves: true}, // the next one starts on b
 		{name: "its node has a pod that nothing starts again", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ops", "name": "shell"}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`}},
@@ -206,7 +207,11 @@ func TestPatchKeepsRules(t *testing.T) {
 		pod: sheet(t, `{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]},
 			"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r-a"]}]}}]}}}`)}
 	files := map[string]string{}
-	for _, f := range w.read(t).Folder.Files {
+	folder, err := w.read(t).Folder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folder.Files {
 		files[f.Path] = string(f.Data)
 	}
 	for path, wants := range map[string][]string{

@@ -1,17 +1,23 @@
 package discover
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -25,9 +31,6 @@ type metricsPage struct {
 	readings []serving.Reading
 }
 
-// rangeHead matches the beginning of Prometheus' answer to a range query for a model server's series.
-var rangeHead = regexp.MustCompile(`"resultType":\s*"matrix"[\s\S]*"__name__":\s*"(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
-
 var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sglang|llamacpp)[:_]|te_request_|` +
 	`nv_inference_|http_request_duration_seconds)`)
 
@@ -40,6 +43,48 @@ func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader)
 		c.pages = append(c.pages, metricsPage{name, rs})
 	}
 	return inFile(name, err)
+}
+
+// servers holds series of model servers from Prometheus' answers, by the namespace and name of their pod.
+type servers map[string][]rangeSeries
+
+type rangeSeries struct {
+	Metric map[string]string `json:"metric"`
+	Values [][2]any          `json:"values"`
+}
+
+// hourly bounds how close samples of a server are kept: its counters run on, and a week of hours tells its loads apart.
+const hourly = int64(time.Hour / time.Millisecond)
+
+// add keeps a sample an hour of a series, the last of each: the same for all series of an answer.
+func (s servers) add(metric map[string]string, values []usage.Point) {
+	pod := metric["pod"]
+	if ns := metric["namespace"]; ns != "" && pod != "" {
+		pod = ns + "." + pod
+	}
+	r := rangeSeries{Metric: maps.Clone(metric)}
+	for _, target := range []string{"pod", "namespace", "job", "container", "endpoint", "service", "node"} {
+		delete(r.Metric, target)
+	}
+	for i, p := range values {
+		if i == len(values)-1 || values[i+1].MS/hourly != p.MS/hourly || len(values) < 200 {
+			r.Values = append(r.Values, [2]any{float64(p.MS) / 1000, strconv.FormatFloat(p.Value, 'g', -1, 64)})
+		}
+	}
+	s[pod] = append(s[pod], r)
+}
+
+// keepServers keeps the series of servers as pages of their pods.
+func (c *Collector) keepServers(name string, all servers) (errs error) {
+	for _, pod := range slices.Sorted(maps.Keys(all)) {
+		answer, err := json.Marshal(map[string]any{"status": "success",
+			"data": map[string]any{"resultType": "matrix", "result": all[pod]}})
+		if err == nil {
+			err = c.keepServing(cmp.Or(pod, name), bytes.NewReader(answer), serving.ParseRange)
+		}
+		errs = errors.Join(errs, err)
+	}
+	return errs
 }
 
 // takeServing puts what model servers say of themselves into the workloads that they are: what a server that is alone
@@ -91,6 +136,7 @@ func (b *build) takeServing() {
 	}
 	for _, w := range order {
 		t, v, at := totals[w], &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
+		b.assumeSLO(w, t.bucket, t.requests)
 		if b.Provenance[at].Basis == BasisGiven {
 			continue
 		}
@@ -129,6 +175,31 @@ func (b *build) service(w *workload, mean serving.Service) {
 	b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass",
 		mean.Batch)})
 }
+
+// assumedSlack is by how much latencies may exceed those of today where nobody stated which must be kept: histograms'
+// buckets are a factor of two apart.
+const assumedSlack = 1.5
+
+// assumeSLO gives a server of which no objective is stated that it must stay near the latencies that its users have.
+func (b *build) assumeSLO(w *workload, bucket [3]serving.Interval, requests float64) {
+	v := &b.Fleet.Workloads[w.index]
+	if v.Kind != decision.KindOnlineInference || v.SLO != (profile.SLO{}) || requests < leastRequests {
+		return
+	}
+	var says []string
+	for k, into := range []*decision.Optional[profile.Duration]{&v.SLO.TTFTP99, &v.SLO.TPOTP99, &v.SLO.E2EP99} {
+		if q := bucket[k]; q.High > 0 && q.High < 1e6 && (k < 2 || len(says) == 0) {
+			*into = decision.Some(profile.Duration(time.Duration(assumedSlack * q.High * 1e9).Round(100 * time.Microsecond)))
+			says = append(says, [...]string{"TTFT", "TPOT", "E2E"}[k])
+		}
+	}
+	if len(says) > 0 {
+		b.note(fmt.Sprintf("workloads[%d].slo", w.index), derived("assumed: %.1f times the P99 of %s that its metrics show of "+
+			"%s requests; state yours with -hints", assumedSlack, strings.Join(says, " and "), thousands(int64(requests))))
+	}
+}
+
+const leastRequests = 1000 // that a P99 is read from
 
 // profile keeps what several pages of a workload's server tell of its steps and prefills: of the replica with the
 // most requests, on the GPU of its pool.

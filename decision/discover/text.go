@@ -27,10 +27,6 @@ func (d *Discovery) WriteText(w io.Writer, opts TextOptions) error {
 	p.today(d)
 	p.workloads(d)
 	p.findings(d.Findings)
-	p.list("SMALLER MIG PROFILES that would do", len(d.Rightsize), "the JSON has all", func(i int) string {
-		r := &d.Rightsize[i]
-		return fmt.Sprintf("%s  %s instead of %s frees %s", r.Workload, r.To, r.From, plaintext.Count(r.Frees, "GPU"))
-	})
 	p.unknown(d)
 	_, err := p.out.WriteTo(w)
 	return err

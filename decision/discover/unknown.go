@@ -1,17 +1,10 @@
 package discover
 
 import (
-	"bytes"
 	"cmp"
-	_ "embed"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
-	"text/template"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -167,10 +160,10 @@ func (b *build) unknowns() {
 	}
 	if len(b.nodes) == 0 {
 		add("pools", "no node with GPUs is among the input",
-			"kubectl get nodes -o json, or `nvidia-smi -q -x` of each machine")
+			"kubectl get "+Resources+" -A -o json, or `nvidia-smi -q -x` of each machine")
 	}
 	if len(b.workloads) == 0 {
-		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get pods -A -o json")
+		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get "+Resources+" -A -o json")
 	}
 	for _, n := range b.nodes {
 		if n.gpu != nil {
@@ -207,9 +200,6 @@ func (b *build) unknowns() {
 		if b.sharedSeries[w] {
 			settle, together = settleShared, ": its samples are its whole GPU's, which others use too"
 		}
-		if v.Memory.IsZero() && v.Model == nil || v.GPUBusy.IsZero() && v.Load == nil {
-			b.settling(w, v.Name, append(stake, cost.Money{})[0].Micros())
-		}
 		if v.Memory.IsZero() && v.Model == nil {
 			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake...)
 		}
@@ -224,79 +214,6 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, or the Job of " +
-	"cotenant discover -settle-job, which give each pod's own"
+const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each pod's own"
 
-const settleUsage = "a day of dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE) as a Prometheus range " +
-	"query, or the Job of cotenant discover -settle-job"
-
-// ErrSettled says that a Job would measure nothing: every workload's memory and busy time are known, or none of those
-// that lack them runs on a node.
-var ErrSettled = errors.New("discover: there is nothing that a Job on a node can measure")
-
-// settling is a node with what a Job there would measure.
-type settling struct {
-	Node    string
-	Pods    []settledPod // those that run there, by UID
-	Unknown []string     // the paths that it settles
-	stake   int64        // micro-units a month
-}
-
-type settledPod struct{ UID, Namespace, Name string }
-
-//go:embed settle.yaml.tmpl
-var settleText string
-
-var settleTemplate = template.Must(template.New("job").Parse(settleText))
-
-// plainName keeps what could be more than a name out of a script.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9./]*$`)
-
-// WriteSettleJob writes a Kubernetes Job (YAML) that measures memory and utilization of each pod's own processes for
-// an hour, on the node where most money hangs on what no input says of its workloads. It asks for no GPU, so it can
-// run beside them, and prints a page that [Collector.Read] takes. The error matches ErrSettled where there is nothing
-// to measure so.
-func (d *Discovery) WriteSettleJob(w io.Writer) error {
-	nodes := slices.Collect(maps.Values(d.settle))
-	if len(nodes) == 0 {
-		return ErrSettled
-	}
-	slices.SortFunc(nodes, func(x, y *settling) int {
-		return cmp.Or(cmp.Compare(y.stake, x.stake), cmp.Compare(len(y.Unknown), len(x.Unknown)),
-			strings.Compare(x.Node, y.Node))
-	})
-	var out bytes.Buffer
-	if err := settleTemplate.Execute(&out, nodes[0]); err != nil {
-		return fmt.Errorf("discover: %w", err)
-	}
-	_, err := w.Write(out.Bytes())
-	return err
-}
-
-// settling notes an unknown figure of a workload at the nodes on which it runs, with its part of the stake.
-func (b *build) settling(w *workload, path string, stake int64) {
-	on := map[*node]int{}
-	running := 0
-	for _, p := range w.pods {
-		if p.at != nil && p.at.meta != nil && p.running && plainName.MatchString(p.node) {
-			on[p.at]++
-			running++
-		}
-	}
-	for n, pods := range on {
-		s := b.settle[n.name]
-		if s == nil {
-			s = &settling{Node: n.name}
-			b.settle[n.name] = s
-			for _, p := range n.pods {
-				uid := b.c.podUIDs[p.namespace+"/"+p.name]
-				if plainName.MatchString(uid + "/" + p.namespace + "/" + p.name) {
-					s.Pods = append(s.Pods, settledPod{uid, p.namespace, p.name})
-				}
-			}
-			slices.SortFunc(s.Pods, func(x, y settledPod) int { return strings.Compare(x.UID, y.UID) })
-		}
-		s.stake += stake / int64(running) * int64(pods)
-		s.Unknown = append(s.Unknown, path)
-	}
-}
+const settleUsage = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE)"

@@ -273,7 +273,7 @@ func (b *builder) planPage() *planPage {
 	p := &planPage{Notes: slices.Concat(b.opts.Notes, b.notes), Groups: len(b.groups) > 0, MIG: b.hasEntries(),
 		Checks: b.checks()}
 	p.Namespace, p.Config, p.There = b.pluginConfigs()
-	for _, line := range b.plan.Lines() {
+	for _, line := range b.plan.Lines(true) {
 		if strings.HasPrefix(line, "STEPS") {
 			break // each has a section of its own
 		}

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,8 +102,8 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 
 // leave is the plan in which all stays as it is.
 func (c *cluster) leave(why string) *Plan {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet, Today: c.layout,
-		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons()}
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.stated, Today: c.layout,
+		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons(nil), cluster: c}
 	for _, w := range sortedKeys(c.before) {
 		p.answer(w, c.before[w], c.before[w])
 	}
@@ -117,12 +118,17 @@ func (p *Plan) answer(w string, today, after sharing.Answer) {
 }
 
 // reasons are those of what stays.
-func (c *cluster) reasons() (out []Stay) {
-	for _, w := range sortedKeys(c.stays) {
-		i := slices.IndexFunc(out, func(s Stay) bool { return s.Why == c.stays[w] })
+func (c *cluster) reasons(moved []Row) (out []Stay) {
+	all := maps.Clone(c.bounds)
+	for _, r := range moved {
+		delete(all, r.Workload)
+	}
+	maps.Copy(all, c.stays)
+	for _, w := range sortedKeys(all) {
+		i := slices.IndexFunc(out, func(s Stay) bool { return s.Why == all[w] })
 		if i < 0 {
 			i = len(out)
-			out = append(out, Stay{Why: c.stays[w]})
+			out = append(out, Stay{Why: all[w]})
 		}
 		if out[i].Count++; len(out[i].Workloads) < mostNamed {
 			out[i].Workloads = append(out[i].Workloads, w)
@@ -146,17 +152,22 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 			both[w] = max(both[w], k)
 		}
 		for _, w := range sortedKeys(both) {
-			row := Row{n.Name, w, text(len(c.runs[w][n.Name]), c.kind(w)), text(len(then[w][n.Name]), kinds(w)), ""}
+			row := Row{Node: n.Name, Workload: w, Today: text(len(c.runs[w][n.Name]), c.kind(w)),
+				After: text(len(then[w][n.Name]), kinds(w))}
 			if row.Today == row.After {
 				continue
 			}
-			switch after[w] {
-			case sharing.AnswerYes:
+			switch {
+			case c.bounds[w] != "" && c.alike(p.After, w, kinds(w)):
+				row.Risk = "the same kind of device as today"
+			case after[w] == sharing.AnswerYes:
 				row.Risk = fmt.Sprintf("keeps its objectives at %.0f%% confidence", 100*c.opts.Confidence)
-			case sharing.AnswerNo:
-				row.Risk = "misses an objective, as today"
+			case c.alike(p.After, w, kinds(w)):
+				row.Risk = "the same kind of device as today"
+			case after[w] == sharing.AnswerNo:
+				row.Risk, row.risky = "misses an objective, as today", true
 			default:
-				row.Risk = "whether it keeps its objectives is not known"
+				row.Risk, row.risky = "whether it keeps its objectives is not known", true
 			}
 			p.Rows = append(p.Rows, row)
 		}
@@ -172,6 +183,20 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 		}
 	}
 	return come
+}
+
+// alike reports whether a workload's replicas have devices of their own, of one kind on one pool today and after.
+func (c *cluster) alike(after *layout.Cluster, w string, k kind) bool {
+	if k != c.kind(w) || k.mode != sharing.MechanismExclusive && k.mode != sharing.MechanismMIG {
+		return false
+	}
+	pools := map[string]bool{}
+	for _, l := range []*layout.Cluster{c.layout, after} {
+		for node := range replicas(l)[w] {
+			pools[l.Node(node).Pool] = true
+		}
+	}
+	return len(pools) == 1 && c.running(w) > 0
 }
 
 // because returns the purpose of a plan.

@@ -95,38 +95,3 @@ func ExampleBill() {
 }
 
 // A plan that was begun goes on: what is left of it stays the plan, and is not given up for one that is as good.
-func ExampleKeep() {
-	ctx := context.Background()
-	fleet, err := decision.ParseFleet([]byte(strings.NewReplacer("{workload: lab/embed, replicas: 2}", "{workload: lab/embed, replicas: 2}, {workload: lab/rank}", "\ntoday:", `
-  - {name: lab/rank, kind: batch, memory: 20GiB, gpu_busy: 0.3, tenant: lab,
-     today: {mechanism: exclusive, object: Deployment}}
-today:`).Replace(today)))
-	if err != nil {
-		log.Fatal(err)
-	}
-	first, err := migrate.Make(ctx, fleet, decision.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	for i := range first.Steps {
-		fmt.Println(first.Steps[i].Title())
-	}
-	n1, n3 := &fleet.Today.Nodes[0], &fleet.Today.Nodes[2]
-	n3.Assignments = append(n3.Assignments, n1.Assignments[2]) // lab/rank has moved
-	n1.Assignments = n1.Assignments[:2]
-	rest, err := migrate.Keep(ctx, fleet, first.Steps, decision.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("what is left of it:", rest.Kept)
-	for i := range rest.Steps {
-		fmt.Println(rest.Steps[i].Title())
-	}
-	// Output:
-	// Move 1 replica of lab/rank from n1 (1) to n3 (1), each to exclusive: each new replica is ready before an old one stops
-	// Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
-	// Give n1 back: nothing runs on it any more
-	// what is left of it: true
-	// Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
-	// Give n1 back: nothing runs on it any more
-}

@@ -69,7 +69,7 @@ func TestPartsApart(t *testing.T) {
 		if n == 120 {
 			check(t, f, p)
 		}
-		text := strings.Join(p.Lines(), "\n")
+		text := strings.Join(p.Lines(true), "\n")
 		if doc, err := json.Marshal(p); err != nil || len(text) > 100_000 || len(doc) > 1000*n {
 			t.Errorf("%d bytes of text, %d of JSON, %v", len(text), len(doc), err)
 		}

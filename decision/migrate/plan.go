@@ -22,12 +22,22 @@ type Plan struct {
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
 	Why     string   `json:"why"`
-	Kept    bool     `json:"kept,omitempty"` // from an earlier plan; see Keep
 
 	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
 	Today, After *layout.Cluster `json:"-"` // placements; Steps lists the differences
 	// the decision for what moves to new nodes or gets another request; nil without
 	Result *decision.Result `json:"-"`
+
+	cluster *cluster
+}
+
+// NotEnough begins the reason for which a workload stays where it would have to be moved on assumptions.
+const NotEnough = "it is not known enough of: "
+
+// Stay is the reason for which a workload was not free to move, empty without one. held says that it is none of what is
+// known of its needs.
+func (p *Plan) Stay(workload string) (why string, held bool) {
+	return p.cluster.stays[workload], p.cluster.held[workload]
 }
 
 // Changes reports whether anything is to change.
@@ -40,6 +50,8 @@ type Row struct {
 	Today    string `json:"today"` // "3 x exclusive"; empty where it comes new
 	After    string `json:"after"` // empty where it leaves
 	Risk     string `json:"risk"`
+
+	risky bool // that it keeps its objectives is not sure
 }
 
 // Answer says whether a workload keeps its objectives today and after the change.
@@ -204,7 +216,7 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 		case d.Unplaced > 0:
 			again[d.Workload] = "nothing better has room for all of its replicas: " + d.Why
 		case d.Status == decision.StatusProvisional && c.of[d.Workload].Today != nil:
-			again[d.Workload] = "it is not known enough of: " + reason(d)
+			again[d.Workload] = NotEnough + reason(d)
 		}
 	}
 	if len(again) > 0 {
@@ -297,8 +309,8 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 // or saves more than is uncertain about it.
 func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
 	error) {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,
-		Stays: c.reasons()}
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.stated, Today: c.layout, After: c.layout,
+		cluster: c}
 	after, err := c.answers(s, all)
 	if err != nil {
 		return nil, nil, err
@@ -338,6 +350,7 @@ func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decis
 		p.answer(w, c.before[w], after[w])
 	}
 	come := p.rows(c, s.now, after)
+	p.Stays = c.reasons(p.Rows)
 	for _, one := range taken {
 		for _, w := range one.workloads {
 			if mends(w) && !slices.Contains(come, w) {

@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,7 +47,9 @@ func count(all []Place) (n int) {
 
 // cluster is a fleet's state, and what bounds a change of it.
 type cluster struct {
-	fleet    *decision.Fleet
+	stated   *decision.Fleet
+	fleet    *decision.Fleet   // with bounds of what is not known
+	bounds   map[string]string // what that is, by workload
 	opts     decision.Options
 	layout   *layout.Cluster // as it runs
 	judge    *decision.Judge
@@ -62,6 +63,7 @@ type cluster struct {
 	priced   bool // every pool is
 	currency string
 	stays    map[string]string // reasons by workload
+	held     map[string]bool   // those of which the reason is none of what was found
 	objects  map[string]decision.NodeObject
 	kept     map[string]bool // nodes that are in use today and can't be drained
 	before   map[string]sharing.Answer
@@ -76,9 +78,12 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 		return nil, err
 	}
 	opts.Confidence, opts.Brief, opts.KeepFree = cmp.Or(opts.Confidence, decision.DefaultConfidence), true, true
-	c := &cluster{fleet: f, opts: opts, of: map[string]*decision.Workload{}, tenants: f.Tenants(), wants: map[string]int{},
+	stated := f
+	f, bounds := bounded(f)
+	c := &cluster{stated: stated, bounds: bounds, fleet: f, opts: opts, of: map[string]*decision.Workload{},
+		tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
-		stays: map[string]string{}, objects: map[string]decision.NodeObject{}, kept: map[string]bool{}}
+		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]decision.NodeObject{}, kept: map[string]bool{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o
 	}
@@ -247,6 +252,9 @@ func (c *cluster) hold() {
 			}
 		}
 	}
+	for w, why := range c.stays {
+		c.held[w] = !strings.HasPrefix(why, notKnown)
+	}
 }
 
 // fixed is the reason for which a workload can't be moved, or must not be before more is known; empty without one.
@@ -266,16 +274,16 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	case t.Object != "" && t.Object != "Deployment" && t.Object != "StatefulSet":
 		return fmt.Sprintf("its pods are made by its %s, whose own template has to be changed", t.Object)
 	case t.Object == "StatefulSet" && c.budgets[w.Name].Allowed < 1:
-		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget lets one be missing"
-	case w.MemoryNeed().Unknown:
-		return "how much GPU memory it uses is not known"
-	case w.GPUBusy.IsZero() && w.Load == nil && w.Profile == nil:
-		return "how busy it keeps its GPU is not known"
-	case w.Kind == decision.KindOnlineInference && w.SLO == (profile.SLO{}):
-		return "which latencies it must keep is not known"
+		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets one be missing"
+	}
+	if keys := NotKnown(w); len(keys) > 0 {
+		return notKnown + strings.Join(keys, ", ")
 	}
 	return ""
 }
+
+// notKnown begins the reason for which a workload on a shared GPU stays until more is known of it.
+const notKnown = "not known: "
 
 // planned are the mechanisms that the device plugin hands out by a node's configuration.
 var planned = []sharing.Mechanism{

@@ -1,10 +1,14 @@
 package migrate
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -93,31 +97,85 @@ func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	return fmt.Sprintf("YES: all %d workloads have a place, and nothing that runs changes%s", len(coming), price), true
 }
 
-// mostRows bounds the rows of the table that a text shows.
-const mostRows = 200
-
-// Lines are the plan for people, paragraph by paragraph: its money, what changes by node and workload, the steps, and
-// what stays by reason. A line that begins with a space belongs to the heading before it.
-func (p *Plan) Lines() []string {
-	head := "PLAN: all stays as it is: " + p.Why
-	if p.Changes() {
-		head = "PLAN: " + p.Why
-	}
+// Summary is the plan in a sentence: what it frees, what that saves, in how many moves, and at which risk.
+func (p *Plan) Summary() string {
 	b := &p.Bill
-	money := fmt.Sprintf(" %s with GPUs today, %d after", plaintext.Count(b.NodesToday, "node"), b.NodesAfter)
+	if !p.Changes() {
+		return "Nothing to change: " + p.Why + "."
+	}
+	moves, risky := 0, map[string]bool{}
+	for i := range p.Steps {
+		if p.Steps[i].Action == ActionMove {
+			moves++
+		}
+	}
+	for i := range p.Rows {
+		if p.Rows[i].risky {
+			risky[p.Rows[i].Workload] = true
+		}
+	}
+	var parts []string
+	if freed := b.NodesToday - b.NodesAfter; freed > 0 {
+		parts = append(parts, fmt.Sprintf("Free %d of %s", freed, plaintext.Count(b.NodesToday, "node")))
+	}
+	if len(p.Mends) > 0 {
+		parts = append(parts, "mend "+strings.Join(p.Mends, ", "))
+	}
+	if come := p.come(); len(come) > 0 {
+		parts = append(parts, "give a place to "+strings.Join(come, ", "))
+	}
+	text := strings.Join(parts, ", ")
+	text = strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
+	if b.Currency != "" && b.saved != 0 {
+		text += fmt.Sprintf(": %s %s a month", plaintext.Amount(b.MonthlySaved), b.Currency)
+	}
+	if text += ", " + plaintext.Count(moves, "move"); len(risky) == 0 {
+		return text + ", no objective at risk."
+	}
+	return text + fmt.Sprintf(", %s whose objectives are not known to be kept.", plaintext.Count(len(risky), "workload"))
+}
+
+// come lists the workloads that get more replicas than run today.
+func (p *Plan) come() (names []string) {
+	today, after := replicas(p.Today), replicas(p.After)
+	for _, w := range sortedKeys(after) {
+		n := 0
+		for _, keys := range after[w] {
+			n += len(keys)
+		}
+		for _, keys := range today[w] {
+			n -= len(keys)
+		}
+		if n > 0 {
+			names = append(names, w)
+		}
+	}
+	return names
+}
+
+// mostRows and fewRows bound the rows of each list of a text, long and short.
+const mostRows, fewRows = 200, 12
+
+// Lines are the plan for people, paragraph by paragraph: its summary, its money, what changes by node and workload, the
+// steps, and, in the long form, what stays by reason. A line that begins with a space belongs to the heading before it.
+func (p *Plan) Lines(long bool) []string {
+	b, most := &p.Bill, fewRows
+	if long {
+		most = mostRows
+	}
+	money := " Without a price of every pool nothing is said of money"
 	if b.Currency != "" {
-		money += fmt.Sprintf("; %s %s a month today, %s after", b.MonthlyToday, b.Currency, b.MonthlyAfter)
+		money = fmt.Sprintf(" %s %s a month today", plaintext.Amount(b.MonthlyToday), b.Currency)
 		if b.saved != 0 {
-			money += fmt.Sprintf(": saves %s, of which %s are uncertain", b.MonthlySaved, b.Uncertain)
+			money += fmt.Sprintf(", %s after; %s of the saving may not come, as moved workloads may have to go back",
+				plaintext.Amount(b.MonthlyAfter), plaintext.Amount(b.Uncertain))
 		}
 		if b.Comes != "" {
-			money += fmt.Sprintf("; the devices of what comes: %s", b.Comes)
+			money += fmt.Sprintf("; the devices of what comes cost %s of it", plaintext.Amount(b.Comes))
 		}
-	} else {
-		money += "; without a price of every pool nothing is said of money"
 	}
-	out := []string{head, money}
-	out = append(out, list("CHANGES by node and workload", "rows: the JSON has all", p.Rows, func(r *Row) string {
+	out := []string{p.Summary(), money}
+	out = append(out, list("CHANGES by node and workload", "rows", most, p.Rows, func(r *Row) string {
 		text := fmt.Sprintf("%s -> %s", r.Today, r.After)
 		switch {
 		case r.Today == "":
@@ -127,24 +185,56 @@ func (p *Plan) Lines() []string {
 		}
 		return fmt.Sprintf("%s  %s: %s; %s", r.Node, r.Workload, text, r.Risk)
 	})...)
-	n := 0
-	out = append(out, list("STEPS, one after another", "steps: plan.md has all", p.Steps, func(s *Step) string {
-		n++
-		return fmt.Sprintf("%d. %s", n, s.Title())
-	})...)
-	return append(out, list("STAYS AS IT IS, by reason", "reasons: the JSON has all", p.Stays, func(s *Stay) string {
+	out = append(out, p.StepLines(most)...)
+	if !long {
+		if n := len(p.Stays); n > 0 {
+			out = append(out, "STAYS AS IT IS", fmt.Sprintf(" %s: -v shows why", plaintext.Count(p.staying(), "workload")))
+		}
+		return out
+	}
+	return append(out, list("STAYS AS IT IS, by reason", "reasons", most, p.Stays, func(s *Stay) string {
 		return plaintext.Some(s.Workloads, len(s.Workloads), s.Count) + ": " + s.Why
 	})...)
 }
 
-// list writes the first mostRows of items under a heading, and more of how many are left out.
-func list[T any](heading, more string, items []T, text func(*T) string) (out []string) {
+// WriteText writes the plan for people, wrapped to the width; 0 means [decision.DefaultWidth].
+func (p *Plan) WriteText(w io.Writer, width int, long bool) error {
+	var out bytes.Buffer
+	for i, text := range p.Lines(long) {
+		if i > 0 && !strings.HasPrefix(text, " ") {
+			out.WriteByte('\n')
+		}
+		fmt.Fprintln(&out, plaintext.Wrap(text, cmp.Or(width, decision.DefaultWidth), 3))
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+// staying counts the workloads that were not free to move.
+func (p *Plan) staying() (n int) {
+	for i := range p.Stays {
+		n += p.Stays[i].Count
+	}
+	return n
+}
+
+// StepLines are the heading of the steps and each step's title, at most so many.
+func (p *Plan) StepLines(most int) []string {
+	n := 0
+	return list("STEPS, one after another", "steps", most, p.Steps, func(s *Step) string {
+		n++
+		return fmt.Sprintf("%d. %s", n, s.Title())
+	})
+}
+
+// list writes the first items under a heading, and how many more there are.
+func list[T any](heading, what string, most int, items []T, text func(*T) string) (out []string) {
 	for i := range items {
 		switch {
 		case i == 0:
 			out = []string{heading}
-		case i == mostRows:
-			return append(out, fmt.Sprintf(" and %d more %s", len(items)-i, more))
+		case i == most:
+			return append(out, fmt.Sprintf(" and %d more %s: -v, -json and the page have them", len(items)-i, what))
 		}
 		out = append(out, " "+text(&items[i]))
 	}

@@ -25,8 +25,8 @@ var decideUsage string
 type decideConfig struct {
 	fleet, out, report, profiles, predictor, explain, why, compare string
 
-	confidence           float64
-	json, strict, schema bool
+	confidence                 float64
+	json, strict, schema, long bool
 }
 
 func runDecide(ctx context.Context, args []string, std stdio) error {
@@ -41,6 +41,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
 		"how sure decisions must be that objectives are kept, 0.5 to 0.999")
+	fl.BoolVar(&c.long, "v", false, "where the fleet has a today: show everything, with the reasons for what stays")
 	fl.BoolVar(&c.strict, "strict", false, "exit 1 unless every workload is decided: all its replicas have a place "+
 		"at the confidence")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")

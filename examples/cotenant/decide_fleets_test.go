@@ -196,8 +196,8 @@ func TestDiscovered(t *testing.T) {
 		if err := d.WriteFleet(&fleet); err != nil {
 			t.Fatal(err)
 		}
-		code, stdout, stderr := program(t, fleet.String(), "decide", "-")
-		if code != exitDone || stderr != "" || !strings.Contains(stdout, "PLAN: all stays as it is: ") {
+		code, stdout, stderr := program(t, fleet.String(), "decide", "-v", "-")
+		if code != exitDone || stderr != "" || !strings.Contains(stdout, "Nothing to change: ") {
 			t.Errorf("%s: exit %d, %s\n%s", file, code, stderr, stdout)
 		}
 		for _, w := range d.Fleet.Workloads {

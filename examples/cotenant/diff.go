@@ -19,6 +19,7 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 	file := fl.String("fleet", "", "fleet `FILE` with today, - for standard input")
 	with := fl.String("with", "", "`FILE` of Kubernetes objects that would come")
 	hints := fl.String("hints", "", "`FILE` of what you know of them, as discover reads it")
+	long := fl.Bool("v", false, "show everything, with the reasons for what stays")
 	asJSON := fl.Bool("json", false, "print JSON")
 	if err := parse(fl, args, diffUsage, 0, std); err != nil {
 		return err
@@ -51,7 +52,7 @@ func runDiff(ctx context.Context, args []string, std stdio) error {
 	if len(coming) > 0 && !*asJSON {
 		fmt.Fprintln(std.out, answer)
 	}
-	if err := showPlan(plan, *asJSON, std); err != nil {
+	if err := showPlan(plan, *asJSON, *long, std); err != nil {
 		return err
 	}
 	if plan.Disturbs() || !admitted {

@@ -7,14 +7,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
 	"github.com/cotenant/cotenant/examples/internal/gpu"
@@ -32,30 +29,33 @@ var (
 //go:embed usage/discover.txt
 var discoverUsage string
 
-// discoverOptions holds the flags of discover.
+// discoverOptions holds the flags of discover, and those of plan that name inputs.
 type discoverOptions struct {
-	json, decide, real, kube, all, settle bool
-	out, prices, hints, prometheus        string
-	files                                 []string
+	json, real, kube, all          bool
+	out, prices, hints, prometheus string
+	files                          []string
+}
+
+// inputFlags adds the flags that name inputs.
+func (o *discoverOptions) inputFlags(fl *flag.FlagSet) {
+	fl.BoolVar(&o.kube, "kube", false, "read the live cluster by kubectl get, also in a pod; kubectl must be on PATH")
+	fl.StringVar(&o.prometheus, "prometheus", "", "`URL` of a Prometheus server: take the last 7 days of what "+
+		"dcgm-exporter, vLLM and SGLang wrote from it; http://USER:PASSWORD@HOST:9090 where it wants a login")
+	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
+	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
+		"\"p4d.24xlarge: 32.77 USD\"")
+	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
+		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 }
 
 func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("discover")
 	var o discoverOptions
-	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown, today and rightsize")
-	fl.BoolVar(&o.decide, "decide", false, "plan what should change, step by step; with -out in files")
-	fl.BoolVar(&o.kube, "kube", false, "read the live cluster by kubectl get, also in a pod; kubectl must be on PATH")
-	prometheusFlag(fl, &o.prometheus)
-	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
-	fl.BoolVar(&o.settle, "settle-job", false, "print nothing but a Kubernetes Job (YAML) that measures what no input "+
-		"says, on the node where most money hangs on it")
+	o.inputFlags(fl)
+	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown and today")
 	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
-	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
-		"\"p4d.24xlarge: 32.77 USD\"")
-	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
-		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
-	usage := discoverUsage
+	usage := strings.ReplaceAll(discoverUsage, "RESOURCES", discover.Resources)
 	for _, r := range discover.KindRules() {
 		usage += fmt.Sprintf("  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
 	}
@@ -71,19 +71,14 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	if part != nil && d.Empty() {
 		return part
 	}
-	if err := o.write(ctx, d, std); err != nil {
+	if err := o.write(d, std); err != nil {
 		return err
 	}
 	return part
 }
 
 // prometheusWindow is the time range that -prometheus requests.
-const prometheusWindow = 24 * time.Hour
-
-func prometheusFlag(fl *flag.FlagSet, to *string) {
-	fl.StringVar(to, "prometheus", "", "`URL` of the Prometheus server that scrapes dcgm-exporter: take the last "+
-		"24 h of use from it")
-}
+const prometheusWindow = 7 * 24 * time.Hour
 
 // read collects all inputs. part names what could not be read beside the rest.
 func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Collector, part, err error) {
@@ -107,7 +102,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	if live {
 		part, err = kube.Read(ctx, c.Read, std.err)
 		if err != nil && ctx.Err() == nil {
-			err = fmt.Errorf("%w\nor use: kubectl get %s -A -o json | cotenant discover -", err, kube.Resources())
+			err = fmt.Errorf("%w\nor use: kubectl get %s -A -o json | cotenant discover -", err, discover.Resources)
 		}
 		if errors.Is(err, exec.ErrNotFound) {
 			err = badInput(err)
@@ -139,8 +134,8 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	return c, part, nil
 }
 
-// write writes the files of -out and prints the discovery, with -decide beside its plan.
-func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std stdio) error {
+// write writes the file of -out and prints the discovery.
+func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 	if o.out != "" {
 		var fleet bytes.Buffer
 		if err := d.WriteFleet(&fleet); err != nil {
@@ -155,31 +150,13 @@ func (o *discoverOptions) write(ctx context.Context, d *discover.Discovery, std 
 			fmt.Fprintf(std.err, "cotenant discover: note: it can't be decided yet: %s\n", why)
 		}
 	}
+	if o.json {
+		return d.WriteJSON(std.out)
+	}
 	_, width := terminal(std.out)
 	show := discover.TextOptions{Width: width}
 	if o.all {
 		show.Most = -1
 	}
-	if o.settle {
-		return badInput(d.WriteSettleJob(std.out))
-	}
-	var out interface {
-		WriteJSON(io.Writer) error
-		WriteText(io.Writer, discover.TextOptions) error
-	} = d
-	if o.decide {
-		all, err := d.Decide(ctx, decision.Options{Input: o.out})
-		if err == nil && o.out != "" {
-			dir := strings.TrimSuffix(o.out, filepath.Ext(o.out)) + "-config"
-			err = writeFolder(all.Folder, dir, "discover", std.err)
-		}
-		if err != nil {
-			return badInput(err)
-		}
-		out = all
-	}
-	if o.json {
-		return out.WriteJSON(std.out)
-	}
-	return out.WriteText(std.out, show)
+	return d.WriteText(std.out, show)
 }

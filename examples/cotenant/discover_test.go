@@ -28,7 +28,7 @@ func TestDiscoverJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"fleet", "provenance", "findings", "unknown", "today", "rightsize"} {
+	for _, key := range []string{"fleet", "provenance", "findings", "unknown", "today"} {
 		if len(doc[key]) == 0 || string(doc[key]) == "null" {
 			t.Errorf("%s: %s", key, doc[key])
 		}
@@ -46,82 +46,6 @@ func TestDiscoverOut(t *testing.T) {
 		t.Error(err)
 	}
 	if code, _, stderr := program(t, "", "discover", "-out", filepath.Join(file, "below")); code != exitBadInput || !strings.Contains(stderr, "there is no folder") {
-		t.Error(code, stderr)
-	}
-}
-
-// knownHints say of two workloads of the built-in cluster what a plan needs.
-const knownHints = `workloads:
-  llm/chat: {memory: 8GiB, gpu_busy: 0.08, peak_busy: 0.1, slo: {e2e_p99: 8s}, solo: {e2e_p99: 200ms}}
-  web/ranker: {memory: 3GiB, gpu_busy: 0.08, peak_busy: 0.1, slo: {e2e_p99: 8s}, solo: {e2e_p99: 200ms}}
-`
-
-// TestDiscoverDecide: the plan of the built-in cluster, on the terminal and in plan.md. Where nothing is known all
-// stays as it is; of what is known, chat empties a node by moving into MIG instances that stand free, and ranker stays,
-// as its autoscaler may ask for more than there would be. Both outputs tell the same steps.
-func TestDiscoverDecide(t *testing.T) {
-	dir := t.TempDir()
-	hints := filepath.Join(dir, "hints.yaml")
-	if err := os.WriteFile(hints, []byte(knownHints), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name  string
-		args  []string
-		files int
-	}{{"nothing", nil, 1}, {"known", []string{"-hints", hints}, 2}} {
-		file := filepath.Join(dir, c.name+".yaml")
-		code, stdout, stderr := program(t, "", append([]string{"discover", "-decide", "-out", file}, c.args...)...)
-		if code != exitDone {
-			t.Fatal(code, stderr)
-		}
-		folder := filepath.Join(dir, c.name+"-config")
-		page, err := os.ReadFile(filepath.Join(folder, "plan.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, plan, _ := strings.Cut(stdout, "\nPLAN: ")
-		golden.Check(t, "testdata/plan-"+c.name+".txt", []byte("PLAN: "+plan))
-		golden.Check(t, "testdata/plan-"+c.name+".md", page)
-		fleet, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden.Check(t, "../../decision/migrate/testdata/"+c.name+".yaml", fleet) // whose steps are played there
-		flat := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-		steps := 0
-		for line := range strings.Lines(string(page)) {
-			if title, is := strings.CutPrefix(line, "## "); is && strings.Contains(title, ". ") {
-				steps++
-				if !strings.Contains(flat(plan), flat(title)) {
-					t.Errorf("%s: the terminal lacks %s", c.name, title)
-				}
-			}
-		}
-		if n := strings.Count(plan, "\n  "+"1. "); (steps > 0) != (n == 1) {
-			t.Errorf("%s: %d steps in plan.md, and the terminal shows\n%s", c.name, steps, plan)
-		}
-		files, err := filepath.Glob(folder + "/*/*")
-		if err != nil || len(files)+1 != c.files {
-			t.Errorf("%s: %v %v", c.name, files, err)
-		}
-		code, stdout, stderr = program(t, "", append([]string{"discover", "-decide", "-json"}, c.args...)...)
-		var doc struct {
-			Fleet, Plan   map[string]json.RawMessage
-			Configuration []struct{ Path, Data string }
-		}
-		if err := json.Unmarshal([]byte(stdout), &doc); err != nil || code != exitDone {
-			t.Fatal(code, err, stderr)
-		}
-		if len(doc.Fleet["today"]) == 0 || len(doc.Plan["bill"]) == 0 || len(doc.Configuration) != c.files {
-			t.Errorf("%s: %d files", c.name, len(doc.Configuration))
-		}
-		code, decided, stderr := program(t, "", "decide", file)
-		if code != exitDone || !strings.Contains(decided, "\nPLAN: "+plan) {
-			t.Errorf("decide of the fleet file: exit %d, %s\n%s", code, stderr, decided)
-		}
-	}
-	if code, _, stderr := program(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n"}}`, "discover", "-decide", "-"); code != exitBadInput || !strings.Contains(stderr, "can't be decided") {
 		t.Error(code, stderr)
 	}
 }

@@ -57,8 +57,8 @@ type command struct {
 // commands lists every command in the order of the help.
 func commands() []command {
 	return []command{
+		{"plan", "what a cluster should change, what is idle, and what stands in the way of more", runPlan},
 		{"decide", "how the workloads of a fleet share its GPUs, and the configuration", runDecide},
-		{"advise", "look at a cluster again and again, and say what it would do by now", runAdvise},
 		{"diff", "show what would change of what runs, or where a new workload would land", runDiff},
 		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
 		{"bench", "put load on LLM endpoints and compare runs", runBench},

@@ -18,8 +18,6 @@ func TestDispatch(t *testing.T) {
 		{"version", exitDone, "cotenant ", ""},
 		{"version -h", exitDone, "what this build can reach", ""},
 		{"monitor -every 5", exitBadInput, "", "a duration like 500ms or 2s"},
-		{"advise -every -3s", exitBadInput, "", "-every -3s, -patience 24h0m0s: use 0, or 1s or more"},
-		{"advise -every -3s", exitBadInput, "", "-out: name a folder"},
 		{"version x", exitBadInput, "", `unexpected argument "x"`},
 		{"version -nonsense", exitBadInput, "", "-nonsense"},
 		{"nonsense", exitBadInput, "", `"nonsense" is no command`},

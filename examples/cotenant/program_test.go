@@ -102,7 +102,7 @@ func TestWrongLargeFile(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, line := range []string{"guard -real -config FILE", "canary -plan FILE -listen :0", "predict -profiles FILE",
-		"decide -profiles FILE ../quickstart/fleet.yaml", "decide FILE", "diff -fleet ../quickstart/fleet.yaml -with FILE", "advise -hints FILE -out x", "probe -predictor FILE"} {
+		"decide -profiles FILE ../quickstart/fleet.yaml", "decide FILE", "diff -fleet ../quickstart/fleet.yaml -with FILE", "plan -hints FILE", "probe -predictor FILE"} {
 		code, out, errs := program(t, "", strings.Fields(strings.ReplaceAll(line, "FILE", file))...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, file+": the input is larger than ") {
 			t.Errorf("%s: exit %d: %s%s", line, code, out, errs)

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/pages"
@@ -80,19 +79,20 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 	if err := page.WriteHTML(c.report, pages.Plan(plan)); err != nil {
 		return err
 	}
-	err = showPlan(plan, c.json, std)
+	err = showPlan(plan, c.json, c.long, std)
 	if err == nil && c.strict && len(plan.Waits()) > 0 {
 		return &exitError{Code: exitNo}
 	}
 	return err
 }
 
-func showPlan(plan *migrate.Plan, asJSON bool, std stdio) error {
+// showPlan prints a plan, in its long form with the reasons for what stays.
+func showPlan(plan *migrate.Plan, asJSON, long bool, std stdio) error {
 	if asJSON {
 		return page.JSON(std.out, plan)
 	}
 	_, width := terminal(std.out)
-	return discover.WritePlan(std.out, plan, discover.TextOptions{Width: width})
+	return plan.WriteText(std.out, width, long)
 }
 
 // writeFolder writes a configuration to dir, with its warnings on stderr.

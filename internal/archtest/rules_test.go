@@ -57,15 +57,15 @@ var allowed = map[string][]string{
 	"decision/placement": {"decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/pages":     {"decision", "decision/layout", "decision/migrate", "decision/predict/...", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
-		"decision/layout", "decision/manifest", "decision/migrate", "decision/observe", "decision/predict/...",
+		"decision/layout", "decision/manifest", "decision/observe", "decision/predict/...",
 		"mig", "mig/parted",
 		"sharing", "telemetry", "telemetry/serving"},
-	"decision/advise":  {"decision", "decision/migrate"},
+	"decision/review":  {"cost", "decision", "decision/discover", "decision/layout", "decision/manifest", "decision/migrate", "decision/predict/...", "sharing"},
 	"decision/migrate": {"cost", "decision", "decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
 		"decision", "decision/fleet", "decision/gate", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
-	"decision/discover/kube":           {},
+	"decision/discover/kube":           {"decision/discover"},
 	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
 	"decision/discover/internal/usage": {"sharing"},
 

@@ -106,3 +106,18 @@ func Digits(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
+
+// Amount writes an exact decimal for the eye: commas between thousands, and cents unless they are 0; "-" for none.
+func Amount(decimal string) string {
+	whole, cents, _ := strings.Cut(decimal, ".")
+	if decimal == "" {
+		return "-"
+	}
+	for at := len(whole) - 3; at > 0 && whole[at-1] != '-'; at -= 3 {
+		whole = whole[:at] + "," + whole[at:]
+	}
+	if cents = (cents + "00")[:2]; cents != "00" {
+		whole += "." + cents
+	}
+	return whole
+}

@@ -55,7 +55,7 @@ func ExampleRead() {
 		fmt.Println(p.Name, p.GPU, p.Count)
 	}
 	// Output:
-	// left out: kube: kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs,horizontalpodautoscalers: exit status 1: Error from server (Forbidden): pods is forbidden
+	// left out: kube: kubectl get nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota: exit status 1: Error from server (Forbidden): pods is forbidden
 	// l40s L40S 2
 }
 
@@ -68,11 +68,4 @@ func ExampleRead_withoutKubectl() {
 	// Output:
 	// true
 	// kube: exec: "kubectl": executable file not found in $PATH
-}
-
-// Objects of a cluster that this machine can't reach come from another's kubectl.
-func ExampleResources() {
-	fmt.Println("kubectl get " + kube.Resources() + " -A -o json")
-	// Output:
-	// kubectl get nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs,horizontalpodautoscalers -A -o json
 }

@@ -14,6 +14,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/cotenant/cotenant/decision/discover"
 )
 
 // Read lists what the cluster of kubectl's current context has of each resource and passes it to take (the method Read
@@ -24,7 +26,7 @@ import (
 // One kubectl get reads the resources of every cluster, and another each that an extension adds, since kubectl refuses
 // the whole command for a kind that the cluster lacks.
 func Read(ctx context.Context, take func(name string, r io.Reader) error, messages io.Writer) (part, err error) {
-	if part, err = get(ctx, Resources(), take, messages); err != nil {
+	if part, err = get(ctx, discover.Resources, take, messages); err != nil {
 		return nil, err
 	}
 	for _, name := range extensions {
@@ -42,13 +44,6 @@ func Read(ctx context.Context, take func(name string, r io.Reader) error, messag
 // extensions are the resources that many clusters lack.
 var extensions = []string{"leaderworkersets", "resourceslices", "resourceclaims", "resourceclaimtemplates",
 	"deviceclasses", "gpuclusters"}
-
-// Resources names the resources that every cluster has of those that Read reads,
-// for the remedy "kubectl get RESOURCES -A -o json".
-func Resources() string {
-	return "nodes,pods,deployments,statefulsets,replicasets,daemonsets,poddisruptionbudgets,resourcequotas,jobs," +
-		"horizontalpodautoscalers"
-}
 
 // noSuchKind is kubectl's message about a kind that the cluster lacks.
 const noSuchKind = "the server doesn't have a resource type"

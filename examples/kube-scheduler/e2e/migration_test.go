@@ -55,8 +55,8 @@ func migration(t *testing.T, name, hint string) []string {
 	for _, n := range []string{"a", "b", "c", "d", "e", "s"} {
 		fmt.Fprintf(&hints, "  team/%s: {kind: batch, memory: 8GiB, gpu_busy: 0.06%s}\n", n, hint)
 	}
-	fleet := filepath.Join(c.dir, "fleet.yaml")
-	args := []string{"./examples/cotenant", "discover", "-kube", "-decide", "-out", fleet, "-hints", c.write("hints.yaml", hints.String()),
+	w.folder = filepath.Join(c.dir, "plan")
+	args := []string{"./examples/cotenant", "plan", "-kube", "-out", w.folder, "-hints", c.write("hints.yaml", hints.String()),
 		"-prices", c.write("prices.yaml", "A100-SXM4-80GB: 3.25 USD\n")}
 	if name == "mig" { // the live cluster's ConfigMaps are not read, but a file of them is
 		m, err := c.admin.CoreV1().ConfigMaps("gpu-operator").Get(t.Context(), "plugin-configs", metav1.GetOptions{})
@@ -67,7 +67,6 @@ func migration(t *testing.T, name, hint string) []string {
 		args = append(args, c.write("configs.json", string(text)))
 	}
 	run1(t, w.kubeconfig(), args...)
-	w.folder = filepath.Join(c.dir, "fleet-config")
 	page, err := os.ReadFile(filepath.Join(w.folder, "plan.md"))
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestUpstreamTypes(t *testing.T) {
 			strictly(t, filepath.Base(file), raw)
 		}
 	}
-	for _, file := range []string{"manifest/testdata/claim.yaml", "manifest/testdata/claim-template.yaml", "discover/testdata/settle-job.yaml"} {
+	for _, file := range []string{"manifest/testdata/claim.yaml", "manifest/testdata/claim-template.yaml"} {
 		data, err := os.ReadFile(root + file)
 		if err != nil {
 			t.Fatal(err)

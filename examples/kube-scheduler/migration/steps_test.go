@@ -23,6 +23,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/nightly"
 )
@@ -340,15 +341,19 @@ func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
 	if len(found.Fleet.Pools) == 0 {
 		return &migrate.Plan{}, nil
 	}
-	decided, err := found.Decide(c.t.Context(), decision.Options{})
+	plan, err := migrate.Make(c.t.Context(), &found.Fleet, decision.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	folder, err := manifest.Migration(plan, manifest.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	files := map[string][]byte{}
-	for _, f := range decided.Folder.Files {
+	for _, f := range folder.Files {
 		files[f.Path] = f.Data
 	}
-	return decided.Plan, files
+	return plan, files
 }
 
 // patched is the template of a step's workload with the patch that the plan wrote.

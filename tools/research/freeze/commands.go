@@ -96,10 +96,9 @@ var commandLines = []string{
 	"cotenant decide -why mps-fault-spreads examples/quickstart/fleet.yaml",
 	"cotenant decide -why nvidia-mps-guide examples/quickstart/fleet.yaml",
 	"cotenant decide -strict examples/quickstart/testdata/llm-70b-on-l4.yaml",
-	"cotenant discover", "cotenant discover -json", "cotenant discover -decide", "cotenant discover -settle-job",
+	"cotenant discover", "cotenant discover -json", "cotenant plan",
 	"cotenant discover decision/discover/testdata/clusters/hami.json",
-	"cotenant discover -decide -out TEMP/plan decision/discover/testdata/clusters/time-slicing.json",
-	"cotenant advise -cronjob TEMP/cron.yaml -image cotenant:1",
+	"cotenant plan -out TEMP/plan decision/discover/testdata/clusters/time-slicing.json",
 	"cotenant bench table " + runsFolder, "cotenant bench table -json " + runsFolder,
 	"cotenant bench compare -json -allow-invalid " + runsFolder + "baseline-c8 " + runsFolder + "baseline-c16 " +
 		runsFolder + "baseline-c24 -- " + runsFolder + "mps-c8 " + runsFolder + "mps-c16 " + runsFolder + "mps-c24",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,8 +95,8 @@ func (j *jsonReader) result() error {
 		j.series++
 		var s struct {
 			Metric map[string]string
-			Values []point
-			Value  *point // of a vector
+			Values []Point
+			Value  *Point // of a vector
 		}
 		if err := j.d.Decode(&s); err != nil {
 			return err
@@ -110,7 +111,12 @@ func (j *jsonReader) result() error {
 }
 
 // take hands the samples of a series over, if its metric is read.
-func (j *jsonReader) take(metric map[string]string, points []point) {
+func (j *jsonReader) take(metric map[string]string, points []Point) {
+	if serves.MatchString(metric["__name__"]) && j.r.Serving != nil {
+		j.src.Series++
+		j.r.Serving(metric, points)
+		return
+	}
 	l := labels{}
 	for _, name := range slices.Sorted(maps.Keys(metric)) { // as Prometheus writes them
 		if of := labelOf[name]; of != "" {
@@ -128,26 +134,29 @@ func (j *jsonReader) take(metric map[string]string, points []point) {
 		case !p.ok:
 			j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
 		default:
-			j.r.sample(j.src, t, to.figure, p.ms, p.v*to.scale)
+			j.r.sample(j.src, t, to.figure, p.MS, p.Value*to.scale)
 		}
 	}
 }
 
-// point is a sample as Prometheus writes it: [seconds, "value"].
-type point struct {
-	ms int64
-	v  float64
-	ok bool
+// serves matches the names of series of model servers, which recording rules may prefix.
+var serves = regexp.MustCompile(`^(\w+[:_])?(vllm|sglang|llamacpp)[:_]`)
+
+// Point is a sample as Prometheus writes it: [seconds, "value"].
+type Point struct {
+	MS    int64
+	Value float64
+	ok    bool
 }
 
 // UnmarshalJSON reads a sample. One of another form is not ok.
-func (p *point) UnmarshalJSON(data []byte) error {
+func (p *Point) UnmarshalJSON(data []byte) error {
 	at, value, _ := bytes.Cut(bytes.Trim(data, "[] \t\r\n"), []byte(","))
 	s, err1 := strconv.ParseFloat(string(bytes.TrimSpace(at)), 64)
 	v, err2 := strconv.ParseFloat(string(bytes.Trim(value, `" `)), 64)
-	p.v, p.ok = v, err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange))
-	if p.ms = int64(math.Round(s * 1000)); !(math.Abs(s) < 1e14) {
-		p.ms = math.MaxInt64 // no clock
+	p.Value, p.ok = v, err1 == nil && (err2 == nil || errors.Is(err2, strconv.ErrRange))
+	if p.MS = int64(math.Round(s * 1000)); !(math.Abs(s) < 1e14) {
+		p.MS = math.MaxInt64 // no clock
 	}
 	return nil
 }

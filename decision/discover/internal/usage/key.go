@@ -199,9 +199,16 @@ var metrics = map[string]source{
 	"cotenant_gpu_power_watts":         {FigurePower, 1},
 }
 
+// servers matches the names of the series of model servers that profiles and latencies are made of.
+const servers = `(vllm|sglang):(num_requests_(running|waiting)|num_(running|queue)_reqs|(kv|gpu)_cache_usage_perc|` +
+	`token_usage|(prompt|generation)_tokens_total|(gpu_)?prefix_cache_(queries|hits)_total|request_success_total|` +
+	`num_requests_total|iteration_tokens_total_(bucket|sum|count)|(time_to_first_token|inter_token_latency|` +
+	`(request_)?time_per_output_token|e2e_request_latency|request_queue_time)_seconds_(bucket|sum|count)|` +
+	`request_(prompt|generation)_tokens_(bucket|sum|count))`
+
 // Query selects all series that are read, in Prometheus' language.
 func Query() string {
-	return `{__name__=~"` + strings.Join(slices.Sorted(maps.Keys(metrics)), "|") + `"}`
+	return `{__name__=~"` + strings.Join(slices.Sorted(maps.Keys(metrics)), "|") + "|" + servers + `"}`
 }
 
 // Refusal names the reason for refusing a sample. The zero Refusal is none.
@@ -210,6 +217,7 @@ type Refusal string
 // The refusals.
 const (
 	RefusalNegative  Refusal = "negative"     // below zero
+	RefusalPercent   Refusal = "percent"      // above 100 percent, as where percent are given for fractions
 	RefusalOver      Refusal = "over"         // more than there can be: above 100 percent, or DCGM's value for "blank"
 	RefusalNotNumber Refusal = "not-a-number" // or infinite
 	RefusalClock     Refusal = "clock"        // a time that no clock should show

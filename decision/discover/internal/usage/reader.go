@@ -23,6 +23,8 @@ const maxTenants = 200_000 // bound of the keys, and with them the memory
 type Reader struct {
 	// Repeats says that the exporter is known to repeat a shared device's figures for each of its pods.
 	Repeats bool
+	// Serving takes the series of model servers in Prometheus' answers; nil = they are left out.
+	Serving func(metric map[string]string, values []Point)
 
 	most     int // tenants
 	sources  []Source
@@ -145,6 +147,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		a = new(acc)
 		t.accs[f] = a
 	}
+	before := a.last()
 	src.Samples++
 	v, why := f.check(v)
 	if why == "" && ms != noTime && (ms < earliest || ms > latest) {
@@ -167,12 +170,22 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		src.to = max(src.to, ms)
 		at, slot = &t.slots, ms/slotTime.Milliseconds()
 	}
-	if i := at.at(slot); i >= 0 {
-		if at.flags[i] |= figures[f].known; v >= figures[f].least {
-			at.flags[i] |= figures[f].on
+	from := slot
+	if b := before / slotTime.Milliseconds(); ms != noTime && b < slot && slot-b <= staleSlots {
+		from = b + 1
+	}
+	for s := from; s <= slot; s++ {
+		if i := at.at(s); i >= 0 {
+			if at.flags[i] |= figures[f].known; v >= figures[f].least {
+				at.flags[i] |= figures[f].on
+			}
 		}
 	}
 }
+
+// staleSlots are the slots after a sample that the next one speaks for: Prometheus takes a series to be stale after
+// five minutes, so answers have no larger steps between samples of one that goes on.
+const staleSlots = 5
 
 var (
 	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)

@@ -22,6 +22,15 @@ type acc struct {
 	segments []segment // by time
 	cur      int       // that of the last sample
 	refused  map[Refusal]int
+	parts    bool // some value is no whole number
+}
+
+// last returns the time of the last sample, noTime without one.
+func (a *acc) last() int64 {
+	if len(a.segments) == 0 {
+		return noTime
+	}
+	return a.segments[a.cur].to
 }
 
 // check returns the reason why a value is impossible. Percentages a little above 100, as
@@ -34,6 +43,8 @@ func (f Figure) check(v float64) (float64, Refusal) {
 		return v, RefusalNegative
 	case figures[f].limit == 100 && v > 100 && v <= 101:
 		return 100, ""
+	case f != FigureGPUUtil && figures[f].limit == 100 && v > 100 && v <= 100*100:
+		return v, RefusalPercent
 	case v > figures[f].limit:
 		return v, RefusalOver
 	}
@@ -46,6 +57,7 @@ func (a *acc) add(ms int64, v float64) bool {
 		a.refuse(RefusalOrder, 1)
 		return false
 	}
+	a.parts = a.parts || v != math.Trunc(v)
 	a.sketch.add(v)
 	return true
 }
@@ -75,6 +87,7 @@ func (a *acc) place(ms int64) bool {
 // merge adds what another series of the same figure said, at other times. The other one stays as it is.
 func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
+	a.parts = a.parts || o.parts
 	a.segments = append(a.segments, o.segments...)
 	for why, n := range o.refused {
 		a.refuse(why, n)
@@ -84,7 +97,7 @@ func (a *acc) merge(o *acc) {
 // statistics reduces the series.
 func (a *acc) statistics() Statistics {
 	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n)),
-		Refused: a.refused}
+		Refused: a.refused, Fractions: a.parts && a.max <= 1}
 	if len(a.segments) > 0 {
 		s.From = stamp(slices.MinFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.from, y.from) }).from)
 		s.To = stamp(slices.MaxFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.to, y.to) }).to)

@@ -52,6 +52,9 @@ type Stats struct {
 	// pod's own without hostPID, or profiling counters that something else holds; or they are NVML's utilization of a
 	// MIG instance or its GPU, which the driver does not measure.
 	Void Set
+	// Units names the figures that are in other units than their metric's, percent for fractions or fractions for
+	// percent; they are void.
+	Units Set
 	// Blind is set where the exporter gives a pod's own figures and cannot tell its processes from others', as without
 	// hostPID.
 	Blind bool
@@ -69,6 +72,8 @@ type Statistics struct {
 	P50, P95, Max, Mean float64
 	From, To            time.Time
 	Refused             map[Refusal]int
+	// Fractions says that no value is above 1 and not all are whole numbers.
+	Fractions bool
 }
 
 // Times are sums over slots of a minute in which anything is known.
@@ -109,7 +114,8 @@ func (r *Reader) Usage() *Usage {
 	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
 		s := &Stats{Key: k}
 		s.figures(&merged[k].accs)
-		s.Void = void(s.Figures, divided[k.GPU] || k.Profile != "" || !k.Instance.IsZero())
+		s.Units = units(s.Figures)
+		s.Void = s.Units | void(s.Figures, divided[k.GPU] || k.Profile != "" || !k.Instance.IsZero())
 		s.Times = merged[k].slots.told(s.Void, s.Figures)
 		stats[k] = s
 		if k.GPU == "" && k.Index.IsZero() {
@@ -129,7 +135,7 @@ func (r *Reader) Usage() *Usage {
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
 		all := Stats{Key: d.key}
 		all.figures(&d.all.accs)
-		all.Void = void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
+		all.Void = units(all.Figures) | void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
 		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.told(all.Void, all.Figures), Void: all.Void})
 		d.attribute(stats, r.Repeats)
 	}
@@ -194,6 +200,17 @@ const (
 	showsWork   = 2.0   // percent: more than what rounds to nothing
 	workedWatts = 250.0 // that no board draws without work
 )
+
+// units finds the figures in other units than their metric's: more than one sample in a hundred is percent where a
+// fraction is expected, or NVML's utilization, which is whole percent, has only fractions.
+func units(of map[Figure]Statistics) (out Set) {
+	for f, m := range of {
+		if percent := int64(m.Refused[RefusalPercent]); percent*100 > m.N+percent || f == FigureGPUUtil && m.Fractions {
+			out |= 1 << f
+		}
+	}
+	return out
+}
 
 // void finds the figures with meaningless zeros. divided is set where the device is a MIG instance, or has some.
 func void(of map[Figure]Statistics, divided bool) (out Set) {

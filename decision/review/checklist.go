@@ -1,0 +1,134 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/plaintext"
+)
+
+// check lists what stands in the way of more.
+func (r *Review) check(f *decision.Fleet) {
+	items := map[string]*Item{}
+	add := func(v *Workload, do, how string) {
+		if items[do] == nil {
+			items[do] = &Item{Do: do, How: how}
+		}
+		items[do].micros += v.micros
+		items[do].Workloads = append(items[do].Workloads, v.Name)
+	}
+	for i := range r.Workloads {
+		v := &r.Workloads[i]
+		w := &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == v.Name })]
+		switch {
+		case v.Verdict == VerdictOpen:
+			lacks := migrate.NotKnown(w)
+			if slices.Contains(lacks, migrate.KeySLO) {
+				add(v, "state the latencies that "+v.Name+" must keep", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
+					"{ttft_p99: 500ms, tpot_p99: 50ms}}} with your figures", v.Name))
+			}
+			lacks = slices.DeleteFunc(lacks, func(key string) bool { return key == migrate.KeySLO })
+			switch {
+			case len(lacks) > 0 && v.Together:
+				add(v, "measure each pod's own share of the GPUs that it shares", "dcgm-exporter 4.5.3-4.8.2 or later with "+
+					"KUBERNETES_VIRTUAL_GPUS=true and hostPID, which gives each pod's own series")
+			case len(lacks) > 0:
+				add(v, "measure the memory and busy time of what runs", "-prometheus http://HOST:9090, a Prometheus that "+
+					"scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE); or state memory and gpu_busy with -hints")
+			case !slices.Contains(migrate.NotKnown(w), migrate.KeySLO):
+				add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
+					" DIR/fleet.yaml")
+			}
+		case v.Verdict != VerdictKept || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, "it uses"):
+		case w.Today.Object == "StatefulSet" && !budgeted(f, w.Name):
+			add(v, "let a replica of a StatefulSet be missing while it moves", "a PodDisruptionBudget with maxUnavailable: 1 for "+
+				"each, where its users bear that")
+		case w.Today.Object == "Pod":
+			add(v, "let bare Pods be made by a Deployment or StatefulSet", "nothing starts a bare Pod again, so that it can't "+
+				"be moved")
+		}
+	}
+	for _, u := range r.Discovery.Unknown {
+		switch {
+		case strings.HasPrefix(u.Path, "nodes."):
+			items[u.Path] = &Item{Do: "name the GPU of " + strings.TrimSuffix(strings.TrimPrefix(u.Path, "nodes."), ".gpu") + ": " +
+				u.Why, How: u.SettleBy}
+		case strings.HasSuffix(u.Path, ".price_per_gpu_hour"):
+			do := "state what the GPUs cost: without a price of every pool, GPUs are counted"
+			if items[do] == nil {
+				items[do] = &Item{Do: do, How: `a file for -prices: {"A100-SXM4-80GB": 3.25 USD, "p4d.24xlarge": 32.77 USD}, by ` +
+					"GPU or instance type"}
+			}
+		}
+	}
+	for _, it := range items {
+		if it.micros > 0 {
+			it.Monthly = r.decimal(it.micros)
+		}
+		r.Checklist = append(r.Checklist, *it)
+	}
+	slices.SortFunc(r.Checklist, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(b.micros, a.micros), strings.Compare(a.Do, b.Do))
+	})
+}
+
+// budgeted reports whether a PodDisruptionBudget that was given lets a replica be missing.
+func budgeted(f *decision.Fleet, workload string) bool {
+	return slices.ContainsFunc(f.Today.Budgets, func(b decision.Budget) bool {
+		return b.Workload == workload && b.Allowed > 0
+	})
+}
+
+// answer is the first line: what to do, what it brings, at which risk, what is idle, and what is open.
+func (r *Review) answer() string {
+	text := r.Plan.Summary()
+	if len(r.Idle) > 0 {
+		text += " Idle today: " + r.idleText() + "."
+	}
+	open, n := int64(0), 0
+	for i := range r.Workloads {
+		if v := &r.Workloads[i]; v.Verdict == VerdictOpen {
+			open, n = open+v.micros, n+1
+		}
+	}
+	if n > 0 {
+		text += fmt.Sprintf(" Open: %s of %s, see the checklist.", r.worth(open)+map[bool]string{true: " a month"}[r.priced],
+			plaintext.Count(n, "workload"))
+	}
+	return text
+}
+
+// idleText counts what nobody holds.
+func (r *Review) idleText() string {
+	gpus, instances, micros := 0, 0, int64(0)
+	for i := range r.Idle {
+		if at := &r.Idle[i]; at.Profile == "" {
+			gpus += at.Count
+		} else {
+			instances += at.Count
+		}
+		micros += r.Idle[i].micros
+	}
+	var parts []string
+	if instances > 0 {
+		parts = append(parts, plaintext.Count(instances, "MIG instance"))
+	}
+	if gpus > 0 {
+		parts = append(parts, plaintext.Count(gpus, "GPU"))
+	}
+	text := strings.Join(parts, ", ")
+	if r.priced {
+		text += fmt.Sprintf(" (%s a month)", r.worth(micros))
+	}
+	if r.idleNodes > 0 {
+		text += fmt.Sprintf("; %s can be given back as it is", plaintext.Count(r.idleNodes, "node"))
+		if r.idleNodes > 1 {
+			text = strings.Replace(text, " as it is", " as they are", 1)
+		}
+	}
+	return text
+}

@@ -1,0 +1,140 @@
+package review
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
+)
+
+// TextOptions tune WriteText. The zero value is the documented default.
+type TextOptions struct {
+	Width int  // columns; 0 means 100
+	Long  bool // steps, all workloads, what stays and why
+}
+
+const mostRows = 12 // workloads of the short text
+
+// WriteText writes the answer, then what runs, the plan and the checklist.
+func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
+	if opts.Width <= 0 {
+		opts.Width = 100
+	}
+	var out bytes.Buffer
+	line := func(hang int, format string, args ...any) {
+		fmt.Fprintln(&out, plaintext.Wrap(fmt.Sprintf(format, args...), opts.Width, hang))
+	}
+	line(0, "%s", r.Answer)
+	r.money(&out)
+	r.workloads(&out, opts)
+	steps := r.Plan.StepLines(mostRows)
+	if opts.Long {
+		steps = r.Plan.Lines(true)[1:]
+	}
+	for _, text := range steps {
+		if !strings.HasPrefix(text, " ") {
+			fmt.Fprintln(&out)
+		}
+		line(3, "%s", text)
+	}
+	if len(r.Checklist) > 0 {
+		line(0, "\nCHECKLIST: what stands in the way of more, by the cost of the GPUs that it is about")
+	}
+	for i := range r.Checklist {
+		it := &r.Checklist[i]
+		worth := ""
+		if it.micros > 0 {
+			worth = r.worth(it.micros) + "  "
+		}
+		of := ""
+		if n := len(it.Workloads); n > 1 || n == 1 && !strings.Contains(it.Do, it.Workloads[0]) {
+			of = ": " + plaintext.Some(it.Workloads, 3, n)
+		}
+		line(5, "%3d. %s%s%s", i+1, worth, it.Do, of)
+		line(0, "     -> %s", it.How)
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+func (r *Review) money(out io.Writer) {
+	if !r.priced {
+		return
+	}
+	m := &r.Money
+	fmt.Fprintf(out, "\n%s A MONTH\n", m.Currency)
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, row := range []struct{ name, amount string }{{"today", m.Today}, {"moves", m.Moves}, {"shared", m.Shares},
+		{"kept", m.Kept}, {"open", m.Open}, {"idle", m.Idle}, {"freed by the plan", m.Freed}} {
+		if row.amount != "" && row.amount != "0.00" && row.amount != "0" {
+			fmt.Fprintf(tw, "%s\t%s\t\n", row.name, plaintext.Amount(row.amount))
+		}
+	}
+	_ = tw.Flush() // to memory
+}
+
+func (r *Review) workloads(out *bytes.Buffer, opts TextOptions) {
+	fmt.Fprintf(out, "\nWORKLOADS\n")
+	var rows bytes.Buffer
+	tw := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
+	for i := range r.Workloads {
+		if i == mostRows && len(r.Workloads) > mostRows+1 && !opts.Long {
+			break
+		}
+		v := &r.Workloads[i]
+		use := "not measured"
+		busy, ok := v.Busy.Get()
+		if memory, known := v.Memory.Get(); ok || known {
+			use = ""
+			if ok {
+				use = fmt.Sprintf("busy %.0f%%", 100*busy)
+			}
+			if known {
+				use = strings.TrimPrefix(use+fmt.Sprintf(", %v", memory), ", ")
+			}
+			if v.Together {
+				use += " with others"
+			}
+		}
+		fmt.Fprintf(tw, "  %s\t%s\t%s\t%s\t%v: %s\n", v.Name, v.Runs, r.worth(v.micros), use, v.Verdict, v.Why)
+	}
+	_ = tw.Flush() // to memory
+	for text := range strings.Lines(rows.String()) {
+		row := []rune(strings.TrimRight(text, "\n"))
+		if !opts.Long && len(row) > opts.Width {
+			row = append(row[:opts.Width-1], '…')
+		}
+		fmt.Fprintln(out, string(row))
+	}
+	if n := len(r.Workloads) - mostRows; n > 1 && !opts.Long {
+		fmt.Fprintf(out, "  and %d more: -v lists all\n", n)
+	}
+}
+
+// WriteJSON writes the review with the plan, the files of its steps, and the discovery, as indented JSON.
+func (r *Review) WriteJSON(w io.Writer) error {
+	folder, err := r.Folder()
+	if err != nil {
+		return err
+	}
+	type file struct {
+		Path string `json:"path"`
+		Note string `json:"note"`
+		Data string `json:"data"`
+	}
+	files := []file{}
+	for _, f := range folder.Files {
+		files = append(files, file{f.Path, f.Note, string(f.Data)})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(struct {
+		*Review
+		Configuration []file `json:"configuration"`
+	}{r, files})
+}

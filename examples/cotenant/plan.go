@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/decision/review"
+	"github.com/cotenant/cotenant/examples/internal/page"
+)
+
+//go:embed usage/plan.txt
+var planUsage string
+
+func runPlan(ctx context.Context, args []string, std stdio) error {
+	fl := flagSet("plan")
+	var o discoverOptions
+	o.inputFlags(fl)
+	asJSON := fl.Bool("json", false, "print JSON: answer, money, idle, workloads, checklist, plan, discovery")
+	long := fl.Bool("v", false, "show all workloads, what changes on which node, and why the rest stays")
+	out := fl.String("out", "", "`DIR` to write the steps' files, plan.md and fleet.yaml to; it must not exist, or be empty")
+	report, demo := "", fl.Bool("demo", false, "plan a built-in cluster")
+	page.Report(fl, &report, "write a page with the GPUs today and after")
+	if err := parse(fl, args, strings.ReplaceAll(planUsage, "RESOURCES", discover.Resources), len(args), std); err != nil {
+		return err
+	}
+	o.files = fl.Args()
+	if o.kube = o.kube || len(o.files) == 0 && !*demo && !o.real; *demo && len(o.files) > 0 {
+		return badInput(errors.New("-demo plans a built-in cluster; leave the files out"))
+	}
+	c, part, err := o.read(ctx, std)
+	if err != nil {
+		return err
+	}
+	d := c.Discover()
+	r, err := review.Make(ctx, d, decision.Options{})
+	if err != nil {
+		return badInput(errors.Join(part, err))
+	}
+	if *out != "" {
+		var fleet bytes.Buffer
+		folder, err := r.Folder()
+		if err == nil {
+			err = d.WriteFleet(&fleet)
+		}
+		if err == nil {
+			folder.Files = append(folder.Files, manifest.File{Path: "fleet.yaml", Data: fleet.Bytes()})
+			err = writeFolder(folder, *out, "plan", std.err)
+		}
+		if err != nil {
+			return badInput(err)
+		}
+	}
+	if err := page.WriteHTML(report, pages.Plan(r.Plan)); err != nil {
+		return err
+	}
+	if *asJSON {
+		err = r.WriteJSON(std.out)
+	} else {
+		_, width := terminal(std.out)
+		if err = r.WriteText(std.out, review.TextOptions{Width: width, Long: *long}); err == nil && !*long {
+			_, err = fmt.Fprintln(std.out, "\nFor more: -v, -json, -out DIR, -report FILE.html")
+		}
+	}
+	return errors.Join(err, part)
+}
