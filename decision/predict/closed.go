@@ -130,11 +130,12 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 		}
 		slow := 1 / max(1-held, p.Parameters.Law().SlowestSpeed)
 		stepOn, prefillOn = t.gpu*slow, t.prefillGPU*slow
-		step = t.step - t.gpu + stepOn
-		if t.kind != profile.KindServer && t.pieces > 1 {
-			step = max(t.step, stepOn) // it goes on launching while its kernels wait
+		if t.kind != profile.KindServer {
+			if step = t.step - t.gpu + stepOn; t.pieces > 1 {
+				step = max(t.step, stepOn) // it goes on launching while its kernels wait
+			}
+			return step, max(t.prefill, prefillOn), stepOn, prefillOn
 		}
-		return step, max(t.prefill, prefillOn), stepOn, prefillOn
 	}
 	held, nobody := 0.0, 1.0
 	for j := range models {
@@ -146,7 +147,8 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 		nobody *= 1 - min(1, st.decodeOnGPU+st.prefillGPU)
 	}
 	extra := 1 + p.Parameters.Arbitration.Value*(1-nobody)
-	stepOn, prefillOn = t.gpu*(extra+t.decodeWaits*held), t.prefillGPU*(extra+t.prefillWaits*held)
+	stepOn = max(stepOn, t.gpu*(extra+t.decodeWaits*held))
+	prefillOn = max(prefillOn, t.prefillGPU*(extra+t.prefillWaits*held))
 	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
 }
 

@@ -3,7 +3,6 @@ package predict
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -38,23 +37,18 @@ func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenan
 	}
 	if share.Mechanism == sharing.MechanismExclusive {
 		alone := []Prediction{isolated(tenants[0].Solo.TimeSlicing)}
-		return estimates(m, share, tenants, alone, []int{0})
+		alone[0].hold(confidence)
+		return estimates(m, share, tenants, alone)
 	}
-	keys := make([]string, len(tenants))
-	at := make([]int, len(tenants)) // in the order of what they are, so that who comes first changes nothing
+	group := make([]profile.Solo, len(tenants))
 	for i := range tenants {
-		keys[i], at[i] = keyOf(tenants[i].Solo), i
-	}
-	slices.SortStableFunc(at, func(a, b int) int { return strings.Compare(keys[a], keys[b]) })
-	group := make([]profile.Solo, len(at))
-	for i, k := range at {
-		group[i] = *tenants[k].Solo
+		group[i] = *tenants[i].Solo
 	}
 	found, err := f.screen(share.Mechanism, group, confidence)
 	if err != nil {
 		return fromPriors(m, share, tenants, confidence)
 	}
-	out := estimates(m, share, tenants, found, at)
+	out := estimates(m, share, tenants, found)
 	for i := range out {
 		if out[i].Kept(&tenants[i]) != sharing.AnswerUnknown {
 			continue
@@ -66,33 +60,29 @@ func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenan
 		for j := range found {
 			found[j].hold(confidence)
 		}
-		return estimates(m, share, tenants, found, at)
+		return estimates(m, share, tenants, found)
 	}
 	return out
 }
 
-// estimates returns the estimates of predictions, which are of the tenants in another order.
-func estimates(m costs.Machine, share costs.Share, tenants []Tenant, found []Prediction, order []int) []Estimate {
+// estimates returns the estimates of predictions.
+func estimates(m costs.Machine, share costs.Share, tenants []Tenant, found []Prediction) []Estimate {
 	out := make([]Estimate, len(tenants))
-	for i, k := range order {
-		p := &found[i]
-		floor := m.Floor(share, tenants[k].Least)
-		p.raise(floor)
-		out[k] = p.estimate(&tenants[k])
-		out[k].Floor = floor
+	for i := range out {
+		floor := m.Floor(share, tenants[i].Least)
+		found[i].raise(floor)
+		out[i] = found[i].estimate(&tenants[i])
+		out[i].Floor = floor
 	}
 	return out
 }
-
-// keyOf names a measured workload.
-func keyOf(s *profile.Solo) string { return fmt.Sprintf("%v %v", s.Server, s.Load.Same()) }
 
 // Predict predicts a group of the profiles' workloads as [Predictor.Predict] does by simulation. The result must not be
 // changed.
 func (f *Evaluator) Predict(mechanism sharing.Mechanism, group []profile.Solo) ([]Prediction, error) {
 	key := []byte{byte(mechanism)}
 	for i := range group {
-		key = append(append(key, keyOf(&group[i])...), '\n')
+		key = fmt.Appendf(key, "%v %v\n", group[i].Server, group[i].Load.Same())
 	}
 	return f.kept.Of(string(key), mostKept, func() ([]Prediction, error) {
 		return f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
@@ -133,7 +123,7 @@ func isolated(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range profile.Metric(profile.MetricCount) {
 		if v, ok := p.Metric(m); ok {
-			out.set(m, v, 0)
+			out.set(m, v, profile.Z90*costs.Priors[costs.AloneError].Sigma)
 		}
 	}
 	return out

@@ -118,6 +118,7 @@ type blocking struct {
 type grounds struct {
 	evidence    Evidence
 	response    float64        // its main figure in the group by its measurements, ms; 0 = not known
+	least       float64        // the same with only those neighbours whose pressure is known, where others are not
 	apart       float64        // distance of the simulated figure from it, as a logarithm
 	learned     *costs.Learned // of its engine or model; nil = nothing
 	seen        bool           // its engine is one that the predictor was calibrated on

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -119,5 +120,65 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	}
 	if len(worse) > 0 {
 		t.Errorf("%v", worse)
+	}
+}
+
+// TestNeighboursMakeNothingBetter: of workloads that were measured alone, no figure is better beside others than alone,
+// no interval is without width, and a neighbour more makes nobody faster.
+func TestNeighboursMakeNothingBetter(t *testing.T) {
+	rng := rand.New(rand.NewPCG(51, 4))
+	var all []profile.Solo
+	for _, file := range []string{"h200-mixes.json", "h200-tenants-7.json", "h200-foreign.json", "h200-foreign-4.json", "h200-engines-7.json"} {
+		ps := profilesOf(t, rowsOf(t, file))
+		for p := range ps.All() {
+			if s, err := ps.Solo(p.Server, p.Load); err == nil && s.TimeSlicing != nil && s.MPS != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	p := predict.NewPredictor()
+	for range nightly.Cases(300, 2000) {
+		m := profile.Mechanisms[rng.IntN(2)]
+		var group []profile.Solo
+		for range 2 + rng.IntN(3) {
+			group = append(group, all[rng.IntN(len(all))])
+		}
+		fewer, err := p.Predict(m, group[:len(group)-1], predict.MethodClosedForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := p.Predict(m, group, predict.MethodClosedForm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range more {
+			alone, err := p.Predict(m, group[i:i+1], predict.MethodClosedForm)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for metric, v := range more[i].All() {
+				if !(v.Low < v.Value && v.Value < v.High) {
+					t.Errorf("%s, %s: %+v", m, metric, v)
+				}
+				own, _ := alone[0].Get(metric)
+				was := own
+				if i < len(fewer) {
+					was, _ = fewer[i].Get(metric)
+				}
+				better := func(than profile.Interval) float64 {
+					if metric == profile.MetricTokensPerSecond || metric == profile.MetricStepsPerSecond {
+						return v.Value / than.Value
+					}
+					return than.Value / v.Value
+				}
+				if better(own) > 1.001 {
+					t.Errorf("%s, %s of %s: %.4g alone and %.4g in %d", m, metric, group[i].Server, own.Value, v.Value, len(group))
+				}
+				// All tenants' pressures are raised by one factor, until their sum fits: another neighbour may lower it.
+				if better(was) > 1.04 {
+					t.Errorf("%s, %s of %s: %.4g in %d and %.4g in %d", m, metric, group[i].Server, was.Value, len(fewer), v.Value, len(more))
+				}
+			}
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -30,15 +31,20 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	if len(group) == 0 || len(group) > MaxGroup {
 		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))
 	}
+	at := make([]int, len(group)) // in the order of what they are, so that who comes first changes nothing
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortStableFunc(at, func(a, b int) int { return compareSolos(&group[a], &group[b]) })
 	models := make([]tenantModel, len(group))
-	var errs []error
-	for i := range group {
-		if err := p.model(mechanism, &group[i], &models[i]); err != nil {
-			errs = append(errs, fmt.Errorf("tenants[%d]: %w", i, err))
+	errs := make([]error, len(group))
+	for i, k := range at {
+		if err := p.model(mechanism, &group[k], &models[i]); err != nil {
+			errs[k] = fmt.Errorf("tenants[%d]: %w", k, err)
 		}
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	p.respond(mechanism, models)
 	for i := range models {
@@ -57,7 +63,26 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	} else if err := p.simulate(mechanism, models, out, known); err != nil {
 		return nil, err
 	}
-	return out, nil
+	ordered := make([]Prediction, len(out))
+	for i, k := range at {
+		if i > 0 && sameSolo(&group[at[i-1]], &group[k]) { // but for the chance in what is simulated
+			out[i] = out[i-1]
+		}
+		ordered[k] = out[i]
+	}
+	return ordered, nil
+}
+
+func sameSolo(a, b *profile.Solo) bool {
+	return a.TimeSlicing == b.TimeSlicing && a.MPS == b.MPS && a.Server == b.Server && a.Load == b.Load
+}
+
+// compareSolos orders measured workloads.
+func compareSolos(a, b *profile.Solo) int {
+	s, t, l, m := &a.Server, &b.Server, &a.Load, &b.Load
+	return cmp.Or(cmp.Compare(s.Model, t.Model), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Slots.Or(0), t.Slots.Or(0)),
+		cmp.Compare(s.SMPercent.Or(0), t.SMPercent.Or(0)), cmp.Compare(l.Concurrency, m.Concurrency),
+		cmp.Compare(l.Rate, m.Rate), cmp.Compare(l.Prompt, m.Prompt), cmp.Compare(l.Output, m.Output))
 }
 
 // doubtNeighbours widens the intervals of tenants under MPS without measured responses by the uncertainty of the

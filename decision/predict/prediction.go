@@ -22,12 +22,7 @@ func raise(i *profile.Interval, least float64) {
 	i.Low = max(i.Low, least)
 }
 
-// At returns the prediction with intervals at a one-sided confidence, 0.5 to 0.999; of others, the nearest.
-func (p Prediction) At(confidence float64) Prediction {
-	p.hold(confidence)
-	return p
-}
-
+// hold sets the intervals to a one-sided confidence, 0.5 to 0.999; of others, the nearest.
 func (p *Prediction) hold(confidence float64) {
 	z := stats.NormalQuantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
 	for m := range p.value {
@@ -109,6 +104,23 @@ func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] { return 
 func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
 	if value > 0 && !math.IsInf(value, 0) {
 		p.value[m] = profile.Interval{Value: value, Low: value * math.Exp(-halfWidth), High: value * math.Exp(halfWidth)}
+	}
+}
+
+// setCoLocated sets a figure that neighbours make no better than it was alone, as far as that is sure.
+func (p *Prediction) setCoLocated(m profile.Metric, value, halfWidth, alone, unsure float64) {
+	rate := m == profile.MetricTokensPerSecond || m == profile.MetricStepsPerSecond
+	switch {
+	case alone > 0 && rate:
+		value = min(value, alone)
+	case alone > 0:
+		value = max(value, alone)
+	}
+	p.set(m, value, halfWidth)
+	if i := &p.value[m]; alone > 0 && rate {
+		i.High = min(i.High, max(i.Value, alone)*math.Exp(unsure))
+	} else if alone > 0 {
+		i.Low = max(i.Low, alone*math.Exp(-unsure))
 	}
 }
 

@@ -113,7 +113,8 @@ type equivalentPress struct{ share, us float64 }
 
 // pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
 // All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
-// rises by one factor until that is so, and whose curve is steepest slows down most.
+// rises by one factor until that is so, and whose curve is steepest slows down most. Next to neighbours of unknown
+// pressure that is the least that a tenant's figure can be.
 func pressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	all := make([]pressed, 0, len(models))
@@ -124,25 +125,29 @@ func pressResponses(models []tenantModel) []float64 {
 				t.by = append(t.by, equivalentPress{models[j].activeShare(), us})
 			}
 		}
-		if len(t.curve) > 0 && len(t.by) == len(models)-1 {
+		if len(t.curve) > 0 {
 			all = append(all, t)
-			out[i] = t.slowed(1)
 		}
 	}
-	most := table.Response.MostSMs.Value
-	if len(all) < len(models) || smsHeld(all, 1) <= most {
-		return out
-	}
-	low, high := 0.0, math.Log(100.0) // times the pressure
-	for range 20 {
-		if middle := (low + high) / 2; smsHeld(all, math.Exp(middle)) > most {
-			low = middle
-		} else {
-			high = middle
+	low, high := 0.0, 0.0 // logarithm of the factor
+	if most := table.Response.MostSMs.Value; smsHeld(all, 1) > most {
+		high = math.Log(100)
+		for range 20 {
+			if middle := (low + high) / 2; smsHeld(all, math.Exp(middle)) > most {
+				low = middle
+			} else {
+				high = middle
+			}
 		}
 	}
-	for i := range all {
-		out[i] = all[i].slowed(math.Exp(high))
+	for i := range models {
+		for k := range all {
+			if t := &all[k]; t.tenantModel == &models[i] {
+				if t.least = t.slowed(math.Exp(high)); len(t.by) == len(models)-1 {
+					out[i] = t.least
+				}
+			}
+		}
 	}
 	return out
 }
@@ -254,20 +259,23 @@ func (t *tenantModel) follow(values *profile.Figures) {
 				"interval is wider by that", was, t.response)
 		}
 	}
+	if t.response == 0 {
+		values[of] = max(values[of], t.least)
+	}
 	if t.learned != nil {
 		values[of] *= t.learned.Factor
 	}
 	factor := values[of] / was
+	more := was * (factor - 1)
 	if t.kind != profile.KindServer {
-		values[profile.MetricStepP99] *= factor
+		values[profile.MetricStepP99] = later(values[profile.MetricStepP99], more)
 		values[profile.MetricStepsPerSecond] *= (was + t.think) / (was*factor + t.think)
 		return
 	}
-	more := was * (factor - 1)
 	if growth, ok := t.growth.Get(); ok && values[profile.MetricTTFTP50] > 0 {
 		values[profile.MetricTTFTP50] = max(t.alone[profile.MetricTTFTP50], values[profile.MetricTTFTP50]+growth*more)
 	}
-	values[profile.MetricTPOTP99] *= factor
+	values[profile.MetricTPOTP99] = later(values[profile.MetricTPOTP99], more)
 	before := values[profile.MetricE2EP50]
 	for _, m := range []profile.Metric{profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99} {
 		if values[m] > 0 {
@@ -282,4 +290,12 @@ func (t *tenantModel) follow(values *profile.Figures) {
 			values[m[1]] = max(values[m[1]], values[m[0]])
 		}
 	}
+}
+
+// later adds to a figure that is known.
+func later(v, more float64) float64 {
+	if v <= 0 {
+		return v
+	}
+	return max(v/2, v+more)
 }

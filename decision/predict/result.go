@@ -69,7 +69,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 			v = t.alone[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}
-		out.set(m, v, width)
+		out.setCoLocated(m, v, width, t.alone[m], math.Hypot(extra, profile.Z90*costs.Priors[costs.AloneError].Sigma))
 	}
 	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
 	if v, ok := out.Get(of); ok {
