@@ -130,7 +130,7 @@ func (pl *answers) nodesToday(p int) (nodes [2]int, known bool) {
 		return nodes, false
 	}
 	placed := map[string]bool{}
-	for w, cw := range pl.Workloads {
+	for w, cw := range pl.Workloads[:pl.Asked] {
 		placed[cw.Workload().Name] = pl.Placed[w] > 0
 	}
 	with := map[string]bool{} // whether a replica with a place runs there
@@ -176,9 +176,9 @@ func (a *account) billed(currency string) (Bill, error) {
 // bill prices the layout's pools and sums them up.
 func (pl *answers) bill(r *Result) (err error) {
 	t := &r.Totals
-	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.Workloads)
+	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, pl.Asked
 	for w, c := range pl.Chosen {
-		if c == nil {
+		if c == nil && w < pl.Asked {
 			t.Unplaced++
 		}
 		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()

@@ -102,9 +102,9 @@ func TestMoreGPUsAreBought(t *testing.T) {
 	}{
 		{nodes, "", 9, MoreGPUs{"nodes", 8}},
 		{nodes, "", 17, MoreGPUs{"nodes", 16}},
-		{nodes + ", " + fmt.Sprintf(single, ""), "", 9, MoreGPUs{"single", 1}},
-		{nodes + ", " + fmt.Sprintf(single, ""), "", 15, MoreGPUs{"nodes", 8}},
-		{few + ", " + reserved, first, 6, MoreGPUs{"nodes", 2}},
+		{nodes + ", " + fmt.Sprintf(single, ""), "", 17, MoreGPUs{"single", 1}},
+		{nodes + ", " + fmt.Sprintf(single, ""), "", 23, MoreGPUs{"nodes", 8}},
+		{few + ", " + reserved, first, 7, MoreGPUs{"nodes", 2}},
 	} {
 		r := decideText(t, fmt.Sprintf("pools: [%s]\nworkloads: [%s{name: t, kind: training, replicas: %d, memory: 60GiB, gpu_busy: 0.9, tenant: t}]\n", c.pools, c.before, c.replicas))
 		if m := r.Decision("t").MoreGPUs; m == nil || *m != c.want {

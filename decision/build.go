@@ -20,6 +20,7 @@ type answers struct {
 	fleet *Fleet
 	mixes map[plan.GroupKey]*mix
 	costs []*layout.PoolCost // by pool
+	parts []workloadShare    // by workload and part
 }
 
 func (pl *answers) result() (*Result, error) {
@@ -33,7 +34,7 @@ func (pl *answers) result() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for w := range pl.Workloads {
+	for w := range pl.Asked {
 		d, err := pl.decision(w, shares[w])
 		if err != nil {
 			return nil, err
@@ -129,6 +130,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		if c.Slice != nil {
 			d.Profile = c.Slice.Profile.Name
 		}
+		d.Places = pl.places(w)
 		t := score.TraitOf(c.Mechanism)
 		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
 			Verdict: gate.VerdictPass}
@@ -146,13 +148,35 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 			return d, err
 		}
 	}
-	if c == nil || !pl.Pools[c.Pool].Priced {
-		return d, nil
+	for _, part := range pl.Parts(w) {
+		if at := pl.Chosen[part]; c == nil || at != nil && !pl.Pools[at.Pool].Priced {
+			return d, err
+		}
 	}
-	if d.Cost, err = pl.costOf(w, pl.Pools[c.Pool], share); err == nil && cw.Workload().Revenue != nil {
-		d.Impact, err = pl.impact(w, c, share, pl.Pools[c.Pool])
+	if d.Cost, err = pl.costOf(w, d.Placed, pl.Pools[c.Pool].Price.Currency(), share); err == nil &&
+		cw.Workload().Revenue != nil {
+		d.Impact, err = pl.impact(w, share, pl.Pools[c.Pool])
 	}
 	return d, err
+}
+
+// places lists where the replicas of a workload are, if that is in several places.
+func (pl *answers) places(w int) (out []Place) {
+	for _, part := range pl.Parts(w) {
+		c := pl.Chosen[part]
+		if c == nil {
+			continue
+		}
+		one := Place{Pool: pl.Pools[c.Pool].Pool.Name, Mechanism: c.Mechanism, Replicas: pl.Placed[part]}
+		if c.Slice != nil {
+			one.Profile = c.Slice.Profile.Name
+		}
+		out = append(out, one)
+	}
+	if len(out) < 2 {
+		return nil
+	}
+	return out
 }
 
 // scene gathers what the trap detectors look at.
@@ -195,7 +219,7 @@ const fillingBusy = 0.9
 // filler says which other workload that may run on a pool fills the GPU while its kernels run: by its profile, or
 // where there is none by the busy share that is stated of a computation. "" is none.
 func (pl *answers) filler(w int, p *CompiledPool) string {
-	for j, cw := range pl.Workloads {
+	for j, cw := range pl.Workloads[:pl.Asked] {
 		o := cw.Workload()
 		if j == w || o.Pool != "" && o.Pool != p.Pool.Name {
 			continue
@@ -258,7 +282,6 @@ func (pl *answers) poolResult(of *layout.Cluster, p int) PoolResult {
 	}
 	r.GPUsNeeded, r.SpotGPUs = pl.Used(p)
 	r.SpotGPUs = min(r.SpotGPUs, pl.costs[p].Spot)
-	r.Migration = pl.Migrations[p]
 	return r
 }
 

@@ -36,6 +36,10 @@ type listing struct {
 	score float64
 }
 
+// mostPoolsListed is the number of pools up to which every mechanism on every pool is a candidate in words; with more
+// pools each mechanism is listed once, on the pool that was chosen or suits best.
+const mostPoolsListed = 16
+
 // candidates returns the candidates of workload w in words, the chosen one
 // first: those of all pools, or with many pools the best of each mechanism.
 func (pl *answers) candidates(w int) []Candidate {
@@ -46,9 +50,9 @@ func (pl *answers) candidates(w int) []Candidate {
 	}
 	var list []listing
 	var s Scored
-	if len(pl.Pools) > pl.Opt.MaxPoolsListed {
+	if len(pl.Pools) > mostPoolsListed {
 		for _, m := range sharing.Mechanisms() {
-			p := pl.bestPool(w, m, beside)
+			p := pl.bestPool(w, m)
 			score.EvaluateMechanism(cw, pl.Pools[p], beside[p], m, &s)
 			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 		}
@@ -80,50 +84,27 @@ func (pl *answers) candidates(w int) []Candidate {
 	return out
 }
 
-// standing orders the candidates of a mechanism on different pools.
-type standing struct {
-	pool     int
-	severity int
-	pinned   bool
-	score    float64
-}
-
-func (a standing) before(b standing, bonus []float64) bool {
-	return cmp.Or(cmp.Compare(a.severity, b.severity), cmpBool(a.pinned, b.pinned),
-		cmp.Compare(b.score+bonus[b.pool], a.score+bonus[a.pool]), cmp.Compare(a.pool, b.pool)) < 0
-}
-
-// dropped is the severity of a candidate that passes the gates and whose consequences rule it out.
-const dropped = 100
-
-// bestPool is the pool on which mechanism m was chosen for workload w, or does
-// best, now that full pools and bans are known.
-func (pl *answers) bestPool(w int, m sharing.Mechanism, beside []gate.Neighbours) int {
-	if c := pl.Chosen[w]; c != nil && c.Mechanism == m {
-		return c.Pool
-	}
-	var best standing
-	var s Scored
-	for p, cp := range pl.Pools {
-		score.EvaluateMechanism(pl.Workloads[w], cp, beside[p], m, &s)
-		at := standing{p, s.Verdict.Severity(), s.Len() > 0 && s.Reason(0).Code == gate.CodePinnedElsewhere, s.Score}
-		if s.Verdict == gate.VerdictPass {
-			at.severity = dropped
-		}
-		key := plan.GroupKey{Pool: p, Mechanism: m}
-		if c := pl.Choice(w, key); c != nil {
-			at = standing{pool: p, score: c.Score}
-			if pl.Full[w][key] > 0 {
-				at.severity = gate.VerdictReject.Severity()
-			} else if why, banned := pl.Banned[w][key]; banned {
-				at.severity = why.Verdict.Severity()
-			}
-		}
-		if p == 0 || at.before(best, pl.Bonus[w]) {
-			best = at
+// bestPool is the pool on which mechanism m was chosen for workload w, or does best, now that full pools and bans are
+// known.
+func (pl *answers) bestPool(w int, m sharing.Mechanism) int {
+	for _, part := range pl.Parts(w) {
+		if c := pl.Chosen[part]; c != nil && c.Mechanism == m {
+			return c.Pool
 		}
 	}
-	return best.pool
+	pin := func(p *CompiledPool) bool { return p.Pool.Name == pl.Workloads[w].Workload().Pool }
+	best := max(0, slices.IndexFunc(pl.Pools, pin))
+	for p := range slices.Backward(pl.Pools) {
+		if _, banned := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: m}]; banned {
+			best = p
+		}
+	}
+	for _, c := range slices.Backward(pl.Choices[w]) {
+		if c.Mechanism == m {
+			best = c.Pool
+		}
+	}
+	return best
 }
 
 // pinned says that the workload's pin alone rules the candidate out.
@@ -163,7 +144,9 @@ func (pl *answers) annotate(w int, l *listing) {
 			l.Score, l.Preference, l.Parts = 0, 0, nil
 		}
 	}
-	chosen := pl.Chosen[w] != nil && pl.Chosen[w].Pool == l.pool && pl.Chosen[w].Mechanism == l.Mechanism
+	chosen := slices.ContainsFunc(pl.Parts(w), func(part int) bool {
+		return pl.Chosen[part] != nil && pl.Chosen[part].GroupKey == key
+	})
 	if need := pl.Full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
 		verdict := gate.VerdictReject
 		if chosen {

@@ -49,6 +49,7 @@ type Answer struct {
 	Status    Status            `json:"status"`
 	Pool      string            `json:"pool,omitempty"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
+	Places    string            `json:"places,omitempty"`  // in words, of replicas in several places
 	Profile   string            `json:"profile,omitempty"` // MIG
 	Placed    int               `json:"placed"`            // replicas
 	Unplaced  int               `json:"unplaced"`
@@ -104,6 +105,9 @@ func Compare(ctx context.Context, f *Fleet, options ...Options) (*Comparison, er
 func answerOf(d *Decision) Answer {
 	a := Answer{Status: d.Status, Pool: d.Pool, Mechanism: d.Mechanism, Profile: d.Profile, Placed: d.Placed,
 		Unplaced: d.Unplaced}
+	if len(d.Places) > 0 {
+		a.Places = d.Where()
+	}
 	if d.Cost != nil {
 		a.Hourly = d.Cost.PerWorkloadHour
 	}
@@ -201,7 +205,7 @@ func (a Answer) String() string {
 	if a.Status == StatusNone {
 		return a.Status.String()
 	}
-	text := fmt.Sprintf("%d x %s on %s", a.Placed, choice(a.Mechanism, a.Profile), a.Pool)
+	text := cmp.Or(a.Places, fmt.Sprintf("%d x %s on %s", a.Placed, choice(a.Mechanism, a.Profile), a.Pool))
 	if a.Unplaced > 0 {
 		text += fmt.Sprintf(", %d unplaced", a.Unplaced)
 	}

@@ -47,7 +47,15 @@ func (pl *answers) shares() ([]workloadShare, error) {
 			out[m.Workload].fullest = 1
 		}
 	}
-	return out, failed
+	pl.parts = out
+	all := make([]workloadShare, pl.Asked)
+	for w := range all {
+		for _, part := range pl.Parts(w) {
+			s, o := &all[w], out[part]
+			s.micros, s.dearest, s.fullest = s.micros+o.micros, max(s.dearest, o.dearest), max(s.fullest, o.fullest)
+		}
+	}
+	return all, failed
 }
 
 // use returns a replica's use of a GPU's time or memory, whichever is more, in thousandths.
@@ -119,30 +127,39 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 
 // alone prices an hour of GPUs of its own for a workload, in micro-units: no less than it pays for one that it shares,
 // since others may have the reserved ones.
-func (pl *answers) alone(w int, p *CompiledPool, share workloadShare) int64 {
-	wl, rate := pl.Workloads[w].Workload(), pl.Rate(w, p).Micros()
-	if pl.Chosen[w].Mechanism == sharing.MechanismExclusive {
-		return share.micros
+func (pl *answers) alone(w int) (micros int64) {
+	wl := pl.Workloads[w].Workload()
+	for _, part := range pl.Parts(w) {
+		c, share := pl.Chosen[part], pl.parts[part]
+		switch {
+		case c == nil:
+		case c.Mechanism == sharing.MechanismExclusive:
+			micros += share.micros
+		default:
+			rate := pl.Rate(w, pl.Pools[c.Pool]).Micros()
+			if !wl.Spot {
+				rate = max(rate, share.dearest)
+			}
+			micros += rate * int64(pl.Placed[part]*wl.GPUCount())
+		}
 	}
-	if !wl.Spot {
-		rate = max(rate, share.dearest)
-	}
-	return rate * int64(pl.Placed[w]*wl.GPUCount())
+	return micros
 }
 
-func (pl *answers) costOf(w int, p *CompiledPool, share workloadShare) (*CostResult, error) {
+func (pl *answers) costOf(w, replicas int, currency string, share workloadShare) (*CostResult, error) {
 	var s sums
-	alone := s.of(cost.FromMicros(pl.alone(w, p, share), p.Price.Currency()))
-	hour := s.of(cost.FromMicros(share.micros, p.Price.Currency()))
-	each := s.of(hour.MulFrac(1, int64(pl.Placed[w])))
+	alone := s.of(cost.FromMicros(pl.alone(w), currency))
+	hour := s.of(cost.FromMicros(share.micros, currency))
+	each := s.of(hour.MulFrac(1, int64(replicas)))
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
-		Currency: p.Price.Currency()}, s.err
+		Currency: currency}, s.err
 }
 
 // impact compares what neighbours' latency may lose with what sharing saves.
-func (pl *answers) impact(w int, c *plan.Choice, share workloadShare, p *CompiledPool) (*Impact, error) {
+func (pl *answers) impact(w int, share workloadShare, p *CompiledPool) (*Impact, error) {
 	solo, measured := pl.Workloads[w].Workload().Solo.E2EP99.Get()
-	seen := pl.Worst(w, c).Outcomes
+	worst, _ := pl.Worst(w)
+	seen := worst.Outcomes
 	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[costs.LatencyE2E].Value, 1) {
 		return nil, nil
 	}
@@ -155,8 +172,7 @@ func (pl *answers) impact(w int, c *plan.Choice, share workloadShare, p *Compile
 	}
 	var s sums
 	loss := s.of(rev.Monthly.Times(fraction))
-	alone := pl.Rate(w, p).Micros() * int64(pl.Placed[w]) * int64(pl.Workloads[w].Workload().GPUCount())
-	saving := s.monthly(alone-share.micros, p.Price.Currency())
+	saving := s.monthly(pl.alone(w)-share.micros, p.Price.Currency())
 	net := s.of(saving.Sub(loss))
 	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
 		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),

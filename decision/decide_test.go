@@ -439,30 +439,6 @@ func TestImpact(t *testing.T) {
 	}
 }
 
-// TestMigration: what is there and fits stays, busy instances first.
-func TestMigration(t *testing.T) {
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2, Layouts: []string{"", "3g.40gb@0!busy,1g.10gb@4!busy,1g.10gb@6"}}},
-		Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(30 * sharing.GiB), GPUBusy: Some(0.2), Isolation: hard}}}
-	r := decide(t, f)
-	// The empty GPU takes both: nothing is destroyed.
-	want := &Migration{Create: 2, Steps: []string{"GPU 0: create 3g.40gb@0", "GPU 0: create 3g.40gb@4"}}
-	if diff := cmp.Diff(want, r.Pools[0].Migration); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	// With the occupied GPU alone, what matches stays.
-	f.Pools[0].Count, f.Pools[0].Layouts = 1, f.Pools[0].Layouts[1:]
-	m := decide(t, f).Pools[0].Migration
-	if m.Keep != 1 || m.Destroy != 2 || m.Busy != 1 || m.Create != 1 || m.Steps[len(m.Steps)-1] != "GPU 0: create 3g.40gb@4" {
-		t.Errorf("%+v", m)
-	}
-	f.Pools[0].Count, f.Pools[0].Layouts = 2, append([]string{""}, f.Pools[0].Layouts...)
-	// Exclusive work on both GPUs clears what is there.
-	f.Workloads = []Workload{with(gang, func(w *Workload) { w.Replicas.Max, w.GPUs = 1, 2 })}
-	if m := decide(t, f).Pools[0].Migration; m.Destroy != 3 || m.Busy != 2 || m.Keep != 0 {
-		t.Errorf("%+v", m)
-	}
-}
-
 // TestEvidenceNeedsItsProfile: a workload that names a profile which is not
 // there is an error that names it, not a guess.
 func TestEvidenceNeedsItsProfile(t *testing.T) {

@@ -23,7 +23,7 @@ func (pl *answers) impossible() (out []string) {
 			out = append(out, fmt.Sprintf("%s is to be allowed, and no pool can have it: %s", m, why))
 		}
 	}
-	for _, cw := range pl.Workloads {
+	for _, cw := range pl.Workloads[:pl.Asked] {
 		asked := cw.Workload().Request
 		if asked == nil {
 			continue

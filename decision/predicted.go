@@ -54,7 +54,7 @@ func (pl *answers) pretended() []Assumption {
 // not say.
 func (pl *answers) strangers() []Assumption {
 	var names []string
-	for _, cw := range pl.Workloads {
+	for _, cw := range pl.Workloads[:pl.Asked] {
 		if cw.Workload().Tenant == "" {
 			names = append(names, cw.Workload().Name)
 		}

@@ -14,7 +14,7 @@ const dearestHour = 100_000_000
 
 // configNotes are those of the models' configs, each once.
 func (pl *answers) configNotes() (out []string) {
-	for _, cw := range pl.Workloads {
+	for _, cw := range pl.Workloads[:pl.Asked] {
 		out = append(out, cw.Workload().ConfigNotes()...)
 	}
 	slices.Sort(out)

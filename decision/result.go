@@ -2,7 +2,10 @@ package decision
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -53,6 +56,9 @@ type Decision struct {
 	Status   Status `json:"status"`
 	Placed   int    `json:"placed"`
 	Unplaced int    `json:"unplaced"`
+	// Places lists where replicas are, if that is in several pools or under several mechanisms, most of them in the first,
+	// which Pool, Mechanism and Profile name.
+	Places []Place `json:"places,omitempty"`
 	// MoreGPUs stands where replicas are unplaced that more GPUs would hold.
 	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Why is the reason for the choice in numbers.
@@ -82,6 +88,45 @@ type Decision struct {
 	Impact  *Impact     `json:"sla_impact,omitempty"`
 	// Predicted is there where the workload has a measured profile.
 	Predicted *Predicted `json:"predicted,omitempty"`
+}
+
+// Place is a number of a workload's replicas in one pool under one mechanism.
+type Place struct {
+	Pool      string            `json:"pool"`
+	Mechanism sharing.Mechanism `json:"mechanism"`
+	Profile   string            `json:"profile,omitempty"` // MIG
+	Replicas  int               `json:"replicas"`
+}
+
+// Parts returns the decision once for each of its places, as if the replicas there were all: for whoever writes or runs
+// something for each.
+func (d *Decision) Parts() []Decision {
+	out := []Decision{*d}
+	for k, p := range d.Places {
+		if k > 0 {
+			out = append(out, *d)
+		}
+		one := &out[k]
+		one.Pool, one.Mechanism, one.Profile, one.Placed, one.Places = p.Pool, p.Mechanism, p.Profile, p.Replicas, nil
+		one.Candidates = slices.Clone(d.Candidates)
+		for i := range one.Candidates {
+			c := &one.Candidates[i]
+			c.Chosen = c.Pool == p.Pool && c.Mechanism == p.Mechanism && c.Profile == p.Profile
+		}
+	}
+	return out
+}
+
+// Where says in a few words where the replicas are: "mps on a", or "2 x mps on a + 1 x exclusive on b".
+func (d *Decision) Where() string {
+	if len(d.Places) == 0 {
+		return choice(d.Mechanism, d.Profile) + " on " + d.Pool
+	}
+	var out []string
+	for _, p := range d.Places {
+		out = append(out, fmt.Sprintf("%d x %s on %s", p.Replicas, choice(p.Mechanism, p.Profile), p.Pool))
+	}
+	return strings.Join(out, " + ")
 }
 
 // Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf
@@ -157,10 +202,9 @@ type PoolResult struct {
 	GPUs       int    `json:"gpus"`
 	GPUsNeeded int    `json:"gpus_needed"`
 	// SpotGPUs are those of them to buy as spot: whose workloads may all lose them.
-	SpotGPUs  int           `json:"spot_gpus,omitempty"`
-	Bill      Bill          `json:"bill"`
-	Groups    []GroupResult `json:"groups"` // by mechanism
-	Migration *Migration    `json:"migration,omitempty"`
+	SpotGPUs int           `json:"spot_gpus,omitempty"`
+	Bill     Bill          `json:"bill"`
+	Groups   []GroupResult `json:"groups"` // by mechanism
 }
 
 // GroupResult is the GPUs of a pool that run one mechanism.

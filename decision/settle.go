@@ -124,19 +124,28 @@ func (s *Settle) String() string {
 
 // answer fills in status, placement and consequences, and says whether what is placed rests on what is assumed.
 func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional bool) {
-	c := pl.Chosen[w]
-	replicas := pl.Workloads[w].Workload().ReplicaCount()
-	d.Placed, d.Unplaced = pl.Placed[w], replicas-pl.Placed[w]
-	d.MoreGPUs = pl.moreGPUs(w)
-	if c == nil {
-		d.Unplaced = replicas
+	parts := pl.Parts(w)
+	for _, part := range parts {
+		d.Placed += pl.Placed[part]
+	}
+	d.Unplaced = d.Replicas - d.Placed
+	d.MoreGPUs = pl.moreGPUs(parts[len(parts)-1])
+	if pl.Chosen[w] == nil {
 		d.Why = pl.bound(w, d)
 		return false
 	}
-	p := pl.Worst(w, c)
+	p, c := pl.Worst(w)
 	d.From = FromClosedForm
 	d.Status = StatusDecided
-	d.Assumes = pl.OutlookOf(w, c.Pool, c.Mechanism).Assumes
+	for _, part := range parts {
+		if c := pl.Chosen[part]; c != nil {
+			for _, a := range pl.OutlookOf(w, c.Pool, c.Mechanism).Assumes {
+				if !slices.Contains(d.Assumes, a) {
+					d.Assumes = append(d.Assumes, a)
+				}
+			}
+		}
+	}
 	if need := pl.Workloads[w].Demand(); need.NeverShares && need.SLO == (profile.SLO{}) && !need.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
@@ -327,11 +336,11 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 // slowed the money that would end that.
 func (pl *answers) dearer(w int, share workloadShare) string {
 	cp := pl.Pools[pl.Chosen[w].Pool]
-	own := pl.alone(w, cp, share)
+	own := pl.alone(w)
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
-	if p := pl.Worst(w, pl.Chosen[w]).Outcomes; len(p) > 0 && p[0].Rate.Value > 0 && p[0].Rate.Value < mostlyKept {
+	if p, _ := pl.Worst(w); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < mostlyKept {
 		var s sums
 		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
 			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", cents(more.Decimal()),

@@ -134,7 +134,6 @@ type (
 	Headroom   = plan.Headroom
 	Assumption = plan.Assumption
 	Search     = plan.Search
-	Migration  = plan.Migration
 )
 
 // SearchAll says that all arrangements were compared.

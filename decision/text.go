@@ -239,12 +239,12 @@ func (t *text) answer(d *Decision) string {
 	if d.Status == StatusNone {
 		return t.status(d.Status) + ": " + d.Why
 	}
-	line := choice(d.Mechanism, d.Profile) + " on " + d.Pool
+	line := d.Where()
+	if d.Replicas > 1 && len(d.Places) == 0 {
+		line = fmt.Sprintf("%d x %s", d.Placed, line)
+	}
 	if d.GPUs > 1 {
 		line = fmt.Sprintf("%d GPUs each, %s", d.GPUs, line)
-	}
-	if d.Replicas > 1 {
-		line = fmt.Sprintf("%d x %s", d.Placed, line)
 	}
 	if d.Status != StatusDecided {
 		line = t.status(d.Status) + ": " + line

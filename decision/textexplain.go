@@ -94,9 +94,6 @@ func (t *text) predicted(d *Decision) {
 // places writes the GPUs of a pool that carry a workload, with the positions of its instances.
 func (t *text) places(d *Decision, p *PoolResult) {
 	for _, g := range p.Groups {
-		if p.Pool != d.Pool || g.Mechanism != d.Mechanism {
-			continue
-		}
 		for _, l := range g.Layouts {
 			var parts []string
 			there := false
@@ -111,11 +108,6 @@ func (t *text) places(d *Decision, p *PoolResult) {
 			if there {
 				t.put(2, explained, "on", fmt.Sprintf("%s of %s: %s", plaintext.Count(l.GPUs, "GPU"), p.Pool,
 					strings.Join(parts, " | ")))
-			}
-		}
-		if m := p.Migration; m != nil {
-			for _, step := range m.Steps {
-				t.put(2, explained, "step", step)
 			}
 		}
 	}

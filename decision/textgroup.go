@@ -24,7 +24,7 @@ type alike struct {
 // groups writes many workloads as groups of equal answers: by pool too where that
 // gives few enough, otherwise by mechanism alone.
 func (t *text) groups() {
-	list := t.grouped(func(d *Decision) string { return choice(d.Mechanism, d.Profile) + " on " + d.Pool })
+	list := t.grouped((*Decision).Where)
 	if len(list) > mostGroups {
 		list = t.grouped(func(d *Decision) string { return d.Mechanism.String() })
 	}

@@ -131,12 +131,7 @@ func (p *PoolResult) brief(onlyCounts bool) string {
 		}
 		groups[i] = fmt.Sprintf("%s %s", g.Mechanism, strings.Join(layouts, " + "))
 	}
-	out := strings.Join(groups, "; ")
-	if m := p.Migration; m != nil {
-		out += fmt.Sprintf("; from what is there: keep %d, destroy %d (%d busy), create %d", m.Keep, m.Destroy, m.Busy,
-			m.Create)
-	}
-	return out
+	return strings.Join(groups, "; ")
 }
 
 // brief is a GPU's content, equal neighbours together, without positions.

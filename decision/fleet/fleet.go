@@ -48,7 +48,7 @@ type Pool struct {
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU
-	// ("3g.40gb@0,1g.10gb@4!busy"), so that the plan is a migration.
+	// ("3g.40gb@0,1g.10gb@4!busy"), for the traps in changing them.
 	Layouts []string `yaml:"layouts"`
 
 	// What the rest is for: gates and the detectors of traps.

@@ -141,7 +141,7 @@ type builder struct {
 	deliveries []sharing.Delivery
 	groups     []*group
 	members    []*member // in the order of the decisions
-	memberOf   map[string]*member
+	memberOf   map[run]*member
 	untyped    []string // pools of virtual GPUs without a type
 	notes      []string // for plan.md
 	plan       *migrate.Plan

@@ -37,6 +37,9 @@ type member struct {
 	gpu      *layout.GPU
 	groups   []*group      // none of a plan's workload whose nodes stay as they are
 	name     string        // the workload's, folded
+	part     int           // of the workload's places
+	service  string        // label of the pods of all its parts that a router finds them by
+	all      int           // replicas in all places
 	at       string        // where it stands in the result
 	space    string        // namespace; "" leaves it out
 	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit
@@ -170,7 +173,7 @@ func (b *builder) slots(n *layout.Node, visit func(*slot)) {
 		var of []slot
 		at := map[int8]int{} // by start
 		for a := range holders(n, i) {
-			m := b.memberOf[a.Workload.Name]
+			m := b.memberOf[run{a.Workload.Name, n.Pool, n.Devices[i].Mode}]
 			if m == nil {
 				continue
 			}

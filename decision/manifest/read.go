@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"regexp"
@@ -36,36 +37,69 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 		case d.Mechanism == sharing.MechanismNone:
 			b.notes = append(b.notes, d.Workload+" fits nowhere and has no documents.")
 		default:
-			names = append(names, d.Workload)
+			for k := range d.Parts() {
+				names = append(names, partName(workloads, d.Workload, k))
+			}
 		}
 	}
 	folded := b.fold("workload", names)
 	on := b.readNodes(pools, b.fold("pool", poolNames), l)
-	b.memberOf = map[string]*member{}
+	b.memberOf = map[run]*member{}
 	for i := range b.result.Decisions {
 		d, at := &b.result.Decisions[i], fmt.Sprintf("result.decisions[%d]", i)
-		w, pool := workloads[d.Workload], pools[d.Pool]
-		switch {
-		case w == nil || d.Mechanism == sharing.MechanismNone:
-		case pool == nil:
-			l.Addf(at+".pool", "give the fleet that was decided", "the fleet has no pool %q", d.Pool)
-		case on[d.Workload] == nil && b.plan == nil:
-			if !slices.Contains(b.untyped, d.Pool) {
-				l.Addf(at, "give the result of Decide as it is", "no replica of %q is in its layout", d.Workload)
-			}
-		default:
-			m := newMember(d, w, pool, layout.GPUOf(pool.GPU), folded[d.Workload])
-			m.at, m.groups = at, on[d.Workload]
-			for _, g := range m.groups {
-				g.members = append(g.members, m)
-			}
-			b.members, b.memberOf[d.Workload] = append(b.members, m), m
-			b.limits(m)
-			if d.Unplaced > 0 {
-				b.notes = append(b.notes, fmt.Sprintf("%s: %d of %d replicas have no place; its documents are for the others.",
-					d.Workload, d.Unplaced, d.Placed+d.Unplaced))
+		w := workloads[d.Workload]
+		if w == nil || d.Mechanism == sharing.MechanismNone {
+			continue
+		}
+		parts := d.Parts()
+		for k := range parts {
+			b.readPart(&parts[k], w, pools[parts[k].Pool], folded[partName(workloads, d.Workload, k)], at, on, l)
+			if m := b.memberOf[runOf(&parts[k])]; m != nil {
+				m.part, m.service, m.all = k, folded[d.Workload], cmp.Or(d.Placed, d.Replicas)
 			}
 		}
+		if d.Unplaced > 0 {
+			b.notes = append(b.notes, fmt.Sprintf("%s: %d of %d replicas have no place; its documents are for the others.",
+				d.Workload, d.Unplaced, d.Placed+d.Unplaced))
+		}
+	}
+}
+
+// run names the part of a workload that is in one pool under one mechanism.
+type run struct {
+	workload, pool string
+	mode           sharing.Mechanism
+}
+
+func runOf(d *decision.Decision) run { return run{d.Workload, d.Pool, d.Mechanism} }
+
+// partName is the name of the documents of a workload's part, which no other workload has.
+func partName(workloads map[string]*decision.Workload, name string, part int) string {
+	out := name
+	for n := part + 1; part > 0 && workloads[out] != nil; n += 100 {
+		out = fmt.Sprintf("%s-%d", name, n)
+	}
+	return out
+}
+
+// readPart takes over a workload's part.
+func (b *builder) readPart(d *decision.Decision, w *decision.Workload, pool *decision.Pool, name, at string,
+	on map[run][]*group, l *problem.List) {
+	switch key := runOf(d); {
+	case pool == nil:
+		l.Addf(at+".pool", "give the fleet that was decided", "the fleet has no pool %q", d.Pool)
+	case on[key] == nil && b.plan == nil:
+		if !slices.Contains(b.untyped, d.Pool) {
+			l.Addf(at, "give the result of Decide as it is", "no replica of %q is in its layout", d.Workload)
+		}
+	default:
+		m := newMember(d, w, pool, layout.GPUOf(pool.GPU), name)
+		m.at, m.groups = at, on[key]
+		for _, g := range m.groups {
+			g.members = append(g.members, m)
+		}
+		b.members, b.memberOf[key] = append(b.members, m), m
+		b.limits(m)
 	}
 }
 
@@ -81,10 +115,10 @@ func (b *builder) nodes() iter.Seq2[*layout.Node, string] {
 	}
 }
 
-// readNodes puts nodes that are configured alike into groups, and returns the groups of each workload.
+// readNodes puts nodes that are configured alike into groups, and returns the groups of each workload's parts.
 func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]string, l *problem.List) (
-	on map[string][]*group) {
-	on = map[string][]*group{}
+	on map[run][]*group) {
+	on = map[run][]*group{}
 	if b.result.Layout != nil {
 		l.AddErr("result", layout.Err(b.result.Layout.Check()))
 	}
@@ -122,7 +156,8 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 		}
 		g.nodes = append(g.nodes, n)
 		for i := range n.Assignments {
-			if w := n.Assignments[i].Workload.Name; !slices.Contains(on[w], g) {
+			a := &n.Assignments[i]
+			if w := (run{a.Workload.Name, n.Pool, n.Devices[a.Device].Mode}); !slices.Contains(on[w], g) {
 				on[w] = append(on[w], g)
 			}
 		}
@@ -138,7 +173,8 @@ func (b *builder) limits(m *member) {
 	for _, g := range m.groups {
 		for _, n := range g.nodes {
 			for i := range n.Assignments {
-				if a := &n.Assignments[i]; a.Workload.Name == m.Workload && a.Cap > 0 && m.percent > 0 {
+				if a := &n.Assignments[i]; a.Workload.Name == m.Workload && n.Devices[a.Device].Mode == m.Mechanism &&
+					a.Cap > 0 && m.percent > 0 {
 					m.percent = min(m.percent, float64(a.Cap)/10)
 				}
 			}

@@ -34,7 +34,7 @@ var serverPorts = map[string]int{"vllm": 8000, "sglang": 30000, "tgi": 80}
 // tokens of its answers or a limit for them.
 func (b *builder) routed(m *member) bool {
 	w := m.workload
-	if b.plan != nil || w.Kind != decision.KindOnlineInference || m.replicas() < 2 {
+	if b.plan != nil || w.Kind != decision.KindOnlineInference || m.all < 2 {
 		return false
 	}
 	if w.Model != nil || !w.SLO.TPOTP99.IsZero() || w.Load != nil && !w.Load.OutputTokens.IsZero() {
@@ -46,7 +46,7 @@ func (b *builder) routed(m *member) bool {
 // podLabels are the labels of a workload's pods.
 func (b *builder) podLabels(m *member) map[string]string {
 	if b.routed(m) {
-		return map[string]string{serviceLabel: m.name}
+		return map[string]string{serviceLabel: m.service}
 	}
 	return map[string]string{}
 }
@@ -57,7 +57,7 @@ func (b *builder) podLabels(m *member) map[string]string {
 func (b *builder) routers() {
 	taken := map[string]bool{}
 	for _, m := range b.members {
-		if !b.routed(m) {
+		if m.part > 0 || !b.routed(m) {
 			continue
 		}
 		name := m.name
@@ -78,7 +78,7 @@ func (b *builder) router(m *member, name string) {
 		port = serverPorts["vllm"]
 	}
 	ports := yamlnode.List(yamlnode.Map("number", port))
-	labels := yamlnode.Map(serviceLabel, m.name)
+	labels := yamlnode.Map(serviceLabel, m.service)
 	file := strings.TrimPrefix(m.space+"."+name, ".")
 	add := func(path, note, header string, docs ...*yaml.Node) {
 		b.encode(path, note, []string{header}, docs...)

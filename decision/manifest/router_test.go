@@ -108,7 +108,7 @@ func TestRoutersLongNames(t *testing.T) {
 	w := decision.Workload{Kind: decision.KindOnlineInference, Model: &decision.LanguageModel{}}
 	var b builder
 	for _, last := range []string{"a", "b"} {
-		b.members = append(b.members, &member{Decision: &decision.Decision{Replicas: 2}, workload: &w, name: strings.Repeat("x", 60) + last})
+		b.members = append(b.members, &member{Decision: &decision.Decision{Replicas: 2}, workload: &w, all: 2, name: strings.Repeat("x", 60) + last})
 	}
 	paths := map[string]bool{}
 	b.routers()

@@ -247,6 +247,7 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 		} else {
 			out.Traps = append(out.Traps, trapsOf(r, s.Workload)...)
 		}
+		d.Places = nil
 		d.Pool, d.Mechanism, d.Profile = p.After.Node(s.To[max(0, at)].Node).Pool, k.mode, k.profile
 		out.Decisions = append(out.Decisions, d)
 	}

@@ -141,11 +141,19 @@ func (s *search) admit(r *decision.Result, asking []string) (lost map[string]str
 		if missing <= 0 {
 			continue
 		}
-		ways := []kind{s.now(w.Name)}
-		if w.Today == nil {
-			ways = s.ways(d)
+		for _, part := range d.Parts() {
+			ways, n := []kind{s.now(w.Name)}, min(missing, max(1, part.Placed))
+			if w.Today == nil {
+				ways = s.ways(&part)
+			}
+			if len(d.Places) == 0 {
+				n = missing
+			}
+			if n > 0 && s.start(r, w, n, []string{part.Pool}, ways) {
+				missing -= n
+			}
 		}
-		if !s.start(r, w, missing, []string{d.Pool}, ways) {
+		if missing > 0 {
 			lost[w.Name] = "too few nodes are free to hand out GPUs as it needs them"
 		}
 	}

@@ -45,7 +45,7 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 		}
 		what, cost := "no place", "-"
 		if d.Status != decision.StatusNone {
-			what = strings.TrimSpace(d.Mechanism.String()+" "+d.Profile) + " on " + d.Pool
+			what = d.Where()
 		}
 		if d.Cost != nil {
 			cost = amount(d.Cost.PerWorkloadHour) + " " + d.Cost.Currency

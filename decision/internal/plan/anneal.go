@@ -85,13 +85,23 @@ func (a *arranged) compare(b *arranged) int {
 	return cmp.Or(a.replicas.compare(&b.replicas), compareCosts(b.cost, a.cost))
 }
 
-// improve looks for a better arrangement than the present one, and takes it.
-func (pl *Planner) improve() error {
+// improve arranges workloads one after another, looks for a better arrangement than that, and takes it.
+func (pl *Planner) improve(order []int) error {
 	s := pl.newSearch()
-	at := s.present()
+	at, err := s.filled(order)
+	if len(order) <= improvedUpTo && at.replicas != s.total && err == nil { // the smallest first
+		slices.SortStableFunc(order, func(v, w int) int {
+			return cmp.Or(cmp.Compare(pl.Workloads[w].Workload().Precedence(), pl.Workloads[v].Workload().Precedence()),
+				cmp.Compare(s.each(v), s.each(w)))
+		})
+		var other *arranged
+		if other, err = s.filled(order); other.compare(at) > 0 {
+			at = other
+		}
+	}
 	best, other, agreed := &arranged{}, &arranged{}, 0
 	best.copyFrom(at)
-	for k := range pl.rounds {
+	for k := 0; err == nil && k < pl.rounds && len(order) <= improvedUpTo; k++ {
 		from := best
 		if k%2 == 1 { // from nothing: what stands may lead nowhere else
 			for w := range at.way {
@@ -101,7 +111,7 @@ func (pl *Planner) improve() error {
 			other.copyFrom(at)
 			from = other
 		}
-		if err := s.round(at, from); err != nil {
+		if err = s.round(at, from); err != nil {
 			return err
 		}
 		if from == other {
@@ -118,14 +128,12 @@ func (pl *Planner) improve() error {
 		}
 		at.copyFrom(best)
 	}
-	if err := s.own(best); err != nil {
+	if err = cmp.Or(err, s.own(best)); err != nil {
 		return err
 	}
-	if err := s.take(best); err != nil {
+	if err = s.take(best); err != nil {
 		return err
 	}
-	pl.Full = make([]map[GroupKey]int, len(pl.Workloads)) // as it was on the way
-	pl.coming = nil
 	for _, w := range pl.lacking() {
 		if err := pl.inPart(w); err != nil {
 			return err
@@ -137,7 +145,7 @@ func (pl *Planner) improve() error {
 // lacking are the workloads that have not all their replicas placed.
 func (pl *Planner) lacking() (ws []int) {
 	for w := range pl.Workloads {
-		if pl.Placed[w] < pl.Workloads[w].Workload().ReplicaCount() && len(pl.Choices[w]) > 0 {
+		if pl.Placed[w] < pl.Wanted[w] && len(pl.Choices[w]) > 0 {
 			ws = append(ws, w)
 		}
 	}
@@ -158,7 +166,7 @@ func (pl *Planner) newSearch() *search {
 	}
 	s.scale, s.guide = cmp.Or(s.scale, 1), s.bill
 	for w := range pl.Workloads {
-		s.total[pl.Workloads[w].Workload().Precedence()] += int32(pl.Workloads[w].Workload().ReplicaCount())
+		s.total[pl.Workloads[w].Workload().Precedence()] += int32(pl.Wanted[w])
 		var ways []wayIn
 		for k := range pl.Choices[w] {
 			c := &pl.Choices[w][k]
@@ -180,25 +188,16 @@ func (pl *Planner) newSearch() *search {
 	return s
 }
 
-// present returns the arrangement that stands.
-func (s *search) present() *arranged {
-	pl := s.pl
-	a := &arranged{placed: slices.Clone(pl.Placed), parts: make([]load, len(s.sites))}
-	for w, c := range pl.Chosen {
-		a.way = append(a.way, slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.c == c }))
-	}
-	for _, key := range pl.GroupKeys() {
-		if h := s.sites[key]; h != nil {
-			a.gpus = append(a.gpus, s.fillingsOf(h, pl.Groups[key])...)
-			a.parts[h.index] = pl.loadOf(key, pl.Groups[key])
-		}
-	}
-	for p := range pl.Pools {
-		a.loads = append(a.loads, pl.load(p))
-	}
+// filled places workloads in an order, each where it costs least.
+func (s *search) filled(order []int) (*arranged, error) {
+	a := &arranged{way: slices.Repeat([]int{-1}, len(s.ways)), placed: make([]int, len(s.ways)),
+		loads: make([]load, len(s.pl.Pools)), parts: make([]load, len(s.sites))}
+	s.guide = s.parts // what comes later may fill a node
+	err := s.enter(a, order, false)
+	s.guide = s.bill
 	s.weigh(a)
 	s.second(a)
-	return a
+	return a, err
 }
 
 // weigh works out how many replicas are placed, and the cost.
@@ -217,7 +216,7 @@ func (s *search) second(a *arranged) {
 		a.slow += f.slow
 	}
 	for w, n := range a.placed {
-		if n == s.pl.Workloads[w].Workload().ReplicaCount() {
+		if n == s.pl.Wanted[w] {
 			a.whole++
 		}
 		if a.way[w] < 0 {
@@ -263,7 +262,7 @@ func (s *search) round(at, best *arranged) error {
 		}
 		s.short = best.replicas != s.total
 		now.copyFrom(at)
-		if err := s.enter(now, s.leave(now)); err != nil {
+		if err := s.enter(now, s.leave(now), true); err != nil {
 			return err
 		}
 		s.weigh(now)

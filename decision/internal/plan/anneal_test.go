@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -60,7 +61,7 @@ func runShort(rng *rand.Rand, f *fleet.Fleet) {
 // planned is a fleet's planner with everything arranged.
 func planned(t *testing.T, f *fleet.Fleet) *Planner {
 	t.Helper()
-	pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom, MaxPoolsListed: 16}, Rounds)
+	pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, Rounds)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +77,22 @@ func TestOverfull(t *testing.T) {
 	for i := range counts {
 		counts[i] = i
 	}
-	g := newGrid([]int{0}, [][]int{counts})
+	g := pl.newGrid([]int{0}, true)
 	for point := range g.size {
 		group, err := pl.pack(key, nil, g.members(point))
 		if over := pl.overfull(g, key, point); err != nil || over && group.GPUs() <= 2 || over != (point > 16) {
 			t.Errorf("%d replicas: overfull %v, on %d GPUs, %v", point, over, group.GPUs(), err)
 		}
 	}
+}
+
+// outcomeOf counts what is placed, and its cost.
+func outcomeOf(pl *Planner) (p placement, cost float64) {
+	for pool := range pl.Pools {
+		t, l := pl.tariff(pool), pl.load(pool)
+		cost += t.of(&l)
+	}
+	return pl.placementOf(pl.Placed), cost
 }
 
 // TestSearchFindsWhatIsBest: from nothing, the search places as many replicas for
@@ -106,17 +116,16 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 		if pl.Search != SearchAll {
 			continue
 		}
-		exact := pl.newSearch().present()
-		if len(pl.lacking()) > 0 {
+		exact, cost := outcomeOf(pl)
+		if len(pl.Workloads) > pl.Asked || len(pl.lacking()) > 0 {
 			short++
 		}
 		pl.clear()
-		if err := pl.improve(); err != nil {
+		if err := errors.Join(pl.improve(pl.order()), pl.spill()); err != nil {
 			t.Fatal(err)
 		}
-		found := pl.newSearch().present()
-		if found.compare(exact) != 0 {
-			t.Errorf("%d replicas for %.3f, found %d for %.3f", exact.replicas, exact.cost, found.replicas, found.cost)
+		if found, least := outcomeOf(pl); found != exact || compareCosts(least, cost) != 0 {
+			t.Errorf("%d replicas for %.3f, found %d for %.3f", exact, cost, found, least)
 		}
 		for p := range pl.Pools {
 			if used, _ := pl.Used(p); used > pl.Pools[p].Pool.Count {
@@ -129,8 +138,8 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 	}
 }
 
-// TestWholeNodesFill: of a fleet that is arranged a few workloads at a time each counts its part of a node that those
-// who come later may fill, and the search then counts the nodes.
+// TestWholeNodesFill: a workload that is placed counts its part of a node that later ones may fill, and the search then
+// counts the nodes.
 func TestWholeNodesFill(t *testing.T) {
 	price := func(micros int64) fleet.Optional[cost.Money] {
 		m, _ := cost.FromMicros(micros, "USD")
@@ -221,8 +230,13 @@ func TestLeaveEmptiesNodes(t *testing.T) {
 		}
 		f.Workloads = append(f.Workloads, w)
 	}
-	s := planned(t, f).newSearch()
-	at, now, emptied := s.present(), &arranged{}, 0
+	pl := planned(t, f)
+	s := pl.newSearch()
+	at, err := s.filled(pl.order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, emptied := &arranged{}, 0
 	for range 100 {
 		now.copyFrom(at)
 		s.leave(now)

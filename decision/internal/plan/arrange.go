@@ -9,12 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// Up to scarceTogether workloads are arranged together, and more where they have few replicas (mostPoints); others
-// a few at a time: all ways to divide those among pools and mechanisms are compared, beside what stands already.
 const (
-	fewWorkloads = 3 // together, in fleets up to
-	fewUpTo      = 40
-	pairsUpTo    = 200
 	mostCompared = 14 // choices of a workload that are compared, cheapest first
 	mostAlike    = 64
 	mostTogether = 64 // tenants of a GPU without slices
@@ -44,43 +39,27 @@ func (pl *Planner) open(w int, c *Choice) bool {
 	return !banned
 }
 
-// arrange gives each workload the pool and mechanism with which the fleet costs
-// least, a few workloads at a time, those with the fewest ways out first.
+// arrange gives each workload the pool and mechanism with which the fleet costs least: of few workloads by comparing
+// all divisions, of many by a search.
 func (pl *Planner) arrange() error {
 	order := pl.order()
-	few := 1
-	switch n := len(order); {
-	case n <= scarceTogether || pl.exact():
-		few = n
-	case n <= fewUpTo:
-		few = fewWorkloads
-	case n <= pairsUpTo:
-		few = 2
-	}
 	for {
 		pl.clear()
-		if few < len(order) {
-			pl.unused = 1 // those that come later may use it
-		}
-		for at := 0; at < len(order); at += few {
-			to := min(at+few, len(order))
-			pl.coming = order[to:]
-			if err := pl.settle(order[at:to]); err != nil {
-				return err
-			}
-		}
-		pl.unused = 0
-		if pl.exact() || len(order) == 1 || len(order) <= scarceTogether && len(pl.lacking()) == 0 {
+		all, err := pl.settle(order)
+		if pl.Search = SearchBestFound; all {
 			pl.Search = SearchAll
-		} else if len(order) <= improvedUpTo {
-			pl.Search = SearchBestFound
-			if err := pl.improve(); err != nil {
-				return err
-			}
+		} else if err == nil {
+			err = pl.improve(order)
+		}
+		if err != nil {
+			return err
 		}
 		if !pl.banLonely() {
 			break
 		}
+	}
+	if err := pl.spill(); err != nil {
+		return err
 	}
 	for _, key := range pl.GroupKeys() {
 		pl.level(key)
@@ -90,22 +69,23 @@ func (pl *Planner) arrange() error {
 			}
 		}
 	}
-	return pl.migrate()
+	return nil
 }
 
 // clear forgets where workloads stand.
 func (pl *Planner) clear() {
+	pl.unite()
 	pl.Chosen = make([]*Choice, len(pl.Workloads))
 	pl.Placed = make([]int, len(pl.Workloads))
 	pl.Full = make([]map[GroupKey]int, len(pl.Workloads))
 	pl.Groups = map[GroupKey]*Group{}
 }
 
-// exact says whether settle compares every way to place all workloads.
-func (pl *Planner) exact() bool {
+// few says whether every number of replicas of all workloads can be compared.
+func (pl *Planner) few() bool {
 	points := 1
-	for _, cw := range pl.Workloads {
-		if points *= cw.Workload().ReplicaCount() + 1; points > mostPoints {
+	for _, n := range pl.Wanted {
+		if points *= n + 1; points > mostPoints {
 			return false
 		}
 	}
@@ -128,18 +108,6 @@ func (pl *Planner) order() []int {
 
 // lonelyCosts keeps workloads that meet nobody from a mechanism that shares, where a GPU of their own costs the same.
 const lonelyCosts = 1e6
-
-// lonelyWorth weighs that a workload meets nobody yet where GPUs are shared: against it, unless workloads that come
-// later may join it.
-func (pl *Planner) lonelyWorth(w int, key GroupKey) float64 {
-	for _, other := range pl.coming {
-		c := pl.Choice(other, key)
-		if c != nil && pl.open(other, c) && (gate.TraitsOf(key.Mechanism).Sliced || pl.Trust.trusts(w, other)) {
-			return lonelyCosts
-		}
-	}
-	return -lonelyCosts
-}
 
 // turnsCost keeps servers with latency objectives from taking turns where another
 // mechanism costs the same: a turn lasts milliseconds.

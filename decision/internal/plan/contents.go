@@ -116,7 +116,7 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 		return int(n), nil
 	}
 	h, c := f.site, s.pl.Choice(w, f.site.key)
-	most := (s.pl.Workloads[w].Workload().ReplicaCount() + h.each - 1) / h.each
+	most := (s.pl.Wanted[w] + h.each - 1) / h.each
 	n := 0
 	if !h.sliced {
 		n = s.pl.room(h.group, h.key.Pool, &f.bin, w, c, most)
@@ -189,23 +189,6 @@ func (s *search) laid(f *filling, left []int) (sliced, error) {
 		}
 	}
 	return handOut(layout, waiting), nil
-}
-
-// fillingsOf are the GPUs of a group that stands.
-func (s *search) fillingsOf(h *shared, g *Group) (out []*filling) {
-	for i := range g.Bins {
-		members := slices.Clone(g.Bins[i].Members)
-		SortMembers(members)
-		out = append(out, s.filling(h, members))
-	}
-	for i := range g.Sliced {
-		f := h.empty
-		for _, m := range g.Sliced[i].Members {
-			f = s.with(f, m.Workload, 1)
-		}
-		out = append(out, f)
-	}
-	return out
 }
 
 // tenants counts those of a filling: replicas, or instances.

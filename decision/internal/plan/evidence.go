@@ -95,6 +95,7 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	if !pl.Named(w) {
 		return false
 	}
+	w = pl.part[w]
 	solo, gpu := pl.Evidence.Solos[w], pl.Evidence.GPUs[w]
 	if gpu != nil && gpu != pl.Pools[p].Ground().GPU() {
 		return false
@@ -109,7 +110,9 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 }
 
 // Named says whether a workload has a profile.
-func (pl *Planner) Named(w int) bool { return pl.Evidence != nil && pl.Evidence.Solos[w] != nil }
+func (pl *Planner) Named(w int) bool {
+	return pl.Evidence != nil && pl.Evidence.Solos[pl.part[w]] != nil
+}
 
 // busyMeasured is the gpu_busy of workload w by its profile: it counts where that was
 // taken, and elsewhere if none is stated.

@@ -19,19 +19,23 @@ type grid struct {
 	size   int
 	lane   []int  // by workload: the first bit of its digit in a word
 	tops   uint64 // the bits above the digits
-	every  bool   // every number of replicas is among the counts, and they are few
-	exact  bool   // worth an exact search; needs every
+	every  bool   // every number of replicas is among the counts, and they are few: exact packing is worth its time
 }
 
-func newGrid(ws []int, counts [][]int) *grid {
-	g := &grid{ws: ws, counts: counts, size: 1, every: true}
+// newGrid spans all or none of the replicas of workloads, or every number of them.
+func (pl *Planner) newGrid(ws []int, every bool) *grid {
+	g := &grid{ws: ws, size: 1, every: every}
 	at := 0
-	for _, c := range counts {
+	for _, w := range ws {
+		counts := []int{0, pl.Wanted[w]}
+		for n := 1; every && n < pl.Wanted[w]; n++ {
+			counts = slices.Insert(counts, n, n)
+		}
+		g.counts = append(g.counts, counts)
 		g.stride, g.lane = append(g.stride, g.size), append(g.lane, at)
-		g.size *= len(c)
-		at += bits.Len(uint(len(c)-1)) + 1
+		g.size *= len(counts)
+		at += bits.Len(uint(len(counts)-1)) + 1
 		g.tops |= 1 << (at - 1)
-		g.every = g.every && len(c) == c[len(c)-1]+1 && at <= 64
 	}
 	return g
 }
@@ -184,7 +188,7 @@ func (pl *Planner) offers(g *grid) [][]GroupKey {
 		n := 0
 		for k := range pl.Choices[w] {
 			c := &pl.Choices[w][k]
-			if !pl.open(w, c) || !g.exact && n >= mostCompared && c.Mechanism != sharing.MechanismExclusive {
+			if !pl.open(w, c) || !g.every && n >= mostCompared && c.Mechanism != sharing.MechanismExclusive {
 				continue
 			}
 			n++
@@ -283,7 +287,7 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	base := pl.Groups[key]
 	_, grade := pl.slowed(key, base)
 	var exact *binned
-	if t := gate.TraitsOf(key.Mechanism); g.exact && key.Mechanism != sharing.MechanismExclusive && !t.Sliced &&
+	if t := gate.TraitsOf(key.Mechanism); g.every && key.Mechanism != sharing.MechanismExclusive && !t.Sliced &&
 		(base == nil || len(base.Bins) == 0) {
 		exact = pl.binned(g, key, can)
 	}
@@ -300,23 +304,26 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 			return nil, err
 		}
 		one := &packing{group: group, load: pl.loadOf(key, group)}
-		_, one.slow = pl.slowed(key, group)
+		one.slow, one.score = pl.seconds(key, group, g.members(point))
 		one.slow -= grade
-		for i, w := range g.ws {
-			if set>>i&1 == 0 {
-				continue
-			}
-			one.score += pl.Choice(w, key).Score * float64(g.at(point, i))
-			if key.Mechanism != sharing.MechanismExclusive && group.lonely(w) {
-				one.score += pl.lonelyWorth(w, key)
-			}
-			if gate.TraitsOf(key.Mechanism).Turns && pl.waits(w) {
-				one.score -= turnsCost
-			}
-		}
 		out[point] = one
 	}
 	return out, nil
+}
+
+// seconds returns what decides among packings that cost the same: the grade of a group, and the score of members of it.
+func (pl *Planner) seconds(key GroupKey, group *Group, of []Member) (grade int, score float64) {
+	_, grade = pl.slowed(key, group)
+	for _, m := range of {
+		score += pl.Choice(m.Workload, key).Score * float64(m.Replicas)
+		if key.Mechanism != sharing.MechanismExclusive && group.lonely(m.Workload) {
+			score -= lonelyCosts
+		}
+		if gate.TraitsOf(key.Mechanism).Turns && pl.waits(m.Workload) {
+			score -= turnsCost
+		}
+	}
+	return grade, score
 }
 
 // take places what a spread says.
@@ -326,7 +333,7 @@ func (pl *Planner) take(g *grid, s *spread) {
 			who := g.members(v.point)
 			taken := v.packing.group
 			// The GPUs are as few; this spreads them more evenly.
-			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.exact && err == nil && pl.noMore(v.key, even, taken) {
+			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.every && err == nil && pl.noMore(v.key, even, taken) {
 				taken = even
 			}
 			pl.Groups[v.key] = taken

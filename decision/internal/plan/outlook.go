@@ -44,6 +44,7 @@ type outlookKey struct {
 
 // OutlookOf returns what workload w asks of a GPU of pool p under a mechanism.
 func (pl *Planner) OutlookOf(w, p int, m sharing.Mechanism) *outlook {
+	w = pl.part[w]
 	key := outlookKey{w, pl.alike[p], pl.Measured(w, p, m)}
 	if o := pl.outlooks[key]; o != nil {
 		return o

@@ -179,10 +179,10 @@ func (pl *Planner) onNodes(p int) []*place {
 // are none.
 func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	var nodes []layout.Node
-	number := make([]int, len(pl.Workloads)) // of replicas that have their place
-	of := make([]*layout.Workload, len(pl.Workloads))
-	for w, cw := range pl.Workloads {
-		wl := cw.Workload()
+	number := make([]int, pl.Asked) // of replicas that have their place
+	of := make([]*layout.Workload, pl.Asked)
+	for w := range of {
+		wl := pl.Workloads[w].Workload()
 		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trust, Objective: layout.Objective{
 			TTFTP99: time.Duration(wl.SLO.TTFTP99.Or(0)), TPOTP50: time.Duration(wl.SLO.TPOTP50.Or(0)),
 			TPOTP99: time.Duration(wl.SLO.TPOTP99.Or(0)), E2EP99: time.Duration(wl.SLO.E2EP99.Or(0))}}
@@ -257,7 +257,7 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 	}
 	assign := func(m Member, a layout.Assignment, devices int) {
 		cw, mech := pl.Workloads[m.Workload], n.Devices[a.Device].Mode
-		a.Workload, a.Memory = of[m.Workload], pl.MemoryOf(m.Workload, mech)
+		a.Workload, a.Memory = of[pl.part[m.Workload]], pl.MemoryOf(m.Workload, mech)
 		if mech == sharing.MechanismExclusive {
 			a.Memory = cw.Demand().Memory.Within(sharing.Bytes(float64(st.gpu.Memory) * (1 - pl.Opt.Headroom.Driver)))
 		}
@@ -268,8 +268,8 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 			a.Busy = int16(1000*cw.Workload().GPUBusy.Or(0) + 0.5)
 		}
 		for range m.Replicas {
-			a.Key = cw.Workload().Name + "-" + strconv.Itoa(number[m.Workload])
-			number[m.Workload]++
+			a.Key = cw.Workload().Name + "-" + strconv.Itoa(number[pl.part[m.Workload]])
+			number[pl.part[m.Workload]]++
 			for range devices {
 				n.Assignments = append(n.Assignments, a)
 				a.Device++

@@ -27,9 +27,6 @@ import (
 
 // Options tune Decide. The zero value is the documented default.
 type Options struct {
-	// MaxPoolsListed is the number of pools up to which every mechanism on every pool stands among the candidates;
-	// with more pools each mechanism is listed once, on the pool that was chosen or suits best. 0 means 16.
-	MaxPoolsListed int
 	// Profiles are measurements of workloads alone. Workloads that name one (profile) are predicted beside their
 	// neighbours, and their objectives judged by that. nil = no evidence.
 	Profiles *profile.Profiles
@@ -65,9 +62,6 @@ func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
 		return err
 	}
 	o.Confidence, o.Headroom = cmp.Or(o.Confidence, DefaultConfidence), cmp.Or(o.Headroom, &DefaultHeadroom)
-	if o.MaxPoolsListed <= 0 {
-		o.MaxPoolsListed = 16
-	}
 	return nil
 }
 
@@ -123,19 +117,20 @@ type Planner struct {
 	Banned    []map[GroupKey]gate.Reason // by workload: why a choice can't be taken
 	Evidence  *evidence                  // nil without profiles
 	Chosen    []*Choice
-	coming    []int              // workloads that are still to be arranged
-	Full      []map[GroupKey]int // by workload: pools that were full, with the GPUs wanted
-	Groups    map[GroupKey]*Group
-	// migrations are by pool, nil where no layouts are given.
-	Migrations []*Migration
-	Placed     []int // by workload: replicas
-	alike      []int // by pool: the first pool with the same GPU
-	outlooks   map[outlookKey]*outlook
-	Seen       map[string]Prospects
-	Search     Search
-	sites      []sites // by pool
-	rounds     int     // of a search
-	unused     float64 // see tariff
+	// Wanted are the replicas to place of each workload. Those for which there is no room where the others are form parts:
+	// workloads of their own after the Asked ones that the fleet has. part has the workload of each.
+	Wanted   []int
+	Asked    int
+	part     []int
+	Full     []map[GroupKey]int // by workload: pools that were full, with the GPUs wanted
+	Groups   map[GroupKey]*Group
+	Placed   []int // by workload: replicas
+	alike    []int // by pool: the first pool with the same GPU
+	outlooks map[outlookKey]*outlook
+	Seen     map[string]Prospects
+	Search   Search
+	sites    []sites // by pool
+	rounds   int     // of a search
 	// Least is by pool the part of its rate alone that work without objectives must keep there.
 	Least []float64
 }
@@ -165,7 +160,10 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 		}
 		pl.Pools = append(pl.Pools, p)
 	}
-	pl.Workloads = compiled(f.Workloads)
+	pl.Workloads, pl.Asked = compiled(f.Workloads), len(f.Workloads)
+	for w, cw := range pl.Workloads {
+		pl.part, pl.Wanted = append(pl.part, w), append(pl.Wanted, cw.Workload().ReplicaCount())
+	}
 	slices.SortFunc(pl.Pools, func(a, b *score.CompiledPool) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
 	for _, cp := range pl.Pools {
 		pl.sites = append(pl.sites, newSites(cp))
@@ -228,9 +226,10 @@ func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
 
 // evaluate collects what each workload could take, best first.
 func (pl *Planner) evaluate() {
-	n := len(pl.Workloads)
+	n := pl.Asked
 	pl.Choices, pl.Bonus = make([][]Choice, n), make([][]float64, n)
 	pl.Banned = make([]map[GroupKey]gate.Reason, n)
+	pl.unite()
 	var ev score.Evaluation
 	for w, cw := range pl.Workloads {
 		each := make([]float64, len(pl.Pools)) // price of a replica under the pool's best candidate, 0 = none

@@ -13,8 +13,10 @@ import (
 // closer.
 const KeepsRate = 0.8
 
-// The rates that are tried in pools for which replicas wait, and those in fleets of more than fewUpTo workloads; in
-// fleets of more than pairsUpTo none is.
+// The rates that are tried in pools for which replicas wait, and those in fleets of more than closelyUpTo workloads; in
+// fleets of more than closerUpTo none is.
+const closelyUpTo, closerUpTo = 40, 200
+
 var closer, closerOfMany = []float64{0.72, 0.65, 0.58, 0.5, 0.42, 0.35, 0.28, 0.2, 0.1, 0.02}, []float64{0.4, 0.02}
 
 // placement counts the replicas that have a place, by priority.
@@ -56,9 +58,9 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 		return err
 	}
 	steps := closer
-	if n := len(pl.Workloads); n > pairsUpTo { // it takes as long again
+	if n := pl.Asked; n > closerUpTo { // it takes as long again
 		return pl.Opt.Err()
-	} else if n > fewUpTo {
+	} else if n > closelyUpTo {
 		steps = closerOfMany
 	}
 	try := func(least float64) (*Planner, bool, error) {
@@ -99,8 +101,8 @@ func (pl *Planner) attempt() error {
 // crowded returns the rates that pools keep where those for which replicas wait keep less.
 func (pl *Planner) crowded(least float64) []float64 {
 	out := slices.Clone(pl.Least)
-	for w, cw := range pl.Workloads {
-		if pl.Placed[w] >= cw.Workload().ReplicaCount() {
+	for w, n := range pl.Wanted {
+		if pl.Placed[w] >= n {
 			continue
 		}
 		for i := range pl.Choices[w] {

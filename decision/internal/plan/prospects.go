@@ -71,8 +71,7 @@ func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 	if s.Slice != nil {
 		key = append(key, s.Slice.Profile.Name...)
 	}
-	sorted := slices.Clone(members)
-	SortMembers(sorted)
+	sorted := pl.united(members)
 	key = append(key, 0) // ends the name
 	for _, m := range sorted {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(m.Workload)), uint64(m.Replicas))
@@ -219,36 +218,40 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	return why
 }
 
-// Worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes.
-func (pl *Planner) Worst(w int, c *Choice) Prospects {
-	g := pl.Groups[c.GroupKey]
-	worst := Prospects{Answer: sharing.AnswerYes}
-	take := func(p Prospects, at int) {
+// Worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes, and the choice that
+// led there.
+func (pl *Planner) Worst(w int) (worst Prospects, at *Choice) {
+	worst, at = Prospects{Answer: sharing.AnswerYes}, pl.Chosen[w]
+	most := 0.0
+	look := func(c *Choice, slice *gate.MIGSlice, members []Member) {
+		members = pl.united(members)
+		k := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
+		p := pl.ProspectsOf(Site{c.GroupKey, slice}, members)
 		if len(p.Outcomes) == 0 {
 			return
 		}
-		d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
-		o := p.Outcomes[at]
-		answer := o.Kept(d)
-		if len(worst.Outcomes) == 0 || strain(d, &o) > strain(d, &worst.Outcomes[0]) {
-			worst = Prospects{Answer: answer, Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}
+		d, o := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, p.Outcomes[k]
+		if s := strain(d, &o); len(worst.Outcomes) == 0 || s > most {
+			worst, at, most = Prospects{Answer: o.Kept(d), Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}, c, s
 		}
 	}
-	switch {
-	case c.Mechanism == sharing.MechanismExclusive:
-		take(pl.ProspectsOf(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}), 0)
-	case gate.TraitsOf(c.Mechanism).Sliced:
-		take(pl.ProspectsOf(Site{c.GroupKey, c.Slice}, []Member{{w, gate.PerInstance(c.Mechanism)}}), 0)
-	default:
-		for i := range g.Bins {
-			members := slices.Clone(g.Bins[i].Members)
-			SortMembers(members)
-			if at := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w }); at >= 0 {
-				take(pl.ProspectsOf(Site{GroupKey: c.GroupKey}, members), at)
+	for _, part := range pl.Parts(w) {
+		c := pl.Chosen[part]
+		switch {
+		case c == nil:
+		case c.Mechanism == sharing.MechanismExclusive:
+			look(c, nil, []Member{{w, 1}})
+		case gate.TraitsOf(c.Mechanism).Sliced:
+			look(c, c.Slice, []Member{{w, gate.PerInstance(c.Mechanism)}})
+		default:
+			for i := range pl.Groups[c.GroupKey].Bins {
+				if b := &pl.Groups[c.GroupKey].Bins[i]; has(b.Members, part) {
+					look(c, nil, b.Members)
+				}
 			}
 		}
 	}
-	return worst
+	return worst, at
 }
 
 // strain relates an outcome to a demand's limits: 1 = at one.

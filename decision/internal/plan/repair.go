@@ -39,7 +39,7 @@ func (s *search) leave(a *arranged) []int {
 		s.remove(a, w)
 	}
 	for w, n := range a.placed {
-		if n < s.pl.Workloads[w].Workload().ReplicaCount() {
+		if n < s.pl.Wanted[w] {
 			if !gone[w] && s.rng.IntN(2) == 0 {
 				s.remove(a, w)
 			}
@@ -55,23 +55,28 @@ func (s *search) leave(a *arranged) []int {
 	return ws
 }
 
-// size bounds what all replicas of a workload take from below, in money.
-func (s *search) size(w int) float64 {
-	return s.ways[w][0].c.Unit * float64(s.pl.Workloads[w].Workload().ReplicaCount())
+// each bounds what a replica of a workload takes from below, in money, and size what all do.
+func (s *search) each(w int) float64 {
+	if len(s.ways[w]) == 0 {
+		return 0
+	}
+	return s.ways[w][0].c.Unit
 }
 
-// enter places workloads one after another, each where most of its replicas find
-// room, at the least cost; now and then a way or a GPU is left out.
-func (s *search) enter(a *arranged, ws []int) error {
+func (s *search) size(w int) float64 { return s.each(w) * float64(s.pl.Wanted[w]) }
+
+// enter places workloads one after another, each where most of its replicas find room, at the least cost; where
+// others are to be found too, a way or a GPU is left out now and then.
+func (s *search) enter(a *arranged, ws []int, others bool) error {
 	for _, w := range ws {
-		salt, first := s.rng.Uint64(), -1
-		want := s.pl.Workloads[w].Workload().ReplicaCount()
-		if s.short && want > 1 && s.rng.IntN(4) == 0 {
+		salt, first := uint64(0), -1
+		want := s.pl.Wanted[w]
+		if others && s.short && want > 1 && s.rng.IntN(4) == 0 {
 			want = 1 + s.rng.IntN(want) // the others may make more of the room
 		}
 		most, least := 0, 0.0
-		if s.rng.IntN(4) == 0 {
-			salt = 0
+		if others && s.rng.IntN(4) > 0 {
+			salt = s.rng.Uint64()
 		}
 		for k := range s.ways[w] {
 			if salt > 0 && salt>>(k%60)&3 == 3 {

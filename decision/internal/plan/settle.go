@@ -8,88 +8,45 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Where not all find room, more is compared than where they do.
+// All divisions of a fleet are compared where its workloads, and the numbers of their replicas, are as few.
 const (
-	scarceTogether  = 8    // workloads, in fleets up to
-	mostPoints      = 4096 // numbers of replicas of a fleet's workloads
-	mostPointsLater = 256  // of a few, beside others that have their place
+	mostTogetherCompared = 8
+	mostPoints           = 4096
 )
 
-// settle places a few workloads: over all ways to divide them among pools and mechanisms it takes the cheapest, the
-// better score among equals. Where GPUs run short it places most replicas, of each workload any number, and of ways
-// that place as many takes the cheapest.
-//
-// In a fleet of few workloads and replicas (mostPoints) every division is compared: what asks for more, or offers
-// less, never finds more room. Beyond that numbers of replicas are compared in steps, and workloads a few at a
-// time, which promises nothing; improve makes the best of it.
-func (pl *Planner) settle(ws []int) error {
-	counts := make([][]int, len(ws))
-	for i, w := range ws {
-		counts[i] = []int{0, pl.Workloads[w].Workload().ReplicaCount()}
+// settle compares all ways to divide the workloads of a small fleet among pools and mechanisms, and takes the cheapest,
+// the better score among equals. Where GPUs run short it places most replicas, of each workload any number, and of ways
+// that place as many takes the cheapest: what asks for more, or offers less, never finds more room. It reports whether
+// all were compared.
+func (pl *Planner) settle(ws []int) (bool, error) {
+	if few := pl.few(); !few && len(ws) > mostTogetherCompared {
+		return false, nil
 	}
-	g := newGrid(ws, counts)
+	g := pl.newGrid(ws, false)
 	all, err := pl.divide(g)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if s := all[g.size-1]; s != nil {
 		pl.take(g, s)
-		return nil
+		return true, nil
 	}
 	if len(ws) > 1 {
-		g = newGrid(ws, pl.steps(ws))
-		g.exact = g.every
+		if !pl.few() {
+			return false, nil
+		}
+		g = pl.newGrid(ws, true)
 		if all, err = pl.divide(g); err != nil {
-			return err
+			return false, err
 		}
 		pl.take(g, pl.most(g, all))
 	}
 	for _, w := range ws {
 		if err := pl.inPart(w); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
-}
-
-// steps are the numbers of replicas of workloads that are compared: all of them
-// where they are few, else every second, fourth and so on.
-func (pl *Planner) steps(ws []int) [][]int {
-	limit := mostPointsLater
-	if len(ws) == len(pl.Workloads) {
-		limit = mostPoints
-	}
-	counts := make([][]int, len(ws))
-	points := 1
-	for i, w := range ws {
-		for n := range pl.Workloads[w].Workload().ReplicaCount() + 1 {
-			counts[i] = append(counts[i], n)
-		}
-		points *= len(counts[i])
-		for points > limit {
-			at := 0
-			for k := range i + 1 {
-				if len(counts[k]) > len(counts[at]) {
-					at = k
-				}
-			}
-			points /= len(counts[at])
-			counts[at] = halved(counts[at])
-			points *= len(counts[at])
-		}
-	}
-	return counts
-}
-
-// halved leaves every second number out, but not the last.
-func halved(counts []int) []int {
-	out := []int{}
-	for i, n := range counts {
-		if i%2 == 0 || i == len(counts)-1 {
-			out = append(out, n)
-		}
-	}
-	return out
+	return true, nil
 }
 
 // most is the way that places most replicas, those of higher priorities first; among equals the cheapest, then the one
@@ -120,14 +77,15 @@ func (pl *Planner) most(g *grid, all []*spread) *spread {
 // inPart places more replicas of a workload than have their place, on the choice that takes most of them, at the
 // least cost among equals; and keeps how many GPUs all would take.
 func (pl *Planner) inPart(w int) error {
-	replicas := pl.Workloads[w].Workload().ReplicaCount()
+	replicas := pl.Wanted[w]
 	if pl.Placed[w] == replicas {
 		return nil
 	}
 	restore := pl.lift(w)
 	var best *Choice
 	var bestPack *Group
-	most, least := pl.Placed[w], 0.0
+	var worthIt worth
+	most := pl.Placed[w]
 	for i := range pl.Choices[w] {
 		c := &pl.Choices[w][i]
 		if !pl.open(w, c) {
@@ -167,9 +125,12 @@ func (pl *Planner) inPart(w int) error {
 		}
 		t := pl.tariff(c.Pool)
 		l := with(pk)
-		added := t.of(&l) - t.of(&now)
-		if best == nil && n > most || best != nil && (n > most || n == most && cheaper(added, least)) {
-			best, bestPack, most, least = c, pk, n, added
+		v := worth{cost: t.of(&l) - t.of(&now)}
+		_, grade := pl.slowed(c.GroupKey, base)
+		v.slow, v.score = pl.seconds(c.GroupKey, pk, []Member{{w, n}})
+		v.slow -= grade
+		if n > most || best != nil && n == most && v.better(worthIt) {
+			best, bestPack, most, worthIt = c, pk, n, v
 		}
 	}
 	if best == nil {

@@ -81,8 +81,7 @@ type tariff struct {
 
 func (pl *Planner) tariff(p int) tariff {
 	cp := pl.Pools[p]
-	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), max(pl.unused, pl.sunk()),
-		pl.sunk()}
+	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.sunk(), pl.sunk()}
 }
 
 // of returns the weight of a load: the price of the nodes that are bought for it.
@@ -112,7 +111,7 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 	var alone load
 	for w, cw := range pl.Workloads {
 		wl := cw.Workload()
-		size, left := wl.GPUCount(), wl.ReplicaCount()-pl.Placed[w]
+		size, left := wl.GPUCount(), pl.Wanted[w]-pl.Placed[w]
 		if c := pl.Chosen[w]; c != nil && c.Pool == p {
 			if alone.gpus += int32(size * pl.Placed[w]); st.each > 1 {
 				sizes[size] += int32(pl.Placed[w])

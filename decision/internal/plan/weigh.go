@@ -167,7 +167,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		return 0
 	}
 	for _, m := range b.Members {
-		if m.Workload == w {
+		if pl.part[m.Workload] == pl.part[w] {
 			continue
 		}
 		if gate.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {

@@ -1,0 +1,73 @@
+package plan
+
+import (
+	"slices"
+)
+
+// unite forgets the parts that were formed.
+func (pl *Planner) unite() {
+	pl.Workloads, pl.part = pl.Workloads[:pl.Asked:pl.Asked], pl.part[:pl.Asked:pl.Asked]
+	pl.Wanted = nil
+	for _, cw := range pl.Workloads {
+		pl.Wanted = append(pl.Wanted, cw.Workload().ReplicaCount())
+	}
+	pl.Choices, pl.Bonus, pl.Banned = pl.Choices[:pl.Asked:pl.Asked], pl.Bonus[:pl.Asked:pl.Asked], pl.Banned[:pl.Asked:pl.Asked]
+	trust := *pl.Trust
+	trust.of = trust.of[:pl.Asked:pl.Asked]
+	pl.Trust = &trust
+}
+
+// spill places replicas for which there is no room where the others of their workload are in other pools or under other
+// mechanisms, as parts of it.
+func (pl *Planner) spill() error {
+	for _, w := range pl.order() {
+		for pl.Placed[w] > 0 && pl.Placed[w] < pl.Wanted[w] {
+			part := len(pl.Workloads)
+			pl.append(w, pl.Wanted[w]-pl.Placed[w])
+			if err := pl.inPart(part); err != nil {
+				return err
+			}
+			pl.Wanted[w] = pl.Placed[w]
+			w = part
+		}
+	}
+	return nil
+}
+
+// append adds a part of w, of so many replicas that have no place yet.
+func (pl *Planner) append(w, replicas int) {
+	pl.Workloads, pl.part = append(pl.Workloads, pl.Workloads[w]), append(pl.part, pl.part[w])
+	pl.Choices, pl.Bonus = append(pl.Choices, pl.Choices[w]), append(pl.Bonus, pl.Bonus[w])
+	pl.Banned = append(pl.Banned, pl.Banned[w])
+	pl.Chosen, pl.Placed, pl.Full = append(pl.Chosen, nil), append(pl.Placed, 0), append(pl.Full, nil)
+	pl.Wanted, pl.Trust.of = append(pl.Wanted, replicas), append(pl.Trust.of, pl.Trust.of[w])
+}
+
+// Parts lists a workload and the parts that were formed of it.
+func (pl *Planner) Parts(w int) []int {
+	out := []int{w}
+	for part := pl.Asked; part < len(pl.part); part++ {
+		if pl.part[part] == w {
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// united are members in the order of their workloads, with the parts of one together.
+func (pl *Planner) united(members []Member) []Member {
+	out := slices.Clone(members)
+	for i := range out {
+		out[i].Workload = pl.part[out[i].Workload]
+	}
+	SortMembers(out)
+	n := 0
+	for _, m := range out {
+		if n > 0 && out[n-1].Workload == m.Workload {
+			out[n-1].Replicas += m.Replicas
+		} else {
+			out[n], n = m, n+1
+		}
+	}
+	return out[:n]
+}
