@@ -69,7 +69,7 @@ func (g *Guard) foresee(gpu, i int, use func(k int) (profile.Server, profile.Loa
 	if at < 0 {
 		return profile.Interval{}, false
 	}
-	out, err := g.predictor.Predict(g.gpus[gpu].Mechanism, group, predict.MethodClosedForm)
+	out, err := g.predictor.Predict(g.gpus[gpu].Mode, group, predict.MethodClosedForm)
 	if err != nil {
 		return profile.Interval{}, false
 	}
@@ -91,8 +91,8 @@ type suspect struct {
 func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	t, s := &g.tenants[i], &g.states[i]
 	p := Proposal{
-		At: o.At, GPU: g.gpus[t.GPU].Index, Action: ActionKeep, Victim: t.Name, Target: t.Name,
-		Evidence: []string{evidence}, victim: i, target: -1, home: t.GPU,
+		At: o.At, GPU: t.GPU, Action: ActionKeep, Victim: t.Name, Target: t.Name,
+		Evidence: []string{evidence}, victim: i, target: -1,
 	}
 	suspects := g.suspects(t.GPU, i)
 	before, now := s.load.around(g.rules.Slow)
@@ -181,7 +181,7 @@ const loadRise = 1.3
 
 // suspects lists those whose share grew by Rise, the one that grew most first, and after them those whose load did.
 func (g *Guard) suspects(gpu, victim int) (out []suspect) {
-	mps := g.gpus[gpu].Mechanism == sharing.MechanismMPS
+	mps := g.gpus[gpu].Mode == sharing.MechanismMPS
 	add := func(name string, tenant int, h history) bool {
 		before, now := h.around(g.rules.Slow)
 		if math.IsNaN(before) {
@@ -276,7 +276,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted",
 			by.name, ms(now.Value)))
 	}
-	mps := g.gpus[home].Mechanism == sharing.MechanismMPS
+	mps := g.gpus[home].Mode == sharing.MechanismMPS
 	if !known {
 		p.Action = ActionMove
 		p.Effect = "not predicted: a tenant of this GPU has no profile (profiles, in the configuration)"
@@ -305,11 +305,10 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	}
 	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {
 	case best >= 0 && ok && then.Value < now.Value:
-		to := g.gpus[best].Index
-		p.Action, p.To, p.to = ActionMove, &to, best
+		p.Action, p.To = ActionMove, &best
 		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, "+
-			"and %.0f%% of its time would be taken", p.Victim, ms(then.Value), by.name, to, 100*taken)
-	case g.gpus[home].MIG:
+			"and %.0f%% of its time would be taken", p.Victim, ms(then.Value), by.name, best, 100*taken)
+	case g.gpus[home].GPU != nil && g.gpus[home].GPU.MIG != nil:
 		p.Action = ActionSplit
 		p.Effect = fmt.Sprintf("MIG instances would keep %s from disturbing; no other GPU has room, "+
 			"and every tenant of this one must stop for it", by.name)
@@ -324,7 +323,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 	best, bestTaken = -1, math.Inf(1)
 	for to := range g.gpus {
-		if to == home || g.devices[to].blind || g.gpus[to].Name != g.gpus[home].Name {
+		if d := &g.gpus[to]; to == home || g.devices[to].blind || d.Mode == sharing.MechanismNone || d.GPU != g.gpus[home].GPU {
 			continue
 		}
 		taken, room, kept := min(1, by.now), 1.0, true

@@ -6,17 +6,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // Config names the GPUs and tenants that are watched, and what may be done.
 type Config struct {
-	GPUs    []GPU
+	// GPUs are the machine's, by their index. One of mode None has no tenants, and nobody moves there.
+	GPUs    []layout.Device
 	Tenants []Tenant
 	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
 	Profiles  *profile.Profiles
@@ -30,13 +33,18 @@ type Config struct {
 }
 
 type configFile struct {
-	GPUs     []GPU               `yaml:"gpus,required"`
+	GPUs     []configGPU         `yaml:"gpus,required"`
 	Tenants  []configTenant      `yaml:"tenants,required"`
 	Profiles string              `yaml:"profiles"`
 	Predict  string              `yaml:"predictor"`
 	Hooks    map[string][]string `yaml:"hooks"`
 	Policy   string              `yaml:"policy"`
 	Reap     bool                `yaml:"reap"`
+}
+
+type configGPU struct {
+	Index     int               `yaml:"index,required"`
+	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
 }
 
 type configTenant struct {
@@ -70,15 +78,18 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	r := reading{
-		c:  &Config{GPUs: f.GPUs, Hooks: map[Action][]string{}, Reap: f.Reap},
-		at: map[int]int{}, names: map[string]bool{}, whose: map[string]int{}, held: map[int]float64{},
+		c:     &Config{Hooks: map[Action][]string{}, Reap: f.Reap},
+		names: map[string]bool{}, whose: map[string]int{}, held: map[int]float64{},
 	}
 	r.hooks(&f)
 	r.If(len(f.GPUs) == 0, "gpus", "name each GPU: index, mechanism", "none")
 	for i, g := range f.GPUs {
-		_, twice := r.at[g.Index]
-		r.If(twice || g.Index < 0, fmt.Sprintf("gpus[%d].index", i), "", "%d is negative or there twice", g.Index)
-		r.at[g.Index] = i
+		if bad := g.Index < 0 || g.Index >= maxGPUs || r.named(g.Index); bad {
+			r.Addf(fmt.Sprintf("gpus[%d].index", i), "use 0 and up, each once", "%d", g.Index)
+			continue
+		}
+		r.c.GPUs = append(r.c.GPUs, make([]layout.Device, max(0, g.Index+1-len(r.c.GPUs)))...)
+		r.c.GPUs[g.Index].Mode = g.Mechanism
 	}
 	r.If(len(f.Tenants) == 0, "tenants", "name each tenant: name, kind, gpu, and metrics if it serves", "none")
 	for i := range f.Tenants {
@@ -92,10 +103,17 @@ func parseConfig(data []byte) (*Config, error) {
 type reading struct {
 	problem.List
 	c     *Config
-	at    map[int]int     // positions among gpus by index
 	names map[string]bool // of the tenants so far
 	whose map[string]int  // the tenant that a command or a process belongs to
 	held  map[int]float64 // what tenants are stated to hold, by the GPU's index
+}
+
+// maxGPUs bounds the GPUs of a machine.
+const maxGPUs = 1024
+
+// named reports that gpus has an index.
+func (r *reading) named(gpu int) bool {
+	return gpu >= 0 && gpu < len(r.c.GPUs) && r.c.GPUs[gpu].Mode != sharing.MechanismNone
 }
 
 func (r *reading) hooks(f *configFile) {
@@ -125,8 +143,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	}
 	r.If(len(gpus) == 0, where+".gpu", "add gpu, or gpus: [0, 1] of one on several", "is missing")
 	for k, gpu := range gpus {
-		_, ok := r.at[gpu]
-		r.If(!ok, where+".gpu", "", "%d is not among gpus", gpu)
+		r.If(!r.named(gpu), where+".gpu", "", "%d is not among gpus", gpu)
 		r.If(slices.Contains(gpus[:k], gpu), where+".gpus", "name each once", "%d is there twice", gpu)
 	}
 	if t.Holds != nil {
@@ -153,7 +170,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 		where+".metrics", "use the http:// or https:// address of the server's metrics page", "%q", t.Metrics)
 	out.Workload = r.processes(where, i, t, out.Command, gpus)
 	for _, gpu := range gpus {
-		out.GPU = r.at[gpu]
+		out.GPU = gpu
 		r.c.Tenants = append(r.c.Tenants, out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -14,7 +15,7 @@ import (
 // A server that should take 9 to 11 ms a token takes 20 when its neighbour begins to take more of the GPU.
 func Example() {
 	config := guard.Config{
-		GPUs: []guard.GPU{{Name: "H100", Mechanism: sharing.MechanismTimeSlicing}},
+		GPUs: []layout.Device{{GPU: layout.GPUOf("H100"), Mode: sharing.MechanismTimeSlicing}},
 		Tenants: []guard.Tenant{
 			{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 			{Name: "b/batch", Kind: decision.KindBatch},

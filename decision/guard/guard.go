@@ -9,6 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/telemetry"
@@ -75,13 +76,12 @@ type Proposal struct {
 	Withheld string `json:"withheld,omitempty"`
 
 	victim, target int // tenants; -1 = none
-	home, to       int // positions of the GPUs
 }
 
 // Guard holds the state of watching. It is not safe for concurrent use.
 type Guard struct {
 	rules     Rules
-	gpus      []GPU
+	gpus      []layout.Device
 	tenants   []Tenant
 	profiles  *profile.Profiles
 	predictor *predict.Predictor
@@ -175,7 +175,7 @@ func New(r Rules, c Config) (*Guard, error) {
 	}
 	for i := range g.tenants {
 		if t := &g.tenants[i]; t.GPU < 0 || t.GPU >= len(g.gpus) {
-			return nil, fmt.Errorf("guard: tenants[%d].gpu: %d is no position among %d GPUs", i, t.GPU, len(g.gpus))
+			return nil, fmt.Errorf("guard: tenants[%d].gpu: %d is none of %d GPUs", i, t.GPU, len(g.gpus))
 		}
 		g.lead = append(g.lead, lead(g.tenants, i))
 	}
@@ -337,7 +337,7 @@ func (g *Guard) hold(p *Proposal) bool {
 	if !p.Action.Acts() || p.Withheld != "" {
 		return true
 	}
-	d := &g.devices[p.home]
+	d := &g.devices[p.GPU]
 	why := ""
 	switch {
 	// Idle holdings do not disturb each other: only cures need to be seen to work.
@@ -382,7 +382,7 @@ func (g *Guard) Done(p *Proposal) {
 	case p.Action == ActionCap:
 		s.capped = p.Percent / 100
 	case p.Action == ActionMove:
-		g.tenants[p.target].GPU = p.to
+		g.tenants[p.target].GPU = *p.To
 	}
 }
 

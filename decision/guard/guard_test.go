@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
+
+var h200 = layout.GPUOf("NVIDIA H200")
 
 // scene is one GPU with a server that should take 10 ms a token, a batch job and a notebook.
 type scene struct {
@@ -34,7 +37,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	if change != nil {
 		change(tenants)
 	}
-	g, err := New(DefaultRules(time.Minute), Config{GPUs: []GPU{{Name: "H200", Mechanism: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true})
+	g, err := New(DefaultRules(time.Minute), Config{GPUs: []layout.Device{{GPU: h200, Mode: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +131,7 @@ func TestTheOnlyOneUntoldIsNamed(t *testing.T) {
 		"power a little more": {320, false, "a/chat"},
 	} {
 		s := newScene(t, nil)
-		s.gpus[0].Mechanism = sharing.MechanismMPS
+		s.gpus[0].Mode = sharing.MechanismMPS
 		for i := range s.o.Tenants {
 			s.o.Tenants[i].Activity = none()
 		}
@@ -312,7 +315,7 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gpu := GPU{Name: "H200", Mechanism: sharing.MechanismMPS}
+	gpu := layout.Device{GPU: h200, Mode: sharing.MechanismMPS}
 	server := func(model string) profile.Server { return profile.Server{Model: model} }
 	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: server("3b"), Load: profile.Load{Rate: 4, Prompt: 128, Output: 64}, Holds: 0.4}
 	other := Tenant{Name: "b/batch", Kind: decision.KindBatch, Server: server("8b"), Load: profile.Load{Rate: 2, Prompt: 256, Output: 64}, Holds: 0.4}
@@ -330,7 +333,7 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 		"infinite":               {math.Inf(1), 100, 500, none(), "not even an alarm"},
 	} {
 		g, err := New(DefaultRules(time.Minute), Config{
-			GPUs: []GPU{gpu}, Tenants: []Tenant{victim, other}, Profiles: profiles,
+			GPUs: []layout.Device{gpu}, Tenants: []Tenant{victim, other}, Profiles: profiles,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -424,7 +427,7 @@ func TestOneOnTwoGPUs(t *testing.T) {
 		train := Tenant{Name: "ml/train", Kind: decision.KindTraining, Holds: 1, MayReap: true, Workload: container.Pod{Namespace: "ml", Name: "train"}}
 		other := train
 		other.GPU = 1
-		g, err := New(DefaultRules(time.Minute), Config{GPUs: make([]GPU, 2), Tenants: []Tenant{train, other}, Reap: true})
+		g, err := New(DefaultRules(time.Minute), Config{GPUs: make([]layout.Device, 2), Tenants: []Tenant{train, other}, Reap: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -296,23 +296,18 @@ func syncFolder(dir string) error {
 
 // Resume takes up what a log's state says was done. Call it before the first Step, whose observations count from now.
 func (g *Guard) Resume(l *Log, now time.Time) {
-	at := map[int]int{}
-	for i := range g.gpus {
-		at[g.gpus[i].Index] = i
-	}
+	there := func(gpu int) bool { return gpu >= 0 && gpu < len(g.gpus) }
 	for _, a := range l.acts {
 		g.acted = append(g.acted, a.at.Sub(now))
-		if i, ok := at[a.gpu]; ok && a.action != ActionReap {
-			g.devices[i].lastAct = max(g.devices[i].lastAct, a.at.Sub(now))
+		if there(a.gpu) && a.action != ActionReap {
+			g.devices[a.gpu].lastAct = max(g.devices[a.gpu].lastAct, a.at.Sub(now))
 		}
 	}
 	for k := range g.tenants {
 		t := &g.tenants[k]
 		g.states[k].capped = l.capped[t.Name] / 100
-		if to, moved := l.moved[t.Name]; moved {
-			if i, there := at[to]; there {
-				t.GPU = i
-			}
+		if to, moved := l.moved[t.Name]; moved && there(to) {
+			t.GPU = to
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -51,7 +52,7 @@ func TestThirtyDays(t *testing.T) {
 		}
 		c := &Config{Reap: true}
 		for i := range 2 {
-			c.GPUs = append(c.GPUs, GPU{Index: i, Mechanism: sharing.MechanismTimeSlicing})
+			c.GPUs = append(c.GPUs, layout.Device{Mode: sharing.MechanismTimeSlicing})
 			name := string(rune('a' + i))
 			c.Tenants = append(c.Tenants, Tenant{Name: name + "/job", GPU: i, Kind: decision.KindBatch, PIDs: []uint32{1}},
 				Tenant{Name: name + "/book", GPU: i, Kind: decision.KindNotebook, PIDs: []uint32{2}, MayReap: true, Holds: 0.5})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -16,7 +15,7 @@ import (
 type Tenant struct {
 	Name string        `yaml:"name,required"` // namespace/pod where it is a pod
 	Kind decision.Kind `yaml:"kind,required"`
-	GPU  int           // position among the GPUs
+	GPU  int           // its index
 	// Holds is the part of the GPU that is reserved for it, above 0 and up to 1.
 	Holds float64
 	// Server and Load name its profile; without one its usual latency is learnt.
@@ -64,14 +63,6 @@ func lead(tenants []Tenant, i int) int {
 		}
 	}
 	return i
-}
-
-// A GPU is one device and how it is shared.
-type GPU struct {
-	Index     int               `yaml:"index,required"` // by which people know it
-	Name      string            // of its model: tenants move between GPUs of one
-	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
-	MIG       bool              `yaml:"mig"` // could be split
 }
 
 // An Observation holds everything that was seen in one window. GPUs and Tenants lie in the order of Config.

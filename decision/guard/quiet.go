@@ -47,7 +47,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 		s.idle.seen = o.At
 		long := o.At - s.idle.since
 		p := Proposal{
-			At: o.At, GPU: g.gpus[gpu].Index, Target: t.Name, Owner: t.Owner, victim: -1, target: i, home: gpu,
+			At: o.At, GPU: gpu, Target: t.Name, Owner: t.Owner, victim: -1, target: i,
 			Evidence: []string{fmt.Sprintf("%s has run nothing for %v", t.Name, long.Round(time.Second))},
 			Checks:   &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Idle: long, Watched: s.idle.watched(o.At)},
 		}

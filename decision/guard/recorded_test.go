@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -51,7 +52,7 @@ func TestRecorded(t *testing.T) {
 		}
 		// Wherever it begins, what it learns in a minute must do.
 		for from := 180; from >= 0; from -= 10 {
-			g, err := New(DefaultRules(2*time.Second), Config{GPUs: []GPU{{Name: "H100", Mechanism: c.mechanism}}, Tenants: tenants})
+			g, err := New(DefaultRules(2*time.Second), Config{GPUs: []layout.Device{{Mode: c.mechanism}}, Tenants: tenants})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -25,19 +26,25 @@ import (
 func Run(
 	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, told func(Observation, []Proposal) error,
 ) (health string, err error) {
-	w := &watcher{gpus: slices.Clone(c.GPUs), tenants: c.Tenants, rules: r, procs: commandLine}
-	w.pods = container.NewResolver(os.DirFS("/"))
-	chosen := chosen{reader, w.gpus}
-	devices, err := chosen.Devices(ctx)
+	devices, err := reader.Devices(ctx)
 	if err != nil {
 		return "", err
 	}
-	for i, d := range devices {
-		w.gpus[i].Name = d.Name
+	if len(c.GPUs) > len(devices) {
+		return "", fmt.Errorf("%w: gpus: index %d, but this machine has %d GPUs", ErrNoGPU, len(c.GPUs)-1, len(devices))
 	}
-	named := *c
-	named.GPUs = w.gpus
-	g, err := New(r, named)
+	seen, models := *c, map[string]*layout.GPU{}
+	seen.GPUs = make([]layout.Device, len(devices))
+	copy(seen.GPUs, c.GPUs)
+	for i, d := range devices {
+		if models[d.Name] == nil {
+			models[d.Name] = layout.GPUOf(d.Name)
+		}
+		seen.GPUs[i].UUID, seen.GPUs[i].GPU = d.UUID, models[d.Name]
+	}
+	w := &watcher{gpus: seen.GPUs, tenants: c.Tenants, rules: r, procs: commandLine}
+	w.pods = container.NewResolver(os.DirFS("/"))
+	g, err := New(r, seen)
 	if err != nil {
 		return "", err
 	}
@@ -47,7 +54,7 @@ func Run(
 		}
 		g.Resume(a.Log, time.Now())
 	}
-	err = w.run(ctx, chosen, func(o Observation) error {
+	err = w.run(ctx, reader, func(o Observation) error {
 		list := g.Step(o)
 		if err := g.carryOut(context.WithoutCancel(ctx), a, list); err != nil {
 			return err
@@ -73,7 +80,7 @@ func (g *Guard) carryOut(ctx context.Context, a *Actor, list []Proposal) error {
 
 // watcher observes a real node: a sampler for the devices, and for each server its metrics page.
 type watcher struct {
-	gpus    []GPU
+	gpus    []layout.Device
 	tenants []Tenant
 	rules   Rules
 	start   time.Time
@@ -88,34 +95,8 @@ type watcher struct {
 	devices []deviceWindow
 }
 
-// chosen reads the watched devices of a reader.
-type chosen struct {
-	telemetry.Reader
-	gpus []GPU
-}
-
 // ErrNoGPU says that the configuration names a GPU that the machine does not have.
 var ErrNoGPU = errors.New("guard: no such GPU")
-
-// Devices lists the chosen devices, or names those that are missing.
-func (c chosen) Devices(ctx context.Context) (out []telemetry.Device, err error) {
-	all, err := c.Reader.Devices(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i, g := range c.gpus {
-		if g.Index >= len(all) {
-			return nil, fmt.Errorf("%w: gpus[%d].index: %d, but this machine has %d GPUs", ErrNoGPU, i, g.Index, len(all))
-		}
-		out = append(out, all[g.Index])
-	}
-	return out, nil
-}
-
-// Read reads one of them.
-func (c chosen) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
-	return c.Reader.Read(ctx, c.gpus[device].Index, group, r)
-}
 
 // deviceWindow has the readings of a device since it was last asked: a single one shows no more than a sixth of a
 // second.
@@ -317,7 +298,7 @@ func (w *watcher) observe() Observation {
 func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *deviceWindow) (unclear bool) {
 	// Under MPS the driver counts what the clients run as the server's; else one
 	// that a reading does not name ran nothing.
-	told := w.gpus[gpu].Mechanism != sharing.MechanismMPS && d.told > 0
+	told := w.gpus[gpu].Mode != sharing.MechanismMPS && d.told > 0
 	share := d.shares[p.PID] / 100 / float64(max(d.told, 1))
 	k, pod := w.owner(p, gpu)
 	switch {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -75,7 +76,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Config{GPUs: []GPU{{Mechanism: sharing.MechanismTimeSlicing}}, Tenants: []Tenant{
+	c := &Config{GPUs: []layout.Device{{Mode: sharing.MechanismTimeSlicing}}, Tenants: []Tenant{
 		{Name: "a/chat", Kind: decision.KindOnlineInference, PIDs: []uint32{1}, Metrics: srv.URL,
 			Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11})},
 		{Name: "b/job", Kind: decision.KindBatch, PIDs: []uint32{2}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/guard"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -48,8 +49,9 @@ func newNode(seed uint64) (*node, error) {
 	}
 	n := &node{Reader: reader, noise: rand.New(rand.NewPCG(seed, 0x6b)),
 		config: guard.Config{Profiles: profiles, Reap: true}}
-	for i := range 4 {
-		n.config.GPUs = append(n.config.GPUs, guard.GPU{Index: i, Name: "H200", Mechanism: sharing.MechanismTimeSlicing})
+	h200 := layout.GPUOf("NVIDIA H200")
+	for range 4 {
+		n.config.GPUs = append(n.config.GPUs, layout.Device{GPU: h200, Mode: sharing.MechanismTimeSlicing})
 	}
 	chat, batch := profile.Server{Model: "3b"}, profile.Server{Model: "8b"}
 	n.config.Tenants = []guard.Tenant{

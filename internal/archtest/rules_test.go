@@ -75,7 +75,8 @@ var allowed = map[string][]string{
 	},
 	"decision/canary": {"decision/predict/profile", "telemetry", "telemetry/serving"},
 	"decision/guard": {
-		"decision", "decision/predict/...", "loadgen", "sharing", "telemetry", "telemetry/container", "telemetry/serving",
+		"decision", "decision/layout", "decision/predict/...", "loadgen", "sharing", "telemetry", "telemetry/container",
+		"telemetry/serving",
 	},
 	"decision/simgpu":          {"decision/predict/...", "loadgen/loadgentest", "mps/contention", "sharing", "timeslice"},
 	"decision/probe":           {"decision/predict/...", "sharing", "telemetry", "timeslice"},
