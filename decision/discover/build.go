@@ -23,8 +23,9 @@ type build struct {
 	heldBy  map[deviceID]int     // pods by DRA device
 	// heldDevices are the DRA devices that claims were given.
 	heldDevices map[*device]bool
-	hamiCounts  map[string]bool // what nodes call HAMi's count of GPUs
-	others      map[string]bool // resources that GPU nodes offer and that are not understood
+	hamiCounts  map[string]bool  // what nodes call HAMi's count of GPUs
+	others      map[string]bool  // resources that GPU nodes offer and that are not understood
+	left        map[string]*room // of nodes
 	nodes       []*node
 	byName      map[string]*node
 	pools       []*pool

@@ -229,7 +229,7 @@ var keptKeys = []string{
 	"gpu-group", "ALIYUN_COM_GPU_MEM_", "aliyun.accelerator/",
 	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name",
 	"serving.kserve.io/", "kueue.x-k8s.io/",
-	"pod-template-hash", "cotenant.dev/", "batch.kubernetes.io/",
+	"pod-template-hash", "controller-revision-hash", "cotenant.dev/", "batch.kubernetes.io/",
 }
 
 func begins(key string, with []string) bool {
@@ -331,6 +331,8 @@ type container struct {
 
 type podSpec struct {
 	scheduling
+	Overhead       quantities  `json:"overhead"`
+	Resources      resources   `json:"resources"` // of the whole pod
 	NodeName       string      `json:"nodeName"`
 	Containers     []container `json:"containers"`
 	InitContainers []container `json:"initContainers"`
@@ -388,6 +390,11 @@ type controllerObject struct {
 			Spec     podSpec  `json:"spec"`
 		} `json:"template"`
 	} `json:"spec"`
+	Status struct {
+		Observed int64 `json:"observedGeneration"`
+		Replicas int   `json:"replicas"`
+		Updated  int   `json:"updatedReplicas"`
+	} `json:"status"`
 }
 
 type autoscalerObject struct {

@@ -30,6 +30,7 @@ type pod struct {
 	container             string // the first that asks for GPUs
 	bound                 string // a rule of its own that is not planned with
 	rules                 *decision.Scheduling
+	quotas                map[string]int64 // what it takes of quotas
 
 	// In the discovery that is made.
 	held      []holding
@@ -111,7 +112,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 func newPod(m *metadata, s *podSpec) *pod {
 	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations,
 		labels: m.Labels,
-		bound:  s.bound(), rules: s.rules()}
+		bound:  s.bound(), rules: s.rules(), quotas: s.quotas()}
 	var containers []container
 	for _, c := range s.InitContainers {
 		init := c.RestartPolicy != "Always" // else a sidecar

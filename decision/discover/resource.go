@@ -33,15 +33,10 @@ var otherVendors = []vendor{{"amd.com/", "gpu.amd.com", "AMD"},
 // quantities are amounts by resource. They may be written as text or numbers.
 type quantities map[string]string
 
-// UnmarshalJSON reads the amounts of everything that may be about a GPU.
+// UnmarshalJSON reads the amounts.
 func (q *quantities) UnmarshalJSON(data []byte) error {
 	*q = quantities{}
-	return entries(data, func(k string, raw json.RawMessage) {
-		others := func(v vendor) bool { return strings.HasPrefix(k, v.resource) }
-		if !ordinary(k) || k == "cpu" || k == "memory" || slices.ContainsFunc(otherVendors, others) {
-			(*q)[k] = strings.Trim(string(raw), `"`)
-		}
-	})
+	return entries(data, func(k string, raw json.RawMessage) { (*q)[k] = strings.Trim(string(raw), `"`) })
 }
 
 // gpuWord matches the names of resources that speak of a GPU whatever node offers them.

@@ -92,26 +92,34 @@ func (s *podSpec) bound() string {
 			return fmt.Sprintf("its volume %.60q is a folder of its node", v.Name)
 		}
 	}
-	hard := func(c struct {
-		When string `json:"whenUnsatisfiable"`
-	}) bool {
-		return c.When != "ScheduleAnyway"
+	ports, other, spread := s.HostNetwork, "", false
+	for _, c := range s.Spread {
+		spread = spread || c.When != "ScheduleAnyway"
 	}
-	ports := s.HostNetwork
-	for _, c := range s.Containers {
+	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		for _, p := range c.Ports {
 			ports = ports || p.Host > 0
 		}
+		for _, list := range []quantities{c.Resources.Requests, c.Resources.Limits} {
+			for _, key := range sortedKeys(list) {
+				if ordinary(key) && key != "cpu" && key != "memory" && quantity(list[key]) > 0 {
+					other = key
+				}
+			}
+		}
 	}
-	fields := func(t nodeTerm) bool { return len(t.Fields) > 0 }
+	terms := slices.Clone(s.Affinity.Node.Required.Terms)
+	for _, p := range s.Affinity.Node.Preferred {
+		terms = append(terms, p.Preference)
+	}
 	switch {
 	case len(s.Affinity.Pod.Required) > 0:
 		return "it must be near other pods (podAffinity), which is not planned from here"
 	case len(s.Affinity.Anti.Required) > 0:
 		return "it must be away from other pods (podAntiAffinity), which is not planned from here"
-	case slices.ContainsFunc(s.Spread, hard):
+	case spread:
 		return "its pods must be spread (topologySpreadConstraints), which is not planned from here"
-	case slices.ContainsFunc(s.Affinity.Node.Required.Terms, fields):
+	case slices.ContainsFunc(terms, func(t nodeTerm) bool { return len(t.Fields) > 0 }):
 		return "its node affinity names nodes (matchFields), which is not planned from here"
 	case s.Scheduler != "" && s.Scheduler != "default-scheduler":
 		return fmt.Sprintf("the scheduler %.60q places it, whose rules are not known", s.Scheduler)
@@ -119,6 +127,8 @@ func (s *podSpec) bound() string {
 		return "its pods have scheduling gates"
 	case ports:
 		return "it takes ports of its node"
+	case other != "":
+		return fmt.Sprintf("it asks its node for %.60q, which is not planned with", other)
 	}
 	return ""
 }
@@ -152,26 +162,43 @@ func (s *podSpec) rules() *decision.Scheduling {
 	return out
 }
 
-// requests are the CPU and memory that a pod takes of its node: those of its containers together, or of the init
-// container that takes most. A limit replaces a request that is not stated.
+// requests are the CPU and memory that a pod takes of its node.
 func (s *podSpec) requests() (milli int, memory sharing.Bytes) {
-	one := func(c *container) (int, sharing.Bytes) {
-		text := func(key string) string { return cmp.Or(c.Resources.Requests[key], c.Resources.Limits[key]) }
-		return milliOf(text("cpu")), bytesOf(text("memory"))
+	return int(s.sum("cpu", true)), sharing.Bytes(s.sum("memory", true))
+}
+
+// sum is what a pod requests of a resource, in the unit of amountIn, or what limits it. A limit is a request where
+// there is no other.
+func (s *podSpec) sum(key string, requests bool) int64 {
+	one := func(r *resources) int64 {
+		if text := r.Requests[key]; requests && text != "" {
+			return amountIn(key, text)
+		}
+		return amountIn(key, r.Limits[key])
 	}
-	for i := range s.Containers {
-		m, b := one(&s.Containers[i])
-		milli, memory = milli+m, memory+b
-	}
-	for i := range s.InitContainers {
-		m, b := one(&s.InitContainers[i])
-		if s.InitContainers[i].RestartPolicy == "Always" {
-			milli, memory = milli+m, memory+b
-		} else {
-			milli, memory = max(milli, m), max(memory, b)
+	var all, most int64
+	for i := range s.InitContainers { // sidecars stay, and others run with those before them
+		c := &s.InitContainers[i]
+		most = max(most, all+one(&c.Resources))
+		if c.RestartPolicy == "Always" {
+			all += one(&c.Resources)
 		}
 	}
-	return milli, memory
+	for i := range s.Containers {
+		all += one(&s.Containers[i].Resources)
+	}
+	return cmp.Or(one(&s.Resources), max(most, all)) + amountIn(key, s.Overhead[key])
+}
+
+// amountIn reads an amount of a resource: thousandths of a CPU, bytes of memory, a number of others.
+func amountIn(key, text string) int64 {
+	switch key {
+	case "cpu":
+		return int64(milliOf(text))
+	case "memory":
+		return int64(bytesOf(text))
+	}
+	return int64(count(text))
 }
 
 // selects reports whether a selector matches a pod's labels. An empty one matches all.
@@ -196,30 +223,6 @@ func (s *labelSelector) selects(labels stringMap) bool {
 	}
 	return true
 }
-
-// other is a pod that holds no GPU, as far as it matters to draining its node.
-type other struct {
-	namespace, name string
-	labels          stringMap
-	daemon, owned   bool
-	cpu             int
-	memory          sharing.Bytes
-}
-
-// takeOther keeps a pod that holds no GPU.
-func (c *Collector) takeOther(o *podObject) {
-	if o.Spec.NodeName == "" || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		return
-	}
-	owner := o.Metadata.controller()
-	milli, memory := o.Spec.requests()
-	_, static := o.Metadata.Annotations[mirrorPod]
-	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
-		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "", milli, memory})
-}
-
-// mirrorPod is the annotation of pods that the kubelet runs from a file.
-const mirrorPod = "kubernetes.io/config.mirror"
 
 // takeRepellers keeps the rules by which a pod keeps others off.
 func (c *Collector) takeRepellers(o *podObject) {
@@ -258,9 +261,16 @@ func (b *build) staysWhy(w *workload) string {
 			lost = append(lost, p.node)
 		}
 	}
-	why := ""
+	why, made := "", map[string]bool{}
 	for _, p := range w.pods {
 		why = cmp.Or(why, p.bound, b.c.repelled(p))
+		made[p.labels["pod-template-hash"]+p.labels["controller-revision-hash"]] = true
+	}
+	if w.key.owner.kind == "Deployment" { // which starts a pod before it stops another
+		why = cmp.Or(why, b.exceeded(w.first))
+	}
+	if len(made) > 1 {
+		why = cmp.Or(why, "its rollout is under way: its pods are of several templates")
 	}
 	if k := b.c.controllers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; k != nil {
 		if k.pod != nil {
@@ -292,28 +302,6 @@ func (b *build) objectOf(n *node, keys map[string]bool) decision.NodeObject {
 	o.Taints = n.meta.Spec.Taints
 	n.drains(b, &o)
 	return o
-}
-
-// drains notes what else runs on a node, and what keeps it from being drained.
-func (n *node) drains(b *build, o *decision.NodeObject) {
-	for _, p := range b.c.others[n.name] {
-		if p.daemon {
-			continue
-		}
-		name := named(p.namespace, p.name)
-		if len(o.Others) < mostNames {
-			o.Others = append(o.Others, name)
-		}
-		if !p.owned {
-			o.Keeps = cmp.Or(o.Keeps, fmt.Sprintf("pod %s runs there, which nothing starts again", name))
-		}
-		for _, budget := range b.c.budgets {
-			if budget.allowed() < 1 && budget.Metadata.Namespace == p.namespace && budget.matches(p.labels) {
-				o.Keeps = cmp.Or(o.Keeps, fmt.Sprintf("pod %s runs there, and its PodDisruptionBudget %s lets none be missing",
-					name, budget.Metadata.Name))
-			}
-		}
-	}
 }
 
 // ruleKeys are the labels of nodes that workloads or the plan depend on.
@@ -348,18 +336,12 @@ func (o *controllerObject) holdsOf(kind string) string {
 		return "its updateStrategy is OnDelete: a patch replaces no pod"
 	case u.Rolling.Partition > 0:
 		return "its updateStrategy has a partition: a patch replaces only some of its pods"
+	case o.Status.Updated < o.Status.Replicas || o.Status.Observed < o.Metadata.Generation:
+		return "its rollout is under way"
 	case len(o.Spec.Volumes) > 0:
 		return "its volumes may be bound to a node or a zone"
 	}
 	return ""
-}
-
-// sums are the CPU and memory that pods without GPUs take of a node.
-func sums(all []other) (milli int, memory sharing.Bytes) {
-	for _, p := range all {
-		milli, memory = milli+p.cpu, memory+p.memory
-	}
-	return milli, memory
 }
 
 // milliOf reads an amount of CPU in thousandths; 0 where it is none.

@@ -22,6 +22,7 @@ type ward struct {
 	labels  map[string]string
 	objects []string // others, as JSON
 	status  map[string]any
+	object  map[string]any // status of the owner
 }
 
 func (w *ward) read(t *testing.T) *review.Review {
@@ -49,7 +50,7 @@ func (w *ward) read(t *testing.T) *review.Review {
 		}
 		items = append(items, node)
 	}
-	add := func(kind, name, on string, labels map[string]string, spec, owner, status map[string]any) {
+	add := func(kind, name, on string, labels map[string]string, spec, owner, status, object map[string]any) {
 		all := map[string]any{"containers": []any{map[string]any{"name": "main", "image": "x", "resources": limits}}, "nodeName": on}
 		for k, v := range spec {
 			all[k] = v
@@ -69,7 +70,7 @@ func (w *ward) read(t *testing.T) *review.Review {
 			body[k] = v
 		}
 		items = append(items, map[string]any{"apiVersion": map[bool]string{true: "batch/v1", false: "apps/v1"}[kind == "Job"], "kind": kind,
-			"metadata": map[string]any{"namespace": "ml", "name": name}, "spec": body})
+			"metadata": map[string]any{"namespace": "ml", "name": name}, "spec": body, "status": object})
 	}
 	if w.kind == "" {
 		w.kind = "Deployment"
@@ -77,9 +78,9 @@ func (w *ward) read(t *testing.T) *review.Review {
 	if w.labels == nil {
 		w.labels = map[string]string{"app": "rank"}
 	}
-	add("Job", "base", "b", map[string]string{"app": "base"}, nil, nil, nil)
-	add("Job", "base2", "b", map[string]string{"app": "base"}, nil, nil, nil)
-	add(w.kind, "rank", "a", w.labels, w.pod, w.owner, w.status)
+	add("Job", "base", "b", map[string]string{"app": "base"}, nil, nil, nil, nil)
+	add("Job", "base2", "b", map[string]string{"app": "base"}, nil, nil, nil, nil)
+	add(w.kind, "rank", "a", w.labels, w.pod, w.owner, w.status, w.object)
 	list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	if err != nil {
 		t.Fatal(err)
@@ -123,15 +124,20 @@ func budget(name, selector string, allowed int) string {
 	return fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"namespace": "ml", "name": %q}, "spec": {"selector": %s}, "status": {"disruptionsAllowed": %d}}`, name, selector, allowed)
 }
 
+// web is a pod on a without GPUs, which a ReplicaSet starts again, with more in its spec.
+func web(more string) string {
+	return strings.Replace(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "web", "labels": {"app": "web"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}]}, "spec": {"nodeName": "a", "containers": [{"name": "x"}], `+strings.Replace(more, "{", "", 1)+`, "status": {"phase": "Running"}}`, ", }", "}", 1)
+}
+
 // TestRulesOfPods: a pod is moved where its own rules, its node's and its budgets let it, and else stays with the
 // reason.
 func TestRulesOfPods(t *testing.T) {
 	const mine = `{"matchLabels": {"app": "rank"}}`
 	for _, c := range []struct {
-		name, kind, pod, owner, a, b, status string
-		objects                              []string
-		moves                                bool
-		why                                  string
+		name, kind, pod, owner, a, b, status, object string
+		objects                                      []string
+		moves                                        bool
+		why                                          string
 	}{
 		{name: "nothing speaks against it", moves: true},
 		{name: "a taint", b: `{"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}`},
@@ -149,6 +155,16 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "too little CPU", b: `{"allocatable": {"nvidia.com/gpu": "4", "cpu": "5", "memory": "64Gi"}}`},
 		{name: "too little memory", b: `{"allocatable": {"nvidia.com/gpu": "4", "cpu": "16", "memory": "20Gi"}}`},
 		{name: "CPU that another pod has", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "agent", "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": true}]}, "spec": {"nodeName": "b", "containers": [{"name": "x", "resources": {"requests": {"cpu": "10500m"}}}]}, "status": {"phase": "Running"}}`}},
+		{name: "CPU of which another pod has all", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "agent", "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": true}]}, "spec": {"nodeName": "b", "containers": [{"name": "x", "resources": {"requests": {"cpu": "16"}}}]}, "status": {"phase": "Running"}}`}},
+		{name: "an init container beside a sidecar", pod: `{"initContainers": [{"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}, {"name": "i", "resources": {"requests": {"cpu": "11"}}}]}`},
+		{name: "an init container before a sidecar", pod: `{"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "11"}}}, {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}]}`, moves: true},
+		{name: "its runtime's overhead", pod: `{"overhead": {"cpu": "11"}}`},
+		{name: "a request of the whole pod", pod: `{"resources": {"requests": {"cpu": "13"}}}`},
+		{name: "a resource that is not planned with", pod: `{"containers": [{"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1", "ephemeral-storage": "1Gi"}}}]}`, why: `asks its node for "ephemeral-storage"`},
+		{name: "a node with as many pods as it runs", b: `{"allocatable": {"nvidia.com/gpu": "4", "cpu": "16", "memory": "64Gi", "pods": "3"}}`},
+		{name: "a quota of CPU", objects: []string{`{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"namespace": "ml", "name": "q"}, "status": {"hard": {"requests.cpu": "7"}, "used": {"requests.cpu": "6"}}}`}, why: "(requests.cpu)"},
+		{name: "a quota with room", objects: []string{`{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"namespace": "ml", "name": "q"}, "status": {"hard": {"requests.cpu": "8", "pods": "4", "limits.memory": "9Gi"}, "used": {"requests.cpu": "6", "pods": "3", "limits.memory": "9Gi"}}}`}, moves: true},
+		{name: "a preference for a field", pod: `{"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}}]}}}`, why: "matchFields"},
 		{name: "away from its like", pod: `{"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}]}}}`, why: "podAntiAffinity"},
 		{name: "kept off by another", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "shy"}, "spec": {"nodeName": "b", "containers": [{"name": "x"}], "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack", "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["rank", "x"]}]}}]}}}, "status": {"phase": "Running"}}`}, why: "ml/shy keeps pods like it off"},
 		{name: "spread", pod: `{"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]}`, why: "topologySpreadConstraints"},
@@ -157,6 +173,7 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "a port of the node", pod: `{"containers": [{"name": "main", "image": "x", "ports": [{"containerPort": 80, "hostPort": 80}], "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}`, why: "ports of its node"},
 		{name: "another scheduler", pod: `{"schedulerName": "mine"}`, why: `the scheduler "mine"`},
 		{name: "paused", owner: `{"paused": true}`, why: "paused"},
+		{name: "its rollout is under way", object: `{"replicas": 2, "updatedReplicas": 1}`, why: "under way"},
 		{name: "recreated", owner: `{"strategy": {"type": "Recreate"}}`, why: "Recreate"},
 		{name: "a StatefulSet", kind: "StatefulSet", objects: []string{budget("one", mine, 1)}, moves: true},
 		{name: "replaced by hand", kind: "StatefulSet", owner: `{"updateStrategy": {"type": "OnDelete"}}`, objects: []string{budget("one", mine, 1)}, why: "OnDelete"},
@@ -171,11 +188,14 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "it runs where nobody sees", pod: `{"nodeName": "gone"}`, why: "it runs on gone too"},
 		{name: "it ends", status: `{"deletionTimestamp": "2026-11-01T00:00:00Z"}`, moves: true}, // the next one starts on b
 		{name: "its node has a pod that nothing starts again", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ops", "name": "shell"}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`}},
-		{name: "its node has a pod with a budget", objects: []string{budget("web", `{"matchLabels": {"app": "web"}}`, 0), `{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "web", "labels": {"app": "web"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}]}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`}},
-		{name: "its node has a pod that may go", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "web", "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}]}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`}, moves: true},
+		{name: "its node has a pod with a budget", objects: []string{budget("web", `{"matchLabels": {"app": "web"}}`, 0), web("{}")}},
+		{name: "its node has a pod with two budgets", objects: []string{budget("web", `{"matchLabels": {"app": "web"}}`, 1), budget("all", `{"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}`, 1), web("{}")}},
+		{name: "its node has a pod that fits nowhere else", objects: []string{web(`{"nodeSelector": {"rack": "r-a"}}`)}},
+		{name: "its node has a pod with a folder of it", objects: []string{web(`{"volumes": [{"name": "d", "hostPath": {"path": "/d"}}]}`)}},
+		{name: "its node has a pod that may go", objects: []string{web("{}")}, moves: true},
 	} {
 		w := ward{kind: c.kind, nodes: map[string]map[string]any{}, objects: c.objects}
-		for text, to := range map[string]*map[string]any{c.pod: &w.pod, c.owner: &w.owner, c.status: &w.status} {
+		for text, to := range map[string]*map[string]any{c.pod: &w.pod, c.owner: &w.owner, c.status: &w.status, c.object: &w.object} {
 			if text != "" {
 				*to = sheet(t, text)
 			}
@@ -202,7 +222,7 @@ func TestRulesOfPods(t *testing.T) {
 // and the page puts the object as it was back.
 func TestPatchKeepsRules(t *testing.T) {
 	w := ward{kind: "StatefulSet", objects: []string{budget("one", `{"matchLabels": {"app": "rank"}}`, 1),
-		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ml", "name": "web", "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": true}]}, "spec": {"nodeName": "a", "containers": [{"name": "x"}]}, "status": {"phase": "Running"}}`},
+		web("{}")},
 		nodes: map[string]map[string]any{"b": sheet(t, `{"labels": {"kubernetes.io/hostname": "other"}}`)},
 		pod: sheet(t, `{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]},
 			"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r-a"]}]}}]}}}`)}

@@ -158,21 +158,29 @@ func (b *build) nodeToday(n *node) layout.Node {
 	case n.meta == nil:
 	case n.single != "":
 		out.Closed = `under the MIG strategy "single", under which instances have no names of their own`
-	case n.meta.Spec.Unschedulable:
-		out.Closed = "cordoned"
-	case !n.meta.ready():
-		out.Closed = "not ready"
-	case n.meta.Metadata.Deleted != "":
-		out.Closed = "being deleted"
+	case n.meta.apart() != "":
+		out.Closed = n.meta.apart()
 	case b.c.ending[n.name] != "":
 		out.Closed = fmt.Sprintf("one on which pod %s ends: plan again when it has gone", b.c.ending[n.name])
 	default:
 		out.Closed = n.closed
 	}
 	if n.meta != nil {
-		milli, memory := sums(b.c.others[n.name])
-		out.CPUMilli = int64(max(0, milliOf(n.meta.Status.Allocatable["cpu"])-milli))
-		out.Memory = max(0, bytesOf(n.meta.Status.Allocatable["memory"])-memory)
+		cpu, memory := milliOf(n.meta.Status.Allocatable["cpu"]), bytesOf(n.meta.Status.Allocatable["memory"])
+		known := cpu > 0
+		for _, p := range b.c.others[n.name] {
+			cpu, memory = cpu-p.cpu, memory-p.memory
+		}
+		if out.Memory = max(0, memory); known {
+			out.CPUMilli = int64(max(1, cpu))
+		}
+		slots := 0
+		for i := range out.Devices {
+			slots += max(len(out.Devices[i].Instances), int(out.Devices[i].Slots))
+		}
+		if r := b.rooms()[n.name]; r.pods < slots {
+			out.Closed = cmp.Or(out.Closed, fmt.Sprintf("one that runs at most %d pods more", max(0, r.pods)))
+		}
 	}
 	if !ok {
 		out.Closed = cmp.Or(out.Closed, "one of which it is not known where its MIG instances are")

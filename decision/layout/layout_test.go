@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,7 +162,7 @@ func TestDiff(t *testing.T) {
 			to, _ = fill(t, rng, to, 60, "k")
 		}
 		changes := Diff(from, to)
-		got, _ := Apply(from, changes)
+		got := applied(from, changes)
 		if d := cmp.Diff(text(t, to), text(t, got)); d != "" {
 			t.Fatalf("%v\n%s", changes, d)
 		}
@@ -169,6 +170,57 @@ func TestDiff(t *testing.T) {
 			t.Fatalf("alike, and %v differs", again)
 		}
 	}
+}
+
+// applied makes the changes of a Diff to the layout that it was made from, whatever lies between them, and returns the
+// layout that it was made to, but for the order of nodes.
+func applied(from *Cluster, changes []Change) *Cluster {
+	var nodes []Node
+	at := map[string]int{}
+	gone := map[string]bool{}
+	for _, c := range changes {
+		if c.Kind == ChangeStop || c.Kind == ChangeMove {
+			gone[c.From+"\x00"+c.Key] = true
+		}
+	}
+	for n := range from.Nodes() {
+		next := *n.bare()
+		for _, a := range n.Assignments {
+			if !gone[n.Name+"\x00"+a.Key] {
+				next.Assignments = append(next.Assignments, a)
+			}
+		}
+		at[n.Name] = len(nodes)
+		nodes = append(nodes, next)
+	}
+	for _, c := range changes {
+		i, there := at[c.Node]
+		switch c.Kind {
+		case ChangeAddNode:
+			at[c.Node] = len(nodes)
+			nodes = append(nodes, *c.New)
+		case ChangeRemoveNode:
+			if there {
+				nodes[i].Name = ""
+			}
+		case ChangeConfigureNode:
+			if there {
+				keep := nodes[i].Assignments
+				nodes[i] = *c.New
+				nodes[i].Assignments = keep
+			}
+		case ChangeConfigureDevice:
+			if there {
+				nodes[i].Devices[c.Device] = c.New.Devices[c.Device]
+			}
+		case ChangeStart, ChangeMove:
+			if there {
+				nodes[i].Assignments = append(nodes[i].Assignments, c.After...)
+			}
+		}
+	}
+	out, _ := Observe(slices.DeleteFunc(nodes, func(n Node) bool { return n.Name == "" }))
+	return out
 }
 
 // TestMatch holds that replicas which stand where they stood keep their keys, whatever a plan calls them.

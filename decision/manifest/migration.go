@@ -53,7 +53,7 @@ func (b *builder) runPlan() {
 		b.planValues()
 	}
 	for i := range b.plan.Steps {
-		if s := &b.plan.Steps[i]; s.Action == migrate.ActionMove {
+		if s := &b.plan.Steps[i]; s.Action == migrate.ActionMove && !b.waits(s) {
 			b.patch(s)
 		}
 	}
@@ -261,6 +261,7 @@ type planStep struct {
 	Labels string    // of a node that is configured, before
 	Group  groupPage // likewise
 	Rolls  bool      // its object brings its pods to another template by itself
+	Waits  bool      // its pods start by themselves
 	// Of a workload: its object as kubectl takes it, the patch, and the nodes that keep off its pods on the way back.
 	Kind, Of, In, File string
 	Name, Before       string   // of the object, and the file with it as it was
@@ -309,6 +310,7 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 	out.Before = "before-" + strings.TrimPrefix(out.File, "pods/")
 	object := b.kindOf(s)
 	out.Kind, out.Of, out.Rolls = object, strings.ToLower(object)+"/"+name+out.In, rolls(object)
+	out.Waits = b.waits(s)
 	for _, a := range b.plan.Fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)
@@ -330,6 +332,11 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 		}
 	}
 	return out
+}
+
+// waits reports whether a step's pods wait for what they ask for already: a new template would stop those that run.
+func (b *builder) waits(s *migrate.Step) bool {
+	return len(s.From) == 0 && !s.Request && b.workload(s).Today != nil
 }
 
 // workload is the one that a step moves.

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,16 +37,12 @@ func (c *cluster) price(l *layout.Cluster, paid func(node string) bool) int64 {
 // device prices the devices of a replica on a node, in micro-units an hour: their part of the node.
 func (c *cluster) device(n *layout.Node, key string) (micros int64) {
 	p := c.prices[n.Pool]
-	gpu := p.PerGPU.Micros()
-	if p.PerNode.Sign() > 0 {
-		gpu = p.PerNode.Micros() / int64(len(n.Devices))
-	}
+	gpu := cmp.Or(p.PerNode.Micros()/int64(len(n.Devices)), p.PerGPU.Micros())
 	for _, a := range n.Replica(key) {
-		switch d := &n.Devices[max(0, a.Device)]; {
-		case a.Profile != nil:
+		if a.Profile != nil {
 			micros += gpu * int64(a.Profile.PlacementUnits) / int64(a.Profile.Model().Units)
-		default:
-			micros += gpu / int64(max(1, d.Slots))
+		} else {
+			micros += gpu / int64(max(1, n.Devices[max(0, a.Device)].Slots))
 		}
 	}
 	return micros
@@ -53,8 +50,11 @@ func (c *cluster) device(n *layout.Node, key string) (micros int64) {
 
 // uncertain is the part of a change's saving that may not come, in micro-units a month: moved workloads that have to go
 // back, each with a probability of one less the confidence, and an hour of its devices twice for each move.
-func (c *cluster) uncertain(moved []string) (micros int64) {
-	for _, w := range moved {
+func (c *cluster) uncertain(moved map[string]bool, of []string) (micros int64) {
+	for _, w := range of {
+		if !moved[w] {
+			continue
+		}
 		for node, keys := range c.runs[w] {
 			for _, key := range keys {
 				device := c.device(c.layout.Node(node), key)
@@ -67,7 +67,7 @@ func (c *cluster) uncertain(moved []string) (micros int64) {
 
 // bill compares two layouts.
 func (c *cluster) bill(to *layout.Cluster) Bill {
-	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to)),
+	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to), sortedKeys(c.of)),
 		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
 	var come int64
 	for n := range to.Nodes() {
@@ -104,16 +104,16 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 func (c *cluster) leave(why string) *Plan {
 	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.stated, Today: c.layout,
 		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons(nil), cluster: c}
-	for _, w := range sortedKeys(c.before) {
-		p.answer(w, c.before[w], c.before[w])
-	}
+	p.answers(c.before, c.before)
 	return p
 }
 
-// answer notes whether a workload keeps its objectives, where that is known.
-func (p *Plan) answer(w string, today, after sharing.Answer) {
-	if today != sharing.AnswerUnknown || after != sharing.AnswerUnknown {
-		p.Answers = append(p.Answers, Answer{w, today, after})
+// answers notes which workloads keep their objectives, where that is known.
+func (p *Plan) answers(today, after map[string]sharing.Answer) {
+	for _, w := range sortedKeys(after) {
+		if today[w] != sharing.AnswerUnknown || after[w] != sharing.AnswerUnknown {
+			p.Answers = append(p.Answers, Answer{w, today[w], after[w]})
+		}
 	}
 }
 
@@ -137,8 +137,8 @@ func (c *cluster) reasons(moved []Row) (out []Stay) {
 	return out
 }
 
-// rows lists what changes by node and workload, and the workloads that come or get replicas that they lacked.
-func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]sharing.Answer) (come []string) {
+// rows lists what changes by node and workload.
+func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]sharing.Answer) {
 	then := replicas(p.After)
 	text := func(n int, k kind) string {
 		if n == 0 {
@@ -157,12 +157,10 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 			if row.Today == row.After {
 				continue
 			}
-			switch {
-			case c.bounds[w] != "" && c.alike(p.After, w, kinds(w)):
-				row.Risk = "the same kind of device as today"
-			case after[w] == sharing.AnswerYes:
+			switch alike := c.alike(p.After, then[w], w, kinds(w)); {
+			case !(alike && c.bounds[w] != "") && after[w] == sharing.AnswerYes:
 				row.Risk = fmt.Sprintf("keeps its objectives at %.0f%% confidence", 100*c.opts.Confidence)
-			case c.alike(p.After, w, kinds(w)):
+			case alike:
 				row.Risk = "the same kind of device as today"
 			case after[w] == sharing.AnswerNo:
 				row.Risk, row.risky = "misses an objective, as today", true
@@ -173,30 +171,18 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 		}
 	}
 	slices.SortStableFunc(p.Rows, func(a, b Row) int { return strings.Compare(a.Node, b.Node) })
-	for _, w := range sortedKeys(then) {
-		n := 0
-		for _, keys := range then[w] {
-			n += len(keys)
-		}
-		if n > c.running(w) {
-			come = append(come, w)
-		}
-	}
-	return come
 }
 
 // alike reports whether a workload's replicas have devices of their own, of one kind on one pool today and after.
-func (c *cluster) alike(after *layout.Cluster, w string, k kind) bool {
-	if k != c.kind(w) || k.mode != sharing.MechanismExclusive && k.mode != sharing.MechanismMIG {
-		return false
-	}
+func (c *cluster) alike(after *layout.Cluster, then map[string][]string, w string, k kind) bool {
 	pools := map[string]bool{}
-	for _, l := range []*layout.Cluster{c.layout, after} {
-		for node := range replicas(l)[w] {
-			pools[l.Node(node).Pool] = true
+	for _, on := range []map[string][]string{c.runs[w], then} {
+		for node := range on {
+			pools[after.Node(node).Pool] = true
 		}
 	}
-	return len(pools) == 1 && c.running(w) > 0
+	whole := k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
+	return whole && k == c.kind(w) && len(pools) == 1 && c.running(w) > 0
 }
 
 // because returns the purpose of a plan.
@@ -221,19 +207,19 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 	out := *r
 	out.Decisions, out.Pools, out.Traps = nil, nil, nil
 	var nodes []layout.Node
-	fresh := map[string]bool{}
 	for i := range p.Steps {
 		if s := &p.Steps[i]; s.Action == ActionConfigure {
 			n := *p.After.Node(s.Node)
 			n.Delivery = sharing.DeliveryGPUOperator
-			nodes, fresh[s.Node] = append(nodes, n), true
+			nodes = append(nodes, n)
 		}
 	}
-	for _, s := range slices.SortedFunc(slices.Values(p.Steps), func(a, b Step) int {
-		return strings.Compare(a.Workload,
-			b.Workload)
-	}) {
-		at := slices.IndexFunc(s.To, func(to Place) bool { return fresh[to.Node] })
+	steps := slices.Clone(p.Steps)
+	slices.SortStableFunc(steps, func(a, b Step) int { return strings.Compare(a.Workload, b.Workload) })
+	for _, s := range steps {
+		at := slices.IndexFunc(s.To, func(to Place) bool {
+			return slices.ContainsFunc(nodes, func(n layout.Node) bool { return n.Name == to.Node })
+		})
 		if s.Action != ActionMove || at < 0 && !s.Request {
 			continue
 		}
@@ -245,7 +231,11 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 		if d.Mechanism != k.mode {
 			d.Accepts = nil // it gets free devices instead
 		} else {
-			out.Traps = append(out.Traps, trapsOf(r, s.Workload)...)
+			for _, t := range r.Traps {
+				if strings.HasPrefix(t.Message, s.Workload+": ") {
+					out.Traps = append(out.Traps, t)
+				}
+			}
 		}
 		d.Places = nil
 		d.Pool, d.Mechanism, d.Profile = p.After.Node(s.To[max(0, at)].Node).Pool, k.mode, k.profile
@@ -253,14 +243,4 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 	}
 	out.Layout, _ = layout.Observe(nodes)
 	return &out
-}
-
-// trapsOf are the traps that a decision found of a workload.
-func trapsOf(r *decision.Result, workload string) (out []decision.TrapHit) {
-	for _, t := range r.Traps {
-		if strings.HasPrefix(t.Message, workload+": ") {
-			out = append(out, t)
-		}
-	}
-	return out
 }

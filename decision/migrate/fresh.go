@@ -70,10 +70,8 @@ func packed(model *mig.Model, of []want) (gpus []mig.Layout) {
 func (s *search) spare(pool string) (best *layout.Node) {
 	today := func(n *layout.Node) int { return len(s.cluster.layout.Node(n.Name).Assignments) }
 	for n := range s.layout.Nodes() {
-		if n.Pool != pool || n.Used() || n.Closed != "" || s.fixed[n.Name] {
-			continue
-		}
-		if best == nil || today(n) < today(best) || today(n) == today(best) && n.Name < best.Name {
+		if n.Pool == pool && !n.Used() && n.Closed == "" && !s.fixed[n.Name] &&
+			(best == nil || cmp.Or(cmp.Compare(today(n), today(best)), cmp.Compare(n.Name, best.Name)) < 0) {
 			best = n
 		}
 	}

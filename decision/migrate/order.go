@@ -58,7 +58,8 @@ type order struct {
 type move struct {
 	want
 	places  Step
-	guarded int // 1 = has objectives
+	on      map[string][]string // all of its replicas in the end
+	guarded int                 // 1 = has objectives
 }
 
 // order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
@@ -111,9 +112,9 @@ func (o *order) moves(p *part) (out []move) {
 		if w.SLO != (profile.SLO{}) || w.Kind == decision.KindOnlineInference {
 			m.guarded = 1
 		}
-		on := replicasOn(o.to.layout, p.nodes, name)
+		m.on = replicasOn(o.to.layout, p.nodes, name)
 		for _, node := range p.nodes {
-			now, then := o.runs[name][node], on[node]
+			now, then := o.runs[name][node], m.on[node]
 			if !m.places.Request && !configures(o.cluster.layout.Node(node), o.to.layout.Node(node)) {
 				both := min(len(now), len(then))
 				now, then = now[both:], then[both:]
@@ -152,34 +153,23 @@ func replicasOn(l *layout.Cluster, nodes []string, w string) map[string][]string
 
 // take takes a move if every device that it needs is there and nobody's.
 func (o *order) take(m move) bool {
-	spare, surges, name := -len(m.keys), false, m.w.Name
-	ready := func(node string) bool { return !configures(o.search.layout.Node(node), o.to.layout.Node(node)) }
+	spare, all, name := -len(m.keys), 0, m.w.Name
+	for node, keys := range m.on {
+		all += len(keys)
+		if !configures(o.search.layout.Node(node), o.to.layout.Node(node)) {
+			spare += o.free(o.search.layout.Node(node), m.w, m.kind)
+		}
+	}
 	for _, to := range m.places.To {
-		if !ready(to.Node) || o.free(o.search.layout.Node(to.Node), m.w, m.kind) < to.Replicas {
+		if configures(o.search.layout.Node(to.Node), o.to.layout.Node(to.Node)) ||
+			o.free(o.search.layout.Node(to.Node), m.w, m.kind) < to.Replicas {
 			return false
 		}
 	}
-	if t := m.w.Today; !m.places.Request && len(m.places.From) > 0 && t.Object != "StatefulSet" {
-		// A new template replaces the replicas that stay as well, and those that leave may be the first to stop: then the
-		// next one starts before one that stays.
-		on := map[string]int{}
-		for node, keys := range o.runs[name] {
-			on[node] = len(keys)
-		}
-		for _, from := range m.places.From {
-			on[from.Node] -= from.Replicas
-		}
-		for _, to := range m.places.To {
-			on[to.Node] += 0
-		}
-		for node, stay := range on {
-			to := slices.ContainsFunc(m.places.To, func(p Place) bool { return p.Node == node })
-			if (stay > 0 || to) && ready(node) {
-				spare += o.free(o.search.layout.Node(node), m.w, m.kind)
-				surges = surges || stay > 0
-			}
-		}
-	}
+	// A new template replaces the replicas that stay as well, and those that leave may be the first to stop: then the
+	// next one starts before one that stays.
+	t := m.w.Today
+	surges := !m.places.Request && len(m.places.From) > 0 && t.Object != "StatefulSet" && all > len(m.keys)
 	if surges && spare <= 0 || !o.allowed(m) {
 		return false
 	}
@@ -190,19 +180,24 @@ func (o *order) take(m move) bool {
 	}
 	at := 0
 	for _, to := range m.places.To { // each starts before another stops
-		keys := make([]string, to.Replicas)
-		for i := range keys {
-			keys[i] = newKey(name+" moved", at)
+		for range to.Replicas {
+			if !next.put(to.Node, m.w, m.kind, []string{newKey(name+" moved", at)}) {
+				return false
+			}
 			at++
-		}
-		if !next.put(to.Node, m.w, m.kind, keys) {
-			return false
 		}
 	}
 	next.take(leave)
+	back := -len(leave) // to its nodes of today, where the next one starts before another stops as well
+	for node := range o.runs[name] {
+		back += next.free(next.layout.Node(node), m.w, m.kind)
+	}
+	if surges && back <= 0 {
+		return false
+	}
 	o.search = next
 	s := m.places
-	if t := m.w.Today; t != nil {
+	if t != nil {
 		if s.Object = t.Object; t.Object == "StatefulSet" {
 			s.Budget = o.budgets[name].Name
 		}

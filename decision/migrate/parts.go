@@ -1,6 +1,8 @@
 package migrate
 
 import (
+	"slices"
+
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
@@ -11,22 +13,11 @@ type part struct {
 }
 
 // parts divides the difference between today's layout and another.
-func (c *cluster) parts(to *layout.Cluster) []*part {
-	changes := layout.Diff(c.layout, to)
+func (c *cluster) parts(to *layout.Cluster) (out []*part) {
 	moved := map[string]map[string]bool{} // nodes by workload
-	root := map[string]string{}
-	find := func(n string) string {
-		if root[n] == "" {
-			root[n] = n
-		}
-		for root[n] != n {
-			root[n] = root[root[n]]
-			n = root[n]
-		}
-		return n
-	}
-	for _, ch := range changes {
-		find(ch.Node)
+	at := map[string]*part{}              // by node
+	for _, ch := range layout.Diff(c.layout, to) {
+		at[ch.Node] = &part{nodes: []string{ch.Node}}
 		if len(ch.After) == 0 {
 			continue
 		}
@@ -40,29 +31,24 @@ func (c *cluster) parts(to *layout.Cluster) []*part {
 		moved[w][ch.Node] = true
 	}
 	for _, w := range sortedKeys(moved) {
-		first := ""
-		for _, n := range sortedKeys(moved[w]) {
-			if first == "" {
-				first = n
-			}
-			root[find(n)] = find(first)
-		}
-	}
-	by := map[string]*part{}
-	var out []*part
-	for _, n := range sortedKeys(root) {
-		p := by[find(n)]
-		if p == nil {
-			p = &part{}
-			by[find(n)], out = p, append(out, p)
-		}
-		p.nodes = append(p.nodes, n)
-	}
-	for _, w := range sortedKeys(moved) {
+		joined := &part{workloads: []string{w}}
 		for n := range moved[w] {
-			p := by[find(n)]
-			p.workloads = append(p.workloads, w)
-			break
+			switch p := at[n]; {
+			case p == nil:
+				joined.nodes = append(joined.nodes, n)
+			case p != joined:
+				joined.nodes, joined.workloads = append(joined.nodes, p.nodes...), append(joined.workloads, p.workloads...)
+			}
+			for _, n := range joined.nodes {
+				at[n] = joined
+			}
+		}
+	}
+	for _, n := range sortedKeys(at) {
+		if !slices.Contains(out, at[n]) {
+			out = append(out, at[n])
+			slices.Sort(at[n].nodes)
+			slices.Sort(at[n].workloads)
 		}
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
@@ -125,22 +126,25 @@ func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan
 }
 
 // Waits names the workloads of which replicas have no device once the steps are taken.
-func (p *Plan) Waits() []string { return Waits(p.Fleet, p.After) }
-
-// Waits names the workloads of a fleet of which replicas have no device in a layout.
-func Waits(f *decision.Fleet, l *layout.Cluster) (names []string) {
-	has := map[string]int{}
-	for n := range l.Nodes() {
-		for w, k := range n.Replicas() {
-			has[w] += k
-		}
-	}
-	for i := range f.Workloads {
-		if w := &f.Workloads[i]; has[w.Name] < leastReplicas(w) {
+func (p *Plan) Waits() (names []string) {
+	has := total(p.After)
+	for i := range p.Fleet.Workloads {
+		if w := &p.Fleet.Workloads[i]; has[w.Name] < leastReplicas(w) {
 			names = append(names, w.Name)
 		}
 	}
 	return names
+}
+
+// total counts the replicas of workloads.
+func total(l *layout.Cluster) map[string]int {
+	out := map[string]int{}
+	for n := range l.Nodes() {
+		for w, k := range n.Replicas() {
+			out[w] += k
+		}
+	}
+	return out
 }
 
 // Disturbs reports whether a step changes what runs, beside starting what comes.
@@ -307,50 +311,40 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 
 // weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody,
 // or saves more than is uncertain about it.
-func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
+func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
 	error) {
 	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.stated, Today: c.layout, After: c.layout,
 		cluster: c}
-	after, err := c.answers(s, all)
+	after, err := c.answers(s, parts)
 	if err != nil {
 		return nil, nil, err
 	}
 	var taken []*part
-	moved, before := c.moved(s.layout), c.perHour(c.layout)
+	moved, before, all := c.moved(s.layout), c.perHour(c.layout), total(s.layout)
 	mends := func(w string) bool {
 		return c.before[w] == sharing.AnswerNo && after[w] != sharing.AnswerNo && s.running(w) > 0
 	}
-	for _, one := range all {
+	for _, one := range parts {
 		next := with(p.After, one, s.layout)
-		needed := slices.ContainsFunc(one.workloads, func(w string) bool {
-			return mends(w) || c.running(w) < replicasIn(s.layout, one, w)
-		})
-		risk := c.uncertain(slices.DeleteFunc(slices.Clone(one.workloads), func(w string) bool {
-			_, found := slices.BinarySearch(moved, w)
-			return !found
-		}))
-		if then := c.perHour(next); needed || (before-then)*hoursPerMonth > risk {
+		needed := slices.ContainsFunc(one.workloads, func(w string) bool { return mends(w) || c.running(w) < all[w] })
+		if then := c.perHour(next); needed || (before-then)*hoursPerMonth > c.uncertain(moved, one.workloads) {
 			p.After, before, taken = next, then, append(taken, one)
 			p.Steps = append(p.Steps, steps[one]...)
 		}
 	}
-	if len(all) == 0 {
+	if len(parts) == 0 {
 		return c.leave("what runs today is the best that was found"), nil, nil
 	}
 	if len(taken) == 0 {
 		return c.leave("the best change that was found saves no more than is uncertain about it"), nil, nil
 	}
 	p.Bill = c.bill(p.After)
-	for w, answer := range c.before {
-		if _, judged := after[w]; !judged {
-			after[w] = answer
-		}
-	}
-	for _, w := range sortedKeys(after) {
-		p.answer(w, c.before[w], after[w])
-	}
-	come := p.rows(c, s.now, after)
+	answers := maps.Clone(c.before)
+	maps.Copy(answers, after)
+	p.answers(c.before, answers)
+	p.rows(c, s.now, answers)
 	p.Stays = c.reasons(p.Rows)
+	come := p.come()
 	for _, one := range taken {
 		for _, w := range one.workloads {
 			if mends(w) && !slices.Contains(come, w) {
@@ -362,14 +356,6 @@ func (c *cluster) weigh(s *search, all []*part, steps map[*part][]Step, r *decis
 	p.Why = p.because(come)
 	p.Result = p.documented(c, s.now, r)
 	return p, nil, nil
-}
-
-// replicasIn counts the replicas of a workload on the nodes of a part.
-func replicasIn(l *layout.Cluster, p *part, w string) (n int) {
-	for _, keys := range replicasOn(l, p.nodes, w) {
-		n += len(keys)
-	}
-	return n
 }
 
 // reason says why an answer is provisional.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -112,13 +111,17 @@ func freeSlots(d *layout.Device, k kind) int {
 	case k.mode != sharing.MechanismMIG:
 		return int(d.Free().Slots)
 	}
-	n, full := 0, d.Free().Full
+	return len(freeInstances(d, k.profile))
+}
+
+// freeInstances lists the free instances of a profile.
+func freeInstances(d *layout.Device, profile string) (free []layout.Instance) {
 	for i, in := range d.Instances {
-		if in.Profile.Name == k.profile && full>>i&1 == 0 {
-			n++
+		if in.Profile.Name == profile && d.Free().Full>>i&1 == 0 {
+			free = append(free, in)
 		}
 	}
-	return n
+	return free
 }
 
 // trusted reports whether a workload and all tenants of a node's shared GPUs trust each other.
@@ -140,18 +143,13 @@ func (c *cluster) trusted(n *layout.Node, w *decision.Workload) bool {
 func (s *search) put(node string, w *decision.Workload, k kind, keys []string) bool {
 	for _, key := range keys {
 		n := s.layout.Node(node)
-		var all []layout.Assignment
+		all, had := []layout.Assignment{}, make([]int, len(n.Devices)) // by device
 		for range each(w) {
-			a := layout.Assignment{Key: key, Workload: s.tenants[w.Name], Device: layout.NoDevice}
-			most := 0
+			a, most := layout.Assignment{Key: key, Workload: s.tenants[w.Name], Device: layout.NoDevice}, 0
 			for i := range n.Devices {
-				slots := freeSlots(&n.Devices[i], k)
-				for _, had := range all {
-					if int(had.Device) == i && k.mode == sharing.MechanismMIG {
-						slots--
-					} else if int(had.Device) == i {
-						slots = 0
-					}
+				slots := freeSlots(&n.Devices[i], k) - had[i]
+				if k.mode != sharing.MechanismMIG && had[i] > 0 {
+					slots = 0
 				}
 				if slots > most {
 					a.Device, most = int16(i), slots
@@ -161,9 +159,11 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 				return false
 			}
 			if k.mode == sharing.MechanismMIG {
-				a.Profile, a.Start = instance(&n.Devices[a.Device], k.profile, all, a.Device)
+				in := freeInstances(&n.Devices[a.Device], k.profile)[had[a.Device]]
+				a.Profile, a.Start = in.Profile, in.Start
 			}
 			all = append(all, a)
+			had[a.Device]++
 		}
 		if r := w.Scheduling; r != nil && n.CPUMilli > 0 {
 			all[0].CPUMilli, all[0].HostMemory = int32(r.CPUMilli), r.Memory
@@ -175,18 +175,6 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 		s.layout = next
 	}
 	return true
-}
-
-// instance is a free instance of a profile on a device that a replica does not have yet.
-func instance(d *layout.Device, profile string, had []layout.Assignment, device int16) (*mig.Profile, int8) {
-	for i, in := range d.Instances {
-		if in.Profile.Name == profile && d.Free().Full>>i&1 == 0 && !slices.ContainsFunc(had, func(a layout.Assignment) bool {
-			return a.Device == device && a.Start == in.Start
-		}) {
-			return in.Profile, in.Start
-		}
-	}
-	return nil, 0
 }
 
 // take takes replicas off their nodes.
@@ -231,12 +219,11 @@ func (s *search) nodes(o opening) []string {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Assignments), len(a.Assignments)),
 			cmp.Compare(a.Name, b.Name))
 	})
-	names := []string{}
+	s.open[o] = []string{}
 	for _, n := range all {
-		names = append(names, n.Name)
+		s.open[o] = append(s.open[o], n.Name)
 	}
-	s.open[o] = names
-	return names
+	return s.open[o]
 }
 
 // fill gives replicas devices of their kind that are free, on one node if there is one, but for a node that is to be
@@ -270,16 +257,11 @@ func (s *search) rolls(w string) bool {
 	if t == nil || t.Object == "StatefulSet" || s.now(w) != s.kind(w) {
 		return true
 	}
-	stays, moves, spare := false, false, 0
-	on := map[string]bool{}
+	stays, moves, spare, on := false, false, 0, map[string]bool{}
 	for node, keys := range s.runs[w] {
 		for _, key := range keys {
-			switch n := s.layout.Find(key); {
-			case n == nil:
-			case n.Name == node:
-				stays, on[n.Name] = true, true
-			default:
-				moves, on[n.Name] = true, true
+			if n := s.layout.Find(key); n != nil {
+				stays, moves, on[n.Name] = stays || n.Name == node, moves || n.Name != node, true
 			}
 		}
 	}

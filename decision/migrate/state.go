@@ -3,7 +3,6 @@ package migrate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -36,13 +35,6 @@ func (k kind) resource() string {
 type Place struct {
 	Node     string `json:"node"`
 	Replicas int    `json:"replicas"`
-}
-
-func count(all []Place) (n int) {
-	for _, p := range all {
-		n += p.Replicas
-	}
-	return n
 }
 
 // cluster is a fleet's state, and what bounds a change of it.
@@ -134,15 +126,11 @@ func (c *cluster) observe() {
 		byPool[n.Pool] = append(byPool[n.Pool], n)
 	}
 	for pool, nodes := range byPool {
-		cp := c.pools[pool]
-		spot, marked := 0, 0
+		cp, spot, marked := c.pools[pool], 0, 0
 		if s := cp.Pool.Spot; s != nil && c.priced {
 			spot = min(s.Count, cp.Spot.Count)
 		}
-		slices.SortStableFunc(nodes, func(a, b *layout.Node) int {
-			return cmp.Compare(len(a.Assignments),
-				len(b.Assignments))
-		})
+		slices.SortStableFunc(nodes, func(a, b *layout.Node) int { return len(a.Assignments) - len(b.Assignments) })
 		for _, n := range nodes {
 			next := *n
 			if next.Spot = marked < spot; next.Spot {
@@ -159,10 +147,9 @@ func (c *cluster) observe() {
 			}
 		}
 		if p := c.prices[pool]; marked > spot { // the last node is spot in part
-			cheap, err1 := p.SpotPerGPU.MulFrac(int64(spot), int64(marked))
-			rest, err2 := p.PerGPU.MulFrac(int64(marked-spot), int64(marked))
-			both, err3 := cheap.Add(rest)
-			if p.SpotPerGPU = both; errors.Join(err1, err2, err3) == nil {
+			mixed := (p.SpotPerGPU.Micros()*int64(spot) + p.PerGPU.Micros()*int64(marked-spot)) / int64(marked)
+			if both, err := cost.FromMicros(mixed, p.PerGPU.Currency()); err == nil {
+				p.SpotPerGPU = both
 				c.prices[pool] = p
 			}
 		}
@@ -273,6 +260,8 @@ func (c *cluster) fixed(w *decision.Workload) string {
 		return "nothing starts a bare Pod again"
 	case t.Object != "" && t.Object != "Deployment" && t.Object != "StatefulSet":
 		return fmt.Sprintf("its pods are made by its %s, whose own template has to be changed", t.Object)
+	case t.Object == "StatefulSet" && 0 < c.running(w.Name) && c.running(w.Name) < leastReplicas(w):
+		return "a replica of it waits, and its controller replaces no other before that one runs"
 	case t.Object == "StatefulSet" && c.budgets[w.Name].Allowed < 1:
 		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets one be missing"
 	}

@@ -20,25 +20,26 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 	if len(lost) > 0 {
 		return nil, lost
 	}
-	best = base.copy()
-	best.empty(r)
-	best.prune()
-	best.restore()
-	other := base.copy()
+	best, other := base.copy(), base.copy()
+	best.finish(r)
 	if other.redo(r) {
-		other.empty(r)
-		other.prune()
-		other.restore()
-		if net(other) > net(best) {
+		if other.finish(r); net(other) > net(best) {
 			best = other
 		}
 	}
 	return best, nil
 }
 
+// finish empties what can be emptied, and takes back what was for nothing.
+func (s *search) finish(r *decision.Result) {
+	s.empty(r)
+	s.prune()
+	s.restore()
+}
+
 // net returns the certain savings of a layout, in micro-units a month.
 func net(s *search) int64 {
-	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.moved(s.layout))
+	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.moved(s.layout), sortedKeys(s.of))
 }
 
 // moves reports whether a workload that runs is decided to have other devices.
@@ -74,38 +75,30 @@ func (s *search) mend(r *decision.Result) {
 
 // displace moves workloads to the devices that were decided for them, and returns those for which there are too few.
 func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []string) {
-	type group struct {
-		pool string
-		mode sharing.Mechanism
-	}
-	var order []group
-	wants := map[group][]want{}
+	of = slices.Clone(of)
+	slices.SortStableFunc(of, func(a, b *decision.Decision) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Mechanism, b.Mechanism))
+	})
 	for _, d := range of {
-		k, w := kind{d.Mechanism, d.Profile}, s.of[d.Workload]
-		g := group{d.Pool, d.Mechanism}
-		if wants[g] == nil {
-			order = append(order, g)
-		}
-		wants[g] = append(wants[g], want{w, k, s.keysOf(d.Workload)})
-		s.kinds[d.Workload] = k
-		s.take(wants[g][len(wants[g])-1].keys)
+		s.kinds[d.Workload] = kind{d.Mechanism, d.Profile}
+		s.take(s.keysOf(d.Workload))
 	}
 	s.open = map[opening][]string{}
-	slices.SortFunc(order, func(a, b group) int {
-		return cmp.Or(cmp.Compare(a.pool, b.pool), cmp.Compare(a.mode, b.mode))
-	})
-	for _, g := range order {
-		var left []want
-		for _, want := range wants[g] {
-			if t := s.copy(); len(t.fill(want, g.pool, "", true)) == 0 {
-				*s = *t
-			} else {
-				left = append(left, want)
-			}
+	var left []want // of one pool and mechanism
+	for i, d := range of {
+		want := want{s.of[d.Workload], s.now(d.Workload), s.keysOf(d.Workload)}
+		if t := s.copy(); len(t.fill(want, d.Pool, "", true)) == 0 {
+			*s = *t
+		} else {
+			left = append(left, want)
 		}
-		for _, want := range s.fresh(g.pool, g.mode, left) {
+		if i+1 < len(of) && of[i+1].Pool == d.Pool && of[i+1].Mechanism == d.Mechanism {
+			continue
+		}
+		for _, want := range s.fresh(d.Pool, d.Mechanism, left) {
 			lost = append(lost, want.w.Name)
 		}
+		left = nil
 	}
 	return lost
 }
@@ -197,37 +190,34 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 			keys = append(keys, key)
 		}
 	}
+	try := func(k kind, pool string, makes, empties bool) bool {
+		t := s.copy()
+		if empties {
+			t.empty(r)
+		}
+		t.kinds[w.Name], t.open = k, map[opening][]string{}
+		left := t.fill(want{w, k, keys}, pool, "", true) // some on devices that are free already
+		if len(left) > 0 && (!makes || len(t.fresh(pool, k.mode, []want{{w, k, left}})) > 0) {
+			return false
+		}
+		*s = *t
+		return true
+	}
 	for _, k := range ways {
-		for _, pool := range pools {
-			t := s.copy()
-			t.kinds[w.Name] = k
-			t.open = map[opening][]string{}
-			if len(t.fill(want{w, k, keys}, pool, "", true)) == 0 {
-				*s = *t
-				return true
-			}
+		if slices.ContainsFunc(pools, func(pool string) bool { return try(k, pool, false, false) }) {
+			return true
 		}
 	}
-	for _, emptied := range []bool{false, true} {
-		for _, pool := range pools {
-			t := s.copy()
-			if emptied {
-				t.empty(r)
-			}
-			t.kinds[w.Name] = ways[0]
-			t.open = map[opening][]string{}
-			left := t.fill(want{w, ways[0], keys}, pool, "", true) // some on devices that are free already
-			if len(t.fresh(pool, ways[0].mode, []want{{w, ways[0], left}})) == 0 {
-				*s = *t
-				return true
-			}
+	for _, empties := range []bool{false, true} {
+		if slices.ContainsFunc(pools, func(pool string) bool { return try(ways[0], pool, true, empties) }) {
+			return true
 		}
 	}
 	return false
 }
 
 // moved are the workloads that have other devices in a layout than today.
-func (c *cluster) moved(l *layout.Cluster) (names []string) {
+func (c *cluster) moved(l *layout.Cluster) map[string]bool {
 	moved := map[string]bool{}
 	for today := range c.layout.Nodes() {
 		n := l.Node(today.Name)
@@ -240,12 +230,12 @@ func (c *cluster) moved(l *layout.Cluster) (names []string) {
 			}
 		}
 	}
-	return sortedKeys(moved)
+	return moved
 }
 
 // prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
 func (s *search) prune() {
-	names := s.moved(s.layout)
+	names := sortedKeys(s.moved(s.layout))
 	for again := true; again; {
 		again = false
 		for i, name := range names {
@@ -263,12 +253,12 @@ func (s *search) prune() {
 // devices count as free of charge as long as there are as many.
 func (s *search) dearer(t *search, w string) (micros int64) {
 	touched := map[string]bool{}
-	for node := range s.runs[w] {
+	for node, keys := range s.runs[w] {
 		touched[node] = true
-	}
-	for _, key := range s.keysOf(w) {
-		if n := s.layout.Find(key); n != nil {
-			touched[n.Name] = true
+		for _, key := range keys {
+			if n := s.layout.Find(key); n != nil {
+				touched[n.Name] = true
+			}
 		}
 	}
 	for node := range touched {
@@ -277,15 +267,11 @@ func (s *search) dearer(t *search, w string) (micros int64) {
 		if before.Used() == after.Used() || p.Reserved > 0 && p.Reserved >= s.pools[before.Pool].Pool.Count {
 			continue
 		}
-		gpu := p.PerGPU.Micros() * int64(len(before.Devices))
-		if p.PerNode.Sign() > 0 {
-			gpu = p.PerNode.Micros()
+		price := cmp.Or(p.PerNode.Micros(), p.PerGPU.Micros()*int64(len(before.Devices)))
+		if before.Used() {
+			price = -price
 		}
-		if after.Used() {
-			micros += gpu
-		} else {
-			micros -= gpu
-		}
+		micros += price
 	}
 	return micros
 }

@@ -137,16 +137,9 @@ func (p *Plan) Summary() string {
 
 // come lists the workloads that get more replicas than run today.
 func (p *Plan) come() (names []string) {
-	today, after := replicas(p.Today), replicas(p.After)
+	today, after := total(p.Today), total(p.After)
 	for _, w := range sortedKeys(after) {
-		n := 0
-		for _, keys := range after[w] {
-			n += len(keys)
-		}
-		for _, keys := range today[w] {
-			n -= len(keys)
-		}
-		if n > 0 {
+		if after[w] > today[w] {
 			names = append(names, w)
 		}
 	}

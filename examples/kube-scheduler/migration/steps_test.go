@@ -5,7 +5,10 @@ package migration
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	resources "k8s.io/component-helpers/resource"
 	"k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -23,6 +27,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/nightly"
@@ -42,6 +47,7 @@ type cluster struct {
 	objects map[string]any
 	budgets []*policyv1.PodDisruptionBudget
 	held    map[string]bool // owners whose pods follow no patch, or have rules that are not planned with
+	freed   map[string]bool // nodes that are given back
 	hidden  map[string]bool // nodes that the plan is made without
 	plain   bool            // nothing of it is out of the ordinary
 }
@@ -50,7 +56,7 @@ func pick[T any](rng *rand.Rand, all ...T) T { return all[rng.IntN(len(all))] }
 
 // random makes a cluster of up to 12 nodes with four GPUs each. One in three is plain.
 func random(t *testing.T, rng *rand.Rand) *cluster {
-	c := &cluster{t: t, nodes: map[string]*v1.Node{}, owners: map[string]*v1.PodTemplateSpec{}, objects: map[string]any{}, held: map[string]bool{}, hidden: map[string]bool{}, plain: rng.IntN(3) == 0}
+	c := &cluster{t: t, nodes: map[string]*v1.Node{}, owners: map[string]*v1.PodTemplateSpec{}, objects: map[string]any{}, held: map[string]bool{}, hidden: map[string]bool{}, freed: map[string]bool{}, plain: rng.IntN(3) == 0}
 	often := func(n int) bool { return !c.plain && rng.IntN(n) == 0 }
 	free := map[string]int{}
 	var names []string
@@ -58,7 +64,7 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 		n := &v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{
 			"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.deploy.device-plugin": "true",
 			"zone": pick(rng, "a", "b"), "kubernetes.io/hostname": fmt.Sprintf("host-%d", i)}}}
-		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi")}
+		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110"), "ephemeral-storage": resource.MustParse("100Gi")}
 		free[n.Name] = 4
 		if often(5) {
 			free[n.Name] = 8
@@ -66,6 +72,9 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 		}
 		n.Status.Allocatable = n.Status.Capacity
 		c.hidden[n.Name] = often(15)
+		if often(10) {
+			n.Status.Capacity["pods"] = resource.MustParse("8")
+		}
 		if often(4) {
 			n.Spec.Taints = []v1.Taint{{Key: "team", Value: pick(rng, "x", "y"), Effect: pick(rng, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute, v1.TaintEffectPreferNoSchedule)}}
 		}
@@ -78,22 +87,32 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 	for i := range 1 + rng.IntN(10) {
 		c.workload(rng, i, free, names, often)
 	}
-	for i := range rng.IntN(4) {
+	for i := range rng.IntN(9) {
 		if c.plain {
 			break
 		}
+		on := pick(rng, names...)
 		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("other-%d", i), Labels: map[string]string{"app": fmt.Sprintf("other-%d", i)}},
-			Spec: v1.PodSpec{NodeName: pick(rng, names...), Containers: []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("500m")}}}}}, Status: v1.PodStatus{Phase: v1.PodRunning}}
+			Spec: v1.PodSpec{Containers: []v1.Container{asking("c", pick(rng, "500m", "500m", "30"), nil)}, NodeSelector: pick(rng, nil, nil, map[string]string{"kubernetes.io/hostname": c.nodes[on].Labels["kubernetes.io/hostname"]})}, Status: v1.PodStatus{Phase: v1.PodRunning}}
 		if rng.IntN(3) > 0 {
 			p.OwnerReferences = []metav1.OwnerReference{{Kind: pick(rng, "ReplicaSet", "DaemonSet"), Name: "other", Controller: new(bool)}}
 			*p.OwnerReferences[0].Controller = true
 		}
+		if why := c.why(p, on, ""); why != "" && why != "it is cordoned" {
+			continue
+		}
+		p.Spec.NodeName = on
 		c.pods = append(c.pods, p)
-		if rng.IntN(4) == 0 {
-			c.budget(fmt.Sprintf("keep-%d", i), &metav1.LabelSelector{MatchLabels: p.Labels}, 0)
+		for k := range max(0, rng.IntN(6)-3) { // no pod with two budgets is evicted
+			c.budget(fmt.Sprintf("keep-%d-%d", i, k), &metav1.LabelSelector{MatchLabels: p.Labels}, int32(rng.IntN(2)))
 		}
 	}
 	return c
+}
+
+// asking is a container that asks for CPU.
+func asking(name, cpu string, restarts *v1.ContainerRestartPolicy) v1.Container {
+	return v1.Container{Name: name, Image: "x", RestartPolicy: restarts, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse(cpu)}}}
 }
 
 // share lets a node hand out two slots of each GPU, or two instances.
@@ -125,7 +144,7 @@ func class(n *v1.Node) string {
 // rule gives a workload a rule that is not planned with.
 func rule(rng *rand.Rand, name string, spec *v1.PodSpec) {
 	near := []v1.PodAffinityTerm{{TopologyKey: pick(rng, "zone", "kubernetes.io/hostname"), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}}}
-	switch rng.IntN(6) {
+	switch rng.IntN(8) {
 	case 0:
 		spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}}
 	case 1:
@@ -138,6 +157,10 @@ func rule(rng *rand.Rand, name string, spec *v1.PodSpec) {
 		spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: near[0].LabelSelector}}
 	case 4:
 		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: pick(rng, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data"}})}}
+	case 6:
+		spec.SchedulerName = "volcano"
+	case 7:
+		spec.Containers[0].Resources.Requests["ephemeral-storage"] = resource.MustParse("40Gi")
 	case 5:
 		spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	}
@@ -180,7 +203,16 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 	}
 	template.Spec.Containers = []v1.Container{{Name: "main", Image: "x", Resources: v1.ResourceRequirements{Limits: amounts, Requests: requests}}}
 	if often(3) {
-		template.Spec.Containers = append(template.Spec.Containers, v1.Container{Name: "side", Image: "y", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("1")}}})
+		template.Spec.Containers = append(template.Spec.Containers, asking("side", "1", nil))
+	}
+	if always := v1.ContainerRestartPolicyAlways; often(4) {
+		template.Spec.InitContainers = []v1.Container{pick(rng, asking("a", "2", &always), asking("a", "5", nil)), pick(rng, asking("b", "1500m", &always), asking("b", "6", nil))}
+	}
+	if often(6) {
+		template.Spec.Overhead = v1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("1Gi")}
+	}
+	if often(12) {
+		template.Spec.Resources = &v1.ResourceRequirements{Requests: v1.ResourceList{"cpu": resource.MustParse("7")}}
 	}
 	if often(3) {
 		template.Spec.Tolerations = []v1.Toleration{pick(rng, v1.Toleration{Key: "team", Operator: v1.TolerationOpExists}, v1.Toleration{Key: "team", Value: "x"}, v1.Toleration{Operator: v1.TolerationOpExists})}
@@ -202,17 +234,24 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 	meta := metav1.ObjectMeta{Namespace: "t", Name: name}
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
 	var object any
-	if kind == "Deployment" {
+	if often(8) { // what nothing plans with
+		kind = pick(rng, "Job", "CronJob", "DaemonSet", "ReplicaSet", "Node", "")
+		own.Kind, c.held[kind+"/"+name] = kind, true
+	}
+	several := replicas > 1 && often(10) // its rollout is under way
+	c.held[kind+"/"+name] = c.held[kind+"/"+name] || several
+	switch kind {
+	case "Deployment":
 		d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: kind}, ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: &replicas, Selector: selector, Template: template}}
 		if d.Spec.Paused = often(8); often(8) {
 			d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType
 		}
 		c.held[kind+"/"+name] = c.held[kind+"/"+name] || d.Spec.Paused || d.Spec.Strategy.Type != ""
 		object = d
-	} else {
+	case "StatefulSet":
 		s := &appsv1.StatefulSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: kind}, ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: &replicas, Selector: selector, Template: template}}
-		if often(6) {
-			s.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		if one := int32(1); often(4) {
+			s.Spec.UpdateStrategy = pick(rng, appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}, appsv1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &one}})
 			c.held[kind+"/"+name] = true
 		}
 		object = s
@@ -222,9 +261,21 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 				&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}}), int32(rng.IntN(2)))
 		}
 	}
-	c.owners[kind+"/"+name], c.objects[kind+"/"+name] = &template, object
+	if c.owners[kind+"/"+name] = &template; object != nil {
+		c.objects[kind+"/"+name] = object
+	}
 	for k := range int(replicas) {
-		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-%d", name, k), Labels: template.Labels, OwnerReferences: []metav1.OwnerReference{*own}}, Spec: *template.Spec.DeepCopy(), Status: v1.PodStatus{Phase: v1.PodRunning}}
+		p := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-%d", name, k), Labels: map[string]string{}, OwnerReferences: []metav1.OwnerReference{*own}}, Spec: *template.Spec.DeepCopy(), Status: v1.PodStatus{Phase: v1.PodRunning}}
+		maps.Copy(p.Labels, template.Labels)
+		hash := map[bool]string{true: "5f6d8c", false: "77c9b4"}[several && k == 0]
+		switch kind {
+		case "Deployment":
+			p.Labels["pod-template-hash"], p.OwnerReferences[0].Kind, p.OwnerReferences[0].Name = hash, "ReplicaSet", name+"-"+hash
+		case "StatefulSet":
+			p.Labels["controller-revision-hash"] = hash
+		case "":
+			p.OwnerReferences = nil
+		}
 		for _, n := range rng.Perm(len(names)) {
 			if free[names[n]] > 0 && class(c.nodes[names[n]]) == on && c.why(p, names[n], "") == "" {
 				p.Spec.NodeName = names[n]
@@ -234,7 +285,7 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 		}
 		if p.Spec.NodeName == "" {
 			p.Status.Phase = v1.PodPending
-		} else if often(12) {
+		} else if !several && often(12) {
 			p.DeletionTimestamp = &metav1.Time{}
 			p.DeletionTimestamp.UnmarshalText([]byte("2026-11-01T00:00:00Z"))
 		} else if c.hidden[p.Spec.NodeName] {
@@ -262,42 +313,38 @@ func (c *cluster) why(p *v1.Pod, node, but string) string {
 			return other.Name + " and it keep apart"
 		}
 	}
-	for _, name := range []v1.ResourceName{gpu, mig, "cpu", "memory"} {
-		left := n.Status.Allocatable[name]
-		all := left.DeepCopy()
-		for _, k := range p.Spec.Containers {
-			left.Sub(k.Resources.Requests[name])
-		}
-		if left.Cmp(all) == 0 {
-			continue // it asks for none
-		}
+	asks := resources.PodRequests(p, resources.PodResourcesOptions{})
+	asks["pods"] = resource.MustParse("1")
+	for name, q := range asks {
+		left := n.Status.Allocatable[name].DeepCopy()
+		left.Sub(q)
 		for _, other := range c.pods {
 			if other != p && other.Spec.NodeName == node && other.Name != but {
-				for _, k := range other.Spec.Containers {
-					left.Sub(k.Resources.Requests[name])
-				}
+				taken := resources.PodRequests(other, resources.PodResourcesOptions{})
+				taken["pods"] = resource.MustParse("1")
+				left.Sub(taken[name])
 			}
 		}
-		if left.Sign() < 0 {
+		if left.Sign() < 0 && !q.IsZero() {
 			return fmt.Sprintf("too little %s", name)
 		}
 	}
 	return ""
 }
 
-// allowed is the least that the budgets of a pod let be missing.
-func (c *cluster) allowed(p *v1.Pod, none int32) int32 {
-	least := none
+// counting counts the budgets of a pod, and says how many pods the least of them lets be missing.
+func (c *cluster) counting(p *v1.Pod) (n int, least int32) {
+	least = 1
 	for _, b := range c.budgets {
 		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		if s.Matches(labels.Set(p.Labels)) {
-			least = min(least, b.Status.DisruptionsAllowed)
+			n, least = n+1, min(least, b.Status.DisruptionsAllowed)
 		}
 	}
-	return least
+	return n, least
 }
 
 // plan is the plan of the cluster as discover reads it, with its files.
@@ -397,13 +444,18 @@ func (c *cluster) move(s *migrate.Step, template *v1.PodTemplateSpec, from, to [
 			c.t.Errorf("%s: %d replicas on %s, not %d", s.Title(), n, f.Node, f.Replicas)
 		}
 	}
+	for _, p := range c.pods { // those that wait are replaced too
+		if p.Spec.NodeName == "" && p.Labels["app"] == name {
+			leave = append(leave, p)
+		}
+	}
 	for _, place := range to {
 		for range place.Replicas {
 			next := &v1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-next-%d", name, len(c.pods)), Labels: template.Labels}, Spec: *template.Spec.DeepCopy()}
 			gone := ""
-			if s.Object == "StatefulSet" && len(leave) > 0 {
+			if s.Object == "StatefulSet" && len(leave) > 0 && leave[0].Spec.NodeName != "" {
 				gone = leave[0].Name
-				if c.allowed(leave[0], 1) < 1 {
+				if _, least := c.counting(leave[0]); least < 1 {
 					c.t.Errorf("%s: a budget lets no replica be missing", s.Title())
 				}
 			}
@@ -418,6 +470,52 @@ func (c *cluster) move(s *migrate.Step, template *v1.PodTemplateSpec, from, to [
 			}
 			c.pods = append(c.pods, next)
 		}
+	}
+	for _, p := range leave {
+		p.Spec = *template.Spec.DeepCopy()
+	}
+}
+
+// rollout replaces all pods of a workload in a copy of the cluster as its controller does, which may stop any pod first.
+func (c cluster) rollout(rng *rand.Rand, s *migrate.Step, template *v1.PodTemplateSpec, planned map[string]int, cordoned []string) {
+	_, name, _ := strings.Cut(s.Workload, "/")
+	var old []*v1.Pod
+	pods, nodes := c.pods, c.nodes
+	c.pods, c.nodes = nil, maps.Clone(nodes)
+	for _, n := range cordoned {
+		c.nodes[n] = nodes[n].DeepCopy()
+		c.nodes[n].Spec.Unschedulable = true
+	}
+	for _, p := range pods {
+		p = p.DeepCopy()
+		c.pods = append(c.pods, p)
+		if p.Labels["app"] == name && p.DeletionTimestamp == nil {
+			old = append(old, p)
+		}
+	}
+	rng.Shuffle(len(old), func(i, j int) { old[i], old[j] = old[j], old[i] })
+	slices.SortStableFunc(old, func(a, b *v1.Pod) int { return min(1, len(a.Spec.NodeName)) - min(1, len(b.Spec.NodeName)) }) // those that wait first
+	room := 0
+	for _, n := range planned {
+		room += n
+	}
+	for i, p := range old[:min(room, len(old))] {
+		if s.Object == "StatefulSet" {
+			c.drop(p)
+		}
+		next := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "t", Name: fmt.Sprintf("%s-new-%d", name, i), Labels: template.Labels}, Spec: *template.Spec.DeepCopy()}
+		to := ""
+		for _, n := range slices.Sorted(maps.Keys(c.nodes)) {
+			if !c.freed[n] && (to == "" || planned[n] > 0) && c.why(next, n, "") == "" {
+				to = n
+			}
+		}
+		if next.Spec.NodeName = to; to == "" {
+			c.t.Errorf("%s: with %d of %d pods replaced no node takes the next", s.Title(), i, len(old))
+		}
+		planned[to]--
+		c.drop(p)
+		c.pods = append(c.pods, next)
 	}
 }
 
@@ -445,12 +543,7 @@ func (c *cluster) start(s *migrate.Step, files map[string][]byte) {
 }
 
 func (c *cluster) drop(gone *v1.Pod) {
-	for i, p := range c.pods {
-		if p == gone {
-			c.pods = append(c.pods[:i:i], c.pods[i+1:]...)
-			return
-		}
-	}
+	c.pods = slices.DeleteFunc(slices.Clone(c.pods), func(p *v1.Pod) bool { return p == gone })
 }
 
 // drain checks that a node may be drained: nothing with a GPU is on it, and nothing that a drain would break.
@@ -460,13 +553,18 @@ func (c *cluster) drain(s *migrate.Step) {
 			continue
 		}
 		owner := metav1.GetControllerOf(p)
+		budgets, least := c.counting(p)
 		switch {
 		case len(p.Spec.Containers[0].Resources.Limits) > 0:
 			c.t.Errorf("%s: %s holds a GPU", s.Title(), p.Name)
 		case owner == nil:
 			c.t.Errorf("%s: nothing starts %s again", s.Title(), p.Name)
-		case owner.Kind != "DaemonSet" && c.allowed(p, 1) < 1:
+		case owner.Kind != "DaemonSet" && (least < 1 || budgets > 1):
 			c.t.Errorf("%s: a budget keeps %s", s.Title(), p.Name)
+		case owner.Kind != "DaemonSet" && !slices.ContainsFunc(slices.Collect(maps.Keys(c.nodes)), func(n string) bool {
+			return n != s.Node && !c.freed[n] && c.why(p, n, "") == ""
+		}):
+			c.t.Errorf("%s: no other node takes %s", s.Title(), p.Name)
 		}
 	}
 }
@@ -478,7 +576,8 @@ func (c *cluster) configure(s *migrate.Step, to v1.ResourceList) (was v1.Resourc
 	if n.Status.Allocatable = to; to != nil {
 		return was
 	}
-	n.Status.Allocatable = v1.ResourceList{"cpu": was["cpu"], "memory": was["memory"]}
+	n.Status.Allocatable = maps.Clone(was)
+	maps.DeleteFunc(n.Status.Allocatable, func(k v1.ResourceName, _ resource.Quantity) bool { return k == gpu || k == mig })
 	add := func(name v1.ResourceName, k int64) {
 		all := n.Status.Allocatable[name]
 		all.Add(*resource.NewQuantity(k, resource.DecimalSI))
@@ -505,14 +604,33 @@ func (c *cluster) runs() string {
 	return fmt.Sprint(on)
 }
 
+// nodesOf counts the replicas of a workload in a layout by node.
+func nodesOf(l *layout.Cluster, workload string) map[string]int {
+	on := map[string]int{}
+	for n := range l.Nodes() {
+		on[n.Name] = n.Replicas()[workload]
+	}
+	return on
+}
+
+// cordons are the nodes that the way back of a step keeps the pods off.
+func cordons(page []byte, step int) []string {
+	_, text, _ := strings.Cut(string(page), fmt.Sprintf("\n## %d. ", step))
+	text, _, _ = strings.Cut(text, "\n## ")
+	if m := regexp.MustCompile("`kubectl cordon ([^`]*)`, which keeps").FindStringSubmatch(text); m != nil {
+		return strings.Fields(m[1])
+	}
+	return nil
+}
+
 // play takes a plan's steps, from each the way back and the step again, and in the end all of them back.
-func (c *cluster) play(p *migrate.Plan, files map[string][]byte) {
+func (c *cluster) play(rng *rand.Rand, p *migrate.Plan, files map[string][]byte) {
 	before := c.runs()
 	var back []func()
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		_, name, _ := strings.Cut(s.Workload, "/")
-		take, undo := func() { c.drain(s) }, func() {}
+		take, undo := func() { c.drain(s); c.freed[s.Node] = true }, func() { c.freed[s.Node] = false }
 		switch {
 		case s.Action == migrate.ActionConfigure:
 			var was v1.ResourceList
@@ -532,8 +650,14 @@ func (c *cluster) play(p *migrate.Plan, files map[string][]byte) {
 				}
 			}
 		case s.Action == migrate.ActionMove:
-			take = func() { c.move(s, c.patched(s, files), s.From, s.To) }
-			undo = func() { c.move(s, c.owners[s.Object+"/"+name], s.To, s.From) }
+			take = func() {
+				c.rollout(rng, s, c.patched(s, files), nodesOf(p.After, s.Workload), nil)
+				c.move(s, c.patched(s, files), s.From, s.To)
+			}
+			undo = func() {
+				c.rollout(rng, s, c.owners[s.Object+"/"+name], nodesOf(p.Today, s.Workload), cordons(files["plan.md"], i+1))
+				c.move(s, c.owners[s.Object+"/"+name], s.To, s.From)
+			}
 		}
 		take()
 		undo()
@@ -552,7 +676,8 @@ func (c *cluster) play(p *migrate.Plan, files map[string][]byte) {
 func TestSteps(t *testing.T) {
 	plain, changed, hostile, moved, shared, configured := 0, 0, 0, 0, 0, 0
 	for seed := range uint64(nightly.Cases(300, 2000)) {
-		c := random(t, rand.New(rand.NewPCG(seed, 55)))
+		rng := rand.New(rand.NewPCG(seed, 55))
+		c := random(t, rng)
 		p, files := c.plan()
 		if c.plain {
 			plain++
@@ -572,7 +697,7 @@ func TestSteps(t *testing.T) {
 				}
 			}
 		}
-		c.play(p, files)
+		c.play(rng, p, files)
 		if t.Failed() {
 			for i := range p.Steps {
 				t.Log(p.Steps[i].Title())
