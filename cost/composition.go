@@ -54,12 +54,12 @@ func (c Composition) validate() error {
 	return inputErr(&l)
 }
 
-// Counting says which side of a comparison pays for auxiliary nodes. The zero value is CountingAsGiven.
+// Counting selects the side of a comparison that pays for auxiliary nodes. The zero value is CountingAsGiven.
 type Counting uint8
 
 // The ways to count.
 const (
-	CountingAsGiven            Counting = iota // each side has what it lists
+	CountingAsGiven            Counting = iota // each side has the nodes that it lists
 	CountingAuxiliaryOnBoth                    // each side has the auxiliary nodes of either
 	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
 )
@@ -70,7 +70,7 @@ var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "
 // Countings lists the ways to count.
 func Countings() []Counting { return countingNames.Values() }
 
-// CompareCompositions returns what it saves to replace one composition by another. A comparison is like for like
+// CompareCompositions returns the saving of replacing one composition by another. A comparison is like for like
 // when both sides run the same system pods: the latency article charges its two CPU nodes to the shared side alone
 // and prints 46%, where CountingAuxiliaryOnBoth gives 48.3% and CountingAuxiliaryOnNeither 50%.
 func CompareCompositions(before, after Composition, counting Counting) (Saving, error) {
@@ -222,7 +222,7 @@ const HoursPerMonth = 730
 // Monthly returns a month of an hourly amount: 730 hours.
 func Monthly(hourly Money) (Money, error) { return hourly.Mul(HoursPerMonth) }
 
-// Saving compares what a fleet costs before and after a change.
+// Saving compares the cost of a fleet before and after a change.
 type Saving struct {
 	Before  Money `json:"before_per_month"` // of 730 hours
 	After   Money `json:"after_per_month"`  // of 730 hours

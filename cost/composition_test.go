@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// articleNodes is the latency article's comparison: the CPU nodes stand on the shared side only.
+// articleNodes is the latency article's comparison: only the shared side has the CPU nodes.
 func articleNodes(t testing.TB) (dedicated, shared Composition) {
 	gpu, cpu := money(t, "2.24 USD"), money(t, "0.08 USD")
 	return Composition{{Name: "g6e", Count: 2, PricePerHour: gpu}},

@@ -9,11 +9,11 @@
 // [Apportion] divides an amount by weights so that the parts add up to it to the last micro-unit; telemetry/ledger
 // makes the bills of a shared GPU with it.
 //
-// What a mechanism costs by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
+// The cost of a mechanism by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
 // its source, and [OverheadRange] makes it ready for money.
 //
-// Three widely read articles have calculators of their own, which the tests reproduce and whose errors the comments
-// name:
+// Three widely read articles have calculators of their own. The tests reproduce them, and the comments name their
+// errors:
 //   - the latency article, "GPU Sharing Performance Reality: 50-100% Latency Impact Analysis Across 6 Strategies on
 //     Amazon EKS" (https://myitbasics.com/gpu-sharing-amazon-eks/)
 //   - the economics article, "Why share a GPU? The economics, the mechanics, the four mechanisms"

@@ -9,13 +9,13 @@ import (
 
 // Errors that callers may test for with errors.Is.
 var (
-	// ErrCurrency says that amounts of two currencies met.
+	// ErrCurrency is returned for amounts of two currencies.
 	ErrCurrency = errors.New("cost: amounts in different currencies")
-	// ErrOverflow says that a result is beyond the range of Money or PPM.
+	// ErrOverflow is returned for a result beyond the range of Money or PPM.
 	ErrOverflow = errors.New("cost: result out of range")
-	// ErrInput says that an argument is wrong; the error names every one.
+	// ErrInput is returned for wrong arguments; the error names every one.
 	ErrInput = errors.New("cost: invalid input")
-	// ErrNoBreakEven says that no value breaks even.
+	// ErrNoBreakEven is returned where no value breaks even.
 	ErrNoBreakEven = errors.New("cost: there is no break-even point")
 )
 

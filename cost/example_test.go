@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Four teams share one GPU: what each pays, and what that saves a month.
+// Four teams share one GPU: the price for each, and the saving a month.
 func Example() {
 	price, err := cost.ParsePrice("3.25 USD")
 	if err != nil {
@@ -110,7 +110,7 @@ func ExamplePerMillionTokens() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%q\n", c.Texts())
-	b, _ := json.Marshal(cost.TokenCosts{Output: c.Output}) // of what is not known nothing is said
+	b, _ := json.Marshal(cost.TokenCosts{Output: c.Output}) // unknown kinds are left out
 	fmt.Println(string(b))
 	// Output:
 	// ["0.113 USD" "0.361 USD" "0.451 USD"]

@@ -179,7 +179,7 @@ func (m Money) String() string {
 }
 
 // ParseMoney reads an amount as String writes it: a plain decimal number with at most six decimals, a space and a
-// currency of three capital letters, such as "3.25 USD" or "-12.5 EUR". "0" may stand without a currency. Symbols,
+// currency of three capital letters, such as "3.25 USD" or "-12.5 EUR". "0" needs no currency. Symbols,
 // exponents, thousands separators and a seventh decimal are refused: nothing is rounded or guessed. A minus sign is
 // allowed, since a saving may be negative; use ParsePrice where it may not.
 func ParseMoney(s string) (Money, error) {
@@ -204,7 +204,7 @@ func ParseMoney(s string) (Money, error) {
 	return m, nil
 }
 
-// ParsePrice reads what ParseMoney reads and refuses amounts below zero.
+// ParsePrice is ParseMoney for prices: it refuses amounts below zero.
 func ParsePrice(s string) (Money, error) {
 	m, err := ParseMoney(s)
 	if err == nil && m.micros < 0 {
@@ -215,7 +215,7 @@ func ParsePrice(s string) (Money, error) {
 
 func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads what ParseMoney reads.
+// UnmarshalText is ParseMoney.
 func (m *Money) UnmarshalText(b []byte) error {
 	v, err := ParseMoney(string(b))
 	if err == nil {
@@ -249,7 +249,7 @@ func (m *Money) UnmarshalJSON(b []byte) error {
 }
 
 // parseFixed reads a plain decimal number of at most the given decimals as a whole number of its smallest parts, at
-// most limit. It returns what is wrong, or "".
+// most limit. It returns the problem, or "".
 func parseFixed(s string, decimals int, limit int64) (int64, string) {
 	digits := strings.TrimPrefix(s, "-")
 	whole, frac, point := strings.Cut(digits, ".")
@@ -291,7 +291,7 @@ func ratio(num, den int64) (PPM, error) {
 }
 
 // PPMFromFloat returns the PPM nearest to a fraction (0.25 is 25%), rounding
-// half away from zero. NaN, infinities and what does not fit are errors.
+// half away from zero. NaN, infinities and numbers out of range are errors.
 func PPMFromFloat(fraction float64) (PPM, error) {
 	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
 		return 0, badInput("a fraction must be a finite number, not %v", fraction)
@@ -367,7 +367,7 @@ func ParsePPM(s string) (PPM, error) {
 
 func (p PPM) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what ParsePPM reads.
+// UnmarshalText is ParsePPM.
 func (p *PPM) UnmarshalText(b []byte) error {
 	v, err := ParsePPM(string(b))
 	if err == nil {

@@ -20,7 +20,7 @@ type Optional[T any] = optional.Value[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// PerWorkloadHour returns what one of the tenants that share a GPU pays for an hour: price / tenants * (1 +
+// PerWorkloadHour returns the price of an hour for one of the tenants that share a GPU: price / tenants * (1 +
 // overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
 // with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
 // counts the capacity that sharing itself uses up. It does not allocate, so that schedulers can call it.
@@ -56,7 +56,7 @@ func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 	return low, high, true
 }
 
-// PerUnits returns what a number of units of work costs on a GPU (or a share of one) at an hourly price that does
+// PerUnits returns the cost of a number of units of work on a GPU (or a share of one) with an hourly price that does
 // ratePerSecond of them each second: a million tokens at 2500 tokens/s, say. The rate is taken as the exact binary
 // number it is and the result is rounded once.
 func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
@@ -84,16 +84,16 @@ type TokenRates struct {
 	Good float64
 }
 
-// TokenCosts say what a million tokens cost, by kind. Each kind bears the whole price: they are three answers to
-// one question and do not add up. A kind of which there were none, or nobody knows, is missing.
+// TokenCosts holds the cost of a million tokens, by kind. Each kind bears the whole price: they are three answers to
+// one question and do not add up. A kind without tokens, or of an unknown number of them, is missing.
 type TokenCosts struct {
 	Input  Optional[Money] `json:"cost_per_million_input_tokens,omitzero"`
 	Output Optional[Money] `json:"cost_per_million_output_tokens,omitzero"`
 	Good   Optional[Money] `json:"cost_per_million_good_tokens,omitzero"`
 }
 
-// PerMillionTokens returns what a million tokens of each kind cost one of so many
-// tenants that have GPUs of an hourly price in equal parts.
+// PerMillionTokens returns the cost of a million tokens of each kind for one of the tenants that share GPUs of an
+// hourly price in equal parts.
 func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, error) {
 	var c TokenCosts
 	if tenants < 1 {
@@ -133,7 +133,7 @@ func (c TokenCosts) Texts() []string {
 }
 
 // Apportion divides a total of 0 or more by weights in whole units that add up to it, by Hamilton's method of largest
-// remainders: each part is rounded down, and what is left goes to the largest remainders, the first of equals. A
+// remainders: each part is rounded down, and the rest goes to the largest remainders, the first of equals. A
 // weight below 0 counts as 0; without any weight nothing is divided. The weights' sum must be below 2^63.
 func Apportion(total int64, weights []int64) []int64 {
 	out := make([]int64, len(weights))

@@ -29,7 +29,7 @@ func RevenueLoss(added time.Duration, lossPer100ms PPM) (PPM, error) {
 	return PPM(q), nil
 }
 
-// NetSaving returns what a monthly saving leaves when sharing also loses part of a monthly revenue: saving -
+// NetSaving returns the rest of a monthly saving when sharing also loses part of a monthly revenue: saving -
 // revenue * loss. It is below zero where sharing loses money.
 func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	if err := lossErr(revenue, loss); err != nil {

@@ -95,7 +95,7 @@ type GPU struct {
 	scheduler Scheduler
 	observe   func(Slice)
 	now       time.Duration
-	last      int           // whose context is loaded; -1 at the start
+	last      int           // tenant with its context loaded; -1 at the start
 	switching time.Duration // left of the switch to it
 	sliceEnd  time.Duration
 	stuck     int // pieces of work without length in a row
@@ -115,7 +115,7 @@ type tenantState struct {
 // NewGPU returns a GPU without tenants.
 func NewGPU(s Scheduler) *GPU { return &GPU{scheduler: s, last: -1} }
 
-// Attach adds a tenant, which is asked for its first work at the next Advance. The function returned takes it off.
+// Attach adds a tenant. The next Advance takes its first work; the function returned removes the tenant.
 func (g *GPU) Attach(s Submitter) (detach func()) {
 	i := len(g.tenants)
 	g.tenants = append(g.tenants, tenantState{Submitter: s, done: true})
@@ -143,7 +143,7 @@ func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 			next = min(g.now+g.tenants[i].remaining, g.sliceEnd)
 		}
 	}
-	return max(next, g.now+1), ok // what is due now is done as soon as the clock runs
+	return max(next, g.now+1), ok // work due now is done as soon as the clock runs
 }
 
 // Busy is the time so far in which any tenant's work ran.
@@ -215,7 +215,7 @@ func (g *GPU) soonest() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// turn gives one tenant a slice, or what is left of it, or lets the clock run to the next submission. It returns false
+// turn gives one tenant a slice, or the rest of it, or lets the clock run to the next submission. It returns false
 // at the end.
 func (g *GPU) turn(until time.Duration) (bool, error) {
 	if g.now >= until {
@@ -263,7 +263,7 @@ func (g *GPU) turn(until time.Duration) (bool, error) {
 }
 
 // pass lets d go by with tenant i on the GPU, or with a switch for i = -1, and
-// books the wait of everybody else who has work in that time.
+// books the wait of all other tenants that have work in that time.
 func (g *GPU) pass(i int, d time.Duration) {
 	from := g.now
 	g.now += d

@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// A chat model that decodes in short steps, beside a batch job with long ones:
-// what does each see, and whom does it wait for?
+// A chat model that decodes in short steps shares a GPU with a batch job of long ones. Print the latency of each and
+// the neighbour that it waits for.
 func Example() {
 	res, err := timeslice.Simulate(context.Background(), timeslice.Simulation{
 		Scheduler: timeslice.H200(),

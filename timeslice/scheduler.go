@@ -59,7 +59,7 @@ func (s Scheduler) Slices(step time.Duration) int {
 	return max(1, int((step+s.Quantum-1)/s.Quantum))
 }
 
-// NearBoundary says whether a step lies within a tolerance (a fraction of the step) of a whole number of quanta,
+// NearBoundary reports whether a step lies within a tolerance (a fraction of the step) of a whole number of quanta,
 // where a small error of the step's length changes the number of its turns and so moves its latency by a round. The
 // other number of turns is returned too.
 func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (other int, near bool) {
@@ -74,8 +74,8 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 	return n, false
 }
 
-// Level is a time-slice level of the driver's compute policy. The zero value is LevelDefault, what the driver
-// starts with. NVIDIA publishes no durations for the levels.
+// Level is a time-slice level of the driver's compute policy. The zero value is LevelDefault, as the driver
+// starts. NVIDIA publishes no durations for the levels.
 type Level uint8
 
 // The levels, with the numbers that nvidia-smi gives them.
@@ -94,7 +94,7 @@ var (
 	ErrUnknownName = errors.New("timeslice: unknown name")
 )
 
-// StepTime holds a closed form's prediction of a tenant's step beside its neighbours.
+// StepTime holds a closed form's prediction of a tenant's step with its neighbours.
 type StepTime struct {
 	// Cycle is the mean time from one step's submission to the next one's.
 	Cycle time.Duration

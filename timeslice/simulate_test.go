@@ -106,7 +106,7 @@ func TestRoundRobinAgrees(t *testing.T) {
 }
 
 // TestClosedLoopAgrees: with a small quantum and free switches, tenants with
-// think times see what mean value analysis says, within 2%.
+// think times agree with mean value analysis within 2%.
 func TestClosedLoopAgrees(t *testing.T) {
 	cycles := []timeslice.Cycle{{Think: 10 * ms, Step: 5 * ms}, {Think: 30 * ms, Step: 15 * ms}, {Think: 5 * ms, Step: 2 * ms}}
 	want, err := timeslice.ClosedLoop(cycles, 0)
@@ -174,7 +174,7 @@ func TestIdleTenantYields(t *testing.T) {
 	}
 }
 
-// TestWaitsAddUp: what a tenant waited and ran is what its steps took.
+// TestWaitsAddUp: waits and run time of a tenant add up to its steps.
 func TestWaitsAddUp(t *testing.T) {
 	res := simulate(t, timeslice.Simulation{Scheduler: timeslice.H200(), For: time.Minute, Seed: 1, Tenants: []timeslice.Tenant{
 		{Step: timeslice.Dist{Mean: 3 * ms, CV: 1}, Think: timeslice.Dist{Mean: 2 * ms, CV: 1}},

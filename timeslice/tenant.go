@@ -155,9 +155,9 @@ func (p *loop) unfinished(end time.Duration) int {
 // stepCV is optional: steps of equal tenants that never vary keep them in lockstep, which no measured ones are.
 type stepCV = optional.Value[float64]
 
-// usualStepCV stands for a step_cv that is not stated. Gaps between tokens of lone servers on an H200 vary by 0.03 to
-// 0.08; from 0.1 on, with what prompts add, equal copies are as slow together as they were measured (1.36, 1.82 and
-// 2.31 times for two, three and four).
+// usualStepCV is the default of step_cv. Gaps between tokens of lone servers on an H200 vary by 0.03 to 0.08; from 0.1
+// on, which includes the effect of prompts, equal copies are as slow together as measured (1.36, 1.82 and 2.31 times
+// for two, three and four).
 const usualStepCV = 0.1
 
 type tenantsDocument struct {

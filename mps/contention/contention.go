@@ -1,7 +1,7 @@
-// Package contention models clients of MPS, whose kernels run at the same time and wait for one another.
+// Package contention models clients of MPS: their kernels run at the same time and slow one another down.
 //
-// A [Law] holds the constants, [Law.Demand] says what kernels do to those of others, and [GPU] simulates clients event
-// by event, as a timeslice.GPU does those that take turns. What it returns is simulated.
+// A [Law] holds the constants, [Law.Demand] converts a client's use of bandwidth and SMs into its effect on others, and
+// [GPU] simulates clients event by event, as timeslice.GPU does for time-slicing. All results are simulated.
 //
 // Experimental.
 package contention
@@ -29,25 +29,24 @@ type Law struct {
 	// Arbitration is the growth of all work as soon as anybody else is active.
 	Arbitration float64
 	// FillsGPU is the share of the SMs from which on kernels fill the GPU, and SlowestSpeed the least speed of work
-	// beside kernels that do.
+	// next to such kernels.
 	FillsGPU, SlowestSpeed float64
 }
 
-// Demand says how work gets on beside that of other clients.
+// Demand holds the effect of a client's work on other clients, and theirs on it.
 type Demand struct {
-	// Holds says by how much it holds up others, and Waits by how much it takes longer for a neighbour that holds up
-	// others by 1.
+	// Holds is the delay that it causes others, and Waits its own delay by a neighbour that holds up others by 1.
 	Holds, Waits float64
 	// SMs is the share of the time in which its kernels leave others' no room, and Filled that in which they leave none
 	// to kernels that fill the GPU; see [GPU.BySMs].
 	SMs, Filled float64
 }
 
-// Demand returns the demand of kernels that take a share of the memory bandwidth while they run. A kernel reads what it
-// needs at KernelBandwidth, and takes a fixed time in which it does not. So kernels that take the share u of the
+// Demand returns the demand of kernels that take a share of the memory bandwidth while they run. A kernel reads at
+// KernelBandwidth, and takes a fixed time without reading. So kernels that take the share u of the
 // bandwidth read for u/KernelBandwidth of their time. Kernels of clients take turns: each waits for a part of a
-// neighbour's. So two clients hold one another up by what the one has of kernels and the other's kernel of reading, and
-// several neighbours one after another.
+// neighbour's. So the delay between two clients is the one's share of kernels times the other's share of reading, and
+// several neighbours add up.
 //
 // A client with an active thread percentage, a share of the SMs below 1, has part of the SMs to itself: its kernels
 // wait less for others', and others less for its the fewer it has.
@@ -74,8 +73,8 @@ type Client interface {
 // as soon as there is anybody else. The zero value with its law is a GPU without clients. It is for one goroutine.
 type GPU struct {
 	Law
-	// BySMs takes speeds from the SMs that kernels hold in place of what they hold up: where some clients are no model
-	// servers.
+	// BySMs takes speeds from the SMs that kernels hold in place of Holds and Waits: for mixes with clients that are no
+	// model servers.
 	BySMs bool
 
 	jobs      []*job
@@ -92,7 +91,7 @@ type job struct {
 	fills           float64 // the part of its own that do
 }
 
-// Attach adds a client, which is asked for its first work at the next Advance. The function returned takes it off.
+// Attach adds a client. The next Advance takes its first work; the function returned removes the client.
 func (g *GPU) Attach(c Client) (detach func()) {
 	j := &job{client: c, idle: true}
 	g.jobs = append(g.jobs, j)
@@ -151,7 +150,7 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 	}
 	extra := 0.0
 	if active > 1 {
-		extra = g.Arbitration // of which kernels that fill the GPU, whose blocks wait for room, lose nothing
+		extra = g.Arbitration // kernels that fill the GPU lose nothing of it: their blocks wait for room anyway
 	}
 	if g.BySMs {
 		g.shareSMs(extra)
@@ -173,11 +172,11 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 	return event, done
 }
 
-// shareSMs sets the speeds of works whose kernels are on the GPU at the same time: each goes on while the others' leave
+// shareSMs sets the speeds of works with kernels on the GPU at the same time: each goes on while the others' leave
 // room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
 // the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
-// the GPU, whose blocks are always there to take what another's leave, waits only while others fill it too. The part of
+// the GPU always has blocks ready to take free room, and waits only while others fill it too. The part of
 // a client's that do grows from none to all around FillsGPU.
 func (g *GPU) shareSMs(extra float64) {
 	var first *job // of those that fill the GPU, the one launched first runs
