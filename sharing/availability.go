@@ -110,8 +110,8 @@ func vgpuAvailable(env Environment) Finding {
 // MPSClientLimit returns how many CUDA contexts MPS takes at a time on one GPU under driver d. It counts contexts,
 // not processes, and holds for the default CUDA_DEVICE_MAX_CONNECTIONS.
 //
-// The finding says how far the number can be relied on: Yes, a source gives it for this GPU and driver; Unknown, it
-// is the smallest that any GPU or driver consistent with what is known has, and so safe to plan with. Without a GPU
+// The finding grades the number: Yes, a source gives it for this GPU and driver; Unknown, it is the smallest of all
+// GPUs and drivers that are possible, and so safe to plan with. Without a GPU
 // that is 16 (before Volta), on Volta and later without a known driver 48.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 	if g == nil || g.Architecture == ArchitectureUnknown {

@@ -26,8 +26,8 @@ import (
 // sourceIn matches a source in a table of data.
 var sourceIn = regexp.MustCompile(`"[sS]ource": "([a-z0-9-]+)"`)
 
-// TestConstantsResolve looks every constant of type SourceID up that the module's code holds, and every source in the
-// JSON tables beside it.
+// TestConstantsResolve looks up every constant of type SourceID in the module's code, and every source in its JSON
+// tables.
 func TestConstantsResolve(t *testing.T) {
 	const module = "github.com/cotenant/cotenant"
 	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,CgoFiles", "./...")

@@ -65,7 +65,7 @@ func (d Driver) String() string {
 	return strconv.Itoa(d.Major)
 }
 
-// MarshalText writes what String returns; an unknown version is empty.
+// MarshalText is String; an unknown version is empty.
 func (d Driver) MarshalText() ([]byte, error) {
 	if d.IsZero() {
 		return []byte{}, nil
@@ -73,7 +73,7 @@ func (d Driver) MarshalText() ([]byte, error) {
 	return []byte(d.String()), nil
 }
 
-// UnmarshalText reads what ParseDriver reads; empty text is an unknown version.
+// UnmarshalText is ParseDriver; empty text is an unknown version.
 func (d *Driver) UnmarshalText(b []byte) error {
 	if len(b) == 0 {
 		*d = Driver{}
@@ -110,7 +110,7 @@ func (v CUDAVersion) String() string {
 	return fmt.Sprintf("%d.%d", v.Major, v.Minor)
 }
 
-// MarshalText writes what String returns; an unknown version is empty.
+// MarshalText is String; an unknown version is empty.
 func (v CUDAVersion) MarshalText() ([]byte, error) {
 	if v == (CUDAVersion{}) {
 		return []byte{}, nil
@@ -128,10 +128,10 @@ func (v *CUDAVersion) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// cudaBranches says which CUDA version a branch of the driver brings, ordered by branch: the newest that it
-// supports without a compatibility package. The rows come from the table of toolkit driver versions in the CUDA
-// release notes, from 595 on from the names of the toolkit installers, which carry the driver they ship; 615 is
-// that of the MPS documentation.
+// cudaBranches lists the CUDA version of each branch of the driver, ordered by branch: the newest that it supports
+// without a compatibility package. The rows come from the table of toolkit driver versions in the CUDA release notes,
+// from 595 on from the names of the toolkit installers, which carry the driver they ship; 615 is that of the MPS
+// documentation.
 var cudaBranches = table[cudaBranch]("cuda.json")
 
 type cudaBranch struct {
@@ -141,7 +141,7 @@ type cudaBranch struct {
 }
 
 // SupportsCUDA answers whether the driver supports CUDA version v. Branches without a row of their own are bounded
-// by their neighbours, since a newer branch supports what an older one does; what that cannot settle is Unknown.
+// by their neighbours, since a newer branch supports all versions of an older one; other answers are Unknown.
 func (d Driver) SupportsCUDA(v CUDAVersion) Answer {
 	if d.IsZero() || v == (CUDAVersion{}) {
 		return AnswerUnknown

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What do tenants of an H200 get from MPS, what from MIG, and where does it say so?
+// Compare the fault isolation of MPS and MIG on an H200, with sources.
 func Example() {
 	gpu, err := sharing.LookupGPU("NVIDIA H200")
 	if err != nil {

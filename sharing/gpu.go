@@ -49,8 +49,8 @@ func (c *ComputeCapability) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// GPU is a row of the GPU table: what a product can do, as far as sources say. Where a board carries several GPUs
-// (A16) or one GPU and a CPU (GH200), all figures are those of one GPU.
+// GPU is a row of the GPU table: the abilities of a product, as far as sources give them. Where a board carries several
+// GPUs (A16) or one GPU and a CPU (GH200), all figures are those of one GPU.
 type GPU struct {
 	// Name is the product name as NVML prints it, without "NVIDIA ".
 	Name string
@@ -75,14 +75,14 @@ type GPU struct {
 	// SMs is the number of streaming multiprocessors with MIG off. In MIG mode fewer may be usable: 98 of 108 on A100.
 	SMs Cell[int]
 
-	// MIG says whether the GPU has MIG.
+	// MIG is Yes for GPUs with MIG.
 	MIG Cell[Answer]
 	// MIGMinDriver is the oldest driver with MIG on this GPU.
 	MIGMinDriver Cell[Driver]
-	// TimesliceSetting says whether the length of a time slice can be set
+	// TimesliceSetting is Yes where the length of a time slice can be set
 	// (nvidia-smi compute-policy --set-timeslice). It cannot on MIG devices.
 	TimesliceSetting Cell[Answer]
-	// VGPU says whether NVIDIA vGPU knows the GPU; a licence and a hypervisor are needed besides.
+	// VGPU is Yes for GPUs that NVIDIA vGPU supports, with a licence and a hypervisor.
 	VGPU Cell[Answer]
 	// Note is advice for users of the row; it may be empty.
 	Note string
@@ -90,18 +90,18 @@ type GPU struct {
 
 var gpuTable = table[GPU]("gpus.json")
 
-// GPUs lists the table, sorted by name. The slice is the caller's; what its
-// rows point to is shared and must not be modified.
+// GPUs lists the table, sorted by name. The slice is the caller's; pointers in
+// its rows are shared and must not be modified.
 func GPUs() []GPU { return slices.Clone(gpuTable()) }
 
-// UnknownGPUError says that a name is no name, alias or PCI id of the table.
+// UnknownGPUError is returned for a name that is no name, alias or PCI id of the table.
 type UnknownGPUError struct {
 	Name    string   // the name that was given
 	Nearest []string // the product names nearest to it; may be empty
 }
 
-// Error names the nearest products and what else a user can give; of another
-// vendor's GPU it says so, and what can be done with it all the same.
+// Error names the nearest products and other ways to name a GPU; for another
+// vendor's GPU it names the functions that work all the same.
 func (e *UnknownGPUError) Error() string {
 	if v := otherVendor(e.Name); v != "" {
 		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load "+
@@ -121,7 +121,7 @@ func (e *UnknownGPUError) Error() string {
 	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
 }
 
-// AmbiguousGPUError says that a name fits several GPUs.
+// AmbiguousGPUError is returned for a name that fits several GPUs.
 type AmbiguousGPUError struct {
 	Name    string   // the name that was given
 	Matches []string // the product names it fits, sorted

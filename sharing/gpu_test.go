@@ -114,7 +114,7 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// TestVGPUNames: what a guest's driver prints is told from a board.
+// TestVGPUNames distinguishes names that a guest's driver prints from boards.
 func TestVGPUNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"NVIDIA A10-12Q": "a vGPU, 12GiB of a board A10 as its", "GRID T4-8C": "8GiB of a board T4", "NVIDIA RTXA6000-48Q": "of a board RTXA6000",
@@ -126,7 +126,7 @@ func TestVGPUNames(t *testing.T) {
 	}
 }
 
-// TestOtherVendors: a GPU that is not NVIDIA's is told from a misspelt one.
+// TestOtherVendors distinguishes GPUs of other vendors from misspelt names.
 func TestOtherVendors(t *testing.T) {
 	for _, c := range []struct{ in, vendor string }{
 		{"MI300X", "AMD"}, {"AMD Instinct MI210", "AMD"}, {"mi250x", "AMD"}, {"MI325X-OAM", "AMD"}, {"MI100", "AMD"}, {"MI50", "AMD"}, {"Radeon RX 7900 XTX", "AMD"}, {"RX 7900 XTX", "AMD"}, {"gfx942", "AMD"}, {"1002:74A1", "AMD"},
@@ -211,7 +211,7 @@ func TestGPUFacts(t *testing.T) {
 	}
 }
 
-// TestBandwidths holds the bandwidth of each board to what its source prints; 0 is a board of which no source was read.
+// TestBandwidths compares the bandwidth of each board with its source; 0 is a board without a source.
 func TestBandwidths(t *testing.T) {
 	want := map[string]struct {
 		gbps float64

@@ -49,8 +49,8 @@ func (d *GPUDescription) String() string {
 	return fmt.Sprintf("%s (%dMiB, %gGB/s, %d SMs, %s)", d.Name, d.Memory/MiB, d.Bandwidth, d.SMs, d.Compute)
 }
 
-// describedGPU reads what DescribeGPU and GPUDescription write, nil for any other text. What the architecture has
-// follows from it.
+// describedGPU reads the text of DescribeGPU and GPUDescription, nil for any other. The abilities follow from the
+// architecture.
 func describedGPU(text string) *GPU {
 	if g, ok := described.Load(text); ok {
 		return g.(*GPU)

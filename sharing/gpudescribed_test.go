@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A GPU that the table does not have is described by what its driver says of it.
+// A GPU that the table does not have is described by the figures of its driver.
 func ExampleDescribeGPU() {
 	text := DescribeGPU("NVIDIA GeForce RTX 4080", 16376*MiB, ComputeCapability{8, 9}, ArchitectureUnknown)
 	gpu, err := LookupGPU(text)
@@ -48,7 +48,7 @@ func TestDescribedGPUs(t *testing.T) {
 			t.Errorf("%s: %+v", c.text, g)
 		}
 	}
-	// A board of the table stays what it is, whatever stands in parentheses.
+	// A board of the table stays the same, whatever the parentheses hold.
 	if g, err := LookupGPU("NVIDIA A100-SXM4-80GB (80GiB, 8.0)"); err != nil || g.Name != "A100-SXM4-80GB" {
 		t.Errorf("%v, %v", g, err)
 	}
@@ -63,7 +63,7 @@ func TestDescribedGPUs(t *testing.T) {
 	}
 }
 
-// TestGPUDescription: what a user states of a GPU is read back, and what makes no sense is not.
+// TestGPUDescription reads back the stated figures of a GPU, and refuses senseless ones.
 func TestGPUDescription(t *testing.T) {
 	d := GPUDescription{Name: "My Board", Memory: 61 * GiB, Bandwidth: 204.8, SMs: 16, Compute: "8.7"}
 	g, err := LookupGPU(d.String())

@@ -28,11 +28,11 @@ var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitio
 type Environment struct {
 	GPU    *GPU // nil: not known; the GPU is not modified
 	Driver Driver
-	// Modes says of each mode whether it is in force. Unknown is not No.
+	// Modes is Yes for each mode in force. Unknown is not No.
 	Modes [ModeCount]Answer
 }
 
-// Condition says where a statement holds. Its zero value holds everywhere.
+// Condition limits a statement to environments. Its zero value holds everywhere.
 type Condition struct {
 	MinArchitecture Architecture // ArchitectureUnknown: no bound
 	MaxArchitecture Architecture // ArchitectureUnknown: no bound
@@ -44,7 +44,7 @@ type Condition struct {
 }
 
 // Holds answers whether the condition holds in env: No if any part fails, else
-// Unknown if any part cannot be told, else Yes. Note is not looked at.
+// Unknown if any part is unknown, else Yes. Note is not looked at.
 func (c Condition) Holds(env Environment) Answer {
 	answer := AnswerYes
 	if c.Mode != ModeAny {
@@ -89,7 +89,7 @@ type Property struct {
 	Mechanism Mechanism
 	Axis      Axis
 	Level     Level
-	Text      string    // what is and is not separated, in a sentence
+	Text      string    // one sentence
 	When      Condition // where it holds
 	// Caps marks a statement that lowers the level wherever it may hold: no
 	// stronger one counts there unless the condition is known to fail.
@@ -101,16 +101,16 @@ type Property struct {
 // Properties lists every statement about m on axis a, the default one before the conditional ones. A mechanism or
 // axis that does not exist has none. The slice is the caller's.
 //
-// The axes ask what neighbours can do to one:
+// The axes are about the effect of neighbours:
 //
 //   - Memory covers both protection (can a neighbour read or write one's
-//     memory) and exhaustion (can it take what one counts on). The weaker
-//     rules; a mechanism that protects address spaces but limits nobody is at
+//     memory) and exhaustion (can it take memory that one counts on). The
+//     weaker rules; a mechanism that protects address spaces but limits nobody is at
 //     most partial, and none where the vendor itself says so. Text says both.
 //   - Compute is none without any share, partial for a cap that reserves
 //     nothing, driver or hardware for a reservation.
 //   - Fault is none where a neighbour's fatal GPU fault ends one's work.
-//   - Jitter is what neighbours do to latency; see Level.
+//   - Jitter is the effect of neighbours on latency; see Level.
 //
 // Of MIG+MPS the statements are about neighbours in one instance; towards other instances those of MIG hold.
 func Properties(m Mechanism, a Axis) []Property { return slices.Clone(propertiesOf(m, a)) }
@@ -132,8 +132,8 @@ func Isolation(m Mechanism, a Axis) Property {
 }
 
 // IsolationIn returns the strongest statement whose condition is known to hold in env. A statement that caps
-// (Property.Caps) counts against it unless its condition is known not to hold: what is not known is never taken for
-// a guarantee. It allocates nothing.
+// (Property.Caps) counts against it unless its condition is known not to hold: an unknown is never taken for a
+// guarantee. It allocates nothing.
 func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	best := unknownProperty(m, a)
 	table := propertiesOf(m, a)
@@ -178,7 +178,7 @@ var propertyTable = sync.OnceValue(func() *[MechanismCount][AxisCount][]Property
 // AxisComparison is one axis of a comparison.
 type AxisComparison struct {
 	Axis Axis
-	A, B Property // what holds in the environment
+	A, B Property // in the environment
 }
 
 // Comparison sets two mechanisms side by side in one environment.
@@ -187,7 +187,7 @@ type Comparison struct {
 	Axes [AxisCount]AxisComparison
 	// AvailableA and AvailableB say whether the hardware can run each.
 	AvailableA, AvailableB Finding
-	// InfoA and InfoB hold what each is best for, when to avoid it and which
+	// InfoA and InfoB hold the best use of each, when to avoid it and the
 	// hardware it needs; they are shared and must not be modified.
 	InfoA, InfoB Info
 }

@@ -47,7 +47,7 @@ func ParseMechanism(s string) (Mechanism, error) {
 	return m, err
 }
 
-// ParseMechanisms reads a list separated by commas, "mps, mig". What stands twice is
+// ParseMechanisms reads a list separated by commas, "mps, mig". Duplicates are
 // taken once; none is an error, since nothing runs under it.
 func ParseMechanisms(list string) ([]Mechanism, error) {
 	var out []Mechanism
@@ -88,7 +88,7 @@ var axisNames = enum.Of[Axis](ErrUnknownName, "axis", "memory", "compute", "faul
 const AxisCount = int(AxisJitter) + 1
 
 // Level is the strength of a mechanism's isolation on one axis; levels are ordered from weakest to strongest, but
-// for LevelUnknown, which compares with nothing. On the jitter axis the levels stand for the jitter that is left:
+// for LevelUnknown, which compares with nothing. On the jitter axis the levels are the jitter that is left:
 // LevelNone is "high", LevelPartial "low-medium", LevelDriver "low", LevelHardware "negligible".
 type Level uint8
 
@@ -136,7 +136,7 @@ func AnswerOf(b bool) Answer {
 	return AnswerNo
 }
 
-// Basis says what kind of evidence a figure or statement rests on. The zero value is BasisUnknown.
+// Basis is the kind of evidence of a figure or statement. The zero value is BasisUnknown.
 type Basis uint8
 
 // The kinds of evidence, weakest claims last.
@@ -164,12 +164,12 @@ type Statement struct {
 	Source SourceID
 }
 
-// Overhead brackets what a mechanism itself costs: the extra time for a unit of work, as a fraction of the time it
+// Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of the time it
 // takes alone on the whole GPU without the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
 type Overhead struct {
 	Low, High float64 // fractions; mean something only if Known
 	Known     bool
-	Text      string // of what, under which load
+	Text      string // the figure and its load
 	Basis     Basis
 	Source    SourceID
 }
@@ -190,7 +190,7 @@ type Info struct {
 	Hardware   []Statement
 }
 
-// InfoFor returns what there is to say of m; of a value that is no mechanism,
+// InfoFor returns the facts about m; for a value that is no mechanism,
 // nothing but the value itself. The slices are shared and must not be modified.
 func InfoFor(m Mechanism) Info {
 	if int(m) >= MechanismCount {

@@ -19,16 +19,16 @@ type SourceID string
 // Source is the origin of a statement or figure: something that a stranger can open.
 type Source struct {
 	ID    SourceID `json:"-"`
-	Title string   `json:"title"` // what it is, in words
-	Basis Basis    `json:"basis"` // what kind of evidence it is
-	// Locator says where to find it: a URL, a repository at a commit with a path
+	Title string   `json:"title"` // for people
+	Basis Basis    `json:"basis"` // kind of evidence
+	// Locator is a URL, a repository at a commit with a path
 	// ("github.com/NVIDIA/k8s-device-plugin@<commit>:README.md"), a paper ("arXiv:2604.08451",
 	// "doi:10.1145/3764944.3764952") or a file of this repository, from its root.
 	Locator string `json:"locator"`
-	// Section says which part of it: a section of a page, rows of a file, the
+	// Section is the part of it: a section of a page, rows of a file, the
 	// machine and driver of a measurement. It may be empty.
 	Section string `json:"section,omitempty"`
-	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty for what does not change.
+	// Date is the day when a page was read or a measurement made, as "2026-11-21"; empty for documents that do not change.
 	Date string `json:"date,omitempty"`
 }
 
@@ -138,7 +138,7 @@ func readTable[T any](file string) ([]T, error) {
 type Citations struct {
 	// IDs are the sources in the order in which they were first cited.
 	IDs []SourceID
-	// Rest says how to see those that WriteText leaves out, for example
+	// Rest is a hint how to see those that WriteText leaves out, for example
 	// "-json has all". Empty: WriteText only counts them.
 	Rest string
 }
@@ -206,8 +206,8 @@ func (c Citations) WriteText(w io.Writer) error {
 	return err
 }
 
-// locatorLine leaves out what a line has no room for of a locator's folders,
-// and of the start of its file's name if that alone is too long.
+// locatorLine shortens a locator to the width of a line: its folders first,
+// then the start of its file's name.
 func locatorLine(id SourceID, width int, locator string) string {
 	head, tail := "", strings.TrimPrefix(locator, "https://")
 	if repo, rest, ok := strings.Cut(tail, "@"); ok {
@@ -241,7 +241,7 @@ func (c Citations) MarshalJSON() ([]byte, error) {
 	return json.Marshal(sources)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes; the ids come sorted.
+// UnmarshalJSON is the inverse of MarshalJSON; the ids come sorted.
 func (c *Citations) UnmarshalJSON(b []byte) error {
 	var sources map[SourceID]json.RawMessage
 	if err := json.Unmarshal(b, &sources); err != nil {

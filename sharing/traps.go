@@ -6,7 +6,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Severity says how much a trap costs whoever falls into it. The zero value, SeverityUnknown, is no severity.
+// Severity is the cost of falling into a trap. The zero value, SeverityUnknown, is no severity.
 type Severity uint8
 
 // The severities, mildest first.
@@ -25,15 +25,15 @@ var severityNames = enum.Of[Severity](ErrUnknownName, "severity", "unknown", "in
 // Trap is a claim or a habit that looks right and fails in production.
 type Trap struct {
 	ID        string // in words, for example "mps-fault-spreads"
-	Statement string // what is believed or done
-	Truth     string // what is so
+	Statement string // the belief or practice
+	Truth     string // the fact
 	Detection string // how to notice it in a plan or on a machine
-	Remedy    string // what to do instead
+	Remedy    string // the better practice
 	Severity  Severity
-	Sources   []SourceID // what shows the truth, then who makes the claim
+	Sources   []SourceID // of the truth, then of the claim
 }
 
-// trapTable holds first what widely read sources claim or fall into, then what fails with MPS, time-slicing and HAMi.
+// trapTable holds first the traps of widely read sources, then those of MPS, time-slicing and HAMi.
 var trapTable = table[Trap]("traps.json")
 
 // Traps lists all traps. The slice is the caller's; the Sources of its rows are shared and must not be modified.
@@ -57,7 +57,7 @@ type WarningCode string
 const (
 	WarnRenameIgnored        WarningCode = "rename-ignored"         // the plugin ignores a resource's rename
 	WarnDevicesIgnored       WarningCode = "devices-ignored"        // the plugin ignores a resource's devices
-	WarnFlagIgnored          WarningCode = "flag-ignored"           // a sharing key stands under flags
+	WarnFlagIgnored          WarningCode = "flag-ignored"           // a sharing key is under flags
 	WarnResourcesIgnored     WarningCode = "resources-ignored"      // the plugin ignores custom resources
 	WarnTimeSlicingIgnored   WarningCode = "time-slicing-ignored"   // both blocks are present and MPS wins
 	WarnMIGStrategyConflict  WarningCode = "mig-strategy-conflict"  // the block does not go with the MIG strategy
@@ -66,8 +66,8 @@ const (
 	WarnUnevenPercentage     WarningCode = "uneven-percentage"      // whole percentages leave SMs unused
 )
 
-// Warning says that something in a configuration is legal but does not do what it looks like: a field that the
-// reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
+// Warning marks a part of a configuration that is legal but has no effect, or another one than it seems: a field that
+// the reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
 type Warning struct {
 	Code    WarningCode `json:"code"`
 	Path    string      `json:"path,omitempty"` // where in the document, e.g. "sharing.mps.resources[0].rename"
