@@ -165,7 +165,7 @@ const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
-	if err != nil && err != io.EOF {
+	if err != nil && err != io.EOF && len(head) == 0 { // else it ends after what there is
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	c.troubles = problem.List{}

@@ -23,8 +23,10 @@ type Used struct {
 	// ExecutionIdle is the share of the time in which it held memory and did nothing.
 	ExecutionIdle decision.Optional[float64]
 	Pods          int // that were measured
-	// Together is set where the figures are of whole GPUs that others use too.
-	Together bool
+	// Together is set where the figures are of whole GPUs that others use too. WholeBusy is how busy such GPUs are on
+	// average, also where its own part is known.
+	Together  bool
+	WholeBusy decision.Optional[float64]
 }
 
 // gathering merges the series of a workload's pods.
@@ -274,6 +276,9 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	}
 	if g.own {
 		window += "of its own processes, "
+	}
+	if g.Together && g.busyN > 0 {
+		g.WholeBusy = decision.Some(min(1, g.busy/float64(g.busyN)))
 	}
 	if g.Together && b.among(w) {
 		basis, window = BasisDerived, fmt.Sprintf("%sof GPUs that %d of its replicas share, by their number, ", window, g.sharers)

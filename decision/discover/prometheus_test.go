@@ -1,6 +1,7 @@
 package discover_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,5 +51,46 @@ func TestReadPrometheus(t *testing.T) {
 	}
 	if err := c.ReadPrometheus(t.Context(), "prometheus:9090", end, time.Hour); !errors.Is(err, discover.ErrInvalid) {
 		t.Error(err)
+	}
+}
+
+// TestBadPrometheus: a server that is slow counts with what came, and one behind a login is named with the remedy.
+func TestBadPrometheus(t *testing.T) {
+	end := time.Unix(1793700000, 0)
+	for name, c := range map[string]struct {
+		answer, kind, want string
+		status             int
+		slow               bool
+	}{
+		"slow":       {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0"},"values":[[1793700000,"2000"]]},`, "application/json", "did not answer in full in 0 s: what had come is used", 200, true},
+		"login":      {"<html>", "text/html; charset=utf-8", "wants a login (200 OK): write https://USER:PASSWORD@HOST", 200, false},
+		"no login":   {"Unauthorized", "text/plain", "wants a login (401 Unauthorized)", 401, false},
+		"no answers": {`{"status":"success","data":{"resultType":"matrix","result":[]}}`, "application/json", "it has no series", 200, false},
+	} {
+		done := make(chan struct{})
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.answer)
+			if c.slow {
+				w.(http.Flusher).Flush()
+				<-done
+			}
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: 100 * time.Millisecond, false: time.Minute}[c.slow])
+		col := discover.New(discover.Options{})
+		if err := col.Read("objects", strings.NewReader(list(aNode("n", l4, "", "nvidia.com/gpu=1"), aPod("p", "n", "x=1")))); err != nil {
+			t.Fatal(err)
+		}
+		err := col.ReadPrometheus(ctx, server.URL, end, 7*24*time.Hour)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if used := col.Discover().Used; c.slow != (len(used) == 1 && used[0].MemoryMax.Or(0) == 2000*sharing.MiB) {
+			t.Errorf("%s: %+v", name, used)
+		}
+		cancel()
+		close(done)
+		server.Close()
 	}
 }

@@ -102,7 +102,7 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 
 // leave is the plan in which all stays as it is.
 func (c *cluster) leave(why string) *Plan {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.stated, Today: c.layout,
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet, Today: c.layout,
 		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons(nil), cluster: c}
 	p.answers(c.before, c.before)
 	return p

@@ -1,11 +1,7 @@
 package migrate
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,56 +28,12 @@ func NotKnown(w *decision.Workload) (keys []string) {
 	return keys
 }
 
-// bounded is a fleet in which each workload that runs and of which not enough is known needs all of the devices that it
-// was given, and no weaker isolation: it may move to another of the same kind. Shares of a GPU have no such bound. bounds
-// has what is not known of each.
-func bounded(f *decision.Fleet) (out *decision.Fleet, bounds map[string]string) {
-	bounds = map[string]string{}
-	with := *f
-	out = &with
-	out.Workloads = slices.Clone(f.Workloads)
-	pools := map[string]map[string]bool{} // by workload
-	for i := range f.Today.Nodes {
-		n := &f.Today.Nodes[i]
-		for k := range n.Assignments {
-			w := n.Assignments[k].Workload.Name
-			if pools[w] == nil {
-				pools[w] = map[string]bool{}
-			}
-			pools[w][n.Pool] = true
-		}
+// bound lets a workload of which not enough is known to share otherwise move to devices of the kind that it has, and
+// reports whether it has such, GPUs or MIG instances of its own. why is what is not known.
+func (c *cluster) bound(w, why string) bool {
+	if _, one := c.home(w); !one || c.kind(w).mode != sharing.MechanismExclusive && c.kind(w).mode != sharing.MechanismMIG {
+		return false
 	}
-	for i := range out.Workloads {
-		w := &out.Workloads[i]
-		keys := strings.Join(NotKnown(w), ", ")
-		if w.Today == nil || len(pools[w.Name]) != 1 || keys == "" {
-			continue
-		}
-		at := slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return pools[w.Name][p.Name] })
-		pool, err := decision.CompilePool(&f.Pools[at])
-		if err != nil || pool.Memory == 0 {
-			continue
-		}
-		busy := 1.0
-		switch model := layout.GPUOf(pool.Pool.GPU).MIG; {
-		case w.Today.Mechanism == sharing.MechanismMIG && model != nil:
-			p, err := model.Profile(w.Today.Profile)
-			if err != nil {
-				continue
-			}
-			busy = float64(p.ComputeSlices) / float64(model.ComputeSlices)
-			if m, ok := p.Memory.Get(); ok {
-				w.Memory, w.Model = decision.Some(m), nil
-			}
-		case w.Today.Mechanism == sharing.MechanismExclusive:
-			w.Memory, w.Model = decision.Some(pool.Memory/4*3), nil // no part of the GPU has that
-		default:
-			continue
-		}
-		w.GPUBusy, w.PeakBusy, w.Load, w.Profile = decision.Some(busy), decision.Optional[float64]{}, nil, nil
-		w.Kind, w.SLO, w.Solo, w.Pool = decision.KindBatch, profile.SLO{}, profile.SLO{}, pool.Pool.Name
-		bounds[w.Name] = notKnown + keys + "; it may only move to a device of the same kind"
-		w.Isolation.Memory, w.Isolation.Compute = sharing.LevelHardware, sharing.LevelHardware
-	}
-	return out, bounds
+	c.bounds[w] = why + "; it may only move to a device of the same kind"
+	return true
 }

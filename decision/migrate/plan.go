@@ -38,7 +38,7 @@ const NotEnough = "it is not known enough of: "
 // Stay is the reason for which a workload was not free to move, empty without one. held says that it is none of what is
 // known of its needs.
 func (p *Plan) Stay(workload string) (why string, held bool) {
-	return p.cluster.stays[workload], p.cluster.held[workload]
+	return cmp.Or(p.cluster.stays[workload], p.cluster.bounds[workload]), p.cluster.held[workload]
 }
 
 // Changes reports whether anything is to change.
@@ -198,10 +198,16 @@ func (c *cluster) keep(again map[string]string) (lost string) {
 // attempt plans around what stays. again names workloads that have to stay as well, for another attempt.
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
 	rest, asking := c.residual(c.fixedNodes())
-	if len(rest.Workloads)+len(asking) == 0 {
-		return c.leave("nothing that runs may be moved before more is known of it"), nil, nil
+	if len(rest.Workloads)+len(asking)+len(c.bounds) == 0 {
+		why := "all that runs stays where it is, for the reasons listed"
+		for w := range c.stays {
+			if !c.held[w] {
+				why = "nothing that runs may be moved before more is known of it"
+			}
+		}
+		return c.leave(why), nil, nil
 	}
-	if len(rest.Pools) == 0 {
+	if len(rest.Pools) == 0 && len(rest.Workloads) > 0 {
 		return c.leave("every node holds something that stays where it is, and has no device free"), nil, nil
 	}
 	r := &decision.Result{}
@@ -211,6 +217,7 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 		}
 	}
 	again = map[string]string{}
+	bound := false
 	for i := range r.Decisions {
 		switch d := &r.Decisions[i]; {
 		case d.Unplaced > 0 && d.Placed > 0: // Why is theirs who have a place
@@ -219,12 +226,18 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 			again[d.Workload] = d.Why
 		case d.Unplaced > 0:
 			again[d.Workload] = "nothing better has room for all of its replicas: " + d.Why
-		case d.Status == decision.StatusProvisional && c.of[d.Workload].Today != nil:
+		case d.Status != decision.StatusProvisional || c.of[d.Workload].Today == nil:
+		case c.bound(d.Workload, NotEnough+reason(d)):
+			bound = true
+		default:
 			again[d.Workload] = NotEnough + reason(d)
 		}
 	}
 	if len(again) > 0 {
 		return nil, again, nil
+	}
+	if bound {
+		return c.attempt(ctx)
 	}
 	// What turns out not to move is left where it is, and what was decided of the others still holds.
 	for round := range rounds {
@@ -313,7 +326,7 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 // or saves more than is uncertain about it.
 func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
 	error) {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.stated, Today: c.layout, After: c.layout,
+	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,
 		cluster: c}
 	after, err := c.answers(s, parts)
 	if err != nil {

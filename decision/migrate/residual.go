@@ -3,6 +3,7 @@ package migrate
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -15,20 +16,28 @@ import (
 // instances by their profile: no other devices start their pods.
 func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []string) {
 	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
-	gpus, held := map[string]int{}, map[string]int{}
+	gpus, held, kept := map[string]int{}, map[string]int{}, map[string]float64{}
 	for n := range c.layout.Nodes() {
 		if !fixed[n.Name] {
 			gpus[n.Pool] += len(n.Devices)
+			for i := range n.Assignments {
+				if a := &n.Assignments[i]; c.bounds[a.Workload.Name] != "" {
+					kept[n.Pool] += gpusOf(a)
+				}
+			}
 			continue
 		}
 		for _, a := range firsts(n) {
-			if w := a.Workload.Name; c.stays[w] == "" {
+			if w := a.Workload.Name; c.stays[w] == "" && c.bounds[w] == "" {
 				held[n.Pool] += each(c.of[w])
 			}
 		}
 		if n.Closed == "" {
 			held[n.Pool] += unused(n)
 		}
+	}
+	for pool, units := range kept {
+		gpus[pool] = max(0, gpus[pool]-int(math.Ceil(units)))
 	}
 	for _, p := range c.fleet.Pools {
 		if gpus[p.Name]+held[p.Name] == 0 {
@@ -54,7 +63,7 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 		f.Pools = append(f.Pools, p)
 	}
 	for _, w := range c.fleet.Workloads {
-		if c.stays[w.Name] != "" {
+		if c.stays[w.Name] != "" || c.bounds[w.Name] != "" {
 			continue
 		}
 		if w.Pool != "" && gpus[w.Pool] == 0 {
@@ -70,6 +79,14 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 		f.Workloads = append(f.Workloads, w)
 	}
 	return f, asking
+}
+
+// gpusOf is the part of a GPU that an assignment holds.
+func gpusOf(a *layout.Assignment) float64 {
+	if a.Profile == nil {
+		return 1
+	}
+	return float64(a.Profile.PlacementUnits) / float64(a.Profile.Model().Units)
 }
 
 // unused counts the GPUs of a node that are neither shared nor held, and those of its free MIG instances.

@@ -39,9 +39,8 @@ type Place struct {
 
 // cluster is a fleet's state, and what bounds a change of it.
 type cluster struct {
-	stated   *decision.Fleet
-	fleet    *decision.Fleet   // with bounds of what is not known
-	bounds   map[string]string // what that is, by workload
+	fleet    *decision.Fleet
+	bounds   map[string]string // of workloads that move to devices of their kind only, the reason
 	opts     decision.Options
 	layout   *layout.Cluster // as it runs
 	judge    *decision.Judge
@@ -70,9 +69,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 		return nil, err
 	}
 	opts.Confidence, opts.Brief, opts.KeepFree = cmp.Or(opts.Confidence, decision.DefaultConfidence), true, true
-	stated := f
-	f, bounds := bounded(f)
-	c := &cluster{stated: stated, bounds: bounds, fleet: f, opts: opts, of: map[string]*decision.Workload{},
+	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
 		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]decision.NodeObject{}, kept: map[string]bool{}}
@@ -139,8 +136,8 @@ func (c *cluster) observe() {
 			switch n.Delivery {
 			case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 			default:
-				next.Closed = cmp.Or(n.Closed, fmt.Sprintf("one whose GPUs %v hands out, which is not planned from here: a "+
-					"decision for the fleet without its today writes pods for it", n.Delivery))
+				next.Closed = cmp.Or(n.Closed, fmt.Sprintf("a node of %v, for which no steps are planned: a decision "+
+					"for the fleet without its today writes its pods", n.Delivery))
 			}
 			if next.Spot != n.Spot || next.Closed != n.Closed {
 				c.layout, _ = c.layout.WithNode(next)
@@ -253,7 +250,7 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	case t.Stays != "":
 		return t.Stays
 	case !slices.Contains(planned, t.Mechanism):
-		return fmt.Sprintf("it shares by %v, which is not planned from here", t.Mechanism)
+		return fmt.Sprintf("it shares by %v, for which no steps are planned", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":
 		return fmt.Sprintf("a %s's pods run to their end where they are", t.Object)
 	case t.Object == "Pod":
@@ -266,7 +263,9 @@ func (c *cluster) fixed(w *decision.Workload) string {
 		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets one be missing"
 	}
 	if keys := NotKnown(w); len(keys) > 0 {
-		return notKnown + strings.Join(keys, ", ")
+		if why := notKnown + strings.Join(keys, ", "); !c.bound(w.Name, why) {
+			return why
+		}
 	}
 	return ""
 }

@@ -135,7 +135,7 @@ func TestOtherDeliveries(t *testing.T) {
 		f, other := small(t, 3, "a Deployment 1 n0=1", "b Deployment 1 n1=1"), small(t, 2, "c Deployment 1 n0=1", "d Deployment 1 n1=1")
 		f.Pools[0].Delivery = d
 		p := made(t, f)
-		why := fmt.Sprintf("n0 is one whose GPUs %v hands out, which is not planned from here", d)
+		why := fmt.Sprintf("n0 is a node of %v, for which no steps are planned", d)
 		if p.Changes() || !slices.ContainsFunc(p.Stays, func(s Stay) bool { return strings.HasPrefix(s.Why, why) && slices.Contains(s.Workloads, "t/a") }) {
 			t.Errorf("%v: %s; %v", d, titles(p), p.Stays)
 		}

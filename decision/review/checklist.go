@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // check lists what stands in the way of more.
@@ -25,7 +26,8 @@ func (r *Review) check(f *decision.Fleet) {
 		v := &r.Workloads[i]
 		w := &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == v.Name })]
 		switch {
-		case v.Verdict == VerdictOpen:
+		case v.Verdict == VerdictShares && slices.Equal(migrate.NotKnown(w), []string{migrate.KeySLO}) &&
+			w.Today.Mechanism != sharing.MechanismMIG, v.Verdict == VerdictOpen:
 			lacks := migrate.NotKnown(w)
 			if slices.Contains(lacks, migrate.KeySLO) {
 				add(v, "state the latencies that "+v.Name+" must keep", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
@@ -43,7 +45,7 @@ func (r *Review) check(f *decision.Fleet) {
 				add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
 					" DIR/fleet.yaml")
 			}
-		case v.Verdict != VerdictKept || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, "it uses"):
+		case v.Verdict == VerdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
 		case w.Today.Object == "StatefulSet" && !budgeted(f, w.Name):
 			add(v, "let a replica of a StatefulSet be missing while it moves", "a PodDisruptionBudget with maxUnavailable: 1 for "+
 				"each, where its users bear that")
@@ -85,7 +87,15 @@ func budgeted(f *decision.Fleet, workload string) bool {
 
 // answer is the first line: what to do, what it brings, at which risk, what is idle, and what is open.
 func (r *Review) answer() string {
-	text := r.Plan.Summary()
+	text := ""
+	if r.idleNodes > 0 {
+		text = fmt.Sprintf("Give back %d of %s, on which nothing runs: %s. ", r.idleNodes, plaintext.Count(r.nodes, "node"),
+			r.worth(r.idleMicros)+map[bool]string{true: " a month"}[r.priced])
+	}
+	if text == "" || r.Plan.Changes() {
+		text += r.Plan.Summary()
+	}
+	text = strings.TrimSpace(text)
 	if len(r.Idle) > 0 {
 		text += " Idle today: " + r.idleText() + "."
 	}
@@ -123,12 +133,6 @@ func (r *Review) idleText() string {
 	text := strings.Join(parts, ", ")
 	if r.priced {
 		text += fmt.Sprintf(" (%s a month)", r.worth(micros))
-	}
-	if r.idleNodes > 0 {
-		text += fmt.Sprintf("; %s can be given back as it is", plaintext.Count(r.idleNodes, "node"))
-		if r.idleNodes > 1 {
-			text = strings.Replace(text, " as it is", " as they are", 1)
-		}
 	}
 	return text
 }

@@ -49,8 +49,10 @@ func (r *Review) divide(f *decision.Fleet) {
 		for profile, k := range held.instances {
 			unheld(n.Pool, profile, k.n, int64(float64(gpu)*k.units))
 		}
-		if len(n.Assignments) == 0 && n.Closed == "" {
+		r.nodes++
+		if after := r.Plan.After.Node(n.Name); len(n.Assignments) == 0 && n.Closed == "" && (after == nil || !after.Used()) {
 			r.idleNodes++
+			r.idleMicros += gpu * int64(len(n.Devices))
 		}
 		for k := range n.Assignments {
 			a := &n.Assignments[k]
@@ -176,7 +178,7 @@ func (r *Review) add() {
 	today += idle
 	r.Money = Money{Today: r.decimal(today), Moves: r.decimal(sums[VerdictMoves]), Shares: r.decimal(sums[VerdictShares]),
 		Kept: r.decimal(sums[VerdictKept]), Open: r.decimal(sums[VerdictOpen]), Idle: r.decimal(idle),
-		Freed: r.Plan.Bill.MonthlySaved}
+		Freed: r.Plan.Bill.MonthlySaved, IdleNodes: r.decimal(r.idleMicros)}
 	if r.priced {
 		r.Money.Currency = r.currency
 	}

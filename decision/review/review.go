@@ -81,6 +81,8 @@ type Money struct {
 	Open     string `json:"open,omitempty"`
 	Idle     string `json:"idle,omitempty"`
 	Freed    string `json:"freed,omitempty"` // by the plan
+	// IdleNodes is the part of Idle on nodes of which no GPU is held.
+	IdleNodes string `json:"idle_nodes,omitempty"`
 	// Decided is the share of Today that is not open.
 	Decided decision.Optional[float64] `json:"decided,omitzero"`
 }
@@ -95,9 +97,10 @@ type Review struct {
 	Plan      *migrate.Plan       `json:"plan"`
 	Discovery *discover.Discovery `json:"discovery"`
 
-	idleNodes int // on which no GPU is held
-	priced    bool
-	currency  string
+	nodes, idleNodes int   // idle ones have no GPU that is held, also after the plan
+	idleMicros       int64 // what those cost
+	priced           bool
+	currency         string
 }
 
 // Make reviews what was discovered. The error matches ErrInvalid where that is no cluster to review: no nodes, no pods,
@@ -160,8 +163,11 @@ func reviewable(d *discover.Discovery) error {
 }
 
 // enough is the mean busy share of a device from which on another tenant would rather wait for it than use what is
-// left; from fullMemory on none fits.
-const enough, fullMemory = 0.5, 0.8
+// left; used begins the reason.
+const (
+	enough = 0.5
+	used   = "it uses what it has: "
+)
 
 // conclude writes the verdict on a workload.
 func (r *Review) conclude(w *decision.Workload) {
@@ -170,10 +176,10 @@ func (r *Review) conclude(w *decision.Workload) {
 		return
 	}
 	v := &r.Workloads[at]
-	of := 1.0
+	of, whole := 1.0, 0.0
 	for i := range r.Discovery.Used {
 		if u := &r.Discovery.Used[i]; u.Workload == w.Name {
-			v.Busy, v.Memory, v.Together = u.BusyMean, u.MemoryMax, u.Together
+			v.Busy, v.Memory, v.Together, whole = u.BusyMean, u.MemoryMax, u.Together, u.WholeBusy.Or(0)
 		}
 	}
 	if w.Today != nil && w.Today.Mechanism == sharing.MechanismMIG {
@@ -186,10 +192,16 @@ func (r *Review) conclude(w *decision.Workload) {
 	switch {
 	case slices.ContainsFunc(r.Plan.Rows, func(row migrate.Row) bool { return row.Workload == w.Name }):
 		v.Verdict, v.Why = VerdictMoves, "see the plan"
+	case whole >= enough:
+		v.Verdict, v.Why = VerdictKept, fmt.Sprintf(used+"with all on its GPUs they are busy %.0f%% of the time", 100*whole)
 	case measured && busy >= enough*of:
-		v.Verdict, v.Why = VerdictKept, fmt.Sprintf("it uses what it has: busy %.0f%% of the time", 100*busy/of)
-	case held:
+		v.Verdict, v.Why = VerdictKept, fmt.Sprintf(used+"busy %.0f%% of the time", 100*busy/of)
+	case held && !shared:
 		v.Verdict, v.Why = VerdictKept, why
+	case held:
+		v.Verdict, v.Why = VerdictShares, why
+	case shared && w.Today.Mechanism != sharing.MechanismMIG && slices.Equal(lacks, []string{migrate.KeySLO}):
+		v.Verdict, v.Why = VerdictShares, "it shares its GPUs; with its slo stated, more may share them"
 	case len(lacks) > 0:
 		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(lacks, ", ")
 	case strings.HasPrefix(why, migrate.NotEnough):

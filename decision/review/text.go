@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // TextOptions tune WriteText. The zero value is the documented default.
@@ -41,6 +42,7 @@ func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 		}
 		line(3, "%s", text)
 	}
+	r.noticed(opts.Long, line)
 	if len(r.Checklist) > 0 {
 		line(0, "\nCHECKLIST: what stands in the way of more, by the cost of the GPUs that it is about")
 	}
@@ -61,6 +63,38 @@ func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 	return err
 }
 
+// fewFindings bounds the kinds of findings of the short text.
+const fewFindings = 6
+
+// noticed writes what is odd about the cluster or its metrics, the first of each kind; what is idle is said before.
+func (r *Review) noticed(long bool, line func(hang int, format string, args ...any)) {
+	n := map[string]int{}
+	for i := range r.Discovery.Findings {
+		n[r.Discovery.Findings[i].Code]++
+	}
+	kinds := 0
+	for i := range r.Discovery.Findings {
+		f := &r.Discovery.Findings[i]
+		more := n[f.Code]
+		if n[f.Code] = 0; more == 0 || f.Code == "gpus-not-held" || f.Code == "idle-gpus" ||
+			f.Severity < sharing.SeverityMedium && !long {
+			continue
+		}
+		if kinds++; kinds == 1 {
+			line(0, "\nNOTICED")
+		}
+		if kinds > fewFindings && !long {
+			line(0, "  and more: -v lists all kinds, cotenant discover all")
+			return
+		}
+		text := ""
+		if more > 1 {
+			text = fmt.Sprintf(" (and %d more)", more-1)
+		}
+		line(2, "  %v  %s: %s%s", f.Severity, f.Object, f.Message, text)
+	}
+}
+
 func (r *Review) money(out io.Writer) {
 	if !r.priced {
 		return
@@ -69,7 +103,7 @@ func (r *Review) money(out io.Writer) {
 	fmt.Fprintf(out, "\n%s A MONTH\n", m.Currency)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range []struct{ name, amount string }{{"today", m.Today}, {"moves", m.Moves}, {"shared", m.Shares},
-		{"kept", m.Kept}, {"open", m.Open}, {"idle", m.Idle}, {"freed by the plan", m.Freed}} {
+		{"kept", m.Kept}, {"open", m.Open}, {"idle", m.Idle}, {"of which on nodes that nothing runs on", m.IdleNodes}, {"freed by the plan", m.Freed}} {
 		if row.amount != "" && row.amount != "0.00" && row.amount != "0" {
 			fmt.Fprintf(tw, "%s\t%s\t\n", row.name, plaintext.Amount(row.amount))
 		}

@@ -43,7 +43,7 @@ func (f Figure) check(v float64) (float64, Refusal) {
 		return v, RefusalNegative
 	case figures[f].limit == 100 && v > 100 && v <= 101:
 		return 100, ""
-	case f != FigureGPUUtil && figures[f].limit == 100 && v > 100 && v <= 100*100:
+	case f != FigureGPUUtil && figures[f].limit == 100 && v > 200 && v <= 100*100:
 		return v, RefusalPercent
 	case v > figures[f].limit:
 		return v, RefusalOver
