@@ -141,7 +141,7 @@ func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
 		p.refused = true
 	}
-	_, warnings, err := manifest.ParseConfig([]byte(text))
+	warnings, err := manifest.CheckPluginConfig([]byte(text))
 	for _, w := range warnings {
 		if slices.Contains(ignored, w.Code) {
 			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source, "%s: %s (%s)", w.Path, w.Message, w.Remedy)

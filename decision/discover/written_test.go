@@ -159,8 +159,14 @@ func nodeObject(n *layout.Node, labels, annotations, capacity map[string]string)
 func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Node) any {
 	t.Helper()
 	l := labels(t, files, key, n)
-	config, _, err := manifest.ParseConfig(files["device-plugin/"+l["nvidia.com/device-plugin.config"]+".yaml"])
-	if err != nil {
+	var config struct {
+		Flags struct {
+			MIGStrategy string `yaml:"migStrategy"`
+		}
+		Sharing map[string]struct{ Resources []struct{ Replicas int } }
+	}
+	data := files["device-plugin/"+l["nvidia.com/device-plugin.config"]+".yaml"]
+	if _, err := manifest.CheckPluginConfig(data); err != nil || yaml.Unmarshal(data, &config) != nil {
 		t.Fatal(err)
 	}
 	capacity, full := map[string]string{}, len(n.Devices)
@@ -193,9 +199,9 @@ func pluginNode(t *testing.T, files map[string][]byte, key string, n *layout.Nod
 	}
 	replicas := 1
 	l["nvidia.com/gpu.sharing-strategy"], l["nvidia.com/mig.strategy"] = "none", config.Flags.MIGStrategy
-	for strategy, block := range map[string]*manifest.Replication{"mps": config.MPS, "time-slicing": config.TimeSlicing} {
-		if block != nil {
-			replicas = block.Resources[0].Replicas
+	for block, strategy := range map[string]string{"mps": "mps", "timeSlicing": "time-slicing"} {
+		if shared := config.Sharing[block].Resources; len(shared) > 0 {
+			replicas = shared[0].Replicas
 			l["nvidia.com/gpu.sharing-strategy"] = strategy
 			l["nvidia.com/gpu.product"] += "-SHARED"
 		}

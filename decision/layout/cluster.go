@@ -208,17 +208,6 @@ func (c *Cluster) WithoutNode(name string) *Cluster {
 	return out
 }
 
-// Join returns the nodes of clusters as one, those of the first before those of the others.
-func Join(parts ...*Cluster) (*Cluster, []Problem) {
-	var all []Node
-	for _, p := range parts {
-		for n := range p.Nodes() {
-			all = append(all, *n)
-		}
-	}
-	return Observe(all)
-}
-
 // observe copies a node and works out what is left of it.
 func observe(in *Node, path string, l *problems) *Node {
 	n := *in

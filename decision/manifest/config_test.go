@@ -2,13 +2,13 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,29 +25,23 @@ func TestMIGResourceNames(t *testing.T) {
 		"nvidia.com/gpu": true, "nvidia.com/mig-1g.5gb": true, "nvidia.com/mig-1g.10gb.me": true, "nvidia.com/mig-1c.3g.20gb": true, "nvidia.com/mig-1g.24gb.me.all": true,
 		"nvidia.com/mig-1g.24gb-me": true, "gpu": false, "nvidia.com/mig-*": false, "nvidia.com/mig-1g": false, "nvidia.com/mig-1g.5gb.": false, "nvidia.com/gpu.shared": false,
 	} {
-		d := PluginConfig{TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: name, Replicas: 2}}}}
-		if _, err := d.Marshal(); (err == nil) != ok {
+		in := fmt.Sprintf("version: v1\nsharing: {timeSlicing: {resources: [{name: %q, replicas: 2}]}}", name)
+		if _, err := CheckPluginConfig([]byte(in)); (err == nil) != ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestParsePluginConfig(t *testing.T) {
-	ignoredFlags, packed := PluginFlags{MIGStrategy: "single", MPSRoot: "/run/nvidia/mps"}, PluginFlags{}
-	ignoredFlags.Plugin.DeviceListStrategy = []string{"envvar"}
-	packed.Plugin.SharedDevicesAllocationPolicy = "packed"
+func TestCheckPluginConfig(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
-		want     *PluginConfig
 		warn     []sharing.WarningCode
 	}{
 		{
 			name: "plain", in: "version: v1\nsharing:\n  mps:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &PluginConfig{MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
 		},
 		{
 			name: "json", in: `{"version":"v1","sharing":{"mps":{"failRequestsGreaterThanOne":false,"renameByDefault":true,"resources":[{"name":"nvidia.com/gpu","replicas":2}]}}}`,
-			want: &PluginConfig{MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(false), Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
 		},
 		{
 			name: "ignored fields", in: `
@@ -62,23 +56,18 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, devices: all, replicas: 4}
 `,
-			want: &PluginConfig{Flags: ignoredFlags,
-				MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 7}}}, TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
-			warn: []sharing.WarningCode{sharing.WarnResourcesIgnored, sharing.WarnFlagIgnored, sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored,
+			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnFlagIgnored, sharing.WarnResourcesIgnored, sharing.WarnDevicesIgnored, sharing.WarnRenameIgnored,
 				sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored, sharing.WarnMIGStrategyConflict, sharing.WarnUnevenPercentage},
 		},
 		{
 			name: "turns", in: "version: v1\nsharing:\n  timeSlicing:\n    failRequestsGreaterThanOne: true\n    resources:\n    - {name: nvidia.com/gpu, replicas: 4}\n",
-			want: &PluginConfig{TimeSlicing: &Replication{FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}},
 			warn: []sharing.WarningCode{sharing.WarnReplicasNotCapacity},
 		},
 		{
 			name: "imex and gdrcopy", in: "version: v1\nflags: {gdrcopyEnabled: true}\nimex: {channelIDs: [0], required: true}\n",
-			want: &PluginConfig{Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
 		},
 		{
 			name: "mig", in: "version: v1\nflags: {migStrategy: single}\nsharing: {timeSlicing: {renameByDefault: true, resources: [{name: nvidia.com/gpu, replicas: 2}, {name: nvidia.com/mig-1g.10gb, replicas: 3}]}}",
-			want: &PluginConfig{Flags: PluginFlags{MIGStrategy: "single"}, TimeSlicing: &Replication{RenameByDefault: true, Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}, {Name: "nvidia.com/mig-1g.10gb", Replicas: 3}}}},
 			warn: []sharing.WarningCode{sharing.WarnLargeRequestsAllowed, sharing.WarnMIGStrategyConflict, sharing.WarnReplicasNotCapacity},
 		},
 		{
@@ -93,18 +82,13 @@ sharing:
     resources:
     - {name: nvidia.com/gpu, replicas: 2}
 `,
-			want: &PluginConfig{Flags: packed, TimeSlicing: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}},
-				MPS: &Replication{Resources: []ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 2}}}},
-			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnRenameIgnored, sharing.WarnDevicesIgnored, sharing.WarnTimeSlicingIgnored},
+			warn: []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnDevicesIgnored, sharing.WarnRenameIgnored, sharing.WarnTimeSlicingIgnored},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, ws, err := ParseConfig([]byte(c.in))
+			ws, err := CheckPluginConfig([]byte(c.in))
 			if err != nil {
 				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
 			}
 			if diff := cmp.Diff(c.warn, codes(ws)); diff != "" {
 				t.Error(diff)
@@ -118,7 +102,7 @@ sharing:
 	}
 }
 
-func TestParseConfigRefuses(t *testing.T) {
+func TestCheckPluginConfigRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		want     []string
@@ -173,9 +157,9 @@ sharing:
 
 func refused(t *testing.T, in string, want ...string) {
 	t.Helper()
-	got, ws, err := ParseConfig([]byte(in))
-	if got != nil || ws != nil || !errors.Is(err, ErrInvalid) {
-		t.Fatalf("got %+v, %v", got, err)
+	ws, err := CheckPluginConfig([]byte(in))
+	if ws != nil || !errors.Is(err, ErrInvalid) {
+		t.Fatal(ws, err)
 	}
 	for _, w := range want {
 		if !strings.Contains(err.Error(), w) {
@@ -184,80 +168,25 @@ func refused(t *testing.T, in string, want ...string) {
 	}
 }
 
-// fullPlugin sets every flag.
-func fullPlugin() *PluginConfig {
-	c := &PluginConfig{
-		Flags: PluginFlags{
-			MIGStrategy: "mixed", FailOnInitError: decision.Some(true), MPSRoot: "/run/nvidia/mps", NvidiaDriverRoot: "/run/nvidia/driver", NvidiaDevRoot: "/", GDSEnabled: decision.Some(false),
-			MOFEDEnabled: decision.Some(false), UseNodeFeatureAPI: decision.Some(true), DeviceDiscoveryStrategy: "auto",
-		},
-		TimeSlicing: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true),
-			Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}, {Name: "nvidia.com/mig-1g.5gb", Replicas: 2}}},
-	}
-	p, g := &c.Flags.Plugin, &c.Flags.GFD
-	p.PassDeviceSpecs, p.DeviceListStrategy, p.DeviceIDStrategy = decision.Some(true), []string{"envvar", "cdi-cri"}, "uuid"
-	p.CDIAnnotationPrefix, p.NvidiaCTKPath, p.ContainerDriverRoot = "cdi.k8s.io/", "/usr/bin/nvidia-ctk", "/driver-root"
-	p.SharedDevicesAllocationPolicy = "packed"
-	g.Oneshot, g.NoTimestamp = decision.Some(false), decision.Some(true)
-	g.SleepInterval, g.OutputFile, g.MachineTypeFile = "60s", "/features.d/gfd", "/machine-type"
-	return c
-}
-
-func TestConfigMarshal(t *testing.T) {
-	for name, c := range map[string]*PluginConfig{
-		"plugin":         {MPS: &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 4}}}},
-		"plugin-options": {MPS: &Replication{RenameByDefault: true, FailRequestsGreaterThanOne: decision.Some(true), Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 7}}}},
-		"plugin-full":    fullPlugin(),
-		"plugin-imex":    {Flags: PluginFlags{GDRCopyEnabled: decision.Some(true)}, IMEX: &IMEX{ChannelIDs: []int{0}, Required: decision.Some(true)}},
-	} {
-		got, err := c.Marshal()
+// TestFullPluginConfig sets every flag, with the plugin's own types of values.
+func TestFullPluginConfig(t *testing.T) {
+	for _, name := range []string{"full", "imex", "options"} {
+		data, err := os.ReadFile("testdata/config-plugin-" + name + ".yaml")
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, "testdata/config-"+name+".yaml", got)
-		back, _, err := ParseConfig(got)
-		if diff := cmp.Diff(c, back); err != nil || diff != "" {
-			t.Errorf("%s: %v %s", name, err, diff)
-		}
-	}
-	full := fullPlugin()
-	full.MPS = &Replication{Resources: []ReplicatedResource{{Name: gpuResource, Replicas: 2}}}
-	for want, c := range map[string]*PluginConfig{
-		"has no entry": {MPS: &Replication{}},
-		"refuses MPS together with the mixed MIG strategy": full,
-	} {
-		if b, err := c.Marshal(); b != nil || !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %q, %v", want, b, err)
+		if _, err := CheckPluginConfig(data); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func FuzzParseConfig(f *testing.F) {
-	for _, s := range []string{
-		"version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}",
-		"version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}",
-	} {
-		f.Add([]byte(s))
-	}
+func FuzzCheckPluginConfig(f *testing.F) {
+	f.Add([]byte("version: v1\nflags: {renameByDefault: true, plugin: {deviceListStrategy: [envvar]}}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, rename: x, devices: 2, replicas: 3}]}}"))
+	f.Add([]byte("version: v1\nflags: {gfd: {oneshot: true}}\nsharing: {timeSlicing: {resources: [{name: nvidia.com/mig-1g.5gb, rename: x, devices: 2, replicas: 0x3}]}}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c, ws, err := ParseConfig(in)
-		if err != nil {
-			if c != nil || ws != nil {
-				t.Fatalf("value with error %v", err)
-			}
-			return
-		}
-		out, err := c.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, _, err := ParseConfig(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := back.Marshal()
-		if err != nil || string(again) != string(out) {
-			t.Fatalf("%v %s", err, cmp.Diff(string(out), string(again)))
+		if ws, err := CheckPluginConfig(in); err != nil && ws != nil {
+			t.Fatalf("warnings with error %v", err)
 		}
 	})
 }

@@ -102,27 +102,9 @@ func ExampleParseHAMiRegister() {
 	// "GPU-1,10" has 2 fields; at least five belong there
 }
 
-// The device plugin shares each GPU among four clients, equally.
-func ExamplePluginConfig_Marshal() {
-	c := manifest.PluginConfig{MPS: &manifest.Replication{Resources: []manifest.ReplicatedResource{{Name: "nvidia.com/gpu", Replicas: 4}}}}
-	doc, err := c.Marshal()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Print(string(doc))
-	// Output:
-	// version: v1
-	// sharing:
-	//   mps:
-	//     resources:
-	//       - name: nvidia.com/gpu
-	//         replicas: 4
-}
-
 // What the plugin would ignore without a word becomes a warning.
-func ExampleParseConfig() {
-	_, warnings, err := manifest.ParseConfig([]byte(`
+func ExampleCheckPluginConfig() {
+	warnings, err := manifest.CheckPluginConfig([]byte(`
 version: v1
 flags: {renameByDefault: true}
 sharing:

@@ -16,9 +16,9 @@ const (
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() {
-	configs := map[string]*PluginConfig{}
+	configs := map[string]*pluginConfig{}
 	if b.plan == nil {
-		configs[exclusiveKey] = &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
+		configs[exclusiveKey] = &pluginConfig{Flags: pluginFlags{MIGStrategy: "none"}}
 	}
 	for _, g := range b.groups {
 		if !g.byPlugin() {
@@ -33,7 +33,7 @@ func (b *builder) pluginFiles() {
 	}
 	docs := map[string]string{}
 	for _, key := range sortedKeys(configs) {
-		doc, err := configs[key].Marshal()
+		doc, err := configs[key].marshal()
 		b.fail(err)
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
@@ -134,16 +134,16 @@ func (g *group) pluginKey() string {
 }
 
 // pluginConfig is the device-plugin configuration of the group's nodes.
-func (g *group) pluginConfig() *PluginConfig {
-	c := &PluginConfig{Flags: PluginFlags{MIGStrategy: "none"}}
-	replicas := &Replication{FailRequestsGreaterThanOne: decision.Some(true),
-		Resources: []ReplicatedResource{{Name: gpuResource, Replicas: g.slots()}}}
+func (g *group) pluginConfig() *pluginConfig {
+	c := &pluginConfig{Flags: pluginFlags{MIGStrategy: "none"}}
+	replicas := &replication{FailRequestsGreaterThanOne: decision.Some(true),
+		Resources: []replicated{{Name: gpuResource, Replicas: g.slots()}}}
 	switch m := g.full(); {
 	case m == sharing.MechanismTimeSlicing:
-		c.TimeSlicing = replicas
+		c.Sharing.TimeSlicing = replicas
 	case usesMPS(m):
 		c.Flags.MPSRoot = mpsRoot
-		c.MPS = replicas
+		c.Sharing.MPS = replicas
 	}
 	if g.any(usesMIG) {
 		c.Flags.MIGStrategy = "mixed"

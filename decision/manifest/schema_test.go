@@ -307,14 +307,9 @@ func values(n *yaml.Node) map[string]string {
 
 func checkPlugin(t *testing.T, path string, data []byte) {
 	t.Helper()
-	c, _, err := ParseConfig(data)
-	switch {
-	case err != nil:
-		t.Errorf("%s: %v", path, err)
-	case c.MPS != nil && c.TimeSlicing != nil:
-		t.Errorf("%s: two mechanisms", path)
-	case c.MPS != nil && c.Flags.MIGStrategy != "none":
-		t.Errorf("%s: MPS and MIG in one configuration", path)
+	ws, err := CheckPluginConfig(data)
+	if got := codes(ws); err != nil || slices.Contains(got, sharing.WarnTimeSlicingIgnored) || slices.Contains(got, sharing.WarnMIGStrategyConflict) {
+		t.Errorf("%s: %v, %v", path, err, got)
 	}
 }
 
