@@ -22,7 +22,7 @@ func (pl *answers) layout(r *Result) error {
 		at := slices.IndexFunc(all.Pools, func(p layout.PoolCost) bool { return p.Pool == cp.Pool.Name })
 		pl.costs = append(pl.costs, &all.Pools[at])
 	}
-	if r.Findings, err = r.Layout.Findings(prices, nil); err != nil {
+	if r.Findings, err = r.Layout.Findings(prices); err != nil {
 		err = fmt.Errorf("decision: %w", err)
 	}
 	return err

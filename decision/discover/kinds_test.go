@@ -22,19 +22,23 @@ func TestKindsAreWritten(t *testing.T) {
 		owned("Job", "nightly-29400000", "CronJob", "nightly", `"spec": {"parallelism": 1, "template": {"spec": `+pod+`}}`),
 		strings.Replace(owned("Pod", "nightly-29400000-x", "Job", "nightly-29400000", `"spec": `+pod+`, "status": {"phase": "Running"}`), "batch/v1", "v1", 1)}}
 	d := w.read(t)
-	if steps := fmt.Sprint(d.Plan.Steps); !d.Plan.Changes() || !strings.Contains(steps, "ml/rank") || strings.Contains(steps, "nightly") || strings.Contains(steps, "base") {
-		t.Errorf("%v; %v", d.Plan.Steps, d.Plan.Why)
-	}
-	r, err := decision.Decide(t.Context(), &d.Fleet, decision.Options{})
+	planned, err := d.Folder()
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := manifest.Build(&d.Fleet, r, manifest.Options{})
+	if steps := fmt.Sprint(d.Plan.Steps); !d.Plan.Changes() || !strings.Contains(steps, "ml/rank") || strings.Contains(steps, "nightly") || strings.Contains(steps, "base") {
+		t.Errorf("%v; %v", d.Plan.Steps, d.Plan.Why)
+	}
+	r, err := decision.Decide(t.Context(), &d.Discovery.Fleet, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := manifest.Build(&d.Discovery.Fleet, r, manifest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	files := map[string]string{}
-	for _, f := range append(d.Folder.Files, folder.Files...) {
+	for _, f := range append(planned.Files, folder.Files...) {
 		files[f.Path] += string(f.Data)
 	}
 	for path, want := range map[string]string{"pods/ml.rank.yaml": "kind: StatefulSet", "pods/ml.nightly.yaml": "kind: CronJob", "pods/ml.base.yaml": "kind: Job",

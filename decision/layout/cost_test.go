@@ -122,7 +122,7 @@ func TestFindings(t *testing.T) {
 	if err := Err(problems); err != nil {
 		t.Fatal(err)
 	}
-	found, err := c.Findings(Prices{"h": {PerNode: money(t, "16 USD")}}, nil)
+	found, err := c.Findings(Prices{"h": {PerNode: money(t, "16 USD")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,10 +138,6 @@ func TestFindings(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
-	}
-	asked := func(_ string, m sharing.Mechanism) bool { return m == sharing.MechanismMPS }
-	if found, _ = c.Findings(nil, asked); found[len(found)-1].Kind != FindingFreeShares {
-		t.Errorf("MPS is asked for: %+v", found)
 	}
 }
 

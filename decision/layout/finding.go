@@ -37,22 +37,17 @@ type Finding struct {
 	PerHour cost.Money `json:"per_hour,omitzero"`
 }
 
-// Asked reports whether workloads of a pool request a mode. A nil Asked takes those with tenants in the layout.
-type Asked func(pool string, m sharing.Mechanism) bool
-
 // Findings lists unused capacity that is paid for, node by node in their order. What follows from what was measured
-// ([Assignment.Busy]) is left out where nothing was. The error is one of prices.
-func (c *Cluster) Findings(prices Prices, asked Asked) ([]Finding, error) {
-	if asked == nil {
-		held := map[sharing.Mechanism]bool{}
-		for n := range c.Nodes() {
-			for i := range n.Devices {
-				if n.Devices[i].tenants > 0 {
-					held[n.Devices[i].Mode] = true
-				}
+// ([Assignment.Busy]) is left out where nothing was. A mode is asked for where a device of the layout has tenants under
+// it. The error is one of prices.
+func (c *Cluster) Findings(prices Prices) ([]Finding, error) {
+	asked := map[sharing.Mechanism]bool{}
+	for n := range c.Nodes() {
+		for i := range n.Devices {
+			if n.Devices[i].tenants > 0 {
+				asked[n.Devices[i].Mode] = true
 			}
 		}
-		asked = func(_ string, m sharing.Mechanism) bool { return held[m] }
 	}
 	var out []Finding
 	for n := range c.Nodes() {
@@ -76,7 +71,7 @@ func (c *Cluster) Findings(prices Prices, asked Asked) ([]Finding, error) {
 }
 
 // findings are those of a node, one of a kind.
-func (n *Node) findings(asked Asked) (out []Finding) {
+func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 	add := func(kind FindingKind, i int, gpus float64) *Finding {
 		at := slices.IndexFunc(out, func(f Finding) bool { return f.Kind == kind })
 		if at < 0 {
@@ -95,7 +90,7 @@ func (n *Node) findings(asked Asked) (out []Finding) {
 		shared := d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive
 		switch {
 		case d.Faulty():
-		case shared && f.Tenants == 0 && !d.Open && !asked(n.Pool, d.Mode):
+		case shared && f.Tenants == 0 && !d.Open && !asked[d.Mode]:
 			add(FindingUnaskedMode, i, 1)
 		case Sliced(d.Mode):
 			gpus := 0.0

@@ -162,7 +162,7 @@ func TestDiff(t *testing.T) {
 			to, _ = fill(t, rng, to, 60, "k")
 		}
 		changes := Diff(from, to)
-		got := applied(from, changes)
+		got := apply(from, changes)
 		if d := cmp.Diff(text(t, to), text(t, got)); d != "" {
 			t.Fatalf("%v\n%s", changes, d)
 		}
@@ -172,54 +172,42 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// applied makes the changes of a Diff to the layout that it was made from, whatever lies between them, and returns the
-// layout that it was made to, but for the order of nodes.
-func applied(from *Cluster, changes []Change) *Cluster {
-	var nodes []Node
-	at := map[string]int{}
-	gone := map[string]bool{}
-	for _, c := range changes {
-		if c.Kind == ChangeStop || c.Kind == ChangeMove {
-			gone[c.From+"\x00"+c.Key] = true
-		}
-	}
+// apply makes the changes of a Diff to the layout that it was made from, but for the order of nodes.
+func apply(from *Cluster, changes []Change) *Cluster {
+	nodes := map[string]*Node{}
 	for n := range from.Nodes() {
-		next := *n.bare()
-		for _, a := range n.Assignments {
-			if !gone[n.Name+"\x00"+a.Key] {
-				next.Assignments = append(next.Assignments, a)
-			}
-		}
-		at[n.Name] = len(nodes)
-		nodes = append(nodes, next)
+		nodes[n.Name] = n.bare()
+		nodes[n.Name].Assignments = slices.Clone(n.Assignments)
 	}
-	for _, c := range changes {
-		i, there := at[c.Node]
+	without := func(node, key string) {
+		if n := nodes[node]; n != nil {
+			n.Assignments = slices.DeleteFunc(n.Assignments, func(a Assignment) bool { return a.Key == key })
+		}
+	}
+	for _, c := range changes { // by kinds: nodes and devices first, then who starts, stops and moves
+		n := nodes[c.Node]
 		switch c.Kind {
 		case ChangeAddNode:
-			at[c.Node] = len(nodes)
-			nodes = append(nodes, *c.New)
+			nodes[c.Node] = c.New
 		case ChangeRemoveNode:
-			if there {
-				nodes[i].Name = ""
-			}
+			delete(nodes, c.Node)
 		case ChangeConfigureNode:
-			if there {
-				keep := nodes[i].Assignments
-				nodes[i] = *c.New
-				nodes[i].Assignments = keep
-			}
+			keep := n.Assignments
+			*n = *c.New
+			n.Assignments = keep
 		case ChangeConfigureDevice:
-			if there {
-				nodes[i].Devices[c.Device] = c.New.Devices[c.Device]
-			}
-		case ChangeStart, ChangeMove:
-			if there {
-				nodes[i].Assignments = append(nodes[i].Assignments, c.After...)
+			n.Devices[c.Device] = c.New.Devices[c.Device]
+		default:
+			if without(c.From, c.Key); c.Kind != ChangeStop {
+				n.Assignments = append(n.Assignments, c.After...)
 			}
 		}
 	}
-	out, _ := Observe(slices.DeleteFunc(nodes, func(n Node) bool { return n.Name == "" }))
+	var all []Node
+	for _, n := range nodes {
+		all = append(all, *n)
+	}
+	out, _ := Observe(all)
 	return out
 }
 
