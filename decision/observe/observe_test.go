@@ -16,6 +16,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -35,14 +36,8 @@ func observed(t *testing.T, s *server, phases ...phase) []observe.Profile {
 	for _, p := range phases {
 		s.run(p, 15, func() { pages = append(pages, s.page()) })
 	}
-	readings, err := serving.Parse(strings.NewReader(strings.Join(pages, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	profiles, err := observe.Profiles(readings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	readings := must.Get(serving.Parse(strings.NewReader(strings.Join(pages, ""))))(t)
+	profiles := must.Get(observe.Profiles(readings))(t)
 	return profiles
 }
 
@@ -118,10 +113,7 @@ func TestRealPages(t *testing.T) {
 		file, engine string
 		tpot, ttft   float64 // P50 in ms
 	}{{"h100-vllm.prom.gz", "vllm", 12.09, 32.35}, {"h100-sglang.prom.gz", "sglang", 3.12, 10.63}} {
-		profiles, err := observe.Profiles(pages(c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		profiles := must.Get(observe.Profiles(pages(c.file)))(t)
 		f := profiles[0].Fit
 		if profiles[0].Engine != c.engine || f.StepAt.Value > c.tpot || f.StepAt.Value < c.tpot/2 || f.PrefillAt.Value > c.ttft || f.PrefillAt.Low <= 0 {
 			t.Errorf("%s: step %v, prefill %v", c.file, f.StepAt, f.PrefillAt)
@@ -140,10 +132,7 @@ func TestBadPages(t *testing.T) {
 	again := slices.Clone(pages)
 	restarted.run(phase{300, 2, 200, 60}, 15, func() { again = append(again, restarted.page()) })
 	read := func(pages ...string) ([]observe.Profile, error) {
-		readings, err := serving.Parse(strings.NewReader(strings.Join(pages, "")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		readings := must.Get(serving.Parse(strings.NewReader(strings.Join(pages, ""))))(t)
 		return observe.Profiles(readings)
 	}
 	if _, err := read(append(pages, foreign...)...); !errors.Is(err, observe.ErrMixed) || !strings.Contains(err.Error(), "sglang") {
@@ -177,10 +166,7 @@ func TestBadPages(t *testing.T) {
 			turns = append(turns, twin.page(), pages[n])
 		}
 	})
-	alone, err := read(pages...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(read(pages...))(t)
 	if both, err := read(turns...); err != nil || both[0].Fit.StepAt != alone[0].Fit.StepAt || !strings.Contains(strings.Join(both[0].Left, "; "), "another server's") {
 		t.Errorf("two servers behind one address: %+v of %q, alone %+v, %v", both[0].Fit.StepAt, both[0].Left, alone[0].Fit.StepAt, err)
 	}
@@ -237,14 +223,8 @@ func TestRange(t *testing.T) {
 		result = append(result, fmt.Sprintf(`{"metric":{%s},"values":[%s]}`, strings.Join(labels, ","), strings.Join(values, ",")))
 	}
 	answer := `{"status":"success","data":{"resultType":"matrix","result":[` + strings.Join(result, ",") + `]}}`
-	got, err := serving.ParseRange(strings.NewReader(answer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := serving.Parse(strings.NewReader(strings.Join(pages, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(serving.ParseRange(strings.NewReader(answer)))(t)
+	want := must.Get(serving.Parse(strings.NewReader(strings.Join(pages, ""))))(t)
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(profile.Optional[float64]{})); diff != "" {
 		t.Error(diff)
 	}

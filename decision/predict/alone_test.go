@@ -5,16 +5,14 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // TestTokenAloneHoldsMeasuredServers: what is assumed of a model server by its size lies around what servers of three
 // sizes were measured to take alone, from one sequence to a batch of sixteen.
 func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
-	gpu, err := sharing.LookupGPU("H200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gpu := must.Get(sharing.LookupGPU("H200"))(t)
 	type size struct{ parameters, layers, kvPerToken float64 }
 	sizes := map[string]size{"1b": {1.2358e9, 16, 32768}, "3b": {3.2127e9, 28, 114688}, "8b": {8.03e9, 32, 131072}}
 	inside, all := 0, 0

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -17,10 +18,7 @@ func fourTenants(tb testing.TB) []profile.Solo {
 		{Concurrency: 4, Prompt: 128, Output: 64}, {Concurrency: 1, Prompt: 128, Output: 64},
 		{Concurrency: 16, Prompt: 128, Output: 64}, {Concurrency: 4, Prompt: 768, Output: 16},
 	} {
-		s, err := ps.Solo(profile.Server{Model: "1b"}, l)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		s := must.Get(ps.Solo(profile.Server{Model: "1b"}, l))(tb)
 		out = append(out, s)
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -20,10 +21,7 @@ func TestKindsOfTenants(t *testing.T) {
 		return `[{"mechanism": "mps", "case": "alone", "tenants": 1, "server": {"model": "train"}, ` + with + `}]`
 	}
 	const steps = `"steps": 90, "steps_per_s": 18, "step_ms": {"p50": 55, "mean": 55.5}`
-	rows, err := profile.ParseRows([]byte(row(`"version": 2, "kind": "stepper", ` + steps)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(profile.ParseRows([]byte(row(`"version": 2, "kind": "stepper", ` + steps))))(t)
 	alone := rows.Profiles()[0]
 	if v, ok := alone.Metric(profile.MetricStepP50); !ok || v != 55 || alone.Kind != profile.KindStepper || alone.Requests.Or(0) != 90 {
 		t.Errorf("%+v", alone)
@@ -55,10 +53,7 @@ func TestEngineIsNoModelName(t *testing.T) {
 			own.Engine, own.Server.Model = engine, "8b"
 			group[i].TimeSlicing, group[i].Server = &own, own.Server
 		}
-		out, err := p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodClosedForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodClosedForm))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return out[0].Evidence, v.WidthFraction()
 	}
@@ -75,10 +70,7 @@ func TestEngineIsNoModelName(t *testing.T) {
 	for i := range rows {
 		rows[i].Engine = "vllm"
 	}
-	fitted, err := p.Fit(predict.MethodClosedForm, rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fitted := must.Get(p.Fit(predict.MethodClosedForm, rows))(t)
 	if c, _ := class(fitted, "vllm"); c != predict.EvidenceCalibrated {
 		t.Errorf("calibrated on the engine, its evidence is %v", c)
 	}
@@ -93,17 +85,11 @@ func TestEngineIsLearned(t *testing.T) {
 	race.Long(t)
 	var files []profile.Rows
 	for _, name := range []string{"h200-foreign", "h200-foreign-2"} {
-		rows, err := profile.LoadRows("testdata/" + name + ".json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(profile.LoadRows("testdata/" + name + ".json"))(t)
 		files = append(files, rows)
 	}
 	before := predict.NewPredictor()
-	learned, err := before.Fit(predict.MethodClosedForm, files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	learned := must.Get(before.Fit(predict.MethodClosedForm, files[0]))(t)
 	for _, m := range profile.Mechanisms {
 		l := learned.Found("jax", m)
 		if l == nil || l.Points < 6 || l.Series != 1 {
@@ -113,10 +99,7 @@ func TestEngineIsLearned(t *testing.T) {
 	var missed, width [2]float64
 	n := 0.0
 	for i, p := range []*predict.Predictor{&before, learned} {
-		ms, err := p.PredictRows(predict.MethodClosedForm, files[1], nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := must.Get(p.PredictRows(predict.MethodClosedForm, files[1], nil))(t)
 		n = 0
 		for _, m := range ms {
 			if v, ok := m.Prediction.Get(profile.MetricTPOTP50); ok && m.Row.Engine == "jax" {
@@ -130,10 +113,7 @@ func TestEngineIsLearned(t *testing.T) {
 	if n < 8 || missed[1] >= missed[0] || width[1] >= width[0] {
 		t.Errorf("%v rows missed by %v, widths %v", n, missed, width)
 	}
-	text, err := json.Marshal(learned)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(learned))(t)
 	again, err := predict.ParsePredictor(text)
 	if err != nil || !slices.Equal(again.Learned, learned.Learned) {
 		t.Errorf("%v, %v", again, err)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // testdata is where the measurements are; its README.md says where they come from.
@@ -11,10 +12,7 @@ const testdata = "testdata/"
 
 func rowsOf(tb testing.TB, name string) profile.Rows {
 	tb.Helper()
-	rows, err := profile.LoadRows(testdata + name)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	rows := must.Get(profile.LoadRows(testdata + name))(tb)
 	return rows
 }
 
@@ -22,9 +20,6 @@ func colocation(tb testing.TB) profile.Rows { return rowsOf(tb, "h200-colocation
 
 func profilesOf(tb testing.TB, rows profile.Rows) *profile.Profiles {
 	tb.Helper()
-	ps, err := profile.NewProfiles(rows.Profiles()...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ps := must.Get(profile.NewProfiles(rows.Profiles()...))(tb)
 	return ps
 }

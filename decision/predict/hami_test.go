@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // testdata/h200-hami.json was measured on an H200 with driver 580.159 on 2026-11-23: LLM servers that decode by CUDA
@@ -14,15 +15,9 @@ import (
 // percent of the cores ("hami-1b25+8b75"). The library forwards the launch of a graph as it is: a limit slows nobody by
 // more than the interception does, and tenants take turns as without it.
 func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
-	rows, err := profile.LoadRows("testdata/h200-hami.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(profile.LoadRows("testdata/h200-hami.json"))(t)
 	p := predict.NewPredictor()
-	all, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	alone := map[string]float64{}
 	alike, pairs := 0, 0
 	for i := range rows {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -31,10 +32,7 @@ func TestSparedAlone(t *testing.T) {
 			if r.Tenants != 1 || r.Mechanism != sharing.MechanismMPS {
 				continue
 			}
-			solo, err := profiles.Solo(r.Server, r.Load)
-			if err != nil {
-				t.Fatal(err)
-			}
+			solo := must.Get(profiles.Solo(r.Server, r.Load))(t)
 			name := r.Case
 			if r.Server.SMPercent.Or(100) < 100 {
 				name += ", capped"
@@ -52,10 +50,7 @@ func TestSparedProfileIsLengthened(t *testing.T) {
 	race.Long(t)
 	rows := rowsOf(t, "h200-mixes-7.json")
 	p := predict.NewPredictor()
-	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	n := 0
 	for _, m := range measured {
 		r := m.Row
@@ -92,10 +87,7 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 			}
 		}
 		p := predict.NewPredictor()
-		measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 		return measured
 	}
 	before, after := predictions(1), predictions(1.44)
@@ -127,15 +119,9 @@ func TestUnevenAnswers(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
 	alone := *fourTenants(t)[0].TimeSlicing
-	even, err := p.RunAlone(&alone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	even := must.Get(p.RunAlone(&alone))(t)
 	alone.Load.OutputSpread = 0.25
-	uneven, err := p.RunAlone(&alone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	uneven := must.Get(p.RunAlone(&alone))(t)
 	for m, most := range map[profile.Metric]float64{profile.MetricTPOTP50: 1.12, profile.MetricTokensPerSecond: 1.03} {
 		if r := uneven[m] / even[m]; r < 0.97 || r > most {
 			t.Errorf("%v: %.4g, and %.4g with even answers", m, uneven[m], even[m])
@@ -157,10 +143,7 @@ func TestIdleServerBeginsAtOnce(t *testing.T) {
 	p := predict.NewPredictor()
 	alone := *fourTenants(t)[1].TimeSlicing
 	alone.Load = profile.Load{Rate: 0.2, Prompt: 128, Output: 64}
-	out, err := p.RunAlone(&alone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(p.RunAlone(&alone))(t)
 	if p50, p99 := out[profile.MetricTTFTP50], out[profile.MetricTTFTP99]; p50 <= 0 || p99-p50 > 0.01 {
 		t.Errorf("the first token after %.4g ms, the slowest after %.4g", p50, p99)
 	}
@@ -178,10 +161,7 @@ func TestFirstTokenOfAnotherEngine(t *testing.T) {
 	}
 	other.TimeSlicing, other.MPS, other.Siblings = &profiles[0], &profiles[1], nil
 	first := func(p predict.Predictor, s profile.Solo) float64 {
-		out, err := p.Predict(sharing.MechanismTimeSlicing, []profile.Solo{s, own[2]}, predict.MethodSimulated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, []profile.Solo{s, own[2]}, predict.MethodSimulated))(t)
 		v, _ := out[0].Get(profile.MetricTTFTP50)
 		return v.Value
 	}
@@ -204,10 +184,7 @@ func within(t *testing.T, file, name string, fraction float64, n int, mechanisms
 		return r.Tenants > 1 && !slices.Contains(mechanisms, r.Mechanism)
 	})
 	p := predict.NewPredictor()
-	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	for _, m := range measured {
 		if m.Row.Kind != profile.KindServer || !strings.Contains(m.Row.Case, name) {
 			continue
@@ -242,10 +219,7 @@ func TestPaceFromOneMechanism(t *testing.T) {
 	race.Long(t)
 	rows := slices.DeleteFunc(rowsOf(t, "h200-tenants-7.json"), func(r profile.Row) bool { return r.Mechanism != sharing.MechanismMPS })
 	p := predict.NewPredictor()
-	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	n := 0
 	for _, m := range measured {
 		if m.Row.Server.Model != "enc" {

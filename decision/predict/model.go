@@ -109,7 +109,6 @@ type blocking struct {
 	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
 
 	sms, filled float64 // of its time on the GPU in which its kernels leave others' no room, and those that fill the GPU
-	decodeSM    float64 // the share of the SMs that decode takes while on the GPU
 	unknownSMs  bool    // sms is assumed
 	smsError    float64 // half-width that not knowing sms well adds to the intervals of its neighbours
 }
@@ -147,18 +146,6 @@ func (t *tenantModel) stretch(extra float64) {
 			t.alone[m] += request
 		}
 	}
-}
-
-// duty is the share of time in which decode is on the GPU, and in which a prefill runs.
-func (t *tenantModel) duty() (decode, prefill float64) {
-	if t.closed {
-		return t.steps * t.gpu / t.cycle, t.batch * t.prefill / t.cycle
-	}
-	prefill = min(1, t.rate*t.prefill)
-	if busy, ok := profile.Positive(t.base.GPUBusyFraction); ok {
-		return max(0.02, busy-prefill*t.prefillGPU/t.prefill), prefill
-	}
-	return (1 - prefill) * t.liveFraction(t.steps*t.step) * t.gpu / t.step, prefill
 }
 
 // liveFraction is the share of time in which an open loop has a request that takes ms, by Poisson arrivals.

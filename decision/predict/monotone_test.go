@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -42,10 +43,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	worse := map[string]int{}
 	var none *predict.Evaluator // nobody was measured
 	for range nightly.Cases(300, 2000) {
-		g, err := sharing.LookupGPU([]string{"A100-SXM4-80GB", "L4", "H100 80GB HBM3", "L40S"}[rng.IntN(4)])
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(sharing.LookupGPU([]string{"A100-SXM4-80GB", "L4", "H100 80GB HBM3", "L40S"}[rng.IntN(4)]))(t)
 		m := costs.MachineOf(g)
 		share := costs.Share{Mechanism: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMPS, sharing.MechanismTimeSlicing}[rng.IntN(3)], SMs: 1, Bandwidth: 1}
 		n := 1
@@ -143,19 +141,10 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 		for range 2 + rng.IntN(3) {
 			group = append(group, all[rng.IntN(len(all))])
 		}
-		fewer, err := p.Predict(m, group[:len(group)-1], predict.MethodClosedForm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		more, err := p.Predict(m, group, predict.MethodClosedForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fewer := must.Get(p.Predict(m, group[:len(group)-1], predict.MethodClosedForm))(t)
+		more := must.Get(p.Predict(m, group, predict.MethodClosedForm))(t)
 		for i := range more {
-			alone, err := p.Predict(m, group[i:i+1], predict.MethodClosedForm)
-			if err != nil {
-				t.Fatal(err)
-			}
+			alone := must.Get(p.Predict(m, group[i:i+1], predict.MethodClosedForm))(t)
 			for metric, v := range more[i].All() {
 				if !(v.Low < v.Value && v.Value < v.High) {
 					t.Errorf("%s, %s: %+v", m, metric, v)

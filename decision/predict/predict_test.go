@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -43,10 +44,7 @@ func TestMPSFromTimeSlicingProfiles(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor()
-	measured, err := p.PredictRows(predict.MethodSimulated, kept, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, kept, nil))(t)
 	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][profile.MetricTPOTP50]
 	if e.Rows != 39 || e.MeanFraction > 0.05 {
 		t.Errorf("mean error %.1f%% over %d rows, want at most 5%% over 39", 100*e.MeanFraction, e.Rows)
@@ -63,19 +61,13 @@ func TestCappedRows(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
 	capped := rowsOf(t, "h200-colocation-sm-percent.json")
-	measured, err := p.PredictRows(predict.MethodSimulated, capped, profilesOf(t, colocation(t)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, capped, profilesOf(t, colocation(t))))(t)
 	e := errorsBy(predict.ErrorsOf(measured))[sharing.MechanismMPS][profile.MetricTPOTP50]
 	if e.Rows != 10 || e.MeanFraction > 0.08 {
 		t.Errorf("mean error %.1f%% over %d rows", 100*e.MeanFraction, e.Rows)
 	}
 	// On its own the file lacks the prefill tenant: its case is unknown.
-	measured, err = p.PredictRows(predict.MethodSimulated, capped, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured = must.Get(p.PredictRows(predict.MethodSimulated, capped, nil))(t)
 	unknown := 0
 	for _, m := range measured {
 		if m.Err != nil {
@@ -101,14 +93,8 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor()
-	want, err := p.PredictRows(predict.MethodClosedForm, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := p.PredictRows(predict.MethodClosedForm, blind, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(p.PredictRows(predict.MethodClosedForm, rows, nil))(t)
+	got := must.Get(p.PredictRows(predict.MethodClosedForm, blind, nil))(t)
 	last := -1
 	for i := range want {
 		if got[i].Index != want[i].Index || got[i].Index <= last {
@@ -131,10 +117,7 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 // TestParametersArePlausible: calibrated parameters have units, lie within
 // their physical ranges, and agree with independent measurements.
 func TestParametersArePlausible(t *testing.T) {
-	fitted, err := predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fitted := must.Get(predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t)))(t)
 	if err := fitted.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -168,31 +151,16 @@ func TestParametersArePlausible(t *testing.T) {
 func TestPredictorRoundTrip(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
-	fitted, err := predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(fitted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := predict.ParsePredictor(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fitted := must.Get(predict.NewPredictor().Fit(predict.MethodClosedForm, colocation(t)))(t)
+	b := must.Get(json.Marshal(fitted))(t)
+	back := must.Get(predict.ParsePredictor(b))(t)
 	if diff := cmp.Diff(fitted, back); diff != "" {
 		t.Error(diff)
 	}
 	group := fourTenants(t)
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		x, err := fitted.Predict(m, group, predict.MethodSimulated)
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := back.Predict(m, group, predict.MethodSimulated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(fitted.Predict(m, group, predict.MethodSimulated))(t)
+		y := must.Get(back.Predict(m, group, predict.MethodSimulated))(t)
 		if diff := cmp.Diff(x, y, cmp.AllowUnexported(predict.Prediction{})); diff != "" {
 			t.Error(diff)
 		}
@@ -208,11 +176,8 @@ func TestParsePredictorNamesEveryProblem(t *testing.T) {
 	p.Parameters.Switch.Value = 50
 	p.Parameters.QueueShare.Unit = ""
 	delete(p.MPS, profile.MetricTTFTP50)
-	b, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = predict.ParsePredictor(b)
+	b := must.Get(json.Marshal(p))(t)
+	_, err := predict.ParsePredictor(b)
 	for _, want := range []string{"gpu_name", "parameters.switch.value", "parameters.queue_share.unit", "mps.ttft_ms_p50.half_width"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
@@ -274,10 +239,7 @@ func TestSameSeedArrivesAlike(t *testing.T) {
 		load.Seed = profile.Some(seed)
 		group[1] = profile.Solo{Server: group[1].Server, Load: load, TimeSlicing: &open}
 		p := predict.NewPredictor()
-		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.Value
 	}
@@ -299,10 +261,7 @@ func TestCappedWorkStillReads(t *testing.T) {
 		capped.SMFraction, capped.DRAMFraction, capped.GPUBusyFraction = profile.Some(0.05), profile.Some(dram), profile.Some(0.9)
 		group[1] = profile.Solo{Server: capped.Server, Load: capped.Load, MPS: &capped}
 		p := predict.NewPredictor()
-		out, err := p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.Value
 	}
@@ -316,22 +275,13 @@ func TestQuantumMatters(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
 	var group []profile.Solo
 	for _, model := range []string{"1b", "8b"} {
-		s, err := ps.Solo(profile.Server{Model: model}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(ps.Solo(profile.Server{Model: model}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}))(t)
 		group = append(group, s)
 	}
 	p, other := predict.NewPredictor(), predict.NewPredictor()
 	other.Parameters.Quantum.Value *= 2
-	want, err := p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := other.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated))(t)
+	got := must.Get(other.Predict(sharing.MechanismTimeSlicing, group, predict.MethodSimulated))(t)
 	out := 0
 	for i := range group {
 		w, _ := want[i].Get(profile.MetricTPOTP50)
@@ -349,17 +299,11 @@ func TestLoneTenant(t *testing.T) {
 	group := fourTenants(t)[:1]
 	p := predict.NewPredictor()
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		if s := out[0].Slowdown.Value; math.Abs(s-1) > 0.02 {
 			t.Errorf("%s: alone it is %.2fx slower", method, s)
 		}
-		out, err = p.Predict(sharing.MechanismMPS, group, method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out = must.Get(p.Predict(sharing.MechanismMPS, group, method))(t)
 		// The server took 2.372 ms a token without MPS and 2.731 ms with it.
 		if s := out[0].Slowdown.Value; math.Abs(s-2.731/2.372) > 0.02 {
 			t.Errorf("%s: alone under MPS it is %.2fx slower", method, s)
@@ -375,11 +319,8 @@ func TestLessIsWider(t *testing.T) {
 		group := fourTenants(t)[:2]
 		own := *group[0].MPS
 		change(&own)
-		group[0].MPS, group[0].Siblings = &own, nil
-		out, err := p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		group[0].MPS, group[0].Siblings, group[0].Elsewhere = &own, nil, nil
+		out := must.Get(p.Predict(sharing.MechanismMPS, group, predict.MethodClosedForm))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.WidthFraction()
 	}
@@ -434,17 +375,12 @@ func TestPredictRefuses(t *testing.T) {
 func TestSameInputSameBytes(t *testing.T) {
 	p := predict.NewPredictor()
 	text := func() []byte {
-		out, err := p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodSimulated)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodSimulated))(t)
 		var b bytes.Buffer
 		for _, o := range out {
 			for _, m := range profile.Metrics() {
 				v, _ := o.Get(m)
-				if err := json.NewEncoder(&b).Encode(v); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.NewEncoder(&b).Encode(v))
 			}
 		}
 		return b.Bytes()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,10 +17,7 @@ import (
 // withoutGPM are rows as a GPU without GPM gives them, with pressures or without.
 func withoutGPM(t *testing.T, pressures bool) profile.Rows {
 	t.Helper()
-	rows, err := profile.LoadRows(testdata + "h200-tenants-3.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(profile.LoadRows(testdata + "h200-tenants-3.json"))(t)
 	var out profile.Rows
 	for _, r := range rows {
 		if r.Mechanism.String() != "mps" {
@@ -43,10 +41,7 @@ func TestPressureStandsForSMs(t *testing.T) {
 	width := map[bool]float64{}
 	for _, pressures := range []bool{false, true} {
 		p := predict.NewPredictor()
-		ms, err := p.PredictRows(predict.MethodSimulated, withoutGPM(t, pressures), &profile.Profiles{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := must.Get(p.PredictRows(predict.MethodSimulated, withoutGPM(t, pressures), &profile.Profiles{}))(t)
 		n, inside := 0, 0
 		for _, m := range ms {
 			if m.Err != nil {
@@ -135,10 +130,7 @@ func TestBadPressure(t *testing.T) {
 // than alone, by chance, has no growth, and one without a curve has the models' figure, with a wider interval.
 func TestOddResponses(t *testing.T) {
 	t.Parallel()
-	rows, err := profile.LoadRows("testdata/h200-foreign.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(profile.LoadRows("testdata/h200-foreign.json"))(t)
 	predicted := func(change func(*profile.Pressure)) profile.Interval {
 		own := slices.Clone(rows)
 		for i := range own {
@@ -150,10 +142,7 @@ func TestOddResponses(t *testing.T) {
 			}
 		}
 		p := predict.NewPredictor()
-		ms, err := p.PredictRows(predict.MethodClosedForm, own, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ms := must.Get(p.PredictRows(predict.MethodClosedForm, own, nil))(t)
 		for _, m := range ms {
 			if m.Row.Case == "jsum-numba" && m.Row.Server.Model == "jax-7b" && m.Row.Mechanism == sharing.MechanismMPS {
 				v, _ := m.Prediction.Get(profile.MetricTPOTP50)

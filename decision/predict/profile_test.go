@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -69,13 +70,11 @@ func TestParseRowsNamesEveryProblem(t *testing.T) {
 
 func TestProfilesFindWorkloads(t *testing.T) {
 	ps := profilesOf(t, colocation(t))
-	s, err := ps.Solo(profile.Server{Model: "1b"}, profile.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: profile.Some(9)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ps.Solo(profile.Server{Model: "1b"}, profile.Load{Server: 3, Rate: 12, Prompt: 128, Output: 64, Seed: profile.Some(9)}))(t)
 	if s.TimeSlicing == nil || s.MPS == nil || !s.CapPercent.IsZero() {
 		t.Errorf("another server index and seed: %+v", s)
 	}
+	var err error
 	s, err = ps.Solo(profile.Server{Model: "1b", SMPercent: profile.Some(50.0)}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64})
 	if err != nil || s.CapPercent != profile.Some(50.0) || s.MPS == nil {
 		t.Errorf("a capped server: %+v, %v", s, err)
@@ -101,10 +100,7 @@ func TestMoreRequestsCount(t *testing.T) {
 	few.Requests, few.TokensPerS = profile.Some(10), profile.Some(100.0)
 	many.Requests, many.TokensPerS = profile.Some(20), fast
 	for _, order := range [][]profile.SoloProfile{{few, many}, {many, few}} {
-		ps, err := profile.NewProfiles(order...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ps := must.Get(profile.NewProfiles(order...))(t)
 		s, err := ps.Solo(few.Server, few.Load)
 		if err != nil || ps.Len() != 1 || s.TimeSlicing.TokensPerS != fast {
 			t.Errorf("%+v, %v", s, err)
@@ -120,11 +116,8 @@ func TestOneServerHasOneEngine(t *testing.T) {
 	unsaid.Engine, other.Engine, another.Engine = "", "sglang", "sglang"
 	other.Load.Prompt++
 	another.Server.SMPercent, another.Mechanism = profile.Some(50.0), sharing.MechanismMPS
-	ps, err := profile.NewProfiles(a, unsaid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = ps.Add(other, another)
+	ps := must.Get(profile.NewProfiles(a, unsaid))(t)
+	err := ps.Add(other, another)
 	for _, want := range []string{"[0].engine", "[1].engine", "is sglang", "has vllm", "server.variant"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
@@ -141,14 +134,8 @@ func TestOneServerHasOneEngine(t *testing.T) {
 
 func TestProfileRoundTrip(t *testing.T) {
 	profiles := colocation(t).Profiles()
-	b, err := json.Marshal(profiles)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := profile.ParseProfiles(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(profiles))(t)
+	back := must.Get(profile.ParseProfiles(b))(t)
 	if diff := cmp.Diff(profiles, back); diff != "" {
 		t.Error(diff)
 	}
@@ -171,10 +158,7 @@ func FuzzParseRows(f *testing.F) {
 			}
 			return
 		}
-		b, err := json.Marshal(rows)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(rows))(t)
 		again, err := profile.ParseRows(b)
 		if err != nil {
 			t.Fatalf("%s does not parse: %v", b, err)
@@ -184,10 +168,7 @@ func FuzzParseRows(f *testing.F) {
 			t.Fatalf("round trip: %s, then %s (%v)", b, c, err)
 		}
 		p := predict.NewPredictor()
-		measured, err := p.PredictRows(predict.MethodClosedForm, rows, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		measured := must.Get(p.PredictRows(predict.MethodClosedForm, rows, nil))(t)
 		for _, m := range measured {
 			if (m.Prediction == nil) == (m.Err == nil) {
 				t.Fatal("a prediction and an error, or neither")
@@ -210,10 +191,7 @@ func FuzzParsePredictor(f *testing.F) {
 		if err != nil {
 			return
 		}
-		b, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(p))(t)
 		if _, err := predict.ParsePredictor(b); err != nil {
 			t.Fatalf("%s does not parse: %v", b, err)
 		}

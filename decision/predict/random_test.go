@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -43,9 +44,7 @@ func TestAnyProfile(t *testing.T) {
 			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
 			p.TokensPerS = profile.Some(min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle))
 		}
-		if err := p.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Validate())
 		return p
 	}
 	p := predict.NewPredictor()

@@ -7,6 +7,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // The held-out series plays no part: with other outcomes it is predicted alike.
@@ -14,10 +15,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 	t.Parallel()
 	files := []profile.Rows{rowsOf(t, "h200-colocation.json"), rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-3.json")}
 	held := func() []profile.Interval {
-		measured, err := predict.NewPredictor().CrossValidate(predict.MethodClosedForm, predict.SplitLeaveOneSeriesOut, files...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		measured := must.Get(predict.NewPredictor().CrossValidate(predict.MethodClosedForm, predict.SplitLeaveOneSeriesOut, files...))(t)
 		var out []profile.Interval
 		for _, m := range measured {
 			if m.Series == "h200-mixes-3" {
@@ -44,10 +42,7 @@ func TestSeriesAreUnits(t *testing.T) {
 	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")
 	fit := func(files ...profile.Rows) costs.Residual {
 		t.Helper()
-		p, err := predict.NewPredictor().Fit(predict.MethodClosedForm, files...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(predict.NewPredictor().Fit(predict.MethodClosedForm, files...))(t)
 		return p.MPS[profile.MetricTPOTP50]
 	}
 	if r := fit(one); r.Series != 1 || r.Points != 41 {

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // point is a latency in seconds on a share of a GPU's SMs.
@@ -48,10 +49,7 @@ func filled(points []point) (fills, whole float64) {
 
 // TestPublishedSlices holds the law of slices, and its constants, to work that others measured on the slices of A100s.
 func TestPublishedSlices(t *testing.T) {
-	f, err := os.Open("testdata/njit-a100-mig.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/njit-a100-mig.csv"))(t)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) != 17 {
@@ -61,9 +59,7 @@ func TestPublishedSlices(t *testing.T) {
 	for _, r := range rows[1:] {
 		sms, err1 := strconv.ParseFloat(r[1], 64)
 		rate, err2 := strconv.ParseFloat(r[2], 64)
-		if err := errors.Join(err1, err2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err1, err2))
 		works[r[0]] = append(works[r[0]], point{sms / 108, 1 / rate})
 	}
 	fills := map[string]float64{}

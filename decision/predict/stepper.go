@@ -76,7 +76,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	case ok && ok2:
 		t.sms = min(sm/busy, 1)
 	case t.kind == profile.KindServer:
-		t.sms = t.decodeSM
+		t.sms = t.decodeSM(b)
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
 		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
 		t.sms = held / (held + table.SMs.LinkHalf.Value)

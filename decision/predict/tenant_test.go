@@ -6,15 +6,13 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func gpuRow(t *testing.T, name string) *sharing.GPU {
 	t.Helper()
-	g, err := sharing.LookupGPU(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(sharing.LookupGPU(name))(t)
 	return g
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -22,10 +23,7 @@ func TestTransfer(t *testing.T) {
 		return p.Predict(m, group, predict.MethodClosedForm)
 	}
 	width := func(m sharing.Mechanism, gpu string) float64 {
-		out, err := on(m, gpu)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(on(m, gpu))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
 		return v.WidthFraction()
 	}
@@ -56,10 +54,7 @@ func TestTransfer(t *testing.T) {
 
 // Who calibrates on a GPU of his own gets a predictor of that GPU.
 func TestCalibrateElsewhere(t *testing.T) {
-	p, err := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04").Fit(predict.MethodClosedForm, rowsOf(t, "h100-colocation.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04").Fit(predict.MethodClosedForm, rowsOf(t, "h100-colocation.json")))(t)
 	if p.Parameters.Quantum.Basis != sharing.BasisTransferred || p.Parameters.SliceLoss.Basis != sharing.BasisFitted || p.Parameters.HostFraction.Basis != sharing.BasisPrior {
 		t.Errorf("%+v", p.Parameters)
 	}

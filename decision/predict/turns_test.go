@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,10 +25,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 	}
 	wrong := func(method predict.Method) (float64, predict.Prediction) {
 		t.Helper()
-		measured, err := p.PredictRows(method, rows, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		measured := must.Get(p.PredictRows(method, rows, nil))(t)
 		for _, m := range measured {
 			if chat(m) {
 				v, _ := m.Prediction.Get(profile.MetricTPOTP50)
@@ -71,10 +69,7 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		own := *group[0].TimeSlicing
 		own.ITL.P50, own.Turns = profile.Some(2.12), profile.Some(turns)
 		group[0].TimeSlicing = &own
-		out, err := p.Predict(sharing.MechanismTimeSlicing, group, method)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		return out[0]
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
@@ -111,10 +106,7 @@ func TestH100FromAProbe(t *testing.T) {
 	}
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04")
 	p.Parameters.Quantum.Value, p.Parameters.Switch.Value = 2.091, 0.1525 // as decision/probe/REPORT-2026-11.md has them
-	measured, err := p.PredictRows(predict.MethodSimulated, rows, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	sum, n, far := 0.0, 0, 0
 	for _, m := range measured {
 		if m.Row.Mechanism != sharing.MechanismTimeSlicing {
@@ -194,10 +186,7 @@ func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 	rows := rowsOf(t, "h100-mixes-7.json")
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "")
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		measured, err := p.PredictRows(method, rows, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		measured := must.Get(p.PredictRows(method, rows, nil))(t)
 		seen := map[string]int{}
 		for _, m := range measured {
 			r := m.Row

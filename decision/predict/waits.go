@@ -25,45 +25,6 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 		percent, factor)
 }
 
-// splitSMs finds the share of the SMs that decode takes, from the mean shares at several loads: each is a mixture of
-// its and a prefill's.
-func (t *tenantModel) splitSMs(p *Predictor, base *profile.SoloProfile, s *profile.Solo) {
-	u, ok := base.SMFraction.Get()
-	if !ok {
-		t.decodeSM = costs.Priors[costs.SMDecoding].Value
-		t.note(table.Doubts.Usual.Value, "no SM utilisation in the profile")
-		return
-	}
-	alone, err := p.alone(base)
-	if err != nil {
-		return // t was read from the same profile
-	}
-	// Drawn to one share for both where the loads are too alike.
-	const draw = 0.01
-	fit := leastSquares{a11: draw, a12: -draw, a22: draw}
-	decode, prefill := alone.duty()
-	fit.add(decode, prefill, u)
-	for _, q := range s.Siblings {
-		share, ok := q.SMFraction.Get()
-		if !ok || !alike(q, base) || q.Load.Prompt != base.Load.Prompt { // whose prefills are others
-			continue
-		}
-		m, err := p.alone(q)
-		if err != nil {
-			continue
-		}
-		d, f := m.duty()
-		fit.add(d, f, share)
-	}
-	d, f := fit.solve()
-	if d <= 0.02 || f <= 0.02 {
-		d = u / (decode + prefill)
-	}
-	// Where MPS or a cap stretches a step, its SM time is spread thinner.
-	most := s.Server.SMPercent.Or(100) / 100
-	t.decodeSM = min(d*alone.gpu/t.gpu, most)
-}
-
 // takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
 //
 // The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100
@@ -72,7 +33,7 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
 	if !ok {
-		u = t.decodeSM // about as much, on the rows of H100s and H200s
+		u = t.decodeSM(b) // about as much, on the rows of H100s and H200s
 		t.note(table.Doubts.Usual.Value, "no memory bandwidth in the profile")
 	}
 	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
@@ -83,23 +44,21 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
 }
 
+// decodeSM is the share of the SMs that decode takes while on the GPU.
+func (t *tenantModel) decodeSM(b *profile.SoloProfile) float64 {
+	sm, ok := profile.Positive(b.SMFraction)
+	if !ok {
+		t.note(table.Doubts.Usual.Value, "no SM utilisation in the profile")
+		return costs.Priors[costs.SMDecoding].Value
+	}
+	// With an active thread percentage it has no more than that.
+	return min(sm/b.GPUBusyFraction.Or(1), b.Server.SMPercent.Or(100)/100)
+}
+
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
 func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 	dram, ok := profile.Positive(p.DRAMFraction)
 	return dram / p.GPUBusyFraction.Or(1), ok
-}
-
-// leastSquares solves x*a + y*b = v over many (a, b, v) for x and y.
-type leastSquares struct{ a11, a12, a22, b1, b2 float64 }
-
-func (l *leastSquares) add(a, b, v float64) {
-	l.a11, l.a12, l.a22 = l.a11+a*a, l.a12+a*b, l.a22+b*b
-	l.b1, l.b2 = l.b1+a*v, l.b2+b*v
-}
-
-func (l *leastSquares) solve() (x, y float64) {
-	det := l.a11*l.a22 - l.a12*l.a12
-	return (l.b1*l.a22 - l.b2*l.a12) / det, (l.a11*l.b2 - l.a12*l.b1) / det
 }
 
 // unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it:

@@ -8,20 +8,15 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 )
 
 // TestStepsBesideOthers holds what takeTurns says to decode steps of servers that did
 // hardly anything but decode, alone and beside up to three others.
 func TestStepsBesideOthers(t *testing.T) {
-	f, err := os.Open("testdata/mps-steps.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/mps-steps.csv"))(t)
 	defer func() { _ = f.Close() }()
-	records, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(csv.NewReader(f).ReadAll())(t)
 	type tenant struct {
 		tenantModel
 		measured float64
@@ -30,9 +25,7 @@ func TestStepsBesideOthers(t *testing.T) {
 	for _, r := range records[1:] {
 		v := make([]float64, len(r))
 		for i := 3; i < len(r); i++ {
-			if v[i], err = strconv.ParseFloat(r[i], 64); err != nil {
-				t.Fatal(err)
-			}
+			v[i] = must.Get(strconv.ParseFloat(r[i], 64))(t)
 		}
 		u := tenant{measured: v[6]}
 		u.batch, u.step = v[3], v[5]

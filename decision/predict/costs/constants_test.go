@@ -14,6 +14,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
@@ -61,15 +62,9 @@ var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
 // csvOf are the rows of a file of measurements, without its head.
 func csvOf(t *testing.T, name string) [][]string {
 	t.Helper()
-	f, err := os.Open("../testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("../testdata/" + name))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	return rows[1:]
 }
 
@@ -147,10 +142,7 @@ func TestDerivedAgain(t *testing.T) {
 	}
 	var loops [2][]float64 // of a host's loop, of a core alone and one that others share
 	for _, r := range csvOf(t, "h100-host-pace.csv") {
-		us, err := strconv.ParseFloat(r[10], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		us := must.Get(strconv.ParseFloat(r[10], 64))(t)
 		loops[int(us/190)%2] = append(loops[int(us/190)%2], us)
 	}
 	slices.Sort(loops[0])

@@ -4,15 +4,13 @@ import (
 	"math"
 	"testing"
 
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func gpuNamed(t *testing.T, name string) *sharing.GPU {
 	t.Helper()
-	g, err := sharing.LookupGPU(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(sharing.LookupGPU(name))(t)
 	return g
 }
 

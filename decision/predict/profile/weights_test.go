@@ -1,18 +1,16 @@
 package profile
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cotenant/cotenant/internal/must"
+)
 
 // TestWeightsRead: DRAM traffic tells the size of servers that were measured, and never more than it is.
 func TestWeightsRead(t *testing.T) {
-	ps, err := LoadProfiles("../testdata/h200-colocation.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ps := must.Get(LoadProfiles("../testdata/h200-colocation.json"))(t)
 	for model, size := range map[string]float64{"1b": 2.47e9, "8b": 16.06e9} {
-		s, err := ps.Solo(Server{Model: model}, Load{Concurrency: 1, Prompt: 128, Output: 64})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(ps.Solo(Server{Model: model}, Load{Concurrency: 1, Prompt: 128, Output: 64}))(t)
 		if got := s.WeightsRead(4.8e12); got < 0.75*size || got > size {
 			t.Errorf("%s: %.3g bytes, it has %.3g", model, got, size)
 		}
