@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -62,4 +63,25 @@ func lossErr(revenue Money, loss PPM) error {
 	notNegative(&l, "revenue", revenue)
 	inRange(&l, "loss", loss, Whole)
 	return inputErr(&l)
+}
+
+// Payback returns the day, from a start on, by which a monthly saving has paid for an investment; a month is the 12th
+// part of 365 days. Without a saving there is no such day: ErrNoBreakEven. Days beyond a hundred years are ErrOverflow.
+func Payback(investment, monthly Money, start time.Time) (time.Time, error) {
+	var l problem.List
+	notNegative(&l, "investment", investment)
+	if err := inputErr(&l); err != nil {
+		return time.Time{}, err
+	}
+	if _, err := investment.Add(monthly); err != nil {
+		return time.Time{}, err
+	}
+	if monthly.Sign() <= 0 {
+		return time.Time{}, fmt.Errorf("%w: nothing is saved (%s a month)", ErrNoBreakEven, monthly)
+	}
+	days := math.Ceil(float64(investment.micros) / float64(monthly.micros) * 365 / 12)
+	if days > 36_525 {
+		return time.Time{}, ErrOverflow
+	}
+	return start.AddDate(0, 0, int(days)), nil
 }

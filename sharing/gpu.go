@@ -105,7 +105,7 @@ type UnknownGPUError struct {
 func (e *UnknownGPUError) Error() string {
 	if v := otherVendor(e.Name); v != "" {
 		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load "+
-			"generation (loadgen, cotenant bench -endpoint) and comparing costs (cost, examples/cost)",
+			"generation (loadgen, cotenant bench -endpoint) and comparing costs (cotenant cost)",
 			problem.Clip(e.Name), v)
 	}
 	if v, ok := ParseVGPUType(e.Name); ok {

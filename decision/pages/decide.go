@@ -21,7 +21,7 @@ const manyWorkloads = 21
 // GPUs, and the traps.
 func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	t, many := &r.Totals, len(r.Decisions) >= manyWorkloads
-	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "each an hour", "why"}}
+	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "a replica an hour", "why"}}
 	p := &webpage.Page{Title: "What shares which GPU", Details: map[string][]string{}}
 	placed, groups, alike := 0, []string{}, map[string][]*decision.Decision{}
 	for i := range r.Decisions {
@@ -48,7 +48,7 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 			what = d.Where()
 		}
 		if d.Cost != nil {
-			cost = amount(d.Cost.PerWorkloadHour) + " " + d.Cost.Currency
+			cost = amount(d.Cost.PerReplicaHour) + " " + d.Cost.Currency
 		}
 		gets.Add(plaintext.Some(names, 1, len(names)), what, d.Status, fmt.Sprintf("%d of %d", on, wanted), cost, d.Why)
 	}

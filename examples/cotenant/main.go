@@ -70,6 +70,9 @@ func commands() []command {
 		{"copies", "say whether more copies of a server pay on one GPU", runCopies},
 		{"measure", "run workloads alone and side by side, predicted first", runMeasure},
 		{"monitor", "show what GPUs do and who holds them idle", runMonitor},
+		{"gpus", "list which mechanisms each GPU runs, from which driver on", runGPUs},
+		{"isolation", "list what each mechanism keeps apart between neighbours", runIsolation},
+		{"cost", "compute what sharing costs and saves; with -report a page to play with", runCost},
 		{"version", "print the version and what this build can reach", runVersion},
 	}
 }
@@ -88,6 +91,9 @@ func main() {
 // run dispatches to the command that args names and returns its exit code.
 func run(ctx context.Context, args []string, std stdio) int {
 	first := append(args, "help")[0]
+	if strings.TrimLeft(first, "-") == "version" && strings.HasPrefix(first, "-") {
+		args, first = append([]string{"version"}, args[1:]...), "version"
+	}
 	if first == "help" && len(args) > 1 {
 		first, args = args[1], []string{args[1], "-h"}
 	}
@@ -154,8 +160,15 @@ func runVersion(_ context.Context, args []string, std stdio) error {
 	}
 	v := version
 	if info, ok := debug.ReadBuildInfo(); ok && v == "" {
-		v = info.Main.Version
+		if v = info.Main.Version; v == "(devel)" || v == "" { // built in a checkout
+			v = "devel"
+			for _, s := range info.Settings {
+				if s.Key == "vcs.revision" {
+					v += "-" + s.Value[:min(12, len(s.Value))]
+				}
+			}
+		}
 	}
-	_, err := fmt.Fprintf(std.out, "cotenant %s %s/%s %s\n", v, runtime.GOOS, runtime.GOARCH, build())
+	_, err := fmt.Fprintf(std.out, "cotenant %s %s/%s %s, %s\n", v, runtime.GOOS, runtime.GOARCH, runtime.Version(), build())
 	return err
 }

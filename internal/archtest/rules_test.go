@@ -55,7 +55,7 @@ var allowed = map[string][]string{
 		"mps/contention", "sharing", "timeslice"},
 	"decision/observe":   {"decision/predict/...", "sharing", "telemetry/serving"},
 	"decision/placement": {"decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
-	"decision/pages":     {"decision", "decision/layout", "decision/migrate", "decision/predict/...", "mig", "sharing"},
+	"decision/pages":     {"decision", "decision/layout", "decision/migrate", "decision/predict/...", "cost", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
 		"decision/layout", "decision/manifest", "decision/observe", "decision/predict/...",
 		"mig", "mig/parted",

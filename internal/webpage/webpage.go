@@ -15,7 +15,7 @@
 //	err := page.Write(w)
 //
 // Answer and the table of the first section are what a reader sees first: put the numbers there. A name has one colour
-// throughout the page, which marks it in tables. A chart of more than four series becomes small ones, one for each
+// throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series becomes small ones, one for each
 // colour, with the same axes; one whose lines have one point each becomes a table. Texts may come from anybody: all
 // are escaped. The same page gives the same bytes.
 //
@@ -24,6 +24,7 @@ package webpage
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strconv"
@@ -33,13 +34,31 @@ import (
 
 // Page holds the content of a file.
 type Page struct {
-	Title    string
-	Basis    string   // how figures came about where they were not measured, e.g. "Simulated: no GPU was used."
-	Answer   string   // sentences with numbers, a paragraph a line
-	Invalid  []string // why figures must not be used; shown in red, which nothing else is
-	Sections []Section
-	Details  map[string][]string // what a click on a part of a GPU shows, by its name
+	Title   string
+	Basis   string   // how figures came about where they were not measured, e.g. "Simulated: no GPU was used."
+	Answer  string   // sentences with numbers, a paragraph a line
+	Invalid []string // why figures must not be used; shown in red, which nothing else is
+	// Calculator is a form below the answer; nil is none.
+	Calculator *Calculator
+	Sections   []Section
+	Details    map[string][]string // what a click on a part of a GPU shows, by its name
 }
+
+// Calculator is a form whose Script writes the outputs when an input changes. The script is trusted: it is not escaped.
+type Calculator struct {
+	Inputs  []Input
+	Outputs []Output
+	Script  template.JS
+}
+
+// Input is a field of text, or a choice where there are options.
+type Input struct {
+	Name, Label, Value string
+	Options            []string
+}
+
+// Output is an element that the script fills in.
+type Output struct{ ID, Label string }
 
 // Section is a part of a page: its texts, tables, GPUs, charts and notes, in this order. Where there are none, and
 // where a table has no rows or a chart no series, they are left out.

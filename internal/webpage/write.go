@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -49,6 +50,9 @@ func (p *Page) Write(w io.Writer) error {
 	if err := errors.Join(l.errs...); err != nil {
 		return err
 	}
+	for i, name := range slices.Sorted(maps.Keys(l.names)) { // the same names have the same colours on every page
+		l.names[name] = i
+	}
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"alike": alike[Part], "boxes": alike[GPU], "chosen": slices.Contains[[]int], "numeric": numeric,
 		"lines": func(s string) []string { return strings.Split(s, "\n") },
@@ -69,7 +73,7 @@ func (p *Page) Write(w io.Writer) error {
 type layout struct {
 	Page
 	Charts bool           // some section has any
-	names  map[string]int // of parts and lines, in their order
+	names  map[string]int // of parts and lines, by their place in the alphabet
 	errs   []error
 }
 
@@ -80,9 +84,7 @@ func (*layout) Licence() string     { return licences }
 // lay takes what has no content from a section, makes tables of charts of single points, and numbers names.
 func (l *layout) lay(s *Section) {
 	name := func(s string) {
-		if _, ok := l.names[s]; !ok {
-			l.names[s] = len(l.names)
-		}
+		l.names[s] = 0
 	}
 	for _, m := range s.Maps {
 		for _, n := range m.Nodes {

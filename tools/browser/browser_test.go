@@ -48,6 +48,7 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report {}", ""},
 	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
 	{"one series predicted", "cotenant predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
+	{"calculator", "cotenant cost -report {}", ""},
 	{"recorded series", "cotenant predict -method closed-form {recorded} -report {}", ""},
 }
 
@@ -99,14 +100,7 @@ func TestPages(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	bin := filepath.Dir(build.Args[3])
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
-	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	browser, stopBrowser := chromedp.NewContext(all, chromedp.WithErrorf(func(string, ...any) {}))
-	t.Cleanup(stopBrowser)
-	if err := chromedp.Run(browser); err != nil {
-		t.Fatalf("no browser: %v (install chromium)", err)
-	}
+	browser := open(t)
 	written, err := os.ReadFile(filepath.Join(root, "decision/predict/REPORT-2026-11.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +143,20 @@ func TestPages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// open starts a browser that ends with the test.
+func open(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU)
+	all, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(stop)
+	browser, stopBrowser := chromedp.NewContext(all, chromedp.WithErrorf(func(string, ...any) {}))
+	t.Cleanup(stopBrowser)
+	if err := chromedp.Run(browser); err != nil {
+		t.Fatalf("no browser: %v (install chromium)", err)
+	}
+	return browser
 }
 
 // view opens a page in a tab, and checks it at each width in each scheme: as it opens, and with all that is folded open.

@@ -1,18 +1,108 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// costsOf returns a range of overheads, and what a workload-hour costs and saves under it.
-func costsOf(fleet cost.SharedFleet, o sharing.Overhead) ([]string, error) {
+const costUsage = `usage: cotenant cost [tenants|nodes|sla] [flags]
+       cotenant cost -report FILE.html
+
+The arithmetic of sharing a GPU, with what widely read calculators print for the same inputs; without a word all three.
+-report writes the first as a page to play with, beside what mechanisms isolate and what GPUs can do.
+
+  tenants    cost of a workload-hour and GPU-hours recovered when workloads share a GPU
+  nodes      nodes before and after sharing, like for like, and when an investment has paid for itself
+  sla        what added latency costs in revenue, and from which revenue on sharing loses
+`
+
+// calculators add their flags and return what to do when they are parsed; all is the order in which they run.
+var calculators = map[string]func(*flag.FlagSet) func(*costAnswer) error{"tenants": costTenants, "nodes": costNodes,
+	"sla": costSLA}
+
+func runCost(_ context.Context, args []string, std stdio) error {
+	asked := []string{"tenants", "nodes", "sla"}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		asked, args = args[:1], args[1:]
+	}
+	var html string
+	fl := flagSet("cost")
+	var run []func(*costAnswer) error
+	for _, name := range asked {
+		prepare := calculators[name]
+		if prepare == nil {
+			return badInput(fmt.Errorf("there is no calculator %.40q (known: tenants, nodes, sla)", name))
+		}
+		own := fl
+		if len(asked) > 1 {
+			own = flagSet("cost") // the flags are those of one calculator
+		}
+		run = append(run, prepare(own))
+	}
+	if len(asked) > 1 {
+		page.Report(fl, &html, "write the calculator as a page")
+	}
+	if err := parse(fl, args, costUsage, 0, std); err != nil {
+		return err
+	}
+	if html != "" {
+		p, err := pages.Cost()
+		return errors.Join(err, page.WriteHTML(html, p))
+	}
+	var a costAnswer
+	for _, f := range run {
+		if err := f(&a); err != nil {
+			return badInput(err)
+		}
+		a.printf("\n")
+	}
+	_ = a.sources.WriteText(&a.text)
+	return printText(std.out, page.Fold(a.text.String()))
+}
+
+// costAnswer holds the figures of calculators as text, and their sources.
+type costAnswer struct {
+	text    strings.Builder
+	sources sharing.Citations
+}
+
+func (a *costAnswer) printf(format string, args ...any) { fmt.Fprintf(&a.text, format, args...) }
+
+func (a *costAnswer) table(rows [][]string) {
+	t := tabwriter.NewWriter(&a.text, 0, 0, 2, ' ', 0)
+	for _, cells := range rows {
+		fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
+	}
+	_ = t.Flush()
+}
+
+// published says what a source printed for the inputs that are the flags' defaults.
+func (a *costAnswer) published(fs *flag.FlagSet, source sharing.SourceID, what string) {
+	if fs.NFlag() == 0 {
+		a.sources.Add(source)
+		a.printf("  %s %s.\n", source, what)
+	}
+}
+
+// moneyFlag adds a flag whose default value must be an amount.
+func moneyFlag(fs *flag.FlagSet, name, value, usage string) *cost.Money {
+	m, _ := cost.ParseMoney(value) // the golden files show every default
+	fs.TextVar(&m, name, m, usage)
+	return &m
+}
+
+// costRange returns a range of overheads, and what a workload-hour costs and saves under it.
+func costRange(fleet cost.SharedFleet, o sharing.Overhead) ([]string, error) {
 	low, high, ok := cost.OverheadRange(o)
 	if !ok || !o.Known {
 		return nil, errors.New("overhead: no source gives one that can be; measure it, and give -overhead")
@@ -41,7 +131,7 @@ func checkMechanism(m sharing.Mechanism, tenants int) error {
 	return nil
 }
 
-func tenants(fs *flag.FlagSet) func(*answer) error {
+func costTenants(fs *flag.FlagSet) func(*costAnswer) error {
 	gpus := fs.Int("gpus", 10, "`number` of GPUs")
 	price := moneyFlag(fs, "price", "3.50 USD", "`price` of a GPU for an hour")
 	tenants := fs.Int("tenants", 4, "`number` of workloads that share each GPU")
@@ -49,7 +139,7 @@ func tenants(fs *flag.FlagSet) func(*answer) error {
 	fs.TextVar(&use, "utilisation", use, "how much of a GPU one workload keeps busy, in `percent`")
 	fs.TextVar(&mechanism, "mechanism", mechanism, "`mechanism` whose published overheads to use")
 	fs.TextVar(&overhead, "overhead", overhead, "your own figure in `percent`, in place of the published ones, unless 0")
-	return func(a *answer) error {
+	return func(a *costAnswer) error {
 		if err := checkMechanism(mechanism, *tenants); err != nil {
 			return err
 		}
@@ -59,19 +149,15 @@ func tenants(fs *flag.FlagSet) func(*answer) error {
 		if err != nil {
 			return err
 		}
-		info := sharing.InfoFor(mechanism)
-		priors := info.Overheads
-		switch own := overhead.Float(); {
-		case own != 0:
+		priors := overheads(mechanism)
+		if own := overhead.Float(); own != 0 {
 			priors = []sharing.Overhead{{Known: true, Low: own, High: own, Text: "given with -overhead"}}
-		case len(priors) == 0:
-			priors = []sharing.Overhead{info.Overhead}
 		}
 		a.printf("TENANTS: %d GPUs at %s an hour, %d workloads on each, each busy %s of the time, %s\n\n", *gpus, price,
 			*tenants, use, mechanism)
 		rows := [][]string{{"overhead", "cost of a workload-hour", "saving", "overhead from"}}
 		for _, o := range priors {
-			cells, err := costsOf(fleet, o)
+			cells, err := costRange(fleet, o)
 			if err != nil {
 				return err
 			}
@@ -91,13 +177,15 @@ func tenants(fs *flag.FlagSet) func(*answer) error {
 	}
 }
 
-func nodes(fs *flag.FlagSet) func(*answer) error {
+func costNodes(fs *flag.FlagSet) func(*costAnswer) error {
 	gpu := moneyFlag(fs, "gpu-price", "2.24 USD", "`price` of a GPU node for an hour")
 	cpu := moneyFlag(fs, "cpu-price", "0.08 USD", "`price` of a CPU node for an hour")
 	before := fs.Int("before", 2, "`number` of GPU nodes without sharing")
 	after := fs.Int("after", 1, "`number` of GPU nodes with sharing")
 	cpuNodes := fs.Int("cpu-nodes", 2, "`number` of CPU nodes that stand beside the shared GPU nodes")
-	return func(a *answer) error {
+	invest := moneyFlag(fs, "invest", "0.00 USD", "`amount` that the change costs once: adds when it has paid for itself")
+	from := fs.String("from", "", "`DATE` of the change, e.g. 2026-03-01 (default: today)")
+	return func(a *costAnswer) error {
 		dedicated := cost.Composition{{Name: "GPU node", Count: *before, PricePerHour: *gpu}}
 		shared := cost.Composition{{Name: "GPU node", Count: *after, PricePerHour: *gpu},
 			{Name: "CPU node", Count: *cpuNodes, PricePerHour: *cpu, Auxiliary: true}}
@@ -113,18 +201,23 @@ func nodes(fs *flag.FlagSet) func(*answer) error {
 		a.printf("NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", *before, gpu, *after, *cpuNodes,
 			cpu)
 		a.table(rows)
+		if invest.Sign() != 0 {
+			if err := payback(a, dedicated, shared, *invest, *from); err != nil {
+				return err
+			}
+		}
 		a.published(fs, "myitbasics-eks-sharing", "printed ~46%: it charges the CPU nodes to the shared side alone")
 		return nil
 	}
 }
 
-func sla(fs *flag.FlagSet) func(*answer) error {
+func costSLA(fs *flag.FlagSet) func(*costAnswer) error {
 	saving := moneyFlag(fs, "saving", "1518.40 USD", "`amount` that sharing saves in a month")
 	revenue := moneyFlag(fs, "revenue", "100000 USD", "`amount` of a month's revenue that depends on the latency")
 	added := fs.Duration("added", 618*time.Millisecond, "`latency` that sharing adds")
 	rate := 1 * cost.Percent
 	fs.TextVar(&rate, "loss-per-100ms", rate, "`percent` of revenue lost for each 100 ms")
-	return func(a *answer) error {
+	return func(a *costAnswer) error {
 		loss, err1 := cost.RevenueLoss(*added, rate)
 		net, err2 := cost.NetSaving(*saving, *revenue, loss)
 		if err := errors.Join(err1, err2); err != nil {
@@ -145,48 +238,37 @@ func sla(fs *flag.FlagSet) func(*answer) error {
 	}
 }
 
-func compare(fs *flag.FlagSet) func(*answer) error {
-	first, second := sharing.MechanismTimeSlicing, sharing.MechanismMPS
-	fs.TextVar(&first, "a", first, "one `mechanism`")
-	fs.TextVar(&second, "b", second, "the other `mechanism`")
-	price := moneyFlag(fs, "price", "3.25 USD", "`price` of a GPU for an hour")
-	tenants := fs.Int("tenants", 4, "`number` of workloads that share a GPU")
-	return func(a *answer) error {
-		c := sharing.Compare(first, second, sharing.Environment{})
-		rows := [][]string{{""}, {"overhead"}, {"cost of a workload-hour"}, {"saving against exclusive"}}
-		for _, x := range c.Axes {
-			rows = append(rows, []string{x.Axis.String() + " isolation"})
-			a.sources.Add(x.A.Source, x.B.Source)
+// payback says when the saving, like for like, has paid for an investment.
+func payback(a *costAnswer, dedicated, shared cost.Composition, invest cost.Money, from string) error {
+	start := time.Now().UTC()
+	var err error
+	if from != "" {
+		if start, err = time.Parse(time.DateOnly, from); err != nil {
+			return fmt.Errorf("-from: %q is no date (write e.g. 2026-03-01)", from)
 		}
-		words := ""
-		for i, info := range []sharing.Info{c.InfoA, c.InfoB} {
-			n := *tenants
-			if info.Mechanism == sharing.MechanismExclusive {
-				n = 1
-			}
-			if err := checkMechanism(info.Mechanism, n); err != nil {
-				return err
-			}
-			figures, err := costsOf(cost.SharedFleet{PricePerGPUHour: *price, Tenants: n}, info.Overhead)
-			if err != nil && info.Overhead.Known {
-				return err
-			} else if err != nil {
-				figures = []string{"unknown", "unknown", "unknown"}
-			}
-			a.sources.Add(info.Overhead.Source)
-			cells := append([]string{info.Mechanism.String()}, figures...)
-			for _, x := range c.Axes {
-				p := []sharing.Property{x.A, x.B}[i]
-				cells = append(cells, fmt.Sprintf("%s (%s)", p.Level, p.Source))
-			}
-			words += fmt.Sprintf("  %s: best for %s; avoid: %s\n", info.Mechanism, info.BestFor[0].Text, info.AvoidWhen[0].Text)
-			for row, cell := range cells {
-				rows[row] = append(rows[row], cell)
-			}
-		}
-		a.printf("COMPARE: a GPU at %s an hour, %d workloads to a shared GPU\n\n", price, *tenants)
-		a.table(rows)
-		a.printf("\n%s  A cost does not say that so many workloads fit: examples/quickstart decides that.\n", words)
-		return nil
 	}
+	s, err := cost.CompareCompositions(dedicated, shared, cost.CountingAuxiliaryOnBoth)
+	if err != nil {
+		return err
+	}
+	at, err := cost.Payback(invest, s.Monthly, start)
+	switch {
+	case errors.Is(err, cost.ErrNoBreakEven):
+		a.printf("\n  payback: never: the change saves nothing\n")
+		return nil
+	case err != nil:
+		return err
+	}
+	a.printf("\n  payback: %s have paid for themselves on %s, at %s a month (CPU nodes on both sides)\n", invest,
+		at.Format(time.DateOnly), s.Monthly)
+	return nil
+}
+
+// overheads returns the brackets of a mechanism's overhead, by all published sources or as this package reads them.
+func overheads(m sharing.Mechanism) []sharing.Overhead {
+	info := sharing.InfoFor(m)
+	if len(info.Overheads) > 0 {
+		return info.Overheads
+	}
+	return []sharing.Overhead{info.Overhead}
 }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+func runGPUs(_ context.Context, args []string, std stdio) error {
+	fl := flagSet("gpus")
+	asJSON := fl.Bool("json", false, "JSON with reasons and sources")
+	const usage = "usage: cotenant gpus [-json] [GPU]\n\nWhich mechanisms each known GPU runs, from which driver on.\n"
+	if err := parse(fl, args, usage, 1, std); err != nil {
+		return err
+	}
+	rows := pages.Capabilities(fl.Arg(0))
+	if len(rows) == 0 {
+		_, err := sharing.LookupGPU(fl.Arg(0))
+		return badInput(errors.Join(err, fmt.Errorf("no GPU's name holds %.40q", fl.Arg(0))))
+	}
+	if *asJSON {
+		return page.JSON(std.out, rows)
+	}
+	t := pages.GPUs(rows)
+	return printTable(std.out, t.Head, t.Rows)
+}
+
+func runIsolation(_ context.Context, args []string, std stdio) error {
+	fl := flagSet("isolation")
+	asJSON := fl.Bool("json", false, "JSON")
+	var env sharing.Environment
+	fl.Func("gpu", "what holds on this `GPU`", func(name string) (err error) {
+		env.GPU, err = sharing.LookupGPU(name)
+		return err
+	})
+	fl.TextVar(&env.Driver, "driver", sharing.Driver{}, "with -gpu: what holds with this `VERSION` of the driver")
+	const usage = "usage: cotenant isolation [-gpu GPU] [-driver VERSION] [-json]\n\n" +
+		"What each mechanism keeps apart between neighbours: memory, compute, faults and jitter.\n"
+	if err := parse(fl, args, usage, 0, std); err != nil {
+		return err
+	}
+	rows := pages.Statements(env)
+	if *asJSON {
+		return page.JSON(std.out, rows)
+	}
+	t := pages.Isolation(rows)
+	if err := printTable(std.out, t.Head, t.Rows); err != nil {
+		return err
+	}
+	var b strings.Builder
+	var sources sharing.Citations
+	for i, s := range rows {
+		if i%sharing.AxisCount == 0 {
+			fmt.Fprintf(&b, "\n%s\n", s.Mechanism)
+		}
+		fmt.Fprintf(&b, "  %-8s%s: %s%s", s.Axis, s.Level, s.Text, sources.Ref(s.Source))
+		if s.Conditions != "" {
+			fmt.Fprintf(&b, " (%s)", s.Conditions)
+		}
+		b.WriteByte('\n')
+	}
+	return printText(std.out, page.Fold(b.String()))
+}
+
+// printTable writes a table's head and rows as text.
+func printTable(w io.Writer, head []string, rows [][]string) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range append([][]string{head}, rows...) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
