@@ -21,12 +21,11 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 	conflict := func(why gate.Reason) (*layout.Cluster, Placement, error) {
 		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.Name, why)
 	}
-	w := s.work()
+	w := s.work(n, r, false)
 	defer s.scratch.Put(w)
 	if !fits(n, r, &w.why) {
 		return conflict(w.why)
 	}
-	w.asker.on(n, r)
 	p := Placement{Key: r.Name, Node: n.Name}
 	for _, g := range o.gpus[:o.n] {
 		if int(g) >= len(n.Devices) {

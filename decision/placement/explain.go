@@ -120,12 +120,7 @@ func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
 
 // untrusted returns the tenants of a node that keep a request out only because trust is missing.
 func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
-	w := s.work()
-	w.asker.open = true
-	open := s.filter(n, r, &w.asker)
-	w.asker.open = false
-	s.scratch.Put(w)
-	if open.Verdict != gate.VerdictPass {
+	if s.filter(n, r, true).Verdict != gate.VerdictPass {
 		return nil
 	}
 	for i := range n.Assignments {

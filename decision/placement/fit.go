@@ -12,16 +12,10 @@ import (
 // Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
 // forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
 // where there is no forecaster.
-func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason {
-	if s.Forecaster == nil {
-		return s.filter(n, r, &asker{scorer: s})
-	}
-	w := s.work()
-	defer s.scratch.Put(w)
-	return s.filter(n, r, &w.asker)
-}
+func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason { return s.filter(n, r, false) }
 
-func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
+// filter is Filter; open has everybody trust everybody.
+func (s *Scorer) filter(n *layout.Node, r *Request, open bool) gate.Reason {
 	var why, nearest gate.Reason
 	if !fits(n, r, &why) {
 		return why
@@ -29,62 +23,20 @@ func (s *Scorer) filter(n *layout.Node, r *Request, a *asker) gate.Reason {
 	if r.GPUs == 0 {
 		return gate.Pass()
 	}
-	a.on(n, r)
+	w := s.work(n, r, open)
+	defer s.scratch.Put(w)
 	if r.GPUs > 1 {
-		return a.several(n, r)
+		_, why = w.choose(n)
+		return why
 	}
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
-		if a.fit(n, g, r, &take{}, &why) {
+		if w.fit(n, g, r, &take{}, &why) {
 			return gate.Pass()
 		}
 		nearest.Closer(why)
 	}
 	if nearest.Code == gate.CodeFits {
 		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: 1}
-	}
-	return nearest
-}
-
-// several filters a node for a request that needs more than one GPU.
-func (a *asker) several(n *layout.Node, r *Request) gate.Reason {
-	var why, nearest gate.Reason
-	count := 0
-	var takes [MaxGPUs]take
-	var links [MaxGPUs]int8
-	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
-		t := &takes[count]
-		*t = take{}
-		if !a.fit(n, g, r, t, &why) {
-			nearest.Closer(why)
-			continue
-		}
-		links[count] = n.Devices[g].Link
-		if count++; !r.Linked && alike(takes[:count], t) == r.GPUs {
-			return gate.Pass()
-		}
-	}
-	if r.Linked && count >= r.GPUs {
-		best := 0
-		for i := range count {
-			same := 0
-			for k := range count {
-				if links[k] == links[i] && links[i] != 0 && takes[k].alike(&takes[i]) {
-					same++
-				}
-			}
-			best = max(best, same)
-		}
-		if best >= r.GPUs {
-			return gate.Pass()
-		}
-		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeLink, Need: int64(r.GPUs), Have: int64(best)}
-	}
-	if count > 0 || nearest.Code == gate.CodeFits {
-		best := 0
-		for i := range count {
-			best = max(best, alike(takes[:count], &takes[i]))
-		}
-		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(best)}
 	}
 	return nearest
 }
@@ -169,13 +121,7 @@ type asker struct {
 	judge  judge
 	ground *gate.Ground
 	open   bool // everybody trusts the request
-}
-
-// on prepares for the GPUs of a node.
-func (a *asker) on(n *layout.Node, r *Request) {
-	if a.ground = nil; r.Demand != nil && len(a.scorer.Grounds) > 0 {
-		a.ground = a.scorer.Grounds[n.Pool]
-	}
+	chosen bool // the node's delivery chooses the GPU
 }
 
 // fit computes what r would take of a GPU, and reports whether that is free.
@@ -210,8 +156,8 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(int(d.SlotsOf(t.mechanism)), t.milli, why) {
 		return false
 	}
-	if len(n.Assignments) > 0 && gate.TraitsOf(t.mechanism).Trusting && !a.open &&
-		!trusted(n, i, t.mechanism, r.workload()) {
+	if (f.Tenants > 0 || a.chosen) && gate.TraitsOf(t.mechanism).Trusting && !a.open &&
+		!a.trusted(n, i, t.mechanism, r.workload()) {
 		return refuse(why, gate.CodeTrust)
 	}
 	if d.Limit > 0 && r.GPUMemory > d.Limit {
@@ -339,12 +285,13 @@ func milliOf(b, total sharing.Bytes) int32 {
 
 // trusted reports whether a workload and all tenants that it may meet trust each other: those of a GPU, and where the
 // node's delivery chooses the GPU those of all that it may choose.
-func trusted(n *layout.Node, gpu int, m sharing.Mechanism, w *layout.Workload) bool {
+func (a *asker) trusted(n *layout.Node, gpu int, m sharing.Mechanism, w *layout.Workload) bool {
 	if tenant, one := n.Tenant(); one && tenant == w.Tenant && tenant != "" {
 		return true
 	}
 	for i := range n.Assignments {
-		if a := &n.Assignments[i]; a.Device >= 0 && n.Meets(gpu, m, int(a.Device)) && !a.Workload.Trust(w) {
+		if on := &n.Assignments[i]; (int(on.Device) == gpu || a.chosen && on.Device >= 0 &&
+			n.Meets(gpu, m, int(on.Device))) && !on.Workload.Trust(w) {
 			return false
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// index has a row for each position of the layout that it last followed. It needs about 100 bytes a node, and 3 for
+// index has a row for each position of the layout that it last followed. It needs about 100 bytes a node, and 4 for
 // each of its outlooks.
 type index struct {
 	order ranker
@@ -175,41 +175,13 @@ const (
 	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
 	cpuSteps, milliSteps = 1000, 50
 	// maxOutlooks bounds what an index keeps; beyond it, it drops one.
-	maxOutlooks = 192
+	maxOutlooks = 144
 )
 
-// scores are those of nodes for a request, in 24 bits: a float32 of 5 bits of exponent, from 2^-14 to 2^16, and 18 of
-// digits, which orders nodes as the scores do. There are many of them.
-type scores [][3]uint8
+// scores are those of nodes for a request, by position: NaN is yet to be worked out, -Inf a node that does not take it.
+type scores []float32
 
-// unknown marks a score that is yet to be worked out.
-var unknown [3]uint8
-
-// rounded returns the score in 24 bits. They are ordered as the scores are; 0 is unknown, and 1 a node that does not
-// take the request.
-func rounded(score float64, fits bool) [3]uint8 {
-	const top = 1<<23 - 3
-	bits := math.Float32bits(float32(score))
-	h := uint32(0)
-	if exponent := int32(bits>>23&0xff) - 127 + 15; exponent >= 31 {
-		h = top
-	} else if exponent > 0 {
-		h = uint32(exponent)<<18 | bits<<9>>14
-	}
-	switch {
-	case !fits:
-		h = 1
-	case bits>>31 != 0:
-		h = 1<<23 - 1 - h
-	default:
-		h += 1 << 23
-	}
-	return [3]uint8{uint8(h >> 16), uint8(h >> 8), uint8(h)}
-}
-
-func (s scores) at(i int) float32 {
-	return float32(uint32(s[i][0])<<16 | uint32(s[i][1])<<8 | uint32(s[i][2]))
-}
+var unknown = float32(math.NaN())
 
 // scores returns the policy's scores for a request by node.
 func (x *index) scores(r *Request) scores {
@@ -222,7 +194,7 @@ func (x *index) scores(r *Request) scores {
 				break
 			}
 		}
-		known = make(scores, len(x.rows))
+		known = slices.Repeat(scores{unknown}, len(x.rows))
 		x.outlooks[of] = known
 	}
 	return known
@@ -262,7 +234,7 @@ func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
 func (o *predicted) prepare(nodes []int32, packed []uint64) {
 	var todo []int32
 	for _, i := range nodes {
-		if o.lows[i] == unknown {
+		if o.lows[i] != o.lows[i] {
 			todo = append(todo, i)
 		}
 	}
@@ -292,11 +264,13 @@ func (o *predicted) score(i int, left uint64) float32 {
 
 // at scores a node as if all on it trusted everybody.
 func (o *predicted) at(known scores, i int, r *Request) float32 {
-	if known[i] == unknown {
+	if known[i] != known[i] {
 		offer, ok := o.scorer.score(o.c.At(i), r, true)
-		known[i] = rounded(offer.Score, ok)
+		if known[i] = float32(offer.Score); !ok {
+			known[i] = float32(math.Inf(-1))
+		}
 	}
-	return known.at(i)
+	return known[i]
 }
 
 // stage counts the nodes that are scored of all.

@@ -98,10 +98,15 @@ type work struct {
 // NewScorer returns a scorer of a policy. p may be nil, see [Scorer].
 func NewScorer(policy Policy, p Forecaster) *Scorer { return &Scorer{Policy: policy, Forecaster: p} }
 
-func (s *Scorer) work() *work {
+// work is the scratch space for a request and a node; open has everybody trust everybody.
+func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 	w, ok := s.scratch.Get().(*work)
 	if !ok {
 		w = &work{asker: asker{scorer: s, judge: judge{p: s.Forecaster}}}
+	}
+	w.chosen = layout.RulesOf(n.Delivery).Has(layout.RuleAnyDevice)
+	if w.open, w.ground, w.option.Request = open, nil, r; r.Demand != nil && len(s.Grounds) > 0 {
+		w.ground = s.Grounds[n.Pool]
 	}
 	return w
 }
@@ -117,13 +122,11 @@ func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, gate.Reason) {
 
 // score is Score without a reason; open has everybody trust everybody.
 func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bool) {
-	w := s.work()
+	w := s.work(n, r, open)
 	defer s.scratch.Put(w)
 	if !fits(n, r, &w.why) {
 		return best, false
 	}
-	w.asker.open = open
-	w.asker.on(n, r)
 	w.before.fill(n)
 	w.option = Option{Request: r, Node: n.Name, Before: &w.before, After: &w.after}
 	v := &w.before
@@ -138,13 +141,12 @@ func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bo
 	default:
 		s.several(n, w)
 	}
-	w.asker.open = false
 	return w.best, w.best.n >= 0
 }
 
 // scoreAt is the score of the very place that a replica has, on its node without it.
 func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) float64 {
-	w := s.work()
+	w := s.work(n, r, false)
 	defer s.scratch.Put(w)
 	w.before.fill(n)
 	w.after = w.before
@@ -223,25 +225,46 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 	}
 }
 
-// several takes the GPUs for a request that needs more than one: by what they run, those for whole tenants first; those
-// that NVLink connects, or that are on one NUMA node, where enough of them are free; then the fullest, then the lowest.
-func (s *Scorer) several(n *layout.Node, w *work) {
-	v, r := &w.before, w.option.Request
-	m := 0
-	for g := range v.GPUs[:v.Len] {
-		w.takes[m] = take{}
-		if w.fit(n, g, r, &w.takes[m], &w.why) {
-			w.order[m] = uint8(g)
-			m++
+// choose picks the m GPUs among which a request that needs more than one chooses: by what they run, those for whole
+// tenants first; those that NVLink connects, or that are on one NUMA node, where enough of them are free.
+func (w *work) choose(n *layout.Node) (m int, why gate.Reason) {
+	r := w.option.Request
+	var nearest gate.Reason
+	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
+		t := &w.takes[m]
+		if *t = (take{}); !w.fit(n, g, r, t, &why) {
+			nearest.Closer(why)
+			continue
 		}
+		w.order[m] = uint8(g)
+		m++
+	}
+	if m == 0 && nearest.Code != gate.CodeFits {
+		return 0, nearest
+	}
+	best := 0
+	for i := range m {
+		best = max(best, alike(w.takes[:m], &w.takes[i]))
+	}
+	if best < r.GPUs {
+		return 0, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(best)}
 	}
 	w.keepAlike(&m, r.GPUs)
-	linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link })
-	if m < r.GPUs || r.Linked && !linked {
-		return
-	}
-	if !linked {
+	if linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link }); linked < r.GPUs {
+		if r.Linked {
+			return 0, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeLink, Need: int64(r.GPUs), Have: int64(linked)}
+		}
 		w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].NUMA })
+	}
+	return m, gate.Pass()
+}
+
+// several takes the fullest, then the lowest, of the GPUs for a request that needs more than one.
+func (s *Scorer) several(n *layout.Node, w *work) {
+	v, r := &w.before, w.option.Request
+	m, why := w.choose(n)
+	if why.Verdict != gate.VerdictPass {
+		return
 	}
 	for k := range r.GPUs { // a selection sort of the first few
 		at := k
@@ -283,33 +306,29 @@ func (w *work) keepAlike(m *int, want int) {
 			pick = i
 		}
 	}
-	if pick < 0 {
-		*m = 0
-		return
-	}
 	group := w.takes[pick]
 	w.keep(m, func(i int) bool { return w.takes[i].alike(&group) })
 }
 
-// keepNear keeps those of the smallest group that has at least want, and reports whether there is one.
-func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) bool {
+// keepNear keeps those of the smallest group that has at least want, where there is one, and returns the size of the
+// largest group.
+func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) (most int) {
 	pick, size := int8(0), MaxGPUs+1
 	for i := range *m {
 		g, count := group(w.order[i]), 0
 		for k := range *m {
-			if group(w.order[k]) == g {
+			if g != 0 && group(w.order[k]) == g {
 				count++
 			}
 		}
-		if g != 0 && count >= want && count < size {
+		if most = max(most, count); count >= want && count < size {
 			pick, size = g, count
 		}
 	}
-	if pick == 0 {
-		return false
+	if pick != 0 {
+		w.keep(m, func(i int) bool { return group(w.order[i]) == pick })
 	}
-	w.keep(m, func(i int) bool { return group(w.order[i]) == pick })
-	return true
+	return most
 }
 
 // try scores the option in w, which takes so much of GPUs that have so much free, and keeps it where it is better than
