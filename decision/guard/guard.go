@@ -18,17 +18,17 @@ import (
 // Rules are the guard's thresholds. None is published for this purpose: they
 // were chosen on recorded and simulated windows.
 type Rules struct {
-	Window   time.Duration // of one observation
-	Slow     int           // windows in a row above what is expected that raise an alarm
-	Clear    int           // windows in a row within it that end one
-	Margin   float64       // above the upper end of what is expected, as a part of it
-	Rise     float64       // least growth of a neighbour's share of the GPU's time, 0 to 1
-	Cooldown time.Duration // least time between two actions on a GPU
-	Budget   int           // actions in an hour, all GPUs together
-	Policy   telemetry.ReapPolicy
+	Window   time.Duration        `json:"window_ns"`   // of one observation
+	Slow     int                  `json:"slow"`        // windows in a row above what is expected that raise an alarm
+	Clear    int                  `json:"clear"`       // windows in a row within it that end one
+	Margin   float64              `json:"margin"`      // above the upper end of what is expected, as a part of it
+	Rise     float64              `json:"rise"`        // least growth of a neighbour's share of the GPU's time, 0 to 1
+	Cooldown time.Duration        `json:"cooldown_ns"` // least time between two actions on a GPU
+	Budget   int                  `json:"budget"`      // actions in an hour, all GPUs together
+	Policy   telemetry.ReapPolicy `json:"policy"`
 	// Learn is the number of windows from which the usual latency is learnt where nothing is predicted: with 15,
 	// two in 190 beginnings within eight quiet minutes of an H100 led to an alarm later, with 20 and 30 none.
-	Learn int
+	Learn int `json:"learn"`
 
 	reap bool // of the configuration
 }

@@ -51,14 +51,9 @@ type AuditEntry struct {
 
 // LoggedRules are the rules under which a program acts.
 type LoggedRules struct {
-	Window      time.Duration `json:"window_ns"`
-	Slow        int           `json:"slow"`
-	Cooldown    time.Duration `json:"cooldown_ns"`
-	Budget      int           `json:"budget"`
-	WarnAfter   time.Duration `json:"warn_after_ns"`
-	ReapAfter   time.Duration `json:"reap_after_ns"`
-	Reap        bool          `json:"reap"`
-	MayBeReaped []string      `json:"may_be_reaped"` // tenants
+	Rules
+	Reap        bool     `json:"reap"`
+	MayBeReaped []string `json:"may_be_reaped"` // tenants
 }
 
 // Log is the audit log of an Actor. What was done, and when, follows from it over all lives of the program. A file
@@ -214,10 +209,7 @@ func (l *Log) Close() error { return l.file.Close() }
 
 // begin records the rules under which the program acts.
 func (l *Log) begin(r Rules, c *Config) error {
-	rules := &LoggedRules{
-		Window: r.Window, Slow: r.Slow, Cooldown: r.Cooldown, Budget: r.Budget, WarnAfter: noticeAfter(r.Policy),
-		ReapAfter: r.Policy.ReapAfter, Reap: c.Reap,
-	}
+	rules := &LoggedRules{Rules: r, Reap: c.Reap}
 	for i := range c.Tenants {
 		if c.Tenants[i].MayReap {
 			rules.MayBeReaped = append(rules.MayBeReaped, c.Tenants[i].Name)

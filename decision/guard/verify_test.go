@@ -112,9 +112,9 @@ func (v *verifier) act(e *AuditEntry) (problems findings) {
 	told, ok := v.notices[e.Target]
 	bad(!r.Reap, "reaping is off")
 	bad(!slices.Contains(r.MayBeReaped, e.Target), "the owner has not agreed")
-	bad(c.Idle < r.ReapAfter, "idle for %v only", c.Idle)
+	bad(c.Idle < r.Policy.ReapAfter, "idle for %v only", c.Idle)
 	bad(c.Watched < watchedPart, "%.0f%% of the idle time was observed", 100*c.Watched)
 	bad(!ok || told.Before(e.Time.Add(-c.Idle-r.Window)), "no notice of this idle time was carried out")
-	bad(ok && e.Time.Sub(told) < r.ReapAfter-r.WarnAfter-r.Window, "the owner was told %v before", e.Time.Sub(told))
+	bad(ok && e.Time.Sub(told) < r.Policy.ReapAfter-noticeAfter(r.Policy)-r.Window, "the owner was told %v before", e.Time.Sub(told))
 	return problems
 }

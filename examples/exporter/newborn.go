@@ -22,18 +22,6 @@ type shownAccounts struct {
 // metaNew names the record of the series that are shown at 0, for a start after a kill in that time.
 const metaNew = "meta new"
 
-// series names the series of a view.
-func (v *view) series() map[any]bool {
-	out := make(map[any]bool, len(v.Rows)+len(v.Totals))
-	for i := range v.Rows {
-		out[v.Rows[i].Key] = true
-	}
-	for i := range v.Totals {
-		out[v.Totals[i].TotalKey] = true
-	}
-	return out
-}
-
 // newSeries holds the series at 0, as they are stored.
 type newSeries struct {
 	Rows   []ledger.Key      `json:"rows"`
@@ -44,16 +32,21 @@ type newSeries struct {
 func (v *view) beyond(old *view) (s newSeries) {
 	there := map[any]bool{}
 	if old != nil {
-		there = old.series()
-	}
-	for i := range v.Rows {
-		if !there[v.Rows[i].Key] {
-			s.Rows = append(s.Rows, v.Rows[i].Key)
+		for _, r := range old.Rows {
+			there[r.Key] = true
+		}
+		for _, t := range old.Totals {
+			there[t.TotalKey] = true
 		}
 	}
-	for i := range v.Totals {
-		if !there[v.Totals[i].TotalKey] {
-			s.Totals = append(s.Totals, v.Totals[i].TotalKey)
+	for _, r := range v.Rows {
+		if !there[r.Key] {
+			s.Rows = append(s.Rows, r.Key)
+		}
+	}
+	for _, t := range v.Totals {
+		if !there[t.TotalKey] {
+			s.Totals = append(s.Totals, t.TotalKey)
 		}
 	}
 	return s
@@ -64,12 +57,11 @@ func (s *newSeries) empty() bool { return len(s.Rows)+len(s.Totals) == 0 }
 // take takes the accounts as they are stored, and returns what may be shown now and the series that are shown at 0; nil
 // where nothing changes.
 func (a *shownAccounts) take(v *view, now time.Time) (show *view, zeros *newSeries) {
-	if a.next != nil && now.Sub(a.since) < a.hold {
-		return nil, nil
-	}
 	if a.next != nil {
-		a.shown, a.next = a.next, nil
-		show, zeros = a.shown, &newSeries{}
+		if now.Sub(a.since) < a.hold {
+			return nil, nil
+		}
+		a.shown, a.next, zeros = a.next, nil, &newSeries{}
 	}
 	s := v.beyond(a.shown)
 	if s.empty() {

@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,8 +87,6 @@ type exporter struct {
 const (
 	metaSpeed = "meta speed"
 	metaStart = "meta start"
-	// metaHistory begins the names of records that earlier versions wrote; they are deleted.
-	metaHistory = "totals at "
 )
 
 func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
@@ -150,8 +147,6 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 	e.start = time.Now()
 	for _, r := range records {
 		switch {
-		case strings.HasPrefix(r.Name, metaHistory):
-			e.store.put(ledger.Record{Name: r.Name})
 		case r.Name == metaNew:
 			e.zeros = r.Value
 		case r.Name == metaSpeed:

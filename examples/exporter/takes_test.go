@@ -73,7 +73,7 @@ func TestWhatItTakes(t *testing.T) {
 	}
 	address := freePort(t)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asExporter+"=-real -scrape-interval 0s -nvml "+lib+" -root "+root+" -state "+filepath.Join(dir, "state")+" -prices deploy/prices.yaml -listen "+address+" -period "+period.String())
+	cmd.Env = append(os.Environ(), asExporter+"=-real -node n1 -scrape-interval 0s -nvml "+lib+" -root "+root+" -state "+filepath.Join(dir, "state")+" -prices deploy/prices.yaml -listen "+address+" -period "+period.String())
 	var log strings.Builder
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
@@ -130,8 +130,11 @@ func TestWhatItTakes(t *testing.T) {
 	if len(tenants) != 24 {
 		t.Errorf("%d tenants: %q", len(tenants), slices.Sorted(maps.Keys(tenants)))
 	}
-	cpu := (last["process_cpu_seconds_total"] - first["process_cpu_seconds_total"]) / time.Since(begun).Seconds()
-	rss := last["process_resident_memory_bytes"]
+	const mCPU, mRSS = `process_cpu_seconds_total node="n1"`, `process_resident_memory_bytes node="n1"`
+	cpu, rss := (last[mCPU]-first[mCPU])/time.Since(begun).Seconds(), last[mRSS]
+	if cpu <= 0 || rss <= 0 {
+		t.Errorf("the program took %v of a core and %v bytes", cpu, rss)
+	}
 	if *takes == 0 {
 		return
 	}

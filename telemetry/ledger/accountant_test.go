@@ -169,19 +169,80 @@ func TestTwoPodsInTurn(t *testing.T) {
 	}
 }
 
-func TestTwoContainersOfOnePod(t *testing.T) {
-	b := newBench(t)
-	side := shop
-	side.Container = "side"
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, side, 2)
-	b.process(12, 3, side, 2)
-	b.uses(10, 50)
-	b.uses(11, 20)
-	b.uses(12, 30)
-	b.busy = 100
-	b.seconds(10)
-	b.want("tenant/web/c 5.0", "tenant/web/side 5.0")
+// TestWhoPaysForAWindow reads windows of ten seconds.
+func TestWhoPaysForAWindow(t *testing.T) {
+	side := container.Pod{Namespace: "shop", Name: "web", Container: "side"}
+	for name, c := range map[string]struct {
+		utils []float64 // of shop and train
+		see   func(b *bench)
+		want  []string
+	}{
+		"two containers of a pod": {[]float64{50}, func(b *bench) {
+			b.process(11, 2, side, 2)
+			b.process(12, 3, side, 2)
+			b.uses(11, 20)
+			b.uses(12, 30)
+			b.busy = 100
+			b.seconds(10)
+		}, []string{"tenant/web/c 5.0", "tenant/web/side 5.0"}},
+		"a process that came and went between two lists is nobody's": {nil, func(b *bench) {
+			b.util[77], b.busy = 40, 40
+			b.seconds(10)
+		}, []string{"unattributed/ 4.0", "idle/ 6.0"}},
+		"the driver counts by id, so that nobody can say whose the window is in which one is used again": {[]float64{100}, func(b *bench) {
+			b.seconds(10)
+			b.process(10, 999, train, 2)
+			b.seconds(10)
+			b.seconds(10)
+		}, []string{"tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0"}},
+		"a hidden group is nobody's": {[]float64{70}, func(b *bench) {
+			delete(b.files, "proc/10/cgroup")
+			b.seconds(10)
+		}, []string{"unattributed/ 7.0", "execution-idle/ 3.0"}},
+		"KAI's own pod holds the GPU for pods that the kubelet knows nothing of": {[]float64{0, 0}, func(b *bench) {
+			kai := container.Pod{Namespace: "kai-resource-reservation", Name: "gpu-reservation-x", Container: "c"}
+			b.given = []container.Allocation{{Pod: kai, Devices: []container.Device{{UUID: uuid}}}}
+			b.slot = map[container.Device]int{{UUID: uuid}: 1}
+			b.seconds(10)
+		}, []string{"execution-idle/train/c 5.0", "execution-idle/web/c 5.0"}},
+		"under MPS the driver charges the server": {[]float64{0, 0}, func(b *bench) {
+			b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
+			b.util, b.busy = map[uint32]float64{5: 80}, 80
+			b.seconds(10)
+			for _, r := range b.book.listRows() {
+				if r.Account == AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
+					t.Errorf("%+v", r)
+				}
+			}
+		}, []string{"tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0"}},
+		"the driver lists the MPS server alone, the daemon its clients": {[]float64{0, 0}, func(b *bench) {
+			b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
+			b.holders.clients = map[int][]int{5: {10, 11}}
+			b.busy = 80
+			b.seconds(10)
+		}, []string{"tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0"}},
+		"the machine slept, and the first reading after it says nothing of the gap": {nil, func(b *bench) {
+			b.seconds(10)
+			b.at += time.Hour
+			b.seconds(10)
+		}, []string{"idle/ 19.0", "unattributed/ 3601.0"}},
+		"readings that fell between the kernels are no reason to call a GPU idle of which the driver kept samples": {[]float64{40}, func(b *bench) {
+			b.busy = 0
+			x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
+			x.Set(telemetry.MetricGPUUtilPercent, 40)
+			x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(40.0)}}
+			b.sample(&x)
+			b.seconds(10)
+			b.util[10], b.busy = 30, 30
+			b.seconds(10) // without, the readings must do
+		}, []string{"tenant/web/c 7.0", "execution-idle/web/c 13.0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := benchOf(t, c.utils...)
+			c.see(b)
+			b.want(c.want...)
+		})
+	}
 }
 
 func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
@@ -199,24 +260,6 @@ func TestAProcessThatVanishesKeepsItsTime(t *testing.T) {
 	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
 }
 
-func TestAProcessNobodySawIsNobodys(t *testing.T) {
-	b := newBench(t)
-	b.util[77] = 40 // it came and went between two lists
-	b.busy = 40
-	b.seconds(10)
-	b.want("unattributed/ 4.0", "idle/ 6.0")
-}
-
-// TestAnIDUsedAgainWithinASecond: the driver counts by id, so that nobody can say whose the window was.
-func TestAnIDUsedAgainWithinASecond(t *testing.T) {
-	b := benchOf(t, 100)
-	b.seconds(10)
-	b.process(10, 999, train, 2)
-	b.seconds(10)
-	b.seconds(10)
-	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
-}
-
 // TestAnIDUsedAgainAtTheEnd: the list of processes looks as before.
 func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
 	b := benchOf(t, 100)
@@ -232,24 +275,6 @@ func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
 	b.seconds(1)
 	b.seconds(10)
 	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
-}
-
-// TestAllOfTheWindowCounts: readings that fell between the kernels are no reason
-// to call the GPU idle where the driver kept samples of all the time.
-func TestAllOfTheWindowCounts(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.procs = []telemetry.Process{{PID: 10}}
-	x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
-	x.Set(telemetry.MetricGPUUtilPercent, 40)
-	x.Processes = []telemetry.Process{{PID: 10, SMUtilPercent: telemetry.Some(40.0)}}
-	b.sample(&x)
-	b.util[10] = 40
-	b.seconds(10)
-	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
-	b.util[10], b.busy = 30, 30
-	b.seconds(10) // without, the readings must do
-	b.want("tenant/web/c 7.0", "execution-idle/web/c 13.0")
 }
 
 // TestAClockThatSteps: what is read from is not the wall clock, but a clock that
@@ -291,16 +316,6 @@ type opens struct {
 func (o *opens) Open(name string) (fs.File, error) {
 	o.n++
 	return o.FS.Open(name)
-}
-
-func TestAHiddenGroupIsNobodys(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	delete(b.files, "proc/10/cgroup")
-	b.uses(10, 70)
-	b.busy = 70
-	b.seconds(10)
-	b.want("unattributed/ 7.0", "execution-idle/ 3.0")
 }
 
 func TestHeldAndUnused(t *testing.T) {
@@ -359,16 +374,6 @@ func TestNamesOfDevices(t *testing.T) {
 	b.want("held-idle/web/c 4.3", "idle/ 5.7")
 }
 
-// TestKAIReservation: KAI's own pod holds the GPU for pods that the kubelet knows nothing of.
-func TestKAIReservation(t *testing.T) {
-	b := benchOf(t, 0, 0)
-	kai := container.Pod{Namespace: "kai-resource-reservation", Name: "gpu-reservation-x", Container: "c"}
-	b.given = []container.Allocation{{Pod: kai, Devices: []container.Device{{UUID: uuid}}}}
-	b.slot = map[container.Device]int{{UUID: uuid}: 1}
-	b.seconds(10)
-	b.want("execution-idle/train/c 5.0", "execution-idle/web/c 5.0")
-}
-
 func TestDownAndBack(t *testing.T) {
 	for _, kind := range []telemetry.EventKind{telemetry.EventHung, telemetry.EventLost, telemetry.EventFailing} {
 		b := newBench(t)
@@ -387,15 +392,6 @@ func TestDownAndBack(t *testing.T) {
 		b.seconds(10)
 		b.want("idle/ 20.0", "unattributed/ 120.0")
 	}
-}
-
-func TestAGapIsNobodys(t *testing.T) {
-	b := newBench(t)
-	b.seconds(10)
-	b.at += time.Hour // the machine slept, or the exporter starved
-	b.seconds(10)
-	// The first reading after it says nothing of the gap.
-	b.want("idle/ 19.0", "unattributed/ 3601.0")
 }
 
 func TestWithoutFiguresOfProcesses(t *testing.T) {
@@ -457,32 +453,6 @@ func TestAThousandProcesses(t *testing.T) {
 	if opened.n > 2000 {
 		t.Errorf("%d files were read in a window", opened.n)
 	}
-}
-
-func TestMPSByItsServer(t *testing.T) {
-	b := benchOf(t, 0, 0)
-	b.procs = append(b.procs, telemetry.Process{PID: 5, Name: "nvidia-cuda-mps-server"})
-	b.util = map[uint32]float64{5: 80} // the driver charges the server
-	b.busy = 80
-	b.seconds(10)
-	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
-	for _, r := range b.book.listRows() {
-		if r.Account == AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
-			t.Errorf("%+v", r)
-		}
-	}
-}
-
-// TestMPSClientsByTheDaemon: the driver lists the server alone.
-func TestMPSClientsByTheDaemon(t *testing.T) {
-	b := newBench(t)
-	b.process(10, 1, shop, 1)
-	b.process(11, 2, train, 2)
-	b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
-	b.holders.clients = map[int][]int{5: {10, 11}}
-	b.busy = 80
-	b.seconds(10)
-	b.want("tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0")
 }
 
 func TestInstances(t *testing.T) {

@@ -70,11 +70,6 @@ func (x *look) basic() {
 	h := x.d.h
 	if u, ret := h.GetUtilizationRates(); x.ok("GetUtilizationRates", ret) {
 		x.bounded(telemetry.MetricGPUUtilPercent, float64(u.Gpu), 100)
-		if x.d.allSamples {
-			x.d.mu.Lock()
-			x.d.rates.add(float64(u.Gpu))
-			x.d.mu.Unlock()
-		}
 		x.bounded(telemetry.MetricMemUtilPercent, float64(u.Memory), 100)
 	}
 	if x.lost {
@@ -215,43 +210,12 @@ func (x *look) since(last *uint64) uint64 {
 	return now
 }
 
-// rates holds what the processes are charged with together against single readings of the device's utilization.
-type rates struct {
-	sum, n float64 // of the readings since the processes' last
-	// off is by how much all readings together exceed what the processes were charged with, in of of them.
-	off, of float64
-}
-
-func (r *rates) add(percent float64) { r.sum, r.n = r.sum+percent, r.n+1 }
-
-// agree says whether the readings are as what the processes are charged with: a
-// reading covers a fifth of a second, so that its standard deviation is up to 50
-// points, and that of the mean of n the root of n times less: three are allowed.
-func (r *rates) agree(percent float64) bool {
-	off := r.sum - percent*r.n
-	now := r.n > 0 && (percent > 0 || r.sum == 0) && percent <= 105 && math.Abs(off) <= 150*math.Sqrt(r.n)
-	r.off, r.of = r.off+off, r.of+r.n
-	r.sum, r.n = 0, 0
-	if r.of > 600 { // ten minutes of readings each second count more than what was before
-		r.off, r.of = r.off/2, r.of/2
-	}
-	return now && math.Abs(r.off) <= 150*math.Sqrt(r.of)
-}
-
 // utilization reads the processes' utilization, and with Options.AllSamples that of the device.
 func (x *look) utilization() {
 	x.d.mu.Lock()
 	defer x.d.mu.Unlock()
-	sum, told := x.processUtil()
-	switch {
-	case !x.d.allSamples:
-	case !told:
-		x.d.rates = rates{}
-		x.allSamples()
-	case x.d.rates.agree(sum):
-		x.r.Set(telemetry.MetricGPUUtilPercent, min(sum, 100))
-		x.d.lastUtil = x.d.lastSeen
-	default:
+	x.processUtil()
+	if x.d.allSamples {
 		x.allSamples()
 	}
 }
@@ -281,9 +245,9 @@ func (x *look) allSamples() {
 	}
 }
 
-// processUtil averages the utilization samples of each process that came since the last reading, and returns their
-// sum and whether it could be read. That there are none is an error code, and means idle. d.mu is held.
-func (x *look) processUtil() (percent float64, told bool) {
+// processUtil averages the utilization samples of each process that came since the last reading. That there are none is
+// an error code, and means idle. d.mu is held.
+func (x *look) processUtil() {
 	now := x.since(&x.d.lastSeen)
 	samples, ret := x.d.h.GetProcessUtilization(x.d.lastSeen)
 	if ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) > 0 { // more came between the two calls inside
@@ -291,12 +255,12 @@ func (x *look) processUtil() (percent float64, told bool) {
 	}
 	switch {
 	case ret == nvml.ERROR_NOT_FOUND, ret == nvml.ERROR_INSUFFICIENT_SIZE && len(samples) == 0:
-		return 0, true
+		return
 	case !x.ok("GetProcessUtilization", ret):
 		if len(x.errs) == 0 {
 			x.errs = append(x.errs, telemetry.ErrUnsupported)
 		}
-		return 0, false
+		return
 	}
 	type sum struct{ sm, n float64 }
 	sums := map[uint32]sum{}
@@ -318,8 +282,6 @@ func (x *look) processUtil() (percent float64, told bool) {
 	for pid, t := range sums {
 		x.r.Processes = append(x.r.Processes, telemetry.Process{PID: pid, Name: x.d.names[pid],
 			SMUtilPercent: telemetry.Some(t.sm / t.n)})
-		percent += t.sm / t.n
 	}
 	slices.SortFunc(x.r.Processes, func(a, b telemetry.Process) int { return cmp.Compare(a.PID, b.PID) })
-	return percent, true
 }

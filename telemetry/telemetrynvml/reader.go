@@ -44,9 +44,8 @@ type device struct {
 	now                  func() time.Time
 
 	mu       sync.Mutex
-	lastSeen uint64 // time stamp of the newest utilization sample of processes, in us
-	lastUtil uint64 // and of the device
-	rates    rates
+	lastSeen uint64            // time stamp of the newest utilization sample of processes, in us
+	lastUtil uint64            // and of the device
 	names    map[uint32]string // of the processes in the last list
 	gpm      gpmState
 	inst     map[int]*gpmState // by GPU instance

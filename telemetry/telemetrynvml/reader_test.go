@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -385,66 +384,6 @@ func TestAllSamples(t *testing.T) {
 	ret = nvml.ERROR_NOT_SUPPORTED
 	if r := read(t, s, telemetry.GroupProcessUtil); len(figures(r.Get)) != 0 {
 		t.Errorf("%v", figures(r.Get))
-	}
-}
-
-// TestAgreement: the device's samples are asked for only where the processes don't
-// account for its readings, and then at once or once that can be told.
-func TestAgreement(t *testing.T) {
-	f := newFake()
-	s := f.open(t)
-	s.devs[0].allSamples = true
-	asked := 0
-	f.dev.GetSamplesFunc = func(nvml.SamplingType, uint64) (nvml.ValueType, []nvml.Sample, nvml.Return) {
-		asked++
-		return nvml.VALUE_TYPE_UNSIGNED_INT, nil, ok
-	}
-	charged := uint32(0)
-	f.dev.GetProcessUtilizationFunc = func(uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
-		if charged == 0 {
-			return nil, nvml.ERROR_NOT_FOUND
-		}
-		return []nvml.ProcessUtilizationSample{{Pid: 10, TimeStamp: uint64(f.now.UnixMicro()), SmUtil: charged}}, ok
-	}
-	rng := rand.New(rand.NewPCG(1, 2))
-	// windows are of ten readings of a device that is busy in a share of them.
-	windows := func(n int, busy float64) int {
-		before := asked
-		for range n {
-			for range 10 {
-				f.now = f.now.Add(time.Second)
-				v := uint32(0)
-				if rng.Float64() < busy {
-					v = 100
-				}
-				f.dev.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: v}, ok }
-				read(t, s, telemetry.GroupBasic)
-			}
-			r := read(t, s, telemetry.GroupProcessUtil)
-			if v, there := r.Get(telemetry.MetricGPUUtilPercent); there && v != float64(charged) {
-				t.Errorf("%v%%, charged %d", v, charged)
-			}
-		}
-		return asked - before
-	}
-	for _, c := range []struct {
-		what        string
-		n           int
-		charged     uint32
-		busy        float64
-		least, most int
-	}{
-		{"idle", 10, 0, 0, 0, 0},
-		{"all accounted for", 500, 55, 0.545, 0, 5},
-		{"nothing accounted for", 10, 0, 0.4, 9, 10},
-		{"accounted for again", 200, 40, 0.395, 0, 60},
-		{"15 points more than accounted for", 100, 40, 0.55, 50, 100},
-		{"more than there is", 5, 100, 0.2, 5, 5},
-	} {
-		charged = c.charged
-		if got := windows(c.n, c.busy); got < c.least || got > c.most {
-			t.Errorf("%s: asked %d times in %d windows, want %d to %d", c.what, got, c.n, c.least, c.most)
-		}
 	}
 }
 
