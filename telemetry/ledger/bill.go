@@ -45,10 +45,18 @@ type BillRow struct {
 
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of what TotalsOf returns. Each namespace pays
 // for its use and for what it held without using it; the policy assigns the rest of the idle time,
-// as long as anybody had the GPU.
-func NewBill(totals []Total, idle IdlePolicy) Bill {
-	rows, times := map[string]Amount{}, map[string]int64{}
-	for _, t := range totals {
+// as long as anybody had the GPU. Amounts below zero are an ErrInput, and more than 290 years of GPU time together.
+func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
+	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}
+	for i, t := range totals {
+		all.add(t.Amount)
+		sums := all.fields()
+		if err := t.check(); err != nil {
+			return Bill{}, fmt.Errorf("%w: totals[%d]: %w", ErrInput, i, err)
+		} else if slices.ContainsFunc(sums[:], func(v *int64) bool { return *v < 0 }) {
+			return Bill{}, fmt.Errorf("%w: totals[%d]: together more than a bill can hold (make one for a shorter time)",
+				ErrInput, i)
+		}
 		name := map[Account]string{AccountIdle: BillIdle, AccountOverhead: BillSystem}[t.Account]
 		name = cmp.Or(name, t.Namespace, BillUnattributed)
 		row := rows[name]
@@ -72,7 +80,7 @@ func NewBill(totals []Total, idle IdlePolicy) Bill {
 		weights[i] = times[r.Name]
 	}
 	if at < 0 || slices.Max(weights) == 0 {
-		return b
+		return b, nil
 	}
 	for k, v := range b.Rows[at].fields() {
 		for i, part := range cost.Apportion(*v, weights) {
@@ -80,7 +88,7 @@ func NewBill(totals []Total, idle IdlePolicy) Bill {
 		}
 	}
 	b.Rows = slices.Delete(b.Rows, at, at+1)
-	return b
+	return b, nil
 }
 
 // isSpecial reports that a row is no namespace's.

@@ -166,8 +166,13 @@ func ExampleNewBill() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(ledger.NewBill(totals, ledger.IdleOwnRow))
-	fmt.Print(ledger.NewBill(totals, ledger.IdleByHolding))
+	for _, policy := range []ledger.IdlePolicy{ledger.IdleOwnRow, ledger.IdleByHolding} {
+		bill, err := ledger.NewBill(totals, policy)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(bill)
+	}
 	// Output:
 	// idle time: own-row
 	// namespace                   GPU hours        kWh         cost

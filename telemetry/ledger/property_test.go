@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -127,6 +128,37 @@ func TestWhoPays(t *testing.T) {
 		}
 		if after[pod].Microjoules < before[pod].Microjoules-4 {
 			t.Fatalf("%+v: %s opens a context and pays less energy: %v, before %v", w, pod.Name, after[pod], before[pod])
+		}
+	}
+}
+
+// TestBillReconciles: under every policy the rows come to the totals, and what cannot be summed up is refused.
+func TestBillReconciles(t *testing.T) {
+	r := rand.New(rand.NewPCG(56, 2))
+	for range 2000 {
+		var totals []Total
+		var want Amount
+		for i := range r.IntN(8) {
+			k := TotalKey{GPU: "g", Account: Account(r.IntN(6)), Namespace: []string{"", "a", "b", Other}[r.IntN(4)]}
+			a := Amount{time.Duration(r.Int64N(1e15)), time.Duration(r.Int64N(1e9) >> i), 1e15, r.Int64N(1e12), r.Int64N(1e9)}
+			totals = append(totals, Total{k, a})
+			want.add(a)
+		}
+		for _, policy := range idlePolicyNames.Values() {
+			var got Amount
+			b, err := NewBill(totals, policy)
+			for _, row := range b.Rows {
+				got.add(row.Amount)
+			}
+			if err != nil || got != want {
+				t.Fatalf("%v of %+v: %+v, %v", policy, totals, b, err)
+			}
+		}
+	}
+	century := Total{Amount: Amount{Time: maxAmount}}
+	for _, totals := range [][]Total{{{Amount: Amount{Micros: -1}}}, {century, century, century, century, century, century, century, century}} {
+		if b, err := NewBill(totals, IdleOwnRow); !errors.Is(err, ErrInput) {
+			t.Errorf("%+v, %v", b, err)
 		}
 	}
 }
