@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
-	"io"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,32 +15,7 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 
 	"github.com/cotenant/cotenant/cost"
-	pages "github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/telemetry/ledger"
 )
-
-// TestBadTokens starts on a state with tokens that cannot be read, and names them.
-func TestBadTokens(t *testing.T) {
-	dir := t.TempDir()
-	s, err := openStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.put(ledger.Record{Name: "tokens a/b/c", Value: []byte("nonsense")}, ledger.Record{Name: metaSpeed, Value: []byte("1")})
-	if err := s.commit(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
-	var stderr strings.Builder
-	ctx, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(500*time.Millisecond, cancel)
-	args := []string{"-simulate", "-state", dir, "-listen", "127.0.0.1:0"}
-	if code := run(ctx, args, io.Discard, &stderr); code != pages.ExitDone || !strings.Contains(stderr.String(), "tokens a/b/c") {
-		t.Errorf("%d, %s", code, stderr.String())
-	}
-}
 
 // series is a counter that goes up by rate each second, read every 10 s.
 func series(rate float64, of ...string) storage.Series {

@@ -212,21 +212,6 @@ func TestHostileNamesInRecords(t *testing.T) {
 	}
 }
 
-func TestAnotherClock(t *testing.T) {
-	l := newBook(bookOptions{clock: "boot 1"})
-	l.post(posting{GPU: "g", To: 100 * time.Hour})
-	l.post(posting{GPU: "g", To: 101 * time.Hour})
-	records, err := l.takeChanges()
-	must(t, err)
-	for clock, want := range map[string]time.Duration{"boot 1": 4 * time.Hour, "boot 2": 105 * time.Hour} {
-		back, _ := restoreBook(bookOptions{clock: clock}, slices.Values(records))
-		back.post(posting{GPU: "g", To: 104 * time.Hour})
-		if got := back.observed()["g"]; got != want {
-			t.Errorf("%s: observed for %v", clock, got)
-		}
-	}
-}
-
 // TestRecordsOfEarlierVersions: totals with all their rows, counters of energy, and tokens by name. Rows that come to more
 // than their GPU was observed for are kept.
 func TestRecordsOfEarlierVersions(t *testing.T) {
