@@ -23,9 +23,8 @@ type timed struct {
 	// wantsGPM reports that a device's GPM counters are needed.
 	wantsGPM func(device int) bool
 	turn     chan struct{} // holds what reads
-	begun    atomic.Int64  // when it began, in ns on clock; 0 while that is not known
-	clock    time.Time
-	patience time.Duration // how long a reading may take before others go ahead
+	hangs    atomic.Bool   // it takes too long
+	patience time.Duration // how long others wait before they go ahead
 
 	mu     sync.Mutex
 	last   map[int]*processList
@@ -58,7 +57,7 @@ type processList struct {
 
 func newTimed(r telemetry.Reader, wantsGPM func(device int) bool) *timed {
 	m := metricOf("cotenant_exporter_read_seconds")
-	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), clock: time.Now(), patience: patience,
+	return &timed{Reader: r, wantsGPM: wantsGPM, turn: make(chan struct{}, 1), patience: patience,
 		last: map[int]*processList{}, energy: map[int]int{}, seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: m.name, Help: m.help,
 			Buckets:                     []float64{1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1}, // for scrapers without native histograms
@@ -84,35 +83,20 @@ func (t *timed) Read(ctx context.Context, device int, group telemetry.Groups, r 
 
 // enter waits for its turn, but not for a reading that takes too long.
 func (t *timed) enter() (leave func()) {
-	mine := func() func() {
-		t.begun.Store(int64(time.Since(t.clock)) + 1)
-		return func() {
-			t.begun.Store(0)
-			<-t.turn
-		}
-	}
-	select {
-	case t.turn <- struct{}{}:
-		return mine()
-	default:
-	}
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		left := t.patience
-		if begun := t.begun.Load(); begun > 0 {
-			left -= time.Since(t.clock) - time.Duration(begun)
-		}
-		if left <= 0 {
-			return func() {}
-		}
-		timer.Reset(left)
+	if !t.hangs.Load() {
+		timer := time.NewTimer(t.patience)
+		defer timer.Stop()
 		select {
 		case t.turn <- struct{}{}:
-			return mine()
+			return func() {
+				t.hangs.Store(false)
+				<-t.turn
+			}
 		case <-timer.C:
+			t.hangs.Store(true)
 		}
 	}
+	return func() {}
 }
 
 // holds reports that the energy counter need not be read.

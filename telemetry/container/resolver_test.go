@@ -217,16 +217,6 @@ func TestDeviceForm(t *testing.T) {
 	}
 }
 
-func TestReasonTexts(t *testing.T) {
-	for r := ReasonNone; r <= ReasonMalformed; r++ {
-		b, err := r.MarshalText()
-		var back Reason
-		if err != nil || back.UnmarshalText(b) != nil || back != r {
-			t.Errorf("%v: %s, %v", r, b, err)
-		}
-	}
-}
-
 func TestBadNames(t *testing.T) {
 	for _, name := range []string{"", "x.log", "a_b_c.log", "a_b_c-" + cid, "a_b_-" + cid + ".log", "_b_c-" + cid + ".log", "a_b_c_d-" + cid + ".log"} {
 		if id, p, ok := ParseLogName(name); ok {

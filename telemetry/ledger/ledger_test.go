@@ -312,13 +312,3 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
-
-func TestAccountTexts(t *testing.T) {
-	for _, a := range accountNames.Values() {
-		b, err := a.MarshalText()
-		var back Account
-		if err != nil || back.UnmarshalText(b) != nil || back != a {
-			t.Errorf("%v: %s, %v", a, b, err)
-		}
-	}
-}
