@@ -71,7 +71,7 @@ pools:
   - {name: small, gpu: L4, count: 8, price_per_gpu_hour: "0.80 USD", owned: false}
 workloads:
   - {name: train, kind: training, replicas: 5, memory: 60GiB, gpu_busy: 0.9, tenant: t}
-  - {name: rank, kind: training, replicas: 2, memory: 16GiB, gpu_busy: 0.9, tenant: t}
+  - {name: rank, kind: notebook, replicas: 2, memory: 16GiB, gpu_busy: 0.9, tenant: t}
 `
 	want := Bill{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00", MonthlyAdded: "20440.00"}
 	pinned := strings.Replace(text, "memory: 16GiB", "pool: big, memory: 16GiB", 1)
@@ -82,7 +82,7 @@ workloads:
 	}
 	// What finds no room in it goes where it is cheapest, and no second node is bought.
 	r := decideText(t, strings.Replace(strings.Replace(text, "count: 8, gpus", "count: 16, gpus", 1), "replicas: 2", "replicas: 3", 1)+
-		"  - {name: more, kind: training, replicas: 4, memory: 16GiB, gpu_busy: 0.9, tenant: t}\n")
+		"  - {name: more, kind: notebook, replicas: 4, memory: 16GiB, gpu_busy: 0.9, tenant: t}\n")
 	if b := r.Totals.Bill; b.NodesAfter != 1 || b.MonthlyAfter != "22776.00" || b.GPUsAfter != 12 {
 		t.Errorf("%+v", b)
 	}

@@ -3,7 +3,6 @@ package decision
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -153,10 +152,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 			return d, err
 		}
 	}
-	if d.Cost, err = pl.costOf(w, d.Placed, pl.Pools[c.Pool].Price.Currency(), share); err == nil &&
-		cw.Workload().Revenue != nil {
-		d.Impact, err = pl.impact(w, share, pl.Pools[c.Pool])
-	}
+	d.Cost, err = pl.costOf(w, d.Placed, pl.Pools[c.Pool].Price.Currency(), share)
 	return d, err
 }
 
@@ -268,7 +264,7 @@ func (pl *answers) poolResult(of *layout.Cluster, p int) PoolResult {
 	r := PoolResult{Pool: cp.Pool.Name, GPU: cp.Ground().GPU().Name, GPUs: cp.Pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.GroupKeys() {
 		if key.Pool == p {
-			r.Groups = append(r.Groups, GroupResult{Mechanism: key.Mechanism, LowerBound: pl.lowerBound(pl.Groups[key])})
+			r.Groups = append(r.Groups, GroupResult{Mechanism: key.Mechanism})
 		}
 	}
 	for n := range of.Nodes() {
@@ -319,24 +315,6 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 		}
 	}
 	g.Layouts = append(g.Layouts, l)
-}
-
-// lowerBound returns the number of GPUs that no packing of the group's members can go below.
-func (pl *answers) lowerBound(g *plan.Group) int {
-	if g.Mechanism == sharing.MechanismExclusive {
-		return g.Whole
-	}
-	if gate.TraitsOf(g.Mechanism).Sliced {
-		return g.Bound
-	}
-	memory, p := 0.0, slices.Index(pl.Pools, g.Pool)
-	usable := float64(pl.Usable(p, g.Mechanism))
-	for w, c := range pl.Chosen {
-		if c != nil && c.Pool == p && c.Mechanism == g.Mechanism && usable > 0 {
-			memory += float64(pl.Placed[w]) * float64(pl.MemoryOf(w, g.Mechanism)) / usable
-		}
-	}
-	return max(1, int(math.Ceil(memory-1e-9)))
 }
 
 // memoryText words what a replica needs on each GPU, as outputs say it.

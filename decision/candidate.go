@@ -32,8 +32,7 @@ func (pl *answers) notChosen(w int) []string {
 // is smaller than the candidate's and does not do.
 type listing struct {
 	Candidate
-	pool  int
-	score float64
+	pool int
 }
 
 // mostPoolsListed is the number of pools up to which every mechanism on every pool is a candidate in words; with more
@@ -54,19 +53,19 @@ func (pl *answers) candidates(w int) []Candidate {
 		for _, m := range sharing.Mechanisms() {
 			p := pl.bestPool(w, m)
 			score.EvaluateMechanism(cw, pl.Pools[p], beside[p], m, &s)
-			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+			list = append(list, listing{pl.words(w, p, &s), p})
 		}
 	} else {
 		for p, cp := range pl.Pools {
 			for _, m := range sharing.Mechanisms() {
 				score.EvaluateMechanism(cw, cp, beside[p], m, &s)
-				list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+				list = append(list, listing{pl.words(w, p, &s), p})
 				if m != sharing.MechanismMIG {
 					continue
 				}
 				for _, r := range s.Denser() {
 					list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
-						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
+						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1})
 				}
 			}
 		}
@@ -78,7 +77,7 @@ func (pl *answers) candidates(w int) []Candidate {
 	}
 	slices.SortStableFunc(out, func(a, b Candidate) int {
 		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
-			cmp.Compare(b.Preference, a.Preference), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
+			cmp.Compare(b.Score, a.Score), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
 			cmp.Compare(a.Pool, b.Pool))
 	})
 	return out
@@ -94,11 +93,6 @@ func (pl *answers) bestPool(w int, m sharing.Mechanism) int {
 	}
 	pin := func(p *CompiledPool) bool { return p.Pool.Name == pl.Workloads[w].Workload().Pool }
 	best := max(0, slices.IndexFunc(pl.Pools, pin))
-	for p := range slices.Backward(pl.Pools) {
-		if _, banned := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: m}]; banned {
-			best = p
-		}
-	}
 	for _, c := range slices.Backward(pl.Choices[w]) {
 		if c.Mechanism == m {
 			best = c.Pool
@@ -129,9 +123,6 @@ func (pl *answers) annotate(w int, l *listing) {
 	}
 	cw, cp := pl.Workloads[w], pl.Pools[l.pool]
 	key := plan.GroupKey{Pool: l.pool, Mechanism: l.Mechanism}
-	if l.Verdict != gate.VerdictReject {
-		l.Preference = round(pl.PreferenceOf(w, l.pool, l.score), 2)
-	}
 	add := func(why gate.Reason) {
 		if l.Reasons[0].Code == gate.CodeFits {
 			l.Reasons = l.Reasons[:0]
@@ -141,7 +132,7 @@ func (pl *answers) annotate(w int, l *listing) {
 			l.Verdict = why.Verdict
 		}
 		if l.Verdict == gate.VerdictReject {
-			l.Score, l.Preference, l.Parts = 0, 0, nil
+			l.Score, l.Parts = 0, nil
 		}
 	}
 	chosen := slices.ContainsFunc(pl.Parts(w), func(part int) bool {

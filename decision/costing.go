@@ -3,11 +3,9 @@ package decision
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -153,29 +151,4 @@ func (pl *answers) costOf(w, replicas int, currency string, share workloadShare)
 	each := s.of(hour.MulFrac(1, int64(replicas)))
 	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
 		Currency: currency}, s.err
-}
-
-// impact compares what neighbours' latency may lose with what sharing saves.
-func (pl *answers) impact(w int, share workloadShare, p *CompiledPool) (*Impact, error) {
-	solo, measured := pl.Workloads[w].Workload().Solo.E2EP99.Get()
-	worst, _ := pl.Worst(w)
-	seen := worst.Outcomes
-	if !measured || len(seen) == 0 || math.IsInf(seen[0].P99[costs.LatencyE2E].Value, 1) {
-		return nil, nil
-	}
-	added := max(0, seen[0].P99[costs.LatencyE2E].Value-solo.Seconds())
-	rev := pl.Workloads[w].Workload().Revenue
-	percent := min(100, added/0.1*rev.LossPercentPer100m)
-	fraction, err := cost.PPMFromFloat(percent / 100)
-	if err != nil {
-		return nil, fmt.Errorf("decision: %w", err)
-	}
-	var s sums
-	loss := s.of(rev.Monthly.Times(fraction))
-	saving := s.monthly(pl.alone(w)-share.micros, p.Price.Currency())
-	net := s.of(saving.Sub(loss))
-	return &Impact{AddedLatencyMS: round(added*1000, 3), LossPercent: round(percent, 3), MonthlyLoss: loss.Decimal(),
-		MonthlyBelowOwnGPUs: saving.Decimal(), Net: net.Decimal(), Currency: loss.Currency(),
-		Basis: "computed: the end-to-end P99 beside the neighbours, less the one measured alone; measure it beside them",
-	}, s.err
 }

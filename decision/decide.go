@@ -27,7 +27,7 @@ func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 		return nil, err
 	}
 	n := plan.Rounds
-	if opt.Brief {
+	if opt.Running {
 		n = 1
 	}
 	pl, err := plan.PlanFleet(f, opt, n)

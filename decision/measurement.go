@@ -104,6 +104,12 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)
+	for _, a := range d.Assumes {
+		if a.Own && a.Basis == sharing.BasisUnknown {
+			s.Measurement = a.Why + "; or measure "
+			break
+		}
+	}
 	if s.Spread = unstatedLengths(wl); s.Spread {
 		s.Measurement = fmt.Sprintf("the 99th percentiles of the lengths of requests to %s; state them in %s as "+
 			"input_tokens_p99 and output_tokens_p99 of its load. Then, with a trace that has them, ", d.Workload, file)

@@ -78,14 +78,13 @@ type Decision struct {
 	// NotChosen says, for the best candidates that were not chosen, why.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
-	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and preference
+	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and score
 	// Traps are those that the input walks into by itself or by what it states; Accepts are risks that the layout
 	// bears, Avoids traps that it deals with. The worst stand first.
 	Traps   []TrapHit   `json:"traps"`
 	Accepts []TrapHit   `json:"accepts,omitempty"`
 	Avoids  []TrapHit   `json:"avoids,omitempty"`
 	Cost    *CostResult `json:"cost,omitempty"`
-	Impact  *Impact     `json:"sla_impact,omitempty"`
 	// Predicted is there where the workload has a measured profile.
 	Predicted *Predicted `json:"predicted,omitempty"`
 }
@@ -156,12 +155,10 @@ type Candidate struct {
 	Verdict   gate.Verdict      `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
 	// Tenants counts the replicas of the workload that a GPU takes that way.
-	Tenants int     `json:"tenants_per_gpu"`
-	Score   float64 `json:"score"`
-	// Preference orders candidates of different pools: the score with what the pool's price adds, of 100 like it.
-	Preference float64           `json:"preference"`
-	Parts      []ScorePart       `json:"parts,omitempty"` // absent where rejected
-	Reasons    []gate.ReasonText `json:"reasons"`
+	Tenants int               `json:"tenants_per_gpu"`
+	Score   float64           `json:"score"`
+	Parts   []ScorePart       `json:"parts,omitempty"` // absent where rejected
+	Reasons []gate.ReasonText `json:"reasons"`
 }
 
 // ScorePart is one criterion's part of a score.
@@ -182,19 +179,6 @@ type CostResult struct {
 	Currency        string `json:"currency"`
 }
 
-// Impact estimates what the latency that neighbours add may cost, by the workload's
-// own figures: expected added latency times loss per 100 ms (prior).
-type Impact struct {
-	AddedLatencyMS float64 `json:"added_latency_ms"`
-	LossPercent    float64 `json:"loss_percent"`
-	MonthlyLoss    string  `json:"monthly_loss"`
-	// MonthlyBelowOwnGPUs is by how much the workload costs less than GPUs of its own would.
-	MonthlyBelowOwnGPUs string `json:"monthly_below_own_gpus"`
-	Net                 string `json:"monthly_net"`
-	Currency            string `json:"currency"`
-	Basis               string `json:"basis"`
-}
-
 // PoolResult holds what a pool runs.
 type PoolResult struct {
 	Pool       string `json:"pool"`
@@ -211,9 +195,7 @@ type PoolResult struct {
 type GroupResult struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	GPUs      int               `json:"gpus"`
-	// LowerBound is proven: no packing takes fewer GPUs.
-	LowerBound int            `json:"lower_bound"`
-	Layouts    []LayoutResult `json:"layouts"`
+	Layouts   []LayoutResult    `json:"layouts"`
 }
 
 // LayoutResult is one GPU, or several that are alike.

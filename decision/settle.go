@@ -146,6 +146,9 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 			}
 		}
 	}
+	if !pl.Limited(w) {
+		d.Assumes = slices.DeleteFunc(d.Assumes, func(a Assumption) bool { return a.Own })
+	}
 	if need := pl.Workloads[w].Demand(); need.NeverShares && need.SLO == (profile.SLO{}) && !need.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
@@ -164,7 +167,8 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 			d.Why = text + pl.dearer(w, share)
 		}
 	}
-	if len(d.Assumes) > 0 || p.Answer != sharing.AnswerYes {
+	open := func(a Assumption) bool { return !a.Own || a.Basis != sharing.BasisTransferred }
+	if slices.ContainsFunc(d.Assumes, open) || p.Answer != sharing.AnswerYes {
 		d.Status = StatusProvisional
 	}
 	provisional = d.Status == StatusProvisional

@@ -28,7 +28,6 @@ type (
 	Trust         = fleet.Trust
 	Today         = fleet.Today
 	Asked         = fleet.Asked
-	Revenue       = fleet.Revenue
 	Weights       = fleet.Weights
 	Criterion     = fleet.Criterion
 	Cluster       = fleet.Cluster

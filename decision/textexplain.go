@@ -54,10 +54,6 @@ func (t *text) explain(d *Decision) {
 	if k := d.Risk; k != nil {
 		say("risk", "%s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
 	}
-	if i := d.Impact; i != nil {
-		say("impact", "+%.4g ms may lose %.3g%%: %s a month, where GPUs of its own would cost %s %s more (%s)",
-			i.AddedLatencyMS, i.LossPercent, i.MonthlyLoss, i.MonthlyBelowOwnGPUs, i.Currency, i.Basis)
-	}
 	t.predicted(d)
 	for _, hit := range d.Traps {
 		say("trap", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)

@@ -178,11 +178,6 @@ var detectors = map[string]func(*trapScene) string{
 		need := s.cw.Demand().Memory
 		return say(known && need.Total > have, "needs %s and %s has %s", need, prof.Name, have)
 	},
-	"loss-per-100-ms": func(s *trapScene) string {
-		r := s.w.Revenue
-		return say(r != nil && r.LossUnit == "per-ms", "the loss is a rate per 100 ms; taken per millisecond it is a "+
-			"hundred times too high")
-	},
 	"unequal-slowdowns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) && s.unequal,
 			"unlike tenants slow by unlike factors under fair turns: the shorter to twice its time, the longer to the sum; "+

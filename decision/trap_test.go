@@ -52,7 +52,6 @@ var trapCases = map[string]trapCase{
 		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
 	})},
-	"loss-per-100-ms": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Revenue = &Revenue{LossPercentPer100m: 1, LossUnit: "per-ms"} })},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
 		with: &Workload{Name: "other", Kind: KindCI, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
 	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
@@ -94,9 +93,6 @@ func trapsOf(t *testing.T, c trapCase) []string {
 	f := &Fleet{Version: "v1", Pools: []Pool{p}, Workloads: []Workload{c.w}}
 	if p.CPUNodes != nil {
 		p.CPUNodes.PricePerHour = price(t, "0.08 USD")
-	}
-	if f.Workloads[0].Revenue != nil {
-		f.Workloads[0].Revenue.Monthly = price(t, "1000.00 USD")
 	}
 	if c.with != nil {
 		f.Workloads = append(f.Workloads, *c.with)

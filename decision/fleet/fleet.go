@@ -150,7 +150,11 @@ type Workload struct {
 
 	Framework *Framework  `yaml:"framework"`
 	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
-	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU of the pool
+	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU
+	// SoloOn and BusyOn name the GPUs that Solo and GPUBusy were measured on: "on" beside the figures of a file, whose
+	// gpu_busy has a mean then, and may have a peak. Elsewhere they are transferred. Empty: where it runs, in a fleet of
+	// one kind of GPU, pinned, or today; else it is not known.
+	SoloOn, BusyOn string
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
 	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
@@ -164,8 +168,47 @@ type Workload struct {
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
 	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
 	Scheduling *Scheduling `yaml:"scheduling"`
-	Revenue    *Revenue    `yaml:"revenue"` // what its latency is worth
 	Weights    *Weights    `yaml:"weights"` // of the criteria; default by kind
+}
+
+// DecodeNode reads a workload, whose figures may say on which GPU they were measured.
+func (w *Workload) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	type plain Workload
+	var file struct {
+		plain
+		Solo struct {
+			profile.SLO
+			On string `yaml:"on"`
+		} `yaml:"solo"`
+		GPUBusy busyOn `yaml:"gpu_busy"`
+	}
+	d.Value(path, n, &file)
+	busy := &file.GPUBusy
+	*w = Workload(file.plain)
+	w.Solo, w.SoloOn, w.GPUBusy, w.BusyOn = file.Solo.SLO, file.Solo.On, busy.Mean, busy.On
+	if !busy.Peak.IsZero() {
+		if !w.PeakBusy.IsZero() {
+			d.Addf(path+".peak_busy", n, "keep one of the two", "contradicts gpu_busy.peak")
+		}
+		w.PeakBusy = busy.Peak
+	}
+}
+
+// busyOn is a busy share, alone or with the GPU that it was measured on.
+type busyOn struct {
+	On   string            `yaml:"on,required"`
+	Mean Optional[float64] `yaml:"mean,required"`
+	Peak Optional[float64] `yaml:"peak"`
+}
+
+// DecodeNode reads a number, or a mapping.
+func (b *busyOn) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
+	if n.Kind != yaml.MappingNode {
+		d.Value(path, n, &b.Mean)
+		return
+	}
+	type plain busyOn
+	d.Value(path, n, (*plain)(b))
 }
 
 // LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
@@ -270,13 +313,6 @@ type Asked struct {
 	SharedGPUs   int               `yaml:"shared_gpus,nonzero"`      // shares that one replica asks for
 	MPSNamespace string            `yaml:"mps_namespace"`            // MPS v3 namespace
 	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
-}
-
-// Revenue says what latency is worth.
-type Revenue struct {
-	Monthly            cost.Money `yaml:"monthly,required"`
-	LossPercentPer100m float64    `yaml:"loss_percent_per_100ms,required"` // 1 means 1 percent
-	LossUnit           string     `yaml:"unit"`                            // per-100ms (default) or per-ms
 }
 
 // Price returns what a GPU of the pool costs an hour, on demand, and whether the pool says.

@@ -70,10 +70,6 @@ func (f *Fleet) validate(partial bool) error {
 			c.Addf(path+".gpus", "pin another pool or use fewer GPUs", "a replica needs %d GPUs and pool %q has %d", w.GPUs,
 				p.Name, p.Count)
 		}
-		if r := w.Revenue; r != nil && currency != "" && r.Monthly.Currency() != currency {
-			c.Addf(path+".revenue.monthly", "use one currency", "is in %s and the prices are in %s", r.Monthly.Currency(),
-				currency)
-		}
 	}
 	if f.Today != nil && !partial {
 		c.today(f, pools)
@@ -240,6 +236,11 @@ func (c *checker) workload(path string, w *Workload) {
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
 		c.If(f.Name == "" && !c.partial, path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 	}
+	for key, on := range map[string]string{"gpu_busy": w.BusyOn, "solo": w.SoloOn} {
+		if _, err := sharing.LookupGPU(on); on != "" {
+			c.AddErr(path+"."+key+".on", err)
+		}
+	}
 	c.latencies(path+".slo", w.Kind, &w.SLO)
 	c.latencies(path+".solo", w.Kind, &w.Solo)
 	c.service(path+".service", w)
@@ -259,13 +260,6 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	u := w.UID.Or(0)
 	c.If(u < 0 || u > 1<<31-2, path+".uid", "use a user id from 0", "%d is out of range", u)
-	if r := w.Revenue; r != nil {
-		c.If(r.Monthly.Micros() < 0, path+".revenue.monthly", "use a positive amount", "%s is out of range", r.Monthly)
-		c.If(r.LossPercentPer100m < 0 || r.LossPercentPer100m > 100, path+".revenue.loss_percent_per_100ms",
-			"1 means 1 percent for each 100 ms", "%v is out of range", r.LossPercentPer100m)
-		c.If(!slices.Contains([]string{"", "per-100ms", "per-ms"}, r.LossUnit), path+".revenue.unit",
-			"known: per-100ms, per-ms", "unknown value %q", problem.Clip(r.LossUnit))
-	}
 	if w.Weights != nil {
 		c.AddErr(path+".weights", w.Weights.validate())
 	}

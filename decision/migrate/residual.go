@@ -72,6 +72,10 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 		}
 		if w.Today != nil {
 			w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
+			if home, one := c.home(w.Name); one { // its figures are from there
+				gpu := c.pools[home].Pool.GPU
+				w.SoloOn, w.BusyOn = cmp.Or(w.SoloOn, gpu), cmp.Or(w.BusyOn, gpu)
+			}
 		} else if w.Request != nil && w.Request.Profile != "" {
 			asking = append(asking, w.Name)
 			continue

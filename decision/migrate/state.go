@@ -68,7 +68,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	opts.Confidence, opts.Brief, opts.KeepFree = cmp.Or(opts.Confidence, decision.DefaultConfidence), true, true
+	opts.Confidence, opts.Running = cmp.Or(opts.Confidence, decision.DefaultConfidence), true
 	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,

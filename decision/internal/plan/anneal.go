@@ -128,7 +128,7 @@ func (pl *Planner) improve(order []int) error {
 		}
 		at.copyFrom(best)
 	}
-	if err = cmp.Or(err, s.own(best)); err != nil {
+	if err != nil {
 		return err
 	}
 	if err = s.take(best); err != nil {
@@ -206,6 +206,12 @@ func (s *search) weigh(a *arranged) {
 	for p := range s.bill {
 		a.cost += s.bill[p].of(&a.loads[p])
 		a.guided += s.guide[p].of(&a.loads[p])
+	}
+	for w, k := range a.way {
+		if k >= 0 {
+			more := s.ways[w][k].c.Longer * float64(a.placed[w])
+			a.cost, a.guided = a.cost+more, a.guided+more
+		}
 	}
 }
 
@@ -294,31 +300,6 @@ func (a *arranged) seconds(b *arranged) int {
 		byScore = cmp.Compare(a.score, b.score)
 	}
 	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.slow, a.slow), byScore)
-}
-
-// own gives workloads that share none of their GPUs those GPUs, where they could have had them for as little.
-func (s *search) own(a *arranged) error {
-	before := &arranged{}
-	for w, k := range a.way {
-		if k < 0 || s.ways[w][k].site == nil || s.ways[w][k].site.each > 1 || !s.alone(a, w) {
-			continue
-		}
-		pool := s.ways[w][k].c.Pool
-		own := slices.IndexFunc(s.ways[w], func(v wayIn) bool { return v.site == nil && v.c.Pool == pool })
-		if own < 0 {
-			continue
-		}
-		n := a.placed[w]
-		before.copyFrom(a)
-		s.remove(a, w)
-		if _, _, err := s.fit(a, w, own, n, 0, true); err != nil {
-			return err
-		}
-		if s.weigh(a); before.compare(a) > 0 {
-			a.copyFrom(before)
-		}
-	}
-	return nil
 }
 
 // take puts workloads where they are arranged.

@@ -149,7 +149,7 @@ func TestWholeNodesFill(t *testing.T) {
 		{Name: "big", GPU: "A100-SXM4-80GB", Count: 48, GPUsPerNode: fleet.Some(8), PricePerGPUHour: price(900_000)},
 		{Name: "small", GPU: "L4", Count: 48, PricePerGPUHour: price(1_000_000)}}}
 	for i := range 45 {
-		f.Workloads = append(f.Workloads, fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)})
+		f.Workloads = append(f.Workloads, fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindNotebook, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)})
 	}
 	for rounds, want := range []int{48, 40} {
 		pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, rounds)
@@ -183,7 +183,7 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		reached := map[[3]int]bool{{}: true} // GPUs in use by pool
 		for i := range 60 {
 			n, large := 1+rng.IntN(5), rng.IntN(4) == 0
-			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
+			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindNotebook, Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
 			if large {
 				w.Memory = fleet.Some(60 * sharing.GiB)
 			}

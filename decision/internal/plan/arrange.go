@@ -43,20 +43,15 @@ func (pl *Planner) open(w int, c *Choice) bool {
 // all divisions, of many by a search.
 func (pl *Planner) arrange() error {
 	order := pl.order()
-	for {
-		pl.clear()
-		all, err := pl.settle(order)
-		if pl.Search = SearchBestFound; all {
-			pl.Search = SearchAll
-		} else if err == nil {
-			err = pl.improve(order)
-		}
-		if err != nil {
-			return err
-		}
-		if !pl.banLonely() {
-			break
-		}
+	pl.clear()
+	all, err := pl.settle(order)
+	if pl.Search = SearchBestFound; all {
+		pl.Search = SearchAll
+	} else if err == nil {
+		err = pl.improve(order)
+	}
+	if err != nil {
+		return err
 	}
 	if err := pl.spill(); err != nil {
 		return err

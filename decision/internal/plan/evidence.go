@@ -136,14 +136,19 @@ func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tena
 	return d
 }
 
-// carried takes over a latency alone by a profile that was taken on another GPU, or is to hold on a part of it.
-func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int) {
+// carried takes over a latency alone by a profile, or by its own statement, that is of another GPU, or is to hold on a part
+// of it.
+func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int,
+	own bool) {
 	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
 	a := Assumption{
 		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k), w.Name,
 			plaintext.Digits(1e3*known.Alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
-		Basis: sharing.BasisTransferred,
+		Basis: sharing.BasisTransferred, Own: own,
+	}
+	if own {
+		a.Why = fmt.Sprintf("transferred from its figure on a whole %s", from.Name)
 	}
 	if from == to {
 		a.What += ", and this mechanism does to it what is usual"

@@ -133,7 +133,7 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 	} else if placed, err = s.share(a, &next, v, w, want, salt, commit); placed <= 0 || err != nil {
 		return 0, 0, err
 	}
-	cost = t.of(&next) - t.of(now)
+	cost = t.of(&next) - t.of(now) + v.c.Longer*float64(placed)
 	if commit {
 		a.way[w], a.placed[w], a.loads[p] = k, placed, next
 	}

@@ -83,6 +83,7 @@ type packing struct {
 	load  load
 	slow  int // grade
 	score float64
+	more  float64 // what its work costs more there, being slower
 }
 
 // way is a way to place a point's replicas in a pool.
@@ -92,6 +93,7 @@ type way struct {
 	key     GroupKey
 	point   int // what is packed under the key
 	packing *packing
+	more    float64
 	before  *way // where the others are
 }
 
@@ -230,8 +232,9 @@ func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
 					if l = l.plus(&pk.load); !t.sites.fits(&l) {
 						continue
 					}
-					w := worth{t.of(&l) - paid, before.slow + pk.slow, before.score + pk.score}
-					ways[point] = keep(ways[point], way{w, l, key, here, pk, before}, t.sites)
+					more := before.more + pk.more
+					w := worth{t.of(&l) - paid + more, before.slow + pk.slow, before.score + pk.score}
+					ways[point] = keep(ways[point], way{w, l, key, here, pk, more, before}, t.sites)
 				}
 			}
 		}
@@ -306,6 +309,9 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 		one := &packing{group: group, load: pl.loadOf(key, group)}
 		one.slow, one.score = pl.seconds(key, group, g.members(point))
 		one.slow -= grade
+		for _, m := range g.members(point) {
+			one.more += pl.Choice(m.Workload, key).Longer * float64(m.Replicas)
+		}
 		out[point] = one
 	}
 	return out, nil

@@ -75,22 +75,18 @@ func (g *Group) leastSliced() int {
 	return (units + g.model().Units - 1) / g.model().Units
 }
 
-// repackSlices packs the instances exactly, now that all are known, and keeps the proven lower bound.
+// repackSlices packs the instances exactly, now that all are known.
 func (g *Group) repackSlices() error {
-	packed, bound, err := g.exact()
-	if err != nil {
-		return err
-	}
-	g.Bound = bound
-	if len(packed) < len(g.Sliced) {
+	packed, err := g.exact()
+	if err == nil && len(packed) < len(g.Sliced) {
 		g.Sliced = packed
 	}
-	return nil
+	return err
 }
 
 // exact packs the group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
 // handed out in the order of their workloads.
-func (g *Group) exact() (gpus []sliced, bound int, err error) {
+func (g *Group) exact() (gpus []sliced, err error) {
 	type piece struct {
 		profile string
 		member  Member
@@ -102,7 +98,7 @@ func (g *Group) exact() (gpus []sliced, bound int, err error) {
 		}
 	}
 	if len(pieces) == 0 {
-		return nil, 0, nil
+		return nil, nil
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.Workload, b.member.Workload) })
 	waiting := map[string][]Member{}
@@ -118,12 +114,12 @@ func (g *Group) exact() (gpus []sliced, bound int, err error) {
 	}
 	packing, err := g.model().Pack(demand)
 	if err != nil {
-		return nil, 0, fmt.Errorf("decision: %w", err)
+		return nil, fmt.Errorf("decision: %w", err)
 	}
 	for _, layout := range packing.Layouts() {
 		gpus = append(gpus, handOut(layout, waiting))
 	}
-	return gpus, int(packing.LowerBound), nil
+	return gpus, nil
 }
 
 // handOut gives the instances of a layout to members who wait for their profile.

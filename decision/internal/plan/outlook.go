@@ -29,6 +29,8 @@ type Assumption struct {
 	Why  string `json:"why"`
 	// Basis tells what it was computed from, where it was.
 	Basis sharing.Basis `json:"basis,omitzero"`
+	// Own means that it is about the workload alone, and forbids no neighbours; what is transferred is in its interval.
+	Own bool `json:"-"`
 }
 
 // priorBusy stands for a busy share that neither the workload nor its kind states.
@@ -66,7 +68,20 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	d.Online = wl.Kind == fleet.KindOnlineInference
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
-	known := pl.profiled(w, p, measured, d.Least.Width)
+	gpu := pl.Pools[p].Ground().GPU()
+	own, known := false, pl.profiled(w, p, measured, d.Least.Width)
+	var from *sharing.GPU
+	if pl.Named(w) {
+		from = pl.Evidence.GPUs[w]
+	}
+	if on := pl.statedGPU(w, wl.SoloOn); on != gpu && on != nil && !measured && wl.Solo != (profile.SLO{}) {
+		if there, ok := statedOn(wl, on, gpu, d.Least.Width); ok {
+			known, from, d.Alone, own = there, on, [costs.LatencyCount]float64{}, true
+		}
+	} else if on == nil && wl.Solo != (profile.SLO{}) && !measured {
+		o.assumeOwn(fmt.Sprintf("solo of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
+			"state on which GPU: solo: {on: ..., ...}")
+	}
 	if measured {
 		d.From, d.Solo = known.From, known.Solo
 	}
@@ -98,6 +113,15 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	}
 	d.Busy = wl.GPUBusy.Or(cw.Demand().Busy)
 	d.Peak = wl.PeakBusy.Or(0)
+	if on := pl.statedGPU(w, wl.BusyOn); on == nil && !wl.GPUBusy.IsZero() && !measured {
+		o.assumeOwn(fmt.Sprintf("gpu_busy of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
+			"state on which GPU: gpu_busy: {on: ..., mean: ...}")
+	} else if by := workTime(wl, on, gpu); on != gpu && !wl.GPUBusy.IsZero() {
+		busy := d.Busy
+		if d.Busy, d.Peak = min(0.999, busy*by), min(0.999, d.Peak*by); !wl.Kind.Serves() && wl.Load == nil {
+			d.Busy = busy * by / (busy*by + 1 - busy)
+		}
+	}
 	if wl.PeaksTogether {
 		d.Busy = max(d.Busy, d.Peak)
 	}
@@ -119,7 +143,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		if known.Alone[k] > 0 {
-			o.carried(wl, pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU(), &known, k)
+			o.carried(wl, from, gpu, &known, k, own)
 			continue
 		}
 		if k == costs.LatencyTPOT && o.bySize(wl, m) {
@@ -200,11 +224,15 @@ func servingOf(w *fleet.Workload) *predict.Serving {
 		KVPerToken: float64(kv), Layers: m.Depth()}
 }
 
-// complete says whether nothing had to be assumed of a workload on a pool. A
-// simulated GPU is taken for the real one, for every neighbour alike.
+func (o *outlook) assumeOwn(what, why string) {
+	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
+}
+
+// complete says whether nothing had to be assumed of a workload on a pool that neighbours depend on. A simulated GPU is
+// taken for the real one, for every neighbour alike.
 func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 	return !slices.ContainsFunc(pl.OutlookOf(w, p, m).Assumes, func(a Assumption) bool {
-		return a.Basis != sharing.BasisSimulated
+		return a.Basis != sharing.BasisSimulated && !a.Own
 	})
 }
 

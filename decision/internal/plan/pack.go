@@ -53,7 +53,6 @@ type Group struct {
 	Wholes    []Member // exclusive: who has them
 	Bins      []bin    // sharing without slices
 	Sliced    []sliced // MIG: one a GPU
-	Bound     int      // MIG: proven lower bound of GPUs
 }
 
 // sliced is one GPU cut into MIG instances.
@@ -93,10 +92,8 @@ func (pl *Planner) pack(key GroupKey, base *Group, who []Member) (*Group, error)
 			}
 		}
 		if len(g.Sliced) <= 64 && len(g.Sliced) > g.leastSliced() {
-			if gpus, _, err := g.exact(); err != nil {
+			if err := g.repackSlices(); err != nil {
 				return nil, err
-			} else if len(gpus) < len(g.Sliced) {
-				g.Sliced = gpus
 			}
 		}
 	default:
@@ -181,7 +178,7 @@ func (pl *Planner) level(key GroupKey) {
 	if even != nil && even.busiest() < g.busiest() && even.busiest() > 1 && pl.noMore(key, even, g) {
 		pl.Groups[key] = even
 	}
-	if pl.Opt.KeepFree {
+	if pl.Opt.Running {
 		return
 	}
 	now := pl.load(key.Pool)

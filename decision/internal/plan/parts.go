@@ -11,7 +11,7 @@ func (pl *Planner) unite() {
 	for _, cw := range pl.Workloads {
 		pl.Wanted = append(pl.Wanted, cw.Workload().ReplicaCount())
 	}
-	pl.Choices, pl.Bonus, pl.Banned = pl.Choices[:pl.Asked:pl.Asked], pl.Bonus[:pl.Asked:pl.Asked], pl.Banned[:pl.Asked:pl.Asked]
+	pl.Choices, pl.Banned = pl.Choices[:pl.Asked:pl.Asked], pl.Banned[:pl.Asked:pl.Asked]
 	trust := *pl.Trust
 	trust.of = trust.of[:pl.Asked:pl.Asked]
 	pl.Trust = &trust
@@ -37,8 +37,7 @@ func (pl *Planner) spill() error {
 // append adds a part of w, of so many replicas that have no place yet.
 func (pl *Planner) append(w, replicas int) {
 	pl.Workloads, pl.part = append(pl.Workloads, pl.Workloads[w]), append(pl.part, pl.part[w])
-	pl.Choices, pl.Bonus = append(pl.Choices, pl.Choices[w]), append(pl.Bonus, pl.Bonus[w])
-	pl.Banned = append(pl.Banned, pl.Banned[w])
+	pl.Choices, pl.Banned = append(pl.Choices, pl.Choices[w]), append(pl.Banned, pl.Banned[w])
 	pl.Chosen, pl.Placed, pl.Full = append(pl.Chosen, nil), append(pl.Placed, 0), append(pl.Full, nil)
 	pl.Wanted, pl.Trust.of = append(pl.Wanted, replicas), append(pl.Trust.of, pl.Trust.of[w])
 }

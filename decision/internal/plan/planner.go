@@ -8,19 +8,17 @@ package plan
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -41,11 +39,10 @@ type Options struct {
 	// Allow holds mechanisms that every pool may use as if what delivers them were installed there, whatever the pool
 	// lists and states as its delivery. Hardware that does not have one stays without it.
 	Allow []sharing.Mechanism
-	// Brief searches less for the best arrangement.
-	Brief bool
-	// KeepFree leaves GPUs free that are paid for in any case, where others have room: of a cluster that runs, so that a
-	// node may become empty. Otherwise work takes what is paid for, wherever it runs faster so.
-	KeepFree bool
+	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
+	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes what is paid for,
+	// wherever it runs faster so.
+	Running bool
 
 	ctx context.Context // of Decide
 }
@@ -98,11 +95,10 @@ type Choice struct {
 	Tenants int            // that the mechanism offers
 	Fits    int            // that are like it and keep their objectives together
 	Score   float64
-	// preference is the score with what its pool's price adds, of 100; it orders candidates of different pools.
-	preference float64
-	Unit       float64        // what a replica costs where its GPU is full
-	Answer     sharing.Answer // whether it keeps its objectives there
-	Smaller    *gate.MIGSlice // of MIG: the largest that holds it and misses something
+	Unit    float64        // what a replica costs where its GPU is full
+	Longer  float64        // what its work costs more than on the fastest GPU, being slower
+	Answer  sharing.Answer // whether it keeps its objectives there
+	Smaller *gate.MIGSlice // of MIG: the largest that holds it and misses something
 }
 
 // Planner holds a fleet while it is being decided.
@@ -113,7 +109,6 @@ type Planner struct {
 	Trust     *trustClasses
 	Among     fleet.Trust                // of workloads without a tenant
 	Choices   [][]Choice                 // by workload, best first
-	Bonus     [][]float64                // by workload and pool, see poolBonus
 	Banned    []map[GroupKey]gate.Reason // by workload: why a choice can't be taken
 	Evidence  *evidence                  // nil without profiles
 	Chosen    []*Choice
@@ -122,6 +117,7 @@ type Planner struct {
 	Wanted   []int
 	Asked    int
 	part     []int
+	on       []*sharing.GPU     // by workload: where figures without a stated GPU were measured
 	Full     []map[GroupKey]int // by workload: pools that were full, with the GPUs wanted
 	Groups   map[GroupKey]*Group
 	Placed   []int // by workload: replicas
@@ -168,6 +164,7 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	for _, cp := range pl.Pools {
 		pl.sites = append(pl.sites, newSites(cp))
 	}
+	pl.on = pl.figuresOn(f)
 	if opt.Profiles != nil {
 		var err error
 		if pl.Evidence, err = newEvidence(f, pl.Workloads, opt); err != nil {
@@ -188,9 +185,8 @@ func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
 	for i := range workloads {
 		nameless := workloads[i]
 		nameless.Name = ""
-		var key strings.Builder
-		writeContent(&key, reflect.ValueOf(nameless))
-		all[i] = keyed{key.String(), score.CompileWorkload(&workloads[i])}
+		key, _ := json.Marshal(nameless)
+		all[i] = keyed{string(key), score.CompileWorkload(&workloads[i])}
 	}
 	slices.SortFunc(all, func(a, b keyed) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.cw.Workload().Name, b.cw.Workload().Name))
@@ -202,23 +198,6 @@ func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
 	return out
 }
 
-// writeContent writes what a value holds, and what it points to.
-func writeContent(b *strings.Builder, v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			writeContent(b, v.Elem())
-		}
-	case reflect.Struct:
-		for i := range v.NumField() {
-			writeContent(b, v.Field(i))
-			b.WriteByte('|')
-		}
-	default:
-		fmt.Fprint(b, v) // maps in the order of their keys
-	}
-}
-
 // Neighbours counts the replicas that could stand beside one of workload w's on a GPU of pool p, both by index.
 func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
 	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
@@ -226,13 +205,10 @@ func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
 
 // evaluate collects what each workload could take, best first.
 func (pl *Planner) evaluate() {
-	n := pl.Asked
-	pl.Choices, pl.Bonus = make([][]Choice, n), make([][]float64, n)
-	pl.Banned = make([]map[GroupKey]gate.Reason, n)
+	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]gate.Reason, pl.Asked)
 	pl.unite()
 	var ev score.Evaluation
 	for w, cw := range pl.Workloads {
-		each := make([]float64, len(pl.Pools)) // price of a replica under the pool's best candidate, 0 = none
 		for p, cp := range pl.Pools {
 			score.Evaluate(cw, cp, pl.Neighbours(w, p), &ev)
 			for i := range ev.Candidates {
@@ -242,67 +218,13 @@ func (pl *Planner) evaluate() {
 						Tenants: c.Tenants, Score: c.Score})
 				}
 			}
-			if best := ev.Foremost(); best != nil && cp.Priced {
-				each[p] = float64(pl.Rate(w, cp).Micros()) / float64(best.Tenants)
-			}
-		}
-		pl.Bonus[w] = poolBonus(each, cw.Weights[fleet.CriterionCost])
-		for i := range pl.Choices[w] {
-			c := &pl.Choices[w][i]
-			c.preference = pl.PreferenceOf(w, c.Pool, c.Score)
 		}
 		slices.SortFunc(pl.Choices[w], compareChoices)
 	}
 }
 
-// poolBonus is the part that a pool's price adds to the scores of its candidates, the same for all of them, so that
-// prices decide between pools and not between the mechanisms of one: 0 for the pool where a replica is dearest, up
-// to the whole weight of the cost criterion.
-func poolBonus(each []float64, weight float64) []float64 {
-	bonus := make([]float64, len(each))
-	dearest := slices.Max(each)
-	for p, e := range each {
-		if e > 0 && dearest > 0 {
-			bonus[p] = 100 * weight * (1 - e/dearest)
-		}
-	}
-	return bonus
-}
-
-// PreferenceOf is a score on a pool and its price's bonus, brought back to a scale of 100.
-func (pl *Planner) PreferenceOf(w, pool int, score float64) float64 {
-	return (score + pl.Bonus[w][pool]) / (1 + slices.Max(pl.Bonus[w])/100)
-}
-
 func compareChoices(a, b Choice) int {
-	return cmp.Or(cmp.Compare(b.preference, a.preference), cmp.Compare(a.Mechanism, b.Mechanism),
-		cmp.Compare(a.Pool, b.Pool))
-}
-
-// banLonely bans the choices of groups in which every GPU has one tenant, and
-// says whether there were any that have another way.
-func (pl *Planner) banLonely() bool {
-	found := false
-	for _, key := range pl.GroupKeys() {
-		g := pl.Groups[key]
-		if key.Mechanism == sharing.MechanismExclusive || g.busiest() > 1 {
-			continue
-		}
-		for w, c := range pl.Chosen {
-			if c == nil || c.Pool != key.Pool || c.Mechanism != key.Mechanism || !pl.hasOther(w, c) {
-				continue
-			}
-			pl.ban(w, c, gate.Reason{Code: gate.CodeAlone, Verdict: gate.VerdictReject})
-			found = true
-		}
-	}
-	return found
-}
-
-func (pl *Planner) hasOther(w int, not *Choice) bool {
-	return slices.ContainsFunc(pl.Choices[w], func(c Choice) bool {
-		return c.GroupKey != not.GroupKey && pl.open(w, &c) && pl.Full[w][c.GroupKey] == 0
-	})
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
 }
 
 // busiest is the largest number of tenants on one of the group's GPUs.
@@ -350,16 +272,14 @@ func (pl *Planner) Prepare() {
 	}
 }
 
-// Search tells how an arrangement was found. The zero value is SearchBestFound.
-type Search uint8
+// Search tells how an arrangement was found.
+type Search string
 
 // The searches.
 const (
 	// SearchBestFound compares many arrangements; there may be a better one, and a
 	// fleet that asks for more may, seldom, be answered better.
-	SearchBestFound Search = iota
+	SearchBestFound Search = "best-found"
 	// SearchAll compares every way to divide the workloads among pools and mechanisms, in small fleets.
-	SearchAll
+	SearchAll Search = "all"
 )
-
-var searchNames = enum.Of[Search](fleet.ErrUnknownName, "search", "best-found", "all")

@@ -136,7 +136,7 @@ func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, 
 // whether it has its GPU to itself, keeps KeepsRate, or is slower, in as large steps: smaller differences do not decide
 // between mechanisms.
 func (pl *Planner) count(p *Prospects, replicas int, by float64) {
-	if p.slow += float64(replicas) * by; pl.Opt.KeepFree {
+	if p.slow += float64(replicas) * by; pl.Opt.Running {
 		return
 	}
 	p.grade += replicas * max(1, int(math.Ceil(by/(1/KeepsRate-1))))

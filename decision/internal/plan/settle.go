@@ -125,7 +125,7 @@ func (pl *Planner) inPart(w int) error {
 		}
 		t := pl.tariff(c.Pool)
 		l := with(pk)
-		v := worth{cost: t.of(&l) - t.of(&now)}
+		v := worth{cost: t.of(&l) - t.of(&now) + c.Longer*float64(n)}
 		_, grade := pl.slowed(c.GroupKey, base)
 		v.slow, v.score = pl.seconds(c.GroupKey, pk, []Member{{w, n}})
 		v.slow -= grade

@@ -61,15 +61,6 @@ func (pl *Planner) Used(p int) (gpus, spot int) {
 	return int(l.gpus), int(l.spot)
 }
 
-// sunk is the part of its price that a GPU counts which is paid for in any case, being reserved or in a node that
-// others need.
-func (pl *Planner) sunk() float64 {
-	if pl.Opt.KeepFree {
-		return 1e-3
-	}
-	return 0
-}
-
 // tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
 type tariff struct {
 	*score.CompiledPool
@@ -80,8 +71,11 @@ type tariff struct {
 }
 
 func (pl *Planner) tariff(p int) tariff {
-	cp := pl.Pools[p]
-	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), pl.sunk(), pl.sunk()}
+	cp, sunk := pl.Pools[p], 0.0 // what one counts that is paid for in any case
+	if pl.Opt.Running {
+		sunk = 1e-3
+	}
+	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), sunk, sunk}
 }
 
 // of returns the weight of a load: the price of the nodes that are bought for it.

@@ -38,8 +38,9 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 			return unsure
 		})
 	}
+	pl.toFinish(w, kept)
 	slices.SortFunc(kept, func(a, b Choice) int {
-		return cmp.Or(cmp.Compare(a.Unit, b.Unit), compareChoices(a, b))
+		return cmp.Or(cmp.Compare(a.Unit+a.Longer, b.Unit+b.Longer), compareChoices(a, b))
 	})
 	return kept
 }
