@@ -58,10 +58,8 @@ type Options struct {
 	// they come first. A delivery that cannot deliver a mechanism is left out for it.
 	// DeliveryBare has no documents; DeliveryDevicePlugin is DeliveryGPUOperator without the Operator's values.
 	Deliveries        []sharing.Delivery
-	OperatorNamespace string   // the namespace of the GPU Operator; "" is gpu-operator
-	KAIQueue          string   // the queue of the pods under KAI; "" leaves the label out
-	KAIMode           KAIMode  // the cluster's own
-	Notes             []string // put into plan.md
+	OperatorNamespace string // the namespace of the GPU Operator; "" is gpu-operator
+	KAIQueue          string // the queue of the pods under KAI; "" leaves the label out
 }
 
 // order is that of the deliveries: the first that delivers a workload writes
@@ -206,7 +204,7 @@ func plugin(d sharing.Delivery) bool {
 // carries reports whether a delivery can set up a group's nodes as they are planned.
 func (b *builder) carries(d sharing.Delivery, g *group) bool {
 	for _, m := range g.modes {
-		if !b.can(d, m) {
+		if sharing.Delivers(d, m).Answer != sharing.AnswerYes {
 			return false
 		}
 	}

@@ -35,7 +35,7 @@ func dump(f *Folder) []byte {
 
 func TestBuildGolden(t *testing.T) {
 	s := mixed(t)
-	s.opts.Deliveries, s.opts.KAIQueue, s.opts.Notes = everyDelivery, "team-a", []string{"Saves 4 GPUs."}
+	s.opts.Deliveries, s.opts.KAIQueue = everyDelivery, "team-a"
 	s.result.Traps = []decision.TrapHit{{ID: "mps-limit-per-process", Severity: sharing.SeverityHigh, Message: "limits | hold\nfor each process"}}
 	folder, err := s.build()
 	if err != nil {

@@ -25,9 +25,9 @@ const migLabel = "nvidia.com/mig.config"
 // Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
 // the files that the steps name, no others. Objects are patched as the kinds that they are, without a number of
 // replicas, which stays with whoever sets it. Nodes that do not change are in no file. Of the options the Operator's
-// namespace and the notes count.
+// namespace counts.
 func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
-	opts = Options{OperatorNamespace: cmp.Or(opts.OperatorNamespace, "gpu-operator"), Notes: opts.Notes,
+	opts = Options{OperatorNamespace: cmp.Or(opts.OperatorNamespace, "gpu-operator"),
 		Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}}
 	b := builder{result: cmp.Or(p.Result, &decision.Result{}), opts: opts, deliveries: opts.deliveries(nil), plan: p,
 		taken: map[string]bool{}}
@@ -271,7 +271,7 @@ type planStep struct {
 }
 
 func (b *builder) planPage() *planPage {
-	p := &planPage{Notes: slices.Concat(b.opts.Notes, b.notes), Groups: len(b.groups) > 0, MIG: b.hasEntries(),
+	p := &planPage{Notes: b.notes, Groups: len(b.groups) > 0, MIG: b.hasEntries(),
 		Checks: b.checks()}
 	p.Namespace, p.Config, p.There = b.pluginConfigs()
 	for _, line := range b.plan.Lines(true) {

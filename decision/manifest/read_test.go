@@ -271,7 +271,7 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{fleet: f, result: r, nodes: nodesIn(r), opts: Options{Notes: []string{"Saves a GPU."}}}
+	return &scene{fleet: f, result: r, nodes: nodesIn(r)}
 }
 
 // Names are folded apart, what fits nowhere is said, and a fraction is raised where a slice needs it.
@@ -281,7 +281,7 @@ func TestBuildOfDecision(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := find(t, folder, "plan.md")
-	for _, want := range []string{`The pool "GPU_Pool" is called gpu-pool`, "huge fits nowhere", `"Chat_7B" is called chat-7b-2`, "- Saves a GPU."} {
+	for _, want := range []string{`The pool "GPU_Pool" is called gpu-pool`, "huge fits nowhere", `"Chat_7B" is called chat-7b-2`} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("plan.md lacks %q:\n%s", want, plan)
 		}

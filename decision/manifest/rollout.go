@@ -97,7 +97,7 @@ type workloadPage struct {
 func (b *builder) rollout() *rolloutPage {
 	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.hasEntries(),
 		Operator: b.uses(sharing.DeliveryGPUOperator), MPS: b.any(usesMPS), Provisional: b.provisional(),
-		Objects: b.objects(), Gates: b.draGates(), Notes: slices.Concat(b.opts.Notes, b.notes),
+		Objects: b.objects(), Gates: b.draGates(), Notes: b.notes,
 		Phases: rolloutTable().Phases, Checks: b.checks()}
 	for _, g := range b.groups {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))

@@ -2,7 +2,6 @@ package manifest
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -282,7 +281,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 		}
 		if a := field(pod, "metadata", "annotations"); a != nil {
 			for i := 0; i < len(a.Content); i += 2 {
-				if !slices.Contains(knownAnnotations, a.Content[i].Value) && !kaiAnnotation.MatchString(a.Content[i].Value) {
+				if !slices.Contains(knownAnnotations, a.Content[i].Value) {
 					t.Errorf("%s: nothing reads the annotation %s", path, a.Content[i].Value)
 				}
 			}
@@ -292,9 +291,6 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 		}
 	}
 }
-
-// kaiAnnotation is a container's part of a GPU under KAI from 0.18.
-var kaiAnnotation = regexp.MustCompile(`^nvidia\.com/container\.[a-z0-9-]+\.gpu-(memory\.(request|limit)|compute\.mode)$`)
 
 // values are the entries of a mapping of texts.
 func values(n *yaml.Node) map[string]string {
@@ -316,9 +312,9 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 func TestEveryDocumentIsValid(t *testing.T) {
 	for _, opt := range []Options{{}, {Deliveries: everyDelivery, KAIQueue: "q"},
 		{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}, {Deliveries: []sharing.Delivery{sharing.DeliveryVolcano}}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}},
-		{Deliveries: []sharing.Delivery{sharing.DeliveryKAI}, KAIMode: KAIModeHAMiCore}, {Deliveries: []sharing.Delivery{sharing.DeliveryKAI}, KAIMode: KAIModeNvFractions}, {Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
+		{Deliveries: []sharing.Delivery{sharing.DeliveryDevicePlugin}}} {
 		s := mixed(t)
-		s.opts.Deliveries, s.opts.KAIQueue, s.opts.KAIMode = opt.Deliveries, opt.KAIQueue, opt.KAIMode
+		s.opts.Deliveries, s.opts.KAIQueue = opt.Deliveries, opt.KAIQueue
 		folder, err := s.build()
 		if err != nil {
 			t.Fatal(err)

@@ -111,30 +111,7 @@ func ParseHAMiRegister(text string) ([]HAMiGPU, error) {
 	return out, nil
 }
 
-// KAIMode names the way in which a cluster's KAI scheduler shares GPUs: global.gpuSharingMode of its chart from
-// 0.18. The zero value is KAIModeNotEnforced, the default there and all that versions before 0.17 have.
-type KAIMode uint8
-
-// The modes, with KAI's names.
-const (
-	KAIModeNotEnforced KAIMode = iota // NonMemoryEnforced: KAI places by the share and enforces none of it
-	KAIModeHAMiCore                   // HamiCore: HAMi-core holds the memory; in 0.17 the binder's plugin hamicore
-	KAIModeNvFractions                // NvFractions, from 0.18: the driver holds the memory, and compute has a mode
-)
-
-// maxContainer bounds a container's name within an annotation's key,
-// of which Kubernetes allows 63 characters: container.NAME.gpu-memory.request.
-const maxContainer = 63 - len("container.") - len(".gpu-memory.request")
-
 func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(int64(b/sharing.MiB), 10) + "Mi" }
-
-// can reports whether a delivery delivers a mechanism here; for KAI that depends on its mode.
-func (b *builder) can(d sharing.Delivery, m sharing.Mechanism) bool {
-	if d == sharing.DeliveryKAI && m == sharing.MechanismMPS {
-		return b.opts.KAIMode == KAIModeNvFractions
-	}
-	return sharing.Delivers(d, m).Answer == sharing.AnswerYes
-}
 
 // kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
 func (b *builder) kaiPod(p *pod, m *member) error {
@@ -144,33 +121,13 @@ func (b *builder) kaiPod(p *pod, m *member) error {
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
-	var l problem.List
-	l.If(m.memory == 0, m.at, "state its memory", "a part of a GPU is a part of its memory, which is not known")
-	switch b.opts.KAIMode {
-	case KAIModeHAMiCore:
-		p.header = append(p.header, "Needs KAI 0.18 in mode HamiCore, or 0.17 with the binder's plugin hamicore, and "+
-			"kai-resource-isolator.",
-			"HAMi-core holds the memory, which KAI rounds to a hundredth of the GPU's.")
-	case KAIModeNvFractions:
-		p.header = append(p.header, "Needs KAI 0.18 in mode NvFractions: GPU Operator 26.7.1, driver r615, a runtime with "+
-			"NRI.",
-			"The driver ends a container that takes more than its limit.")
-		p.env = nil // the mode sets the clients' limits itself
-		l.If(len(m.name) > maxContainer, m.at+".workload", fmt.Sprintf("shorten it to %d characters", maxContainer),
-			"%q makes the annotation's key too long", m.name)
-		key, memory := "nvidia.com/container."+m.name, mebibytes(m.memory)
-		p.annotations = map[string]string{key + ".gpu-memory.request": memory, key + ".gpu-memory.limit": memory}
-		if usesMPS(m.Mechanism) {
-			p.annotations[key+".gpu-compute.mode"] = "sm-sharing"
-		}
-		return l.Err()
-	default:
-		b.warn(WarnNotEnforced, m.name, "kai-gpu-sharing",
-			"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes] and say so",
-			"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+
-				"NonMemoryEnforced, their default")
-	}
+	b.warn(WarnNotEnforced, m.name, "kai-gpu-sharing",
+		"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes]",
+		"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+
+			"NonMemoryEnforced, their default")
 	p.annotations = map[string]string{"gpu-memory": strings.TrimSuffix(mebibytes(m.memory), "Mi"),
 		"gpu-fraction-container-name": m.name}
+	var l problem.List
+	l.If(m.memory == 0, m.at, "state its memory", "a part of a GPU is a part of its memory, which is not known")
 	return l.Err()
 }
