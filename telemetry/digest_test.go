@@ -72,16 +72,6 @@ func TestDigestOfNoSuchDevice(t *testing.T) {
 	}
 }
 
-func TestEveryRefuses(t *testing.T) {
-	do := func(time.Duration) error { return nil }
-	for _, e := range []*telemetry.Every{{}, {Do: do}, {Period: -1, Do: do}, {Period: time.Second}} {
-		s := sampler(t, source(t, oneGPU(telemetrytest.Phase{})), telemetry.SamplerOptions{})
-		if err := s.Simulate(t.Context(), time.Unix(0, 0), 2*time.Second, e); err == nil {
-			t.Errorf("%+v is accepted", e)
-		}
-	}
-}
-
 // TestAHungGPUIsExposed: the only GPU hangs, so that no sample comes any more.
 func TestAHungGPUIsExposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

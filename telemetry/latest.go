@@ -3,40 +3,7 @@ package telemetry
 import (
 	"sync"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/problem"
 )
-
-// Every is a Sink that calls a function from time to time: with the first sample after each period of the series'
-// time, so that sinks before it have everything up to then.
-type Every struct {
-	Period time.Duration // above 0
-	// Do is called with the time since the series' start at which the period ended. Its error stops the sampling.
-	Do   func(at time.Duration) error
-	next time.Duration
-}
-
-// Begin starts the first period, and says what is wrong with the fields.
-func (e *Every) Begin(Header) error {
-	e.next = e.Period
-	var probs problem.List
-	probs.If(e.Period <= 0, "period", "use one above 0", "telemetry: a period of %v", e.Period)
-	probs.If(e.Do == nil, "do", "set the function to call", "telemetry: nothing to do")
-	return probs.Err()
-}
-
-// Sample calls Do when it is time.
-func (e *Every) Sample(x *Sample) error {
-	if x.At <= e.next {
-		return nil
-	}
-	at := e.next
-	e.next += (x.At - e.next + e.Period - 1) / e.Period * e.Period
-	return e.Do(at)
-}
-
-// Event takes no notice.
-func (e *Every) Event(Event) error { return nil }
 
 // Latest keeps the newest figures of each device. It is a Sink and is safe for concurrent use.
 // Figures that are older than three slow periods are missing again.

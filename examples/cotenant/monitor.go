@@ -123,7 +123,7 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 		w := telemetry.NewCSVWriter(f)
 		sinks, flush = append(sinks, w), w.Flush
 	}
-	sinks = append(sinks, &telemetry.Every{Period: c.every, Do: func(at time.Duration) error {
+	sinks = append(sinks, &every{period: c.every, do: func(at time.Duration) error {
 		if c.json {
 			return flush()
 		}
@@ -141,6 +141,26 @@ func runMonitor(ctx context.Context, args []string, std stdio) error {
 	}
 	return err
 }
+
+// every is a sink that calls a function with the first sample after each period of the series' time, so that sinks
+// before it have everything up to then.
+type every struct {
+	period, next time.Duration
+	do           func(at time.Duration) error
+}
+
+func (e *every) Begin(telemetry.Header) error { e.next = e.period; return nil }
+
+func (e *every) Sample(x *telemetry.Sample) error {
+	if x.At <= e.next {
+		return nil
+	}
+	at := e.next
+	e.next += (x.At - e.next + e.period - 1) / e.period * e.period
+	return e.do(at)
+}
+
+func (e *every) Event(telemetry.Event) error { return nil }
 
 // print prints the report, with the money that each policy would give back.
 func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
