@@ -197,29 +197,27 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 	tick := time.NewTicker(w.rules.Window / 2)
 	defer tick.Stop()
 	for {
-		readings, at := page(ctx, client, url, w.rules.Window), time.Now()
-		var tokens, observed, sum float64
-		whole, now := len(readings) > 0, map[string]serving.Reading{}
+		within, cancel := context.WithTimeout(ctx, w.rules.Window)
+		readings, _ := client.Fetch(within, url) // what could be read of a damaged page is sound
+		cancel()
+		var did serving.Reading
+		at, whole, now := time.Now(), len(readings) > 0, map[string]serving.Reading{}
 		for _, r := range readings {
 			key := r.Model + "\x00" + r.Replica
 			now[key] = r
 			d, err := r.Since(before[key])
 			if _, ok := before[key]; !ok || err != nil {
 				whole = false
-			} else {
-				tokens += d.GenerationTokens.Or(0)
-				if d.ITL != nil {
-					observed, sum = observed+float64(d.ITL.Count), sum+d.ITL.Sum
-				}
 			}
+			did.Add(d)
 		}
 		before = now // models that a page no longer has are forgotten
 		if whole {
 			w.mu.Lock()
 			seen := &w.pages[i]
-			seen.at, seen.load = at, telemetry.Some(tokens/at.Sub(beforeAt).Seconds())
-			if observed > 0 {
-				seen.tpot = append(seen.tpot, 1e3*sum/observed)
+			seen.at, seen.load = at, telemetry.Some(did.GenerationTokens.Or(0)/at.Sub(beforeAt).Seconds())
+			if mean, ok := did.ITL.Mean(); ok {
+				seen.tpot = append(seen.tpot, 1e3*mean)
 			}
 			w.mu.Unlock()
 		}
@@ -230,14 +228,6 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 		case <-tick.C:
 		}
 	}
-}
-
-// page fetches a metrics page; nothing where it cannot.
-func page(ctx context.Context, client *serving.Client, url string, within time.Duration) []serving.Reading {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	readings, _ := client.Fetch(ctx, url) // what could be read of a damaged page is sound
-	return readings
 }
 
 // observe puts together the observation of the window that ends now.
