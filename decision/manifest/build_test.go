@@ -204,7 +204,7 @@ func TestPrivileges(t *testing.T) {
 		t.Error(err, len(all.Phases), len(all.Privileges))
 	}
 	for _, m := range sharing.Mechanisms() {
-		for _, p := range Privileges(m) {
+		for _, p := range privileges(m) {
 			if _, ok := sharing.SourceByID(p.Source); !ok {
 				t.Errorf("%v: source %q does not resolve", m, p.Source)
 			}

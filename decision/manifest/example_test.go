@@ -77,17 +77,6 @@ workloads:
 	// pods/embed.yaml
 }
 
-// What MPS needs besides the right to create pods.
-func ExamplePrivileges() {
-	for _, p := range manifest.Privileges(sharing.MechanismMPS) {
-		fmt.Println(p.Who + ": " + p.What)
-	}
-	// Output:
-	// cluster administrator: write ConfigMaps in the Operator's namespace, label and drain nodes
-	// the plugin's MPS DaemonSet: a privileged pod with the host's PID namespace
-	// the workloads: one user ID for all clients of a daemon, or a multi-user daemon
-}
-
 // What HAMi 2.4 wrote on a node with a GPU that ten pods may share.
 func ExampleParseHAMiRegister() {
 	gpus, err := manifest.ParseHAMiRegister("GPU-1,10,23034,100,NVIDIA-L4,0,true:")

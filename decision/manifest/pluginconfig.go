@@ -22,8 +22,8 @@ const (
 	migPrefix = "nvidia.com/mig-"
 )
 
-// pluginConfig is a configuration document (version v1) of NVIDIA's Kubernetes device plugin, as api/config/v1 has it at
-// 1b826acc (0.20), with what the plugin accepts and ignores. With both blocks of sharing MPS wins.
+// pluginConfig is a configuration document (version v1) of NVIDIA's Kubernetes device plugin, as api/config/v1 has it
+// at 1b826acc (0.20), with what the plugin accepts and ignores. With both blocks of sharing MPS wins.
 type pluginConfig struct {
 	Version   string       `yaml:"version,required"`
 	Flags     pluginFlags  `yaml:"flags"`

@@ -84,7 +84,7 @@ type groupPage struct {
 	HAMi             int      // its split of a GPU; 0 = it is not HAMi's
 	Claims           bool     // the DRA driver hands them out
 	HAMiMode         string   // HAMi's operating mode of the node, where it is not its default
-	Rights           []Privilege
+	Rights           []privilege
 }
 
 // workloadPage describes how to apply a workload's documents and roll them back; without a file there are none.
@@ -143,7 +143,7 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
 		Claims: g.primary() == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
 	for _, m := range g.modes {
-		p.Rights = append(p.Rights, Privileges(m)...)
+		p.Rights = append(p.Rights, privileges(m)...)
 	}
 	p.Rights = unique(p.Rights)
 	if g.primary() == sharing.DeliveryHAMi {
@@ -202,7 +202,7 @@ func named(modes []sharing.Mechanism) string {
 }
 
 // unique drops rights that stand there already.
-func unique(all []Privilege) (out []Privilege) {
+func unique(all []privilege) (out []privilege) {
 	for _, p := range all {
 		if !slices.Contains(out, p) {
 			out = append(out, p)
@@ -226,8 +226,8 @@ func (b *builder) checks() []decision.TrapHit {
 	return checks
 }
 
-// Privilege is a right that carrying out a mechanism needs.
-type Privilege struct {
+// privilege is a right that carrying out a mechanism needs.
+type privilege struct {
 	Who    string // who or what must hold it
 	What   string // the right
 	Why    string
@@ -246,7 +246,7 @@ var rolloutYAML []byte
 
 var rolloutTable = sync.OnceValue(func() (all struct {
 	Privileges []struct {
-		Privilege `yaml:",inline"`
+		privilege `yaml:",inline"`
 		Of        []sharing.Mechanism
 	}
 	Phases []phase
@@ -255,15 +255,15 @@ var rolloutTable = sync.OnceValue(func() (all struct {
 	return all
 })
 
-// Privileges lists what m needs beyond the right to create pods, in the order
+// privileges lists what m needs beyond the right to create pods, in the order
 // in which the rollout meets it. It is empty for a mechanism that needs none.
-func Privileges(m sharing.Mechanism) (out []Privilege) {
+func privileges(m sharing.Mechanism) (out []privilege) {
 	if m == sharing.MechanismExclusive || m == sharing.MechanismInServer {
 		return nil
 	}
 	for _, p := range rolloutTable().Privileges {
 		if slices.Contains(p.Of, m) || p.Of == nil && out == nil {
-			out = append(out, p.Privilege)
+			out = append(out, p.privilege)
 		}
 	}
 	return out

@@ -92,9 +92,10 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 		used := 1000 - max(0, d.Free().Compute) + d.Free().Busy
 		t.unknown = tenants
 		t.lost = lost(t.milli+t.busy, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
-		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, func(q layout.Assignment) bool {
+		limited := func(q layout.Assignment) bool {
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
-		}) {
+		}
+		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, limited) {
 			return refuse(why, gate.CodeSlowdownUnknown)
 		}
 		return true
