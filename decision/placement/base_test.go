@@ -46,7 +46,7 @@ func on(name string, ds ...layout.Device) layout.Node {
 func with(n layout.Node, r Request, gpus ...int) layout.Node {
 	for i, g := range gpus {
 		a := layout.Assignment{Key: fmt.Sprint(r.Name, n.Name, len(n.Assignments)-i), Workload: r.Workload, Device: int16(g),
-			Compute: int16(r.Milli), Memory: r.GPUMemory}
+			Compute: int16(r.Milli), Busy: int16(r.Busy), Memory: r.GPUMemory}
 		if n.Devices[g].Mode == sharing.MechanismNone && len(r.Mechanisms) > 0 {
 			a.Mode = r.Mechanisms[0]
 		}

@@ -287,3 +287,28 @@ func TestWorkers(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 }
+
+// TestBusy: a GPU that would have more work than it does comes last under every policy, the least overloaded first, and
+// refuses nobody; how busy a replica was measured counts as what it is expected to use.
+func TestBusy(t *testing.T) {
+	n := on("n", device(withMem, sharing.MechanismMPS), device(withMem, sharing.MechanismMPS))
+	r := Request{Name: "r", GPUs: 1, Busy: 600, GPUMemory: 4 * sharing.GiB, Mechanisms: onMPS, Workload: tenant("t")}
+	for _, policy := range policies(t) {
+		c, p := cluster(t, with(n, Request{Name: "r", Busy: 300, Workload: tenant("t")}, 0)), NewPlacer(NewScorer(policy, nil))
+		load := [2]int{300, 0}
+		for i := range 8 {
+			next, placed, err := p.Place(c, fresh(r))
+			if err != nil {
+				t.Fatal(policy.Name(), err)
+			}
+			g := placed.GPUs()[0]
+			if load[g] += r.Busy; load[g] > 1000 && load[g]-r.Busy > load[1-g] {
+				t.Errorf("%s: %d on GPU %d, loads %v", policy.Name(), i, g, load)
+			}
+			c = next
+		}
+		if f := c.Node("n").Devices[0].Free(); f.Busy < 2000 || f.Compute != 1000 {
+			t.Errorf("%s: %+v", policy.Name(), f)
+		}
+	}
+}
