@@ -222,11 +222,8 @@ func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) erro
 	switch kind {
 	case nvsmi.KindXML:
 		inv, err = nvsmi.XML(in)
-	case nvsmi.KindQuery:
-		inv, err = nvsmi.Query(in)
 	case nvsmi.KindInstances:
 		c.instances[stem(name)], err = nvsmi.Instances(in)
-	case nvsmi.KindTopology: // the fleet has no place for it yet
 	}
 	if len(inv.GPUs) > 0 {
 		c.AddInventory(stem(name), inv)

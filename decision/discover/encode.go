@@ -234,78 +234,34 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 
 // WriteJSON writes the discovery as indented JSON with a final newline: the fleet with its pools and workloads as a
 // fleet file has them, and everything else by the names of the fields.
-func (d *Discovery) WriteJSON(w io.Writer) error { return encode(w, d, "  ") }
+func (d *Discovery) WriteJSON(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(d)
+}
 
 // MarshalJSON writes what WriteJSON does, on one line.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
-	doc, err := d.document()
+	root, err := d.fleetNode()
 	if err != nil {
 		return nil, err
 	}
-	return encodeJSON(doc)
-}
-
-// document is a discovery as JSON.
-type document struct {
-	Fleet      json.RawMessage       `json:"fleet"`
-	Provenance map[string]Provenance `json:"provenance"`
-	Findings   []Finding             `json:"findings"`
-	Unknown    []Unknown             `json:"unknown"`
-	Today      []Sharing             `json:"today"`
-
-	Profiles map[string]profile.SoloProfile `json:"profiles,omitempty"`
-}
-
-func (d *Discovery) document() (document, error) {
-	root, err := d.fleetNode()
-	if err != nil {
-		return document{}, err
+	var fleet map[string]any
+	if err := root.Decode(&fleet); err != nil {
+		return nil, fmt.Errorf("discover: %w", err)
 	}
-	fleet, err := jsonOf(root)
-	return document{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
-		append([]Sharing{}, d.Today...), d.Profiles}, err // never null
-}
-
-func encode(w io.Writer, v any, indent string) error {
-	enc := json.NewEncoder(w)
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	return enc.Encode(v)
-}
-
-func encodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := encode(&b, v, "")
-	return bytes.TrimSpace(b.Bytes()), err
-}
-
-// jsonOf writes a YAML node as JSON with the keys in their order.
-func jsonOf(n *yaml.Node) (json.RawMessage, error) {
-	open, end := byte('['), byte(']')
-	switch n.Kind {
-	case yaml.MappingNode:
-		open, end = '{', '}'
-	case yaml.SequenceNode:
-	default:
-		var v any
-		if err := n.Decode(&v); err != nil {
-			return nil, fmt.Errorf("discover: %w", err)
-		}
-		return encodeJSON(v)
-	}
-	b := bytes.NewBuffer([]byte{open})
-	for i, item := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 {
-			b.WriteByte(':')
-		} else if i > 0 {
-			b.WriteByte(',')
-		}
-		part, err := jsonOf(item)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(part)
-	}
-	b.WriteByte(end)
-	return b.Bytes(), nil
+	err = enc.Encode(struct { // lists are never null
+		Fleet      map[string]any                 `json:"fleet"`
+		Provenance map[string]Provenance          `json:"provenance"`
+		Findings   []Finding                      `json:"findings"`
+		Unknown    []Unknown                      `json:"unknown"`
+		Today      []Sharing                      `json:"today"`
+		Profiles   map[string]profile.SoloProfile `json:"profiles,omitempty"`
+	}{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
+		append([]Sharing{}, d.Today...), d.Profiles})
+	return out.Bytes(), err
 }

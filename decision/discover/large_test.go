@@ -107,7 +107,7 @@ func FuzzRead(f *testing.F) {
 		if err := d.WriteJSON(io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.WriteText(&text, discover.TextOptions{}); err != nil {
+		if err := d.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
 		if len(d.Fleet.Pools) > 0 && len(d.Fleet.Workloads) > 0 {

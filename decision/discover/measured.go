@@ -281,7 +281,8 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		g.WholeBusy = decision.Some(min(1, g.busy/float64(g.busyN)))
 	}
 	if g.Together && b.among(w) {
-		basis, window = BasisDerived, fmt.Sprintf("%sof GPUs that %d of its replicas share, by their number, ", window, g.sharers)
+		window += fmt.Sprintf("of GPUs that %d of its replicas share, by their number, ", g.sharers)
+		basis = BasisDerived
 		g.divide()
 	}
 	says := func(n int64, what string) Provenance {

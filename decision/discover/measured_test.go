@@ -115,13 +115,12 @@ func TestBadSamples(t *testing.T) {
 
 // TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the node that their file is named after.
 func TestMachines(t *testing.T) {
-	const query = "index, name, uuid, driver_version, memory.total [MiB]\n0, NVIDIA A100-SXM4-40GB, GPU-1, 550.54.15, 40960 MiB\n1, NVIDIA A100-SXM4-40GB, GPU-2, 550.54.15, 40960 MiB\n"
-	d := joined(t, discover.Options{}, "dumps/box.csv", query)
+	d := joined(t, discover.Options{}, "dumps/box.xml", smiXML("81920 MiB", "GPU-1", "GPU-2"))
 	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != discover.BasisMeasured {
 		t.Errorf("%+v", d.Fleet.Pools)
 	}
-	d = joined(t, discover.Options{}, "dumps/box.csv", query, "bare.json", file(t, "clusters/bare.json"),
-		"bare-2.csv", strings.ReplaceAll(query, "GPU-", "GPU-b"))
+	d = joined(t, discover.Options{}, "dumps/box.xml", smiXML("81920 MiB", "GPU-1", "GPU-2"), "bare.json", file(t, "clusters/bare.json"),
+		"bare-2.xml", smiXML("81920 MiB", "GPU-b1", "GPU-b2"))
 	if gpus(d) != 12 || found(d, "machine-in-no-node") == nil {
 		t.Errorf("%d GPUs: %+v", gpus(d), d.Findings)
 	}

@@ -214,6 +214,8 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each pod's own"
+const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each " +
+	"pod's own"
 
-const settleUsage = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE)"
+const settleUsage = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, " +
+	"DCGM_FI_PROF_SM_ACTIVE)"

@@ -31,7 +31,8 @@ func NotKnown(w *decision.Workload) (keys []string) {
 // bound lets a workload of which not enough is known to share otherwise move to devices of the kind that it has, and
 // reports whether it has such, GPUs or MIG instances of its own. why is what is not known.
 func (c *cluster) bound(w, why string) bool {
-	if _, one := c.home(w); !one || c.kind(w).mode != sharing.MechanismExclusive && c.kind(w).mode != sharing.MechanismMIG {
+	_, one := c.home(w)
+	if m := c.kind(w).mode; !one || m != sharing.MechanismExclusive && m != sharing.MechanismMIG {
 		return false
 	}
 	c.bounds[w] = why + "; it may only move to a device of the same kind"

@@ -72,7 +72,8 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
-		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]decision.NodeObject{}, kept: map[string]bool{}}
+		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]decision.NodeObject{},
+		kept: map[string]bool{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o
 	}
@@ -260,7 +261,8 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	case t.Object == "StatefulSet" && 0 < c.running(w.Name) && c.running(w.Name) < leastReplicas(w):
 		return "a replica of it waits, and its controller replaces no other before that one runs"
 	case t.Object == "StatefulSet" && c.budgets[w.Name].Allowed < 1:
-		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets one be missing"
+		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets " +
+			"one be missing"
 	}
 	if keys := NotKnown(w); len(keys) > 0 {
 		if why := notKnown + strings.Join(keys, ", "); !c.bound(w.Name, why) {

@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // check lists what stands in the way of more.
@@ -25,30 +24,26 @@ func (r *Review) check(f *decision.Fleet) {
 	for i := range r.Workloads {
 		v := &r.Workloads[i]
 		w := &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == v.Name })]
+		lacks := slices.DeleteFunc(slices.Clone(v.lacks), func(key string) bool { return key == migrate.KeySLO })
+		if len(lacks) < len(v.lacks) {
+			add(v, "state the latencies that "+v.Name+" must keep", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
+				"{ttft_p99: 500ms, tpot_p99: 50ms}}} with your figures", v.Name))
+		}
 		switch {
-		case v.Verdict == VerdictShares && slices.Equal(migrate.NotKnown(w), []string{migrate.KeySLO}) &&
-			w.Today.Mechanism != sharing.MechanismMIG, v.Verdict == VerdictOpen:
-			lacks := migrate.NotKnown(w)
-			if slices.Contains(lacks, migrate.KeySLO) {
-				add(v, "state the latencies that "+v.Name+" must keep", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
-					"{ttft_p99: 500ms, tpot_p99: 50ms}}} with your figures", v.Name))
-			}
-			lacks = slices.DeleteFunc(lacks, func(key string) bool { return key == migrate.KeySLO })
-			switch {
-			case len(lacks) > 0 && v.Together:
-				add(v, "measure each pod's own share of the GPUs that it shares", "dcgm-exporter 4.5.3-4.8.2 or later with "+
-					"KUBERNETES_VIRTUAL_GPUS=true and hostPID, which gives each pod's own series")
-			case len(lacks) > 0:
-				add(v, "measure the memory and busy time of what runs", "-prometheus http://HOST:9090, a Prometheus that "+
-					"scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE); or state memory and gpu_busy with -hints")
-			case !slices.Contains(migrate.NotKnown(w), migrate.KeySLO):
-				add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
-					" DIR/fleet.yaml")
-			}
+		case len(lacks) > 0 && v.Together:
+			add(v, "measure each pod's own share of the GPUs that it shares", "dcgm-exporter 4.5.3-4.8.2 or later with "+
+				"KUBERNETES_VIRTUAL_GPUS=true and hostPID, which gives each pod's own series")
+		case len(lacks) > 0:
+			add(v, "measure the memory and busy time of what runs", "-prometheus http://HOST:9090, a Prometheus that "+
+				"scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE); or state memory and gpu_busy with -hints")
+		case len(v.lacks) > 0:
+		case v.Verdict == VerdictOpen:
+			add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
+				" DIR/fleet.yaml")
 		case v.Verdict == VerdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
 		case w.Today.Object == "StatefulSet" && !budgeted(f, w.Name):
-			add(v, "let a replica of a StatefulSet be missing while it moves", "a PodDisruptionBudget with maxUnavailable: 1 for "+
-				"each, where its users bear that")
+			add(v, "let a replica of a StatefulSet be missing while it moves",
+				"a PodDisruptionBudget with maxUnavailable: 1 for each, where its users bear that")
 		case w.Today.Object == "Pod":
 			add(v, "let bare Pods be made by a Deployment or StatefulSet", "nothing starts a bare Pod again, so that it can't "+
 				"be moved")
@@ -57,8 +52,8 @@ func (r *Review) check(f *decision.Fleet) {
 	for _, u := range r.Discovery.Unknown {
 		switch {
 		case strings.HasPrefix(u.Path, "nodes."):
-			items[u.Path] = &Item{Do: "name the GPU of " + strings.TrimSuffix(strings.TrimPrefix(u.Path, "nodes."), ".gpu") + ": " +
-				u.Why, How: u.SettleBy}
+			name := strings.TrimSuffix(strings.TrimPrefix(u.Path, "nodes."), ".gpu")
+			items[u.Path] = &Item{Do: "name the GPU of " + name + ": " + u.Why, How: u.SettleBy}
 		case strings.HasSuffix(u.Path, ".price_per_gpu_hour"):
 			do := "state what the GPUs cost: without a price of every pool, GPUs are counted"
 			if items[do] == nil {

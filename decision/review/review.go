@@ -48,6 +48,7 @@ type Workload struct {
 	Why      string                           `json:"why"`
 
 	micros int64
+	lacks  []string // what has to be known before it may share otherwise; empty where that would change nothing
 }
 
 // Idle counts devices of a pool that no pod holds.
@@ -186,31 +187,34 @@ func (r *Review) conclude(w *decision.Workload) {
 		of = r.instancePart(w)
 	}
 	why, held := r.Plan.Stay(w.Name)
-	lacks := migrate.NotKnown(w)
 	busy, measured := v.Busy.Get()
 	shared := w.Today != nil && w.Today.Mechanism != sharing.MechanismExclusive
+	full := ""
+	switch {
+	case whole >= enough:
+		full = fmt.Sprintf(used+"with all on its GPUs they are busy %.0f%% of the time", 100*whole)
+	case measured && busy >= enough*of:
+		full = fmt.Sprintf(used+"busy %.0f%% of the time", 100*busy/of)
+	}
+	if full == "" && !held {
+		v.lacks = migrate.NotKnown(w)
+	}
+	onlySLO := shared && w.Today.Mechanism != sharing.MechanismMIG && slices.Equal(v.lacks, []string{migrate.KeySLO})
 	switch {
 	case slices.ContainsFunc(r.Plan.Rows, func(row migrate.Row) bool { return row.Workload == w.Name }):
 		v.Verdict, v.Why = VerdictMoves, "see the plan"
-	case whole >= enough:
-		v.Verdict, v.Why = VerdictKept, fmt.Sprintf(used+"with all on its GPUs they are busy %.0f%% of the time", 100*whole)
-	case measured && busy >= enough*of:
-		v.Verdict, v.Why = VerdictKept, fmt.Sprintf(used+"busy %.0f%% of the time", 100*busy/of)
-	case held && !shared:
-		v.Verdict, v.Why = VerdictKept, why
-	case held:
-		v.Verdict, v.Why = VerdictShares, why
-	case shared && w.Today.Mechanism != sharing.MechanismMIG && slices.Equal(lacks, []string{migrate.KeySLO}):
+	case full != "":
+		v.Verdict, v.Why = VerdictKept, full
+	case onlySLO:
 		v.Verdict, v.Why = VerdictShares, "it shares its GPUs; with its slo stated, more may share them"
-	case len(lacks) > 0:
-		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(lacks, ", ")
+	case len(v.lacks) > 0:
+		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(v.lacks, ", ")
 	case strings.HasPrefix(why, migrate.NotEnough):
 		v.Verdict, v.Why = VerdictOpen, why
+	case shared:
+		v.Verdict, v.Why = VerdictShares, cmp.Or(why, "nothing better was found")
 	default:
 		v.Verdict, v.Why = VerdictKept, cmp.Or(why, "nothing better was found")
-		if shared {
-			v.Verdict = VerdictShares
-		}
 	}
 }
 

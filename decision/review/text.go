@@ -103,7 +103,8 @@ func (r *Review) money(out io.Writer) {
 	fmt.Fprintf(out, "\n%s A MONTH\n", m.Currency)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, row := range []struct{ name, amount string }{{"today", m.Today}, {"moves", m.Moves}, {"shared", m.Shares},
-		{"kept", m.Kept}, {"open", m.Open}, {"idle", m.Idle}, {"of which on nodes that nothing runs on", m.IdleNodes}, {"freed by the plan", m.Freed}} {
+		{"kept", m.Kept}, {"open", m.Open}, {"idle", m.Idle}, {"of which on nodes that nothing runs on", m.IdleNodes},
+		{"freed by the plan", m.Freed}} {
 		if row.amount != "" && row.amount != "0.00" && row.amount != "0" {
 			fmt.Fprintf(tw, "%s\t%s\t\n", row.name, plaintext.Amount(row.amount))
 		}

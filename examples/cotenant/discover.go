@@ -31,7 +31,7 @@ var discoverUsage string
 
 // discoverOptions holds the flags of discover, and those of plan that name inputs.
 type discoverOptions struct {
-	json, real, kube, all          bool
+	json, real, kube               bool
 	out, prices, hints, prometheus string
 	files                          []string
 }
@@ -53,7 +53,6 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	var o discoverOptions
 	o.inputFlags(fl)
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown and today")
-	fl.BoolVar(&o.all, "all", false, "text: list everything, however long")
 	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
 	usage := strings.ReplaceAll(discoverUsage, "RESOURCES", discover.Resources)
 	for _, r := range discover.KindRules() {
@@ -153,10 +152,5 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 	if o.json {
 		return d.WriteJSON(std.out)
 	}
-	_, width := terminal(std.out)
-	show := discover.TextOptions{Width: width}
-	if o.all {
-		show.Most = -1
-	}
-	return d.WriteText(std.out, show)
+	return d.WriteText(std.out)
 }

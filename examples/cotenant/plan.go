@@ -25,7 +25,8 @@ func runPlan(ctx context.Context, args []string, std stdio) error {
 	o.inputFlags(fl)
 	asJSON := fl.Bool("json", false, "print JSON: answer, money, idle, workloads, checklist, plan, discovery")
 	long := fl.Bool("v", false, "show all workloads, what changes on which node, and why the rest stays")
-	out := fl.String("out", "", "`DIR` to write the steps' files, plan.md and fleet.yaml to; it must not exist, or be empty")
+	out := fl.String("out", "", "`DIR` to write the steps' files, plan.md and fleet.yaml to; it must not exist yet, "+
+		"or be empty")
 	report, demo := "", fl.Bool("demo", false, "plan a built-in cluster")
 	page.Report(fl, &report, "write a page with the GPUs today and after")
 	if err := parse(fl, args, strings.ReplaceAll(planUsage, "RESOURCES", discover.Resources), len(args), std); err != nil {

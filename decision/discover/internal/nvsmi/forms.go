@@ -2,10 +2,7 @@ package nvsmi
 
 import (
 	"bufio"
-	"cmp"
-	"encoding/csv"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -192,103 +189,4 @@ func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
 			in.Profile, in.Start, in.Size = said.Profile, said.Start, said.Size
 		}
 	}
-}
-
-// columns are the names under which --help-query-gpu lists the fields that are read. Others are left alone.
-var columns = map[string]func(r *reader, g *telemetry.GPU, at, s string){
-	"index":         func(r *reader, g *telemetry.GPU, at, s string) { g.Index = r.integer(at, s) },
-	"name":          func(r *reader, g *telemetry.GPU, at, s string) { g.Name = r.text(at, s) },
-	"uuid":          func(r *reader, g *telemetry.GPU, at, s string) { g.UUID = r.uuid(at, s) },
-	"pci.bus_id":    func(r *reader, g *telemetry.GPU, at, s string) { g.PCIBus = strings.ToLower(r.text(at, s)) },
-	"pci.device_id": func(r *reader, g *telemetry.GPU, at, s string) { g.PCIID = r.pciID(at, s) },
-	"memory.total":  func(r *reader, g *telemetry.GPU, at, s string) { g.MemoryTotal = r.bytes(at, s) },
-	"compute_cap": func(r *reader, g *telemetry.GPU, at, s string) {
-		if t := r.text(at, s); t != "" {
-			r.probs.AddErr(at, g.ComputeCapability.UnmarshalText([]byte(t)))
-		}
-	},
-	"mig.mode.current": func(r *reader, g *telemetry.GPU, at, s string) { g.MIG = r.onOff(at, s) },
-}
-
-// aliases are second names of columns.
-var aliases = map[string]string{"gpu_name": "name", "gpu_uuid": "uuid", "gpu_bus_id": "pci.bus_id"}
-
-// Query reads the output of --query-gpu with --format=csv, with or without nounits; the header line must be there.
-// Where a GPU stands in several rows, as with -l, the last one counts.
-func Query(in io.Reader) (telemetry.Inventory, error) {
-	var (
-		inv telemetry.Inventory
-		r   reader
-	)
-	rd := csv.NewReader(io.LimitReader(in, maxText))
-	rd.TrimLeadingSpace, rd.FieldsPerRecord, rd.LazyQuotes = true, -1, true
-	head, err := rd.Read()
-	if err == nil && promptLine.MatchString(strings.Join(head, ",")+"\n") {
-		head, err = rd.Read()
-	}
-	if err != nil {
-		return inv, fmt.Errorf("%w: --query-gpu: %w", ErrKind, err)
-	}
-	names := make([]string, len(head))
-	known := 0
-	for i, h := range head {
-		name, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(h, "\ufeff")), " [")
-		names[i] = cmp.Or(aliases[name], name)
-		if columns[names[i]] != nil {
-			known++
-		}
-	}
-	if known == 0 {
-		return inv, fmt.Errorf("%w: --query-gpu: the first line names no column of it (print it without noheader)", ErrKind)
-	}
-	row := 1
-	for !r.full() {
-		rec, err := rd.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		row++
-		if err != nil {
-			r.probs.Addf(fmt.Sprintf("line %d", row), "print it again", "%v", err)
-			break
-		}
-		if len(rec) != len(names) {
-			r.probs.Addf(fmt.Sprintf("line %d", row), "print it again", "%d cells under %d columns", len(rec), len(names))
-			continue
-		}
-		r.row(&inv, names, rec, row)
-	}
-	return inv, r.probs.Err()
-}
-
-func (r *reader) row(inv *telemetry.Inventory, names, rec []string, row int) {
-	var g telemetry.GPU
-	at := func(name string) string { return fmt.Sprintf("line %d, %s", row, name) }
-	r.lost, r.denied = false, false
-	for i, name := range names {
-		if name == "driver_version" {
-			inv.Driver = cmp.Or(r.text(at(name), rec[i]), inv.Driver)
-		} else if set := columns[name]; set != nil {
-			set(r, &g, at(name), rec[i])
-		} else {
-			r.denied = r.denied || strings.EqualFold(strings.Trim(rec[i], " []"), noPermission)
-		}
-	}
-	g.Lost, g.Denied = r.lost, r.denied
-	if k := slices.IndexFunc(inv.GPUs, func(h telemetry.GPU) bool { return same(&g, &h) }); k >= 0 {
-		inv.GPUs[k] = g
-	} else {
-		inv.GPUs = append(inv.GPUs, g)
-	}
-}
-
-// same reports whether two readings are of one GPU, by the surest name that either has.
-func same(g, h *telemetry.GPU) bool {
-	switch {
-	case g.UUID != "" || h.UUID != "":
-		return g.UUID == h.UUID
-	case g.PCIBus != "" || h.PCIBus != "":
-		return g.PCIBus == h.PCIBus
-	}
-	return !g.Index.IsZero() && g.Index == h.Index
 }

@@ -1,11 +1,10 @@
-// Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x, the
-// CSV of --query-gpu, the matrix of topo -m, and the list of mig -lgi.
+// Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x and the list of mig -lgi.
 //
 // What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
 // that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
 // read together with an error that names all problems. A text of another kind is an error alone.
 //
-// The forms are those of the drivers from 450 to 580; the XML, CSV and text of an H100 and an H200 with driver
+// The forms are those of the drivers from 450 to 580; the XML and text of an H100 and an H200 with driver
 // 580.159.04 stand in testdata; a test with the tag gpu holds them against NVML on the machine that it runs on.
 // Serial numbers and command lines are never kept.
 package nvsmi
@@ -30,48 +29,23 @@ type Kind uint8
 const (
 	KindNone      Kind = iota
 	KindXML            // nvidia-smi -q -x
-	KindQuery          // --query-gpu with --format=csv
-	KindTopology       // topo -m
 	KindInstances      // mig -lgi
-	KindUnread         // an output for people, or of processes alone: see Unread
+	KindUnread         // another output: see Unread
 )
 
-var (
-	// A header is a line of names of columns, of which the first is known or another is one that only nvidia-smi has.
-	queryLine = regexp.MustCompile(`^\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?(\s*,\s*[a-z][a-z0-9_.]*( \[[A-Za-z%/]+\])?)*` +
-		`\s*(\n|$)`)
-	queryHead = regexp.MustCompile(`^\s*(index|uuid|name|timestamp|count)( \[|\s*,|\s*$)|(^|,)\s*(` +
-		`gpu_(uuid|name|bus_id|serial)|driver_version|compute_(mode|cap)|` +
-		`(pci|memory|utilization|mig|power|temperature|clocks|ecc|fan|pcie)\.[a-z_.]+)\b`)
-	// promptLine is the command that a copy from a terminal begins with.
-	promptLine = regexp.MustCompile(`^[^\n,|]{0,200}\bnvidia-smi( [^\n]*)?\r?\n`)
-	topoHead   = regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`)
-	lgiHead    = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
-)
+var lgiHead = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
 
 // Sniff returns the kind of output that begins with head; a few KiB suffice. A shell's prompt may come first.
 func Sniff(head []byte) Kind {
-	switch line := firstLine(head); {
+	switch {
 	case bytes.Contains(head, []byte("<nvidia_smi_log")):
 		return KindXML
-	case topoHead.Match(head):
-		return KindTopology
 	case lgiHead.Match(head):
 		return KindInstances
 	case Unread(head) != "":
 		return KindUnread
-	case queryLine.Match(line) && queryHead.Match(bytes.TrimSpace(line)):
-		return KindQuery
 	}
 	return KindNone
-}
-
-// firstLine is a text's first line that is neither empty nor a prompt.
-func firstLine(head []byte) []byte {
-	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\ufeff")), "\r\n")
-	head = bytes.TrimLeft(head[len(promptLine.Find(head)):], "\r\n")
-	line, _, _ := bytes.Cut(head, []byte("\n"))
-	return line
 }
 
 // unread are the outputs that lack what is needed of a GPU, by what marks them.
@@ -79,11 +53,17 @@ var unread = []struct {
 	mark *regexp.Regexp
 	what string
 }{
+	{regexp.MustCompile(`(?mi)^[^|<>{}]*\[Insufficient Permissions\]`),
+		"what a container with a part of a GPU is shown, which hides the GPU: print it on the node"},
+	{regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`),
+		"nvidia-smi topo -m, of which nothing is used"},
 	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI [0-9]`), "the table of nvidia-smi, which shortens names"},
 	{regexp.MustCompile(`(?m)^GPU [0-9]+: .*\(UUID: (GPU|MIG)-`), "nvidia-smi -L, which has no memory"},
 	{regexp.MustCompile(`(?m)^=+ ?NVSMI LOG ?=+`), "the text of nvidia-smi -q"},
 	{regexp.MustCompile(`(?m)^# ?gpu +[a-z].*\n# ?Idx\b`), "nvidia-smi dmon or pmon, which names no GPU"},
 	{regexp.MustCompile(`(?m)^\s*([a-z_]+,\s*)*(process_name|used_gpu_memory)\b`), "a query of processes alone"},
+	{regexp.MustCompile(`(?m)^([a-z_., \[\]A-Za-z%]*, ?)?(gpu_(uuid|name|bus_id)|driver_version|compute_(mode|cap)|uuid|` +
+		`(pci|memory|utilization|mig|power)\.[a-z_.]+)( \[[A-Za-z%]+\])?(,.*)?$`), "nvidia-smi --query-gpu"},
 	{regexp.MustCompile(`\A([0-9]+, *)?((NVIDIA|Tesla|Quadro|GeForce|GRID) [^\n,]*|GPU-[0-9a-f-]{36}),`),
 		"a query's CSV without its header"},
 	{regexp.MustCompile(`(?m)^(NVIDIA-SMI has failed|Failed to initialize NVML|No devices were found)`),

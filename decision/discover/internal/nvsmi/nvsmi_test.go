@@ -55,45 +55,16 @@ func TestXMLOfRealGPUs(t *testing.T) {
 	}
 }
 
-// The CSV of the same minute must give the same GPU, as far as it was asked.
-func TestQueryOfRealGPUs(t *testing.T) {
-	for _, name := range []string{"h100", "h200"} {
-		want := realGPU(name)
-		want.Architecture, want.ComputeCapability = sharing.ArchitectureUnknown, sharing.ComputeCapability{Major: 9}
-		want.PCIID, want.Processes, want.ProcessesListed, want.MPS = "", nil, sharing.AnswerUnknown, sharing.AnswerUnknown
-		got, err := Query(strings.NewReader(file(t, name+"-gpu.csv")))
-		if err != nil || len(got.GPUs) != 1 {
-			t.Fatalf("%s: %+v, %v", name, got, err)
-		}
-		if diff := cmp.Diff(telemetry.Inventory{Driver: "580.159.04", GPUs: []telemetry.GPU{want}}, got); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-		if _, err := Query(strings.NewReader(file(t, name+"-nounits.csv"))); !errors.Is(err, ErrKind) || !strings.Contains(err.Error(), "noheader") {
-			t.Errorf("without a header: %v", err)
-		}
-		if in, err := Instances(strings.NewReader(file(t, name+"-mig.txt"))); err != nil || len(in) != 0 {
-			t.Errorf("%s: %v, %v", name, in, err)
-		}
-	}
-}
-
 func TestSniff(t *testing.T) {
 	for _, name := range []string{"h100", "h200"} {
-		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindQuery, "-topo.txt": KindTopology, "-mig.txt": KindInstances, "-nounits.csv": KindUnread} {
+		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindUnread, "-topo.txt": KindUnread, "-mig.txt": KindInstances, "-nounits.csv": KindUnread} {
 			if got := Sniff([]byte(file(t, name+suffix))); got != want {
 				t.Errorf("%s%s is %v, want %v", name, suffix, got, want)
 			}
 		}
 	}
 	for text, want := range map[string]Kind{
-		"memory.used [MiB]\n1933 MiB\n":                                                KindQuery,
-		"name\nsomething else\n":                                                       KindQuery, // and Query finds nothing wrong with it: a name
-		"serial, driver_version, name\n1, 580, T\n":                                    KindQuery,
-		"fan.speed [%], clocks.gr [MHz]\n1 %, 2 MHz\n":                                 KindQuery,
-		"root@gpu-1:~# nvidia-smi --query-gpu=name --format=csv\nname\nT4\n":           KindQuery,
-		"$ nvidia-smi mig -lgi\nNo GPU instances found\n":                              KindInstances,
-		"\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\x1b[0m\nGPU0\t X \tNV18\tPIX\t0-55\n": KindTopology,
-		"        GPU0    GPU1    CPU Affinity\nGPU0     X      PHB     0-11\n":         KindTopology, // a copy from a terminal has blanks for tabs
+		"$ nvidia-smi mig -lgi\nNo GPU instances found\n": KindInstances,
 		"time,team,cost\n":     KindNone, // another program's
 		"Name, Memory.Total\n": KindNone,
 		"kind: Pod\n":          KindNone, "{}": KindNone, "": KindNone, "kind,at_s,time\n": KindNone,
@@ -119,7 +90,12 @@ func TestUnread(t *testing.T) {
 		"GPU-63ea5d6e-fa85-65d4-eeb7-3e723952ba5d, NVIDIA H200\n":                                    "without its header",
 		"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n":            "sees no GPU",
 		"No devices were found\n":                                                                    "sees no GPU",
-		"name, memory.total [MiB]\nT4, 1 MiB\n":                                                      "",
+		"name, memory.total [MiB]\nT4, 1 MiB\n":                                                      "--query-gpu",
+		"root@gpu-1:~# nvidia-smi --query-gpu=uuid --format=csv\nuuid\nGPU-1\n":                      "--query-gpu",
+		"memory.used [MiB]\n1933 MiB\n":                                                              "--query-gpu",
+		"name, memory.total [MiB]\nNVIDIA A100-SXM4-80GB, [Insufficient Permissions]\n":              "print it on the node",
+		"\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\x1b[0m\nGPU0\t X \tNV18\tPIX\t0-55\n":               "topo -m",
+		"        GPU0    GPU1    CPU Affinity\nGPU0     X      PHB     0-11\n":                       "topo -m", // a copy from a terminal has blanks for tabs
 		"a note on NVIDIA-SMI 580 and GPU 0\n":                                                       "",
 		"# gpu metrics\nvllm:num_requests 1\n":                                                       "",
 		"No GPU instances found\n":                                                                   "",
@@ -135,17 +111,6 @@ func TestUnread(t *testing.T) {
 
 // TestDenied: inside a container with a MIG device the driver refuses the figures of the whole GPU.
 func TestDenied(t *testing.T) {
-	const head = "$ nvidia-smi --query-gpu=name,memory.total,memory.used --format=csv\nname, memory.total [MiB], memory.used [MiB]\n"
-	for text, want := range map[string]bool{
-		head + "NVIDIA A100-SXM4-80GB, [Insufficient Permissions], [N/A]\n": true,
-		head + "NVIDIA A100-SXM4-80GB, [N/A], [Insufficient Permissions]\n": true, // of a column that is not read
-		head + "NVIDIA A100-SXM4-80GB, 81920 MiB, 40000 MiB\n":              false,
-	} {
-		inv, err := Query(strings.NewReader(text))
-		if err != nil || len(inv.GPUs) != 1 || inv.GPUs[0].Denied != want {
-			t.Errorf("%s%+v, %v", text, inv, err)
-		}
-	}
 	const gpu = `<gpu id="00000000:07:00.0"><product_name>NVIDIA H100 80GB HBM3</product_name><uuid>GPU-1</uuid>
 <fb_memory_usage><total>%s</total></fb_memory_usage></gpu>`
 	inv, err := XML(strings.NewReader("<nvidia_smi_log>" + fmt.Sprintf(gpu, "Insufficient Permissions") +
@@ -232,25 +197,6 @@ func TestXMLWithMIG(t *testing.T) {
 	}
 }
 
-// The columns stand in any order, with and without units, and with -l a GPU stands in several rows.
-func TestQueryForms(t *testing.T) {
-	want := telemetry.Inventory{Driver: "550.54.15", GPUs: []telemetry.GPU{{
-		UUID: "GPU-00000000-0000-0000-0000-00000000000a", PCIID: "10DE:2330", MemoryTotal: mib(81559)}}}
-	for name, text := range map[string]string{
-		"units": `timestamp, uuid, memory.used [MiB], utilization.gpu [%], memory.total [MiB], power.limit [W], enforced.power.limit [W], pci.device_id, fan.speed [%], mig.mode.current, driver_version
-2026/11/22 09:33:15.100, GPU-00000000-0000-0000-0000-00000000000a, 11 MiB, 90 %, 81559 MiB, 700.00 W, 650.00 W, 0x233010DE, [N/A], [N/A], 550.54.15
-2026/11/22 09:33:20.100, GPU-00000000-0000-0000-0000-00000000000a, 12 MiB, 3 %, 81559 MiB, 700.00 W, 650.00 W, 0x233010DE, [N/A], [N/A], 550.54.15
-`,
-		"nounits": `driver_version, gpu_uuid, enforced.power.limit [W], power.limit [W], memory.total [MiB], pci.device_id, utilization.gpu [%], memory.used [MiB], utilization.memory [%], timestamp
-550.54.15, GPU-00000000-0000-0000-0000-00000000000a, 650.00, 700.00, 81559, 0x233010DE, 3, 12, [Not Supported], 2026/11/22 09:33:20.100
-`} {
-		got, err := Query(strings.NewReader(text))
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v\n%s", name, err, diff)
-		}
-	}
-}
-
 // What only draws on a GPU is no workload, a process that is listed once for each of its contexts is one, and a GPU
 // that is lost is there and says so. The types are those of nvidia-smi's manual: C, G, C+G, M+C.
 func TestXMLOfAWorkstation(t *testing.T) {
@@ -308,11 +254,6 @@ func TestProblems(t *testing.T) {
 			t.Errorf("Instances(%q): %v", text, err)
 		}
 	}
-	inv, err = Query(strings.NewReader("index, uuid, memory.total [MiB]\n0, GPU-a, 1 MiB, 7\n1, SSD-b, x MiB\n2, GPU-c, 3 MiB\n"))
-	if err == nil || !strings.Contains(err.Error(), "line 2: 4 cells under 3 columns") || !strings.Contains(err.Error(), "line 3, uuid") ||
-		!strings.Contains(err.Error(), "line 3, memory.total") || len(inv.GPUs) != 2 || inv.GPUs[1].MemoryTotal != mib(3) {
-		t.Errorf("%+v, %v", inv, err)
-	}
 }
 
 // FuzzAll reads any text as each of the outputs: a value or an error, figures
@@ -325,11 +266,8 @@ func FuzzAll(f *testing.F) {
 	f.Add("| GPU instances: |\n|   0  MIG 3g.40gb          9        1          4:4     |\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		Sniff([]byte(s))
-		for _, read := range []func() (telemetry.Inventory, error){
-			func() (telemetry.Inventory, error) { return XML(strings.NewReader(s)) },
-			func() (telemetry.Inventory, error) { return Query(strings.NewReader(s)) },
-		} {
-			inv, err := read()
+		{
+			inv, err := XML(strings.NewReader(s))
 			if err != nil && errors.Is(err, ErrKind) && len(inv.GPUs) > 0 {
 				t.Errorf("another kind, and yet %d GPUs", len(inv.GPUs))
 			}

@@ -135,7 +135,8 @@ func (r *Reader) Usage() *Usage {
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
 		all := Stats{Key: d.key}
 		all.figures(&d.all.accs)
-		all.Void = units(all.Figures) | void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
+		all.Void = units(all.Figures) |
+			void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
 		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.told(all.Void, all.Figures), Void: all.Void})
 		d.attribute(stats, r.Repeats)
 	}
