@@ -18,11 +18,12 @@ import (
 const costUsage = `usage: cotenant cost [tenants|nodes|sla] [flags]
        cotenant cost -report FILE.html
 
-The arithmetic of sharing a GPU, with what widely read calculators print for the same inputs; without a word all three.
--report writes the first as a page to play with, beside what mechanisms isolate and what GPUs can do.
+The arithmetic of sharing a GPU, with the answers of widely read calculators to the same inputs.
+Without a word it prints all three. -report writes the first as a page to play with, next to the
+isolation of mechanisms and the abilities of GPUs.
 
   tenants    cost of a workload-hour and GPU-hours recovered when workloads share a GPU
-  nodes      nodes before and after sharing, like for like, and when an investment has paid for itself
+  nodes      nodes before and after sharing, like for like, and when an investment is paid back
   sla        what added latency costs in revenue, and from which revenue on sharing loses
 `
 

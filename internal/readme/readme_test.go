@@ -162,13 +162,13 @@ func widest(text string) (line string, columns int) {
 
 // forMachines reports whether a command prints what programs read.
 func forMachines(args []string) bool {
-	return slices.ContainsFunc(args, func(a string) bool { return a == "-json" || a == "json" || a == "-csv" || a == "-schema" })
+	return args[len(args)-1] == "discover" || slices.ContainsFunc(args, func(a string) bool { return a == "-json" || a == "json" || a == "-csv" || a == "-schema" })
 }
 
 // nested are the commands below a program's commands, or below a program that is no dispatcher by itself.
 var nested = map[string][]string{
 	"cost":           {"tenants", "nodes", "sla", "compare"},
-	"cotenant bench": {"report", "table", "compare", "job", "merge"},
+	"cotenant bench": {"table", "compare"},
 	"cotenant mig":   {"check", "pack", "plan", "apply", "generate", "enumerate"},
 	"mps":            {"run"},
 }
