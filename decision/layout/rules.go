@@ -111,16 +111,6 @@ func (r Rules) Has(rule Rule) bool {
 	return rule < ruleCount && slices.Contains(ruleTable[rule].deliveries, r.delivery)
 }
 
-// All lists the rules that hold.
-func (r Rules) All() (out []Rule) {
-	for rule := range ruleCount {
-		if r.Has(rule) {
-			out = append(out, rule)
-		}
-	}
-	return out
-}
-
 // WholeNodes reports whether a node's full devices are shared alike, so that nodes and not devices are planned.
 func (r Rules) WholeNodes() bool { return r.Has(RuleOneMode) }
 
