@@ -23,5 +23,5 @@
 // Decisions are deterministic: the same fleet in any order gives the same
 // bytes. Nothing in the package does I/O or needs a GPU.
 //
-// Experimental: its API may change.
+// It is stable: its API changes incompatibly only with a new major version.
 package decision

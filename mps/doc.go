@@ -10,5 +10,6 @@
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
 // everywhere; running the control program elsewhere fails with ErrPlatform.
 //
-// The package is experimental. Facts carry their source in parentheses, as keys that sharing.SourceByID resolves.
+// It is stable: its API changes incompatibly only with a new major version. Facts carry their source in parentheses, as
+// keys that sharing.SourceByID resolves.
 package mps

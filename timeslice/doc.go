@@ -10,5 +10,7 @@
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.
 //
 // Time-slicing divides time and nothing else: memory is not divided, faults
-// are not contained, and replicas are not capacity. The package is experimental.
+// are not contained, and replicas are not capacity.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package timeslice

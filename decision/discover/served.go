@@ -195,7 +195,8 @@ func (b *build) assumeSLO(w *workload, bucket [3]serving.Interval, requests floa
 	}
 	if len(says) > 0 {
 		b.note(fmt.Sprintf("workloads[%d].slo", w.index), derived("assumed: %.1f times the P99 of %s that its metrics "+
-			"show of %s requests; state yours with -hints", assumedSlack, strings.Join(says, " and "), thousands(int64(requests))))
+			"show of %s requests; state yours with -hints", assumedSlack, strings.Join(says, " and "),
+			thousands(int64(requests))))
 	}
 }
 

@@ -2,7 +2,7 @@
 // and the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from
 // strict YAML; package decision decides it.
 //
-// Experimental: its API may change.
+// It is stable: its API changes incompatibly only with a new major version.
 package fleet
 
 import (

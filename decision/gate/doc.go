@@ -9,5 +9,5 @@
 // To add a gate, give it a [Code], and in words.go its name, source, scope and
 // words; then call it in the Ground's check.
 //
-// The package is experimental: its API may change between minor versions.
+// It is stable: its API changes incompatibly only with a new major version.
 package gate

@@ -323,7 +323,8 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 	best, bestTaken = -1, math.Inf(1)
 	for to := range g.gpus {
-		if d := &g.gpus[to]; to == home || g.devices[to].blind || d.Mode == sharing.MechanismNone || d.GPU != g.gpus[home].GPU {
+		if d := &g.gpus[to]; to == home || g.devices[to].blind || d.Mode == sharing.MechanismNone ||
+			d.GPU != g.gpus[home].GPU {
 			continue
 		}
 		taken, room, kept := min(1, by.now), 1.0, true

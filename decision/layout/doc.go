@@ -36,5 +36,6 @@
 // keys of replicas; [Match] first gives the replicas of a planned layout the keys of those that run, as many as can
 // stay where they are.
 //
-// The package is experimental: its API may change between minor versions. The keys of its JSON stay.
+// It is stable: its API changes incompatibly only with a new major version. So do the keys of
+// its JSON.
 package layout

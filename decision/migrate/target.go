@@ -39,7 +39,8 @@ func (s *search) finish(r *decision.Result) {
 
 // net returns the certain savings of a layout, in micro-units a month.
 func net(s *search) int64 {
-	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth - s.uncertain(s.moved(s.layout), sortedKeys(s.of))
+	return (s.perHour(s.cluster.layout)-s.perHour(s.layout))*hoursPerMonth -
+		s.uncertain(s.moved(s.layout), sortedKeys(s.of))
 }
 
 // moves reports whether a workload that runs is decided to have other devices.

@@ -151,8 +151,8 @@ func Isolation(rows []Statement) webpage.Table {
 //go:embed cost.js
 var costScript string
 
-// Cost is the calculator of cost.SharedFleet as a page, with what mechanisms isolate and what GPUs can do. cost.js does the arithmetic of cost.SharedFleet.Figures there; a test in
-// a browser holds the two equal.
+// Cost is the calculator of cost.SharedFleet as a page, with what mechanisms isolate and what GPUs can do. cost.js does
+// the arithmetic of cost.SharedFleet.Figures there; a test in a browser holds the two equal.
 func Cost() (*webpage.Page, error) {
 	type mechanism struct {
 		Low, High *int64 // ppm of overhead
@@ -190,15 +190,17 @@ func Cost() (*webpage.Page, error) {
 	gpus, isolation := GPUs(Capabilities("")), Isolation(Statements(sharing.Environment{}))
 	isolation.Caption = "Conditions and sources: cotenant isolation; of one GPU: cotenant isolation -gpu G"
 	return &webpage.Page{Title: "What does sharing a GPU save?",
-		Answer: fmt.Sprintf("Four workloads on each of 10 GPUs cost %s an hour each in place of %s, before overhead, and recover "+
-			"%.0f GPU-hours a day. Change the inputs.", f.PerWorkloadHour, price, f.CapacityHours),
+		Answer: fmt.Sprintf("Four workloads on each of 10 GPUs cost %s an hour each in place of %s, before overhead, and "+
+			"recover %.0f GPU-hours a day. Change the inputs.", f.PerWorkloadHour, price, f.CapacityHours),
 		Calculator: &webpage.Calculator{Script: template.JS("const mechanisms = " + string(table) + ";\n" + costScript),
-			Inputs: []webpage.Input{{Name: "gpus", Label: "GPUs", Value: "10"}, {Name: "price", Label: "USD for a GPU-hour", Value: "3.50"},
+			Inputs: []webpage.Input{{Name: "gpus", Label: "GPUs", Value: "10"},
+				{Name: "price", Label: "USD for a GPU-hour", Value: "3.50"},
 				{Name: "tenants", Label: "workloads on each GPU", Value: "4"},
 				{Name: "use", Label: "% of a GPU that one keeps busy", Value: "25"},
 				{Name: "mechanism", Label: "mechanism", Value: "time-slicing", Options: names},
 				{Name: "overhead", Label: "% overhead, if you measured it", Value: ""}},
-			Outputs: []webpage.Output{{ID: "each", Label: "a workload-hour (USD)"}, {ID: "saving", Label: "saved of each workload"},
+			Outputs: []webpage.Output{{ID: "each", Label: "a workload-hour (USD)"},
+				{ID: "saving", Label: "saved of each workload"},
 				{ID: "capacity", Label: "GPU-hours a day that need not be bought"},
 				{ID: "work", Label: "GPU-hours a day of work more"}, {ID: "source", Label: "overhead from"},
 				{ID: "verdict", Label: "verdict"}}},

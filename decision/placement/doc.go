@@ -24,5 +24,5 @@
 // same time. Layouts, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or
 // needs a GPU.
 //
-// The package is experimental: its API may change between minor versions.
+// It is stable: its API changes incompatibly only with a new major version.
 package placement

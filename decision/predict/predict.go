@@ -80,7 +80,8 @@ func sameSolo(a, b *profile.Solo) bool {
 // compareSolos orders measured workloads.
 func compareSolos(a, b *profile.Solo) int {
 	s, t, l, m := &a.Server, &b.Server, &a.Load, &b.Load
-	return cmp.Or(cmp.Compare(s.Model, t.Model), cmp.Compare(s.Variant, t.Variant), cmp.Compare(s.Slots.Or(0), t.Slots.Or(0)),
+	return cmp.Or(cmp.Compare(s.Model, t.Model), cmp.Compare(s.Variant, t.Variant),
+		cmp.Compare(s.Slots.Or(0), t.Slots.Or(0)),
 		cmp.Compare(s.SMPercent.Or(0), t.SMPercent.Or(0)), cmp.Compare(l.Concurrency, m.Concurrency),
 		cmp.Compare(l.Rate, m.Rate), cmp.Compare(l.Prompt, m.Prompt), cmp.Compare(l.Output, m.Output))
 }

@@ -108,7 +108,8 @@ type pressed struct {
 	by    []equivalentPress
 }
 
-// equivalentPress is what presses as hard as a neighbour: stress kernels of so many microseconds, for a share of the time.
+// equivalentPress is what presses as hard as a neighbour: stress kernels of so many microseconds, for a share of the
+// time.
 type equivalentPress struct{ share, us float64 }
 
 // pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
@@ -172,8 +173,8 @@ func smsHeld(all []pressed, times float64) (held float64) {
 
 // equivalentTo is the length in microseconds of the stress kernels that press as hard on u as a tenant at work: by the
 // factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs press less than the
-// reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the exponent
-// grows with the shares of the SMs of both. Who reads memory presses harder on those who read it too.
+// reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the
+// exponent grows with the shares of the SMs of both. Who reads memory presses harder on those who read it too.
 func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 	w := t.pressure.Reporter()
 	if w == nil || w.AloneMeanUS <= 0 {

@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -21,9 +21,21 @@ import (
 //go:embed usage/decide.txt
 var decideUsage string
 
+//go:embed fleets/*.yaml
+var fleetExamples embed.FS
+
+// fleetKinds names the kinds of fleet of which there is an example.
+func fleetKinds() (kinds []string) {
+	entries, _ := fleetExamples.ReadDir("fleets") // what is embedded is there
+	for _, e := range entries {
+		kinds = append(kinds, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return kinds
+}
+
 // decideConfig holds the flags of decide.
 type decideConfig struct {
-	fleet, out, report, profiles, predictor, explain, why, compare string
+	fleet, out, report, profiles, predictor, explain, why, compare, example string
 
 	confidence                 float64
 	json, strict, schema, long bool
@@ -48,9 +60,19 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
 	fl.StringVar(&c.compare, "compare", "", "decide again with other `OPTIONS`, confidence=0.9,allow=hami, and show all "+
 		"side by side; see above")
+	fl.StringVar(&c.example, "print-fleet", "", "print the example of a `KIND` of fleet and exit: "+
+		strings.Join(fleetKinds(), ", "))
 	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")
 	if err := parse(fl, args, decideUsage, 1, std); err != nil {
 		return err
+	}
+	if c.example != "" {
+		text, err := fleetExamples.ReadFile("fleets/" + c.example + ".yaml")
+		if err != nil {
+			return badInput(fmt.Errorf("-print-fleet: unknown kind %.40q (known: %s)", c.example,
+				strings.Join(fleetKinds(), ", ")))
+		}
+		return printText(std.out, string(text))
 	}
 	if c.schema {
 		return printText(std.out, string(decision.Schema()))

@@ -169,6 +169,7 @@ func runVersion(_ context.Context, args []string, std stdio) error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(std.out, "cotenant %s %s/%s %s, %s\n", v, runtime.GOOS, runtime.GOARCH, runtime.Version(), build())
+	_, err := fmt.Fprintf(std.out, "cotenant %s %s/%s %s, %s\n", v, runtime.GOOS, runtime.GOARCH, runtime.Version(),
+		build())
 	return err
 }

@@ -37,13 +37,15 @@ func writeTable(w io.Writer, d *telemetry.Digest, at time.Duration) error {
 			processes = strconv.Itoa(len(list))
 		}
 		fmt.Fprintf(t, "%d\t%s%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", i, name(g),
-			cell(get, telemetry.MetricGPUUtilPercent, 0), cell(get, telemetry.MetricSMUtilPercent, 1), cell(get, telemetry.MetricDRAMUtilPercent, 1),
+			cell(get, telemetry.MetricGPUUtilPercent, 0), cell(get, telemetry.MetricSMUtilPercent, 1),
+			cell(get, telemetry.MetricDRAMUtilPercent, 1),
 			memoryCell(get), cell(get, telemetry.MetricPowerWatts, 0), cell(get, telemetry.MetricSMClockMHz, 0),
 			cell(get, telemetry.MetricTemperatureCelsius, 0), processes, d.Throttle(i), stateText(d, i))
 		for _, in := range d.Instances(i) {
 			fmt.Fprintf(t, "%d/%d\t%s%s\t%s\t%s\t%s\t-\t-\t-\t-\t-\tMIG, slices: %v\t\n", i, in.ID,
 				strings.Repeat("\t", strings.Count(column, "\t")), cell(in.Get, telemetry.MetricGraphicsUtilPercent, 0),
-				cell(in.Get, telemetry.MetricSMUtilPercent, 1), cell(in.Get, telemetry.MetricDRAMUtilPercent, 1), memoryCell(in.Get), in.ComputeSlices)
+				cell(in.Get, telemetry.MetricSMUtilPercent, 1), cell(in.Get, telemetry.MetricDRAMUtilPercent, 1),
+				memoryCell(in.Get), in.ComputeSlices)
 		}
 	}
 	return t.Flush()

@@ -17,9 +17,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files, its kubelet
-// and its MPS daemon. What happens at a time depends on nothing else, so that a node goes on where it was after a
-// restart. The figures are of the size that an H100 shows, and are made up.
+// simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files, its
+// kubelet and its MPS daemon. What happens at a time depends on nothing else, so that a node goes on where it was after
+// a restart. The figures are of the size that an H100 shows, and are made up.
 type simNode struct {
 	*telemetrytest.Reader
 	now func() time.Duration // simulated

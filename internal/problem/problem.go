@@ -168,8 +168,8 @@ func Under(what, err error) error {
 	return fmt.Errorf("%w: %w", what, err)
 }
 
-// Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds what in it. In a
-// List it adds what err says. It is nil for nil.
+// Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds what in it. In
+// a List it adds what err says. It is nil for nil.
 func Input(prefix string, what, err error) error {
 	if err == nil {
 		return nil

@@ -15,9 +15,9 @@
 //	err := page.Write(w)
 //
 // Answer and the table of the first section are what a reader sees first: put the numbers there. A name has one colour
-// throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series becomes small ones, one for each
-// colour, with the same axes; one whose lines have one point each becomes a table. Texts may come from anybody: all
-// are escaped. The same page gives the same bytes.
+// throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series
+// becomes small ones, one for each colour, with the same axes; one whose lines have one point each becomes a table.
+// Texts may come from anybody: all are escaped. The same page gives the same bytes.
 //
 // Experimental: its API may change.
 package webpage

@@ -13,8 +13,8 @@ import (
 )
 
 // WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains
-// throughput, each tenant together against alone, every load, charts, every run, and what the metrics mean. A run that is
-// invalid is marked, and no verdict rests on it.
+// throughput, each tenant together against alone, every load, charts, every run, and what the metrics mean. A run that
+// is invalid is marked, and no verdict rests on it.
 func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	rows := ScenariosOf(results)
 	p := webpage.Page{Title: "Load test"}

@@ -170,7 +170,8 @@ func (r *Scenario) summarize(runs []*loadgen.Summary) {
 	r.TTFTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TTFT }, 1)
 	r.TPOTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TPOT }, 1)
 	r.E2EP99S = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.E2E }, 1e-3)
-	r.TokensPerS = median(runs, func(s *loadgen.Summary) Optional[float64] { return optional.Of(s.OutputTokensPerS) }).Or(0)
+	tokens := func(s *loadgen.Summary) Optional[float64] { return optional.Of(s.OutputTokensPerS) }
+	r.TokensPerS = median(runs, tokens).Or(0)
 	for _, s := range runs {
 		r.P99IsMax = r.P99IsMax || s.E2E.Count > 0 && s.E2E.Count < 100
 		r.FailuresInf = r.FailuresInf || math.IsInf(float64(s.E2EFailuresInfinite.P99), 1)
@@ -282,7 +283,9 @@ func (rows Scenarios) thresholdNote() string {
 		return "Thresholds: none given, so there is no goodput (give -slo-ttft, -slo-tpot or -slo-e2e)."
 	}
 	if len(by) > 1 {
-		by = distinct(rows, func(r *Scenario) []string { return []string{r.Scenario + ": " + cmp.Or(r.Thresholds, "none given")} })
+		by = distinct(rows, func(r *Scenario) []string {
+			return []string{r.Scenario + ": " + cmp.Or(r.Thresholds, "none given")}
+		})
 	}
 	return "Thresholds: " + strings.Join(by, "; ") + "; goodput counts the requests that keep them."
 }
@@ -324,7 +327,7 @@ func WriteIndex(w io.Writer, results []*loadgen.Result) error {
 		} else if !s.Complete {
 			verdict = strings.TrimSuffix("cut off: "+s.Stopped, ": ")
 		}
-		t.Add(time.Unix(0, s.Window.FromNS).UTC().Format("2006-01-02 15:04:05"), r.Dir, s.Scenario, LevelOf(s).Text, s.Counts.OK,
+		t.Add(time.Unix(0, s.Window.FromNS).UTC().Format(time.DateTime), r.Dir, s.Scenario, LevelOf(s).Text, s.Counts.OK,
 			s.Counts.Failed, verdict)
 	}
 	return writeTable(plaintext.NewWriter(w), t)

@@ -63,7 +63,8 @@ func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
 	for _, name := range c.Scenarios {
-		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "), "unknown scenario %q", name)
+		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "),
+			"unknown scenario %q", name)
 	}
 	for _, n := range c.Concurrency {
 		l.If(n < 1, "concurrency", "use 1 or more", "is %d", n)

@@ -75,7 +75,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.DurationVar(&t.SLO.TPOT, "slo-tpot", 0, "bound of tpot")
 	fl.DurationVar(&t.SLO.E2E, "slo-e2e", 0, "bound of e2e")
 	fl.Func("search", "find the highest rate that keeps the SLOs, halving `LOW,HIGH` requests/s", numbers(&c.search))
-	fl.DurationVar(&c.limit, "search-limit", 0, "end the search after this time (default: by its trials; printed at its start)")
+	fl.DurationVar(&c.limit, "search-limit", 0, "end the search after this time (default: by its trials; printed first)")
 	fl.StringVar(&c.trace.File, "trace", "", "replay a Mooncake, Azure LLM or BurstGPT trace `FILE`")
 	fl.Float64Var(&c.trace.Speed, "trace-speed", 1, "replay the trace this many times as fast")
 	fl.Func("trace-slice", "replay this part of the trace: `FROM[,TO]`", window(&c.trace.Window))

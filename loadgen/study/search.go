@@ -26,7 +26,8 @@ func (t *test) search(ctx context.Context) error {
 	if f.Tenants[0].Requests == 0 {
 		f.Duration = cmp.Or(f.Duration, searchTrial)
 	}
-	longest := time.Duration(float64(f.Tenants[0].Requests) / t.Config.Search.Low * 1e9) // by the requests, at the lowest rate
+	// By the requests, at the lowest rate.
+	longest := time.Duration(float64(f.Tenants[0].Requests) / t.Config.Search.Low * 1e9)
 	if f.Duration > 0 && (longest == 0 || f.Duration < longest) {
 		longest = f.Duration
 	}

@@ -1,6 +1,7 @@
 // Package serving reads the metrics pages of model servers, of vLLM, SGLang and llama.cpp, into one form: what runs and
-// waits, how full the KV cache is, and the distributions of latencies and lengths. Of servers that speak no tokens (Text
-// Embeddings Inference, Triton, Infinity and others on FastAPI) it reads the times of a request: [Reading.Service].
+// waits, how full the KV cache is, and the distributions of latencies and lengths. Of servers that speak no tokens
+// (Text Embeddings Inference, Triton, Infinity and others on FastAPI) it reads the times of a request:
+// [Reading.Service].
 //
 //	readings, err := serving.NewClient().Fetch(ctx, "http://llm.chat:8000/metrics")
 //

@@ -136,8 +136,8 @@ func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tena
 	return d
 }
 
-// carried takes over a latency alone by a profile, or by its own statement, that is of another GPU, or is to hold on a part
-// of it.
+// carried takes over a latency alone by a profile, or by its own statement, that is of another GPU, or is to hold on a
+// part of it.
 func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int,
 	own bool) {
 	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
