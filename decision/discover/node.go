@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -83,6 +84,9 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 		c.trouble(file, "Node", fmt.Sprintf("%.60q is no name of a Node, which is a DNS subdomain: it is left out",
 			o.Metadata.Name))
 		return
+	}
+	for key, text := range o.Metadata.Labels {
+		o.Metadata.Labels[key] = plaintext.Show(oneLine(text))
 	}
 	if had, ok := c.nodes[o.Metadata.Name]; ok {
 		c.sameObject(file, "Node "+o.Metadata.Name, had.Metadata.UID, o.Metadata.UID)

@@ -252,19 +252,3 @@ func TestPatchKeepsRules(t *testing.T) {
 		t.Errorf("a roll-back by history:\n%s", files["plan.md"])
 	}
 }
-
-// TestNamesOfOthers: a node whose name is none is left out with the reason, and nothing that acts on a terminal or a
-// shell comes through.
-func TestNamesOfOthers(t *testing.T) {
-	for _, name := range []string{"a\nb: c", "$(reboot)", "a;b", "\x1b[31mred", "a\u202eb", "`id`", "A", "-a", strings.Repeat("a", 300)} {
-		text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "labels": map[string]string{"nvidia.com/gpu.product": "NVIDIA-L40S"}},
-			"status": map[string]any{"allocatable": map[string]string{"nvidia.com/gpu": "1"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, err := read(t, discover.Options{}, "objects", string(text))
-		if err == nil || !strings.Contains(err.Error(), "is no name of a Node") || len(d.Fleet.Today.Nodes) > 0 || strings.ContainsAny(err.Error(), "\x1b\u202e") {
-			t.Errorf("%q: %v, %+v", name, err, d.Fleet.Today.Nodes)
-		}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/atomicfile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Event is the kind of an entry of the audit log.
@@ -232,7 +233,7 @@ func (l *Log) write(e AuditEntry) error {
 		return fmt.Errorf("guard: audit log: %w", err)
 	}
 	l.apply(&e)
-	if err := l.appendLine(line); err != nil {
+	if err := l.appendLine([]byte(plaintext.Show(string(line)))); err != nil {
 		return err
 	}
 	return l.mark(mark{Seq: e.Seq})

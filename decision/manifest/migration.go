@@ -283,7 +283,7 @@ func (b *builder) planPage() *planPage {
 			continue
 		}
 		part := &p.Parts[len(p.Parts)-1]
-		part.Items = append(part.Items, cell(line))
+		part.Items = append(part.Items, line)
 	}
 	p.Parts = slices.DeleteFunc(p.Parts, func(part planPart) bool { return len(part.Items) == 0 })
 	for i := range b.plan.Steps {
@@ -353,7 +353,7 @@ func (b *builder) labelsBefore(s *migrate.Step, g *group) string {
 	var out []string
 	for _, key := range sortedKeys(b.nodeLabels(g)) {
 		if had[key] != "" {
-			out = append(out, key+"="+had[key])
+			out = append(out, shell(key+"="+had[key]))
 		} else {
 			out = append(out, key+"-")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -21,7 +23,7 @@ var pagesText string
 
 // pages are the Markdown pages: "rollout" of a decision, and "plan" of a change of what runs.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"inline": inline, "cell": cell, "join": strings.Join,
+	"inline": inline, "cell": cell, "join": strings.Join, "shell": shell,
 	"inc":   func(n int) int { return n + 1 },
 	"upper": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 	"items": func(all []string) (text string) {
@@ -36,7 +38,24 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 }).Parse(pagesText))
 
-func inline(s string) string { return strings.Join(strings.Fields(s), " ") }
+// inline makes one line of a text, of which Markdown takes nothing for an element, a link or code.
+func inline(s string) string {
+	return markdown.Replace(element.ReplaceAllString(strings.Join(strings.Fields(s), " "), "&lt;$1"))
+}
+
+var (
+	element  = regexp.MustCompile(`<([A-Za-z/!?])`)
+	markdown = strings.NewReplacer("`", "&#96;", "](", "]&#40;")
+	bare     = regexp.MustCompile(`^[-A-Za-z0-9_./=:,@+]+$`)
+)
+
+// shell makes a word for a shell in a span of code.
+func shell(s string) string {
+	if bare.MatchString(s) {
+		return s
+	}
+	return "'" + strings.NewReplacer("'", "", "`", "").Replace(strings.Join(strings.Fields(s), " ")) + "'"
+}
 
 func cell(s string) string { return strings.ReplaceAll(inline(s), "|", "\\|") }
 
@@ -44,7 +63,7 @@ func cell(s string) string { return strings.ReplaceAll(inline(s), "|", "\\|") }
 func (b *builder) page(name, note string, v any) {
 	var out bytes.Buffer
 	b.fail(pages.ExecuteTemplate(&out, name, v))
-	b.add("plan.md", note, out.Bytes())
+	b.add("plan.md", note, []byte(plaintext.Show(out.String())))
 }
 
 // rolloutPage is the page of a roll-out: a step for the cluster, one for each group, and one for the workloads.

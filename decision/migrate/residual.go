@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -49,7 +50,11 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			sunk = max(sunk, cmp.Or(r.Count, p.Count))
 		}
 		if p.Reserved, sunk = nil, min(sunk, p.Count); sunk > 0 {
-			p.Reserved = &decision.Tariff{Count: sunk, PricePerGPUHour: c.pools[p.Name].Price}
+			price := c.pools[p.Name].Price
+			if none, err := cost.FromMicros(0, c.currency); price.Currency() == "" && err == nil {
+				price = none // that of other pools
+			}
+			p.Reserved = &decision.Tariff{Count: sunk, PricePerGPUHour: price}
 		}
 		if s := p.Spot; s != nil {
 			p.Spot = &decision.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}

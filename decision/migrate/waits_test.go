@@ -47,23 +47,6 @@ func titles(p *Plan) string {
 	return strings.Join(out, "; ")
 }
 
-// TestBudget: a StatefulSet moves only where a PodDisruptionBudget lets a replica be missing; a Deployment needs none,
-// as each of its replicas starts before another stops.
-func TestBudget(t *testing.T) {
-	for object, moves := range map[string]bool{"StatefulSet 1 n1=1 budget=0": false, "StatefulSet 1 n1=1": false, "StatefulSet 1 n1=1 budget=1": true, "Deployment 1 n1=1 budget=0": true} {
-		f := small(t, 2, "stay Deployment 1 n0=1", "go "+object)
-		f.Workloads[0].Today.Object = "Job"
-		p := made(t, f)
-		check(t, f, p)
-		told := slices.ContainsFunc(p.Stays, func(s Stay) bool {
-			return strings.Contains(s.Why, "no PodDisruptionBudget was given that lets one be missing")
-		})
-		if p.Changes() != moves || told == moves {
-			t.Errorf("%s: %s, %v", object, titles(p), p.Stays)
-		}
-	}
-}
-
 // TestWaits: replicas that wait get what stands free, beside those that run and stay; where there is too little those
 // that run stay where they are, and who waits is named.
 func TestWaits(t *testing.T) {

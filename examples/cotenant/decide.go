@@ -107,6 +107,9 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 			Explain: c.explain, Why: c.why, Command: settleCommand, More: "-explain WORKLOAD, -why ID, -json",
 			Width: width, Color: tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		}
+		if show.Color {
+			page.Colours(std.out)
+		}
 		if err := result.WriteText(&text, show); err != nil {
 			return badInput(err)
 		}

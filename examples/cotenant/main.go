@@ -109,7 +109,8 @@ func run(ctx context.Context, args []string, std stdio) int {
 		}
 	}
 	return page.Run(ctx, name, std.out, std.err, func(out io.Writer) error {
-		return do(ctx, args, stdio{std.in, out, std.err})
+		errs, _ := page.Check(name, std.err, io.Discard)
+		return do(ctx, args, stdio{std.in, out, errs})
 	})
 }
 

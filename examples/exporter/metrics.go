@@ -28,7 +28,7 @@ func metricOf(name string) *metric {
 func (m *metric) pairs(values ...string) []*dto.LabelPair {
 	pairs, out := make([]dto.LabelPair, len(values)), make([]*dto.LabelPair, len(values))
 	for i, v := range values {
-		v = strings.Map(pages.Visible, v)
+		v = pages.Show(v)
 		pairs[i].Name, pairs[i].Value = &m.labels[i], &v
 		out[i] = &pairs[i]
 	}

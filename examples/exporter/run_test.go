@@ -365,6 +365,9 @@ func TestHostileNames(t *testing.T) {
 	if n, err := testutil.GatherAndCount(gatherer(c), mSeconds); err != nil || n != 1 {
 		t.Errorf("%d series, %v", n, err)
 	}
+	if v := metricOf(mSeconds).pairs("\x1b[2J\u202e\u200b")[0].GetValue(); v != `\u001b[2J\u202e\u200b` {
+		t.Errorf("%q", v)
+	}
 }
 
 func TestBadInput(t *testing.T) {

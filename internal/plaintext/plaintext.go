@@ -12,9 +12,9 @@ import (
 )
 
 // hidden reports whether a terminal or a browser obeys r instead of showing it: control
-// characters other than line feed and tab, and those that change the direction of text.
+// characters other than line feed and tab, those of format, and other ends of lines.
 func hidden(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // Show returns text with each control character written as its escape, "\u001b" for ESC, and each byte that is no
@@ -25,7 +25,9 @@ func Show(text string) string {
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if hidden(r) {
+		if hidden(r) && r > 0xffff {
+			b.WriteRune(utf8.RuneError)
+		} else if hidden(r) {
 			fmt.Fprintf(&b, "\\u%04x", r)
 		} else {
 			b.WriteRune(r)

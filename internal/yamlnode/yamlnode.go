@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Map builds a mapping from keys and values in turn. A value may be a *yaml.Node, string, bool, int, map of these, a
@@ -160,7 +162,7 @@ func Encode(header []string, docs ...*yaml.Node) ([]byte, error) {
 	if err := enc.Close(); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return []byte(plaintext.Show(b.String())), nil
 }
 
 func check(n *yaml.Node) error {

@@ -131,7 +131,7 @@ func Fail(name string, stderr io.Writer, err error) {
 	own := name[strings.LastIndexByte(name, ' ')+1:] + ": "
 	var said []string
 	for _, line := range lines(err) {
-		if line = strings.TrimPrefix(strings.Map(Visible, line), own); !slices.Contains(said, line) {
+		if line = strings.TrimPrefix(Show(line), own); !slices.Contains(said, line) {
 			said = append(said, line)
 			fmt.Fprintf(stderr, "%s: %s\n", name, line)
 		}
@@ -166,18 +166,6 @@ func lines(err error) (all []string) {
 	return all
 }
 
-// Visible returns the picture of a control character (U+241B for ESC), or U+FFFD where there is none, so that text
-// of others does not steer a terminal. Tabs, line feeds and what is no control character stay.
-func Visible(r rune) rune {
-	switch {
-	case r == '\t' || r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r):
-		return r
-	case r < ' ':
-		return '\u2400' + r
-	}
-	return utf8.RuneError
-}
-
 // exitCannot is the exit code of every program that could not do what it was
 // asked to because a disk, a driver or a network failed.
 const exitCannot = 5
@@ -204,20 +192,55 @@ func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	}
 }
 
+// writer shows what a terminal would obey: whatever is printed may hold names of others.
 type writer struct {
-	to  io.Writer
-	mu  sync.Mutex
-	err error
+	to       io.Writer
+	mu       sync.Mutex
+	coloured bool
+	part     []byte // the beginning of a character
+	err      error
+}
+
+// Show writes each character of a text that a terminal would obey or hide as its escape, which JSON reads as the same.
+// Line feeds and tabs stay.
+func Show(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t' || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			b.WriteRune(r)
+		case r > 0xffff:
+			b.WriteRune(utf8.RuneError)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+// Colours writes what follows as it is: text with colours, which has no names of others.
+func Colours(out io.Writer) {
+	if w, ok := out.(*writer); ok {
+		w.coloured = true
+	}
 }
 
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, err := w.to.Write(p)
-	if err != nil && w.err == nil {
-		w.err = err
+	text, keep := string(w.part)+string(p), 0
+	for keep < min(len(text), utf8.UTFMax-1) && !utf8.FullRuneInString(text[len(text)-keep-1:]) {
+		keep++
 	}
-	return n, err
+	text, w.part = text[:len(text)-keep], []byte(text[len(text)-keep:])
+	if !w.coloured {
+		text = Show(text)
+	}
+	if _, err := w.to.Write([]byte(text)); err != nil {
+		w.err = cmp.Or(w.err, err)
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Fd is the file's descriptor, so that a terminal is still known for one; none where it is no file.

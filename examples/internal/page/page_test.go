@@ -169,12 +169,3 @@ func TestFailNames(t *testing.T) {
 		}
 	}
 }
-
-// TestFailShows writes control characters of an error's text as what they are.
-func TestFailShows(t *testing.T) {
-	var b strings.Builder
-	Fail("x", &b, errors.New("the server said \x1b[2J\x1b]0;title\x07\u202e"))
-	if got, want := b.String(), "x: the server said ␛[2J␛]0;title␇�\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
