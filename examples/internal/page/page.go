@@ -228,11 +228,14 @@ func Colours(out io.Writer) {
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	text, keep := string(w.part)+string(p), 0
-	for keep < min(len(text), utf8.UTFMax-1) && !utf8.FullRuneInString(text[len(text)-keep-1:]) {
-		keep++
+	text := string(w.part) + string(p)
+	cut := len(text)
+	for i := max(0, cut-utf8.UTFMax+1); i < cut; i++ {
+		if utf8.RuneStart(text[i]) && !utf8.FullRuneInString(text[i:]) {
+			cut = i
+		}
 	}
-	text, w.part = text[:len(text)-keep], []byte(text[len(text)-keep:])
+	text, w.part = text[:cut], []byte(text[cut:])
 	if !w.coloured {
 		text = Show(text)
 	}

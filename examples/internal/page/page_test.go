@@ -169,3 +169,15 @@ func TestFailNames(t *testing.T) {
 		}
 	}
 }
+
+// TestCharacterInParts: a character whose bytes come in several writes is written whole.
+func TestCharacterInParts(t *testing.T) {
+	var b strings.Builder
+	out, _ := Check("x", &b, io.Discard)
+	for _, part := range []byte("a é … 漢 𝄞\x1b") {
+		out.Write([]byte{part})
+	}
+	if want := "a é … 漢 𝄞" + `\u001b`; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
