@@ -198,15 +198,17 @@ type run struct {
 // every calls tick at each multiple of period since the start, until ctx ends.
 // Gaps are those of a device where one is given.
 func (r *run) every(ctx context.Context, device Optional[int], period time.Duration, tick func(int64)) {
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(period)
 	defer timer.Stop()
 	last := r.start
 	for n := int64(0); ctx.Err() == nil; n++ {
-		timer.Reset(time.Until(r.start.Add(time.Duration(n) * period)))
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
+		if early := time.Until(r.start.Add(time.Duration(n) * period)); early > 0 {
+			timer.Reset(early)
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
 		}
 		now := time.Now()
 		if due := int64(now.Sub(r.start) / period); due > n {
