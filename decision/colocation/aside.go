@@ -142,7 +142,7 @@ type pressing struct {
 	play   player
 }
 
-// task runs a task beside whatever works.
+// task runs a task under MPS.
 func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
 	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
 	if err != nil {

@@ -28,7 +28,7 @@ type MachineOptions struct {
 	// Source reads the GPU. Without one the predictions are wider.
 	Source telemetry.Reader
 	// Probe opens the GPU of an index and, if known, UUID, as package cudaprobe does. pipe is the pipe directory of the
-	// MPS daemon whose clients its processes are; "" is none.
+	// MPS daemon of its client processes; "" is none.
 	Probe func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (Prober, error)
 }
 

@@ -135,7 +135,7 @@ var errInterrupted = errors.New("interrupted")
 // end records the end of the run.
 func (rep *Report) end(failed error, b *bench) {
 	rep.Complete, rep.Invalid = failed == nil, slices.Sorted(maps.Keys(b.shaped))
-	for i := range rep.Verdicts { // what the client shaped chooses nothing
+	for i := range rep.Verdicts { // no mode is chosen on results shaped by the client
 		rep.Verdicts[i].Best = rep.Verdicts[i].Best && len(rep.Invalid) == 0
 	}
 	for i := range b.notes {
@@ -253,8 +253,8 @@ type verdict struct {
 	Best bool `json:"best,omitempty"`
 }
 
-// choices says of each case which mode to choose, by what was measured and not by what was predicted. No mode is chosen
-// where the load client shaped a run of the case, and where none keeps every objective the case shares no GPU.
+// choices returns the mode to choose for each case, by measurements and not by predictions. No mode is chosen where the
+// load client shaped a run of the case, and a case shares no GPU where no mode meets every objective.
 func (rep *Report) choices() (all []string) {
 	var cases []string
 	for _, v := range rep.Verdicts {

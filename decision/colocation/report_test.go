@@ -50,7 +50,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// Remarks of the same words come once, with their runs, and runs whose figures the client shaped are listed in order.
+// Equal remarks are merged with their runs, and runs with figures shaped by the client are listed in order.
 func TestEnd(t *testing.T) {
 	b := &bench{Options: Options{Progress: func(string) {}}, shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}}
 	for i := range 11 {

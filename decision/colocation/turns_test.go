@@ -56,7 +56,7 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 	return rows[0], r.stderr
 }
 
-// besideServer is a neighbour whose presence a server feels.
+// besideServer is a neighbour with an effect on a server.
 type besideServer struct {
 	Prober
 	on *atomic.Bool

@@ -23,7 +23,7 @@ type build struct {
 	heldBy  map[deviceID]int     // pods by DRA device
 	// heldDevices are the DRA devices that claims were given.
 	heldDevices map[*device]bool
-	hamiCounts  map[string]bool  // what nodes call HAMi's count of GPUs
+	hamiCounts  map[string]bool  // names of HAMi's count of GPUs on nodes
 	others      map[string]bool  // resources that GPU nodes offer and that are not understood
 	left        map[string]*room // of nodes
 	nodes       []*node

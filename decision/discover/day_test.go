@@ -80,7 +80,7 @@ func newDay(step time.Duration) *aDay {
 	return d
 }
 
-// value is what a tenant's GPU shows in a sample: percent of SMs, MiB.
+// value returns the metrics of a tenant's GPU in a sample: percent of SMs, MiB.
 func (t *dayTenant) value(i, of int) (sm, memory float64) {
 	if t.every > 0 && i%t.every == 0 {
 		sm = t.busy

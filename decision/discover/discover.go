@@ -85,13 +85,13 @@ type Discovery struct {
 	Findings   []Finding             // worst first
 	Unknown    []Unknown             // by the money at stake
 	Today      []Sharing             // by pool and mechanism
-	Used       []Used                // what was measured, by workload
+	Used       []Used                // measured use, by workload
 	// Profiles holds, by workload, what several metrics pages of a model server alone on its GPU tell of it.
 	// [Discovery.Decide] predicts its workload from it.
 	Profiles map[string]profile.SoloProfile
 	Pods     int // that were read, with GPUs or without
 
-	kai map[string]string // pool: what KAI holds of the shares there
+	kai map[string]string // KAI's limits on the memory of shares, by pool
 }
 
 // Options tune a Collector. The zero value is the documented default.
@@ -165,7 +165,7 @@ const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
-	if err != nil && err != io.EOF && len(head) == 0 { // else it ends after what there is
+	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the input ends after head
 		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	c.troubles = problem.List{}

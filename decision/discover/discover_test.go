@@ -213,7 +213,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// smiXML is what nvidia-smi -q -x prints of A100s with a memory.
+// smiXML returns the output of nvidia-smi -q -x for A100s with a memory.
 func smiXML(memory string, uuids ...string) string {
 	text := "<nvidia_smi_log><driver_version>550.54.15</driver_version>"
 	for _, u := range uuids {

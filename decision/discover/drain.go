@@ -33,7 +33,7 @@ func (c *Collector) takeOther(o *podObject) {
 		o.Spec.rules(), o.Spec.bound()})
 }
 
-// drains notes what else runs on a node, and what keeps it from being drained.
+// drains records the other pods of a node, and the obstacle to draining it.
 func (n *node) drains(b *build, o *decision.NodeObject) {
 	for _, p := range b.c.others[n.name] {
 		if p.daemon {
@@ -79,7 +79,7 @@ func (b *build) elsewhere(p *other, but *node) bool {
 	return false
 }
 
-// room is what a node has left.
+// room is the free capacity of a node.
 type room struct {
 	cpu, pods int
 	memory    sharing.Bytes
@@ -128,7 +128,7 @@ func (o *nodeObject) apart() string {
 	return ""
 }
 
-// quotas are the amounts of one pod by the resources of quotas, of those that bound a change beside GPUs.
+// quotas returns the amounts that one pod counts against quotas of pods, CPU and memory.
 func (s *podSpec) quotas() map[string]int64 {
 	out := map[string]int64{"pods": 1, "count/pods": 1}
 	for _, key := range []string{"cpu", "memory"} {

@@ -9,9 +9,9 @@ import (
 	"github.com/cotenant/cotenant/decision/manifest"
 )
 
-// TestKindsAreWritten: a cluster with a StatefulSet under a PodDisruptionBudget, Jobs, and a CronJob whose job runs, is
-// planned and written: what may move moves, what runs to its end stays, and each is written as the object that it is,
-// with a way back that fits it.
+// TestKindsAreWritten: a cluster with a StatefulSet under a PodDisruptionBudget, Jobs, and a CronJob with a running job
+// is planned and written: movable pods move, jobs stay until they finish, and each is written as its own kind of object
+// with a rollback that fits it.
 func TestKindsAreWritten(t *testing.T) {
 	owned := func(kind, name, by, byName, spec string) string {
 		return fmt.Sprintf(`{"apiVersion": "batch/v1", "kind": %q, "metadata": {"namespace": "ml", "name": %q, "labels": {"app": "nightly"}, "ownerReferences": [{"kind": %q, "name": %q, "controller": true}]}, %s}`,

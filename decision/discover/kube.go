@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Resources names what every cluster has of what is read, as kubectl takes it: kubectl get RESOURCES -A -o json.
+// Resources lists the built-in resources that are read, in kubectl's syntax: kubectl get RESOURCES -A -o json.
 const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
 
 const maxTold = 20 // the number of problems of one kind that are named of one file

@@ -197,7 +197,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// TestServiceTimes: a page of Triton's fills in what a request takes of a server that is alone on its GPU.
+// TestServiceTimes: a page of Triton's fills in the service times of a server on a GPU of its own.
 func TestServiceTimes(t *testing.T) {
 	const objects = `{"kind":"List","items":[
 	 {"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},

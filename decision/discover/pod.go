@@ -30,7 +30,7 @@ type pod struct {
 	container             string // the first that asks for GPUs
 	bound                 string // a rule of its own that is not planned with
 	rules                 *decision.Scheduling
-	quotas                map[string]int64 // what it takes of quotas
+	quotas                map[string]int64 // amounts that count against quotas
 
 	// In the discovery that is made.
 	held      []holding

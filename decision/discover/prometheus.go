@@ -20,8 +20,8 @@ const (
 )
 
 // ReadPrometheus asks a Prometheus server (http://HOST:9090, behind a path or with user:password@ where it needs them)
-// by one range query for what dcgm-exporter, vLLM and SGLang wrote in the window before end, and takes it over as Read
-// does. What has come after a minute is used, and the error says that the rest is missing.
+// by one range query for the series of dcgm-exporter, vLLM and SGLang in the window before end, and reads them as Read
+// does. An answer that is incomplete after a minute is used, and the error reports that the rest is missing.
 func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.Time, window time.Duration) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {

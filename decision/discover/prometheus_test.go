@@ -54,7 +54,7 @@ func TestReadPrometheus(t *testing.T) {
 	}
 }
 
-// TestBadPrometheus: a server that is slow counts with what came, and one behind a login is named with the remedy.
+// TestBadPrometheus: the partial answer of a slow server is used, and a server behind a login is named with the remedy.
 func TestBadPrometheus(t *testing.T) {
 	end := time.Unix(1793700000, 0)
 	for name, c := range map[string]struct {

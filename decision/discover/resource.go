@@ -156,8 +156,8 @@ func (b *build) use(key string, n *node) use {
 	return use{role: roleAmount, mechanism: sharing.MechanismTimeSlicing}
 }
 
-// renamed interprets a resource renamed for HAMi: by its scheduler's configuration, or on a node that
-// registers its GPUs with it by what the node offers, and its other resources by the words in their names.
+// renamed interprets a resource renamed for HAMi: by its scheduler's configuration, or, on a node that registers its
+// GPUs with it, the count by the node's capacity and other resources by the words in their names.
 func (b *build) renamed(key string, n *node) role {
 	r, ok := b.c.hamiNames[key]
 	switch {

@@ -167,8 +167,7 @@ func (s *podSpec) requests() (milli int, memory sharing.Bytes) {
 	return int(s.sum("cpu", true)), sharing.Bytes(s.sum("memory", true))
 }
 
-// sum is what a pod requests of a resource, in the unit of amountIn, or what limits it. A limit is a request where
-// there is no other.
+// sum is the request or the limit of a pod for a resource, in the unit of amountIn. A missing request is the limit.
 func (s *podSpec) sum(key string, requests bool) int64 {
 	one := func(r *resources) int64 {
 		if text := r.Requests[key]; requests && text != "" {

@@ -111,7 +111,7 @@ func (w *ward) read(t *testing.T) *review.Review {
 	return made
 }
 
-// sheet is what a spec says, as JSON.
+// sheet parses a spec from JSON.
 func sheet(t *testing.T, text string) (out map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &out); err != nil {

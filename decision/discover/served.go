@@ -53,7 +53,7 @@ type rangeSeries struct {
 	Values [][2]any          `json:"values"`
 }
 
-// hourly bounds how close samples of a server are kept: its counters run on, and a week of hours tells its loads apart.
+// hourly is the sampling interval of a server's series in ms: counters add up, and a week of hours resolves its loads.
 const hourly = int64(time.Hour / time.Millisecond)
 
 // add keeps a sample an hour of a series, the last of each: the same for all series of an answer.
@@ -162,7 +162,7 @@ func (b *build) takeServing() {
 	}
 }
 
-// service fills in what a request takes of a server that speaks no tokens.
+// service fills in the service times of a server without tokens.
 func (b *build) service(w *workload, mean serving.Service) {
 	v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].service", w.index)
 	if mean.GPUTime == 0 || v.Service != nil || !v.Kind.Serves() && v.Kind != decision.KindUnknown {

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteText writes the fleet file after comments that people read first: how GPUs are shared today and with which
-// isolation, and what is odd. What is not known stands in the fleet.
+// isolation, and the findings. Unknown values are marked in the fleet file.
 func (d *Discovery) WriteText(w io.Writer) error {
 	var out bytes.Buffer
 	line := func(format string, args ...any) {

@@ -209,8 +209,8 @@ func (n *node) handsOut(kind *layout.GPU) (devices []layout.Device, ok bool) {
 	return devices, ok
 }
 
-// instancesOf spreads a node's MIG instances over its GPUs in MIG mode as they may be: those that were written down,
-// and of the others the largest first, each where it takes least of what is left. ok reports that all have a place.
+// instancesOf spreads a node's MIG instances over its GPUs in MIG mode: the recorded ones in place, then the others,
+// largest first, each on the GPU with the fewest instances that has room. ok reports that all have a place.
 func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
 	out = make([][]layout.Instance, gpus)
 	left := maps.Clone(n.instances)

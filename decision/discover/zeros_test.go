@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/race"
 )
 
-// counters are what dcgm-exporter gives of a GPU that works, in the order of the bits of a subset.
+// counters are the metrics of dcgm-exporter for a busy GPU, in the order of the bits of a subset.
 var counters = []struct {
 	name string
 	at   float64

@@ -81,8 +81,8 @@ type suspect struct {
 	name      string
 	tenant    int     // -1: a process of no tenant
 	rise, now float64 // of its share of the GPU's time; or else of its load, or of the GPU's power
-	load      bool    // its share of the GPU cannot be told
-	alone     bool    // nothing of it can be told, but of everybody else
+	load      bool    // its share of the GPU is not known
+	alone     bool    // the only neighbour without a known share or load
 	evidence  string
 }
 
@@ -179,7 +179,7 @@ func (g *Guard) beside(by suspect, percent float64) func(k int) (profile.Server,
 // loadRise is the least growth of a load, as a factor, that explains anything.
 const loadRise = 1.3
 
-// suspects lists those whose share grew by Rise, the one that grew most first, and after them those whose load did.
+// suspects lists neighbours with a share that grew by Rise, largest growth first, then those with a higher load.
 func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 	mps := g.gpus[gpu].Mode == sharing.MechanismMPS
 	add := func(name string, tenant int, h history) bool {
@@ -203,7 +203,7 @@ func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 		if k == victim || t.GPU != gpu || add(t.Name, k, s.activity) {
 			continue
 		}
-		// What it was asked for when the victim slowed down counts, not what it catches up with after a disturbance of both.
+		// Its load when the victim slowed down counts, not the backlog after a disturbance of both.
 		first := s.load.back(g.states[victim].slow - 1)
 		if before, now := s.load.around(g.rules.Slow); now > loadRise*before && !(first < 0.9*before) {
 			out = append(out, suspect{name: t.Name, tenant: k, rise: now - before, now: now, load: true,
@@ -300,7 +300,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	best, taken := g.room(home, by)
 	for k, of := range g.lead {
 		if k != by.tenant && of == g.lead[by.tenant] {
-			best = -1 // on several GPUs: a part of it cannot move alone
+			best = -1 // on several GPUs: one part of it cannot move by itself
 		}
 	}
 	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {

@@ -175,7 +175,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	}
 }
 
-// processes checks what a tenant's processes are known by, and returns the workload that owns their pods.
+// processes checks the identification of a tenant's processes, and returns the workload that owns their pods.
 func (r *reading) processes(where string, i int, t *configTenant, command []string, gpus []int) (work container.Pod) {
 	var own []string
 	if len(command) > 0 {

@@ -19,9 +19,9 @@ import (
 // were chosen on recorded and simulated windows.
 type Rules struct {
 	Window   time.Duration        `json:"window_ns"`   // of one observation
-	Slow     int                  `json:"slow"`        // windows in a row above what is expected that raise an alarm
+	Slow     int                  `json:"slow"`        // windows in a row above the expected latency that raise an alarm
 	Clear    int                  `json:"clear"`       // windows in a row within it that end one
-	Margin   float64              `json:"margin"`      // above the upper end of what is expected, as a part of it
+	Margin   float64              `json:"margin"`      // above the upper end of the expected latency, as a part of it
 	Rise     float64              `json:"rise"`        // least growth of a neighbour's share of the GPU's time, 0 to 1
 	Cooldown time.Duration        `json:"cooldown_ns"` // least time between two actions on a GPU
 	Budget   int                  `json:"budget"`      // actions in an hour, all GPUs together
@@ -362,7 +362,7 @@ func (g *Guard) hold(p *Proposal) bool {
 	return !said
 }
 
-// target returns the state of the tenant whom a proposal concerns; nil for none.
+// target returns the state of the tenant of a proposal; nil for none.
 func (g *Guard) target(p *Proposal) *tenantState {
 	if p.target < 0 {
 		return nil
@@ -370,7 +370,7 @@ func (g *Guard) target(p *Proposal) *tenantState {
 	return &g.states[p.target]
 }
 
-// Done tells the guard that a proposal was carried out.
+// Done records that a proposal was carried out.
 func (g *Guard) Done(p *Proposal) {
 	s := g.target(p)
 	switch {

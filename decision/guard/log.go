@@ -57,9 +57,8 @@ type LoggedRules struct {
 	MayBeReaped []string `json:"may_be_reaped"` // tenants
 }
 
-// Log is the audit log of an Actor. What was done, and when, follows from it over all lives of the program. A file
-// beside it has the number of the last entry. Both are synced to the disk before anything is done. It is not safe for
-// concurrent use.
+// Log is the audit log of an Actor: all of its actions over all runs of the program. A file next to it has the number
+// of the last entry. Both are synced to the disk before an action. It is not safe for concurrent use.
 type Log struct {
 	file *os.File
 	size int64 // up to which it was written
@@ -74,7 +73,7 @@ type Log struct {
 	now     func() time.Time
 }
 
-// mark is the content of the file beside a log.
+// mark is the content of the file next to a log.
 type mark struct {
 	Seq int64 `json:"seq"` // of the last entry
 	// Touched describes changes that others made to the log; "" = none.
@@ -112,10 +111,10 @@ func (l *Log) apply(e *AuditEntry) {
 	}
 }
 
-// OpenLog opens or makes the audit log at path, with its mark in path.state. What was being tried when the program
-// ended is recorded as unfinished. Where the mark is missing beside a log, cannot be read, or is of another length of
-// the log, Stopped says so and an Actor does nothing; acknowledge, which is for a person who has looked, goes on with
-// the log as it is. A stopped log records nothing.
+// OpenLog opens or makes the audit log at path, with its mark in path.state. An action in progress when the program
+// ended is recorded as unfinished. Where the log or its mark cannot be read, or they do not match, Stopped returns the
+// reason and an Actor does nothing; acknowledge, set after a person has checked the log, goes on with the log as it is.
+// A stopped log records nothing.
 func OpenLog(path string, acknowledge bool) (*Log, error) {
 	l := &Log{path: path, now: time.Now, capped: map[string]float64{}, moved: map[string]int{}}
 	data, err := os.ReadFile(path)
@@ -175,7 +174,7 @@ func (l *Log) replay(data []byte) (tail []byte, unread bool) {
 	return nil, unread
 }
 
-// compare holds the mark against the log, and returns what is wrong.
+// compare checks the log against its mark, and returns the problem, or "".
 func (l *Log) compare(empty, tail, unread bool) string {
 	var m mark
 	data, err := os.ReadFile(l.path + ".state")

@@ -17,7 +17,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// restless adds a process that lives ten minutes to what a reader says of each device, and fails for an hour a day.
+// restless adds a process that lives ten minutes to the readings of each device, and fails on one for an hour a day.
 type restless struct {
 	telemetry.Reader
 	start time.Time

@@ -49,7 +49,7 @@ func (t *Tenant) has(pod container.Pod) bool {
 	return pod.Namespace == w.Namespace && pod.OwnedBy(w.Name) && (w.Container == "" || pod.Container == w.Container)
 }
 
-// named reports that something tells the tenant's processes.
+// named reports whether the tenant's processes can be identified.
 func (t *Tenant) named() bool { return t.Workload != container.Pod{} || len(t.PIDs)+len(t.Command) > 0 }
 
 // lead returns the first of the tenants that are one with tenant i, on several GPUs.

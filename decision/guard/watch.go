@@ -198,7 +198,7 @@ func (w *watcher) scrape(ctx context.Context, i int, url string) {
 	defer tick.Stop()
 	for {
 		within, cancel := context.WithTimeout(ctx, w.rules.Window)
-		readings, _ := client.Fetch(within, url) // what could be read of a damaged page is sound
+		readings, _ := client.Fetch(within, url) // readings of a damaged page are valid
 		cancel()
 		var did serving.Reading
 		at, whole, now := time.Now(), len(readings) > 0, map[string]serving.Reading{}
@@ -284,10 +284,10 @@ func (w *watcher) observe() Observation {
 	return o
 }
 
-// process adds what was seen of a process on a GPU, and answers whether it is not clear whose it is.
+// process adds a process seen on a GPU, and reports whether its tenant is ambiguous.
 func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *deviceWindow) (unclear bool) {
-	// Under MPS the driver counts what the clients run as the server's; else one
-	// that a reading does not name ran nothing.
+	// Under MPS the driver attributes the work of clients to the server; otherwise
+	// a process without a reading ran nothing.
 	told := w.gpus[gpu].Mode != sharing.MechanismMPS && d.told > 0
 	share := d.shares[p.PID] / 100 / float64(max(d.told, 1))
 	k, pod := w.owner(p, gpu)
@@ -298,7 +298,7 @@ func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *devic
 		if !told {
 			share = 1
 		}
-		if !strings.Contains(p.Name, "nvidia-cuda-mps") { // the clients stand for the server
+		if !strings.Contains(p.Name, "nvidia-cuda-mps") { // its clients are listed instead
 			o.GPUs[gpu].Others = append(o.GPUs[gpu].Others, ProcessSeen{PID: p.PID, Name: p.Name, Activity: share})
 		}
 		return false

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// tenant is one whose step of 2 ms grows with the kernels beside it, whose launches wait for half of one of its own.
+// tenant has a step of 2 ms that grows with co-located kernels, and delays their launches by 10 µs.
 type tenant struct{}
 
 func (tenant) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration, err error) {

@@ -192,7 +192,7 @@ func (pl *Planner) newSearch() *search {
 func (s *search) filled(order []int) (*arranged, error) {
 	a := &arranged{way: slices.Repeat([]int{-1}, len(s.ways)), placed: make([]int, len(s.ways)),
 		loads: make([]load, len(s.pl.Pools)), parts: make([]load, len(s.sites))}
-	s.guide = s.parts // what comes later may fill a node
+	s.guide = s.parts // later workloads may fill a node
 	err := s.enter(a, order, false)
 	s.guide = s.bill
 	s.weigh(a)

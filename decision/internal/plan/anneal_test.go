@@ -86,7 +86,7 @@ func TestOverfull(t *testing.T) {
 	}
 }
 
-// outcomeOf counts what is placed, and its cost.
+// outcomeOf returns the placement and its cost.
 func outcomeOf(pl *Planner) (p placement, cost float64) {
 	for pool := range pl.Pools {
 		t, l := pl.tariff(pool), pl.load(pool)

@@ -76,7 +76,7 @@ func (pl *Planner) clear() {
 	pl.Groups = map[GroupKey]*Group{}
 }
 
-// few says whether every number of replicas of all workloads can be compared.
+// few reports whether every number of replicas of all workloads can be compared.
 func (pl *Planner) few() bool {
 	points := 1
 	for _, n := range pl.Wanted {

@@ -123,8 +123,8 @@ func (pl *Planner) busyMeasured(w int) (busy float64, ok bool) {
 	return busy, ok
 }
 
-// profiled returns what the profile of workload w, with weights of so many bytes, says of it on a GPU of pool p: as
-// measured, or transferred; the zero Tenant where it says nothing.
+// profiled returns the figures of workload w, with weights of width bytes, on a GPU of pool p by its profile: as
+// measured, or transferred; the zero Tenant without such data.
 func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tenant {
 	if !pl.Named(w) || pl.Evidence.GPUs[w] == nil && !measured {
 		return predict.Tenant{}
@@ -136,8 +136,8 @@ func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tena
 	return d
 }
 
-// carried takes over a latency alone by a profile, or by its own statement, that is of another GPU, or is to hold on a
-// part of it.
+// carried takes over an isolated latency, profiled or stated by the workload itself, from another GPU or from a whole
+// GPU to a part of it.
 func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int,
 	own bool) {
 	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]

@@ -83,7 +83,7 @@ type packing struct {
 	load  load
 	slow  int // grade
 	score float64
-	more  float64 // what its work costs more there, being slower
+	more  float64 // added cost of its work, which is slower there
 }
 
 // way is a way to place a point's replicas in a pool.
@@ -317,7 +317,7 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 	return out, nil
 }
 
-// seconds returns what decides among packings that cost the same: the grade of a group, and the score of members of it.
+// seconds returns the tie-breakers among packings of equal cost: the grade of a group, and the score of its members.
 func (pl *Planner) seconds(key GroupKey, group *Group, of []Member) (grade int, score float64) {
 	_, grade = pl.slowed(key, group)
 	for _, m := range of {

@@ -18,7 +18,7 @@ import (
 // outlook holds what is known of a workload on a pool's GPU before neighbours come.
 type outlook struct {
 	Demand  predict.Tenant
-	Tokens  profile.Interval // of the TPOT P99 alone, where only the size tells it
+	Tokens  profile.Interval // of the isolated TPOT P99, where it is estimated by size
 	Size    string           // the same in words
 	Assumes []Assumption
 }
@@ -29,7 +29,7 @@ type Assumption struct {
 	Why  string `json:"why"`
 	// Basis tells what it was computed from, where it was.
 	Basis sharing.Basis `json:"basis,omitzero"`
-	// Own means that it is about the workload alone, and forbids no neighbours; what is transferred is in its interval.
+	// Own means that it concerns the isolated workload, and forbids no neighbours; transfer errors are in its interval.
 	Own bool `json:"-"`
 }
 
@@ -228,8 +228,8 @@ func (o *outlook) assumeOwn(what, why string) {
 	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
 }
 
-// complete says whether nothing had to be assumed of a workload on a pool that neighbours depend on. A simulated GPU is
-// taken for the real one, for every neighbour alike.
+// complete reports whether a workload on a pool has no assumptions that neighbours depend on. A simulated GPU is taken
+// for the real one, for every neighbour alike.
 func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 	return !slices.ContainsFunc(pl.OutlookOf(w, p, m).Assumes, func(a Assumption) bool {
 		return a.Basis != sharing.BasisSimulated && !a.Own

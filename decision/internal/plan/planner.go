@@ -40,7 +40,7 @@ type Options struct {
 	// lists and states as its delivery. Hardware that does not have one stays without it.
 	Allow []sharing.Mechanism
 	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
-	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes what is paid for,
+	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes GPUs that are paid for
 	// wherever it runs faster so.
 	Running bool
 
@@ -95,8 +95,8 @@ type Choice struct {
 	Tenants int            // that the mechanism offers
 	Fits    int            // that are like it and keep their objectives together
 	Score   float64
-	Unit    float64        // what a replica costs where its GPU is full
-	Longer  float64        // what its work costs more than on the fastest GPU, being slower
+	Unit    float64        // cost of a replica on a full GPU
+	Longer  float64        // added cost of its work, which is slower than on the fastest GPU
 	Answer  sharing.Answer // whether it keeps its objectives there
 	Smaller *gate.MIGSlice // of MIG: the largest that holds it and misses something
 }
@@ -272,7 +272,7 @@ func (pl *Planner) Prepare() {
 	}
 }
 
-// Search tells how an arrangement was found.
+// Search is the method that found an arrangement.
 type Search string
 
 // The searches.

@@ -55,9 +55,9 @@ type Prospects struct {
 	Answer   sharing.Answer
 	likely   bool // all of them do in the median
 	Tenants  int
-	rate     float64 // least part of its rate alone that anybody without objectives keeps surely
-	slow     float64 // sum of what replicas take longer than alone on the GPU, 1 = as long again
-	grade    int     // sum of what each of them counts, see gradeOf
+	rate     float64 // least lower bound of the rate over the isolated rate, of tenants without objectives
+	slow     float64 // sum of the added time of replicas over isolation, 1 = as long again
+	grade    int     // sum of their grades, see count
 	Outcomes []predict.Estimate
 }
 
@@ -218,8 +218,8 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	return why
 }
 
-// Worst returns the prospects of workload w on the GPU where they are worst, alone in its outcomes, and the choice that
-// led there.
+// Worst returns the prospects of workload w on the GPU where they are worst, with its own outcome only, and the choice
+// that led there.
 func (pl *Planner) Worst(w int) (worst Prospects, at *Choice) {
 	worst, at = Prospects{Answer: sharing.AnswerYes}, pl.Chosen[w]
 	most := 0.0

@@ -55,7 +55,7 @@ func (s *search) leave(a *arranged) []int {
 	return ws
 }
 
-// each bounds what a replica of a workload takes from below, in money, and size what all do.
+// each is a lower bound on the cost of a replica of a workload, and size on that of all its replicas.
 func (s *search) each(w int) float64 {
 	if len(s.ways[w]) == 0 {
 		return 0

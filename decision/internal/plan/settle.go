@@ -15,9 +15,8 @@ const (
 )
 
 // settle compares all ways to divide the workloads of a small fleet among pools and mechanisms, and takes the cheapest,
-// the better score among equals. Where GPUs run short it places most replicas, of each workload any number, and of ways
-// that place as many takes the cheapest: what asks for more, or offers less, never finds more room. It reports whether
-// all were compared.
+// the better score among equals. Where GPUs run short it places most replicas, of each workload any number, at the
+// least cost: a fleet with higher demand or fewer GPUs never has a better result. It reports whether all were compared.
 func (pl *Planner) settle(ws []int) (bool, error) {
 	if few := pl.few(); !few && len(ws) > mostTogetherCompared {
 		return false, nil

@@ -71,7 +71,7 @@ type tariff struct {
 }
 
 func (pl *Planner) tariff(p int) tariff {
-	cp, sunk := pl.Pools[p], 0.0 // what one counts that is paid for in any case
+	cp, sunk := pl.Pools[p], 0.0 // factor on the price of GPUs that are paid for in any case
 	if pl.Opt.Running {
 		sunk = 1e-3
 	}

@@ -69,7 +69,7 @@ func (pl *Planner) Limited(w int) bool {
 	return false
 }
 
-// statedOn transfers stated latencies alone from one GPU to another.
+// statedOn transfers stated isolated latencies from one GPU to another.
 func statedOn(w *fleet.Workload, from, to *sharing.GPU, width float64) (predict.Tenant, bool) {
 	p, stated := &profile.SoloProfile{}, seconds(w.Solo)
 	for k, at := range [...]*profile.Optional[float64]{&p.TTFT.P99, &p.TPOT.P99, &p.E2E.P99} {
@@ -80,8 +80,8 @@ func statedOn(w *fleet.Workload, from, to *sharing.GPU, width float64) (predict.
 	return predict.FromProfile(&profile.Solo{TimeSlicing: p}, from, to, true, width)
 }
 
-// workTime is how much longer the GPU's part of work takes on one GPU than on another: by its bandwidth or by its rate
-// at the precision of the weights, whichever is the longer; 1 where they are not known.
+// workTime is the time of the GPU's part of work on GPU to over that on from: by bandwidth or by rate at the precision
+// of the weights, whichever is the longer; 1 where they are not known.
 func workTime(w *fleet.Workload, from, to *sharing.GPU) float64 {
 	width := 2.0
 	if w.Model != nil {
@@ -97,9 +97,8 @@ func workTime(w *fleet.Workload, from, to *sharing.GPU) float64 {
 	return max(here.Bandwidth/there.Bandwidth, here.Rate(width)/there.Rate(width))
 }
 
-// toFinish fills in what a replica's work costs more in each pool than on the fastest GPU that it could have: work that
-// ends takes longer on a slower one, and is compared by what it costs to finish. It is the same for all mechanisms of a
-// pool.
+// toFinish fills in the added cost of a replica's work in each pool over the fastest GPU that it could have: work that
+// ends takes longer on a slower GPU, and is compared by its cost to finish. All mechanisms of a pool have the same.
 func (pl *Planner) toFinish(w int, choices []Choice) {
 	wl := pl.Workloads[w].Workload()
 	if wl.Load != nil || wl.Kind == fleet.KindOnlineInference || wl.Kind == fleet.KindNotebook || len(choices) == 0 {

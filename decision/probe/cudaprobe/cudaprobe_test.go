@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// early is what Open says before Child was called.
+// early is the error of Open before Child was called.
 var early error
 
 func TestMain(m *testing.M) {

@@ -1,4 +1,4 @@
-// Package nvsmi reads what nvidia-smi printed on a node: the XML of -q -x and the list of mig -lgi.
+// Package nvsmi reads the output of nvidia-smi from a node: the XML of -q -x and the list of mig -lgi.
 //
 // What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
 // that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could

@@ -28,7 +28,7 @@ func mib(n int64) optional.Value[sharing.Bytes] {
 	return optional.Of(sharing.Bytes(n) * sharing.MiB)
 }
 
-// realGPU is what the two boards in testdata were, read by eye off their files.
+// realGPU returns the expected reading of a board in testdata, transcribed from its file.
 func realGPU(name string) telemetry.GPU {
 	g := telemetry.GPU{Index: optional.Of(0), UUID: "GPU-f35d705d-9611-cf07-ad88-603217e945e4", Name: "NVIDIA H100 80GB HBM3",
 		PCIBus: "00000000:00:06.0", PCIID: "10DE:2330",

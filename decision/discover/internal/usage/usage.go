@@ -72,7 +72,7 @@ type Statistics struct {
 	P50, P95, Max, Mean float64
 	From, To            time.Time
 	Refused             map[Refusal]int
-	// Fractions says that no value is above 1 and not all are whole numbers.
+	// Fractions reports that no value is above 1 and not all are whole numbers.
 	Fractions bool
 }
 

@@ -20,7 +20,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// page is what dcgm-exporter serves, by its template (internal/pkg/rendermetrics)
+// page is a page of dcgm-exporter, by its template (internal/pkg/rendermetrics)
 // and its defaults (etc/default-counters.csv).
 const page = `# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
