@@ -196,15 +196,15 @@ func (b *build) unknowns() {
 		if m, priced := b.atStake(w); priced {
 			stake = append(stake, m)
 		}
-		settle, together := settleUsage, ""
+		remedy, together := remedyOfGPUs, ""
 		if b.sharedSeries[w] {
-			settle, together = settleShared, ": its samples are its whole GPU's, which others use too"
+			remedy, together = remedyOfPods, ": its samples are its whole GPU's, which others use too"
 		}
 		if v.Memory.IsZero() && v.Model == nil {
-			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, settle, stake...)
+			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, remedy, stake...)
 		}
 		if v.GPUBusy.IsZero() && v.Load == nil {
-			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, settle, stake...)
+			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, remedy, stake...)
 		}
 		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
 			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep",
@@ -214,8 +214,8 @@ func (b *build) unknowns() {
 	slices.SortStableFunc(b.Unknown, func(x, y Unknown) int { return cmp.Compare(y.stake, x.stake) })
 }
 
-const settleShared = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each " +
+const remedyOfPods = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each " +
 	"pod's own"
 
-const settleUsage = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, " +
+const remedyOfGPUs = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, " +
 	"DCGM_FI_PROF_SM_ACTIVE)"

@@ -44,7 +44,7 @@ func (pl *Planner) open(w int, c *Choice) bool {
 func (pl *Planner) arrange() error {
 	order := pl.order()
 	pl.clear()
-	all, err := pl.settle(order)
+	all, err := pl.compareAll(order)
 	if pl.Search = SearchBestFound; all {
 		pl.Search = SearchAll
 	} else if err == nil {

@@ -14,10 +14,10 @@ const (
 	mostPoints           = 4096
 )
 
-// settle compares all ways to divide the workloads of a small fleet among pools and mechanisms, and takes the cheapest,
-// the better score among equals. Where GPUs run short it places most replicas, of each workload any number, at the
-// least cost: a fleet with higher demand or fewer GPUs never has a better result. It reports whether all were compared.
-func (pl *Planner) settle(ws []int) (bool, error) {
+// compareAll compares all ways to divide the workloads of a small fleet among pools and mechanisms, and takes the
+// cheapest, the better score among equals. Where GPUs run short it places most replicas, of each workload any number,
+// at the least cost. It reports whether all were compared.
+func (pl *Planner) compareAll(ws []int) (bool, error) {
 	if few := pl.few(); !few && len(ws) > mostTogetherCompared {
 		return false, nil
 	}
