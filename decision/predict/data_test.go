@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// testdata is where the measurements are; its README.md says where they come from.
+// testdata is the folder of the measurements; its DATA.md describes their sources.
 const testdata = "testdata/"
 
 func rowsOf(tb testing.TB, name string) profile.Rows {

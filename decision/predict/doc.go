@@ -9,9 +9,9 @@
 // to expect. Every interval is to hold the measured value with a probability of 90%. What cannot be predicted is an
 // error that says why: [profile.ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
 //
-// An [Evaluator] estimates what any mix of tenants gets: a [Tenant] was measured there, or elsewhere, or is known by
-// its load and model only, and then closed forms of queues answer. [SliceSlowdown] tells of MIG slices. Measurements
-// are in package profile and constants in package costs.
+// An [Evaluator] estimates any mix of tenants: a [Tenant] was measured there, or elsewhere, or is known by its load and
+// model only, and then closed forms of queues answer. [SliceSlowdown] is for MIG slices. Measurements are in package
+// profile and constants in package costs.
 //
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently; the same input gives the same bytes.
 //

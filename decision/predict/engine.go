@@ -33,7 +33,7 @@ type engine struct {
 	counts
 }
 
-// counts is what was seen of an engine in the time that counts.
+// counts holds the observations of an engine in the measured period.
 type counts struct {
 	took              []float64 // steps of a tenant that serves no tokens, ms
 	ttft, tpot, e2e   []float64

@@ -11,16 +11,15 @@ import (
 // Estimate holds the figures of a tenant, with the bounds between which each lies at the confidence asked for.
 type Estimate struct {
 	P99   [costs.LatencyCount]profile.Interval // seconds; zero where not known
-	Rate  profile.Interval                     // part of its rate alone, work without latency objectives
+	Rate  profile.Interval                     // part of its isolated rate, work without latency objectives
 	Busy  profile.Interval                     // utilization of its part of the GPU; 1 or more: it cannot keep up
 	Floor [costs.LatencyCount]float64          // least seconds of each latency there, see [costs.Machine.Floor]
 	// Predicted is the prediction behind it, where all tenants of the GPU were measured; else nil.
 	Predicted *Prediction
 }
 
-// held ranges over the figures that are held against an objective, with what each may be at most: the latencies that
-// are limited, and how busy a server is, which must keep up. Other work has no objective. Of what is not known the
-// bounds are 0 and infinity.
+// held ranges over the figures that have objectives, each with its maximum: the limited latencies, and the utilization
+// of a server, which must keep up. Other work has no objective. Unknown figures have the bounds 0 and infinity.
 func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
 	for k, limit := range d.Limits {
 		if limit > 0 && o.P99[k].Value > 0 {
@@ -34,7 +33,7 @@ func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
 	}
 }
 
-// Kept says of each objective whether it is kept at the confidence asked for, missed at that confidence, or neither.
+// Kept reports whether every objective is met, at the confidence of the estimate; no means that one is missed at it.
 func (o *Estimate) Kept(d *Tenant) sharing.Answer {
 	answer := sharing.AnswerYes
 	o.held(d, func(b profile.Interval, most float64) {
@@ -45,7 +44,7 @@ func (o *Estimate) Kept(d *Tenant) sharing.Answer {
 	return answer
 }
 
-// Likely says whether every objective is kept in the median.
+// Likely reports whether every objective is met in the median.
 func (o *Estimate) Likely(d *Tenant) bool {
 	likely := true
 	o.held(d, func(b profile.Interval, most float64) { likely = likely && b.Value <= most })

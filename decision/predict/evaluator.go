@@ -10,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Evaluator estimates what tenants get together on a GPU, by one predictor, and keeps what it simulated: asked again,
-// even by another decision, it answers at once and the same. It is safe for concurrent use; nil is of tenants that
-// nobody measured.
+// Evaluator estimates the latencies and rates of tenants that share a GPU, by one predictor, and caches its
+// simulations: the same group gets the same result at once, in other decisions too. It is safe for concurrent use; a
+// nil Evaluator is for tenants that nobody measured.
 type Evaluator struct {
 	predictor Predictor
 	kept      memo.Table[string, []Prediction]
@@ -27,9 +27,9 @@ func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
 	}).(*Evaluator)
 }
 
-// Evaluate estimates what each of the tenants on a share of a GPU gets, at a one-sided confidence (0.5 to 0.999). Where
-// all were measured there, the estimates are the predictor's, by its closed form where that leaves no objective open
-// and else by simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
+// Evaluate estimates each of the tenants on a share of a GPU, at a one-sided confidence (0.5 to 0.999). Where all were
+// measured there, the estimates are the predictor's, by its closed form where that leaves no objective open and else by
+// simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
 func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
 	unmeasured := func(d Tenant) bool { return d.Solo == nil }
 	if f == nil || len(tenants) > MaxGroup || slices.ContainsFunc(tenants, unmeasured) {
@@ -102,8 +102,8 @@ var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
 	},
 }
 
-// screen predicts a group by the closed form, with intervals at a one-sided confidence that also hold what a simulation
-// would say: where they leave no limit open, none is needed.
+// screen predicts a group by the closed form, with intervals at a one-sided confidence that include the result of a
+// simulation: where they leave no limit open, none is needed.
 func (f *Evaluator) screen(mechanism sharing.Mechanism, group []profile.Solo, confidence float64) ([]Prediction,
 	error) {
 	out, err := f.predictor.Predict(mechanism, group, MethodClosedForm)
@@ -117,8 +117,8 @@ func (f *Evaluator) screen(mechanism sharing.Mechanism, group []profile.Solo, co
 	return out, err
 }
 
-// isolated returns a profile as a prediction of the workload on a whole GPU of the same product: what was measured,
-// with no interval.
+// isolated returns a profile as a prediction of the workload on a whole GPU of the same product: the measured values,
+// with the uncertainty of a measurement.
 func isolated(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range profile.Metric(profile.MetricCount) {

@@ -89,7 +89,7 @@ func ExampleEvaluator_Evaluate() {
 	// mps: P99 of 26 ms a token (17 to 41), kept: yes
 }
 
-// What was measured on one GPU says what to expect on another, the less surely the more they differ.
+// Measurements on one GPU give estimates for another, the less certain the more they differ.
 func ExampleFromProfile() {
 	profiles, err := profile.LoadProfiles("testdata/h200-colocation.json")
 	if err != nil {

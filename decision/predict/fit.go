@@ -132,8 +132,7 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 	return &p, nil
 }
 
-// validate predicts each case by predictors calibrated on what the split
-// leaves; where that is nothing, by what was known before.
+// validate predicts each case by predictors calibrated on the rows that the split leaves, or else by the initial one.
 func (s *study) validate(split Split) []Measured {
 	var out []Measured
 	fitted := fittedTo{}
@@ -158,7 +157,7 @@ func (s *study) validate(split Split) []Measured {
 	return out
 }
 
-// fittedTo holds predictors by what they were calibrated on.
+// fittedTo holds predictors by the subset of rows that they were calibrated on.
 type fittedTo map[subset]*Predictor
 
 func (f fittedTo) of(s *study, u subset) *Predictor {
@@ -190,7 +189,7 @@ func (s *study) without(sc *sharedCase) subset {
 	return subset{series: [2]string{sc.series}}
 }
 
-// on is the study of a predictor for another GPU; what trials predict is the same.
+// on returns the study of a predictor for another GPU; the trials predict the same.
 func (s *study) on(gpu string) *study {
 	if gpu == "" || gpu == oneName(s.start.GPU) {
 		return s

@@ -113,15 +113,15 @@ func conformal(values []float64, q float64) float64 {
 }
 
 // engines learns from cases of tenants that the models were not calibrated on by how much each engine is mispredicted
-// co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of
-// what is left.
+// co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of the
+// residuals.
 func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
 	type key struct {
 		of        string
 		mechanism sharing.Mechanism
 	}
 	type seen struct {
-		off    []float64 // logarithms of what was measured over what was predicted
+		off    []float64 // logarithms of measured over predicted values
 		series map[string]bool
 	}
 	bare := *p

@@ -16,8 +16,8 @@ func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 	return t.batch*prefill + t.steps*step + table.Steps.ClientDelay.Value
 }
 
-// launches are the pieces in which a prefill whose kernels come one by one, or a step with gaps, reaches the GPU: finer
-// ones predict no better.
+// launches is the number of pieces in which a prefill of kernels launched one by one, or a step with gaps, reaches the
+// GPU: finer ones predict no better.
 const launches = 20
 
 // middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
@@ -35,8 +35,7 @@ func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.M
 
 func inMillis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// learnsAs names what a tenant has in common with others that are mispredicted alike: its engine, or its model where it
-// serves no tokens.
+// learnsAs returns the group in which mispredictions are learned: a server's engine, another tenant's model.
 func learnsAs(b *profile.SoloProfile) string {
 	if b.Kind == profile.KindServer {
 		return b.Engine
@@ -51,7 +50,7 @@ type tenantModel struct {
 	slicing
 	blocking
 	grounds
-	alone profile.Figures // of the workload alone under the mechanism
+	alone profile.Figures // of the isolated workload under the mechanism
 	// reference is the value that a slowdown is relative to.
 	reference float64
 	growth    profile.Optional[float64] // of the first token co-located, for each ms of a token's
@@ -62,7 +61,7 @@ type tenantModel struct {
 	notes []string
 }
 
-// demand is what a tenant asks of the GPU.
+// demand is the load of a tenant on the GPU.
 type demand struct {
 	base     *profile.SoloProfile // which it was read from
 	pressure *profile.Pressure    // measured under MPS, whichever profile it was read from; nil where it was not
@@ -84,14 +83,14 @@ type demand struct {
 type work struct {
 	adjusted
 	host, perToken, batch, doubling float64
-	added                           float64 // to each step, beyond what the profile measured
+	added                           float64 // to each step, on top of the profile's
 	// interrupts is the number of prefills, others' included, between a request's first and last token.
 	interrupts float64
 	cycle      float64 // closed loop: from one request in a slot of the batch to the next
 }
 
-// adjusted holds the parts that adjust a tenant's engine alone, until it does what was measured: of a step and of a
-// prefill the time alone, and the GPU's work in it.
+// adjusted holds the parts of an isolated engine that are adjusted until it matches its profile: the times of a step
+// and of a prefill, and the GPU's work in each.
 type adjusted struct{ step, gpu, prefill, prefillGPU float64 }
 
 // slicing holds the time slices of a step.
@@ -103,7 +102,7 @@ type slicing struct {
 	otherShare float64 // of the steps that were counted with otherWay, with its sign
 }
 
-// blocking is how a tenant's kernels and those of others hold each other up under MPS. By phase: by how much work takes
+// blocking holds the delays between a tenant's kernels and those of others under MPS. By phase: by how much work takes
 // longer for a neighbour that holds up others by 1, and by how much it holds up others; see tenantModel.takeTurns.
 type blocking struct {
 	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
@@ -113,11 +112,11 @@ type blocking struct {
 	smsError    float64 // half-width that not knowing sms well adds to the intervals of its neighbours
 }
 
-// grounds are what the prediction of a tenant in its group rests on.
+// grounds holds the evidence for the prediction of a tenant in its group.
 type grounds struct {
 	evidence    Evidence
 	response    float64        // its main figure in the group by its measurements, ms; 0 = not known
-	least       float64        // the same with only those neighbours whose pressure is known, where others are not
+	least       float64        // the same with the neighbours of known pressure only, a lower bound
 	apart       float64        // distance of the simulated figure from it, as a logarithm
 	learned     *costs.Learned // of its engine or model; nil = nothing
 	seen        bool           // its engine is one that the predictor was calibrated on

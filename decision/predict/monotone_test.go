@@ -121,8 +121,8 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	}
 }
 
-// TestNeighboursMakeNothingBetter: of workloads that were measured alone, no figure is better beside others than alone,
-// no interval is without width, and a neighbour more makes nobody faster.
+// TestNeighboursMakeNothingBetter: of workloads measured in isolation, no figure is better co-located, no interval is
+// without width, and a neighbour more makes nobody faster.
 func TestNeighboursMakeNothingBetter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(51, 4))
 	var all []profile.Solo

@@ -31,7 +31,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	if len(group) == 0 || len(group) > MaxGroup {
 		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))
 	}
-	at := make([]int, len(group)) // in the order of what they are, so that who comes first changes nothing
+	at := make([]int, len(group)) // sorted by content, so that the order of the group changes nothing
 	for i := range at {
 		at[i] = i
 	}
@@ -65,7 +65,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	}
 	ordered := make([]Prediction, len(out))
 	for i, k := range at {
-		if i > 0 && sameSolo(&group[at[i-1]], &group[k]) { // but for the chance in what is simulated
+		if i > 0 && sameSolo(&group[at[i-1]], &group[k]) { // equal but for the chance in simulations
 			out[i] = out[i-1]
 		}
 		ordered[k] = out[i]

@@ -78,13 +78,13 @@ type Prediction struct {
 	Basis     sharing.Basis
 	value     [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
 	rateAlone float64                               // steps a second of a tenant that serves no tokens
-	// Slowdown is the predicted TPOT over that of the workload alone without MPS,
-	// where that was measured; else over the profile used.
+	// Slowdown is the predicted TPOT over that of the isolated workload without MPS, where that was measured; else over
+	// the profile used.
 	Slowdown profile.Interval
-	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number
-	// that it may be, so that the prediction may be off by a round: where the turns were counted beside a spinning
-	// neighbour, one that was counted nearly as often, or that the step's length says, since neighbours that leave
-	// gaps spare it a turn; else that of a step within 8% of this one's length.
+	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number that it
+	// may be, so that the prediction may be off by a round: where the turns were counted with a spinning neighbour, one
+	// that was counted nearly as often, or that the step's length implies, since neighbours that leave gaps spare it a
+	// turn; else that of a step within 8% of this one's length.
 	Turns, OtherTurns profile.Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string
@@ -107,7 +107,7 @@ func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
 	}
 }
 
-// setCoLocated sets a figure that neighbours make no better than it was alone, as far as that is sure.
+// setCoLocated sets a figure, and makes it no better than the isolated one within the uncertainty of that.
 func (p *Prediction) setCoLocated(m profile.Metric, value, halfWidth, alone, unsure float64) {
 	rate := m == profile.MetricTokensPerSecond || m == profile.MetricStepsPerSecond
 	switch {
@@ -138,8 +138,8 @@ const (
 	// MethodSimulated runs the tenants' engines, client by client and step by step,
 	// on a simulated GPU: the more accurate, in tens of milliseconds. Default.
 	MethodSimulated Method = iota
-	// MethodClosedForm averages over what the neighbours are doing (decoding,
-	// prefilling, nothing): explainable, in microseconds.
+	// MethodClosedForm averages over the activities of the neighbours (decoding, prefilling, none): explainable, in
+	// microseconds.
 	MethodClosedForm
 )
 

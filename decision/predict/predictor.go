@@ -17,10 +17,10 @@ import (
 // calibrationEngine is the engine of the rows that the built-in constants describe (decision/predict/testdata).
 const calibrationEngine = "cotenant-testbed"
 
-// home says that a server's engine is the one of the built-in constants, or a simulated one.
+// home reports whether a server's engine is the one of the built-in constants, or a simulated one.
 func home(b *profile.SoloProfile) bool { return b.Engine == calibrationEngine || SimulatedGPU(b.GPU) }
 
-// seen says that the predictor knows the engine of a server: also one that it was calibrated on.
+// seen reports whether the predictor knows the engine of a server: also one that it was calibrated on.
 func (p *Predictor) seen(b *profile.SoloProfile) bool {
 	return home(b) || slices.Contains(p.Engines, b.Engine)
 }
@@ -40,10 +40,9 @@ func driverBranch(s string) string {
 
 // Errors of predictions, to be tested for with errors.Is.
 var (
-	// ErrOtherGPU says that a profile was taken on a GPU to which the predictor's
-	// parameters do not carry over from the one that it was calibrated on.
+	// ErrOtherGPU is returned for a profile of a GPU to which the parameters do not carry over from the predictor's.
 	ErrOtherGPU = errors.New("predict: the profile is of another GPU than the predictor")
-	// ErrUnpredictable says that a profile lacks what a prediction needs.
+	// ErrUnpredictable is returned for a profile that lacks figures that a prediction needs.
 	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
 )
 
@@ -56,8 +55,8 @@ type Predictor struct {
 // NewPredictor returns the predictor for an H200 with driver 580 as measured for this project.
 func NewPredictor() Predictor { return Predictor{Calibration: costs.H200()} }
 
-// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path.
-// One of another version is refused by its version alone.
+// ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path. For
+// another version it names the version only.
 func ParsePredictor(data []byte) (*Predictor, error) {
 	var head struct {
 		Version int `json:"version"`
@@ -85,18 +84,18 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 // LoadPredictor reads a file that [ParsePredictor] takes.
 func LoadPredictor(path string) (*Predictor, error) { return profile.ReadFile(path, ParsePredictor) }
 
-// KnowsMPS reports whether what the predictor knows of MPS says anything of a GPU: MPS was another before Volta.
+// KnowsMPS reports whether the predictor's constants of MPS apply to a GPU: MPS was another before Volta.
 func (p *Predictor) KnowsMPS(on *sharing.GPU) bool {
 	here, err := sharing.LookupGPU(p.GPU)
 	return err != nil || (on.Architecture < sharing.ArchitectureVolta) == (here.Architecture < sharing.ArchitectureVolta)
 }
 
-// SimulatedGPU says whether a name is of a simulation, as package probe and
-// cotenant measure name theirs: no statement about a product rests on it.
+// SimulatedGPU reports whether a name is of a simulation, as package probe and cotenant measure name theirs: it is no
+// evidence for a product.
 func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 
-// On is the predictor for a GPU and driver of whoever calibrates it there: what was measured or fitted on another
-// GPU becomes transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
+// On returns the predictor for a GPU and driver, to calibrate it there: parameters measured or fitted on another GPU
+// become transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
 		k := 1

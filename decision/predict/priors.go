@@ -18,10 +18,10 @@ var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
 
 // moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
 // far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
-// lengths and gaps of requests are moved as far each. They make the time per output token long, where a short answer
-// waits for a long prompt that came behind it, so that there what each does alone cannot be added in squares (the
-// design point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of
-// the Engineering Mechanics Division 100, 1974).
+// lengths and gaps of requests are moved as far each. They make the time per output token long where a short answer
+// waits for a long prompt that came after it, so their separate effects cannot be added in squares there (the design
+// point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of the
+// Engineering Mechanics Division 100, 1974).
 type moves struct {
 	confidence, z float64
 	to            [together + 1][2]costs.Setting
@@ -52,9 +52,8 @@ func movesAt(confidence float64) *moves {
 	return m
 }
 
-// fromPriors estimates what each of the tenants of one GPU or slice gets, at a one-sided confidence (0.5 to 0.999).
-// Quantities that nobody measured are moved to both sides one after another, and what each does to a figure is added in
-// squares.
+// fromPriors estimates each of the tenants of one GPU or slice, at a one-sided confidence (0.5 to 0.999). Quantities
+// that nobody measured are moved to both sides one after another, and their effects on a figure are added in squares.
 func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
 	out := make([]Estimate, len(tenants))
 	to := movesAt(confidence)
@@ -133,8 +132,8 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 // (cotenant-h200-tenants).
 const besideUnmeasured = 4
 
-// unmeasured is the part of the time in which a server's neighbours run kernels of which nothing is known: all but
-// those of language models and of services that state what a request takes.
+// unmeasured is the part of the time in which a server's neighbours run unknown kernels: all but those of language
+// models and of services with known requests.
 func (e *evaluation) unmeasured(of *cohort) (part float64) {
 	if e.alone() {
 		return 0
@@ -152,7 +151,7 @@ func (e *evaluation) unmeasured(of *cohort) (part float64) {
 	return min(1, part)
 }
 
-// widen widens every figure by what is seen where a quantity was moved.
+// widen widens every figure by its change where a quantity was moved.
 func (e *evaluation) widen(q int, times float64) {
 	for i := range e.cohorts {
 		t := &e.cohorts[i]

@@ -10,7 +10,7 @@ import (
 
 const together, everybody = len(costs.Priors), -1 // in the place of a quantity, and of a workload
 
-// uneven says that a quantity does to the time per output token what moves do together.
+// uneven reports whether a quantity moves the time per output token only in the setting together.
 func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness }
 
 var serviceSigma, otherHost = table.Unmeasured.ServiceSigma.Value, table.Unmeasured.OtherHost.Value
@@ -84,7 +84,7 @@ func (e *evaluation) converge() {
 	}
 }
 
-// contended is the factor on GPU work beside others that take so much of the GPU, in turns with them for a part of it.
+// contended is the factor on GPU work if others take so much of the GPU, in turns with it for a part of that.
 func contended(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
 
 // alone says that no tenant disturbs another.
@@ -273,8 +273,8 @@ func lengthsAt(sigma float64) lengths {
 	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
 }
 
-// lengths returns LengthSigma in a setting. What nobody states varies no more than what is stated: else fleets that say
-// less of their requests would take several times the GPUs.
+// lengths returns LengthSigma in a setting. The default varies no more than a stated one: else fleets with fewer stated
+// figures would take several times the GPUs.
 func (v *Serving) lengths(s *costs.Setting) float64 {
 	q := &costs.Priors[costs.LengthSigma]
 	sigma := q.Value
@@ -357,14 +357,14 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 // distribution.
 func logFollowed(mean, cv2 float64) float64 { return min(logMostFollowed, math.Log(mean/cv2)/cv2) }
 
-// expected is what a tenant is expected to get in a setting.
+// expected holds the expected figures of a tenant in a setting.
 type expected struct {
 	p99  [costs.LatencyCount]float64 // seconds, 0 where not known
 	rate float64
 	busy float64
 }
 
-// evaluation computes what the tenants of a GPU get.
+// evaluation computes the figures of the tenants of a GPU.
 type evaluation struct {
 	machine costs.Machine
 	share   costs.Share
@@ -372,7 +372,7 @@ type evaluation struct {
 	cohorts []cohort
 }
 
-// cohort holds what tenants that are alike get: in the present setting, and at the medians.
+// cohort holds the figures of tenants that are alike: in the present setting, and at the medians.
 type cohort struct {
 	d                   *Tenant
 	alike               float64 // so many
@@ -390,13 +390,13 @@ type state struct {
 	preHost, preGPU          float64
 	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
 	turns                    float64 // fraction of the GPU's time that taking turns costs
-	weight                   float64 // what its activity costs a neighbour
+	weight                   float64 // cost of its activity to a neighbour
 	active                   float64 // part of the time in which it is active
 	episode                  float64 // seconds that it stays so
 	contention               float64 // factor on GPU work, mean
 	batch, token             float64 // sequences in a batch, seconds a token
 	load                     float64 // requests a second, or busy share
-	longer                   float64 // its latency alone, over the stated one
+	longer                   float64 // its isolated latency, over the stated one
 }
 
 // FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes

@@ -20,7 +20,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	}
 	t.gaps = mechanism == sharing.MechanismTimeSlicing && p.manyTurns(base)
 	t.readGaps(base, s.Siblings)
-	// Under MPS, which makes launches dearer, a host launches beside others rather at the slower pace of those alone.
+	// MPS makes launches dearer: co-located, a host launches rather at the slower of its two isolated paces.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
 		o.Figures()[profile.MetricTPOTP50] >= slowerPace*base.Figures()[profile.MetricTPOTP50] {
 		*t, base = tenantModel{}, o
@@ -107,15 +107,15 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	return nil
 }
 
-// repeatArrivals has an open loop offer what it offered alone where the seed is the same: so are the arrivals then,
-// which chance had come more or less often than the rate says. Of a handful of requests that cannot be told.
+// repeatArrivals gives an open loop its isolated rate where the seed is the same: then the same arrivals come, by
+// chance more or fewer than the stated rate. A handful of requests doesn't show it.
 func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile) {
 	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= fewRequests {
 		t.rate = t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
 
-// shareFirst takes the first token alone from the runs under both mechanisms, where there are two: nobody else is
+// shareFirst combines the isolated first token of the runs under both mechanisms, where there are two: nobody else is
 // on the GPU, so both measure the same, and by chance they differ by 20% (decision/predict/testdata).
 func (t *tenantModel) shareFirst(s *profile.Solo) {
 	if s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
@@ -128,8 +128,8 @@ func (t *tenantModel) shareFirst(s *profile.Solo) {
 	}
 }
 
-// transfer says whether the predictor's parameters carry over to the GPU of a
-// profile, and widens the intervals of what is predicted there.
+// transfer returns an error where the predictor's parameters do not carry over to the GPU of a profile, and widens the
+// intervals of predictions there.
 func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantModel) error {
 	if gpu == "" || sameName(gpu, p.GPU) {
 		return nil

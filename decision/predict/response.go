@@ -108,14 +108,13 @@ type pressed struct {
 	by    []equivalentPress
 }
 
-// equivalentPress is what presses as hard as a neighbour: stress kernels of so many microseconds, for a share of the
-// time.
+// equivalentPress is the pressure of a neighbour as stress kernels of so many microseconds, for a share of the time.
 type equivalentPress struct{ share, us float64 }
 
 // pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
 // All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
-// rises by one factor until that is so, and whose curve is steepest slows down most. Next to neighbours of unknown
-// pressure that is the least that a tenant's figure can be.
+// rises by one factor until that is so, and the tenant with the steepest curve slows down most. Next to neighbours of
+// unknown pressure that is the least that a tenant's figure can be.
 func pressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	all := make([]pressed, 0, len(models))
@@ -174,7 +173,7 @@ func smsHeld(all []pressed, times float64) (held float64) {
 // equivalentTo is the length in microseconds of the stress kernels that press as hard on u as a tenant at work: by the
 // factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs press less than the
 // reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the
-// exponent grows with the shares of the SMs of both. Who reads memory presses harder on those who read it too.
+// exponent grows with the shares of the SMs of both. Readers of memory press harder on one another.
 func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 	w := t.pressure.Reporter()
 	if w == nil || w.AloneMeanUS <= 0 {

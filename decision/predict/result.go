@@ -8,12 +8,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// unseenWidths are half-widths of the 90% intervals of what nothing was calibrated on: of times and rates, of tails, of
-// the first token and of its tail. To them come, in quadrature, shares of the distance of the simulation from the
-// measured response, and of what is doubtful of the tenant itself (its host's pace above all); of servers of calibrated
-// engines in such company the first are narrower, by the factor seen. They are the conformal
-// ones of whole engines and kinds of tenants left out of decision/predict/testdata: each class is held to 82 to 97% by
-// the widths that the others need.
+// unseenWidths are half-widths of the 90% intervals of uncalibrated tenants: of times and rates, of tails, of the first
+// token and of its tail. To them come, in quadrature, shares of the distance of the simulation from the measured
+// response, and of the doubts of the tenant itself (its host's pace above all); for servers of calibrated engines in
+// such company the first are narrower, by the factor seen. They are the conformal ones of whole engines and kinds of
+// tenants left out of decision/predict/testdata: each class is held to 82 to 97% by the widths that the others need.
 type unseenWidths struct{ times, tails, first, firstTail, apart, doubt, seen float64 }
 
 var unseenByMechanism = map[sharing.Mechanism]unseenWidths{

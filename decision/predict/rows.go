@@ -16,8 +16,9 @@ type Measured struct {
 	Err        error       // why not
 }
 
-// ClassName names the engine or kind of a tenant, and beside what it was where that says more. Only rows of servers
-// that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
+// ClassName names the engine or kind of a tenant; servers of calibrated engines count apart in uncalibrated company.
+// Only rows of servers that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if
+// they were left out.
 func (m *Measured) ClassName() string {
 	switch {
 	case m.Row.Kind != profile.KindServer:
@@ -30,8 +31,8 @@ func (m *Measured) ClassName() string {
 	return "calibrated on"
 }
 
-// PredictRows predicts every co-located row of a file from the lone rows of its series; a workload that was not
-// measured alone in it is looked up in others. Outcomes of the co-located rows are not used. The rows keep their order.
+// PredictRows predicts every co-located row of a file from the lone rows of its series, or of others for a workload
+// without one. Outcomes of the co-located rows are not used. The rows keep their order.
 func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {
 	cases, err := sharedCases(rows, others)
 	if err != nil {
@@ -60,12 +61,12 @@ func (p *Predictor) predictCase(method Method, sc *sharedCase, known *aloneCache
 	return out
 }
 
-// sharedCase is a case of several tenants with what is known of each alone.
+// sharedCase is a case of several tenants with the profiles of each.
 type sharedCase struct {
 	profile.Case
 	group []profile.Solo
 	err   error // why it cannot be predicted
-	// calibrates says that all its tenants are servers that launch steps as a whole.
+	// calibrates is true if all its tenants are servers that launch steps as a whole.
 	calibrates bool
 
 	series, gpu string

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// mostKept bounds what an Evaluator keeps: some 400 bytes a tenant of a group.
+// mostKept bounds the cache of an Evaluator: some 400 bytes a tenant of a group.
 const mostKept = 1 << 14
 
 // aloneCache keeps the results of simulating workloads alone. It is valid as long as no parameter changes but those

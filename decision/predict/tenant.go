@@ -8,26 +8,26 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Tenant is what one replica demands of a whole GPU at its busiest hour, and how it responds to neighbours there: a
+// Tenant is the demand of one replica on a whole GPU at its busiest hour, with its response to neighbours there: a
 // model server with a load (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency
-// objectives (Busy alone). [FromProfile] makes one of measurements, on this GPU or on another, or of production
-// metrics, and [FromRequests] one of a service's published times; a model and a load are Serving, and a kind of
-// workload is its Busy.
+// objectives (Busy only). [FromProfile] makes one of measurements, on this GPU or on another, or of production metrics,
+// and [FromRequests] one of a service's published times; a model and a load are Serving, and a kind of workload is its
+// Busy.
 type Tenant struct {
-	// From is where its figures come from: measured, fitted to production metrics, transferred from another GPU or prior.
+	// From is the basis of its figures: measured, fitted to production metrics, transferred from another GPU or prior.
 	From    sharing.Basis
-	Solo    *profile.Solo // what was measured of it on this GPU, whole; nil where nothing was
+	Solo    *profile.Solo // its profiles on this GPU, whole; nil where not measured
 	Serving *Serving
 	Busy    float64                     // mean share of the time that it is busy, on the GPU or its host, 0 to 1
 	Peak    float64                     // the same at its busiest, at which its own latencies count; 0 = Busy
 	Host    float64                     // part of that on the host; 0 = as usual
-	Alone   [costs.LatencyCount]float64 // P99 in seconds alone on the GPU; 0 = not known
+	Alone   [costs.LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
 	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
 	SLO     *profile.SLO                // the objectives as stated, where medians are limited too
 	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
 	AloneSigma [costs.LatencyCount]float64
 	Decodes    bool // a language model's server: bound by bandwidth
-	Requests   bool // what a request takes is stated, or published of its kind
+	Requests   bool // the work of a request is stated, or published of its kind
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
 	Workload   int  // tenants of the same workload err alike
 	Least      costs.Least
@@ -60,7 +60,7 @@ func (d *Tenant) Serves() bool {
 var Converted = table.Unmeasured.ConvertedWeights.Sigma
 
 // FromProfile returns the tenant of a workload that was measured on a GPU (nil: a simulated one): as it is there, or
-// transferred to another GPU or a part of the same (whole says which). The P99 latencies alone are those of the
+// transferred to another GPU or, if whole is false, a part of the same. The isolated P99 latencies are those of the
 // profile, 0 where not measured. Elsewhere decoding goes with the inverse of the bandwidth and prefills with that of
 // the peak rate at the width of the weights (bytes a parameter), to powers below 1, since the host's part does not
 // scale; how far the GPUs differ makes them less sure. It answers false where the bandwidth or the rate of one of them
@@ -105,14 +105,14 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 var carriedPrefill = table.Unmeasured.CarriedPrefill.Value
 
 // The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the
-// part of the time beside reading that a better server needs: those with CUDA graphs launch less.
+// part of StepPerLayer that a better server needs: those with CUDA graphs launch less.
 var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastBeside.Value
 
-// TokenAlone is the P99 time per output token, in seconds, of a model server alone on gpus whole GPUs, of which
-// nothing but its size is known: 90% of servers should lie between the bounds. The faster one is a step of a lone
-// sequence, which reads the weights, least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV
-// cache with them, while other requests are prefilled. Zero where the GPU's bandwidth is not known. The standard
-// deviation of its logarithm, for [Tenant.AloneSigma], is sigma.
+// TokenAlone is the isolated P99 time per output token, in seconds, of a model server of known size on gpus whole GPUs:
+// 90% of servers should lie between the bounds. The faster one is a step of a lone sequence, which reads the weights,
+// least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
+// are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
+// [Tenant.AloneSigma], is sigma.
 func TokenAlone(m costs.Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
 	if m.Bandwidth <= 0 {
 		return b, 0

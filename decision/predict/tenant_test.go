@@ -16,7 +16,7 @@ func gpuRow(t *testing.T, name string) *sharing.GPU {
 	return g
 }
 
-// A slower GPU is slower, by what it has less of, and less surely so.
+// A GPU with less bandwidth or a lower peak rate is slower, by a less certain factor.
 func TestFromProfile(t *testing.T) {
 	p := &profile.SoloProfile{}
 	p.TTFT.P99, p.TPOT.P99, p.E2E.P99 = profile.Some(10.0), profile.Some(5.0), profile.Some(400.0)

@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// addMPSCost turns a profile without MPS into what it would be alone under MPS:
-// a constant more a decode step, which seems to follow the step's kernels.
+// addMPSCost turns a profile without MPS into an isolated one under MPS: a constant more a decode step, which seems to
+// follow the step's kernels.
 func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)

@@ -14,7 +14,7 @@ type law struct {
 	// widths: the part of the GPU that a running kernel keeps from kernels of others under MPS: of decoders, which read
 	// their weights at the bandwidth of the memory, of other models, and of either between streams of one process.
 	widthDecoding, width, widthStreams float64
-	// contention is the SM time of a kernel that shares the GPU, with its L2 cache and power, over that of one alone.
+	// contention is the SM time of a kernel that shares the GPU, with its L2 cache and power, over the isolated one.
 	contention float64
 	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
 	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
@@ -155,7 +155,7 @@ func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
 	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), BoundLoad
 }
 
-// alone reports whether a copy has the whole GPU, as it had when it was measured.
+// alone reports whether a copy has the whole GPU, as when it was measured.
 func alone(q *Setting) bool {
 	return q.Copies == 1 && q.Mechanism != sharing.MechanismMIG && q.Mechanism != sharing.MechanismMPS
 }
