@@ -15,6 +15,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -242,6 +243,18 @@ func TestSeenInPart(t *testing.T) {
 	}
 }
 
+// readBack writes a discovery's fleet, and reads it as decide does: nothing is lost.
+func readBack(t *testing.T, d *discover.Discovery) *decision.Fleet {
+	t.Helper()
+	var out bytes.Buffer
+	err := d.WriteFleet(&out)
+	fleet := must.Get(decision.ParseFleet(out.Bytes()))(t)
+	if diff := cmp.Diff(d.Fleet, *fleet, nodesAlike); err != nil || diff != "" {
+		t.Errorf("%v (-discovered +read):\n%s\n%s", err, diff, &out)
+	}
+	return fleet
+}
+
 // nodesAlike compares nodes by what is written of them.
 var nodesAlike = cmp.Transformer("written", func(n layout.Node) string {
 	data, err := n.MarshalJSON()
@@ -268,20 +281,10 @@ workloads:
 	if len(unused) != 2 || unused[0].Message != "no node has this name" || unused[1].Message != `no workload has this name, did you mean "a/svc"?` {
 		t.Errorf("of what is not there: %v", unused)
 	}
-	var out bytes.Buffer
-	if err := d.WriteFleet(&out); err != nil {
-		t.Fatal(err)
-	}
-	fleet, err := decision.ParseFleet(out.Bytes())
-	if err != nil {
-		t.Fatalf("%v\n%s", err, &out)
-	}
-	if diff := cmp.Diff(d.Fleet, *fleet, nodesAlike); diff != "" {
-		t.Errorf("(-discovered +read):\n%s\n%s", diff, &out)
-	}
+	fleet := readBack(t, d)
 	svc, mystery := &fleet.Workloads[0], &fleet.Workloads[1]
 	if len(fleet.Pools) != 2 || svc.Kind != decision.KindOnlineInference || svc.Model == nil || svc.Load == nil || svc.Tenant != "shop" || !svc.Spot || mystery.Kind != decision.KindBatch || mystery.PeakBusy.Or(0) != 0.5 || mystery.SLO != (decision.Workload{}).SLO || mystery.Solo != mystery.SLO || svc.SLO.TPOTP99.IsZero() {
-		t.Errorf("%s", &out)
+		t.Errorf("%+v", fleet)
 	}
 	checkProvenance(t, "hints", d)
 	for _, bad := range []string{"workloads: {a: {kind: nothing}}", "workloads: {\"[\": {}}", "nodes: {a: {gpu: A100}}", "workloads: {a: {memory: 1GiB, model: {parameters: 1e9, weights: fp16}}}"} {

@@ -184,13 +184,7 @@ func TestServing(t *testing.T) {
 	if p := d.Provenance["workloads[0].solo"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "0.1 to 0.25 s") {
 		t.Error(p)
 	}
-	var out strings.Builder
-	if err := d.WriteFleet(&out); err != nil {
-		t.Fatal(err)
-	}
-	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet, nodesAlike) != "" {
-		t.Errorf("%v\n%s", err, out.String())
-	}
+	readBack(t, d)
 	shared := measured(t, "mps", ttftPage)
 	if !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
 		t.Errorf("%+v", shared.Findings)
@@ -215,13 +209,7 @@ nv_inference_compute_infer_duration_us{model="yolo",version="1"} 2e+07
 	if s == nil || s.GPUTime.String() != "5ms" || s.HostTime.String() != "10ms" || d.Provenance["workloads[0].service"].Basis != discover.BasisMeasured {
 		t.Fatalf("%+v %+v", s, d.Findings)
 	}
-	var out strings.Builder
-	if err := d.WriteFleet(&out); err != nil {
-		t.Fatal(err)
-	}
-	if fleet, err := decision.ParseFleet([]byte(out.String())); err != nil || cmp.Diff(d.Fleet, *fleet, nodesAlike) != "" {
-		t.Errorf("%v\n%s", err, out.String())
-	}
+	readBack(t, d)
 }
 
 // TestServingProfiles: several pages of a server alone on its GPU, with their times, make a profile that its

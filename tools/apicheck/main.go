@@ -1,5 +1,5 @@
-// Apicheck compares the exported names of the stable packages with those of an earlier commit, and fails on a break that
-// CHANGELOG.md does not name.
+// Apicheck compares the exported names of the stable packages with those of an earlier commit, and fails on a break
+// that CHANGELOG.md does not name.
 //
 //	go run -C tools ./apicheck [-base HEAD~1]
 package main
@@ -21,9 +21,9 @@ import (
 )
 
 // stable are the packages whose API changes incompatibly only with a word in the changelog.
-var stable = []string{"cost", "decision", "decision/fleet", "decision/gate", "decision/layout", "decision/placement", "loadgen",
-	"loadgen/loadgentest", "loadgen/prompt", "loadgen/report", "mig", "mig/mignvml", "mig/migtest", "mig/parted", "mps", "sharing",
-	"telemetry", "telemetry/telemetrynvml", "telemetry/telemetrytest", "timeslice"}
+var stable = []string{"cost", "decision", "decision/fleet", "decision/gate", "decision/layout", "decision/placement",
+	"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report", "mig", "mig/mignvml", "mig/migtest",
+	"mig/parted", "mps", "sharing", "telemetry", "telemetry/telemetrynvml", "telemetry/telemetrytest", "timeslice"}
 
 func main() {
 	log.SetFlags(0)
@@ -100,8 +100,8 @@ func load(dir string) (map[string]*types.Package, error) {
 			patterns = append(patterns, "./"+name)
 		}
 	}
-	cfg := &packages.Config{Dir: dir, Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports | packages.NeedDeps |
-		packages.NeedModule}
+	cfg := &packages.Config{Dir: dir, Mode: packages.NeedName | packages.NeedTypes | packages.NeedImports |
+		packages.NeedDeps | packages.NeedModule}
 	all, err := packages.Load(cfg, patterns...)
 	if err != nil {
 		return nil, err
