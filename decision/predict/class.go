@@ -80,8 +80,8 @@ func gapsOf(s profile.Solo) bool {
 	})
 }
 
-// alike reports whether q, of the same server as b, is another closed loop under the same mechanism whose gaps between
-// tokens are its decode steps.
+// alike reports whether q, of the same server as b, is another closed loop under the same mechanism with gaps between
+// tokens that show its decode steps.
 func alike(q, b *profile.SoloProfile) bool {
 	return q != b && q.Load.Closed() && q.Mechanism == b.Mechanism && !q.GapsHoldPrompts()
 }

@@ -84,7 +84,7 @@ func (e *evaluation) converge() {
 	}
 }
 
-// contended is the factor on GPU work if others take so much of the GPU, in turns with it for a part of that.
+// contended is the factor on GPU work next to others that take so much of the GPU, in turns for a part of the time.
 func contended(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
 
 // alone says that no tenant disturbs another.

@@ -16,9 +16,8 @@ type Measured struct {
 	Err        error       // why not
 }
 
-// ClassName names the engine or kind of a tenant; servers of calibrated engines count apart in uncalibrated company.
-// Only rows of servers that launch steps as a whole calibrate, so that all other engines and kinds are predicted as if
-// they were left out.
+// ClassName names the engine or kind of a tenant, for calibrated engines the evidence. Only rows of servers that launch
+// steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
 func (m *Measured) ClassName() string {
 	switch {
 	case m.Row.Kind != profile.KindServer:
