@@ -2,5 +2,5 @@
 
 package decision
 
-// floorSample is how many random servers are tried for each GPU and mechanism, in the mean.
+// floorSample is the mean number of random servers that are tried for each GPU and mechanism.
 const floorSample float64 = 0.15

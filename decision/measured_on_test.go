@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestFiguresBelongToAGPU: what was measured on one GPU is transferred to others, what does not say where it was measured
-// decides nothing about several, and work that ends goes where it costs least to finish.
+// TestFiguresBelongToAGPU: figures of one GPU are transferred to others, a figure without a GPU leaves the choice among
+// several provisional, and work that ends goes to the GPUs on which it costs least to finish.
 func TestFiguresBelongToAGPU(t *testing.T) {
 	const fleet = `
 pools: [{name: t4, gpu: T4, count: 8, price_per_gpu_hour: "0.35 USD"}, {name: h, gpu: H100-80GB, count: 8, price_per_gpu_hour: "2.90 USD"}]

@@ -69,7 +69,7 @@ func clone(f *Fleet) *Fleet {
 	return &g
 }
 
-// result is what two answers are compared by: the replicas placed, and what the GPUs cost.
+// outcomeOf returns the figures by which two answers are compared: the replicas placed, and the cost of the GPUs.
 func outcomeOf(t *testing.T, r *Result) (placed int, monthly float64) {
 	t.Helper()
 	for _, d := range r.Decisions {

@@ -116,7 +116,7 @@ func (d *Decision) Parts() []Decision {
 	return out
 }
 
-// Where says in a few words where the replicas are: "mps on a", or "2 x mps on a + 1 x exclusive on b".
+// Where describes the places of the replicas in a few words: "mps on a", or "2 x mps on a + 1 x exclusive on b".
 func (d *Decision) Where() string {
 	if len(d.Places) == 0 {
 		return choice(d.Mechanism, d.Profile) + " on " + d.Pool

@@ -336,8 +336,8 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 	return "; it may have neighbours once its model states " + missing
 }
 
-// dearer reports how much more its GPUs alone would cost a workload, if that is more by a twentieth: of work that is
-// slowed the money that would end that.
+// dearer describes the extra cost of GPUs of its own for a workload, if that is a twentieth or more: for slowed work,
+// the money that would end the slowdown.
 func (pl *answers) dearer(w int, share workloadShare) string {
 	cp := pl.Pools[pl.Chosen[w].Pool]
 	own := pl.alone(w)

@@ -176,7 +176,7 @@ func (t *text) bill(s *Totals) {
 	}
 }
 
-// alone gives the GPUs and the price of the placed replicas were each isolated.
+// alone gives the GPUs and the price of the placed replicas if each were isolated.
 func (s *Totals) alone() string {
 	if s.AloneGPUs == 0 {
 		return ""

@@ -150,10 +150,10 @@ type Workload struct {
 
 	Framework *Framework  `yaml:"framework"`
 	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
-	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured alone on a whole GPU
-	// SoloOn and BusyOn name the GPUs that Solo and GPUBusy were measured on: "on" beside the figures of a file, whose
-	// gpu_busy has a mean then, and may have a peak. Elsewhere they are transferred. Empty: where it runs, in a fleet of
-	// one kind of GPU, pinned, or today; else it is not known.
+	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured in isolation on a whole GPU
+	// SoloOn and BusyOn name the GPUs that Solo and GPUBusy were measured on: "on" next to the figures in a file, where
+	// gpu_busy then has a mean, and may have a peak. On other GPUs the figures are transferred. Empty: the GPU it runs
+	// on, in a fleet of one kind of GPU, pinned, or today; else it is not known.
 	SoloOn, BusyOn string
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
@@ -171,7 +171,7 @@ type Workload struct {
 	Weights    *Weights    `yaml:"weights"` // of the criteria; default by kind
 }
 
-// DecodeNode reads a workload, whose figures may say on which GPU they were measured.
+// DecodeNode reads a workload; its figures may name the GPU that they were measured on.
 func (w *Workload) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 	type plain Workload
 	var file struct {
@@ -194,7 +194,7 @@ func (w *Workload) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 	}
 }
 
-// busyOn is a busy share, alone or with the GPU that it was measured on.
+// busyOn is a busy share, optionally with the GPU that it was measured on.
 type busyOn struct {
 	On   string            `yaml:"on,required"`
 	Mean Optional[float64] `yaml:"mean,required"`

@@ -37,9 +37,9 @@ type Finding struct {
 	PerHour cost.Money `json:"per_hour,omitzero"`
 }
 
-// Findings lists unused capacity that is paid for, node by node in their order. What follows from what was measured
-// ([Assignment.Busy]) is left out where nothing was. A mode is asked for where a device of the layout has tenants under
-// it. The error is one of prices.
+// Findings lists unused capacity that costs money, node by node in their order. Findings that need measurements
+// ([Assignment.Busy]) are left out where there are none. A mode counts as asked for if a device of the layout has
+// tenants under it. The error is one of prices.
 func (c *Cluster) Findings(prices Prices) ([]Finding, error) {
 	asked := map[sharing.Mechanism]bool{}
 	for n := range c.Nodes() {

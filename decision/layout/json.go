@@ -184,7 +184,7 @@ func (a *Assignment) form() assignmentJSON {
 	return j
 }
 
-// UnmarshalJSON reads what MarshalJSON writes. Problems of the layout itself are not reported: Check has them.
+// UnmarshalJSON reads the output of MarshalJSON. It does not report problems of the layout itself: Check does.
 func (c *Cluster) UnmarshalJSON(data []byte) error {
 	out, _, err := Parse(data)
 	if err == nil {

@@ -184,7 +184,7 @@ func apply(from *Cluster, changes []Change) *Cluster {
 			n.Assignments = slices.DeleteFunc(n.Assignments, func(a Assignment) bool { return a.Key == key })
 		}
 	}
-	for _, c := range changes { // by kinds: nodes and devices first, then who starts, stops and moves
+	for _, c := range changes { // by kinds: nodes and devices first, then starts, stops and moves
 		n := nodes[c.Node]
 		switch c.Kind {
 		case ChangeAddNode:

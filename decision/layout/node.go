@@ -196,12 +196,12 @@ var strategyNames = enum.Of[MIGStrategy](ErrUnknownName, "MIG strategy", "not-st
 type Free struct {
 	Memory  sharing.Bytes // means nothing where the device's memory is not known
 	Compute int32         // thousandths that are not booked
-	// Busy is the thousandths that tenants are measured, or expected, to use beyond what is booked for them: it may
-	// order places and refuses none.
+	// Busy is the thousandths that tenants are measured, or expected, to use beyond their bookings: it may order places
+	// and refuses none.
 	Busy    int32
 	Tenants int32
-	// Slots counts the tenants it still takes; 0 where it takes none for any reason. Under MIG it bounds nothing but
-	// tells whether instances are worth checking.
+	// Slots counts the tenants it still takes; 0 where it takes none for any reason. Under MIG it is no limit:
+	// instances are worth checking where it is above 0.
 	Slots int32
 	// Full has a bit for each of Instances that takes no more tenants.
 	Full uint32

@@ -201,8 +201,8 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	return true
 }
 
-// Meets reports whether a tenant that is given a device under a mode may get another one in its place, and so meet who
-// is there: a delivery that chooses does so among the devices that are shared in one way.
+// Meets reports whether a tenant that is assigned a device under a mode may get another one instead, and so share it
+// with the tenants there: a delivery that chooses devices does so among those that are shared in one way.
 func (n *Node) Meets(device int, m sharing.Mechanism, other int) bool {
 	return device == other || n.Devices[other].Mode == m && m != sharing.MechanismExclusive && !Sliced(m) &&
 		RulesOf(n.Delivery).Has(RuleAnyDevice)

@@ -36,9 +36,9 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// pluginRequest is what the schedulers of HAMi (pkg/device/nvidia/device.go, GenerateResourceRequests) and of Volcano
-// (its vgpu devices) read off a container: whole numbers only, a missing memory means all of it, and 101 percent that
-// none was given.
+// pluginRequest holds the values that the schedulers of HAMi (pkg/device/nvidia/device.go, GenerateResourceRequests)
+// and of Volcano (its vgpu devices) read from a container: whole numbers only. A missing memory means all of it; 101
+// percent means that no percentage was given.
 type pluginRequest struct{ cards, memory, percent, cores int }
 
 func readRequest(limits map[string]string, prefix string) (pluginRequest, bool) {

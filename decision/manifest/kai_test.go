@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestKAIShare holds what is written of a workload that shares a GPU to the rules of KAI's admission, and a workload
-// whose memory is not known to be an error.
+// TestKAIShare checks the pod of a workload that shares a GPU against the rules of KAI's admission, and that unknown
+// memory is an error.
 func TestKAIShare(t *testing.T) {
 	for memory, want := range map[sharing.Bytes]string{2000 * sharing.MiB: "2000", 0: ""} {
 		var p pod
@@ -31,8 +31,8 @@ func TestKAIShare(t *testing.T) {
 	}
 }
 
-// kaiRefuses says why KAI's admission would refuse a pod: the rules of its docs/gpu-sharing/README.md (Admission
-// controls) about what is written here.
+// kaiRefuses returns the reason for KAI's admission to refuse a pod, or "": the rules of its
+// docs/gpu-sharing/README.md (Admission controls) about the fields that this package writes.
 func kaiRefuses(annotations map[string]string, containers []string, limits map[string]string) string {
 	fractional := false
 	for key, v := range annotations {

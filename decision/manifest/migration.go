@@ -334,7 +334,7 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 	return out
 }
 
-// waits reports whether a step's pods wait for what they ask for already: a new template would stop those that run.
+// waits reports whether a step's pods are pending with the right request: a new template would stop those that run.
 func (b *builder) waits(s *migrate.Step) bool {
 	return len(s.From) == 0 && !s.Request && b.workload(s).Today != nil
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // pluginConfig is a configuration document (version v1) of NVIDIA's Kubernetes device plugin, as api/config/v1 has it
-// at 1b826acc (0.20), with what the plugin accepts and ignores. With both blocks of sharing MPS wins.
+// at 1b826acc (0.20), including fields that the plugin ignores. With both blocks of sharing MPS wins.
 type pluginConfig struct {
 	Version   string       `yaml:"version,required"`
 	Flags     pluginFlags  `yaml:"flags"`
@@ -88,15 +88,15 @@ type replicated struct {
 	Devices  ignoredValue `yaml:"devices"`
 }
 
-// ignoredValue is true where a value stands that the plugin accepts and does not act on.
+// ignoredValue is true if the document sets a field that the plugin accepts and does not act on.
 type ignoredValue bool
 
 // DecodeNode takes any value.
 func (v *ignoredValue) DecodeNode(*strictyaml.Decoder, string, *yaml.Node) { *v = true }
 
-// CheckPluginConfig reads a device plugin's document, YAML or JSON, strictly: unknown keys, which the plugin would drop
-// without a word, and what it would refuse are errors that match ErrInvalid and come without warnings; what it accepts
-// and does otherwise than it looks is a warning with its source: "does the plugin do what this file says?".
+// CheckPluginConfig reads a device plugin's document, YAML or JSON, strictly. Unknown keys, which the plugin would
+// silently drop, and values that it would refuse are errors that match ErrInvalid and come without warnings. Settings
+// that it accepts but that do not work as they look are warnings with their source.
 func CheckPluginConfig(data []byte) ([]sharing.Warning, error) {
 	var d pluginConfig
 	if err := strictyaml.Decode(data, &d, strictyaml.Options{}); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scene is what Build takes, with the nodes of the result's layout.
+// scene holds the arguments of Build, and the nodes of the result's layout.
 type scene struct {
 	fleet  *decision.Fleet
 	result *decision.Result

@@ -274,8 +274,8 @@ var rolloutTable = sync.OnceValue(func() (all struct {
 	return all
 })
 
-// privileges lists what m needs beyond the right to create pods, in the order
-// in which the rollout meets it. It is empty for a mechanism that needs none.
+// privileges lists the rights that m needs beyond that to create pods, in the order
+// in which the rollout needs them. It is empty for a mechanism that needs none.
 func privileges(m sharing.Mechanism) (out []privilege) {
 	if m == sharing.MechanismExclusive || m == sharing.MechanismInServer {
 		return nil

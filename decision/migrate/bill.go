@@ -137,7 +137,7 @@ func (c *cluster) reasons(moved []Row) (out []Stay) {
 	return out
 }
 
-// rows lists what changes by node and workload.
+// rows lists the changes by node and workload.
 func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]sharing.Answer) {
 	then := replicas(p.After)
 	text := func(n int, k kind) string {

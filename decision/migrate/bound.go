@@ -28,8 +28,8 @@ func NotKnown(w *decision.Workload) (keys []string) {
 	return keys
 }
 
-// bound lets a workload of which not enough is known to share otherwise move to devices of the kind that it has, and
-// reports whether it has such, GPUs or MIG instances of its own. why is what is not known.
+// bound lets a workload that lacks the figures for other sharing move to devices of its present kind, and reports
+// whether it has such: GPUs or MIG instances of its own. why names the missing figures.
 func (c *cluster) bound(w, why string) bool {
 	_, one := c.home(w)
 	if m := c.kind(w).mode; !one || m != sharing.MechanismExclusive && m != sharing.MechanismMIG {

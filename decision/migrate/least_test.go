@@ -46,8 +46,8 @@ today:
 	}
 }
 
-// TestPartsApart: what can't be ordered in one part of a cluster stops no other. The nightly run has 5,000 nodes too,
-// whose plan allocates at most 2 MiB a node all in all. What is shown stays short.
+// TestPartsApart: steps that can't be ordered in one part of a cluster stop no other part. A plan, in the nightly run
+// also of 5,000 nodes, allocates at most 2 MiB a node in total, and its text and JSON stay short.
 func TestPartsApart(t *testing.T) {
 	race.Long(t)
 	nodes := nightly.Cases(120, 5000)

@@ -35,8 +35,8 @@ type Plan struct {
 // NotEnough begins the reason for which a workload stays where it would have to be moved on assumptions.
 const NotEnough = "it is not known enough of: "
 
-// Stay is the reason for which a workload was not free to move, empty without one. held says that it is none of what is
-// known of its needs.
+// Stay returns the reason for which a workload was not free to move, empty without one. held reports that more
+// measurements or stated needs of the workload would not change that.
 func (p *Plan) Stay(workload string) (why string, held bool) {
 	return cmp.Or(p.cluster.stays[workload], p.cluster.bounds[workload]), p.cluster.held[workload]
 }

@@ -19,8 +19,8 @@ func section(key string, lines []string) string {
 	return "  " + key + ":\n" + strings.Join(lines, "")
 }
 
-// check holds a plan to what is true of all: each changed node is configured or freed once, what stays stays, the
-// change is worth it, and nothing moves for nothing. The scheduler's module plays plans step by step.
+// check verifies the invariants of every plan: each changed node is configured or freed once, workloads listed to stay
+// do not move, the change is worth it, and no move is needless. The scheduler's module plays plans step by step.
 func check(t *testing.T, f *decision.Fleet, p *Plan) {
 	t.Helper()
 	seen := map[string]bool{}

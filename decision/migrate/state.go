@@ -54,13 +54,13 @@ type cluster struct {
 	priced   bool // every pool is
 	currency string
 	stays    map[string]string // reasons by workload
-	held     map[string]bool   // those of which the reason is none of what was found
+	held     map[string]bool   // whether that reason is other than missing figures
 	objects  map[string]decision.NodeObject
 	kept     map[string]bool // nodes that are in use today and can't be drained
 	before   map[string]sharing.Answer
 }
 
-// read reads a fleet's state, finds what can't be moved, and evaluates which objectives are met.
+// read reads a fleet's state, finds the workloads that can't be moved, and evaluates which objectives are met.
 func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*cluster, error) {
 	if f.Today == nil {
 		return nil, fmt.Errorf("migrate: the fleet has no today: cotenant discover -out writes it")

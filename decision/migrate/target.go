@@ -30,7 +30,7 @@ func (c *cluster) target(r *decision.Result, asking []string) (best *search, los
 	return best, nil
 }
 
-// finish empties what can be emptied, and takes back what was for nothing.
+// finish empties the nodes that can be emptied, and takes back changes that bring nothing.
 func (s *search) finish(r *decision.Result) {
 	s.empty(r)
 	s.prune()

@@ -97,7 +97,7 @@ func (p *Plan) Admits(coming []string) (answer string, admitted bool) {
 	return fmt.Sprintf("YES: all %d workloads have a place, and nothing that runs changes%s", len(coming), price), true
 }
 
-// Summary is the plan in a sentence: what it frees, what that saves, in how many moves, and at which risk.
+// Summary is the plan in a sentence: the nodes it frees, its savings, the number of moves, and the risk.
 func (p *Plan) Summary() string {
 	b := &p.Bill
 	if !p.Changes() {
@@ -149,8 +149,8 @@ func (p *Plan) come() (names []string) {
 // mostRows and fewRows bound the rows of each list of a text, long and short.
 const mostRows, fewRows = 200, 12
 
-// Lines are the plan for people, paragraph by paragraph: its summary, its money, what changes by node and workload, the
-// steps, and, in the long form, what stays by reason. A line that begins with a space belongs to the heading before it.
+// Lines are the plan for people, paragraph by paragraph: its summary, money, changes by node and workload, steps, and,
+// in the long form, the stays by reason. A line that begins with a space belongs to the heading before it.
 func (p *Plan) Lines(long bool) []string {
 	b, most := &p.Bill, fewRows
 	if long {

@@ -1,5 +1,5 @@
-// Package pages makes pages of decisions: of a fleet's plan, of the change of what runs, of predictions against
-// measurements, and of what sharing costs and isolates. GPUs are boxes, by node or pool, with tenants and slices to
+// Package pages makes pages of decisions: of a fleet's plan, of a change to a running cluster, of predictions against
+// measurements, and of the cost and isolation of sharing. GPUs are boxes, by node or pool, with tenants and slices to
 // scale.
 //
 // Experimental: its API may change.

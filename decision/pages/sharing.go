@@ -24,7 +24,7 @@ type Capability struct {
 	Mechanisms   map[string]Finding   `json:"mechanisms"`
 }
 
-// Finding says whether a GPU runs a mechanism.
+// Finding is the answer to whether a GPU runs a mechanism.
 type Finding struct {
 	Answer sharing.Answer   `json:"answer"`
 	Text   string           `json:"text"`
@@ -35,7 +35,7 @@ type Finding struct {
 var shownMechanisms = []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG,
 	sharing.MechanismMIGWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU}
 
-// Capabilities lists what every GPU can do, or those whose name holds a text.
+// Capabilities lists the capabilities of the GPUs that have name in their names, of all if it is empty.
 func Capabilities(name string) (rows []Capability) {
 	for _, g := range sharing.GPUs() {
 		if !strings.Contains(sharing.FoldGPUName(g.Name), sharing.FoldGPUName(name)) {
@@ -88,7 +88,7 @@ func GPUs(rows []Capability) webpage.Table {
 	return t
 }
 
-// Statement says how a mechanism isolates on one axis.
+// Statement describes the isolation of a mechanism on one axis.
 type Statement struct {
 	Mechanism  sharing.Mechanism `json:"mechanism"`
 	Axis       sharing.Axis      `json:"axis"`
@@ -99,7 +99,7 @@ type Statement struct {
 	Source     sharing.SourceID  `json:"source"`
 }
 
-// Statements lists them by mechanism: with what holds of a GPU, or by each mechanism's primary reading.
+// Statements lists them by mechanism: for the GPU of env, or without one by each mechanism's primary reading.
 func Statements(env sharing.Environment) (rows []Statement) {
 	for _, m := range sharing.Mechanisms() {
 		for a := range sharing.Axis(sharing.AxisCount) {
@@ -151,8 +151,8 @@ func Isolation(rows []Statement) webpage.Table {
 //go:embed cost.js
 var costScript string
 
-// Cost is the calculator of cost.SharedFleet as a page, with what mechanisms isolate and what GPUs can do. cost.js does
-// the arithmetic of cost.SharedFleet.Figures there; a test in a browser holds the two equal.
+// Cost is the calculator of cost.SharedFleet as a page, with the isolation of mechanisms and the capabilities of GPUs.
+// cost.js does the arithmetic of cost.SharedFleet.Figures there; a test in a browser compares the two.
 func Cost() (*webpage.Page, error) {
 	type mechanism struct {
 		Low, High *int64 // ppm of overhead

@@ -31,8 +31,8 @@ func fill(t *testing.T, n layout.Node, r Request) (placed int, last error) {
 	}
 }
 
-// TestMemoryIsNotCompute: k requests of a k-th of a GPU's memory fit, as do k of a k-th of its compute, and what is
-// short is what is named.
+// TestMemoryIsNotCompute: k requests of a k-th of a GPU's memory fit, as do k of a k-th of its compute, and a refusal
+// names the resource that is short.
 func TestMemoryIsNotCompute(t *testing.T) {
 	gpu := func(m sharing.Mechanism, total, reserved, context sharing.Bytes) layout.Node {
 		n := on("n", device(&layout.GPU{Name: "X", Memory: total, Reserved: reserved, Context: context}, m))
@@ -289,7 +289,7 @@ func TestWorkers(t *testing.T) {
 }
 
 // TestBusy: a GPU that would have more work than it does comes last under every policy, the least overloaded first, and
-// refuses nobody; how busy a replica was measured counts as what it is expected to use.
+// refuses nobody; the measured busy time of a replica counts as its expected use.
 func TestBusy(t *testing.T) {
 	n := on("n", device(withMem, sharing.MechanismMPS), device(withMem, sharing.MechanismMPS))
 	r := Request{Name: "r", GPUs: 1, Busy: 600, GPUMemory: 4 * sharing.GiB, Mechanisms: onMPS, Workload: tenant("t")}

@@ -15,8 +15,8 @@ type Limits struct {
 	Nodes int // that are tried, those with most left first; 0 = 64
 	// Movable selects the replicas that may move, by one of their assignments; nil = all.
 	Movable func(n *layout.Node, a *layout.Assignment) bool
-	// Request returns a replica's request, for another place. nil, or a nil request, is what it has, on a GPU of
-	// the same model under the same mechanism.
+	// Request returns a replica's request, for another place. nil, or a nil request, asks for its present share, on a
+	// GPU of the same model under the same mechanism.
 	Request func(key string) *Request
 }
 

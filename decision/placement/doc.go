@@ -13,7 +13,7 @@
 // requests all or none, and [Placer.Consolidate] finds a few moves that let a request in.
 //
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
-// on a shared GPU. Memory and compute of a GPU are apart: a request takes what it states of each.
+// on a shared GPU. Memory and compute of a GPU are apart: a request takes of each the amount that it states.
 //
 // Policies: [BestFit], [Spread], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
 // which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation

@@ -52,7 +52,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 	return w
 }
 
-// replica is what one replica of a workload takes of a GPU that runs m.
+// replica returns the request of one replica of a workload for a GPU that runs m.
 func replica(w *decision.CompiledWorkload, m sharing.Mechanism, profile string) *Request {
 	of := &layout.Workload{Name: "w", Tenant: w.Workload().Tenant, Trusts: w.Workload().Trust}
 	return RequestOf("w", of, w.Demand(), m, profile)
@@ -198,8 +198,8 @@ func corpus(t *testing.T) map[string]*decision.Fleet {
 	return out
 }
 
-// TestWhatDecidePlaces puts what Decide places, of the experts' fleets and of drawn ones, before placement's filter,
-// replica by replica and GPU by GPU. It takes all but those of whom a forecast is wanted, of which it says unknown.
+// TestWhatDecidePlaces runs the replicas that Decide places, of the experts' fleets and of random ones, through
+// placement's filter, GPU by GPU. It accepts them, or answers unknown where that takes a prediction with neighbours.
 func TestWhatDecidePlaces(t *testing.T) {
 	race.Long(t)
 	fleets := corpus(t)

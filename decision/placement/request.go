@@ -194,10 +194,10 @@ func (r *Request) shape() shape {
 	return s
 }
 
-// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from what decision's gates
-// know of it: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that were chosen
-// for it. How busy it keeps a GPU orders places and refuses none, as in Decide. w lists whom it trusts; its objective
-// is set from the demand if it has none, in a copy. The caller adds the host's CPU and memory.
+// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from the demand that
+// decision's filters use: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that
+// were chosen for it. Its busy share orders places and refuses none, as in Decide. w lists the tenants it trusts; its
+// objective is set from the demand if it has none, in a copy. The caller adds the host's CPU and memory.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
 func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechanism, profile string) *Request {

@@ -18,7 +18,7 @@ type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
 	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
-	// that stands for those much like it; thousandths of work that GPUs would have beyond what they do are subtracted.
+	// that represents similar ones. The scorer subtracts the work of GPUs beyond their capacity, in thousandths.
 	// The option must not be kept or changed.
 	Score(o *Option) float64
 }
@@ -225,8 +225,8 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 	}
 }
 
-// choose picks the m GPUs among which a request that needs more than one chooses: by what they run, those for whole
-// tenants first; those that NVLink connects, or that are on one NUMA node, where enough of them are free.
+// choose picks the m candidates for a request that needs more than one GPU: alike in mechanism and tenants, those for
+// whole tenants first; those that NVLink connects, or that are on one NUMA node, where enough of them are free.
 func (w *work) choose(n *layout.Node) (m int, why gate.Reason) {
 	r := w.option.Request
 	var nearest gate.Reason

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// check lists what stands in the way of more.
+// check fills the checklist, by cost.
 func (r *Review) check(f *decision.Fleet) {
 	items := map[string]*Item{}
 	add := func(v *Workload, do, how string) {
@@ -80,7 +80,7 @@ func budgeted(f *decision.Fleet, workload string) bool {
 	})
 }
 
-// answer is the first line: what to do, what it brings, at which risk, what is idle, and what is open.
+// answer is the first line: the change, its gain and risk, the idle devices, and the open workloads.
 func (r *Review) answer() string {
 	text := ""
 	if r.idleNodes > 0 {
@@ -107,7 +107,7 @@ func (r *Review) answer() string {
 	return text
 }
 
-// idleText counts what nobody holds.
+// idleText counts the devices that nobody holds.
 func (r *Review) idleText() string {
 	gpus, instances, micros := 0, 0, int64(0)
 	for i := range r.Idle {

@@ -45,7 +45,7 @@ func ExampleMake() {
 	// Move 1 replica of ml/rank from a (1) to b (1), each to exclusive: each new replica is ready before an old one stops
 }
 
-// What stands in the way of more, by the money that hangs on it.
+// The obstacles to further savings, by the cost of the GPUs that each concerns.
 func ExampleReview() {
 	r, err := review.Make(context.Background(), cluster(), decision.Options{})
 	if err != nil {
@@ -60,7 +60,7 @@ func ExampleReview() {
 	// 803.00 USD state the latencies that ml/rank must keep [ml/rank]
 }
 
-// What each workload costs, and what is concluded of it.
+// The cost of each workload, and the verdict on it.
 func ExampleWorkload() {
 	r, err := review.Make(context.Background(), cluster(), decision.Options{})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// divide gives each workload and each idle device its part of what the GPUs cost: the tenants of shared GPUs equal
+// divide gives each workload and each idle device its part of the cost of the GPUs: the tenants of shared GPUs equal
 // parts, MIG instances by their size.
 func (r *Review) divide(f *decision.Fleet) {
 	prices := map[string]int64{} // micro-units a GPU and month; without prices of all pools each GPU counts as one
@@ -82,7 +82,7 @@ func (r *Review) divide(f *decision.Fleet) {
 	})
 }
 
-// heldAs describes what an assignment holds.
+// heldAs names the MIG profile, or the mode of the GPU, that an assignment holds.
 func heldAs(n *layout.Node, a *layout.Assignment) string {
 	switch {
 	case a.Profile != nil:

@@ -20,7 +20,7 @@ import (
 // ErrInvalid is matched by the errors about inputs that can't be reviewed.
 var ErrInvalid = errors.New("review: invalid")
 
-// Verdict is what a review concludes about a workload. The zero Verdict is VerdictUnknown.
+// Verdict is the conclusion of a review about a workload. The zero Verdict is VerdictUnknown.
 type Verdict uint8
 
 // The verdicts.
@@ -48,7 +48,7 @@ type Workload struct {
 	Why      string                           `json:"why"`
 
 	micros int64
-	lacks  []string // what has to be known before it may share otherwise; empty where that would change nothing
+	lacks  []string // figures needed before it may share otherwise; empty where they would change nothing
 }
 
 // Idle counts devices of a pool that no pod holds.
@@ -61,18 +61,18 @@ type Idle struct {
 	micros int64
 }
 
-// Item is something that stands in the way of more.
+// Item is an obstacle to further savings, with the remedy.
 type Item struct {
 	Do        string   `json:"do"`
 	How       string   `json:"how"`               // the key to add, or the command that measures it
-	Monthly   string   `json:"monthly,omitempty"` // what the devices concerned cost
+	Monthly   string   `json:"monthly,omitempty"` // cost of the devices concerned
 	Workloads []string `json:"workloads,omitempty"`
 
 	micros int64
 }
 
-// Money divides what the GPUs cost in a month of 730 hours: exact decimals, absent where a pool has no price. Today is
-// the sum of all but Freed.
+// Money divides the cost of the GPUs in a month of 730 hours: exact decimals, absent where a pool has no price. Today
+// is the sum of all but Freed.
 type Money struct {
 	Currency string `json:"currency,omitempty"`
 	Today    string `json:"today,omitempty"`
@@ -99,13 +99,13 @@ type Review struct {
 	Discovery *discover.Discovery `json:"discovery"`
 
 	nodes, idleNodes int   // idle ones have no GPU that is held, also after the plan
-	idleMicros       int64 // what those cost
+	idleMicros       int64 // their cost
 	priced           bool
 	currency         string
 }
 
-// Make reviews what was discovered. The error matches ErrInvalid where that is no cluster to review: no nodes, no pods,
-// or two clusters at once.
+// Make reviews a discovered cluster. The error matches ErrInvalid where it can't be reviewed: no nodes, no pods, or two
+// clusters at once.
 func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*Review, error) {
 	if err := reviewable(d); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 	return r, nil
 }
 
-// reviewable says why a discovery can't be reviewed.
+// reviewable returns the reason for which a discovery can't be reviewed, or nil.
 func reviewable(d *discover.Discovery) error {
 	for i := range d.Findings {
 		if f := &d.Findings[i]; f.Code == "two-clusters" {
@@ -163,8 +163,8 @@ func reviewable(d *discover.Discovery) error {
 	return nil
 }
 
-// enough is the mean busy share of a device from which on another tenant would rather wait for it than use what is
-// left; used begins the reason.
+// enough is the mean busy share from which on a device counts as used: another tenant would mostly wait for it. used
+// begins the reason.
 const (
 	enough = 0.5
 	used   = "it uses what it has: "

@@ -15,12 +15,12 @@ import (
 // TextOptions tune WriteText. The zero value is the documented default.
 type TextOptions struct {
 	Width int  // columns; 0 means 100
-	Long  bool // steps, all workloads, what stays and why
+	Long  bool // steps, all workloads, and the reasons of those that stay
 }
 
 const mostRows = 12 // workloads of the short text
 
-// WriteText writes the answer, then what runs, the plan and the checklist.
+// WriteText writes the answer, then the costs, the workloads, the plan, the findings and the checklist.
 func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 	if opts.Width <= 0 {
 		opts.Width = 100
@@ -66,7 +66,7 @@ func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 // fewFindings bounds the kinds of findings of the short text.
 const fewFindings = 6
 
-// noticed writes what is odd about the cluster or its metrics, the first of each kind; what is idle is said before.
+// noticed writes the findings about the cluster or its metrics, the first of each kind, except those of idle GPUs.
 func (r *Review) noticed(long bool, line func(hang int, format string, args ...any)) {
 	n := map[string]int{}
 	for i := range r.Discovery.Findings {
