@@ -219,11 +219,9 @@ func same(t *testing.T, d *discover.Discovery, text string) {
 		}
 	}
 	var fleet bytes.Buffer
-	if err := d.WriteFleet(&fleet); err != nil {
-		t.Error(err)
-	}
-	if _, err := decision.ParseFleet(fleet.Bytes()); err != nil && len(d.Fleet.Pools) > 0 && len(d.Fleet.Workloads) > 0 {
-		t.Errorf("%v\n%s", err, &fleet)
+	err := d.WriteFleet(&fleet)
+	if _, unread := decision.ParseFleet(fleet.Bytes()); err != nil || unread != nil && len(d.Fleet.Pools) > 0 && len(d.Fleet.Workloads) > 0 {
+		t.Errorf("%v, %v\n%s", err, unread, &fleet)
 	}
 }
 

@@ -98,11 +98,9 @@ func (w *ward) read(t *testing.T) *review.Review {
 		t.Fatal(err)
 	}
 	var file strings.Builder
-	if err := d.WriteFleet(&file); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decision.ParseFleet([]byte(file.String())); err != nil {
-		t.Fatalf("decide does not read it: %v\n%s", err, &file)
+	err = d.WriteFleet(&file)
+	if _, unread := decision.ParseFleet([]byte(file.String())); err != nil || unread != nil {
+		t.Fatalf("decide does not read it: %v, %v\n%s", err, unread, &file)
 	}
 	made, err := review.Make(t.Context(), d, decision.Options{})
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 // ratchet is the most lines of Go that the library and the examples may have together, generated files counted, and
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
-	ratchet     = 100504
-	testRatchet = 62496
+	ratchet     = 100498
+	testRatchet = 62495
 )
 
 // maxColumns is the longest line outside tests; a tab counts as one.
