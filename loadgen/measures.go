@@ -190,7 +190,7 @@ func (m *Measures) addGoodput(o *Measures) {
 	}
 }
 
-// rates computes what follows from counts and duration.
+// rates computes the rates from counts and duration.
 func (m *Measures) rates() {
 	m.PromptCache.rate()
 	if g := m.Goodput; g != nil && g.Unknown == 0 && g.Of > 0 {

@@ -32,12 +32,12 @@ type Search struct {
 	Low, High float64
 	// Attainment is the share of requests that must keep the SLO; 0 means 0.99.
 	Attainment float64
-	// Confidence is that of what a trial shows, one-sided; 0 means 0.95.
+	// Confidence is that of a trial's result, one-sided; 0 means 0.95.
 	Confidence float64
 	// Resolution ends the search when the highest passing and the lowest failing
 	// rate are this close, as a fraction of the latter; 0 means 0.05.
 	Resolution float64
-	// Limit ends the search after this time, with what was found until then; 0 means no end.
+	// Limit ends the search after this time, with the results until then; 0 means no end.
 	Limit time.Duration
 }
 
@@ -70,8 +70,8 @@ func TrialOf(rate float64, s *Summary) Trial {
 // RateVerdict is the verdict on one rate.
 type RateVerdict struct {
 	RatePerS float64 `json:"rate_per_s"`
-	// Passes says whether the share of requests that kept the SLO reached the attainment. Shown says whether that holds
-	// of the rate at the search's confidence, and not only of the requests that were made.
+	// Passes reports whether the share of requests that met the SLO reached the attainment. Shown reports whether that
+	// holds of the rate at the search's confidence, and not only of the requests that were made.
 	Passes     bool    `json:"passes"`
 	Shown      bool    `json:"shown"`
 	Requests   int64   `json:"requests"`
@@ -162,7 +162,7 @@ func (s Search) check() error {
 // SpoiledTrials is the number of trials that a search makes again because the client spoiled them.
 const SpoiledTrials = 3
 
-// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan whose tenants have SLOs, and
+// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan of tenants with SLOs, and
 // Options.StopSaturated set; its ctx ends with Limit. When run fails or ctx ends, the result holds the trials so far.
 // ErrNoRate comes with the result too.
 func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (Trial, error)) (*SearchResult,
@@ -188,7 +188,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 	return res, err
 }
 
-// halve tries the ends of the bracket, and then the geometric mean of what is left of it.
+// halve tries the ends of the bracket, and then the geometric mean of the rest.
 func (s Search) halve(ctx context.Context, res *SearchResult, run func(context.Context, float64) (Trial, error)) error {
 	for rate := s.Low; ; {
 		v, err := s.try(ctx, rate, run, res)

@@ -69,7 +69,7 @@ type ApplyError struct {
 	Failed string // the step that failed, in words
 	Done   []Step // steps that had been made when it failed
 	Undone []Step // the steps that undid them, and what a step that failed half-way had left
-	// RolledBack is set where everything that Apply did is undone. The device holds the earlier layout again, but for what
+	// RolledBack is set where Apply undid all of its changes. The device holds the earlier layout again, but for what
 	// somebody else changed meanwhile (ErrConflict), which stays. Created again, instances have new ids and UUIDs.
 	RolledBack  bool
 	RollbackErr error        // why undoing failed, where it did

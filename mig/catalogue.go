@@ -275,5 +275,5 @@ var (
 	ErrInvalid = errors.New("mig: invalid input")
 )
 
-// invalid makes what is wrong with an input an ErrInvalid. A nil error stays nil.
+// invalid turns an error about an input into an ErrInvalid. A nil error stays nil.
 func invalid(err error) error { return problem.Input("mig: ", ErrInvalid, err) }

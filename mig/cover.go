@@ -87,7 +87,7 @@ func (p *coverProblem) solve(relaxations int) coverSolution {
 }
 
 // relax solves the linear relaxation of a node through its dual, raises the node's bound, and rounds the relaxation to
-// a better solution where it can. x is what comes on top of the node's least uses.
+// a better solution where it can. x comes on top of the node's least uses.
 func (p *coverProblem) relax(n *coverNode, sol *coverSolution) (x []float64, ok bool) {
 	var bounded []int // columns
 	for c, h := range n.high {
@@ -154,7 +154,7 @@ func (p *coverProblem) repair(prices []float64, bounded []int) {
 	}
 }
 
-// round rounds a relaxation down, and completes it by the columns that take most of what is left, by the items' prices.
+// round rounds a relaxation down, and completes it by the columns that take most of the rest, by the items' prices.
 // The columns' bounds don't matter: any solution counts.
 func (p *coverProblem) round(n *coverNode, x, prices []float64, sol *coverSolution) {
 	times, rest, cost := make([]int64, len(p.columns)), p.demand, int64(0)
@@ -186,7 +186,7 @@ func (p *coverProblem) round(n *coverNode, x, prices []float64, sol *coverSoluti
 	}
 }
 
-// mostFractional returns the column whose use is farthest from whole, or -1.
+// mostFractional returns the column with the use farthest from whole, or -1.
 func mostFractional(x []float64) int {
 	best, distance := -1, wholeEps
 	for c, v := range x {
@@ -197,8 +197,8 @@ func mostFractional(x []float64) int {
 	return best
 }
 
-// uses calls do with each column of a solution, with what it takes and how often in a row. Columns may take more than
-// is asked for; the last uses of one take what is left.
+// uses calls do with each column of a solution, with its items and how often in a row. Columns may take more than
+// the demand; the last uses of one take the rest.
 func (p *coverProblem) uses(sol coverSolution, do func(take itemCounts, times int64) error) error {
 	rest := p.demand
 	for c, left := range sol.times {

@@ -40,14 +40,14 @@ type Runner interface {
 // Program runs nvidia-cuda-mps-control on this machine, without a shell. The zero value is ready. It is safe for
 // concurrent use.
 //
-// Of this process's environment the program gets all but what MPS reads: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
+// Of this process's environment the program gets all but the variables of MPS: CUDA_VISIBLE_DEVICES and CUDA_MPS_*. A
 // daemon would hand such limits on to everybody. What it is to have of them is in Env.
 type Program struct {
 	Path string   // "" = nvidia-cuda-mps-control on PATH
 	Env  []string // added to the environment, "KEY=VALUE"
 }
 
-// maxOutput bounds what is taken from each of stdout and stderr, in bytes.
+// maxOutput bounds the bytes taken from each of stdout and stderr.
 const maxOutput = 1 << 20
 
 // outputPeriod bounds the wait for output after a program has ended: a child of its own may hold the pipes open.
@@ -133,5 +133,5 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept.
+// String returns the kept output.
 func (b *buffer) String() string { return b.kept.String() }

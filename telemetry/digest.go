@@ -86,7 +86,7 @@ func (d *Digest) Throttle(device int) (t Optional[Throttle]) {
 	return t
 }
 
-// Idle says what a device did so far.
+// Idle returns the idle time of a device so far.
 func (d *Digest) Idle(device int) (IdleReport, error) { return d.idle.Report(device) }
 
 // Report sums up a sampling.

@@ -150,7 +150,7 @@ func (c *copiesConfig) complete(std stdio) error {
 	return errors.Join(errs...)
 }
 
-// readMetrics takes what a request takes from one or two pages of a server, the rate by the times of their files.
+// readMetrics takes the times of a request from one or two pages of a server, the rate by the times of their files.
 // Figures that flags give stay.
 func (c *copiesConfig) readMetrics(std stdio) error {
 	readings, err := readPages(c.metrics, std.in)

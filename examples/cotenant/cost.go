@@ -27,7 +27,7 @@ isolation of mechanisms and the abilities of GPUs.
   sla        what added latency costs in revenue, and from which revenue on sharing loses
 `
 
-// calculators add their flags and return what to do when they are parsed; all is the order in which they run.
+// calculators add their flags and return the computation for when they are parsed; all is the order in which they run.
 var calculators = map[string]func(*flag.FlagSet) func(*costAnswer) error{"tenants": costTenants, "nodes": costNodes,
 	"sla": costSLA}
 
@@ -87,7 +87,7 @@ func (a *costAnswer) table(rows [][]string) {
 	_ = t.Flush()
 }
 
-// published says what a source printed for the inputs that are the flags' defaults.
+// published cites the answer of a source to the flags' defaults.
 func (a *costAnswer) published(fs *flag.FlagSet, source sharing.SourceID, what string) {
 	if fs.NFlag() == 0 {
 		a.sources.Add(source)
@@ -95,14 +95,14 @@ func (a *costAnswer) published(fs *flag.FlagSet, source sharing.SourceID, what s
 	}
 }
 
-// moneyFlag adds a flag whose default value must be an amount.
+// moneyFlag adds a flag of an amount; its default must be one.
 func moneyFlag(fs *flag.FlagSet, name, value, usage string) *cost.Money {
 	m, _ := cost.ParseMoney(value) // the golden files show every default
 	fs.TextVar(&m, name, m, usage)
 	return &m
 }
 
-// costRange returns a range of overheads, and what a workload-hour costs and saves under it.
+// costRange returns a range of overheads, with the price of a workload-hour and the saving under it.
 func costRange(fleet cost.SharedFleet, o sharing.Overhead) ([]string, error) {
 	low, high, ok := cost.OverheadRange(o)
 	if !ok || !o.Known {
@@ -239,7 +239,7 @@ func costSLA(fs *flag.FlagSet) func(*costAnswer) error {
 	}
 }
 
-// payback says when the saving, like for like, has paid for an investment.
+// payback returns the time in which the saving, like for like, pays for an investment.
 func payback(a *costAnswer, dedicated, shared cost.Composition, invest cost.Money, from string) error {
 	start := time.Now().UTC()
 	var err error

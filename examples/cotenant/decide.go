@@ -26,7 +26,7 @@ var fleetExamples embed.FS
 
 // fleetKinds names the kinds of fleet of which there is an example.
 func fleetKinds() (kinds []string) {
-	entries, _ := fleetExamples.ReadDir("fleets") // what is embedded is there
+	entries, _ := fleetExamples.ReadDir("fleets") // embedded, so it exists
 	for _, e := range entries {
 		kinds = append(kinds, strings.TrimSuffix(e.Name(), ".yaml"))
 	}

@@ -140,7 +140,7 @@ func (c *guardConfig) tell(std stdio, list []guard.Proposal) (err error) {
 	return err
 }
 
-// proposalText writes a proposal as a paragraph: when, what and to whom, the evidence and the effect to expect.
+// proposalText writes a proposal as a paragraph: time, action, tenant, evidence and expected effect.
 func proposalText(p *guard.Proposal) string {
 	at := p.At.Round(time.Second)
 	text := fmt.Sprintf("%02d:%02d:%02d  GPU %d: %s %s",

@@ -23,7 +23,7 @@ func writeTable(w io.Writer, d *telemetry.Digest, at time.Duration) error {
 	all := rep.GPUs
 	alike := !slices.ContainsFunc(all, func(g telemetry.DeviceReport) bool { return g.Device.Name != all[0].Device.Name })
 	above, column, name := "", "name\t", func(g telemetry.DeviceReport) string { return g.Device.Name + "\t" }
-	if alike && len(all) > 0 { // the name is long, and stands once above the table
+	if alike && len(all) > 0 { // the name is long: once, above the table
 		above = fmt.Sprintf(", %d x %s", len(all), all[0].Device.Name)
 		column, name = "", func(telemetry.DeviceReport) string { return "" }
 	}
@@ -68,7 +68,7 @@ func memoryCell(get func(telemetry.Metric) (float64, bool)) string {
 }
 
 // writeReport prints the report: hours by state, a verdict on each
-// device, the events, and what the policies would give back.
+// device, the events, and the savings of the policies.
 func writeReport(w io.Writer, r *telemetry.Report) error {
 	length := time.Duration(r.DurationS * float64(time.Second)).Round(time.Millisecond)
 	fmt.Fprintf(w, "What they did in %v (%s; hours)\n", length, r.Source.Basis)
@@ -132,7 +132,7 @@ func eventText(e telemetry.Event) string {
 	return text
 }
 
-// stateText returns what a device does and for how long it has: "active
+// stateText returns the state of a device and its duration: "active
 // 20s", "HUNG", or "-" before its first sample.
 func stateText(d *telemetry.Digest, device int) string {
 	if e, ok := d.Down(device).Get(); ok {

@@ -86,7 +86,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 	return err
 }
 
-// showPlan prints a plan, in its long form with the reasons for what stays.
+// showPlan prints a plan, in its long form with the reasons for unchanged workloads.
 func showPlan(plan *migrate.Plan, asJSON, long bool, std stdio) error {
 	if asJSON {
 		return page.JSON(std.out, plan)

@@ -68,7 +68,7 @@ var simSlots = []simSlot{
 	{gpu: 7, namespace: "lab", app: "render", to: 11, load: 0.4},
 }
 
-// busy is what a slot's pod uses in a step.
+// busy is the use of a slot's pod in a step.
 func (s *simSlot) busy(step int) float64 {
 	if !s.runs(step) || (step+s.gpu)%3 == 2 {
 		return 0
@@ -95,7 +95,7 @@ func newSimNode(now func() time.Duration) (*simNode, error) {
 	return &simNode{reader, now}, err
 }
 
-// simPhase is what the driver shows of a GPU in a step.
+// simPhase is a GPU's figures of the driver in a step.
 func simPhase(gpu, step int) telemetrytest.Phase {
 	p := telemetrytest.Phase{For: simCycle / simSteps}
 	sum, used, watts, instances := 0.0, 0.0, 72.0, 0
@@ -126,7 +126,7 @@ func simPhase(gpu, step int) telemetrytest.Phase {
 		return p
 	}
 	p.Figures[telemetry.MetricGPUUtilPercent], p.Figures[telemetry.MetricSMUtilPercent] = 100*sum, 55*sum
-	if isMPS(gpu) { // the driver charges the server with what its clients run
+	if isMPS(gpu) { // the driver charges the server with its clients' work
 		p.Processes = append(p.Processes, telemetry.Process{PID: simServer(gpu), Name: "nvidia-cuda-mps-server",
 			Memory: telemetry.Some(30 * sharing.MiB), SMUtilPercent: telemetry.Some(100 * sum)})
 	}

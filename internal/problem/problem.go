@@ -169,7 +169,7 @@ func Under(what, err error) error {
 }
 
 // Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds what in it. In
-// a List it adds what err says. It is nil for nil.
+// a List it adds the text of err. It is nil for nil.
 func Input(prefix string, what, err error) error {
 	if err == nil {
 		return nil

@@ -16,6 +16,6 @@ func NearestRank[T any](sorted []T, q float64) T {
 	return sorted[Rank(q, int64(len(sorted)))-1]
 }
 
-// NormalQuantile is the quantile p, between 0 and 1, of the standard normal distribution. It stands here because
+// NormalQuantile is the quantile p, between 0 and 1, of the standard normal distribution. It is here because
 // gonum's packages for it take as long to compile as everything else that a decision imports.
 func NormalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }

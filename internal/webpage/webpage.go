@@ -16,7 +16,7 @@
 //
 // Answer and the table of the first section are what a reader sees first: put the numbers there. A name has one colour
 // throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series
-// becomes small ones, one for each colour, with the same axes; one whose lines have one point each becomes a table.
+// becomes small ones, one for each colour, with the same axes; a chart of lines with one point each becomes a table.
 // Texts may come from anybody: all are escaped. The same page gives the same bytes.
 //
 // Experimental: its API may change.
@@ -41,10 +41,10 @@ type Page struct {
 	// Calculator is a form below the answer; nil is none.
 	Calculator *Calculator
 	Sections   []Section
-	Details    map[string][]string // what a click on a part of a GPU shows, by its name
+	Details    map[string][]string // of a click on a part of a GPU, by its name
 }
 
-// Calculator is a form whose Script writes the outputs when an input changes. The script is trusted: it is not escaped.
+// Calculator is a form; its Script writes the outputs when an input changes. The script is trusted: it is not escaped.
 type Calculator struct {
 	Inputs  []Input
 	Outputs []Output

@@ -1,4 +1,4 @@
-// Package prompt gives a loadgen.Tenant what it asks: prompts from a file of JSON Lines ([Read]), made-up texts of
+// Package prompt gives a loadgen.Tenant its prompts: from a file of JSON Lines ([Read]), made-up texts of
 // given lengths ([NewSynthetic]), or the lengths, shared prefixes and arrivals of a published [Trace].
 //
 //	trace, err := prompt.ReadTrace(prompt.TraceMooncake, file)

@@ -10,7 +10,7 @@
 //	}
 //	return c.WriteText(os.Stdout)
 //
-// [WriteInterference] says what tenants lose together; [Gate] holds a run to conditions.
+// [WriteInterference] compares tenants together with each in isolation; [Gate] holds a run to conditions.
 //
 // Stable.
 package report

@@ -13,8 +13,8 @@ import (
 )
 
 // WriteHTML writes a page that needs no other file: up to which load each scenario keeps the objectives or still gains
-// throughput, each tenant together against alone, every load, charts, every run, and what the metrics mean. A run that
-// is invalid is marked, and no verdict rests on it.
+// throughput, each tenant together against alone, every load, charts, every run, and the definitions of the metrics. A
+// run that is invalid is marked, and no verdict rests on it.
 func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	rows := ScenariosOf(results)
 	p := webpage.Page{Title: "Load test"}
@@ -109,7 +109,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 	return t, cmp.Or(answer, "No verdict: every run is INVALID.")
 }
 
-// kept says up to which of a scenario's loads the objectives are kept, with the cells of its row; what is "" where
+// kept returns the highest of a scenario's loads that meets the objectives, with the cells of its row; what is "" where
 // there are no objectives.
 func kept(results []*loadgen.Result, levels []Scenario) (what string, cells []any) {
 	to, beyond := "at no load tried", ""

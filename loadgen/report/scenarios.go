@@ -276,7 +276,7 @@ func figure(v Optional[float64], unit string) string {
 	return "-"
 }
 
-// thresholdNote says what goodput counts, in the table of all rows.
+// thresholdNote gives the thresholds of goodput, in the table of all rows.
 func (rows Scenarios) thresholdNote() string {
 	by := distinct(rows, func(r *Scenario) []string { return []string{r.Thresholds} })
 	if len(by) == 1 && by[0] == "" {
@@ -317,7 +317,7 @@ func writeTable(w io.Writer, t webpage.Table) error {
 	return tw.Flush()
 }
 
-// WriteIndex writes a line for each run: when and where it was made, what it offered, and whether its figures count.
+// WriteIndex writes a line for each run: time, folder, load, and whether its figures are valid.
 func WriteIndex(w io.Writer, results []*loadgen.Result) error {
 	t := webpage.Table{Head: []string{"started (UTC)", "folder", "scenario", "load", "ok", "failed", "run"}}
 	for _, r := range results {
@@ -336,7 +336,7 @@ func WriteIndex(w io.Writer, results []*loadgen.Result) error {
 // exclusive is the scenario of tenants that have GPUs of their own.
 const exclusive = "exclusive"
 
-// WriteInterference writes what each tenant loses together with others against itself alone: in a run of its own, or
+// WriteInterference compares each tenant together with others to itself in isolation: in a run of its own, or
 // with a GPU of its own under the same load. Nothing is written where no tenant ran both ways.
 func WriteInterference(w io.Writer, results []*loadgen.Result) error {
 	t, notes, _ := interference(results)
@@ -352,8 +352,8 @@ func WriteInterference(w io.Writer, results []*loadgen.Result) error {
 	return errors.Join(err, b.Flush())
 }
 
-// interference compares each tenant together with others to itself alone. Runs that are invalid take no part, and
-// where the shares of failed requests differ there are no factors: they would be of those that did not fail.
+// interference compares each tenant together with others to itself in isolation. Runs that are invalid take no part,
+// and where the shares of failed requests differ there are no factors: they would be of those that did not fail.
 func interference(results []*loadgen.Result) (t webpage.Table, notes []string, answer string) {
 	t.Caption = "Together against alone (median factor; of repeated runs with its interval at 95%)"
 	t.Head = []string{"tenant", "scenario", "load", "TTFT P99", "TPOT P50", "TPOT P99", "e2e P50", "e2e P99", "output"}

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// sampled starts Sample beside a run and returns the function that ends it and puts the CSV into the run's folder. That
-// must not exist yet, so the samples are beside it until the end.
+// sampled starts Sample during a run and returns the function that ends it and puts the CSV into the run's folder. That
+// must not exist yet, so the samples are next to it until the end.
 func (t *test) sampled(ctx context.Context, dir string) (end func() error, err error) {
 	if t.Sample == nil {
 		return func() error { return nil }, nil

@@ -19,7 +19,7 @@ import (
 const searchTrial = 30 * time.Second
 
 // search looks for the highest rate that keeps the SLOs. Only here is a run stopped when the server is over-saturated.
-// The time limit is noted before the first trial: each has its load's time, and time for what is in flight then.
+// The time limit is noted before the first trial: each has its load's time, and time for the requests in flight then.
 func (t *test) search(ctx context.Context) error {
 	t.several = true
 	f := &t.File

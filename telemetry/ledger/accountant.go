@@ -24,7 +24,7 @@ type Clock struct {
 type Options struct {
 	Clock    Clock
 	Resolver *container.Resolver
-	// Kubelet and MPS are asked who was given which GPU, and for the clients of MPS servers; nil is not asked.
+	// Kubelet lists the holders of GPUs, and MPS the clients of MPS servers; nil is not asked.
 	Kubelet Allocator
 	MPS     MPSDaemon
 	// Servers are the addresses of model servers' metrics pages, by the container of a pod or of a workload with one pod
@@ -55,7 +55,7 @@ type Accountant struct {
 }
 
 // New returns an accountant that goes on with the accounts of o.Records. A record that cannot be read is named in the
-// log and set aside, and what it held counts from zero.
+// log and set aside, and its accounts begin at zero.
 func New(o Options) *Accountant {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Price == nil {

@@ -44,7 +44,7 @@ type BillRow struct {
 }
 
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of what TotalsOf returns. Each namespace pays
-// for its use and for what it held without using it; the policy assigns the rest of the idle time,
+// for its use and for its idle share; the policy assigns the rest of the idle time,
 // as long as anybody had the GPU. Amounts below zero are an ErrInput, and more than 290 years of GPU time together.
 func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}

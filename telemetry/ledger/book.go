@@ -29,7 +29,7 @@ const maxOthers = 200
 // bookOptions are options of a book.
 type bookOptions struct {
 	// clock names the clock of the postings: the system's boot id for the time since boot. Records that were stored
-	// under another clock go on from its zero: what ran meanwhile is unattributed, and time before the clock began
+	// under another clock go on from its zero: work in between is unattributed, and time before the clock began
 	// is no time of the GPU's.
 	clock string
 	// retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
@@ -64,7 +64,7 @@ type posting struct {
 	// Microjoules is the GPU's energy in that time; missing where not known.
 	Microjoules Optional[int64]
 	// IdleMicrojoules is the part that the GPU would have drawn with nothing resident; it goes to all parts by time.
-	// ContextMicrojoules is what contexts draw beyond that while nothing runs; the residents pay it in equal parts.
+	// ContextMicrojoules is the draw of contexts beyond that while nothing runs; the residents pay it in equal parts.
 	// The rest goes to the parts in which something ran, or where nothing did, to the residents too. 0 is not known.
 	IdleMicrojoules, ContextMicrojoules int64
 	// Price is the price of an hour of the GPU; the zero Money for none.
@@ -79,7 +79,7 @@ type book struct {
 	gpus   map[string]*gpu
 	tokens map[container.Pod]*Tokens
 	pods   map[container.Pod]int // rows
-	// changed holds what changed since it was stored, by the names of records; nil for one that is deleted.
+	// changed holds the unstored changes, by the names of records; nil for one that is deleted.
 	changed map[string]any
 }
 
@@ -155,7 +155,7 @@ func (l *book) observed() map[string]time.Duration {
 }
 
 // expire ends the rows of pods without a posting for the time of bookOptions.retain, in time of their GPU, and
-// returns their keys. The totals keep what they had.
+// returns their keys. The totals stay.
 func (l *book) expire() (ended []Key) {
 	for k, r := range l.rows {
 		if k.Pod == (container.Pod{}) || l.gpus[k.GPU].Observed-r.Last < l.opts.retain {
@@ -272,7 +272,7 @@ func (l *book) lines(in *posting, length time.Duration) []line {
 	return out
 }
 
-// under returns the pod under which one is posted: itself, or the Other that stands for it.
+// under returns the pod under which one is posted: itself, or Other in its place.
 func (l *book) under(p container.Pod) container.Pod {
 	other := container.Pod{Namespace: p.Namespace, Name: Other}
 	if _, there := l.pods[p]; there || p == (container.Pod{}) || len(l.pods) < l.opts.maxPods {
@@ -321,7 +321,7 @@ func spendEnergy(in *posting, lines []line) {
 	}
 }
 
-// spendMoney divides the price of a posting's time. Each row gets whole millionths; what is left is owed to it. What
+// spendMoney divides the price of a posting's time. Each row gets whole millionths; the rest is owed to it. What
 // the rows are owed together comes to whole millionths now and then, which go to those that are owed most.
 func spendMoney(g *gpu, in *posting, lines []line) {
 	const hour = int64(time.Hour)

@@ -9,9 +9,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// device holds what is known of a GPU.
+// device holds the known state of a GPU.
 type device struct {
-	Device // without what Status finds out
+	Device // without the findings of Status
 	seen
 	mig      sharing.Answer
 	minor    telemetry.Optional[int]
@@ -28,7 +28,7 @@ type device struct {
 	listed                []*process          // the same, resolved
 }
 
-// seen holds what was seen in the present window.
+// seen holds the observations of the present window.
 type seen struct {
 	begun     time.Duration
 	util      mean

@@ -117,7 +117,7 @@ func Divide(w Window) ([]Part, error) {
 		reserved = reserved || c.Held > 0 && c.reserves()
 		resident = resident || c.Resident && c.known()
 	}
-	if reserved && resident { // who reserves holds it for the residents, in parts that are not known
+	if reserved && resident { // reserved for the residents, in unknown parts
 		d.holders = false
 	}
 	switch w.Mechanism {

@@ -29,7 +29,7 @@ func residentsOf(claims []Claim) (out []*Claim) {
 	return out
 }
 
-// equally divides busy time of which nothing shows whose it is, of at least low: all is the only claim's, or equal
+// equally divides busy time of unknown tenants, of at least low: all is the only claim's, or equal
 // parts of it are each one's, which is no more than a bound.
 func (d *division) equally(low, busy float64, basis sharing.Basis, claims []*Claim) {
 	switch n := float64(len(claims)); {

@@ -20,7 +20,7 @@ type Record struct {
 }
 
 // The names of records begin with their kind; the rest of the name is a key as JSON. A record that could not be read is
-// kept under asidePrefix, for people alone. Earlier versions had records of a total with all its rows and of a GPU's
+// kept under asidePrefix, for people only. Earlier versions had records of a total with all its rows and of a GPU's
 // energy counter.
 const (
 	rowPrefix    = "row "

@@ -22,13 +22,13 @@ type servers struct {
 	state map[container.Pod]*served
 }
 
-// Tokens counts what a server took in and gave; missing where it does not say.
+// Tokens counts the prompt and output tokens of a server; missing where its page has none.
 type Tokens struct {
 	Prompt    telemetry.Optional[float64] `json:"prompt,omitzero"`
 	Generated telemetry.Optional[float64] `json:"generated,omitzero"`
 }
 
-// served holds what one server has done.
+// served holds the work of one server.
 type served struct {
 	pod     container.Pod      // that was last seen to be its own
 	last    map[replica]Tokens // as the page had them at the last reading
@@ -79,7 +79,7 @@ func (s *servers) watch(ctx context.Context, period time.Duration) {
 	})
 }
 
-// note adds what a server did since its last page; what could be read of a page counts. A server that was restarted
+// note adds a server's work since its last page; the readable part of a page counts. A server that was restarted
 // counts from zero.
 func (s *servers) note(pod container.Pod, readings []serving.Reading, err error) {
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func (t *Tokens) check() error {
 	return nil
 }
 
-// post adds to a book what the servers did since it was last called.
+// post adds the servers' work since its last call to a book.
 func (s *servers) post(l *book) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -100,7 +100,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 			c := all.of(in, p.pod())
 			c.Resident = true
 			d.uses(c, pid)
-		case !isMIG: // the driver charges the MPS server with what its clients run
+		case !isMIG: // the driver charges the MPS server with its clients' work
 			all.at(claimKey{instance: mpsOverhead}, Claim{Overhead: true}).Resident = true
 		}
 	}
@@ -129,7 +129,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	return w
 }
 
-// uses adds what the driver charged a process with to a claim.
+// uses adds a process's time by the driver to a claim.
 func (d *device) uses(c *Claim, pid uint32) {
 	if d.measured {
 		c.Busy = Some(min(c.Busy.Or(0)+d.util1[pid], 1))

@@ -17,7 +17,7 @@ type Service struct {
 	Batch    float64       // requests in a pass; zero where unknown
 }
 
-// Service derives the mean request from what happened between two pages ([Reading.Since]), or since the server started.
+// Service derives the mean request of the time between two pages ([Reading.Since]), or since the server started.
 // A pass is the model's computation for a batch, launching included, so GPUTime is an upper bound of the GPU's time. It
 // answers false where no request was served, and for engines that speak tokens.
 func (r *Reading) Service() (Service, bool) {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// stable are the packages whose API changes incompatibly only with a word in the changelog.
+// stable lists the packages with a stable API: the changelog names every break.
 var stable = []string{"cost", "decision", "decision/fleet", "decision/gate", "decision/layout", "decision/placement",
 	"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report", "mig", "mig/mignvml", "mig/migtest",
 	"mig/parted", "mps", "sharing", "telemetry", "telemetry/telemetrynvml", "telemetry/telemetrytest", "timeslice"}
@@ -87,7 +87,7 @@ func breaks(before, after map[string]*types.Package, changelog string) (errs []e
 	return errs
 }
 
-// named says whether the changelog has a name in code's letters.
+// named reports whether the changelog has a name in code's letters.
 func named(changelog, name string) bool {
 	return regexp.MustCompile("`[^`\n]*\\b" + regexp.QuoteMeta(name) + "\\b[^`\n]*`").MatchString(changelog)
 }

@@ -192,7 +192,7 @@ func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	}
 }
 
-// writer shows what a terminal would obey: whatever is printed may hold names of others.
+// writer escapes control characters: any output may hold names of others.
 type writer struct {
 	to       io.Writer
 	mu       sync.Mutex
@@ -218,7 +218,7 @@ func Show(text string) string {
 	return b.String()
 }
 
-// Colours writes what follows as it is: text with colours, which has no names of others.
+// Colours writes the following text unescaped: it has colours, and no names of others.
 func Colours(out io.Writer) {
 	if w, ok := out.(*writer); ok {
 		w.coloured = true

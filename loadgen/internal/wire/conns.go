@@ -57,7 +57,7 @@ type watchedConn struct {
 
 // Reused prepares for a request over conn, which had one before. The function that it returns says whether an answer
 // began before the last part of the request was written: nobody asked for it then, or it is to an earlier request.
-// answered is set where net/http has returned an answer, of whose body nothing was read yet.
+// answered is set where net/http has returned an answer, with its body unread.
 func Reused(conn net.Conn) (early func(answered bool) bool) {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()

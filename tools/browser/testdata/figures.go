@@ -1,6 +1,6 @@
 //go:build ignore
 
-// Figures computes by package cost what the calculator's page computes: a line of standard input is the JSON of GPUs,
+// Figures computes by package cost the figures of the calculator's page: a line of standard input is the JSON of GPUs,
 // micro-units of USD for a GPU-hour, workloads on each GPU, and utilisation and overhead in parts per million.
 package main
 

@@ -75,7 +75,7 @@ func (t *tree) buildLoad() error {
 	return build(".", filepath.Join(t.bin, "load"), "-modfile="+file, "./freeze/load")
 }
 
-// output is what a command printed, and its exit code.
+// output holds a command's printed text and its exit code.
 type output struct {
 	Exit   int `json:"exit"`
 	Stdout any `json:"stdout,omitempty"` // a value where it was JSON, otherwise the lines

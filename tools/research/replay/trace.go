@@ -23,7 +23,7 @@ type task struct {
 
 func (t *task) milli() int64 { return int64(t.request.GPUs) * int64(t.request.Milli) }
 
-// turns is how tasks share GPUs.
+// turns is the mechanism by which tasks share GPUs.
 var turns = []sharing.Mechanism{sharing.MechanismTimeSlicing}
 
 const maxTraceBytes = 256 << 20 // of a file
