@@ -55,7 +55,7 @@ type multiset = [maxProfiles]uint8
 func (m *Model) multisets() []multiset {
 	seen := map[multiset]bool{}
 	var out []multiset
-	m.walk(&state{}, 0, everyProfile, nil, func(s *state, placed []int, _ bool) bool {
+	m.walk(&state{}, 0, everyProfile, nil, func(s *state, placed []int) bool {
 		if n := s.count; len(placed) > 0 && !seen[n] {
 			seen[n] = true
 			out = append(out, n)

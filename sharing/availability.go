@@ -122,15 +122,14 @@ func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented,
 			"nvidia-mps-guide"}
 	}
-	switch d.SupportsCUDA(CUDAVersion{13, 1}) {
-	case AnswerYes:
+	switch {
+	case d.Major >= 590: // brings CUDA 13.1, 580 13.0 (nvidia-cuda-release-notes)
 		return KnownCell(60, "nvidia-mps-guide-limits"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1",
 			BasisDocumented, "nvidia-mps-guide-limits"}
-	case AnswerNo:
-		if d.Major == 580 {
-			return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; " +
-				"the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
-		}
+	case d.Major == 580:
+		return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; " +
+			"the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
+	case d.Major > 0 && d.Major < 580:
 		return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0",
 			BasisDocumented, "nvidia-mps-guide"}
 	}

@@ -77,9 +77,6 @@ func TestSourcesResolve(t *testing.T) {
 			checkSource(t, "trap "+tr.ID, id)
 		}
 	}
-	for _, b := range cudaBranches() {
-		checkSource(t, b.CUDA.String(), b.Source)
-	}
 }
 
 func TestGPUTable(t *testing.T) {

@@ -29,24 +29,6 @@ func TestParseDriver(t *testing.T) {
 	}
 }
 
-func TestSupportsCUDA(t *testing.T) {
-	for _, c := range []struct {
-		driver Driver
-		cuda   CUDAVersion
-		want   Answer
-	}{
-		{Driver{580, 65, 6}, CUDAVersion{13, 0}, AnswerYes}, {Driver{580, 65, 6}, CUDAVersion{13, 1}, AnswerNo}, {Driver{590, 0, 0}, CUDAVersion{13, 1}, AnswerYes},
-		{Driver{585, 0, 0}, CUDAVersion{13, 0}, AnswerYes}, {Driver{585, 0, 0}, CUDAVersion{13, 1}, AnswerUnknown}, {Driver{585, 0, 0}, CUDAVersion{13, 2}, AnswerNo},
-		{Driver{470, 0, 0}, CUDAVersion{13, 1}, AnswerNo}, {Driver{470, 0, 0}, CUDAVersion{11, 4}, AnswerUnknown},
-		{Driver{700, 0, 0}, CUDAVersion{13, 4}, AnswerYes}, {Driver{700, 0, 0}, CUDAVersion{14, 0}, AnswerUnknown},
-		{Driver{}, CUDAVersion{13, 0}, AnswerUnknown}, {Driver{580, 0, 0}, CUDAVersion{}, AnswerUnknown},
-	} {
-		if got := c.driver.SupportsCUDA(c.cuda); got != c.want {
-			t.Errorf("%v supports CUDA %v: %v, want %v", c.driver, c.cuda, got, c.want)
-		}
-	}
-}
-
 func FuzzParseDriver(f *testing.F) {
 	for _, s := range []string{"580.65.06", "R610", "", "0", "1.2.3.4", "13.0", "9.0"} {
 		f.Add(s)
@@ -59,16 +41,6 @@ func FuzzParseDriver(f *testing.F) {
 		if err == nil {
 			if back, err := ParseDriver(d.String()); err != nil || back != d {
 				t.Errorf("%q -> %v -> %v, %v", s, d, back, err)
-			}
-		}
-		var v CUDAVersion
-		if err := v.UnmarshalText([]byte(s)); (v == CUDAVersion{}) == (err == nil && s != "") {
-			t.Fatalf("%q reads as %v, %v", s, v, err)
-		}
-		if (v != CUDAVersion{}) {
-			var back CUDAVersion
-			if err := back.UnmarshalText([]byte(v.String())); err != nil || back != v {
-				t.Errorf("%q -> %v -> %v, %v", s, v, back, err)
 			}
 		}
 		var cc ComputeCapability
@@ -95,7 +67,7 @@ func TestTexts(t *testing.T) {
 	}{
 		{ArchitectureHopper, new(Architecture), "hopper"}, {ModeStaticSMPartitions, new(Mode), "static-sm-partitions"},
 		{SeverityCritical, new(Severity), "critical"}, {DeliveryDevicePlugin, new(Delivery), "device-plugin"},
-		{Driver{580, 65, 6}, new(Driver), "580.65.06"}, {CUDAVersion{13, 1}, new(CUDAVersion), "13.1"},
+		{Driver{580, 65, 6}, new(Driver), "580.65.06"},
 		{ComputeCapability{9, 0}, new(ComputeCapability), "9.0"}, {AnswerYes, new(Answer), "yes"}, {BasisPrior, new(Basis), "prior"},
 		{AxisJitter, new(Axis), "jitter"}, {LevelDriver, new(Level), "driver"},
 	} {
@@ -118,9 +90,8 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	var d Driver
-	var v CUDAVersion
-	if d.UnmarshalText(nil) != nil || v.UnmarshalText(nil) != nil || !d.IsZero() || (v != CUDAVersion{}) || d.String() != "unknown" || v.String() != "unknown" {
-		t.Errorf("empty texts: %v, %v", d, v)
+	if d.UnmarshalText(nil) != nil || !d.IsZero() || d.String() != "unknown" {
+		t.Errorf("empty text: %v", d)
 	}
 	if b, _ := d.MarshalText(); len(b) != 0 {
 		t.Errorf("an unknown driver marshals to %s", b)

@@ -37,7 +37,6 @@ type Condition struct {
 	MinArchitecture Architecture // ArchitectureUnknown: no bound
 	MaxArchitecture Architecture // ArchitectureUnknown: no bound
 	MinDriver       Driver       // zero: no bound
-	MinCUDA         CUDAVersion  // zero: no bound; the CUDA version the driver supports
 	Mode            Mode
 	// Note is a further condition that cannot be checked here, for example a kernel version. It may be empty.
 	Note string
@@ -58,9 +57,6 @@ func (c Condition) Holds(env Environment) Answer {
 	}
 	if !c.MinDriver.IsZero() {
 		answer = both(answer, env.Driver.atLeast(c.MinDriver))
-	}
-	if c.MinCUDA != (CUDAVersion{}) {
-		answer = both(answer, env.Driver.SupportsCUDA(c.MinCUDA))
 	}
 	return answer
 }

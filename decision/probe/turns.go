@@ -151,13 +151,22 @@ func (r *run) turns(ctx context.Context) error {
 	return nil
 }
 
+// scheduler returns the quantum and the switch that turns measured, in ms.
+func (r *run) scheduler() (quantum, change float64, err error) {
+	q, ok1 := r.Get(Quantum)
+	s, ok2 := r.Get(Switch)
+	if !ok1 || !ok2 {
+		err = errors.New("quantum and switch were not measured")
+	}
+	return q.Value, s.Value, err
+}
+
 // resumed has work that reads memory go on over many slices, beside a process
 // that spins: what its slices get less done than their length is lost to it.
 func (r *run) resumed(ctx context.Context) error {
-	quantum, ok1 := r.Get(Quantum)
-	change, ok2 := r.Get(Switch)
-	if !ok1 || !ok2 {
-		return errors.New("quantum and switch were not measured")
+	quantum, change, err := r.scheduler()
+	if err != nil {
+		return err
 	}
 	long := reads(0) // one step tells what it takes alone
 	long.Kernels = resumedKernels
@@ -168,15 +177,15 @@ func (r *run) resumed(ctx context.Context) error {
 	lone := middle(alone[0].Steps)
 	beside := long
 	beside.Delay, beside.For = 50*time.Millisecond, resumedFor
-	round := 2 * (quantum.Value + change.Value)
+	round := 2 * (quantum + change)
 	// The stream task warms up with two steps before those that count: hence three.
-	spin := time.Duration(float64(3*lone)*round/quantum.Value) + beside.For + 500*time.Millisecond
+	spin := time.Duration(float64(3*lone)*round/quantum) + beside.For + 500*time.Millisecond
 	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, beside)
 	if err != nil {
 		return err
 	}
 	// One step ends at some point of a round, many in a row at one only: their mean.
-	loss := func(d time.Duration) float64 { return quantum.Value - round*float64(lone)/float64(d) }
+	loss := func(d time.Duration) float64 { return quantum - round*float64(lone)/float64(d) }
 	r.measureAs(SliceLoss, "ms", loss(mean(readings[1].Steps)), readings[1].Steps, loss,
 		fmt.Sprintf("%v of reading memory, again and again beside a spinning process", lone.Round(time.Millisecond)))
 	return nil
@@ -190,14 +199,13 @@ const (
 
 // early has work end within its slice, beside a process that spins.
 func (r *run) early(ctx context.Context) error {
-	quantum, ok1 := r.Get(Quantum)
-	change, ok2 := r.Get(Switch)
-	if !ok1 || !ok2 {
-		return errors.New("quantum and switch were not measured")
+	quantum, change, err := r.scheduler()
+	if err != nil {
+		return err
 	}
 	var lost []time.Duration
 	for _, part := range []float64{0.1, 0.3, 0.6} {
-		pulse := time.Duration(part * quantum.Value * float64(time.Millisecond))
+		pulse := time.Duration(part * quantum * float64(time.Millisecond))
 		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing,
 			Task{Kind: KindSpin, For: 700 * time.Millisecond}, Task{Kind: KindPulse, Kernel: pulse, Pause: time.Millisecond,
 				Delay: 50 * time.Millisecond, For: 600 * time.Millisecond})
@@ -205,7 +213,7 @@ func (r *run) early(ctx context.Context) error {
 			return err
 		}
 		for _, d := range handoversOf(readings[0], readings[1]) {
-			lost = append(lost, d-time.Duration(2*change.Value*float64(time.Millisecond)))
+			lost = append(lost, d-time.Duration(2*change*float64(time.Millisecond)))
 		}
 	}
 	if len(lost) < 20 {

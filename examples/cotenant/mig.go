@@ -36,7 +36,6 @@ var migWords = []struct {
 	{"plan", "-gpu NAME -want COUNTS", "what has to change? (-have: what is there)", migChange(false)},
 	{"apply", "-gpu NAME -want COUNTS", "change it (simulated GPU, or -real)", migChange(true)},
 	{"generate", "-gpu NAME[,NAME]", "a mig-parted configuration for a node", migGenerate},
-	{"enumerate", "-gpu NAME", "count the layouts of an empty GPU", migEnumerate},
 }
 
 func runMig(ctx context.Context, args []string, std stdio) error {
@@ -74,7 +73,7 @@ func runMig(ctx context.Context, args []string, std stdio) error {
 	if err := parse(flagSet("mig"), args, page.Fold(text), len(args), std); err != nil {
 		return err
 	}
-	return badInput(errors.New("use check, pack, plan, apply, generate or enumerate (see cotenant mig -h)"))
+	return badInput(errors.New("use check, pack, plan, apply or generate (see cotenant mig -h)"))
 }
 
 // lookup reads -gpu: one GPU, or several separated by commas.
@@ -153,21 +152,6 @@ func migGenerate(c *migCall) func(context.Context) error {
 			text, err = config.ConfigMap(name, strings.TrimSuffix(namespace, "/"))
 		}
 		return errors.Join(err, printText(c.std.out, string(text)))
-	}
-}
-
-func migEnumerate(c *migCall) func(context.Context) error {
-	names := c.String("profiles", "", "only these `PROFILES`, separated by commas")
-	return func(context.Context) error {
-		m, err := c.model()
-		if err != nil {
-			return err
-		}
-		e, err := m.Enumerate(strings.FieldsFunc(*names, func(r rune) bool { return r == ',' || r == ' ' })...)
-		if err != nil {
-			return err
-		}
-		return answer(c.std.out, *c.json, e, e.String())
 	}
 }
 

@@ -51,7 +51,6 @@ func TestMIG(t *testing.T) {
 		{"apply -gpu H200 -have 1g.18gb@0!busy,1g.18gb@1 -want 4g.71gb", "", exitNo},
 		{"generate -gpu A30", "", 0},
 		{"generate -gpu A30 -configmap gpu-operator/mig", "", 0},
-		{"enumerate -gpu a100-40gb -profiles 1g.5gb,2g.10gb,3g.20gb,4g.20gb,7g.40gb", "", 0},
 	} {
 		code, out, errs := program(t, c.stdin, strings.Fields("mig "+c.args)...)
 		if code != c.code {
@@ -80,7 +79,7 @@ func TestMIG(t *testing.T) {
 
 func TestMIGJSON(t *testing.T) {
 	for _, args := range []string{"pack -gpu A30 -demand 1g.6gb=5 -json", "plan -gpu A30 -want 1g.6gb -json",
-		"plan -gpu A30 -want 4g.24gb=2 -json", "enumerate -gpu A30 -json"} {
+		"plan -gpu A30 -want 4g.24gb=2 -json"} {
 		if _, out, errs := program(t, "", strings.Fields("mig "+args)...); !json.Valid([]byte(out)) {
 			t.Errorf("%s: %s%s", args, out, errs)
 		}
@@ -113,7 +112,6 @@ func TestMIGBadInput(t *testing.T) {
 		{"plan -real -gpu A30", "", "leave them out"},
 		{"apply -gpu a100-40gb -have 1g.5gb@0 -want 1g.5gb=2,9g.99gb=1", "", "9g.99gb"},
 		{"generate", "", "name at least one GPU"},
-		{"enumerate -gpu A30 -profiles 1g.6gb,x", "", "not a MIG profile name"},
 	} {
 		code, out, errs := program(t, c.stdin, strings.Fields("mig "+c.args)...)
 		if code != exitBadInput || out != "" || !strings.Contains(errs, c.want) {

@@ -34,31 +34,19 @@ type Page struct {
 // is still given. The error names them all, up to problem.Enough of them.
 func Read(in io.Reader, each func(Page)) error {
 	s := &splitter{each: each, described: map[string]bool{}}
-	rd := bufio.NewReaderSize(in, 64<<10)
-	var err error
-	var long []byte // the beginning of a line that is longer than rd's buffer
-	for err == nil && s.probs.Len() < problem.Enough {
-		var line []byte
-		line, err = rd.ReadSlice('\n')
-		if full := errors.Is(err, bufio.ErrBufferFull); full || len(long) > 0 {
-			long = append(long, line...)
-			if line = long; full {
-				line, err = nil, nil
-			} else {
-				long = nil
-			}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 64<<10), maxPage)
+	for s.probs.Len() < problem.Enough && lines.Scan() {
+		if s.buf.Len()+len(lines.Bytes()) >= maxPage {
+			return s.tooLarge()
 		}
-		if s.buf.Len()+len(line)+len(long) > maxPage {
-			return fmt.Errorf("promtext: line %d: a page of more than %d MiB", s.line+1, maxPage>>20)
-		}
-		if len(line) > 0 {
-			s.add(line)
-		}
+		s.add(lines.Bytes())
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return s.tooLarge()
 	}
 	s.flush()
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.probs.AddErr("", err)
-	}
+	s.probs.AddErr("", lines.Err())
 	return s.probs.Err()
 }
 
@@ -75,8 +63,13 @@ type splitter struct {
 	pages     int
 }
 
+func (s *splitter) tooLarge() error {
+	return fmt.Errorf("promtext: line %d: a page of more than %d MiB", s.line+1, maxPage>>20)
+}
+
+// add takes a line without its end.
 func (s *splitter) add(line []byte) {
-	if line[0] == '#' {
+	if bytes.HasPrefix(line, []byte("#")) {
 		if f := bytes.Fields(line); len(f) > 2 && (string(f[1]) == "HELP" || string(f[1]) == "TYPE") {
 			key := string(f[1]) + " " + string(f[2])
 			if s.described[key] {
@@ -101,16 +94,13 @@ func (s *splitter) add(line []byte) {
 		return
 	}
 	s.buf.Write(line)
+	s.buf.WriteByte('\n')
 }
 
 // flush parses the page in buf. The library stops at a broken line: that line
 // becomes a problem and an empty line, and the page is parsed again.
 func (s *splitter) flush() {
 	page := s.buf.Bytes()
-	if n := len(page); n > 0 && page[n-1] != '\n' {
-		s.buf.WriteByte('\n')
-		page = s.buf.Bytes()
-	}
 	for s.probs.Len() < problem.Enough {
 		p := expfmt.NewTextParser(model.UTF8Validation)
 		families, err := p.TextToMetricFamilies(bytes.NewReader(page))

@@ -8,14 +8,13 @@ import (
 	"runtime"
 
 	"github.com/cotenant/cotenant/decision/probe"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Child says that this is no process of the probe: on this platform there are none.
 func Child() (code int, is bool) { return 0, false }
 
-// Site is this machine's GPU. On this platform there is none.
-type Site struct{}
+// Site is this machine's GPU. On this platform there is none, and Open returns none.
+type Site struct{ probe.Site }
 
 // Open returns an error that wraps ErrUnavailable and says why.
 func Open(context.Context, Options) (*Site, error) { return nil, unavailable() }
@@ -26,20 +25,6 @@ func unavailable() error {
 	}
 	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
 }
-
-// Basis returns sharing.BasisMeasured.
-func (*Site) Basis() sharing.Basis { return sharing.BasisMeasured }
-
-// Info returns an error that wraps ErrUnavailable.
-func (*Site) Info(context.Context) (probe.Info, error) { return probe.Info{}, unavailable() }
-
-// Run returns an error that wraps ErrUnavailable.
-func (*Site) Run(context.Context, sharing.Mechanism, ...probe.Task) ([]probe.Reading, error) {
-	return nil, unavailable()
-}
-
-// SMs returns an error that wraps ErrUnavailable.
-func (*Site) SMs(context.Context, []float64) ([]int, error) { return nil, unavailable() }
 
 // BesideSpinner returns an error that wraps ErrUnavailable.
 func (*Site) BesideSpinner(context.Context, func(context.Context) error) error { return unavailable() }

@@ -12,6 +12,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -28,6 +29,7 @@ type gpu struct {
 	stream                        C.CUstream
 	spin, pulse, compute, reading C.CUfunction
 	sms                           int
+	held                          []func() // releases what the task under way holds
 }
 
 func openGPU(device C.CUdevice, sms int) (*gpu, error) {
@@ -64,11 +66,20 @@ func (g *gpu) memory() (sharing.Bytes, error) {
 	return sharing.Bytes(unused), err
 }
 
-func (g *gpu) alloc(n int64) (p C.CUdeviceptr, release func(), err error) {
+// alloc returns zeroed memory, until release.
+func (g *gpu) alloc(n int64) (p C.CUdeviceptr, err error) {
 	if err = check("cuMemAlloc", C.c_alloc(&p, C.size_t(n))); err == nil {
+		g.held = append(g.held, func() { C.c_release(p) })
 		err = check("cuMemsetD8", C.c_fill(p, C.size_t(n)))
 	}
-	return p, func() { C.c_release(p) }, err
+	return p, err
+}
+
+func (g *gpu) release() {
+	for _, free := range slices.Backward(g.held) {
+		free()
+	}
+	g.held = nil
 }
 
 func (g *gpu) wait() error { return check("cuStreamSynchronize", C.c_wait(g.stream)) }
@@ -89,11 +100,10 @@ const mostStamps = 1 << 16
 const leastGap = 5000
 
 func (g *gpu) runSpin(t probe.Task) (r probe.Reading, err error) {
-	gaps, release, err := g.alloc(16*mostStamps + 24)
+	gaps, err := g.alloc(16*mostStamps + 24)
 	if err != nil {
 		return r, err
 	}
-	defer release()
 	span := gaps + 16*mostStamps
 	for _, d := range []time.Duration{time.Millisecond, t.For} { // the first makes the kernel ready
 		code := C.c_spin(g.spin, g.stream, gaps, span, mostStamps, C.ulonglong(d), leastGap)
@@ -127,11 +137,10 @@ func intervals(from C.CUdeviceptr, n int) ([]probe.Interval, error) {
 }
 
 func (g *gpu) runPulse(t probe.Task, rates map[string]float64) (r probe.Reading, err error) {
-	buffer, release, err := g.alloc(16 * mostStamps)
+	buffer, err := g.alloc(16 * mostStamps)
 	if err != nil {
 		return r, err
 	}
-	defer release()
 	iters := C.uint(float64(t.Kernel) / rates[pulseRate])
 	n := 0
 	for began := time.Now(); time.Since(began) < t.For && n < mostStamps; n++ {
@@ -166,36 +175,32 @@ func (g *gpu) runSteps(t probe.Task, launch func() error) (r probe.Reading, err 
 }
 
 // kernels returns what launches a step's kernels, in one graph when there are several.
-func (g *gpu) kernels(n int, oneByOne bool, one func() error) (launch func() error, release func(), err error) {
+func (g *gpu) kernels(n int, oneByOne bool, one func() error) (launch func() error, err error) {
 	if n <= 1 {
-		return one, func() {}, nil
+		return one, nil
+	}
+	all := func() (err error) {
+		for i := 0; i < n && err == nil; i++ {
+			err = one()
+		}
+		return err
 	}
 	if oneByOne {
-		return func() (err error) {
-			for i := 0; i < n && err == nil; i++ {
-				err = one()
-			}
-			return err
-		}, func() {}, nil
+		return all, nil
 	}
 	if err = check("cuStreamBeginCapture", C.c_capture(g.stream)); err != nil {
-		return nil, nil, err
-	}
-	for range n {
-		if err = one(); err != nil {
-			break
-		}
+		return nil, err
 	}
 	var graph C.CUgraph
-	if err = errors.Join(err, check("cuStreamEndCapture", C.c_captured(g.stream, &graph))); err != nil {
-		return nil, nil, err
+	if err = errors.Join(all(), check("cuStreamEndCapture", C.c_captured(g.stream, &graph))); err != nil {
+		return nil, err
 	}
 	var exec C.CUgraphExec
 	if err = check("cuGraphInstantiate", C.c_graph(&exec, graph)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	launch = func() error { return check("cuGraphLaunch", C.c_graphLaunch(exec, g.stream)) }
-	return launch, func() { C.c_graphDestroy(exec) }, nil
+	g.held = append(g.held, func() { C.c_graphDestroy(exec) })
+	return func() error { return check("cuGraphLaunch", C.c_graphLaunch(exec, g.stream)) }, nil
 }
 
 const blockThreads = 256
@@ -211,18 +216,16 @@ func (g *gpu) grid(t probe.Task) (blocks, threads C.uint) {
 func (g *gpu) runCompute(t probe.Task, rates map[string]float64) (probe.Reading, error) {
 	blocks, threads := g.grid(t)
 	iters := C.uint(float64(t.Kernel) / rates[computeRate(t.PerSM)])
-	sink, free, err := g.alloc(16)
+	sink, err := g.alloc(16)
 	if err != nil {
 		return probe.Reading{}, err
 	}
-	defer free()
-	launch, release, err := g.kernels(t.Kernels, t.OneByOne, func() error {
+	launch, err := g.kernels(t.Kernels, t.OneByOne, func() error {
 		return check("launching compute", C.c_compute(g.compute, g.stream, blocks, threads, iters, sink))
 	})
 	if err != nil {
 		return probe.Reading{}, err
 	}
-	defer release()
 	if t.Exchange {
 		return g.runExchange(t, launch)
 	}
@@ -233,11 +236,10 @@ func (g *gpu) runCompute(t probe.Task, rates map[string]float64) (probe.Reading,
 // from it after, from and to memory that is not pinned.
 func (g *gpu) runExchange(t probe.Task, launch func() error) (r probe.Reading, err error) {
 	const size = 512
-	tokens, free, err := g.alloc(size)
+	tokens, err := g.alloc(size)
 	if err != nil {
 		return r, err
 	}
-	defer free()
 	host := C.calloc(1, size)
 	defer C.free(host)
 	return g.runSteps(t, func() error {
@@ -247,31 +249,28 @@ func (g *gpu) runExchange(t probe.Task, launch func() error) (r probe.Reading, e
 }
 
 func (g *gpu) runStream(t probe.Task) (r probe.Reading, err error) {
-	words, release, err := g.alloc(t.Bytes + 16)
+	words, err := g.alloc(t.Bytes + 16)
 	if err != nil {
 		return r, err
 	}
-	defer release()
 	blocks, threads := g.grid(t)
-	launch, done, err := g.kernels(t.Kernels, t.OneByOne, func() error {
+	launch, err := g.kernels(t.Kernels, t.OneByOne, func() error {
 		return check("launching stream", C.c_readAll(g.reading, g.stream, blocks, threads, words, C.ulonglong(t.Bytes/16),
 			words+C.CUdeviceptr(t.Bytes)))
 	})
 	if err != nil {
 		return r, err
 	}
-	defer done()
 	r, err = g.runSteps(t, launch)
 	r.Bytes = t.Bytes * int64(max(1, t.Kernels))
 	return r, err
 }
 
 func (g *gpu) runCopy(t probe.Task) (r probe.Reading, err error) {
-	device, release, err := g.alloc(t.Bytes)
+	device, err := g.alloc(t.Bytes)
 	if err != nil {
 		return r, err
 	}
-	defer release()
 	var host unsafe.Pointer
 	if err = check("cuMemAllocHost", C.c_allocHost(&host, C.size_t(t.Bytes))); err != nil {
 		return r, err
@@ -289,6 +288,7 @@ func (g *gpu) runCopy(t probe.Task) (r probe.Reading, err error) {
 
 // do runs a task.
 func (g *gpu) do(t probe.Task, rates map[string]float64) (probe.Reading, error) {
+	defer g.release()
 	time.Sleep(t.Delay)
 	switch t.Kind {
 	case probe.KindSpin:
@@ -312,11 +312,11 @@ func computeRate(perSM int) string { return fmt.Sprintf("compute-%d", perSM) }
 
 // tune finds the rates, with nobody else on the GPU.
 func (g *gpu) tune() (map[string]float64, error) {
-	words, release, err := g.alloc(16)
+	defer g.release()
+	words, err := g.alloc(16)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	rates := map[string]float64{}
 	of := func(name string, launch func(iters C.uint) C.CUresult) error {
 		const few, many = 20_000, 120_000
