@@ -169,7 +169,7 @@ func forMachines(args []string) bool {
 var nested = map[string][]string{
 	"cost":           {"tenants", "nodes", "sla", "compare"},
 	"cotenant bench": {"table", "compare"},
-	"cotenant mig":   {"check", "pack", "plan", "apply", "generate", "enumerate"},
+	"cotenant mig":   {"check", "pack", "plan", "apply", "generate"},
 	"mps":            {"run"},
 }
 

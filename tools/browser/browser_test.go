@@ -101,7 +101,7 @@ func TestPages(t *testing.T) {
 	}
 	bin := filepath.Dir(build.Args[3])
 	browser := open(t)
-	written, err := os.ReadFile(filepath.Join(root, "decision/predict/REPORT-2026-11.md"))
+	written, err := os.ReadFile(filepath.Join(root, "tools/research/accuracy/REPORT-2026-11.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

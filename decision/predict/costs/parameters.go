@@ -194,7 +194,7 @@ func H200() Calibration {
 
 // priorHalfWidths are half-widths of the 90% intervals before there is data, for time-slicing and MPS by metric:
 // about what leave-one-series-out gives on the H200 rows of decision/predict/testdata, and for TPOT and E2E P50 a
-// quarter more, by which series were missed more that nobody had seen (decision/predict/REPORT-2026-11.md).
+// quarter more, by which series were missed more that nobody had seen (tools/research/accuracy/REPORT-2026-11.md).
 var priorHalfWidths = [2][profile.ServingMetrics]float64{
 	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},

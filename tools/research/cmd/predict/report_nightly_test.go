@@ -13,7 +13,7 @@ import (
 // TestReportInAHurry holds what the report says of the closed forms and the rules
 // of thumb against its own command, whose text keeps to 100 columns.
 func TestReportInAHurry(t *testing.T) {
-	page, err := os.ReadFile("../../../../decision/predict/REPORT-2026-11.md")
+	page, err := os.ReadFile("../../accuracy/REPORT-2026-11.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestReportInAHurry(t *testing.T) {
 // TestReport holds the report's tables against what the command above them
 // prints, and that against what is promised.
 func TestReport(t *testing.T) {
-	page, err := os.ReadFile("../../../../decision/predict/REPORT-2026-11.md")
+	page, err := os.ReadFile("../../accuracy/REPORT-2026-11.md")
 	if err != nil {
 		t.Fatal(err)
 	}
