@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen explains the misses of a smaller MIG slice than the one chosen.
-func (pl *answers) notChosen(w int) []string {
+// notChosen explains the misses of a smaller MIG slice than the one chosen, and what candidates that score higher cost.
+func (pl *answers) notChosen(w int, d *Decision, share workloadShare) (out []string) {
 	taken := pl.Chosen[w]
 	if s := taken.Smaller; s != nil {
 		inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
@@ -22,10 +22,18 @@ func (pl *answers) notChosen(w int) []string {
 		if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
 			text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
 		}
-		return []string{fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, pl.Pools[taken.Pool].Pool.Name,
-			text)}
+		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, d.Pool, text))
 	}
-	return nil
+	price := pl.Pools[taken.Pool].Price
+	for _, c := range d.Candidates {
+		more := sums{}
+		if own := pl.alone(w) - share.micros; c.Verdict == gate.VerdictPass && !c.Chosen && c.Pool == d.Pool && own > 0 &&
+			c.Score > d.Candidates[0].Score && price.Micros() > 0 {
+			out = append(out, fmt.Sprintf("%s on %s scores higher: apart from its neighbours it takes GPUs of its own, for %s %s "+
+				"a month more", c.Mechanism, c.Pool, cents(more.monthly(own, price.Currency()).Decimal()), price.Currency()))
+		}
+	}
+	return out
 }
 
 // listing is a candidate in words on its pool; pool is -1 for a MIG profile that

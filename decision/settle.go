@@ -232,7 +232,7 @@ func tightest(list []Consequence) string {
 // of its own fails by, which asks least of a pool.
 func (pl *answers) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
-		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool)
+		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)
 	}
 	// The roomiest pool whose gates it passes, and whose headroom or whose speed is not enough.
 	var found *gate.Reason
@@ -275,6 +275,18 @@ func (pl *answers) bound(w int, d *Decision) string {
 		}
 	}
 	return ""
+}
+
+// refused names an objective for which a workload may not share a GPU that others hold, with what makes the prediction
+// unsure.
+func (pl *answers) refused(w int) string {
+	c, of, why, notes := pl.Refused(w)
+	if c == nil {
+		return ""
+	}
+	cw := pl.Workloads[of]
+	return fmt.Sprintf("; it may share none by %s, because of %s: %s", c.Mechanism, cw.Workload().Name,
+		strings.Join(append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Ground()).Text().Message}, notes...), "; "))
 }
 
 // why puts the reason for a choice into numbers: the objective that it comes

@@ -2,6 +2,10 @@ package plan
 
 import (
 	"slices"
+
+	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // unite forgets the parts that were formed.
@@ -51,6 +55,46 @@ func (pl *Planner) Parts(w int) []int {
 		}
 	}
 	return out
+}
+
+// Refused finds a workload's objective for which another without a place may not share GPUs that are held, with the
+// choice, the reason and the notes of the prediction; c is nil where there is none.
+func (pl *Planner) Refused(w int) (c *Choice, of int, why gate.Reason, notes []string) {
+	for i := range pl.Choices[w] {
+		c = &pl.Choices[w][i]
+		var all [][]Member
+		if g := pl.Groups[c.GroupKey]; g != nil {
+			for _, b := range g.Bins {
+				all = append(all, b.Members)
+			}
+		}
+		if g := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]; g != nil && gate.TraitsOf(c.Mechanism).Contends {
+			for _, m := range g.Wholes {
+				all = append(all, []Member{{m.Workload, 1}})
+			}
+		}
+		for _, members := range all {
+			members = pl.united(append(slices.Clone(members), Member{w, 1}))
+			memory, apart := sharing.Bytes(0), false
+			for _, m := range members {
+				memory += pl.MemoryOf(m.Workload, c.Mechanism) * sharing.Bytes(m.Replicas)
+				apart = apart || pl.Choice(m.Workload, c.GroupKey) == nil || !pl.Trust.trusts(m.Workload, w)
+			}
+			if apart || memory > pl.Usable(c.Pool, c.Mechanism) {
+				continue
+			}
+			for k, o := range pl.ProspectsOf(Site{GroupKey: c.GroupKey}, members).Outcomes {
+				of = members[k].Workload
+				if o.Kept(&pl.OutlookOf(of, c.Pool, c.Mechanism).Demand) != sharing.AnswerYes {
+					if o.Predicted != nil {
+						notes = o.Predicted.Notes
+					}
+					return c, of, pl.reasonOf(of, c, Prospects{Outcomes: []predict.Estimate{o}}), notes
+				}
+			}
+		}
+	}
+	return nil, 0, why, nil
 }
 
 // united are members in the order of their workloads, with the parts of one together.
