@@ -12,7 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen explains the misses of a smaller MIG slice than the one chosen, and what candidates that score higher cost.
+// notChosen explains the misses of a smaller MIG slice than the one chosen, and the price of candidates that score
+// higher.
 func (pl *answers) notChosen(w int, d *Decision, share workloadShare) (out []string) {
 	taken := pl.Chosen[w]
 	if s := taken.Smaller; s != nil {
@@ -24,13 +25,16 @@ func (pl *answers) notChosen(w int, d *Decision, share workloadShare) (out []str
 		}
 		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, d.Pool, text))
 	}
-	price := pl.Pools[taken.Pool].Price
+	price, own := pl.Pools[taken.Pool].Price, pl.alone(w)-share.micros
+	if own <= 0 || price.Micros() == 0 {
+		return out
+	}
 	for _, c := range d.Candidates {
-		more := sums{}
-		if own := pl.alone(w) - share.micros; c.Verdict == gate.VerdictPass && !c.Chosen && c.Pool == d.Pool && own > 0 &&
-			c.Score > d.Candidates[0].Score && price.Micros() > 0 {
-			out = append(out, fmt.Sprintf("%s on %s scores higher: apart from its neighbours it takes GPUs of its own, for %s %s "+
-				"a month more", c.Mechanism, c.Pool, cents(more.monthly(own, price.Currency()).Decimal()), price.Currency()))
+		if c.Verdict == gate.VerdictPass && !c.Chosen && c.Pool == d.Pool && c.Score > d.Candidates[0].Score {
+			var more sums
+			out = append(out, fmt.Sprintf("%s on %s scores higher: apart from its neighbours it takes GPUs of its own, "+
+				"for %s %s a month more", c.Mechanism, c.Pool, cents(more.monthly(own, price.Currency()).Decimal()),
+				price.Currency()))
 		}
 	}
 	return out

@@ -6,29 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
 )
-
-// TestEvenlySpread: replicas on as many GPUs are spread evenly.
-func TestEvenlySpread(t *testing.T) {
-	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
-		{Name: "nb", Kind: KindNotebook, Replicas: Replicas{Max: 10}, Memory: Some(2 * sharing.GiB), GPUBusy: Some(0.02), Tenant: "a"}}}
-	var on []int
-	for _, g := range decide(t, f).Pools[0].Groups {
-		for _, l := range g.Layouts {
-			for range l.GPUs {
-				n := 0
-				for _, m := range l.Tenants {
-					n += m.Replicas
-				}
-				on = append(on, n)
-			}
-		}
-	}
-	if !slices.Equal(on, []int{5, 5}) {
-		t.Errorf("%v on the GPUs, 5 each is as cheap", on)
-	}
-}
 
 // TestSettleIsOfAReplica: the load is one replica's, and a front end's command stands in the text.
 func TestSettleIsOfAReplica(t *testing.T) {

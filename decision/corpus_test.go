@@ -33,6 +33,9 @@ type expertAnswer struct {
 	Placed     corpusRange         `yaml:"placed"`
 	MostPerGPU int                 `yaml:"most_per_gpu"`
 	Apart      []string            `yaml:"apart"`
+	MoreGPUs   int                 `yaml:"more_gpus"`
+	Why        string              `yaml:"why"`        // a part of the answer's reason
+	NotChosen  string              `yaml:"not_chosen"` // a part of the reasons against other candidates
 }
 
 // disagreement argues one difference between program and expert.
@@ -64,9 +67,11 @@ func (r *corpusRange) UnmarshalText(b []byte) error {
 
 func (r corpusRange) differs(n int) bool { return r.set && (n < r.lo || n > r.hi) }
 
-func readCorpus(t testing.TB) []expertCase {
+func readCorpus(t testing.TB) []expertCase { return readCases(t, "corpus") }
+
+func readCases(t testing.TB, folder string) []expertCase {
 	t.Helper()
-	files, err := filepath.Glob("testdata/corpus/*.yaml")
+	files, err := filepath.Glob("testdata/" + folder + "/*.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,8 +150,12 @@ func corpusFleet(t testing.TB, pools, workloads int) *Fleet {
 // TestExpertsAgree runs the program on fleets that experts answered first. A difference must be argued in the file, and
 // an argument must be about something that the program still says.
 func TestExpertsAgree(t *testing.T) {
-	cases := decidedCorpus(t)
-	if len(cases) < 50 {
+	t.Parallel()
+	cases := slices.Clone(decidedCorpus(t))
+	for _, c := range readCases(t, "answers") {
+		cases = append(cases, decidedCase{c, decide(t, &c.Fleet)})
+	}
+	if len(cases) < 130 {
 		t.Errorf("%d fleets", len(cases))
 	}
 	seen := map[string]bool{}
@@ -208,6 +217,15 @@ func (c *expertCase) differences(r *Result) (out []string) {
 		}
 		if e.Placed.differs(d.Placed) {
 			say("placed %d", d.Placed)
+		}
+		if !strings.Contains(d.Why, e.Why) {
+			say("why %s", d.Why)
+		}
+		if !strings.Contains(strings.Join(d.NotChosen, "\n"), e.NotChosen) {
+			say("not chosen %q", d.NotChosen)
+		}
+		if e.MoreGPUs > 0 && (d.MoreGPUs == nil || d.MoreGPUs.GPUs != e.MoreGPUs) {
+			say("more GPUs %+v", d.MoreGPUs)
 		}
 		most, beside := together(r, e.Workload)
 		if e.MostPerGPU > 0 && most > e.MostPerGPU {

@@ -24,6 +24,28 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+var (
+	busy10 = Some(0.10)
+	busy25 = Some(0.25)
+	busy95 = Some(0.95)
+	gib8   = Some(8 * sharing.GiB)
+	gib40  = Some(40 * sharing.GiB)
+	ms50   = Some(profile.Duration(50e6))
+	ms200  = Some(profile.Duration(200e6))
+	s1     = Some(profile.Duration(1e9))
+	hard   = Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
+	online = Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy10}
+	batch  = Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: gib8, GPUBusy: busy25}
+	gang   = Workload{Name: "w", Kind: KindDistributedTraining, Replicas: Replicas{Max: 2}, GPUs: 4, Memory: gib40, GPUBusy: busy95}
+)
+
+func with(w Workload, f func(*Workload)) Workload {
+	f(&w)
+	return w
+}
+
+func mechs(ms ...sharing.Mechanism) []sharing.Mechanism { return ms }
+
 func price(t testing.TB, s string) cost.Money {
 	t.Helper()
 	m, err := cost.ParseMoney(s)
@@ -97,19 +119,6 @@ func TestMemoryNeed(t *testing.T) {
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
-		}
-	}
-}
-
-// TestStatedMemoryFillsAGPU: what is stated of a replica is all that it takes where nobody else is on its GPU.
-func TestStatedMemoryFillsAGPU(t *testing.T) {
-	for memory, want := range map[string]int{"77.6GiB": 1, "77.7GiB": 0} { // an H100 has 77.66
-		r := decideText(t, `
-pools: [{name: p, gpu: H100-80GB, count: 1}]
-workloads: [{name: w, kind: training, gpu_busy: 0.9, memory: `+memory+`}]
-`)
-		if r.Decisions[0].Placed != want {
-			t.Errorf("%s: %d placed, want %d", memory, r.Decisions[0].Placed, want)
 		}
 	}
 }
@@ -317,82 +326,6 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	}
 }
 
-// TestTrustIsMutual: naming a tenant is not enough, it must name back.
-func TestTrustIsMutual(t *testing.T) {
-	for _, c := range []struct {
-		trustBack bool
-		want      sharing.Mechanism
-	}{{false, sharing.MechanismExclusive}, {true, sharing.MechanismMPS}} {
-		a := Workload{Name: "a", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.2), Tenant: "a", Trust: []string{"b"}}
-		b := Workload{Name: "b", Kind: KindHPC, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.2), Tenant: "b"}
-		if c.trustBack {
-			b.Trust = []string{"a"}
-		}
-		r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{a, b}})
-		for _, d := range r.Decisions {
-			if d.Mechanism != c.want {
-				t.Errorf("trust back %v: %s gets %s, want %s", c.trustBack, d.Workload, d.Mechanism, c.want)
-			}
-		}
-	}
-}
-
-// TestLonelyShareIsNone: a share that no neighbour joins is a whole GPU.
-func TestLonelyShareIsNone(t *testing.T) {
-	// The two trust one another but do not fit together.
-	big := Workload{Name: "a", Kind: KindHPC, Memory: Some(23 * sharing.GiB), GPUBusy: Some(0.55), Tenant: "t"}
-	other := big
-	other.Name = "b"
-	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{big, other}})
-	for _, d := range r.Decisions {
-		if d.Mechanism != sharing.MechanismExclusive {
-			t.Errorf("%s gets %s", d.Workload, d.Mechanism)
-		}
-	}
-}
-
-func TestFullPool(t *testing.T) {
-	w := with(gang, func(w *Workload) { w.Replicas.Max = 3 })
-	r := decide(t, &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 8}}, Workloads: []Workload{w}})
-	d := r.Decision("w")
-	if d.Placed != 2 || d.Unplaced != 1 || d.Mechanism != sharing.MechanismExclusive {
-		t.Fatalf("12 GPUs on 8: %d placed, %d not, %s", d.Placed, d.Unplaced, d.Mechanism)
-	}
-	found := false
-	for _, c := range d.Candidates {
-		for _, reason := range c.Reasons {
-			found = found || reason.Code == gate.CodePoolFull
-		}
-	}
-	if !found {
-		t.Error("no candidate says that the pool is full")
-	}
-}
-
-// TestSolo: measured latencies decide what is otherwise open.
-func TestSolo(t *testing.T) {
-	w := Workload{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.3)}
-	fleet := func(solo, slo float64) *Fleet {
-		v := w
-		v.Solo.E2EP99, v.SLO.E2EP99 = Some(profile.Duration(solo*1e9)), Some(profile.Duration(slo*1e9))
-		return &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "T4", Count: 4}}, Workloads: []Workload{v}}
-	}
-	for _, c := range []struct {
-		solo, slo float64
-		gpus      int
-		status    Status
-	}{
-		{0.1, 2, 1, StatusDecided},    // far from the limit beside each other
-		{0.1, 0.11, 2, StatusDecided}, // no room for a neighbour
-		{0.5, 0.4, 0, StatusNone},     // too slow even alone
-	} {
-		r := decide(t, fleet(c.solo, c.slo))
-		if d := r.Decision("w"); r.Totals.GPUsAfter != c.gpus || d.Status != c.status {
-			t.Errorf("%v s alone and a limit of %v s: %s on %d GPUs, %s; want %d, %s", c.solo, c.slo, d.Mechanism, r.Totals.GPUsAfter, d.Status, c.gpus, c.status)
-		}
-	}
-}
-
 // TestSourcesResolve: every statement the engine can make has a source, but for what the input itself says.
 func TestSourcesResolve(t *testing.T) {
 	check := func(what string, id sharing.SourceID) {
@@ -430,29 +363,6 @@ func TestEvidenceNeedsItsProfile(t *testing.T) {
 	}
 	if _, err := Decide(t.Context(), f, Options{}); err != nil {
 		t.Errorf("without profiles the reference is not used: %v", err)
-	}
-}
-
-// TestFasterThanItsWeights: no token comes faster than the weights cross the
-// memory bus, whatever is not known of load and latencies.
-func TestFasterThanItsWeights(t *testing.T) {
-	for _, c := range []struct {
-		name, workload string
-	}{
-		{"one GPU, 16e9 bytes / 3350e9 = 4.8 ms, 4 ms asked for", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 4ms}"},
-		{"six ms may do, 10 are expected", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 6ms}"},
-		{"four GPUs, 140e9 / 13400e9 = 10.4 ms, 9 ms asked for", "gpus: 4, model: {parameters: 70e9, weights: bf16}, load: {requests_per_s: 0.1, input_tokens: 500, output_tokens: 100}, slo: {tpot_p99: 9ms}"},
-		{"of a mixture of experts those count that a token uses", "gpus: 4, model: {parameters: 70e9, active_parameters: 20e9, weights: bf16}, slo: {tpot_p99: 9ms}"},
-		{"100 ms alone, 60 asked for, and no slice is quicker than the GPU", "memory: 5GiB, solo: {tpot_p99: 100ms}, slo: {tpot_p99: 60ms}"},
-	} {
-		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: H100 80GB HBM3, count: 4}]\nworkloads:\n  - {name: w, kind: online-inference, gpu_busy: 0.2, " + c.workload + "}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := decide(t, f).Decisions[0]
-		if got.Status != StatusNone {
-			t.Errorf("%s: %v: %s", c.name, got.Status, got.Why)
-		}
 	}
 }
 

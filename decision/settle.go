@@ -163,8 +163,8 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 			d.Predicted = newPredicted(by, p.Tenants)
 		}
 		d.Consequences = pl.profiled(w, by)
-		if text := tightest(d.Consequences); text != "" {
-			d.Why = text + pl.dearer(w, share)
+		if c := tightest(d.Consequences); c != nil {
+			d.Why = c.words() + pl.dearer(w, share)
 		}
 	}
 	open := func(a Assumption) bool { return !a.Own || a.Basis != sharing.BasisTransferred }
@@ -188,7 +188,7 @@ func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	return out
 }
 
-// consequence holds a latency against its limit, in ms.
+// consequence compares a latency with its limit, in ms.
 func consequence(metric string, i profile.Interval, limit float64) Consequence {
 	return Consequence{metric + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2),
 		i.Below(limit)}
@@ -205,22 +205,22 @@ func latencyOf(m profile.Metric) int {
 	return costs.LatencyE2E
 }
 
-// tightest puts the consequence that comes closest to its limit into words.
-func tightest(list []Consequence) string {
-	at := -1
+// tightest returns the consequence closest to its limit, nil without any.
+func tightest(list []Consequence) (c *Consequence) {
 	for i := range list {
-		if at < 0 || list[i].High/list[i].Limit > list[at].High/list[at].Limit {
-			at = i
+		if c == nil || list[i].High/list[i].Limit > c.High/c.Limit {
+			c = &list[i]
 		}
 	}
-	if at < 0 {
-		return ""
-	}
-	c, verb := &list[at], "keeps"
+	return c
+}
+
+// words compares the expected figure with its limit.
+func (c *Consequence) words() string {
+	verb, between := "keeps", fmt.Sprintf(" (%s to %s)", plaintext.Digits(c.Low), plaintext.Digits(c.High))
 	if c.High > c.Limit {
 		verb = "may miss"
 	}
-	between := fmt.Sprintf(" (%s to %s)", plaintext.Digits(c.Low), plaintext.Digits(c.High))
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
@@ -294,25 +294,19 @@ func (pl *answers) refused(w int) string {
 func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 	text := "runs alone"
 	if len(p.Outcomes) > 0 {
-		d, o := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0]
-		tight, ratio := -1, 0.0
-		for k, limit := range d.Limits {
-			if limit > 0 && o.P99[k].Value > 0 && !math.IsInf(o.P99[k].High, 1) && o.P99[k].High/limit > ratio {
-				tight, ratio = k, o.P99[k].High/limit
-			}
-		}
+		at := pl.OutlookOf(w, c.Pool, c.Mechanism)
+		d, o := &at.Demand, &p.Outcomes[0]
+		tight := tightest(consequencesOf(d, o))
 		switch {
-		case tight >= 0:
-			b, verb := o.P99[tight], "keeps"
-			if b.High > d.Limits[tight] {
-				verb = "may miss"
-			}
-			text = fmt.Sprintf("%s %s P99 %s ms (%s to %s) of %s", verb, costs.LatencyName(tight), plaintext.Digits(1e3*b.Value),
-				plaintext.Digits(1e3*b.Low), plaintext.Digits(1e3*b.High), plaintext.Digits(1e3*d.Limits[tight]))
-			if slices.ContainsFunc(pl.guessesAlone(w, c), func(m profile.Metric) bool { return latencyOf(m) == tight }) {
-				text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[tight]))
-				if t := pl.OutlookOf(w, c.Pool, c.Mechanism).Tokens; tight == costs.LatencyTPOT && t.Value > 0 {
-					text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
+		case tight != nil:
+			text = tight.words()
+			for _, m := range pl.guessesAlone(w, c) {
+				if k := latencyOf(m); costs.LatencyName(k)+" P99 ms" == tight.Metric {
+					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[k]))
+					if t := at.Tokens; k == costs.LatencyTPOT && t.Value > 0 {
+						text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
+					}
+					break
 				}
 			}
 		case d.Online || d.Serving != nil:

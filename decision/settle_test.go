@@ -68,39 +68,6 @@ func TestProvisionalAnswers(t *testing.T) {
 	}
 }
 
-// TestNoneNamesItsBound, the one that a whole GPU fails by.
-func TestNoneNamesItsBound(t *testing.T) {
-	pool := Pool{Name: "p", GPU: "L4", Count: 2}
-	server := Workload{Name: "w", Kind: KindOnlineInference, Memory: gib5, GPUBusy: busy10, Tenant: "a"}
-	for _, c := range []struct {
-		name string
-		w    func(*Workload)
-		want string
-	}{
-		{"memory", func(w *Workload) { w.Memory = gib40 }, "needs 40GiB"},
-		{"bandwidth", func(w *Workload) {
-			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
-			w.Model = &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16}
-			w.Load = &Traffic{RequestsPerS: 0.1, InputTokens: Some(128), OutputTokens: Some(64)}
-			w.SLO.TPOTP99 = Some(profile.Duration(10e6))
-		}, "TPOT"},
-		{"room", func(w *Workload) { w.Kind, w.GPUs, w.Replicas.Max = KindDistributedTraining, 2, 3 }, "4 GPUs"},
-	} {
-		w := server
-		c.w(&w)
-		d := decide(t, &Fleet{Version: "v1", Pools: []Pool{pool}, Workloads: []Workload{w}}).Decisions[0]
-		if c.name == "room" {
-			if d.Placed != 1 || d.MoreGPUs == nil || d.MoreGPUs.GPUs != 4 {
-				t.Errorf("%s: %d placed, %+v more", c.name, d.Placed, d.MoreGPUs)
-			}
-			continue
-		}
-		if d.Status != StatusNone || d.Placed != 0 || !strings.Contains(d.Why, c.want) {
-			t.Errorf("%s: %s, %d placed: %q", c.name, d.Status, d.Placed, d.Why)
-		}
-	}
-}
-
 // TestMoreGPUsDo: with as many more as were named everything is placed, and with one fewer it is not.
 func TestMoreGPUsDo(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "H100 80GB HBM3", Count: 1, PricePerGPUHour: Some(price(t, "2.99 USD"))}},

@@ -68,8 +68,8 @@ func decodeConfig(data []byte) (*modelConfig, []string, error) {
 	}
 	c.ModelType = cmp.Or(named.ModelType, outer.ModelType)
 	f, known := familyOf(c.ModelType)
-	if f.defaults != "" {
-		if err := unmarshal([]byte(f.defaults), &c, ""); err != nil {
+	if f.Defaults != nil {
+		if err := unmarshal(f.Defaults, &c, ""); err != nil {
 			return nil, nil, err
 		}
 		if within == "" { // the sizes are always in a file of its own

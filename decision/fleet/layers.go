@@ -165,7 +165,7 @@ func (d *decoder) heads(full bool) (kv, dim int) {
 func (d *decoder) attention(at string, layer int, full bool) {
 	c := d.modelConfig
 	at += "self_attn."
-	if d.family.mlp == "mixer" {
+	if d.family.MLP == "mixer" {
 		at = strings.TrimSuffix(at, "self_attn.") + "mixer."
 	}
 	kept := 0
@@ -195,7 +195,7 @@ func (d *decoder) attention(at string, layer int, full bool) {
 	} else {
 		kv, dim := d.heads(full)
 		query := c.Heads * dim
-		if d.family.gated {
+		if d.family.Gated {
 			d.matrix(at+"q_proj", c.Hidden, 2*query)
 		} else {
 			d.matrix(at+"q_proj", c.Hidden, query)
@@ -233,7 +233,7 @@ func (d *decoder) feedForward(at string, layer int) {
 	if len(kinds) > 0 {
 		kind = kinds[layer]
 	}
-	mlp := cmp.Or(d.family.mlp, "mlp") + "."
+	mlp := cmp.Or(d.family.MLP, "mlp") + "."
 	if mlp == "mixer." && (mixers[kind] != mixNothing) {
 		return // a layer is one thing
 	}
@@ -263,13 +263,13 @@ func (d *decoder) feedForward(at string, layer int) {
 	used := min(max(c.Used, c.UsedToo, c.TopK, 1), experts)
 	d.gate(at+mlp+"experts.0.", through, width, experts, used)
 	shared := cmp.Or(c.SharedWidth, c.SharedMLP, c.SharedRouted, max(c.SharedExperts, c.SharedToo)*width)
-	d.gate(at+mlp+cmp.Or(d.family.shared, "shared_experts")+".", c.Hidden, shared, 1, 1)
+	d.gate(at+mlp+cmp.Or(d.family.Shared, "shared_experts")+".", c.Hidden, shared, 1, 1)
 }
 
 // gate adds the matrices of a feed-forward, or of so many experts.
 func (d *decoder) gate(at string, hidden, width, all, read int) {
 	names := []string{"gate_proj", "up_proj", "down_proj"}
-	if d.family.ungated {
+	if d.family.Ungated {
 		names = names[1:]
 	}
 	for _, name := range names {
@@ -281,7 +281,7 @@ func (d *decoder) gate(at string, hidden, width, all, read int) {
 func (d *decoder) sparse(layer int, kind string) bool {
 	c := d.modelConfig
 	switch {
-	case d.family.mlp == "mixer":
+	case d.family.MLP == "mixer":
 		return kind == "moe" || kind == "E"
 	case layer < len(c.MLPTypes):
 		return c.MLPTypes[layer] != "dense"

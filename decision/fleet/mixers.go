@@ -119,7 +119,7 @@ func (d *decoder) linear(at string) {
 		state(inner, dim, 3*inner*max(0, c.Kernel-1))
 	case max(c.MHeads, c.MHeadsToo) > 0: // Mamba 2
 		name := at + "mamba."
-		if d.family.mlp == "mixer" {
+		if d.family.MLP == "mixer" {
 			name = at + "mixer."
 		}
 		heads, size := cmp.Or(c.MHeads, c.MHeadsToo), cmp.Or(c.MState, c.MStateToo)

@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -192,10 +193,17 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	o := &p.Outcomes[0]
 	d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
 	why, worst := gate.Reason{Code: gate.CodeSlowdownUnknown, Verdict: gate.VerdictReject}, 0.0
+	missed := func(k int) gate.Reason {
+		r := gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
+		if slo := &pl.Workloads[w].Workload().SLO; k == costs.LatencyTPOT && slo.TPOTP99.IsZero() {
+			r.Metric = profile.MetricTPOTP50 // the only limit on the time of a token
+		}
+		return r
+	}
 	for k, limit := range d.Limits {
 		if limit > 0 && o.P99[k].High/limit > worst {
 			worst = o.P99[k].High / limit
-			why = gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, limit)
+			why = missed(k)
 			if o.Floor[k] > limit {
 				why = gate.Impossible(k, o.Floor[k], limit)
 				if c.Smaller != nil {
@@ -206,7 +214,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	}
 	for k, limit := range d.Limits { // what is missed in the median comes before what has no bound
 		if v := o.P99[k]; limit > 0 && v.Value > limit && !math.IsInf(v.Value, 1) && math.IsInf(v.High, 1) {
-			return gate.Missed(k, v.Value, v.Low, v.High, limit)
+			return missed(k)
 		}
 	}
 	switch {
