@@ -278,19 +278,14 @@ func (p *Parameters) Scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: ms(p.Slice()), Switch: ms(p.Change())}
 }
 
-// Contention holds the constants of contention that are no parameters.
-var Contention = contention.Law{MostReading: 0.85, // so that waits end; no server that was measured reads more
-
-	CappedReading: Table.MPS.CappedReading.Value, CappedBlocking: Table.MPS.CappedBlocking.Value,
-	CappedAlone: Table.MPS.CappedAlone.Value, FillsGPU: Table.MPS.FillsGPU.Value,
-	SlowestSpeed: Table.MPS.SlowestSpeed.Value}
-
 // Law returns the contention of clients of MPS.
 func (p *Parameters) Law() contention.Law {
-	l := Contention
-	l.KernelBandwidth, l.MemoryBlocking = p.KernelBandwidth.Value, p.MemoryBlocking.Value
-	l.QueueShare, l.Arbitration = p.QueueShare.Value, p.Arbitration.Value
-	return l
+	mps := &Table.MPS
+	return contention.Law{MostReading: 0.85, // so that waits end; no server that was measured reads more
+		CappedReading: mps.CappedReading.Value, CappedBlocking: mps.CappedBlocking.Value, CappedAlone: mps.CappedAlone.Value,
+		FillsGPU: mps.FillsGPU.Value, SlowestSpeed: mps.SlowestSpeed.Value,
+		KernelBandwidth: p.KernelBandwidth.Value, MemoryBlocking: p.MemoryBlocking.Value, QueueShare: p.QueueShare.Value,
+		Arbitration: p.Arbitration.Value}
 }
 
 // MeanTurns is the mean number of turns of a step that takes quanta of them on

@@ -9,72 +9,124 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// eachConstant calls f for each constant of the groups that predictions from measurements read, with its name.
-func eachConstant(f func(name string, c *costs.Constant)) {
-	table := reflect.ValueOf(&costs.Table).Elem()
-	for i := range table.NumField() {
-		group, name := table.Field(i), table.Type().Field(i).Name
-		if group.Kind() != reflect.Struct || name == "Unmeasured" || name == "Doubts" {
-			continue
-		}
-		for j := range group.NumField() {
-			f(name+"."+group.Type().Field(j).Name, group.Field(j).Addr().Interface().(*costs.Constant))
-		}
-	}
+// neutral holds, for each constant that predictions from measurements use, the value at which it has no effect.
+var neutral = map[*costs.Constant]float64{
+	&ofSlices.SliceLoss: 0, &ofSlices.HostPerToken: 0, &ofSlices.BatchDoubling: 0, &ofSlices.PrefillSteps: 1,
+	&ofSlices.PrefillTokens: 1e9, &ofSlices.PrefillBusy: 1, &ofSlices.PrefillCatchUp: 1,
+	&ofMPS.KernelBandwidth: 1, &ofMPS.MemoryBlocking: 1, &ofMPS.QueueShare: 0, &ofMPS.BatchWaits: 0, &ofMPS.PrefillBlocking: 1,
+	&ofMPS.PrefillWaits: 1, &ofMPS.Arbitration: 0, &ofMPS.CapExponent: 0, &ofMPS.CappedReading: 0, &ofMPS.CappedBlocking: 1,
+	&ofMPS.CappedAlone: 1, &ofMPS.FillsGPU: 1, &ofMPS.SlowestSpeed: 1e-6,
+	&ofSteps.Jitter: 0, &ofSteps.ClientDelay: 0, &ofSteps.HostError: 0, &ofSteps.PrefillError: 0, &ofSteps.GPMError: 0,
+	&ofSteps.DecodeOfTPOT: 1, &ofSteps.LeastOfFirst: 0, &ofSteps.LoneError: 0, &ofSteps.UsualTail: 1, &ofSteps.UsualDoublings: 0,
+	&ofSteps.Spared: 0, &ofLaunches.Busy: 0, &ofLaunches.BusyPrefilling: 1, &ofLaunches.Between: 0, &ofLaunches.SharedCore: 1,
+	&ofLaunches.Gapless: 1, &costs.Table.SMs.Filling: 1, &costs.Table.SMs.LinkHalf: 1e9, &costs.Table.SMs.Usual: 1,
+	&costs.Table.Edges.Alike: 1, &costs.Table.Edges.Larger: 1e9, &costs.Table.Edges.Doubt: 0,
+	&costs.Table.Edges.MostMoved: 0, &costs.Table.Response.Exponent: 1, &costs.Table.Response.MostSMs: 1,
+	&costs.Table.Response.Agreed: 0, &costs.Table.Doubts.Usual: 0, &costs.Table.Doubts.Beside: 0,
 }
 
-// missedByClass is the mean over classes of foreign software of the mean error of the main figure under a mechanism, and
-// that of the calibrated servers with series of other days left out.
-func missedByClass(t *testing.T) (out map[string]float64) {
+var (
+	ofSlices, ofMPS     = &costs.Table.Slices, &costs.Table.MPS
+	ofSteps, ofLaunches = &costs.Table.Steps, &costs.Table.Launched
+)
+
+// ablated sums the errors of one class of rows.
+type ablated struct{ rows, missed, in float64 }
+
+// errorsByClass predicts the main figure of all classes of foreign software, of servers that the constants describe, with
+// and without percentages, and of first tokens, without calibration on any row.
+func errorsByClass(t *testing.T) map[string]ablated {
 	t.Helper()
-	out = map[string]float64{}
-	sums := map[sharing.Mechanism]map[string]*tally{sharing.MechanismTimeSlicing: {}, sharing.MechanismMPS: {}}
-	for _, files := range [][]string{foreignFiles, engineFiles} {
-		addTallies(t, files, sums)
-	}
-	for m, classes := range sums {
-		for _, name := range slices.Sorted(maps.Keys(classes)) {
-			if a := classes[name]; a.rows >= 10 && name != allServers {
-				out["foreign, "+m.String()] += a.missed / float64(a.rows) / float64(len(classes))
-			}
+	out := map[string]ablated{}
+	add := func(class string, m predict.Measured, of profile.Metric) {
+		got, ok := m.Row.Metric(of)
+		if m.Prediction == nil || !ok {
+			return
 		}
+		v, ok := m.Prediction.Get(of)
+		if !ok {
+			return
+		}
+		a := out[m.Row.Mechanism.String()+", "+class]
+		a.rows, a.missed = a.rows+1, a.missed+math.Abs(v.Value/got-1)
+		if v.Contains(got) {
+			a.in++
+		}
+		out[m.Row.Mechanism.String()+", "+class] = a
 	}
-	measured, err := leaveDaysOut(predict.NewPredictor(), sharing.MechanismTimeSlicing, sharing.MechanismMPS)
-	if err != nil {
-		t.Fatal(err)
+	for _, files := range [][]string{foreignFiles, engineFiles} {
+		measuredCases(t, files, func(m predict.Measured, c profile.Case, _ []*profile.Profiles) {
+			add(classOf(&m, c.Rows), m, m.Row.Kind.MainMetric())
+			add("first tokens of classes", m, profile.MetricTTFTP50)
+		})
 	}
-	for m, e := range tpotBy(measured) {
-		out["calibrated, "+m.String()] = e.MeanFraction
+	for _, name := range allSeries {
+		rows := rowsOf(t, name+".json")
+		rows = slices.DeleteFunc(rows, func(r profile.Row) bool {
+			return r.Tenants > 1 && !slices.Contains([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, r.Mechanism)
+		})
+		p := predict.NewPredictor()
+		if len(rows) > 0 {
+			p = p.On(rows[0].GPUName, "")
+		}
+		ms, err := p.PredictRows(predict.MethodSimulated, rows, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range ms {
+			class := "seen"
+			if m.Row.Server.SMPercent.Or(100) < 100 {
+				class = "seen, with percentages"
+			}
+			add(class, m, profile.MetricTPOTP50)
+			add("first tokens of the seen", m, profile.MetricTTFTP50)
+		}
 	}
 	return out
 }
 
-// TestAblation moves each constant to half and to twice its value: neither may be better by more than half a point on
-// any of the four kinds of rows, and one that moves nothing at all has no place in the table.
+// TestAblation gives each constant the value at which it has no effect: it must cost 0.2 points of the mean error of a
+// class, or rows their interval. It prints a table of the costs in points, by class.
 func TestAblation(t *testing.T) {
 	nightly.Only(t)
-	whole := missedByClass(t)
-	eachConstant(func(name string, c *costs.Constant) {
-		moved := 0.0
-		for _, factor := range []float64{0.5, 2} {
-			value := c.Value
-			c.Value *= factor
-			with := missedByClass(t)
-			c.Value = value
-			for rows, before := range whole {
-				moved = max(moved, math.Abs(with[rows]-before))
-				t.Logf("%s x %v, %s: %.2f -> %.2f", name, factor, rows, 100*before, 100*with[rows])
-				if with[rows] < before-0.005 {
-					t.Errorf("%s x %v: %s are missed by %.4f, now %.4f", name, factor, rows, with[rows], before)
+	whole := errorsByClass(t)
+	table := reflect.ValueOf(&costs.Table).Elem()
+	for i := range table.NumField() {
+		group, name := table.Field(i), table.Type().Field(i).Name
+		if group.Kind() != reflect.Struct || name == "Unmeasured" || name == "Fit" {
+			continue
+		}
+		for j := range group.NumField() {
+			c := group.Field(j).Addr().Interface().(*costs.Constant)
+			to, ok := neutral[c]
+			t.Run(name+"/"+group.Type().Field(j).Name, func(t *testing.T) {
+				if !ok {
+					t.Skip("its effect is on widths for other GPUs")
 				}
-			}
+				value := c.Value
+				c.Value = to
+				defer func() { c.Value = value }()
+				with := errorsByClass(t)
+				worst, lost := 0.0, 0.0
+				for _, class := range slices.Sorted(maps.Keys(whole)) {
+					a, b := whole[class], with[class]
+					costing := 100 * (b.missed/b.rows - a.missed/a.rows)
+					worst, lost = max(worst, costing), max(lost, a.in-b.in)
+					if math.Abs(costing) >= 0.05 || a.in != b.in || a.rows != b.rows {
+						t.Logf("%-45s %4.0f rows: %5.1f%% %+6.2f points, %4.0f inside %+4.0f", class, a.rows, 100*a.missed/a.rows,
+							costing, a.in, b.in-a.in)
+					}
+				}
+				t.Logf("costs at most %.2f points and %.0f intervals", worst, lost)
+				if worst < 0.2 && lost < 1 {
+					t.Errorf("%v %s is not worth its place: without it no class is missed by 0.2 points more", value, c.Unit)
+				}
+			})
 		}
-		if moved == 0 {
-			t.Errorf("%s moves nothing", name)
-		}
-	})
+	}
 }

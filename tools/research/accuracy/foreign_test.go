@@ -90,6 +90,25 @@ func TestForeignClasses(t *testing.T) {
 	}
 }
 
+// TestBlindSeries predicts a series that no constant was chosen by, as it was predicted before it was measured.
+func TestBlindSeries(t *testing.T) {
+	t.Parallel()
+	race.Long(t)
+	tallies := map[sharing.Mechanism]map[string]*tally{sharing.MechanismTimeSlicing: {}, sharing.MechanismMPS: {}}
+	addTallies(t, []string{"h200-foreign-5.json"}, tallies)
+	for mechanism, most := range map[sharing.Mechanism]float64{sharing.MechanismTimeSlicing: 0.12, sharing.MechanismMPS: 0.18} {
+		for name, want := range map[string]int{allServers: 8, "stepper": 6} {
+			a := tallies[mechanism][name]
+			n := float64(a.rows)
+			t.Logf("%s, %s: %d rows, missed by %.3f, %.0f inside, width %.3f", mechanism, name, a.rows, a.missed/n, a.in, a.width/n)
+			if a.rows != want || a.missed/n > most || a.in < 0.82*n || a.wrong > 0 {
+				t.Errorf("%s, %s: %d rows, missed by %.3f, %.0f inside, %d of %d yeses wrong", mechanism, name, a.rows, a.missed/n,
+					a.in, a.wrong, a.yes)
+			}
+		}
+	}
+}
+
 // allServers is the name of the class of all servers, and failedRequests that of tenants in mixes in which requests
 // failed: who fails does less than its load says.
 const allServers, failedRequests = "all servers", "failed requests"
