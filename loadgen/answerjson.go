@@ -33,7 +33,7 @@ type wireMessage struct {
 	Reasoning        wireText          `json:"reasoning"`
 	ToolCalls        []json.RawMessage `json:"tool_calls"`
 	FunctionCall     json.RawMessage   `json:"function_call"`
-	// ReasoningDetails is OpenRouter's form of reasoning, beside Reasoning or alone.
+	// ReasoningDetails is OpenRouter's form of reasoning, with or without Reasoning.
 	ReasoningDetails []struct {
 		Text string `json:"text"`
 	} `json:"reasoning_details"`
@@ -56,7 +56,7 @@ type usage struct {
 }
 
 // outputDetails are parts of usage.Completion, 0 where the server does not report them:
-// reasoning, streamed or hidden, and speech. Whatever else stands there fails no request.
+// reasoning, streamed or hidden, and speech. Other contents fail no request.
 type outputDetails struct{ Reasoning, Audio int }
 
 func (o *outputDetails) UnmarshalJSON(b []byte) error {
@@ -85,7 +85,7 @@ func worseFinish(have, last string) string {
 }
 
 // cachedTokens is the cached_tokens of prompt_tokens_details, missing where the server
-// does not say. Whatever else stands there fails no request.
+// does not report it. Other contents fail no request.
 type cachedTokens struct{ Optional[int] }
 
 func (c *cachedTokens) UnmarshalJSON(b []byte) error {

@@ -33,7 +33,7 @@ const (
 	ClassTimeoutTotal         // not finished within Timeouts.Total
 	ClassTruncated            // the connection or the stream ended without a terminator
 	ClassErrorEvent           // the server reported an error inside the stream
-	ClassMalformed            // the answer is not what the API specifies
+	ClassMalformed            // the answer breaks the API's specification
 	ClassCancelled            // the caller or the end of the run cut the request off
 	ClassClientLimit          // the client's machine had no descriptor, port or buffer for it
 )
@@ -56,7 +56,7 @@ func (c Class) retriable() bool {
 	}
 }
 
-// explained adds what ails a request in the clear to a server that speaks TLS.
+// explained adds the likely cause where a plain-text request went to a server that speaks TLS.
 func (a *attempt) explained(err error) error {
 	switch {
 	case a.endpoint.url.Scheme != "http" || a.rec.Reused:
@@ -122,7 +122,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	var timeout *timeoutError
 	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
 		class, err = timeout.class, timeout
-	} else if cause != nil && cause != errDrained { // which ended what came after the answer
+	} else if cause != nil && cause != errDrained { // errDrained ends only the bytes after the answer
 		class, err = ClassCancelled, cause
 	}
 	a.end(class, err)
@@ -144,7 +144,7 @@ func (a *attempt) transportClass(err error) Class {
 	return ClassConnect
 }
 
-// readClass classifies an error of an answer's bytes: what breaks HTTP's own
+// readClass classifies an error of an answer's bytes: a breach of HTTP's own
 // syntax is malformed, everything else is a cut.
 func readClass(err error) Class {
 	if errors.Is(err, wire.ErrChunked) {
@@ -163,11 +163,11 @@ func readClass(err error) Class {
 	return ClassTruncated
 }
 
-// ErrUnknownName says that a text names no value of an enumeration.
+// ErrUnknownName is returned for a text that names no value of an enumeration.
 var ErrUnknownName = errors.New("loadgen: unknown name")
 
-// ErrInput says that a file of prompts, a trace, a timeline or another tool's
-// result cannot be used. It joins one problem for each thing wrong.
+// ErrInput is returned for a file of prompts, a trace or a timeline that
+// cannot be used. It joins one problem for each fault.
 var ErrInput = errors.New("loadgen: unusable input")
 
 // timeoutError is the cause with which a watchdog cancels an attempt.
@@ -178,15 +178,15 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string { return fmt.Sprintf("%v: over %v", e.class, e.limit) }
 
-// errDrained cancels the reading of what follows a stream's terminator.
+// errDrained cancels the reading of bytes after a stream's terminator.
 var errDrained = errors.New("loadgen: nothing more is read after the terminator")
 
 // drainTime bounds the wait for the end of an answer whose terminator was seen:
 // only a fully read answer leaves its connection usable.
 const drainTime = time.Second
 
-// watchdog cancels an attempt whose current phase lasts too long. One timer serves all phases: when it fires it
-// looks at what has happened meanwhile, so that an event costs an atomic store and not a timer.
+// watchdog cancels an attempt when its current phase lasts too long. One timer serves all phases: when it fires it
+// reads the time of the last event, so that an event costs an atomic store and not a timer.
 type watchdog struct {
 	clock    *wire.Clock
 	limits   Timeouts // resolved; 0 means none
@@ -205,7 +205,7 @@ func (w *watchdog) begin() {
 	w.arm(w.start)
 }
 
-// terminate says that only the end of the answer is waited for.
+// terminate is called once only the end of the answer is missing.
 func (w *watchdog) terminate(now int64) {
 	w.terminated.Store(now)
 	w.timer.Reset(drainTime)

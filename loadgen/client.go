@@ -74,7 +74,7 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 		}
 		wait := max(backoff<<min(rec.Retries, 20), a.retryAfter)
 		if sleep(ctx, wait) != nil {
-			return // the failure stands
+			return // the failure is final
 		}
 		rec.Retries++
 	}
@@ -111,7 +111,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	c, rec := a.client, a.rec
 	start := c.clock.Now()
 	rec.SentNS = cmp.Or(rec.SentNS, start)
-	if rec.IntendedNS == 0 { // a closed loop intends what it does
+	if rec.IntendedNS == 0 { // a closed loop has no schedule: the start is the intended one
 		rec.IntendedNS = rec.SentNS
 	}
 	rec.Endpoint, rec.Status, rec.Error, rec.Streamed, rec.Reused = a.endpoint.label, 0, "", false, false
@@ -143,7 +143,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		err = nil
 	}
 	if err != nil {
-		// The idle time tells where the kernel does not.
+		// Where the kernel does not know, the idle time decides.
 		a.stale = rec.Reused && !a.stream.in.Begun() && connectionEnded(err) &&
 			(a.idle >= a.endpoint.staleIdle() || a.stream.in.Unseen())
 		a.fail(ctx, a.transportClass(err), a.explained(err))
@@ -295,7 +295,7 @@ func (a *attempt) streamed(ctx context.Context, err error) {
 	}
 }
 
-// succeed ends a request whose terminator was seen.
+// succeed ends a request after its terminator was seen.
 func (a *attempt) succeed(ctx context.Context) {
 	if a.rec.Events == 0 {
 		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it ended without a token", errMalformed))

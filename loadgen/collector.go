@@ -132,7 +132,7 @@ func (c *collector) latencies(r *Record, events []event) {
 		{MetricConnected, r.SentNS, r.ConnectedNS}, {MetricWritten, r.SentNS, r.WrittenNS},
 		{MetricFirstByte, r.SentNS, r.FirstByteNS},
 	} {
-		// A retried request's phases are of its last attempt, whose start is unknown here.
+		// A retried request's phases are of its last attempt, and the start of that is unknown here.
 		if v.m >= MetricConnected && r.Retries > 0 {
 			continue
 		}
@@ -229,7 +229,7 @@ func (f *sourceFigures) add(r *Record, events []event, n int, basis string, c *c
 	}
 }
 
-// failedTokens counts what a failed request had delivered inside the window.
+// failedTokens counts the tokens that a failed request had delivered inside the window.
 func (c *collector) failedTokens(r *Record, events []event) int {
 	n, before := 0, int32(0)
 	for _, e := range events {
@@ -280,7 +280,7 @@ func (c *collector) onTimeline(r *Record, s *stream) {
 	}
 }
 
-// merge adds what other has gathered; the windows must be the same.
+// merge adds the figures of other; the windows must be the same.
 func (c *collector) merge(other *collector) {
 	c.counts.add(&other.counts)
 	c.sums.add(other.sums)

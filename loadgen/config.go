@@ -67,7 +67,7 @@ type ClockConfig struct {
 	Note       string `json:"note"`
 }
 
-// HostConfig says where the client ran.
+// HostConfig describes the client's machine.
 type HostConfig struct {
 	Hostname   string `json:"hostname,omitempty"`
 	OS         string `json:"os"`

@@ -25,7 +25,7 @@
 //
 // Every metric has one definition, which [Definitions] returns and which is written into every summary. An open-loop
 // request is timed from its scheduled start, so a server (or a client) that falls behind cannot look better than it
-// is; the service figures, counted from the actual send, stand beside. Only events that carry content, reasoning or a
+// is; the service figures count from the actual send. Only events that carry content, reasoning or a
 // tool-call delta count as tokens; a role, a usage report, a finish reason and a comment never do. A request is ok
 // only with HTTP 200, a terminator ([DONE] or a finish reason), no error event and at least one token.
 //

@@ -87,12 +87,12 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,
-			// A compressed stream's events cannot be told apart on arrival, and a non-nil empty map keeps to HTTP/1.1.
+			// The events of a compressed stream cannot be separated on arrival; a non-nil empty map keeps to HTTP/1.1.
 			DisableCompression:  true,
 			TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 			MaxIdleConnsPerHost: 1 << 20,
 			IdleConnTimeout:     5 * time.Minute,
-			// An answer's head that never ends is told apart from a slow one soon.
+			// This bound distinguishes a head that never ends from a slow one early.
 			MaxResponseHeaderBytes: 1 << 20,
 		},
 	}, nil
@@ -104,7 +104,7 @@ func request(u *url.URL, header http.Header) *http.Request {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// ascii says that a host's name is as it is looked up; net/http encodes others.
+// ascii reports whether a host's name is looked up as it is written; net/http encodes others.
 func ascii(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }

@@ -20,19 +20,18 @@ import (
 type HealthLimits struct {
 	SendLagP99   time.Duration // default 10 ms
 	PacingLagP99 time.Duration // default 5 ms
-	// ReadLagP99 bounds the time from the kernel's receive to the read; default 250 ms. Whatever the bound, where
-	// more than 1% of the reads brought several events, a read lag at p99 that chunk gaps cannot bear spoils the
-	// run: the client may have merged what came apart, and merged events are stamped late. Three quarters of the
-	// mean gap is what they bear, which merging doesn't change (a client that merges evenly spaced events has lags
-	// of up to a gap), or a quarter of the median e2e, at least 10 ms, where all events of an answer come together.
-	// With less lag than that, it was the server who sent the events together.
+	// ReadLagP99 bounds the time from the kernel's receive to the read; default 250 ms. A second bound applies where
+	// more than 1% of the reads brought several events, since the client may have merged separate events, and merged
+	// events are stamped late: three quarters of the mean gap between events, which merging doesn't change (a client
+	// that merges evenly spaced events has lags of up to a gap), or a quarter of the median e2e, at least 10 ms,
+	// where all events of an answer come together. Below that lag the server sent the events together.
 	ReadLagP99 time.Duration
 	// SchedulingP99 bounds the Go scheduler's latency where, for more than 1% of the
 	// reads, no kernel stamp says how late they were; default 10 ms.
 	SchedulingP99 time.Duration
 	GCPauseMax    time.Duration // default 10 ms
-	// CPUFraction bounds the process's CPU time as a fraction of what GOMAXPROCS
-	// allows, in runs of at least 1 s; default 0.95.
+	// CPUFraction bounds the process's CPU time as a fraction of GOMAXPROCS times
+	// the run's length, in runs of at least 1 s; default 0.95.
 	CPUFraction float64
 }
 
@@ -57,8 +56,8 @@ type ClientHealth struct {
 	PacingLag Figures `json:"pacing_lag_ms"`
 	ReadLag   Figures `json:"read_lag_ms"`
 
-	// Stamps tells whose receive times the latencies use: "kernel", "user" or "mixed"; Pacer how open loops waited:
-	// "timerfd" or "timer", absent without an open loop.
+	// Stamps is the source of the receive times that latencies use: "kernel", "user" or "mixed". Pacer is the timer
+	// that open loops waited on: "timerfd" or "timer", absent without an open loop.
 	Stamps string `json:"stamps,omitempty"`
 	Pacer  string `json:"pacer,omitempty"`
 
@@ -81,7 +80,7 @@ type ClientHealth struct {
 
 // ReadCounts counts the reads of answers.
 type ReadCounts struct {
-	// KernelReads and UserReads count them by whose time they have.
+	// KernelReads and UserReads count them by the source of their time.
 	KernelReads int64 `json:"kernel_stamped_reads"`
 	UserReads   int64 `json:"user_stamped_reads"`
 	Reads       int64 `json:"reads"`        // reads that brought events
@@ -99,7 +98,7 @@ func (c *ReadCounts) add(o ReadCounts) {
 	c.ClampedStamps += o.ClampedStamps
 }
 
-// stamps names whose times the reads have, "" without reads.
+// stamps names the source of the reads' times, "" without reads.
 func (c *ReadCounts) stamps() string {
 	switch {
 	case c.KernelReads > 0 && c.UserReads > 0:
@@ -226,8 +225,8 @@ func (p processStats) fill(h *ClientHealth, wall time.Duration) {
 	}
 }
 
-// isClientLimit says whether a connection failed for want of this machine's own
-// descriptors, ports or buffers: the server never heard of it.
+// isClientLimit reports whether a connection failed for want of this machine's own
+// descriptors, ports or buffers, so that nothing reached the server.
 func isClientLimit(err error) bool {
 	return slices.ContainsFunc(clientLimitErrors, func(limit error) bool { return errors.Is(err, limit) }) ||
 		strings.Contains(err.Error(), "too many open files") // the resolver keeps the text alone

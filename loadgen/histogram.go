@@ -23,7 +23,7 @@ const (
 // exactLimit is the number of samples up to which percentiles are exact.
 const exactLimit = 1_000_000
 
-// errHistogram says that an encoded histogram cannot be used.
+// errHistogram is returned for an encoded histogram that cannot be used.
 var errHistogram = errors.New("loadgen: unusable histogram")
 
 // Histogram is a distribution of durations: an HDR histogram from 1 µs to 1 h with 3 significant digits, and, for

@@ -167,7 +167,7 @@ var definitions = sync.OnceValue(func() (all map[string]string) {
 	return all
 })
 
-// Definitions returns what each figure of a summary means, by its name. It is written into every summary.
+// Definitions returns the meaning of each figure of a summary, by its name. It is written into every summary.
 func Definitions() map[string]string { return maps.Clone(definitions()) }
 
 // addGoodput adds a tenant's goodput; rates come later.
@@ -210,7 +210,7 @@ func (m *Measures) rates() {
 	}
 }
 
-// PromptCache measures the servers' prefix caches by the ok requests whose answers report cached tokens.
+// PromptCache measures the servers' prefix caches by the ok requests with cached tokens in their answers.
 type PromptCache struct {
 	Requests     int64 `json:"requests"` // that say so
 	Hits         int64 `json:"hits"`     // of these, with any cached token

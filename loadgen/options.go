@@ -23,13 +23,13 @@ type Options struct {
 	KeepRecords bool
 	// Health are the bounds of the client-health verdict.
 	Health HealthLimits
-	// Pacing says how open loops wait.
+	// Pacing is the way in which open loops wait.
 	Pacing Pacing
-	// Receive says how answers are read and timed.
+	// Receive is the way in which answers are read and timed.
 	Receive Receive
 	// StopSaturated stops the run once the server is found to fall behind.
 	StopSaturated bool
-	// Meta is written into config.json as it stands: arguments, GPU inventory,
+	// Meta is written into config.json unchanged: arguments, GPU inventory,
 	// sharing mode. The plan's credentials are removed from it.
 	Meta map[string]any
 }
@@ -78,8 +78,8 @@ type TenantProgress struct {
 	TTFTCount int64
 }
 
-// Receive says how answers are read and whose clock gives the times of their events. The zero value is
-// ReceivePolled. What a system or a connection cannot do becomes the next value.
+// Receive selects how answers are read and which clock gives the times of their events. The zero value is
+// ReceivePolled. Where a system or a connection cannot do it, the next value is used.
 type Receive uint8
 
 // The ways to receive.

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Pacing says how open loops wait for the next arrival. The zero value is PacingPrecise.
+// Pacing selects how open loops wait for the next arrival. The zero value is PacingPrecise.
 type Pacing uint8
 
 // The pacings.
@@ -84,7 +84,7 @@ type stock struct {
 	done  chan struct{}
 }
 
-// stocked is a request without its number, or what the source of prompts ended with.
+// stocked is a request without its number, or the error that ended the source of prompts.
 type stocked struct {
 	job job
 	err error

@@ -16,14 +16,14 @@ import (
 
 // LoadPlan is a run to be made: tenants, how long, and which part of it counts.
 type LoadPlan struct {
-	// Scenario names what is being measured, e.g. "mps-50"; it labels tables.
+	// Scenario names the measurement, e.g. "mps-50"; it labels tables.
 	Scenario string
 	Tenants  []Tenant
 	// Duration ends the offering of load; requests in flight are finished. 0 means
 	// that each tenant ends by Requests, its schedule or its prompts.
 	Duration time.Duration
 	// Drain bounds the wait for requests in flight once every tenant has stopped
-	// offering; what is left then is ClassCancelled. 0 means no bound but the requests' own.
+	// offering; requests left then are ClassCancelled. 0 means no bound but the requests' own.
 	Drain time.Duration
 	// Window is the part of the run that counts; the zero value is all of it.
 	Window Window

@@ -28,7 +28,7 @@ type Prompt struct {
 	PromptTokens int
 	// Session groups requests for analysis.
 	Session string
-	// Model is the model or the adapter that is asked for; "" means the tenant's Model.
+	// Model is the requested model or adapter; "" means the tenant's Model.
 	Model string
 	// Body holds further fields of the request's JSON object ("tools", "temperature"); they win over the tenant's.
 	Body map[string]any
@@ -68,7 +68,7 @@ func (c *PromptCycle) Next() (Prompt, error) {
 	return c.prompts[(c.n.Add(1)-1)%uint64(len(c.prompts))], nil
 }
 
-// ErrPrompt says that a prompt cannot be sent as it is.
+// ErrPrompt is returned for a prompt that cannot be sent.
 var ErrPrompt = errors.New("loadgen: unusable prompt")
 
 func requestBody(t *Tenant, p *Prompt) ([]byte, error) {

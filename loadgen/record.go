@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// TokenSource says where a count of output tokens comes from. The zero value is TokensUnknown.
+// TokenSource is the origin of a count of output tokens. The zero value is TokensUnknown.
 type TokenSource uint8
 
 // The sources, from none to best.
@@ -26,14 +26,14 @@ type Record struct {
 	Tenant   string `json:"tenant"`
 	ID       int64  `json:"id"` // the request's number in its tenant, from 0
 	Session  string `json:"session,omitempty"`
-	Adapter  string `json:"adapter,omitempty"`  // the model asked for, where it is not the tenant's
+	Adapter  string `json:"adapter,omitempty"`  // the requested model, where it is not the tenant's
 	Endpoint string `json:"endpoint,omitempty"` // URL, credentials redacted
 	Class    Class  `json:"class"`
 	Status   int    `json:"http_status,omitempty"` // of the last attempt
 	Error    string `json:"error,omitempty"`
 	Retries  int    `json:"retries,omitempty"`
-	// Stale says that one of the retries was for a kept connection that the server had
-	// ended: the request was sent once more on a new one, whatever Tenant.Retry says.
+	// Stale is true if one of the retries was for a kept connection that the server had
+	// ended: the request was sent once more on a new one, regardless of Tenant.Retry.
 	Stale  bool `json:"stale_connection,omitempty"`
 	Reused bool `json:"reused_connection,omitempty"` // of the last attempt
 
@@ -47,7 +47,7 @@ type Record struct {
 	LastTokenNS    int64 `json:"last_token_ns,omitempty"`    // last content event
 	EndNS          int64 `json:"end_ns,omitempty"`           // [DONE], end of the answer, or the failure
 
-	PromptTokens int `json:"prompt_tokens,omitempty"` // by the server, else what the prompt's source meant
+	PromptTokens int `json:"prompt_tokens,omitempty"` // by the server, else by the prompt's source
 	// CachedTokens of the prompt came from a prefix cache; missing where the server does not say.
 	CachedTokens Optional[int] `json:"cached_tokens,omitzero"`
 	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
@@ -60,10 +60,10 @@ type Record struct {
 	AudioEvents int  `json:"audio_events,omitempty"`
 	Refused     bool `json:"refused,omitempty"` // the model declined to answer
 	// AskedTokens is the bound of the output that the request set, of all its choices; 0
-	// means none. IgnoreEOS says that it asked for an answer as long as that.
+	// means none. IgnoreEOS is true if it requested an answer of exactly that length.
 	AskedTokens int  `json:"asked_tokens,omitempty"`
 	IgnoreEOS   bool `json:"ignore_eos,omitempty"`
-	// Implausible says that the count of tokens contradicts what was streamed.
+	// Implausible is true if the count of tokens contradicts the stream.
 	Implausible bool `json:"implausible_count,omitempty"`
 	// tokens of the first event, 1 unless the server says otherwise
 	FirstTokens  int         `json:"first_tokens,omitempty"`
@@ -73,7 +73,7 @@ type Record struct {
 	FinishReason string      `json:"finish_reason,omitempty"`
 	// Streamed is set for an answer of events; otherwise it came in one piece and has neither first token nor gaps.
 	Streamed bool `json:"streamed,omitempty"`
-	// StampSource says whose clock the event times are: "kernel" or "user".
+	// StampSource is the clock of the event times: "kernel" or "user".
 	StampSource string `json:"stamp_source,omitempty"`
 }
 
@@ -106,14 +106,14 @@ func (r *Record) TPOT() (time.Duration, bool) {
 	return time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(r.OutputTokens-r.FirstTokens)), true
 }
 
-// short reports whether an answer is known to have fewer tokens than were asked for.
+// short reports whether an answer is known to have fewer tokens than requested.
 func (r *Record) short() bool {
 	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != TokensEvents && r.TokenSource != TokensUnknown
 }
 
-// Meets says whether the request ended ok within every bound of the SLO. It is missing when no bound is known to be
-// broken and one is on what the request cannot show: an answer in one piece has no first token and no gaps. A
-// streamed answer of one event keeps the bounds on what comes after it.
+// Meets reports whether the request ended ok within every bound of the SLO. It is missing when no bound is known to
+// be broken and one is on a figure that the request doesn't have: an answer in one piece has no first token and no
+// gaps. A streamed answer of one event meets the bounds on later events.
 func (r *Record) Meets(slo RequestSLO) Optional[bool] {
 	if r.Class != ClassOK {
 		return optional.Of(false)

@@ -15,14 +15,14 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// errDrainTime cancels what is in flight when LoadPlan.Drain is over.
+// errDrainTime cancels requests in flight when LoadPlan.Drain is over.
 var errDrainTime = errors.New("cut off at the end of the run")
 
 // Run makes the plan's run and reports it. It blocks until the run is over and every goroutine it started has ended.
 //
-// When ctx ends, no further load is offered, what is in flight is ClassCancelled, and Run returns the Result of what
-// was done (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
-// prompt source and an unwritable directory likewise come with the Result of what was measured. An invalid plan or
+// When ctx ends, no further load is offered, requests in flight are ClassCancelled, and Run returns the Result so
+// far (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
+// prompt source and an unwritable directory likewise come with the Result so far. An invalid plan or
 // directory comes without one, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
 	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
@@ -270,7 +270,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	return res, errors.Join(append(problems, r.dir.writeJSON(ArtifactSummary, sum))...)
 }
 
-// health collects what is known of the client.
+// health collects the client's own figures.
 func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
 	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()

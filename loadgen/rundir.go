@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/internal/atomicfile"
 )
 
-// ErrRunExists says that a run's directory is there and not empty.
+// ErrRunExists is returned when a run's directory exists and is not empty.
 var ErrRunExists = errors.New("loadgen: the run directory exists and is not empty")
 
 // OpError is a failed operation of the operating system.
@@ -77,7 +77,7 @@ func newRunDir(path string, scrub *scrubber) (*runDir, error) {
 	return d, nil
 }
 
-// reserveBytes are kept on the disk for what is written last: a disk that the requests fill must not cost the summary.
+// reserveBytes are kept on the disk for the last files: a disk that the requests fill must not cost the summary.
 const reserveBytes = 512 << 10
 
 const reserveFile = "reserve" + partialSuffix
@@ -100,7 +100,7 @@ func (d *runDir) remove(name string) error {
 	return nil
 }
 
-// abandon takes back what was created for a run that does not start.
+// abandon removes the files of a run that does not start.
 func (d *runDir) abandon() error {
 	if d == nil {
 		return nil

@@ -119,7 +119,7 @@ func formsOf(secret string) []string {
 	if len(secret) >= gramSize { // a short one in another case may be a word
 		forms = append(forms, strings.ToLower(secret), strings.ToUpper(secret))
 	}
-	// Within a longer text base64 depends on where the credential begins; what it shares with its neighbours is left out.
+	// Within a longer text base64 depends on the credential's offset; characters shared with neighbours are left out.
 	for before := range 3 {
 		padded := append(make([]byte, before), secret...)
 		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -134,7 +134,7 @@ func formsOf(secret string) []string {
 	return slices.DeleteFunc(forms, func(f string) bool { return len(f) < minSecretSize })
 }
 
-// jsonText is s as it stands in a JSON string, with the escapes of encoding/json.
+// jsonText is the content of a JSON string with the value s, with the escapes of encoding/json.
 func jsonText(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
@@ -143,7 +143,7 @@ func jsonText(s string) string {
 	return string(b[1 : len(b)-1])
 }
 
-// clean removes credentials, and what is left of them, from free text.
+// clean removes credentials, and fragments of them, from free text.
 func (s *scrubber) clean(text string) string {
 	if len(s.forms) == 0 {
 		return text
@@ -183,7 +183,7 @@ func (s *scrubber) cleanEnd(text string) string {
 }
 
 // cleanValue cleans every text inside of a value that is to be encoded as JSON, and
-// removes fields whose name is a credential's.
+// removes fields that are named like a credential.
 func (s *scrubber) cleanValue(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -272,13 +272,13 @@ func (s Secret) String() string {
 	return redacted
 }
 
-// GoString returns what String returns.
+// GoString returns the same text as String.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText returns what String returns.
+// MarshalText returns the same text as String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// credentialWords are parts of header, field and query names whose values are taken for credentials.
+// credentialWords are parts of header, field and query names: their values are taken for credentials.
 var credentialWords = []string{
 	"auth", "key", "token", "secret", "cookie", "passw", "passphrase", "pwd", "credential", "sig", "jwt", "bearer",
 	"session", "code",
@@ -289,7 +289,7 @@ func looksSecret(name string) bool {
 	return slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// harmlessQueries are the names of a URL's query whose values are no credentials; every other one's is taken for one.
+// harmlessQueries are names in a URL's query with values that are no credentials; all others are taken for such.
 var harmlessQueries = []string{
 	"alt", "api-version", "api_version", "debug", "deployment", "deployment-id", "deployment_id", "engine", "format",
 	"model", "region", "replica",
@@ -310,7 +310,7 @@ func queryPairs(raw string, with func(part, name, value string)) {
 	}
 }
 
-// safeURL is the URL without what is, or may be, a credential in it.
+// safeURL is the URL without the parts that are, or may be, credentials.
 func safeURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {

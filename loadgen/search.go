@@ -19,10 +19,10 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// ErrNoRate says that not even the lowest rate of a search keeps the SLOs.
+// ErrNoRate is returned when not even the lowest rate of a search meets the SLOs.
 var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 
-// ErrUnknownSLO says that requests cannot show whether they keep an SLO.
+// ErrUnknownSLO is returned when requests lack a figure that an SLO bounds.
 var ErrUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
 // Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment, by
@@ -48,7 +48,7 @@ type Trial struct {
 	Met      int64   `json:"met"` // requests that kept their SLO
 	// Unknown are the requests that cannot show whether they did. A search ends with the first trial that has any.
 	Unknown int64 `json:"unknown,omitempty"`
-	// Saturated says why the run was stopped early; a stopped run fails.
+	// Saturated is the reason for stopping the run early; a stopped run fails.
 	Saturated string `json:"saturated,omitempty"`
 	// Valid is the run's client-health verdict. A trial that the client spoiled decides nothing.
 	Valid bool   `json:"valid"`
@@ -266,7 +266,7 @@ func wilson(k, n int64, confidence float64) (lower, upper float64) {
 	return lower, upper
 }
 
-// errSaturated cancels what is in flight when a run is stopped for over-saturation.
+// errSaturated cancels requests in flight when a run is stopped for over-saturation.
 var errSaturated = errors.New("stopped: the server is over-saturated")
 
 // A run stops for over-saturation (Options.StopSaturated) where it finds a server that falls behind: the number of

@@ -140,8 +140,8 @@ func (s *stream) event(name, data []byte, at int64) error {
 	return nil
 }
 
-// ended says that the answer's own end was seen: [DONE], or a finish reason of every
-// choice that was asked for or begun.
+// ended reports whether the answer's own end was seen: [DONE], or a finish reason of every
+// choice that was requested or begun.
 func (s *stream) ended() bool {
 	return s.done || s.finished != 0 && s.seen&^s.finished == 0 && s.finished.len() >= s.asked
 }
@@ -168,7 +168,7 @@ func (s *stream) notAStream() error {
 	return fmt.Errorf("%w: no event in it: %s", errMalformed, serverText(body))
 }
 
-// kind notes what a content event carries beside text.
+// kind records contents of an event other than text.
 func (s *stream) kind(d *delta) {
 	s.reasoned = s.reasoned || d.reasoning != ""
 	s.rec.Refused = s.rec.Refused || d.refusal
@@ -205,7 +205,7 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 	}
 }
 
-// continuous says that every content event carried the server's running count, and that it never fell.
+// continuous reports whether every content event carried the server's running count, which never fell.
 func (s *stream) continuous() bool {
 	prev := int32(0)
 	for i := range s.events {
@@ -217,7 +217,7 @@ func (s *stream) continuous() bool {
 	return len(s.events) > 0
 }
 
-// conclude fills in what the record knows only once the answer is over.
+// conclude fills in the fields of the record that need the whole answer.
 func (s *stream) conclude(rec *Record, t *Tenant) {
 	n := s.readCounts()
 	rec.StampSource = n.stamps()
@@ -247,7 +247,7 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion)-hidden)
 		}
 	case rec.Class != ClassOK:
-		// The usage report of a failed request, if there is one at all, is not of what was delivered.
+		// The usage report of a failed request, if there is one at all, is not of the tokens delivered.
 	case s.hasUsage && s.usage.Completion > 0:
 		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
 	}
@@ -274,8 +274,8 @@ func (s *stream) hiddenTokens(rec *Record) int {
 }
 
 // implausible reports whether the tokens of an ok answer contradict its content by more than a tenth: an event has
-// a token at least, and a token a byte. Where events are all that is known, they may not be more than the tokens
-// asked for. The slack is for tokens without text.
+// a token at least, and a token a byte. Where only events are known, they may not be more than the requested
+// tokens. The slack is for tokens without text.
 func (s *stream) implausible(rec *Record) bool {
 	const slack = 2
 	n := rec.OutputTokens

@@ -136,7 +136,7 @@ func (c *Counts) example(class Class, text string) {
 	c.Examples[class] = cmp.Or(c.Examples[class], text)
 }
 
-// AnswerSums sums up ok requests; Record tells what each is of one.
+// AnswerSums sums up ok requests; Record defines each figure for one.
 type AnswerSums struct {
 	PromptTokens    int64 `json:"prompt_tokens"`
 	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
@@ -144,11 +144,11 @@ type AnswerSums struct {
 	AudioTokens     int64 `json:"audio_tokens,omitempty"`
 	AudioEvents     int64 `json:"audio_events,omitempty"`
 	Refusals        int64 `json:"refusals,omitempty"` // requests
-	// ShortAnswers counts the requests whose answers are known to have fewer tokens than were asked for, and
-	// ShortIgnoringEOS those of them that asked for exactly as many: a server that knows ignore_eos has none.
+	// ShortAnswers counts the requests with answers known to have fewer tokens than requested, and
+	// ShortIgnoringEOS those of them that requested exactly as many: a server that knows ignore_eos has none.
 	ShortAnswers     int64 `json:"short_answers,omitempty"`
 	ShortIgnoringEOS int64 `json:"short_ignoring_eos,omitempty"`
-	// ImplausibleCounts counts the requests whose tokens contradict their stream.
+	// ImplausibleCounts counts the requests with token counts that contradict their stream.
 	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
 }
 
@@ -198,7 +198,7 @@ type Goodput struct {
 	SLO SLOFigures `json:"slo,omitzero"` // absent where tenants' differ
 	Of  int64      `json:"of"`           // requests of the window that have an SLO
 	Met int64      `json:"met"`          // known to have kept it
-	// Unknown counts the ok requests that cannot show what the SLO bounds. With any of them there are no shares.
+	// Unknown counts the ok requests without a figure that the SLO bounds. With any of them there are no shares.
 	Unknown  int64             `json:"unknown,omitempty"`
 	Fraction Optional[float64] `json:"fraction,omitzero"` // of Of
 	PerS     Optional[float64] `json:"requests_per_s,omitzero"`
@@ -230,7 +230,7 @@ type Measures struct {
 	OfferedPerS   float64 `json:"offered_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"` // ok requests
 	AnswerSums
-	// PromptCache is absent where no answer says what came from a cache.
+	// PromptCache is absent where no answer reports cached tokens.
 	PromptCache        *PromptCache `json:"prompt_cache,omitempty"`
 	OutputTokens       int64        `json:"output_tokens"`
 	OutputTokensFailed int64        `json:"output_tokens_failed"`
@@ -285,7 +285,7 @@ type Summary struct {
 	Basis string `json:"basis"`
 	// Complete is false when the run was cut off before its end.
 	Complete bool `json:"complete"`
-	// Stopped says why a run ended early, e.g. "over-saturated: ...".
+	// Stopped is the reason why a run ended early, e.g. "over-saturated: ...".
 	Stopped string        `json:"stopped,omitempty"`
 	Window  WindowSummary `json:"window"`
 	Measures
@@ -305,8 +305,8 @@ func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
 	return nil, false
 }
 
-// Implausible returns the reasons why the token counts cannot be true, none where they can: for each tenant of
-// whose ok requests more than a tenth have counts that contradict the stream.
+// Implausible returns the reasons why the token counts cannot be true, none where they can: one for each tenant
+// with counts that contradict the stream in more than a tenth of its ok requests.
 func (s *Summary) Implausible() (reasons []string) {
 	for i := range s.Tenants {
 		if t := &s.Tenants[i]; 10*t.ImplausibleCounts > t.Counts.OK {

@@ -22,7 +22,7 @@ const (
 
 var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
 
-// UsageMode says what usage report a tenant asks the server for. The zero value is UsageFinal.
+// UsageMode selects the usage report that a tenant requests from the server. The zero value is UsageFinal.
 type UsageMode uint8
 
 // The usage modes.
@@ -37,7 +37,7 @@ var usageNames = enum.Of[UsageMode](ErrUnknownName, "usage mode", "final", "cont
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
 	// URL is the server's base, e.g. "http://host:8000". A path that ends with the API's own
-	// ("/v1/chat/completions") is used as it stands, and one that ends in a version ("/v1") gets the rest appended.
+	// ("/v1/chat/completions") is used unchanged, and one that ends in a version ("/v1") gets the rest appended.
 	URL string
 	// APIKey is sent as a bearer token. It is never written to an artifact.
 	APIKey Secret
@@ -48,12 +48,12 @@ type Endpoint struct {
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
 	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a connection that
-	// has a SyscallConn method. Proxies of the environment are not used: what is measured is the path that is named here.
+	// has a SyscallConn method. Proxies of the environment are not used: the measured path is the one named here.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// OfferedLoad says when a tenant's requests start: by a Schedule, whatever the server does (open loop), or by
-// Concurrency users, each waiting for its answer before it asks again (closed loop). Exactly one of the two is set.
+// OfferedLoad determines the starts of a tenant's requests: by a Schedule, regardless of the server (open loop), or by
+// Concurrency users, each waiting for its answer before its next request (closed loop). Exactly one of the two is set.
 type OfferedLoad struct {
 	Schedule Schedule
 
@@ -74,7 +74,7 @@ type RequestSLO struct {
 	Stall time.Duration `yaml:"stall"` // the request's longest chunk gap
 }
 
-// IsZero says that no bound is set.
+// IsZero reports whether no bound is set.
 func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
 
 func (s RequestSLO) figures() SLOFigures {
@@ -105,11 +105,11 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// Retry says whether a request that failed before its first token with ClassHTTP429, ClassHTTP5xx, ClassConnect or
+// Retry controls whether a request that failed before its first token with ClassHTTP429, ClassHTTP5xx, ClassConnect or
 // ClassTimeoutConnect is tried again. The latencies of a retried request count from its first attempt, and retries
-// are counted. Whatever Retry says, a request is sent once more, on a new connection, if it met the end of a kept
+// are counted. Regardless of Retry, a request is sent once more, on a new connection, if it met the end of a kept
 // one: the server had not acknowledged any of it, or the connection had been idle for 100 ms, or for half of the
-// time after which the server was seen to end another (Record.Stale).
+// idle time after which the server was seen to end another (Record.Stale).
 type Retry struct {
 	// Max is the number of further attempts; 0 means none. The pause before the first is 100 ms, doubled for each
 	// further one. A Retry-After header that asks for longer wins, up to 1 min.

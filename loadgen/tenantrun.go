@@ -245,7 +245,7 @@ func (r *tenantRun) warm(ctx context.Context) error {
 			s := r.client.streams.Get().(*stream)
 			defer r.client.streams.Put(s)
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				r.client.do(ctx, &j.prompt, j.body, &Record{}, s) // what fails now fails in the run too
+				r.client.do(ctx, &j.prompt, j.body, &Record{}, s) // a failure here shows in the run too
 			}
 		})
 	}

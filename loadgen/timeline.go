@@ -19,7 +19,7 @@ import (
 type TimelineRow struct {
 	UnixNS   int64 // start of the second
 	Tenant   string
-	Offered  int64 // requests whose intended start lies in the second
+	Offered  int64 // requests with an intended start in the second
 	Sent     int64
 	Done     int64 // ok
 	Failed   int64
