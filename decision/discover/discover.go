@@ -18,7 +18,6 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -134,8 +133,7 @@ type Collector struct {
 	at                time.Time                 // the latest time that an object tells
 	machines          []*machine
 	pages             []metricsPage
-	instances         map[string]map[int][]telemetry.MIGInstance // by file name and GPU
-	troubles          problem.List                               // of the file that is read
+	troubles          problem.List // of the file that is read
 	told              map[string]int
 	findings
 }
@@ -154,8 +152,7 @@ func New(opts Options) *Collector {
 		poolNode: map[string]string{}, foreign: map[string]map[string]int{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		told:      map[string]int{},
-		instances: map[string]map[int][]telemetry.MIGInstance{}}
+		told: map[string]int{}}
 }
 
 const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
@@ -181,10 +178,14 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	if len(text) == 0 {
 		return fmt.Errorf("%s: it is empty", name)
 	}
-	if kind := nvsmi.Sniff(head); kind == nvsmi.KindUnread {
-		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, nvsmi.Unread(head))
-	} else if kind != nvsmi.KindNone {
-		return c.readMachine(name, kind, in)
+	if nvsmi.Sniff(head) {
+		inv, err := nvsmi.XML(in)
+		if len(inv.GPUs) > 0 {
+			c.AddInventory(stem(name), inv)
+		}
+		return inFile(name, err)
+	} else if what := nvsmi.Unread(head); what != "" {
+		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, what)
 	}
 	if read := usage.Sniff(head); read != nil {
 		if c.usage == nil {
@@ -213,22 +214,6 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	}
 	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
 		"nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
-}
-
-// readMachine reads what nvidia-smi printed.
-func (c *Collector) readMachine(name string, kind nvsmi.Kind, in io.Reader) error {
-	var inv telemetry.Inventory
-	var err error
-	switch kind {
-	case nvsmi.KindXML:
-		inv, err = nvsmi.XML(in)
-	case nvsmi.KindInstances:
-		c.instances[stem(name)], err = nvsmi.Instances(in)
-	}
-	if len(inv.GPUs) > 0 {
-		c.AddInventory(stem(name), inv)
-	}
-	return inFile(name, err)
 }
 
 func inFile(name string, err error) error {

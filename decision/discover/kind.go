@@ -55,14 +55,14 @@ func instanceModel(machine string) (string, bool) {
 	return "", false
 }
 
-// shapeOf is the kind that a workload's use of its GPU suggests, where nothing else says any.
-func shapeOf(u *Used, known time.Duration) (guess, bool) {
-	idle, ok := u.ExecutionIdle.Get()
+// shapeOf returns the kind that the use of a GPU suggests, where nothing else does: by the share of the time in which
+// memory was held without work, and the mean busy share.
+func shapeOf(idle, busy float64, known time.Duration) (guess, bool) {
 	switch {
 	case known < 6*time.Hour:
-	case ok && idle >= 0.7:
+	case idle >= 0.7:
 		return guess{decision.KindNotebook, "idle-shape"}, true
-	case u.BusyMean.Or(0) >= 0.85:
+	case busy >= 0.85:
 		return guess{decision.KindTraining, "steady-shape"}, true
 	}
 	return guess{}, false

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -36,28 +35,11 @@ func stem(file string) string {
 
 // joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the machines that are none.
 func (b *build) joinMachines() {
-	machines := slices.Clone(b.c.machines)
-	for _, name := range sortedKeys(b.c.instances) {
-		joined := false
-		for i, m := range machines {
-			if m.name == name || len(machines) == 1 {
-				inv := m.inventory
-				inv.GPUs = slices.Clone(inv.GPUs)
-				nvsmi.Join(&inv, b.c.instances[name])
-				machines[i], joined = &machine{m.name, inv}, true
-			}
-		}
-		if !joined && len(b.c.instances[name]) > 0 {
-			b.find("instances-without-gpu", sharing.SeverityMedium, "file "+name, "nvidia-smi mig -lgi",
-				"lists MIG instances of %s, and what their GPUs are is missing: give `nvidia-smi -q -x` of the same machine too",
-				plaintext.Count(len(b.c.instances[name]), "GPU"))
-		}
-	}
 	taken := map[string]bool{}
 	for name := range b.byName {
 		taken[name] = true
 	}
-	for _, m := range machines {
+	for _, m := range b.c.machines {
 		n := b.nodeOf(m)
 		if n == nil {
 			n = &node{name: unique(taken, m.name), replicas: 1, mechanism: sharing.MechanismExclusive,

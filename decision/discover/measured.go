@@ -16,13 +16,9 @@ import (
 
 // Used holds a workload's measured use of its GPUs over time, per replica and GPU. What was not measured is missing.
 type Used struct {
-	Workload string
-	// Memory in bytes, Busy as shares of a whole GPU: half of the time at most P50, 19 of 20 times at most P95.
-	MemoryP50, MemoryP95, MemoryMax decision.Optional[sharing.Bytes]
-	BusyMean, BusyP50, BusyP95      decision.Optional[float64]
-	// ExecutionIdle is the share of the time in which it held memory and did nothing.
-	ExecutionIdle decision.Optional[float64]
-	Pods          int // that were measured
+	Workload  string
+	MemoryMax decision.Optional[sharing.Bytes]
+	BusyMean  decision.Optional[float64] // share of a whole GPU
 	// Together is set where the figures are of whole GPUs that others use too. WholeBusy is how busy such GPUs are on
 	// average, also where its own part is known.
 	Together  bool
@@ -35,8 +31,8 @@ type gathering struct {
 	from, to         time.Time
 	busy             float64 // weighted by samples
 	busyN            int64
-	p50, p95         float64
-	memory           [3]float64
+	busyP95          float64
+	memory           [2]float64 // bytes: the median, the maximum
 	memoryN          int64
 	figure           usage.Figure
 	own              bool // some figures are of the pod's own processes on a device that others use too
@@ -206,10 +202,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		m, ok := s.Figures[f]
 		return m, ok && m.N > 0 && !s.Void.Has(f) && (!s.Shared || g.Together || s.Own.Has(f))
 	}
-	if name := s.Namespace + "/" + s.Pod + "/" + s.UID; !g.pods[name] {
-		g.pods[name] = true
-		g.Pods++
-	}
+	g.pods[s.Namespace+"/"+s.Pod+"/"+s.UID] = true
 	for _, t := range []time.Time{s.From, s.To} {
 		if !t.IsZero() && (g.from.IsZero() || t.Before(g.from)) {
 			g.from = t
@@ -219,7 +212,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		}
 	}
 	if m, ok := counts(usage.FigureMemUsed); ok {
-		g.memory[0], g.memory[1], g.memory[2] = max(g.memory[0], m.P50), max(g.memory[1], m.P95), max(g.memory[2], m.Max)
+		g.memory[0], g.memory[1] = max(g.memory[0], m.P50), max(g.memory[1], m.Max)
 		g.memoryN += m.N
 	}
 	// Percent of an instance's SMs are that part of the GPU's.
@@ -239,7 +232,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		g.figure = f
 		g.busy += v.Mean / 100 * part * float64(v.N)
 		g.busyN += v.N
-		g.p50, g.p95 = max(g.p50, v.P50/100*part), max(g.p95, v.P95/100*part)
+		g.busyP95 = max(g.busyP95, v.P95/100*part)
 		break
 	}
 	if _, profiled := s.Figures[usage.FigureSM]; divided && !profiled && s.Figures[usage.FigureGPUUtil].Max == 0 {
@@ -267,9 +260,6 @@ func instancePart(s *usage.Stats, n *node) float64 {
 func (b *build) measure(w *workload, g *gathering, kind string) {
 	v := &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d]", w.index)
-	if g.Pods == 0 {
-		return
-	}
 	window, basis := "", BasisMeasured
 	if d := g.to.Sub(g.from); d > 0 {
 		window = span(d) + ", "
@@ -288,14 +278,17 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	says := func(n int64, what string) Provenance {
 		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
 	}
-	g.summarize(w.name)
-	if g.known > 0 {
-		share := float64(g.execution) / float64(g.known)
-		g.ExecutionIdle = decision.Some(share)
-		if share >= 0.5 && g.known >= time.Hour {
-			b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind,
-				"holds GPU memory and does nothing %.0f%% of %s", 100*share, span(g.known))
-		}
+	g.Workload = w.name
+	if g.memoryN > 0 && g.memory[1] >= 1 && g.memory[1] <= float64(mostMemory) {
+		g.MemoryMax = decision.Some(sharing.Bytes(g.memory[1]))
+	}
+	if g.busyN > 0 {
+		g.BusyMean = decision.Some(min(1, g.busy/float64(g.busyN)))
+	}
+	idle := float64(g.execution) / max(1, float64(g.known))
+	if idle >= 0.5 && g.known >= time.Hour {
+		b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind,
+			"holds GPU memory and does nothing %.0f%% of %s", 100*idle, span(g.known))
 	}
 	b.Used = append(b.Used, g.Used)
 	if b.sharedSeries[w] = g.Together; g.Together {
@@ -306,7 +299,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		if asked, had := v.Memory.Get(); had && v.Request != nil && asked/4*3 > most {
 			b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
 				"has %v of memory (%s) and used at most %v, half of the time %v",
-				asked, b.Provenance[at+".memory"].Source, most, g.MemoryP50)
+				asked, b.Provenance[at+".memory"].Source, most, sharing.Bytes(g.memory[0]))
 		}
 		v.Memory = g.MemoryMax
 		b.note(at+".memory", says(g.memoryN, "the most in use"))
@@ -324,28 +317,14 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		}
 		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {
-			v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(g.BusyP95.Or(0))))
+			v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.busyP95))))
 			b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}
-	if guess, ok := shapeOf(&g.Used, g.known/time.Duration(max(1, g.Pods))); ok && w.first.guess.rule == "lone-pod" &&
+	if guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods))); ok && w.first.guess.rule == "lone-pod" &&
 		b.Provenance[at+".kind"].Basis == BasisGuess {
 		v.Kind = guess.kind
 		b.note(at+".kind", guessed("rule %s", guess.rule))
-	}
-}
-
-// summarize writes the figures that can be.
-func (g *gathering) summarize(workload string) {
-	g.Workload = workload
-	if g.memoryN > 0 && g.memory[2] >= 1 && g.memory[2] <= float64(mostMemory) {
-		for i, into := range []*decision.Optional[sharing.Bytes]{&g.MemoryP50, &g.MemoryP95, &g.MemoryMax} {
-			*into = decision.Some(sharing.Bytes(g.memory[i]))
-		}
-	}
-	if g.busyN > 0 {
-		g.BusyMean, g.BusyP50, g.BusyP95 = decision.Some(min(1, g.busy/float64(g.busyN))), decision.Some(min(1, g.p50)),
-			decision.Some(min(1, g.p95))
 	}
 }
 
@@ -355,7 +334,7 @@ func (g *gathering) divide() {
 	for i := range g.memory {
 		g.memory[i] /= n
 	}
-	g.busy, g.p50, g.p95, g.Together = g.busy/n, g.p50/n, g.p95/n, false
+	g.busy, g.busyP95, g.Together = g.busy/n, g.busyP95/n, false
 }
 
 // among reports whether a workload's replicas share GPUs with one another only.

@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -205,11 +206,11 @@ func (p *pod) uses() bool {
 		p.notes["gpu-memory"] != "" || slices.ContainsFunc(slices.Collect(maps.Keys(p.notes)), kaiAnnotation.MatchString)
 }
 
-var fractionFlag = regexp.MustCompile(`^--(gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)` +
-	`(?:[= ](.*))?$`)
+var fractionFlag = regexp.MustCompile(`(?:^|\s)--(?:gpu-memory-utilization|mem-fraction-static|cuda-memory-fraction)` +
+	`[=\s]\s*([0-9.]+)(?:\s|$)`)
 
-// readContainers reads what is said of a container beside its resources. Of arguments only the flags that are
-// looked for are kept, and of the environment nothing is read.
+// readContainers reads the model server, its memory fraction and the user of a pod's containers. Of arguments only the
+// flags of fractionFlag are kept, and of the environment nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
 	p.runsAs(s.Security.RunAsUser)
 	for i := range containers {
@@ -217,27 +218,10 @@ func (p *pod) readContainers(containers []container, s *podSpec) {
 		p.framework.privileged = p.framework.privileged || c.Security.Privileged
 		p.runsAs(c.Security.RunAsUser)
 		words := slices.Concat(c.Command, c.Args)
-		if name := serverOf(c.Image, words); name != "" && p.framework.name == "" {
-			p.framework.name = name
-		}
-		for k, word := range words {
-			for at, w := range strings.Fields(word) {
-				m := fractionFlag.FindStringSubmatch(w)
-				if m == nil {
-					continue
-				}
-				text := m[2]
-				rest := strings.Fields(word)[at+1:]
-				switch {
-				case text != "":
-				case len(rest) > 0:
-					text = rest[0]
-				case k+1 < len(words):
-					text = words[k+1]
-				}
-				if f, err := strconv.ParseFloat(text, 64); err == nil && f > 0 && f <= 1 {
-					p.framework.memoryFraction = decision.Some(f)
-				}
+		p.framework.name = cmp.Or(p.framework.name, serverOf(c.Image, words))
+		for _, m := range fractionFlag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
+			if f, err := strconv.ParseFloat(m[1], 64); err == nil && f > 0 && f <= 1 {
+				p.framework.memoryFraction = decision.Some(f)
 			}
 		}
 	}

@@ -14,22 +14,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// nodeRequirement is a requirement of a node's labels.
-type nodeRequirement struct {
-	Key      string   `json:"key"`
-	Operator string   `json:"operator"`
-	Values   []string `json:"values"`
-}
-
 type nodeTerm struct {
-	Labels []nodeRequirement `json:"matchExpressions"`
-	Fields []nodeRequirement `json:"matchFields"`
+	Labels []fleet.NodeRequirement `json:"matchExpressions"`
+	Fields []fleet.NodeRequirement `json:"matchFields"`
 }
 
 // labelSelector selects pods by their labels.
 type labelSelector struct {
-	MatchLabels      map[string]string `json:"matchLabels"`
-	MatchExpressions []nodeRequirement `json:"matchExpressions"`
+	MatchLabels      map[string]string       `json:"matchLabels"`
+	MatchExpressions []fleet.NodeRequirement `json:"matchExpressions"`
 }
 
 // podTerm is a rule about the pods that a pod may be with.
@@ -58,11 +51,8 @@ type scheduling struct {
 		Anti podRules `json:"podAntiAffinity"`
 	} `json:"affinity"`
 	Tolerations []struct {
-		Key      string `json:"key"`
-		Operator string `json:"operator"`
-		Value    string `json:"value"`
-		Effect   string `json:"effect"`
-		Seconds  *int64 `json:"tolerationSeconds"`
+		fleet.Toleration
+		Seconds *int64 `json:"tolerationSeconds"`
 	} `json:"tolerations"`
 	Spread []struct {
 		When string `json:"whenUnsatisfiable"`
@@ -136,22 +126,15 @@ func (s *podSpec) bound() string {
 // rules returns the requirements of a pod's spec on its nodes, nil where it has none.
 func (s *podSpec) rules() *decision.Scheduling {
 	out := &decision.Scheduling{NodeSelector: s.NodeSelector}
-	labels := func(all []nodeRequirement) (list []fleet.NodeRequirement) {
-		for _, r := range all {
-			list = append(list, fleet.NodeRequirement(r))
-		}
-		return list
-	}
 	for _, t := range s.Affinity.Node.Required.Terms {
-		out.NodeAffinity = append(out.NodeAffinity, fleet.NodeTerm{Labels: labels(t.Labels)})
+		out.NodeAffinity = append(out.NodeAffinity, fleet.NodeTerm{Labels: t.Labels})
 	}
 	for _, t := range s.Affinity.Node.Preferred {
-		out.Preferred = append(out.Preferred, fleet.PreferredTerm{Weight: t.Weight, Labels: labels(t.Preference.Labels)})
+		out.Preferred = append(out.Preferred, fleet.PreferredTerm{Weight: t.Weight, Labels: t.Preference.Labels})
 	}
 	for _, t := range s.Tolerations {
 		if t.Seconds == nil { // else only for so long
-			out.Tolerations = append(out.Tolerations, fleet.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value,
-				Effect: t.Effect})
+			out.Tolerations = append(out.Tolerations, t.Toleration)
 		}
 	}
 	out.CPUMilli, out.Memory = s.requests()

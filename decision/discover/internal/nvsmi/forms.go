@@ -1,12 +1,9 @@
 package nvsmi
 
 import (
-	"bufio"
 	"encoding/xml"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -136,57 +133,4 @@ func (r *reader) process(g *telemetry.GPU, at func(string) string, pid, name, me
 		}
 	}
 	g.Processes = append(g.Processes, p)
-}
-
-var lgiRow = regexp.MustCompile(`^\|\s+(\d+)\s+MIG (\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s*\|`)
-
-// Instances reads the output of mig -lgi: the GPU instances by the index of
-// their GPU. Where no GPU has any the map is empty.
-func Instances(in io.Reader) (map[int][]telemetry.MIGInstance, error) {
-	var (
-		r     reader
-		found bool
-		all   = map[int][]telemetry.MIGInstance{}
-	)
-	sc := bufio.NewScanner(io.LimitReader(in, maxText))
-	for n := 1; sc.Scan() && !r.full(); n++ {
-		found = found || lgiHead.MatchString(sc.Text())
-		m := lgiRow.FindStringSubmatch(sc.Text())
-		if m == nil || !found {
-			continue
-		}
-		at := fmt.Sprintf("line %d", n)
-		if gpu, ok := r.integer(at, m[1]).Get(); ok {
-			all[gpu] = append(all[gpu], telemetry.MIGInstance{Profile: m[2], ID: r.integer(at, m[4]), Start: r.integer(at, m[5]),
-				Size: r.integer(at, m[6])})
-		}
-	}
-	r.probs.AddErr("", sc.Err())
-	if !found {
-		return nil, fmt.Errorf("%w: mig -lgi", ErrKind)
-	}
-	return all, r.probs.Err()
-}
-
-// Join gives the instances of an inventory the profiles and placements that mig -lgi said, by GPU index and GPU
-// instance, and adds those that the inventory does not have.
-func Join(inv *telemetry.Inventory, by map[int][]telemetry.MIGInstance) {
-	for i := range inv.GPUs {
-		g := &inv.GPUs[i]
-		index, ok := g.Index.Get()
-		if !ok {
-			continue
-		}
-		for _, said := range by[index] {
-			k := slices.IndexFunc(g.Instances, func(in telemetry.MIGInstance) bool {
-				return !in.ID.IsZero() && in.ID == said.ID
-			})
-			if k < 0 {
-				g.Instances = append(g.Instances, said)
-				continue
-			}
-			in := &g.Instances[k]
-			in.Profile, in.Start, in.Size = said.Profile, said.Start, said.Size
-		}
-	}
 }

@@ -1,4 +1,4 @@
-// Package nvsmi reads the output of nvidia-smi from a node: the XML of -q -x and the list of mig -lgi.
+// Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and knows its other outputs by name.
 //
 // What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
 // that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
@@ -22,31 +22,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Kind is which of nvidia-smi's outputs a text is. The zero Kind is KindNone.
-type Kind uint8
-
-// The kinds.
-const (
-	KindNone      Kind = iota
-	KindXML            // nvidia-smi -q -x
-	KindInstances      // mig -lgi
-	KindUnread         // another output: see Unread
-)
-
-var lgiHead = regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`)
-
-// Sniff returns the kind of output that begins with head; a few KiB suffice. A shell's prompt may come first.
-func Sniff(head []byte) Kind {
-	switch {
-	case bytes.Contains(head, []byte("<nvidia_smi_log")):
-		return KindXML
-	case lgiHead.Match(head):
-		return KindInstances
-	case Unread(head) != "":
-		return KindUnread
-	}
-	return KindNone
-}
+// Sniff reports whether a text is the output of -q -x, by its first KiB. A shell's prompt may come first.
+func Sniff(head []byte) bool { return bytes.Contains(head, []byte("<nvidia_smi_log")) }
 
 // unread are the outputs that lack what is needed of a GPU, by what marks them.
 var unread = []struct {
@@ -55,6 +32,8 @@ var unread = []struct {
 }{
 	{regexp.MustCompile(`(?mi)^[^|<>{}]*\[Insufficient Permissions\]`),
 		"what a container with a part of a GPU is shown, which hides the GPU: print it on the node"},
+	{regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`),
+		"nvidia-smi mig -lgi, which names no GPU"},
 	{regexp.MustCompile(`(?m)^(\x1b\[[0-9;]*m)?\s+(\x1b\[[0-9;]*m)?GPU0\b`),
 		"nvidia-smi topo -m, of which nothing is used"},
 	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI [0-9]`), "the table of nvidia-smi, which shortens names"},

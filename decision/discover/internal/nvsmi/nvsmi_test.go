@@ -57,20 +57,16 @@ func TestXMLOfRealGPUs(t *testing.T) {
 
 func TestSniff(t *testing.T) {
 	for _, name := range []string{"h100", "h200"} {
-		for suffix, want := range map[string]Kind{".xml": KindXML, "-gpu.csv": KindUnread, "-topo.txt": KindUnread, "-mig.txt": KindInstances, "-nounits.csv": KindUnread} {
-			if got := Sniff([]byte(file(t, name+suffix))); got != want {
-				t.Errorf("%s%s is %v, want %v", name, suffix, got, want)
+		for _, suffix := range []string{".xml", "-gpu.csv", "-topo.txt", "-mig.txt", "-nounits.csv"} {
+			text, xml := []byte(file(t, name+suffix)), suffix == ".xml"
+			if Sniff(text) != xml || Unread(text) == "" != xml {
+				t.Errorf("%s%s is of another kind", name, suffix)
 			}
 		}
 	}
-	for text, want := range map[string]Kind{
-		"$ nvidia-smi mig -lgi\nNo GPU instances found\n": KindInstances,
-		"time,team,cost\n":     KindNone, // another program's
-		"Name, Memory.Total\n": KindNone,
-		"kind: Pod\n":          KindNone, "{}": KindNone, "": KindNone, "kind,at_s,time\n": KindNone,
-	} {
-		if got := Sniff([]byte(text)); got != want {
-			t.Errorf("%q is %v, want %v", text, got, want)
+	for _, text := range []string{"time,team,cost\n", "Name, Memory.Total\n", "kind: Pod\n", "{}", "", "kind,at_s,time\n"} {
+		if Sniff([]byte(text)) || Unread([]byte(text)) != "" { // another program's
+			t.Errorf("%q is nvidia-smi's", text)
 		}
 	}
 }
@@ -85,6 +81,7 @@ func TestUnread(t *testing.T) {
 		"# gpu    pwr  gtemp\n# Idx      W      C\n    0     70     30\n":                            "dmon",
 		"pid, process_name, used_gpu_memory [MiB]\n1, python, 30 MiB\n":                              "processes",
 		"gpu_uuid, used_gpu_memory [MiB]\nGPU-1, 30 MiB\n":                                           "processes",
+		"$ nvidia-smi mig -lgi\nNo GPU instances found\n":                                            "mig -lgi",
 		"0, NVIDIA A100-SXM4-80GB, 81920 MiB\n":                                                      "without its header",
 		"Tesla V100-SXM2-16GB, 16384 MiB\n":                                                          "without its header",
 		"GPU-63ea5d6e-fa85-65d4-eeb7-3e723952ba5d, NVIDIA H200\n":                                    "without its header",
@@ -98,13 +95,9 @@ func TestUnread(t *testing.T) {
 		"        GPU0    GPU1    CPU Affinity\nGPU0     X      PHB     0-11\n":                       "topo -m", // a copy from a terminal has blanks for tabs
 		"a note on NVIDIA-SMI 580 and GPU 0\n":                                                       "",
 		"# gpu metrics\nvllm:num_requests 1\n":                                                       "",
-		"No GPU instances found\n":                                                                   "",
 	} {
 		if got := Unread([]byte(text)); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%q is %q, want %q", text, got, want)
-		}
-		if kind := Sniff([]byte(text)); (kind == KindUnread) != (want != "") {
-			t.Errorf("%q is of kind %v", text, kind)
 		}
 	}
 }
@@ -174,27 +167,6 @@ func TestXMLWithMIG(t *testing.T) {
 	if diff := cmp.Diff(telemetry.Inventory{Driver: "575.57.08", GPUs: migGPUs()}, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	by, err := Instances(strings.NewReader(`+-------------------------------------------------------+
-| GPU instances:                                        |
-| GPU   Name             Profile  Instance   Placement  |
-|                          ID       ID       Start:Size |
-|=======================================================|
-|   0  MIG 3g.40gb          9        1          4:4     |
-+-------------------------------------------------------+
-|   0  MIG 1g.10gb+me      20        7          0:1     |
-+-------------------------------------------------------+
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	Join(&got, by)
-	want := migGPUs()
-	in := &want[0].Instances
-	(*in)[0].Profile, (*in)[0].Start, (*in)[0].Size = "3g.40gb", optional.Of(4), optional.Of(4)
-	*in = append(*in, telemetry.MIGInstance{Profile: "1g.10gb+me", ID: optional.Of(7), Start: optional.Of(0), Size: optional.Of(1)})
-	if diff := cmp.Diff(want, got.GPUs); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // What only draws on a GPU is no workload, a process that is listed once for each of its contexts is one, and a GPU
@@ -250,41 +222,28 @@ func TestProblems(t *testing.T) {
 		if _, err := XML(strings.NewReader(text)); !errors.Is(err, ErrKind) {
 			t.Errorf("XML(%q): %v", text, err)
 		}
-		if _, err := Instances(strings.NewReader(text)); !errors.Is(err, ErrKind) {
-			t.Errorf("Instances(%q): %v", text, err)
-		}
 	}
 }
 
-// FuzzAll reads any text as each of the outputs: a value or an error, figures
-// that can be, and no argument of a command line.
-func FuzzAll(f *testing.F) {
-	for _, name := range []string{"h100.xml", "h200-gpu.csv", "h100-topo.txt", "h200-mig.txt"} {
-		f.Add(file(f, name))
-	}
+// FuzzXML reads any text: a value or an error, and no argument of a command line.
+func FuzzXML(f *testing.F) {
+	f.Add(file(f, "h100.xml"))
+	f.Add(file(f, "h200-gpu.csv"))
 	f.Add(migXML)
-	f.Add("| GPU instances: |\n|   0  MIG 3g.40gb          9        1          4:4     |\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		Sniff([]byte(s))
-		{
-			inv, err := XML(strings.NewReader(s))
-			if err != nil && errors.Is(err, ErrKind) && len(inv.GPUs) > 0 {
-				t.Errorf("another kind, and yet %d GPUs", len(inv.GPUs))
-			}
-			for _, g := range inv.GPUs {
-				if g.MemoryTotal.Or(0) < 0 {
-					t.Errorf("%+v", g)
-				}
-				for _, p := range g.Processes {
-					if strings.Contains(p.Name, " ") {
-						t.Errorf("an argument was kept: %q", p.Name)
-					}
-				}
-			}
+		inv, err := XML(strings.NewReader(s))
+		if err != nil && errors.Is(err, ErrKind) && len(inv.GPUs) > 0 {
+			t.Errorf("another kind, and yet %d GPUs", len(inv.GPUs))
 		}
-		if by, err := Instances(strings.NewReader(s)); err == nil {
-			inv := telemetry.Inventory{GPUs: []telemetry.GPU{{Index: optional.Of(0)}}}
-			Join(&inv, by)
+		for _, g := range inv.GPUs {
+			if g.MemoryTotal.Or(0) < 0 {
+				t.Errorf("%+v", g)
+			}
+			for _, p := range g.Processes {
+				if strings.Contains(p.Name, " ") {
+					t.Errorf("an argument was kept: %q", p.Name)
+				}
+			}
 		}
 	})
 }
