@@ -261,47 +261,39 @@ func (b *build) root(namespace string, o owner) owner {
 
 // makePools puts nodes with the same GPUs into pools.
 func (b *build) makePools() {
-	type key struct {
-		group, gpu, instance, apart string
-		each                        int
-	}
-	byKey := map[key][]*node{}
+	byKey := map[string][]*node{}
 	for _, n := range b.nodes {
 		b.hintNode(n)
 		if n.gpu == nil || n.apart == "not ready" || n.apart != "" && len(n.pods) == 0 {
 			continue
 		}
-		k := key{n.group, n.gpu.Name, n.instanceType, n.apart, n.gpus}
-		byKey[k] = append(byKey[k], n)
+		key := strings.Join([]string{cmp.Or(n.group, sharing.FoldGPUName(n.gpu.Name)), n.gpu.Name, n.instanceType, n.apart,
+			fmt.Sprintf("%5d", n.gpus), n.group}, "\x00")
+		byKey[key] = append(byKey[key], n)
 	}
-	order := slices.SortedFunc(maps.Keys(byKey), func(x, y key) int {
-		return cmp.Or(cmp.Compare(cmp.Or(x.group, sharing.FoldGPUName(x.gpu)), cmp.Or(y.group, sharing.FoldGPUName(y.gpu))),
-			cmp.Compare(x.gpu, y.gpu), cmp.Compare(x.instance, y.instance), cmp.Compare(x.apart, y.apart),
-			cmp.Compare(x.each, y.each), cmp.Compare(x.group, y.group))
-	})
-	names := map[string]int{}
-	base := func(k key) string {
-		board, _, _ := strings.Cut(k.gpu, " (") // without the facts of one that is described
-		name := workloadName("", cmp.Or(k.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
-		if k.apart != "" {
-			name += "-" + k.apart
+	base := func(n *node) string {
+		board, _, _ := strings.Cut(n.gpu.Name, " (") // without the facts of one that is described
+		name := workloadName("", cmp.Or(n.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
+		if n.apart != "" {
+			name += "-" + n.apart
 		}
 		return name
 	}
-	for _, k := range order {
-		names[base(k)]++
+	taken, alike := map[string]bool{}, map[string]int{}
+	for _, nodes := range byKey {
+		alike[base(nodes[0])]++
 	}
-	taken := map[string]bool{}
-	for _, k := range order {
-		name := base(k)
-		if names[name] > 1 {
-			part := cmp.Or(k.instance, fmt.Sprintf("%dx", k.each))
-			if k.group != "" {
-				part = strings.ToLower(k.gpu)
+	for _, key := range sortedKeys(byKey) {
+		n := byKey[key][0]
+		name := base(n)
+		if alike[name] > 1 {
+			part := cmp.Or(n.instanceType, fmt.Sprintf("%dx", n.gpus))
+			if n.group != "" {
+				part = strings.ToLower(n.gpu.Name)
 			}
 			name = workloadName("", name+"-"+part)
 		}
-		b.pools = append(b.pools, &pool{name: unique(taken, name), nodes: byKey[k]})
+		b.pools = append(b.pools, &pool{name: unique(taken, name), nodes: byKey[key]})
 	}
 	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.name, y.name) })
 	for i, p := range b.pools {
@@ -353,7 +345,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 	}
 	if n.instanceType != "" {
 		b.note(at+".instance_type", declared("label %s", n.typeFrom))
-		if platform := platforms[n.groupFrom]; platform != "" {
+		if platform := names().Platforms[n.groupFrom]; platform != "" {
 			out.Platform = platform
 			b.note(at+".platform", derived("label %s", n.groupFrom))
 		}

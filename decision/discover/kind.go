@@ -37,9 +37,10 @@ var namesYAML []byte
 
 // names says what the names of images, commands, owners and machines tell.
 var names = sync.OnceValue(func() (all struct {
-	Rules, Servers []nameRule
-	Machines, GKE  map[string]string
-	Ordinary       []string
+	Rules, Servers               []nameRule
+	Machines, GKE, Platforms     map[string]string
+	Ordinary, Kept, Groups, SKUs []string
+	Owners                       [][2]string
 }) {
 	_ = yaml.Unmarshal(namesYAML, &all) // a test reads the file that is built in
 	return all

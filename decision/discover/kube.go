@@ -217,21 +217,6 @@ func init() { // the readers refer to what refers to them
 // besides (configurations with environment values among it) is not copied.
 type stringMap map[string]string
 
-// keptKeys are the beginnings of the labels and annotations that are read.
-var keptKeys = []string{
-	"nvidia.com/", "resource.nvidia.com/", "feature.node.kubernetes.io/pci-10de", "node.kubernetes.io/instance-type",
-	"beta.kubernetes.io/instance-type",
-	"cloud.google.com/gke-", "karpenter.sh/nodepool", "karpenter.k8s.aws/instance-gpu", "eks.amazonaws.com/nodegroup",
-	"eks.amazonaws.com/instance-gpu", "karpenter.azure.com/sku-gpu-name",
-	"kubernetes.azure.com/agentpool", "kubernetes.azure.com/cluster", "agentpool", "alpha.eksctl.io/nodegroup-name",
-	"alpha.eksctl.io/cluster-name",
-	"hami.io/", "4pd.io/", "volcano.sh/", "kai.scheduler/", "runai/", "run.ai/", "runai-", "gpu-fraction", "gpu-memory",
-	"gpu-group", "ALIYUN_COM_GPU_MEM_", "aliyun.accelerator/",
-	"leaderworkerset.sigs.k8s.io/", "training.kubeflow.org/", "jobset.sigs.k8s.io/", "ray.io/", "notebook-name",
-	"serving.kserve.io/", "kueue.x-k8s.io/",
-	"pod-template-hash", "controller-revision-hash", "cotenant.dev/", "batch.kubernetes.io/",
-}
-
 func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
 }
@@ -245,7 +230,7 @@ func (m *stringMap) UnmarshalJSON(data []byte) error {
 		var s string
 		switch err := json.Unmarshal(raw, &s); {
 		case err != nil:
-		case begins(k, keptKeys):
+		case begins(k, names().Kept):
 			(*m)[k] = s
 		case len(s) <= longestLabel:
 			(*m)[hashed(k, s)], (*m)[hashed("", k)] = "", "" // for selectors

@@ -109,20 +109,11 @@ func (c *Collector) seen(at time.Time) {
 	}
 }
 
-// groupLabels name the node pool or group that a node belongs to: GKE, EKS, eksctl, AKS, Karpenter.
-var groupLabels = []string{"cloud.google.com/gke-nodepool", "eks.amazonaws.com/nodegroup",
-	"alpha.eksctl.io/nodegroup-name", "kubernetes.azure.com/agentpool", "agentpool", "karpenter.sh/nodepool"}
-
-// platforms are the managed services that labels of groups tell.
-var platforms = map[string]string{"cloud.google.com/gke-nodepool": "gke-managed",
-	"eks.amazonaws.com/nodegroup": "eks-managed", "kubernetes.azure.com/agentpool": "aks-managed"}
-
 // readNode reads what a node's labels, annotations and resources say.
 func (b *build) readNode(o *nodeObject) *node {
 	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
 		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
-	l := o.Metadata.Labels
-	n.group, n.groupFrom = n.first(groupLabels...)
+	n.group, n.groupFrom = n.first(names().Groups...)
 	n.instanceType, n.typeFrom = n.first("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 	n.devices = b.devices[n.name]
 	n.readManagers(b)
@@ -136,8 +127,6 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.readRegistered(b)
 	case n.capacity(resourceMilli) > 0:
 		n.readMilli(b)
-	case l["cloud.google.com/gke-accelerator"] != "" && l["nvidia.com/gpu.product"] == "":
-		n.readGKE(b)
 	default:
 		n.readPlugin(b)
 	}
@@ -202,18 +191,28 @@ func (n *node) sharers() int {
 	return 0
 }
 
+// labelsOfGKE are the labels in which GKE writes what GPU Feature Discovery writes in others; gpuSharing of a
+// ComputeClass gives nodes the same ones, from 1.35.2.
+var labelsOfGKE = map[string]string{labelReplicas: "cloud.google.com/gke-max-shared-clients-per-gpu",
+	labelStrategy: "cloud.google.com/gke-gpu-sharing-strategy"}
+
+// label is the value of a label, by GKE's name for it where the node has not the other.
 func (n *node) label(key string) string {
-	if n.meta == nil {
-		return ""
-	}
-	return n.meta.Metadata.Labels[key]
+	v, _ := n.first(key, labelsOfGKE[key])
+	return v
+}
+
+// from names the label that label reads.
+func (n *node) from(key string) string {
+	_, has := n.first(key, labelsOfGKE[key])
+	return "label " + cmp.Or(has, key)
 }
 
 // first is the value of the first of the labels that the node has, and that label.
 func (n *node) first(keys ...string) (value, key string) {
 	for _, key := range keys {
-		if v := n.label(key); v != "" {
-			return v, key
+		if n.meta != nil && n.meta.Metadata.Labels[key] != "" {
+			return n.meta.Metadata.Labels[key], key
 		}
 	}
 	return "", ""
@@ -242,14 +241,14 @@ func count(text string) int {
 
 // number reads a label that must be a whole number.
 func (n *node) number(b *build, key string) (int, bool) {
-	text, ok := n.meta.Metadata.Labels[key]
-	if !ok {
+	text := n.label(key)
+	if text == "" {
 		return 0, false
 	}
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 0 || v > 1<<30 {
-		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label "+key,
-			"label %s is %.40q, not a number; it is not used", key, text)
+		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, n.from(key),
+			"%s is %.40q, not a number; it is not used", n.from(key), text)
 		return 0, false
 	}
 	return v, true

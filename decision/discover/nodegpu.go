@@ -14,10 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// skuLabels name the GPU of a machine of Karpenter's or EKS's.
-var skuLabels = []string{"karpenter.k8s.aws/instance-gpu-name", "eks.amazonaws.com/instance-gpu-name",
-	"karpenter.azure.com/sku-gpu-name"}
-
 // readProduct finds the GPU's model.
 func (n *node) readProduct(b *build) {
 	l := n.meta.Metadata.Labels
@@ -29,7 +25,7 @@ func (n *node) readProduct(b *build) {
 				BasisDerived
 		}
 	}
-	sku, skuFrom := n.first(skuLabels...)
+	sku, skuFrom := n.first(names().SKUs...)
 	switch {
 	case text != "":
 	case l["cloud.google.com/gke-accelerator"] != "":
@@ -69,6 +65,8 @@ func (n *node) readProduct(b *build) {
 	board, profile, single := strings.Cut(text, "-MIG-")
 	if single {
 		n.single = profile
+	} else if partition := l["cloud.google.com/gke-gpu-partition-size"]; l["nvidia.com/gpu.product"] == "" {
+		n.single = partition
 	}
 	n.product, n.productFrom = board, fact{basis, from}
 	mib, _ := n.first("nvidia.com/gpu.memory", "karpenter.k8s.aws/instance-gpu-memory",

@@ -17,6 +17,12 @@ const (
 	migPrefix      = "nvidia.com/mig-"
 )
 
+// Labels of GPU Feature Discovery about the sharing of whole GPUs.
+const (
+	labelReplicas = "nvidia.com/gpu.replicas"
+	labelStrategy = "nvidia.com/gpu.sharing-strategy"
+)
+
 // Inside reports MIG instances that each serve several pods: only the mechanism's isolation separates the pods of
 // one instance.
 type Inside struct {
@@ -136,9 +142,9 @@ func (n *node) readPlugin(b *build) {
 		n.gpusFrom = derived("resource %s divided by %s", resource, n.replicasFrom)
 	}
 	if n.offered%replicas != 0 {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
-			"offers %d of %s, which is no multiple of the %d replicas that label nvidia.com/gpu.replicas says", n.offered,
-			resource, replicas)
+		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, n.from(labelReplicas),
+			"offers %d of %s, which is no multiple of the %d replicas of %s", n.offered, resource, replicas,
+			n.from(labelReplicas))
 		n.gpus = (n.offered + replicas - 1) / replicas
 	}
 	if stated && labelled > 0 {
@@ -155,31 +161,31 @@ func (n *node) readPlugin(b *build) {
 
 // readReplicas reads how the GPUs that are not in MIG mode are shared, and how many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
-	replicas, stated := n.number(b, "nvidia.com/gpu.replicas")
-	n.replicasFrom = "label nvidia.com/gpu.replicas"
+	replicas, stated := n.number(b, labelReplicas)
+	n.replicasFrom = n.from(labelReplicas)
+	strategy := n.label(labelStrategy)
 	if !stated || replicas == 0 {
 		mechanism, declared, from := b.declaredReplicas(n, resource)
-		if replicas = 1; declared > 1 && n.label("nvidia.com/gpu.sharing-strategy") == "" {
+		if replicas = 1; declared > 1 && strategy == "" {
 			replicas = declared
 			n.replicas, n.replicasFrom = replicas, from.Source
 			n.mechanism, n.mechanismFrom = mechanism, from
 			return replicas
 		}
 	}
-	strategy := n.label("nvidia.com/gpu.sharing-strategy")
 	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == resourceShared
 	capable := n.label("nvidia.com/mps.capable")
-	n.mechanismFrom = declared("label nvidia.com/gpu.sharing-strategy")
+	n.mechanismFrom = declared("%s", n.from(labelStrategy))
 	switch {
 	case strategy == "mps":
 		n.mechanism = sharing.MechanismMPS
-	case strategy == "time-slicing":
+	case strategy == "time-slicing", strategy == "time-sharing" && replicas > 1:
 		n.mechanism = sharing.MechanismTimeSlicing
-	case strategy != "" && strategy != "none":
-		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
+	case strategy != "" && strategy != "none" && strategy != "time-sharing":
+		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, n.from(labelStrategy),
 			"there is no sharing strategy %.40q", strategy)
 	case strategy == "" && (shared || replicas > 1):
-		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("label nvidia.com/gpu.replicas")
+		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("%s", n.replicasFrom)
 		if capable == "true" {
 			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label nvidia.com/mps.capable")
 		}
@@ -220,7 +226,7 @@ func (n *node) readSingle(b *build, labelled int) {
 			"the MIG layout does not suit the strategy \"single\": nothing can be placed")
 	} else {
 		n.instances[n.single] = offered
-		n.shareInside(b, n.single, "label nvidia.com/gpu.replicas")
+		n.shareInside(b, n.single, n.replicasFrom)
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy",
@@ -283,32 +289,6 @@ func (n *node) profile(name string) *mig.Profile {
 	}
 	p, _ := m.Profile(cmp.Or(name, n.single))
 	return p
-}
-
-// readGKE reads a node of GKE, which labels sharing and partitions itself; gpuSharing of a ComputeClass gives nodes the
-// same labels, from 1.35.2.
-func (n *node) readGKE(b *build) {
-	n.readPlugin(b)
-	offered := n.offered
-	partition := n.label("cloud.google.com/gke-gpu-partition-size")
-	each := count(n.label("cloud.google.com/gke-max-shared-clients-per-gpu"))
-	if each > 1 && offered%each == 0 {
-		offered /= each
-		n.replicas = each
-		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
-			declared("label cloud.google.com/gke-max-shared-clients-per-gpu")
-		if n.label("cloud.google.com/gke-gpu-sharing-strategy") == "mps" {
-			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label cloud.google.com/gke-gpu-sharing-strategy")
-		}
-		n.gpus, n.whole = offered, offered
-		n.gpusFrom = derived("resource nvidia.com/gpu divided by label cloud.google.com/gke-max-shared-clients-per-gpu")
-	}
-	if partition != "" && offered > 0 {
-		n.single, n.instances = partition, map[string]int{partition: offered}
-		n.shareInside(b, partition, "label cloud.google.com/gke-max-shared-clients-per-gpu")
-		n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
-		n.gpus, n.whole = n.inMIG, 0
-	}
 }
 
 // shareInside moves what labels say of the sharing of GPUs to the MIG instances that the GPUs are divided into.

@@ -136,7 +136,7 @@ func newPod(m *metadata, s *podSpec) *pod {
 		p.claims = append(p.claims, claimRef{named(m.Namespace, c.Claim), named(m.Namespace, c.Template)})
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.NodeSelector)) {
-		if begins(k, keptKeys) {
+		if begins(k, names().Kept) {
 			p.selects = k
 		}
 	}
@@ -235,14 +235,9 @@ func (p *pod) runsAs(uid *int64) {
 
 // ownerOf returns the object that a pod belongs to by its owner or its labels.
 func ownerOf(m *metadata) owner {
-	for _, l := range []struct{ key, kind string }{
-		{"leaderworkerset.sigs.k8s.io/name", "LeaderWorkerSet"}, {"jobset.sigs.k8s.io/jobset-name", "JobSet"},
-		{"training.kubeflow.org/job-name", "TrainingJob"},
-		{"ray.io/cluster", "RayCluster"}, {"notebook-name", "Notebook"}, {"serving.kserve.io/inferenceservice",
-			"InferenceService"}, {"volcano.sh/job-name", "VolcanoJob"},
-	} {
-		if name := m.Labels[l.key]; name != "" {
-			return owner{l.kind, name}
+	for _, l := range names().Owners {
+		if name := m.Labels[l[0]]; name != "" {
+			return owner{l[1], name}
 		}
 	}
 	o := m.controller()

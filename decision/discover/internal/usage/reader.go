@@ -39,13 +39,13 @@ type tenant struct {
 	raw   rawKey
 	accs  [figureEnd]*acc
 	slots slots
-	pages slots // of samples without a time, by page
+	timed bool // some sample has a time: else a slot is a page
 }
 
 // merge adds the readings of another tenant's series.
 func (t *tenant) merge(o *tenant) {
 	t.slots.merge(&o.slots)
-	t.pages.merge(&o.pages)
+	t.timed = t.timed || o.timed
 	for f, a := range o.accs {
 		if a == nil {
 			continue
@@ -162,22 +162,22 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		src.Refused++
 		return
 	}
-	at, slot := &t.pages, r.page
+	slot := earliest/slotTime.Milliseconds() + r.page
 	if ms != noTime {
 		if src.from == 0 || ms < src.from {
 			src.from = ms
 		}
 		src.to = max(src.to, ms)
-		at, slot = &t.slots, ms/slotTime.Milliseconds()
+		t.timed, slot = true, ms/slotTime.Milliseconds()
 	}
 	from := slot
 	if b := before / slotTime.Milliseconds(); ms != noTime && b < slot && slot-b <= staleSlots {
 		from = b + 1
 	}
 	for s := from; s <= slot; s++ {
-		if i := at.at(s); i >= 0 {
-			if at.flags[i] |= figures[f].known; v >= figures[f].least {
-				at.flags[i] |= figures[f].on
+		if i := t.slots.at(s); i >= 0 {
+			if t.slots.flags[i] |= figures[f].known; v >= figures[f].least {
+				t.slots.flags[i] |= figures[f].on
 			}
 		}
 	}

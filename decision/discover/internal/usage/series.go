@@ -173,7 +173,7 @@ const slotTime = time.Minute // the resolution of busy and idle time
 
 const maxSlots = 400 * 24 * 60 // bound of a window: 400 days of minutes
 
-// slots are flags by time, or by page for samples without one. The zero slots are empty.
+// slots are flags by minute, or by page for samples without a time. The zero slots are empty.
 type slots struct {
 	base  int64 // the first slot's number
 	flags []uint8
@@ -223,17 +223,6 @@ func (s *slots) get(slot int64) uint8 {
 	return 0
 }
 
-// told adds the slots up by the figures that are not void.
-func (s *slots) told(void Set, of map[Figure]Statistics) Times {
-	var known, busy uint8
-	for _, f := range utilizations {
-		if _, ok := of[f]; ok && !void.Has(f) {
-			known, busy = known|figures[f].known, busy|figures[f].on
-		}
-	}
-	return s.times(known, busy)
-}
-
 // times adds the slots up, by the utilization that known and busy mean.
 func (s *slots) times(known, busy uint8) (t Times) {
 	for _, f := range s.flags {
@@ -252,6 +241,11 @@ func (s *slots) times(known, busy uint8) (t Times) {
 		}
 	}
 	return t
+}
+
+// has reports whether some slot has one of the flags.
+func (s *slots) has(flag uint8) bool {
+	return slices.ContainsFunc(s.flags, func(f uint8) bool { return f&flag != 0 })
 }
 
 // without counts the slots in which s has a flag and o has it not, beside all in which s has it.

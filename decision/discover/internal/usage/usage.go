@@ -113,10 +113,7 @@ func (r *Reader) Usage() *Usage {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
 		s := &Stats{Key: k}
-		s.figures(&merged[k].accs)
-		s.Units = units(s.Figures)
-		s.Void = s.Units | void(s.Figures, divided[k.GPU] || k.Profile != "" || !k.Instance.IsZero())
-		s.Times = merged[k].slots.told(s.Void, s.Figures)
+		s.reduce(merged[k], divided[k.GPU])
 		stats[k] = s
 		if k.GPU == "" && k.Index.IsZero() {
 			continue
@@ -134,10 +131,8 @@ func (r *Reader) Usage() *Usage {
 	}
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
 		all := Stats{Key: d.key}
-		all.figures(&d.all.accs)
-		all.Void = units(all.Figures) |
-			void(all.Figures, divided[d.key.GPU] || d.key.Profile != "" || !d.key.Instance.IsZero())
-		u.Devices = append(u.Devices, Stats{Key: d.key, Times: d.all.slots.told(all.Void, all.Figures), Void: all.Void})
+		all.reduce(&d.all, divided[d.key.GPU])
+		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times, Void: all.Void})
 		d.attribute(stats, r.Repeats)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
@@ -153,14 +148,12 @@ func (r *Reader) Usage() *Usage {
 	return u
 }
 
-// figures reduces the series of a key.
-func (s *Stats) figures(accs *[figureEnd]*acc) {
-	for f, a := range accs {
+// reduce summarizes the series of a key. divided is set where its GPU has MIG instances.
+func (s *Stats) reduce(t *tenant, divided bool) {
+	s.Figures = map[Figure]Statistics{}
+	for f, a := range t.accs {
 		if a == nil {
 			continue
-		}
-		if s.Figures == nil {
-			s.Figures = map[Figure]Statistics{}
 		}
 		st := a.statistics()
 		s.Figures[Figure(f)] = st
@@ -173,6 +166,17 @@ func (s *Stats) figures(accs *[figureEnd]*acc) {
 		if st.To.After(s.To) {
 			s.To = st.To
 		}
+	}
+	s.Units = units(s.Figures)
+	s.Void = s.Units | void(s.Figures, divided || s.Profile != "" || !s.Instance.IsZero())
+	var known, busy uint8
+	for _, f := range utilizations {
+		if _, ok := s.Figures[f]; ok && !s.Void.Has(f) {
+			known, busy = known|figures[f].known, busy|figures[f].on
+		}
+	}
+	if t.timed {
+		s.Times = t.slots.times(known, busy)
 	}
 }
 
@@ -236,13 +240,12 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 		void := true
 		for _, t := range d.pods {
 			missing, all := t.slots.without(&d.bare.slots, figures[f].known)
-			gone, pages := t.pages.without(&d.bare.pages, figures[f].known)
-			if !repeats && all+pages > 0 && (missing+gone)*100 <= all+pages {
+			if !repeats && all > 0 && missing*100 <= all {
 				s := stats[t.raw.Key]
 				own, void = append(own, s), void && s.Figures[f].Max == 0
 			}
 		}
-		void = void && d.bare.has(figures[f].on) || f == FigureGPUUtil && !d.key.Instance.IsZero()
+		void = void && d.bare.slots.has(figures[f].on) || f == FigureGPUUtil && !d.key.Instance.IsZero()
 		for _, s := range own {
 			set := &s.Own
 			if void {
@@ -264,38 +267,28 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 	}
 }
 
-func (t *tenant) has(flag uint8) bool {
-	_, timed := t.slots.without(&slots{}, flag)
-	_, pages := t.pages.without(&slots{}, flag)
-	return timed+pages > 0
-}
-
 // overlaps finds the pods whose series are of the same time as another pod's.
 func (d *device) overlaps() map[*tenant]bool {
 	shared := map[*tenant]bool{}
 	if len(d.pods) < 2 {
 		return shared
 	}
-	count := func(of func(*tenant) *slots, least int) {
-		n := map[*tenant]int{}
-		for i := range of(&d.all).flags {
-			var here []*tenant
-			several := false
-			for _, t := range d.pods {
-				if of(t).get(of(&d.all).base+int64(i)) != 0 {
-					here = append(here, t)
-					several = several || !here[0].raw.samePod(t.raw.Key)
-				}
+	n := map[*tenant]int{}
+	for i := range d.all.slots.flags {
+		var here []*tenant
+		several := false
+		for _, t := range d.pods {
+			if t.slots.get(d.all.slots.base+int64(i)) != 0 {
+				here = append(here, t)
+				several = several || !here[0].raw.samePod(t.raw.Key)
 			}
-			for _, t := range here {
-				if several {
-					n[t]++
-					shared[t] = shared[t] || n[t] >= least
-				}
+		}
+		for _, t := range here {
+			if several {
+				n[t]++
+				shared[t] = shared[t] || n[t] >= overlapSlots || !t.timed
 			}
 		}
 	}
-	count(func(t *tenant) *slots { return &t.slots }, overlapSlots)
-	count(func(t *tenant) *slots { return &t.pages }, 1)
 	return shared
 }
