@@ -321,8 +321,8 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 			b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}
-	if guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods))); ok && w.first.guess.rule == "lone-pod" &&
-		b.Provenance[at+".kind"].Basis == BasisGuess {
+	guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods)))
+	if ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == BasisGuess {
 		v.Kind = guess.kind
 		b.note(at+".kind", guessed("rule %s", guess.rule))
 	}

@@ -191,8 +191,8 @@ func (n *node) sharers() int {
 	return 0
 }
 
-// labelsOfGKE are the labels in which GKE writes what GPU Feature Discovery writes in others; gpuSharing of a
-// ComputeClass gives nodes the same ones, from 1.35.2.
+// labelsOfGKE are GKE's names of labels of GPU Feature Discovery; gpuSharing of a ComputeClass sets the same ones, from
+// 1.35.2.
 var labelsOfGKE = map[string]string{labelReplicas: "cloud.google.com/gke-max-shared-clients-per-gpu",
 	labelStrategy: "cloud.google.com/gke-gpu-sharing-strategy"}
 
