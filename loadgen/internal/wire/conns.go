@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Mode says how connections are read. The zero value is ModePolled.
+// Mode selects how connections are read. The zero value is ModePolled.
 type Mode uint8
 
 // The modes. What a system or a connection cannot do becomes the next one.
@@ -17,7 +17,7 @@ const (
 	ModePlain               // the connection as it is: times are taken after the read
 )
 
-// Conns gives connections what their mode asks for. The zero value is ready. It is safe for concurrent use.
+// Conns prepares connections for their mode. The zero value is ready. It is safe for concurrent use.
 type Conns struct{ pollers pollers }
 
 // Adopt returns the connection that net/http is to use in the place of c. seen, when not nil, learns how long the
@@ -45,7 +45,7 @@ func (k *KeepAlive) learn(d time.Duration) {
 // Least returns the shortest time after which the server ended an idle connection, 0 where it has ended none.
 func (k *KeepAlive) Least() time.Duration { return time.Duration(k.least.Load()) }
 
-// watchedConn tells seen when its other side ends it between two exchanges.
+// watchedConn notifies seen when its other side ends it between two exchanges.
 type watchedConn struct {
 	net.Conn
 	seen *KeepAlive
@@ -55,8 +55,8 @@ type watchedConn struct {
 	early   atomic.Bool  // data waited when the request, or a part of it, was about to be written
 }
 
-// Reused prepares for a request over conn, which had one before. The function that it returns says whether an answer
-// began before the last part of the request was written: nobody asked for it then, or it is to an earlier request.
+// Reused prepares for a request over conn, which had one before. The function that it returns reports whether an
+// answer began before the last part of the request was written: it is unsolicited, or to an earlier request.
 // answered is set where net/http has returned an answer, with its body unread.
 func Reused(conn net.Conn) (early func(answered bool) bool) {
 	if t, ok := conn.(*tls.Conn); ok {

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// ErrTooLong says that an event exceeds the parser's bound.
+// ErrTooLong is returned for an event above the parser's bound.
 var ErrTooLong = errors.New("loadgen: event exceeds the size limit")
 
 // Parser reads a stream of server-sent events as the WHATWG HTML standard specifies: lines end in LF, CR or CRLF
 // wherever the reads split them; comments, unknown fields and a leading byte-order mark are skipped; several data lines
-// join with LF; an event that no blank line ends is dropped. Feed it what was read, then take the events with Next.
+// join with LF; an event that no blank line ends is dropped. Feed it the bytes read, then take the events with Next.
 type Parser struct {
 	max   int
 	rest  []byte // fed and not consumed
@@ -32,7 +32,7 @@ func (p *Parser) Reset(limit int) {
 	*p = Parser{max: limit, carry: p.carry[:0], own: p.own[:0], name: p.name[:0]}
 }
 
-// Feed hands over what was read. The parser uses b until Next returns false.
+// Feed hands over the bytes read. The parser uses b until Next returns false.
 func (p *Parser) Feed(b []byte) { p.rest = b }
 
 // Next returns the next event's name and data. They are valid until the next call
@@ -138,14 +138,14 @@ func (p *Parser) settle() {
 	}
 }
 
-// ErrChunked says that a body breaks the chunked transfer coding.
+// ErrChunked is returned for a body that breaks the chunked transfer coding.
 var ErrChunked = errors.New("malformed chunked encoding")
 
 // maxChunkLine bounds a chunk's size line with its extensions, and all trailer
 // lines together; net/http has the same bound.
 const maxChunkLine = 4096
 
-// maxChunkExcess bounds what chunk lines may take beyond 16 bytes and twice the data of each chunk, as net/http does.
+// maxChunkExcess bounds the bytes of chunk lines beyond 16 and twice the data of each chunk, as net/http does.
 const maxChunkExcess = 16 << 10
 
 // chunkedDecoder undoes the chunked transfer coding of data that is handed to it
@@ -172,8 +172,8 @@ const (
 
 func (d *chunkedDecoder) reset() { *d = chunkedDecoder{line: d.line[:0]} }
 
-// decode moves the data in b to its front and returns it with the rest of b that follows the end of the body, which
-// ended tells. What data precedes an error is returned with it.
+// decode moves the data in b to its front and returns it with the rest of b that follows the end of the body; ended
+// reports that end. Data that precedes an error is returned with it.
 func (d *chunkedDecoder) decode(b []byte) (data, rest []byte, ended bool, err error) {
 	n, at := 0, 0
 	for at < len(b) && d.state != chunkEnd && d.err == nil {

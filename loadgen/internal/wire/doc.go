@@ -4,8 +4,8 @@
 // # The boundary
 //
 // A [Reader] reads one answer after another and hands each body, piece by piece, to a [Sink], with the time at which
-// the piece came and how long it had waited in the kernel. The Sink takes bytes, says how many events they completed,
-// and when it has seen enough; it never learns which of two ways they came:
+// the piece came and how long it had waited in the kernel. The Sink takes bytes, and returns how many events they
+// completed and whether it has seen enough; it never learns which of two ways they came:
 //
 //   - from the transport's body, as net/http reads it: on every system, for TLS, and for connections of the caller's
 //     own;
@@ -13,15 +13,15 @@
 //     Linux, chunked bodies only. The request is then sent by a [Host], without net/http.
 //
 // Each has its switch. [ModePolled] allows for both, [ModeStamped] for the first alone, still with the kernel's
-// times, and [ModePlain] leaves connections as they are. Whatever goes wrong while a connection is adopted (no epoll,
+// times, and [ModePlain] leaves connections as they are. A failure while a connection is adopted (no epoll,
 // no descriptor left, an unknown kind of connection) leads to the next mode, not to an error: the figures are then as
-// good, or say that they are not.
+// good, or are marked as less exact.
 //
 // # Times
 //
-// SO_TIMESTAMPNS makes the kernel attach to recvmsg the time at which the last segment of what it returns arrived. It
+// SO_TIMESTAMPNS makes the kernel attach to recvmsg the time at which the last segment of the data arrived. It
 // is a wall-clock time, and [Clock] counts from one base that has the wall and the monotonic clock. A stamp is
-// therefore never used as it stands: the lag, wall clock now minus stamp, two readings taken close together, is
+// therefore never used directly: the lag, wall clock now minus stamp, two readings taken close together, is
 // subtracted from the monotonic now. A step of the wall clock between segment and read gives a time in the future, or
 // before the one that precedes it; such times are clamped and counted. A TLS connection is stamped underneath: the
 // stamp is that of the segment that completed the record.
@@ -43,7 +43,7 @@
 // takes it out, and it is put back only when the poller has emptied its sockets and is about to wait. The second set
 // is an os.File, and RawConn.Read on it is the wait.
 //
-// What must hold, and what it protects:
+// These invariants must hold:
 //
 //   - Put back only after the sockets' set was found empty: EPOLL_CTL_MOD looks at the state anew, so data that came
 //     meanwhile wakes at once. The other way round a segment between the two could wait for ever.
@@ -63,7 +63,7 @@
 //
 // A net.TCPConn belongs to the runtime's poller and cannot be taken out of it. The poller therefore duplicates the
 // descriptor (F_DUPFD_CLOEXEC), makes a connection of its own of the duplicate, and closes the original: the socket
-// lives on under the new number, and only there. O_NONBLOCK belongs to what both numbers stand for and comes along.
+// lives on under the new number, and only there. O_NONBLOCK belongs to the open file behind both and stays set.
 // As nobody else guards the new number against being closed and given away while a system call uses it, a lock does
 // (life): held for reading around each call, and for writing when Close sets it to -1. The kernel's close comes after
 // that, outside of the lock, and takes the socket out of the set.
@@ -75,7 +75,7 @@
 //
 // net/http serves a connection with two goroutines, which hand each request and answer to the one that made it: for
 // an answer of a few events most of the CPU. A [Host] has the request's own goroutine write it, and then wait once,
-// for the end of the answer. What it writes is what net/http would (the head is made by [http.Request.Write], once,
+// for the end of the answer. It writes the same bytes as net/http (the head is made by [http.Request.Write], once,
 // but for the length), and heads are read by [http.ReadResponse]. The tap is there before the first byte is sent, so
 // that the poller gives it head and body alike:
 //
@@ -85,11 +85,11 @@
 //     read any answer's.
 //
 // A connection is kept when its answer ended whole, its request was written whole and nothing followed. Nobody reads
-// an idle one: an edge leaves a mark, and who takes a marked connection looks first whether it is still open and
+// an idle one: an edge leaves a mark, and before a marked connection is used again it is checked to be open and
 // empty. The server may end it at the very moment at which the next request goes out. That request has reached nobody
 // if the end came as a FIN and the server's kernel acknowledged nothing of the request ([Reader.Unseen]). After an
 // RST one cannot tell: a server that has read the request and fails may send one before it acknowledges anything.
-// Then only the time tells for which the connection was idle, beside that after which the server was seen to end
+// Then only the connection's idle time decides, compared with the one after which the server was seen to end
 // others ([KeepAlive]).
 //
 // After the Sink is done (data: [DONE]) the body is drained, so that the connection can be used again, but at most

@@ -10,28 +10,28 @@ import (
 	"time"
 )
 
-// Call receives the events of an exchange beside its body.
+// Call receives the events of an exchange other than its body.
 type Call interface {
 	Sink
-	// Fresh says that a connection must be a new one.
+	// Fresh reports whether a connection must be a new one.
 	Fresh() bool
-	// Connected says that there is a connection, and how long it was idle, negative for a
+	// Connected is called once there is a connection, with its idle time, negative for a
 	// new one. The request is sent now.
 	Connected(idle time.Duration)
-	// Written says that the request was handed to the kernel as a whole.
+	// Written is called when the request was handed to the kernel as a whole.
 	Written()
 	// Head takes the head of a chunked answer, and says whether the Sink takes its body.
 	// It may be called on another goroutine than the others, as the Sink is.
 	Head(resp *http.Response, at int64) bool
 }
 
-// ErrNotPolled says that an exchange is one for net/http.
+// ErrNotPolled is returned for an exchange that net/http must make.
 var ErrNotPolled = errors.New("loadgen: no poller")
 
-// errNotTapped says that an answer is to be read in the usual way.
+// errNotTapped is returned for an answer to be read in the usual way.
 var errNotTapped = errors.New("loadgen: not a stream")
 
-// errHead says that an answer's head cannot be used. Its text is net/http's.
+// errHead is returned for an answer's head that cannot be used. Its text is net/http's.
 var errHead = errors.New("net/http: HTTP/1.x transport connection broken")
 
 // maxHead bounds an answer's head, together with the heads before it.
@@ -41,7 +41,7 @@ const maxHead = 1 << 20
 // then unsolicited, or to an earlier request.
 var errEarly = errors.New("loadgen: an answer before its request")
 
-// takeHead takes a piece of an answer's head, and returns what follows it.
+// takeHead takes a piece of an answer's head, and returns the bytes after it.
 func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 	asked := t.asked.Load()
 	if t.reused && len(t.head) == 0 && t.early == 0 && (asked == 0 || stamp != 0 && stamp < asked) {
@@ -111,7 +111,7 @@ func (t *tap) response(head []byte) (*http.Response, error) {
 	return http.ReadResponse(t.lines, postRequest)
 }
 
-// firstLine looks at the first line as soon as it is there: what is not HTTP may never come to the end of a head.
+// firstLine checks the first line as soon as it is there: another protocol may never come to the end of a head.
 func (t *tap) firstLine() error {
 	if t.begun {
 		return nil
@@ -130,13 +130,13 @@ func (t *tap) firstLine() error {
 	return nil
 }
 
-// tlsAlert begins a record with which a server refuses what is not TLS (RFC 8446, 5.1).
+// tlsAlert begins a record with which a server refuses data that is not TLS (RFC 8446, 5.1).
 var tlsAlert = []byte{21, 3}
 
 var postRequest = &http.Request{Method: http.MethodPost}
 
-// headEnd returns where an answer's head ends, with its first empty line, whose line before ends after from; -1 where
-// that has not come yet.
+// headEnd returns where an answer's head ends: after its first empty line, if the line before ends after from; -1
+// where that has not come yet.
 func headEnd(text []byte, from int) int {
 	for {
 		n := bytes.IndexByte(text[from:], '\n')

@@ -22,7 +22,7 @@ type Host struct {
 	pollers *pollers
 	dial    func(context.Context) (net.Conn, error)
 	seen    *KeepAlive
-	// before and after stand around the body's length in a request's head.
+	// before and after surround the body's length in a request's head.
 	before, after []byte
 	off           atomic.Bool
 	heads         headMemo
@@ -34,8 +34,8 @@ type Host struct {
 // maxIdle bounds the time that an unused connection is kept.
 const maxIdle = 5 * time.Minute
 
-// Host returns a Host whose requests are head's, with bodies of their own. It is nil
-// where there is no poller, or where head asks for what only net/http does.
+// Host returns a Host for requests with this head and bodies of their own. It is nil
+// where there is no poller, or where head needs a feature that only net/http has.
 func (cs *Conns) Host(head *http.Request, dial func(context.Context) (net.Conn, error), seen *KeepAlive) *Host {
 	before, after, ok := headAround(head)
 	if !ok {
@@ -107,7 +107,7 @@ func (h *Host) exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 		c.Close()
 	}
 	if t.done {
-		return nil, nil // what goes wrong after the terminator costs the connection alone
+		return nil, nil // a fault after the terminator costs only the connection
 	}
 	if err != nil && sent != nil && sent != errAnswered && !r.Begun() {
 		err = sent
@@ -131,7 +131,7 @@ func (c *pollConn) sendAll(ctx context.Context, t *tap, out, body []byte) error 
 	return c.send(ctx, last)
 }
 
-// maxCopied bounds what is copied to send a request in one call.
+// maxCopied bounds the bytes that are copied to send a request in one call.
 const maxCopied = 32 << 10
 
 // take returns a connection and how long it was idle, negative for a new one.

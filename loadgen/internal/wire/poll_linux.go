@@ -151,7 +151,7 @@ func newPoller() (*poller, error) {
 	return p, nil
 }
 
-// closeAll closes what connections are left, and lets none in.
+// closeAll closes the connections that are left, and lets none in.
 func (p *poller) closeAll() {
 	p.mu.Lock()
 	p.closed = true
@@ -197,7 +197,7 @@ func (p *poller) turn(wake int) bool {
 	return errno != 0
 }
 
-// epollNow returns what is ready. It does not wait, and so does not tell the Go scheduler.
+// epollNow returns the ready descriptors. It does not wait, and so does not notify the Go scheduler.
 func epollNow(fd int, ready []unix.EpollEvent) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd), uintptr(unsafe.Pointer(&ready[0])),
 		uintptr(len(ready)), 0, 0, 0)
@@ -247,9 +247,9 @@ func notify(c chan struct{}) {
 	}
 }
 
-// read hands what the socket has to the connection's tap. A read that brings less than it could has emptied the
+// read hands the socket's data to the connection's tap. A read that brings less than it could has emptied the
 // socket, and later data makes a new edge: except for the end of the connection, which may have come with the data.
-// So all says to read until nothing is left.
+// So with all set it reads until nothing is left.
 func (p *poller) read(c *pollConn, t *tap, all bool) {
 	for range maxReads {
 		n, stamp, errno := p.recv.read(uintptr(c.fd), p.buf)

@@ -23,14 +23,14 @@ type pollConn struct {
 	closed             chan struct{}
 	last               atomic.Int64 // as of stampConn
 	hangup             atomic.Int64 // when the other side ended it, since connEpoch; 0 if it has not
-	// writing is set while a write waits, whom alone a writable socket concerns.
+	// writing is set while a write waits; otherwise a writable socket is ignored.
 	writing atomic.Bool
 
 	// life guards the descriptor: it is closed when nobody uses it.
 	life sync.RWMutex
 	fd   int // -1 after the close
 
-	// tapped takes what the poller reads; whoever takes it out tells ended.
+	// tapped receives the poller's reads; its remover signals ended.
 	tapped atomic.Pointer[tap]
 	ended  chan error
 
@@ -92,7 +92,7 @@ func (p *poller) add(c *pollConn) error {
 
 func (c *pollConn) lastStamp() int64 { return c.last.Load() }
 
-// opError names the system call that failed; EBADF stands for a closed connection.
+// opError names the system call that failed; EBADF means a closed connection.
 func (c *pollConn) opError(op, call string, err error) error {
 	if err = os.NewSyscallError(call, err); errors.Is(err, syscall.EBADF) {
 		err = net.ErrClosed
@@ -122,7 +122,7 @@ func (c *pollConn) Close() error {
 	return nil
 }
 
-// errAnswered says that the answer ended while the request was being written.
+// errAnswered is returned when the answer ended while the request was being written.
 var errAnswered = errors.New("loadgen: answered before the request was written")
 
 // send writes all of b, unless ctx or the tap ends first.
@@ -135,7 +135,7 @@ func (c *pollConn) send(ctx context.Context, b []byte) error {
 		case 0, syscall.EINTR:
 		case syscall.EAGAIN:
 			if !c.writing.Swap(true) {
-				continue // once more: it may have become writable before it was told
+				continue // once more: it may have become writable before writing was set
 			}
 			select {
 			case <-c.writable:
@@ -153,7 +153,7 @@ func (c *pollConn) send(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// writeSome writes without telling the Go scheduler, as a receiver reads. EBADF stands for a closed connection.
+// writeSome writes without notifying the Go scheduler, as a receiver reads. EBADF means a closed connection.
 func (c *pollConn) writeSome(b []byte) (int, syscall.Errno) {
 	c.life.RLock()
 	defer c.life.RUnlock()
@@ -180,8 +180,8 @@ func (c *pollConn) usable() bool {
 	return errno == syscall.EAGAIN
 }
 
-// unseen says that the other side, which has ended the connection, never took what was
-// sent after the first bytes: its kernel has not acknowledged any of that.
+// unseen reports whether the other side, which has ended the connection, never took the bytes
+// after the first ones: its kernel has not acknowledged any of them.
 func (c *pollConn) unseen(first uint64) bool {
 	c.life.RLock()
 	defer c.life.RUnlock()
@@ -194,7 +194,7 @@ func (c *pollConn) unseen(first uint64) bool {
 	return err == nil && info.Bytes_acked >= first && info.Bytes_acked <= first+1
 }
 
-// listen has t take what the socket has and what comes from now on.
+// listen has t take the socket's data from now on, including data that is already there.
 func (c *pollConn) listen(t *tap) {
 	c.tapped.Store(t)
 	told := c.hangup.Load() != 0 // before, when nobody listened
@@ -219,7 +219,7 @@ func (c *pollConn) await(ctx context.Context) error {
 	}
 }
 
-// Read reads what the socket has, where there is no tap.
+// Read reads the socket's data, where there is no tap.
 func (c *pollConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -233,7 +233,7 @@ func (c *pollConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// receive waits for what the socket brings next, and reads it.
+// receive waits for the socket's next data, and reads it.
 func (c *pollConn) receive(b []byte) (n int, stamp int64, err error) {
 	for {
 		n, stamp, errno := c.readSome(b)
@@ -254,7 +254,7 @@ func (c *pollConn) receive(b []byte) (n int, stamp int64, err error) {
 	}
 }
 
-// readSome reads what there is; EBADF stands for a closed connection.
+// readSome reads the available data; EBADF means a closed connection.
 func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno) {
 	c.life.RLock()
 	defer c.life.RUnlock()
@@ -267,7 +267,7 @@ func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno) 
 // errHandOver ends a tap on the poller so that the request's own goroutine goes on.
 var errHandOver = errors.New("loadgen: handed over")
 
-// feed does on the caller's goroutine what the poller does for a tap.
+// feed does a poller's work for a tap on the caller's goroutine.
 func (c *pollConn) feed(t *tap) error {
 	buf := make([]byte, pollBuffer)
 	for {

@@ -16,7 +16,7 @@ import (
 type Sink interface {
 	// Take takes the next bytes of the body, valid during the call and the Sink's to change. at is when they came, on the
 	// Reader's clock; lag is how long they had waited in the kernel, -1 when not known. It returns how many events they
-	// completed, and done when nothing further is wanted: what follows is read and thrown away. An error ends the reading.
+	// completed, and done when nothing further is wanted: later bytes are read and dropped. An error ends the reading.
 	Take(b []byte, at, lag int64) (events int, done bool, err error)
 	// End takes the time at which the body ended without having been done.
 	End(at int64)
@@ -33,7 +33,7 @@ type Reader struct {
 	unseen bool
 }
 
-// maxDrain bounds what is read after a stream's terminator, so that the connection can be used again.
+// maxDrain bounds the bytes read after a stream's terminator, so that the connection can be used again.
 const maxDrain = 64 << 10
 
 // Begin prepares for the answer that comes over conn, which may be nil while none
@@ -51,18 +51,18 @@ func (r *Reader) Stamp() (at, lag int64) { return r.stamps.read() }
 // Counts are those of the reads since Begin.
 func (r *Reader) Counts() Counts { return r.stamps.counts }
 
-// Begun says whether the last exchange brought any byte of an answer.
+// Begun reports whether the last exchange brought any byte of an answer.
 func (r *Reader) Begun() bool { return len(r.tap.head) > 0 || r.tap.early > 0 }
 
-// Unseen says that the last exchange's request reached nobody: the other side had ended
+// Unseen reports whether the last exchange's request reached nobody: the other side had ended
 // the connection, which was a reused one, before it came.
 func (r *Reader) Unseen() bool { return r.unseen }
 
-// Polled says whether the last answer came through the poller.
+// Polled reports whether the last answer came through the poller.
 func (r *Reader) Polled() bool { return r.polled }
 
 // Stream reads an answer's body to its end, or until sink is done with it and the
-// rest is read away. It returns sink's error, or what cut the body off.
+// rest is drained. It returns sink's error, or the error that cut the body off.
 func (r *Reader) Stream(resp *http.Response, sink Sink) error {
 	if r.buf == nil {
 		r.buf = make([]byte, 8<<10)
@@ -88,7 +88,7 @@ func (r *Reader) Stream(resp *http.Response, sink Sink) error {
 	}
 }
 
-// drain reads what follows the terminator. What it brings has no part in the request.
+// drain reads the bytes after the terminator. They are no part of the answer.
 func (r *Reader) drain(body io.Reader, err error) {
 	for total := 0; err == nil && total < maxDrain; {
 		var n int
@@ -105,7 +105,7 @@ type tap struct {
 	reused  bool         // the connection had a request before
 	asked   atomic.Int64 // when the last part of the request was about to be written, Unix nanoseconds; 0 before
 	inHead  bool
-	head    []byte // and, of an answer that is not tapped, what followed
+	head    []byte // and, of an answer that is not tapped, the bytes after it
 	begun   bool   // the first line is dealt with
 	text    bytes.Reader
 	lines   *bufio.Reader
@@ -115,7 +115,7 @@ type tap struct {
 	done    bool   // the sink wants no more
 	drained int    // bytes since
 	quiet   int    // bytes since an event was completed
-	rest    []byte // what followed the body's end; its length alone matters
+	rest    []byte // bytes after the body's end; only their number matters
 }
 
 func (t *tap) reset(s *stamps, call Call, memo *headMemo) {
@@ -139,14 +139,14 @@ func (t *tap) cut() error {
 // heavyEvent is the size from which on an event is too much work for the poller: its other streams would wait.
 const heavyEvent = 256 << 10
 
-// heavy says that the event under way has become that large.
+// heavy reports whether the current event has become that large.
 func (t *tap) heavy() bool { return t.quiet >= heavyEvent }
 
-// errUndrained says that too much followed the terminator.
+// errUndrained is returned when too much data followed the terminator.
 var errUndrained = errors.New("loadgen: too much data after the terminator")
 
-// take takes a piece, which the kernel had received at stamp, 0 when not known, and whose bytes it may change. It
-// returns how many events it brought, and whether it was the last piece.
+// take takes a piece, which the kernel had received at stamp, 0 when not known; it may change the bytes. It
+// returns how many events the piece brought, and whether it was the last one.
 func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 	if t.inHead {
 		rest, err := t.takeHead(b, stamp)

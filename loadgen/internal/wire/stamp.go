@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// stamper is a connection that knows when the kernel received what was read last.
+// stamper is a connection that knows when the kernel received the last bytes read.
 type stamper interface {
 	// lastStamp is in Unix nanoseconds on the system's wall clock; 0 means unknown.
 	lastStamp() int64
@@ -29,7 +29,7 @@ type stamps struct {
 	counts  Counts
 }
 
-// Counts counts the reads of an answer by whose time they have.
+// Counts counts the reads of an answer by the source of their time.
 type Counts struct {
 	Kernel, User int
 	// Clamped are kernel times that contradicted the clock and were moved to the nearest possible one.
@@ -85,7 +85,7 @@ type Clock struct {
 	unix int64
 }
 
-// NewClock returns a clock whose base is now.
+// NewClock returns a clock with the present as its base.
 func NewClock() *Clock {
 	now := time.Now()
 	return &Clock{base: now, unix: now.UnixNano()}

@@ -25,7 +25,7 @@ func (r *receiver) init() {
 	r.msg.SetIovlen(1)
 }
 
-// read reads into p what the socket has, of which there may be none (EAGAIN). The
+// read reads the socket's data into p; there may be none (EAGAIN). The
 // stamp is in CLOCK_REALTIME nanoseconds, 0 when unknown.
 func (r *receiver) read(fd uintptr, p []byte) (n int, stamp int64, errno syscall.Errno) {
 	r.iov.Base = &p[0]
@@ -120,7 +120,7 @@ func waits(c net.Conn) (data bool) {
 
 func (s *stampConn) lastStamp() int64 { return s.last.Load() }
 
-// Read reads what the socket has. It may be called by one goroutine at a time.
+// Read reads the socket's data. It may be called by one goroutine at a time.
 func (s *stampConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -148,7 +148,7 @@ func (s *stampConn) recvmsg(fd uintptr) bool {
 	if s.errno == syscall.EAGAIN {
 		return false
 	}
-	if s.n > 0 { // the end has no time, and what was read before keeps its own
+	if s.n > 0 { // the end has no time, and bytes read before keep their own
 		s.last.Store(stamp)
 	}
 	return true
