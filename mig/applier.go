@@ -15,7 +15,7 @@ type applier struct {
 	dev    Device
 	opts   ApplyOptions
 	before DeviceState
-	// mode and stands are what the device holds if nobody else changes it.
+	// mode and stands are the expected state of the device, if nobody else changes it.
 	mode    Mode
 	stands  []DeviceInstance
 	effects []*effect // the changes that were made, or begun, in order
@@ -37,8 +37,8 @@ type effect struct {
 	// that it destroyed the GPU instance, and maybeGone that it may have: the call failed in another way than a refusal.
 	made, hit       []DeviceCompute
 	gone, maybeGone bool
-	// lost says that the GPU instance was seen to be gone or without a compute instance that should be there: what
-	// stands in its place may be another, whatever its id.
+	// lost is set when the GPU instance was seen to be gone or without a compute instance that should be there: an
+	// instance in its place may be another one, even with the same id.
 	lost bool
 }
 
@@ -150,7 +150,7 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 		})
 }
 
-// destroy destroys what stands at d.
+// destroy destroys the instance at d.
 func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) error {
 	eff := &effect{op: OpDestroy, at: d, want: want}
 	a.effects = append(a.effects, eff)

@@ -61,21 +61,21 @@ type Report struct {
 	After   Layout // the layout the device reports at the end; in a dry run the one it would have
 }
 
-// ApplyError says that a change failed, and exactly what is left. Unwrap gives
+// ApplyError is the error of a failed change, with the exact state that is left. Unwrap gives
 // the cause and, where undoing failed too, its error.
 type ApplyError struct {
 	Device string
 	Err    error  // why the change failed
 	Failed string // the step that failed, in words
 	Done   []Step // steps that had been made when it failed
-	Undone []Step // the steps that undid them, and what a step that failed half-way had left
-	// RolledBack is set where Apply undid all of its changes. The device holds the earlier layout again, but for what
-	// somebody else changed meanwhile (ErrConflict), which stays. Created again, instances have new ids and UUIDs.
+	Undone []Step // the steps that undid them, and the remains of a step that failed half-way
+	// RolledBack is set where Apply undid all of its changes. The device holds the earlier layout again, except for
+	// changes by others (ErrConflict), which stay. Created again, instances have new ids and UUIDs.
 	RolledBack  bool
 	RollbackErr error        // why undoing failed, where it did
 	Left        *DeviceState // the device's present state; nil where it could not be read
 
-	others bool // somebody else changed the device, so that Left differs from what was there
+	others bool // somebody else changed the device, so that Left differs from the earlier layout
 }
 
 func (e *ApplyError) Error() string {
@@ -103,7 +103,7 @@ func (e *ApplyError) Unwrap() []error {
 }
 
 // PendingError is the outcome of a change of MIG mode that waits for a reset of the GPU. The mode stays set, and so
-// does what was done before. Reset the GPU and make the same call again: it goes on from there. It is an
+// do the changes made before. Reset the GPU and make the same call again: it goes on from there. It is an
 // ErrPendingReset.
 type PendingError struct {
 	Device string
@@ -133,18 +133,18 @@ func newPending(state DeviceState) *PendingError {
 	return e
 }
 
-// Apply makes the changes of a plan on a device. It first reads the device: it must hold what the plan starts from,
-// and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale, ErrBusy). A
-// device that holds what the plan leads to is left as it is. MIG mode is switched where the plan needs it; where
-// that takes a reset, the error is a *PendingError.
+// Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan
+// starts from, and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale,
+// ErrBusy). A device that holds the plan's result already is left alone. MIG mode is switched where the plan needs
+// it; where that takes a reset, the error is a *PendingError.
 //
 // Each step waits for the one before; ctx is honoured between steps. Before each the device is read again: where it
 // holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
-// (ErrConflict). When a step fails everything that Apply did is undone, and nothing that others did: an instance is
-// Apply's own when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read
-// after every call that failed, and what changed as the call would have changed it is Apply's own as well, but for an
-// instance that stands where the driver said that there is no room, which is left alone and named. The error is then
-// an *ApplyError, which also says what is left where undoing failed. A device that is a Locker is locked meanwhile.
+// (ErrConflict). When a step fails all changes of Apply are undone, and none of others: an instance is Apply's own
+// when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read after every
+// call that failed, and a change like that of the call is Apply's own as well, except for an instance at a place for
+// which the driver reported no room, which is left alone and named. The error is then an *ApplyError, which also has
+// the state that is left where undoing failed. A device that is a Locker is locked meanwhile.
 func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, err
@@ -192,7 +192,7 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	return a.report, nil
 }
 
-// check compares the device with what the plan starts from, and says whether it holds already what the plan leads to.
+// check compares the device with the plan's start, and reports whether it holds the plan's result already.
 func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 	mode := plan.mode(state.Mode)
 	if state.Mode != state.Pending {
@@ -250,7 +250,7 @@ func (a *applier) fail(err error, format string, args ...any) error {
 	return opError(fmt.Sprintf(format, args...), a.report.Device, err)
 }
 
-// explain says what the driver's bare "in use" means for an operation.
+// explain adds the meaning of the driver's bare "in use" for an operation.
 func explain(err error, why string) error {
 	if errors.Is(err, ErrInUse) {
 		return fmt.Errorf("%w (%s)", err, why)

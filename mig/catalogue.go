@@ -76,7 +76,7 @@ type Model struct {
 	Resetless         bool    // MIG mode changes without a GPU reset (NVML field 184)
 	MinDriver         string  `json:"min_driver"` // first driver, "R525.85.12"; empty where unknown
 	CIRule            CIRule  `json:"ci_rule"`
-	Verification      string  // what was verified, in words
+	Verification      string  // the extent of verification, in words
 	Notes             []string
 	Profiles          []*Profile // in the catalogue's order
 
@@ -95,7 +95,7 @@ type Profile struct {
 	ID             sharing.Cell[int]
 	ComputeSlices  int `json:"slices"` // G
 	PlacementUnits int `json:"size"`   // of a placement; 0 where unknown
-	// Memory is a sample of what NVML reports; it differs by some percent between drivers.
+	// Memory is a sample of NVML's figure; it differs by some percent between drivers.
 	Memory       sharing.Cell[sharing.Bytes]
 	SMs          sharing.Cell[int] // not proportional to slices
 	Engines      Engines
@@ -140,13 +140,13 @@ type rawCatalogue struct {
 	GPUs     []rawGPU   `json:"gpus"`
 }
 
-// unlisted is a GPU that is known to do MIG, or is said to, and whose profiles no source gives.
+// unlisted is a GPU that supports MIG, or is reported to, without a source for its profiles.
 type unlisted struct {
 	Name string   `json:"name"`
 	PCI  []string `json:"pci"` // device ids
 }
 
-// rawGPU and rawProfile read a Model and a Profile; their own fields are what the catalogue writes otherwise.
+// rawGPU and rawProfile read a Model and a Profile; their own fields have another form in the catalogue.
 type rawGPU struct {
 	*Model
 	MemoryMiB *int64       `json:"memory_mib"`
@@ -266,12 +266,12 @@ func engines(v []*int, src sharing.SourceID) (e Engines) {
 var (
 	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // a name or PCI id is no GPU of the catalogue
 	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // a name or PCI id is that of several GPUs
-	// ErrPlacementsUnknown says that the catalogue does not know where a
-	// GPU's profiles may be placed, so a plan can't be made offline.
+	// ErrPlacementsUnknown is returned where the catalogue does not have the
+	// placements of a GPU's profiles, so that a plan can't be made offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")
-	// ErrInfeasible says that instances can't be together on one GPU. The error is an *InfeasibleError.
+	// ErrInfeasible is returned for instances that can't be together on one GPU. The error is an *InfeasibleError.
 	ErrInfeasible = errors.New("mig: infeasible")
-	// ErrInvalid says that an input breaks a rule; the error names every place.
+	// ErrInvalid is returned for input that breaks a rule; the error names every place.
 	ErrInvalid = errors.New("mig: invalid input")
 )
 

@@ -58,7 +58,7 @@ func parseCount(s string) (int, error) {
 	return int(n), nil
 }
 
-// demand holds what counts ask of one model: whole GPU instances of each profile,
+// demand holds counts for one model: whole GPU instances of each profile,
 // and GPU instances that are cut into compute instances.
 type demand struct {
 	n      [maxProfiles]int

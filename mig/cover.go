@@ -8,14 +8,14 @@ import (
 	"github.com/cotenant/cotenant/internal/simplex"
 )
 
-// wholeEps is the distance from a whole number that a use of a column may have and still stand for that number.
+// wholeEps is the distance from a whole number within which a use of a column counts as that number.
 const wholeEps = 1e-6
 
-// itemCounts counts what is asked for of each profile, or of each size of compute instances.
+// itemCounts counts the demand for each profile, or for each size of compute instances.
 type itemCounts [maxProfiles]int32
 
 // coverProblem is an integer covering program: the fewest columns, repeated as often as need be, that take at least
-// the demand. A column is one way to use one GPU: what it takes of each item.
+// the demand. A column is one way to use one GPU: its number of each item.
 type coverProblem struct {
 	items   int
 	columns []itemCounts

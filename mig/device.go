@@ -14,17 +14,17 @@ import (
 // conditions apart, whatever the driver calls them.
 var (
 	ErrInUse = errors.New("mig: in use by a client") // a client holds the GPU or the instance
-	// ErrInsufficient says that the driver has no room at the placement.
+	// ErrInsufficient is returned when the driver has no room at the placement.
 	ErrInsufficient = errors.New("mig: insufficient resources")
-	// ErrPendingReset says that a change of MIG mode waits for a GPU reset.
+	// ErrPendingReset is returned when a change of MIG mode waits for a GPU reset.
 	ErrPendingReset = errors.New("mig: mode change pending until a GPU reset")
 	ErrDisabled     = errors.New("mig: MIG mode is disabled") // MIG mode is off
 	ErrNotSupported = errors.New("mig: not supported")        // the GPU or the driver can't do it
 	ErrPermission   = errors.New("mig: no permission")        // the caller may not do it
 	ErrNotFound     = errors.New("mig: not found")            // there is no such instance or device
-	// ErrConflict says that somebody else changed a device while Apply did; the error names what changed.
+	// ErrConflict is returned when somebody else changed a device while Apply did; the error names the changes.
 	ErrConflict = errors.New("mig: somebody else changed the device meanwhile")
-	// ErrStale says that a device does not hold what a plan starts from.
+	// ErrStale is returned for a device that does not hold the layout that a plan starts from.
 	ErrStale = errors.New("mig: the device changed since the plan was made")
 )
 
@@ -42,9 +42,9 @@ func (e *OpError) Unwrap() error { return e.Err }
 // Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its
 // errors should wrap the sentinels above. Apply calls it from one goroutine.
 type Device interface {
-	// State reads the mode and everything that stands on the GPU.
+	// State reads the mode and all instances of the GPU.
 	State(ctx context.Context) (DeviceState, error)
-	// SetMode switches MIG mode. That the change is pending is no error here; State tells.
+	// SetMode switches MIG mode. A pending change is no error here; State reports it.
 	SetMode(ctx context.Context, mode Mode) error
 	// CreateGPUInstance creates a GPU instance at exactly the placement.
 	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
@@ -66,7 +66,7 @@ type Locker interface {
 	Lock(ctx context.Context) (unlock func(), err error)
 }
 
-// Mode says whether a GPU is in MIG mode.
+// Mode is true for a GPU in MIG mode.
 type Mode bool
 
 // The modes.
@@ -91,7 +91,7 @@ type ComputeProfile struct {
 }
 
 // DeviceState is a device's report of itself. The model is the catalogue's entry, or
-// one built from what the device itself answered.
+// one built from the device's own answers.
 type DeviceState struct {
 	UUID  string
 	Model *Model
@@ -127,7 +127,7 @@ type DeviceCompute struct {
 	UUID    string // of the MIG device, "MIG-..."
 }
 
-// Layout returns what stands on the device as a layout.
+// Layout returns the device's instances as a layout.
 func (s DeviceState) Layout() Layout {
 	l := Layout{Model: s.Model}
 	for _, d := range s.Instances {

@@ -148,7 +148,7 @@ func (p *ChangePlan) freeStarts() int32 {
 }
 
 // keeping plans with a given set kept; ok is false when the set is no part of
-// what is wanted or the rest can't be placed beside it.
+// the demand or the rest can't be placed with it.
 func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 	m := df.m
 	whole, cut := df.demand.n, slices.Clone(df.demand.cut)
@@ -174,7 +174,7 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
 	}
 	complete := map[int][]int{}
-	for _, i := range bare { // they become what the others left of the demand
+	for _, i := range bare { // they take the rest of the demand
 		in := df.have[i]
 		p := in.Profile.index
 		switch j := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == p }); {
@@ -207,8 +207,8 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 	return plan, true
 }
 
-// bridge plans a complete exchange so that the first new instance is created
-// beside an old one, which keeps the GPU partitioned throughout.
+// bridge plans a complete exchange in which the first new instance is created
+// while an old one exists, so that the GPU stays partitioned throughout.
 func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, bool) {
 	g := df.m.grid
 	for _, old := range df.have {
@@ -237,7 +237,7 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, boo
 	return ChangePlan{}, false
 }
 
-// cutInstances returns the instances of some slots, with the compute instances that are asked for.
+// cutInstances returns the instances of some slots, with the requested compute instances.
 func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 	cut = slices.Clone(cut)
 	out := make([]Instance, 0, len(slots))
@@ -254,7 +254,7 @@ func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
 }
 
 // plan orders the steps; complete has the compute instances of kept instances that have none yet. Instances are
-// destroyed first and created after, but the last old one stays until the first new one stands where that is
+// destroyed first and created after, but the last old one stays until the first new one exists where that is
 // possible and nothing else keeps the GPU partitioned.
 func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[int][]int) ChangePlan {
 	p := ChangePlan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
@@ -301,7 +301,7 @@ func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[i
 	return p
 }
 
-// bridgeOf returns an old and a new instance that can stand side by side, or -1.
+// bridgeOf returns an old and a new instance that can exist at the same time, or -1.
 func (m *Model) bridgeOf(destroy, create []Instance) (last, first int) {
 	g := m.grid
 	for i, old := range destroy {
@@ -316,7 +316,7 @@ func (m *Model) bridgeOf(destroy, create []Instance) (last, first int) {
 	return -1, -1
 }
 
-// ErrBusy says that a change would have to destroy instances that are in use. The error is a *BusyError.
+// ErrBusy is returned for a change that would have to destroy instances in use. The error is a *BusyError.
 var ErrBusy = errors.New("mig: in use")
 
 // Op is the operation of a step on an instance. The zero value is OpCreate.
@@ -354,8 +354,8 @@ type ChangePlan struct {
 	Keep    []Instance `json:"keep,omitempty"`
 	Destroy []Instance `json:"destroy,omitempty"`
 	Create  []Instance `json:"create,omitempty"`
-	// Complete are GPU instances that stand without compute instances, as they
-	// are to be: they get them and are not made anew.
+	// Complete are GPU instances without compute instances, in their final form:
+	// they get compute instances and are not made anew.
 	Complete []Instance `json:"complete,omitempty"`
 	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
@@ -364,7 +364,7 @@ type ChangePlan struct {
 	Mode Optional[Mode] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
-	// Empties says that the GPU holds no instance at some point between two steps, which makes the driver leave and
+	// Empties is true if the GPU holds no instance at some point between two steps, which makes the driver leave and
 	// enter partitioning: that fails while any client has the GPU open. A plan avoids it where it can.
 	Empties bool `json:"empties"`
 }
@@ -389,7 +389,7 @@ func (p ChangePlan) WriteText(w io.Writer) error {
 	return err
 }
 
-// BusyError says which instances in use are in the way of a change. It is an ErrBusy.
+// BusyError lists the instances in use that are in the way of a change. It is an ErrBusy.
 type BusyError struct {
 	Busy []Instance // the fewest that would have to go
 	Plan ChangePlan // the change that destroys them, which AllowBusy would give

@@ -77,7 +77,7 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 	whole := profiles[len(profiles)-1]
 	for _, d := range profiles {
 		p := m.discovered(d, id.Memory, len(m.Profiles))
-		for m.byName[p.Name] != nil { // a name that two constants share is told apart
+		for m.byName[p.Name] != nil { // two constants may share a name: make it unique
 			p.Name += fmt.Sprintf("+c%d", d.Const)
 			p.parsed.Attributes = append(p.parsed.Attributes, fmt.Sprintf("c%d", d.Const))
 		}
@@ -97,7 +97,7 @@ func newDiscovered(id DeviceIdentity, candidates []*Model, profiles []DeviceProf
 	return m, nil
 }
 
-// deviceKey is a name in lower case, without "NVIDIA" and what follows a parenthesis, its words joined by hyphens.
+// deviceKey is a name in lower case, without "NVIDIA" and any parenthesis, its words joined by hyphens.
 func deviceKey(name string) string {
 	name, _, _ = strings.Cut(strings.TrimPrefix(strings.ToLower(name), "nvidia "), "(")
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune(" -_\t/", r) }), "-")
@@ -118,7 +118,7 @@ func (m *Model) agrees(profiles []DeviceProfile) bool {
 	return true
 }
 
-// profileAttributes maps NVML constants to what they add to a name.
+// profileAttributes maps NVML constants to their suffixes of a name.
 var profileAttributes = map[int]string{7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me",
 	15: "+me.all", 16: "+me.all", 17: "+gfx"}
 

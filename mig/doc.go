@@ -4,15 +4,15 @@
 // and SMs, each with how well it is verified. A [Layout] is a set of placed instances on one GPU. Planning is pure
 // and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible,
 // and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
-// and it goes back to the layout that was there when a step fails, without touching what others made meanwhile.
+// and it goes back to the layout that was there when a step fails, without touching instances of others.
 // Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one; mig/parted has the files
 // of mig-parted.
 //
-// What the catalogue does not know stays unknown: where a GPU's placements are
-// not known, planning answers with [ErrPlacementsUnknown] and not with a guess.
+// Where the catalogue does not have a GPU's placements, planning returns
+// [ErrPlacementsUnknown] and does not guess.
 //
 // Everything is deterministic. Models and profiles are shared and must not be modified; all functions are safe for
-// concurrent use unless they say otherwise.
+// concurrent use unless documented otherwise.
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package mig

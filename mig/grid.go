@@ -15,15 +15,15 @@ const (
 	maxUnits    = 16
 )
 
-// A slot is one place where one profile may stand.
+// A slot is one possible placement of one profile.
 type slot struct {
 	profile int // index in Model.Profiles
 	Placement
 	mask uint32 // the units it covers
 }
 
-// grid holds what placing needs, as bits: the rules of a valid layout are that masks are disjoint, engines add up
-// to no more than the GPU's, and no profile stands more often than it may.
+// grid holds the data for placing, as bits: the rules of a valid layout are that masks are disjoint, engines add up
+// to no more than the GPU's, and no profile occurs more often than it may.
 type grid struct {
 	units       int
 	slots       []slot
@@ -168,7 +168,7 @@ func (g *grid) best(profile int, mask uint32) ranked {
 
 func popcount(m uint32) int { return bits.OnesCount32(m) }
 
-// Occupancy holds the instances of one GPU, without the names of who has them: a small comparable value for
+// Occupancy holds the instances of one GPU, without the names of their holders: a small comparable value for
 // planners that try many placements. The zero Occupancy is an empty GPU. It belongs to the Model that made it;
 // using it with another is a mistake that is not detected.
 type Occupancy struct{ st state }

@@ -24,11 +24,11 @@ const (
 
 var ruleNames = enum.Of[Rule](ErrInvalid, "rule", "placement", "units", "instances", "engines", "compute")
 
-// InfeasibleError says that instances can't be placed. It is an ErrInfeasible.
+// InfeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
 type InfeasibleError struct {
 	GPU  string
 	Rule Rule
-	Want []Count // the smallest part of what was wanted that can't be placed
+	Want []Count // the smallest part of the demand that can't be placed
 	// Blockers is the smallest set of present instances that is in its way;
 	// empty when Want does not even fit an empty GPU.
 	Blockers []Instance
@@ -54,7 +54,7 @@ func countsText(counts []Count) string {
 	return strings.Join(parts, " + ")
 }
 
-// explain finds the smallest reason why n can't be placed beside have. The parts of n that can be placed are grown
+// explain finds the smallest reason why n can't be placed with have. The parts of n that can be placed are grown
 // one instance at a time, so the first that can't is a smallest one.
 func (m *Model) explain(n [maxProfiles]int, have Layout) *InfeasibleError {
 	st, err := m.stateOf(have)
@@ -132,7 +132,7 @@ func (m *Model) counts(n [maxProfiles]int) []Count {
 	return counts
 }
 
-// why names the rule that part breaks beside the blockers.
+// why names the rule that part and the blockers break.
 func (m *Model) why(part [maxProfiles]int, blockers []Instance) (Rule, string) {
 	all := part
 	for _, in := range blockers {
@@ -191,8 +191,8 @@ func (e Engines) list() [5]sharing.Cell[int] {
 	return [5]sharing.Cell[int]{e.Copy, e.NVDEC, e.NVENC, e.JPEG, e.OFA}
 }
 
-// refuteBlind finds what sums alone rule out on a model whose placements are
-// not known. It returns nil when they rule out nothing, as an error value.
+// refuteBlind rules demands out by sums alone on a model without known
+// placements. It returns nil, as an error value, when they rule out nothing.
 func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 	all := n
 	for _, in := range have.Instances {
@@ -207,7 +207,7 @@ func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 }
 
 // Validate checks a layout by the four rules: every placement is one of its profile's, placements are disjoint, no
-// profile stands more often than it may, and engines add up to no more than the GPU's. Compute instances must fit
+// profile occurs more often than it may, and engines add up to no more than the GPU's. Compute instances must fit
 // their GPU instance. The error is an ErrInvalid and names every problem. The placements of a valid layout are
 // themselves the proof. An empty layout is valid.
 func (l Layout) Validate() error {
@@ -234,7 +234,7 @@ func fitsCompute(rule CIRule, in *Instance) bool {
 		fitCompute(rule, in.Profile.ComputeSlices, in.Compute)
 }
 
-// problems spells out what Validate found.
+// problems lists the faults for Validate.
 func (l Layout) problems() error {
 	m := l.Model
 	var list problem.List

@@ -36,7 +36,7 @@ func (in Instance) String() string {
 }
 
 // Layout is a set of placed instances on one GPU, ordered by start. The zero
-// Layout is empty and stands for an empty GPU of any model.
+// Layout is an empty GPU of any model.
 type Layout struct {
 	Model     *Model
 	Instances []Instance
@@ -65,7 +65,7 @@ func (l Layout) String() string {
 const cellWidth = 9 // the width of one placement unit of a bar, in characters
 
 // Bar draws the layout as one line of placement units: names of instances, a
-// star on busy ones, dots where nothing stands.
+// star on busy ones, dots for free units.
 //
 //	|2g.20gb          |1g.10gb* |.........|3g.40gb                            |
 func (l Layout) Bar() string {

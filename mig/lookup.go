@@ -22,8 +22,8 @@ func Models() []*Model {
 	return slices.Clone(c.models)
 }
 
-// LookupError says that a name or PCI id is not that of exactly one GPU of the
-// catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
+// LookupError is returned for a name or PCI id that is not that of exactly one GPU
+// of the catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
 type LookupError struct {
 	Name    string
 	Matches []string // keys of the GPUs that match; empty when none does
@@ -111,7 +111,7 @@ func (c *catalogue) byProduct(name string) []*Model {
 			f, _ := parsePCI(id)
 			among := f.among(c.models)
 			for _, m := range among {
-				// Boards that share a PCI id are told apart by name.
+				// Boards that share a PCI id are distinguished by name.
 				found[m] = found[m] || len(among) == 1 || m.called(sharing.FoldGPUName(product))
 			}
 		}
@@ -122,7 +122,7 @@ func (c *catalogue) byProduct(name string) []*Model {
 	return c.where(func(m *Model) bool { return found[m] })
 }
 
-// oneOf is the only match, or the error that says what else the name may be.
+// oneOf is the only match, or an error with the candidates.
 func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	if len(matches) == 1 {
 		return matches[0], nil
@@ -193,8 +193,8 @@ func (m *Model) unknownProfile(name string) error {
 	return invalid(fmt.Errorf("%s (it has %s)", msg, strings.Join(m.ProfileNames(), ", ")))
 }
 
-// nearest returns the profile of the same slices and attributes whose memory is
-// nearest, or the name that is nearest in letters, or "".
+// nearest returns the profile of the same slices and attributes with the nearest
+// memory, or the name that is nearest in letters, or "".
 func (m *Model) nearest(name string) string {
 	n, err := ParseName(name)
 	if err != nil {
@@ -273,8 +273,8 @@ func (f DeviceFilter) String() string {
 const nvidiaVendor = 0x10DE
 
 // Models returns the catalogue's GPUs that a device with this identity may be, in the catalogue's order; none when
-// the device is not in the catalogue. A subsystem tells apart GPUs that share a device id; a subsystem that none of
-// them lists leaves them all.
+// the device is not in the catalogue. A subsystem distinguishes GPUs that share a device id; a subsystem that none
+// of them lists leaves them all.
 func (f DeviceFilter) Models() []*Model {
 	c, err := loaded()
 	if err != nil {

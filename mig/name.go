@@ -18,10 +18,10 @@ type Name struct {
 	// GPU instance, and the name is then written without it.
 	ComputeSlices int
 	Slices        int // G, the compute slices of the GPU instance
-	// GB is the nominal memory in the name. It is not what can be allocated.
+	// GB is the nominal memory in the name. Less can be allocated.
 	GB int
 	// Attributes lists the profile's additions ("me", "me.all", "gfx"), and
-	// Without what it lacks ("me" in "1g.24gb-me"). Only one of them is set.
+	// Without its omissions ("me" in "1g.24gb-me"). Only one of them is set.
 	Attributes, Without []string
 }
 

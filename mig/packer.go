@@ -11,7 +11,7 @@ import (
 // packer turns a demand into a covering problem and its solution back into layouts.
 type packer struct {
 	model   *Model
-	items   []*Profile // that are asked for, largest first
+	items   []*Profile // in the demand, largest first
 	cuts    []cutDemand
 	problem coverProblem
 }
@@ -23,7 +23,7 @@ type cutDemand struct {
 	times   int
 }
 
-// readDemand makes the items: one for each profile that is asked for.
+// readDemand makes the items: one for each profile of the demand.
 func (pk *packer) readDemand(demand []Count, list *problem.List) {
 	total, devices := tally(list, "demand", demand, pk.model.device)
 	for _, p := range pk.model.Profiles {

@@ -9,10 +9,10 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Place puts the wanted devices on a GPU beside what have holds, and returns the whole layout: have's instances and
-// the new ones. It is exact: it fails only when no placement exists, with an *InfeasibleError that names the
-// smallest part of want that can't be placed and what is in its way. Where several placements exist it takes the
-// one that keeps most starts free, largest profiles first: a 3g goes to start 4 when both are free.
+// Place puts the wanted devices on a GPU that holds the instances of have, and returns the whole layout: have's
+// instances and the new ones. It is exact: it fails only when no placement exists, with an *InfeasibleError that
+// names the smallest part of want that can't be placed and the instances in its way. Where several placements exist
+// it takes the one that keeps most starts free, largest profiles first: a 3g goes to start 4 when both are free.
 //
 // have may be the zero Layout for an empty GPU. Other errors are unknown profiles and bad counts (all at once), an
 // invalid have, and ErrPlacementsUnknown.
@@ -89,8 +89,8 @@ func (m *Model) stateOf(have Layout) (state, error) {
 	return st, nil
 }
 
-// search finds slots for n instances of each profile beside st. It tries every
-// combination that differs by more than the order of equal profiles.
+// search finds slots for n instances of each profile in addition to st. It tries
+// every combination that differs by more than the order of equal profiles.
 func (m *Model) search(st state, n [maxProfiles]int) ([]int, bool) {
 	g := m.grid
 	units, total := 0, 0
@@ -121,7 +121,7 @@ type searcher struct {
 	placed []int
 }
 
-// place places what is left of the profile order[at] and those after it. Slots of one profile that were tried and
+// place places the rest of the profile order[at] and those after it. Slots of one profile that were tried and
 // given up are barred, by mask of their index, since trying them later only gives the same set in another order.
 func (s *searcher) place(st *state, at int, barred uint32) bool {
 	for at < len(s.order) && s.n[s.order[at]] == 0 {
@@ -151,8 +151,8 @@ func (s *searcher) place(st *state, at int, barred uint32) bool {
 	return false
 }
 
-// prepare makes what placing needs. sizeOrder has the profiles with most units first, then those with most compute
-// slices, then fewest starts, then as they are.
+// prepare makes the tables for placing. sizeOrder has the profiles with most units first, then those with most compute
+// slices, then fewest starts, then in the catalogue's order.
 func (m *Model) prepare() {
 	m.grid = newGrid(m)
 	m.sizeOrder = make([]int, len(m.Profiles))

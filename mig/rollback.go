@@ -14,8 +14,8 @@ import (
 // rollbackTimeout bounds undoing, which goes on when the context is cancelled.
 const rollbackTimeout = time.Minute
 
-// undo takes back what Apply did, last things first. It looks at what the device holds, so that a step that failed
-// half-way is undone as well, and touches only what the driver returned to Apply.
+// undo takes back the changes of Apply, last ones first. It reads the device, so that a step that failed
+// half-way is undone as well, and touches only instances that the driver returned to Apply.
 func (a *applier) undo(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
@@ -39,7 +39,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	a.report.After = left.Layout()
 	failed := errors.Join(append(errs, a.doubt(left), a.missing(left))...)
 	// An undoing step may fail and have had its effect, so the layout counts,
-	// unless others may have made what looks like it.
+	// unless others may have made a similar change.
 	contested := failed != nil && (refused(failed) || errors.Is(failed, ErrConflict) || errors.Is(cause, ErrConflict))
 	restored := !contested && left.Mode == a.before.Mode && left.Pending == a.before.Pending &&
 		slices.EqualFunc(a.report.After.Instances, a.before.Layout().Instances, sameInstance)
@@ -51,7 +51,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 	return e
 }
 
-// missing names the instances that Apply destroyed and that do not stand again.
+// missing names the instances that Apply destroyed and that do not exist again.
 func (a *applier) missing(left DeviceState) error {
 	var errs []error
 	for _, eff := range a.effects {
@@ -66,8 +66,8 @@ func (a *applier) missing(left DeviceState) error {
 	return errors.Join(errs...)
 }
 
-// doubt says that somebody may have to look: where a create failed and an instance
-// stands in its place, the call may have made it, or somebody else.
+// doubt reports instances for a person to check: where a create failed and an instance
+// is in its place, the call may have made it, or somebody else.
 func (a *applier) doubt(left DeviceState) error {
 	if a.maybe == nil {
 		return nil
@@ -130,7 +130,7 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 	})
 }
 
-// refill creates compute instances again in a GPU instance that still stands.
+// refill creates compute instances again in a GPU instance that still exists.
 func (a *applier) refill(ctx context.Context, eff *effect, lost []DeviceCompute) error {
 	if len(lost) == 0 {
 		return nil
@@ -212,7 +212,7 @@ func (a *applier) undoStep(step Step, id Optional[int], do func(*JournalEntry) e
 	return err
 }
 
-// journalUndo journals what do undoes. It is undone even where the journal can't be written.
+// journalUndo journals an undoing step do. It is made even where the journal can't be written.
 func (a *applier) journalUndo(e JournalEntry, do func(*JournalEntry) error) error {
 	e.Undo, e.Status = true, "done"
 	err := do(&e)
@@ -223,7 +223,7 @@ func (a *applier) journalUndo(e JournalEntry, do func(*JournalEntry) error) erro
 	return err
 }
 
-// unchanged reads the device, which must hold what Apply left there.
+// unchanged reads the device, which must be as Apply left it.
 func (a *applier) unchanged(ctx context.Context) (DeviceState, error) {
 	state, err := a.dev.State(ctx)
 	if err != nil {
@@ -236,7 +236,7 @@ func (a *applier) unchanged(ctx context.Context) (DeviceState, error) {
 	return state, nil
 }
 
-// observe notes what others took from the GPU instances that Apply made or began to destroy.
+// observe records the parts that others took from the GPU instances that Apply made or began to destroy.
 func (a *applier) observe(now DeviceState) {
 	for _, eff := range a.effects {
 		if eff.setMode || eff.gone {
@@ -264,7 +264,7 @@ func (a *applier) acted(ctx context.Context, seen func(now DeviceState) bool) bo
 	return a.own
 }
 
-// stateTries bounds how often the state is read after a failed call: what it shows decides what is undone.
+// stateTries bounds how often the state is read after a failed call: that state decides which steps are undone.
 const stateTries = 3
 
 // blame turns a driver's refusal into a conflict where somebody else changed the device since it was read.
@@ -277,7 +277,7 @@ func (a *applier) blame(ctx context.Context, err error) error {
 		a.observe(state)
 		changes = a.changes(state)
 	}
-	if n := len(a.effects); n > 0 && errors.Is(err, ErrNotFound) { // what stood there is gone
+	if n := len(a.effects); n > 0 && errors.Is(err, ErrNotFound) { // the instance there is gone
 		a.effects[n-1].lost = !a.effects[n-1].gone
 		if len(changes) == 0 {
 			changes = []string{a.effects[n-1].at.instance().String() + " was destroyed"}
@@ -292,7 +292,7 @@ func (a *applier) blame(ctx context.Context, err error) error {
 	return err
 }
 
-// changes says what others changed on the device.
+// changes lists the changes of others on the device.
 func (a *applier) changes(now DeviceState) []string {
 	var out []string
 	switch {

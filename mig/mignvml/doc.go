@@ -13,9 +13,9 @@ import "github.com/cotenant/cotenant/mig"
 // goroutine at a time. An instance whose processes can't be listed counts as busy; one that was made and can't be read
 // back is destroyed again; the driver may detach the GPU while its mode changes, so its handle is then looked up again.
 //
-// Its lock is on the file mig-UUID.lock in /run/cotenant, which the processes that share that directory see: those of
-// a host do, and those of a container when it is mounted there. A user other than root who may change MIG needs that
-// directory made and writable.
+// Its lock is on the file mig-UUID.lock in /run/cotenant. It holds among processes that share that directory: those of
+// a host, and those of a container when it is mounted there. For a user other than root with the right to change MIG
+// that directory must exist and be writable.
 type Device struct {
 	lockedDevice
 	uuid, name string

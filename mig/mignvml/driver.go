@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// ErrNoDriver says that NVML can't be loaded.
+// ErrNoDriver is returned when NVML can't be loaded.
 var ErrNoDriver = errors.New("mignvml: no NVIDIA driver")
 
 // Driver is an open NVML. It is safe for concurrent use.
@@ -35,7 +35,7 @@ func open(lib nvml.Interface) (*Driver, error) {
 	return &Driver{lib: lib}, nil
 }
 
-// Close shuts NVML down. Later calls return what the first did.
+// Close shuts NVML down. Later calls return the result of the first.
 func (d *Driver) Close() error {
 	d.once.Do(func() { d.err = nvmlret.Error("Shutdown", "", d.lib.Shutdown()) })
 	return d.err
@@ -100,7 +100,7 @@ func (d *Driver) Device(ctx context.Context, name string) (*Device, error) {
 	return newDevice(d.lib, h)
 }
 
-// sentinels are the conditions that package mig tells apart.
+// sentinels are the conditions that package mig distinguishes.
 var sentinels = map[nvml.Return]error{
 	nvml.ERROR_IN_USE:                 mig.ErrInUse,
 	nvml.ERROR_INSUFFICIENT_RESOURCES: mig.ErrInsufficient,

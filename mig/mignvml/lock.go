@@ -37,7 +37,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 		}
 		return nil, err
 	}
-	// A lock that is asked for without waiting can be given up when ctx ends.
+	// A lock that is requested without waiting can be given up when ctx ends.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -7,10 +7,10 @@ import (
 	"errors"
 )
 
-// ErrNoDriver says why there is no driver here.
+// ErrNoDriver is the reason why there is no driver here.
 var ErrNoDriver = errors.New("mignvml: this program was built without NVML: build it for linux with CGO_ENABLED=1")
 
-// Driver stands for NVML. There is none here.
+// Driver is a placeholder: this build has no NVML.
 type Driver struct{}
 
 // Open fails with ErrNoDriver.

@@ -20,7 +20,7 @@ type Options struct {
 	Disabled bool
 	// Seed chooses how the driver numbers instances, which differs from GPU to GPU.
 	Seed   uint64
-	Layout mig.Layout // the instances that stand on the GPU at first, busy ones marked
+	Layout mig.Layout // the GPU's instances at first, busy ones marked
 }
 
 // Fault makes one call fail.
@@ -178,14 +178,14 @@ func (g *GPU) Reset() error {
 	return nil
 }
 
-// Layout returns what stands on the GPU. It counts as no call.
+// Layout returns the GPU's instances. It counts as no call.
 func (g *GPU) Layout() mig.Layout {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state().Layout()
 }
 
-// Leaks returns what a test left behind, beside the layout it was to leave: instances that should not be there, are
+// Leaks compares the GPU with the layout that a test was to leave: instances that should not be there, are
 // missing, or have no compute instance. It is empty when all is well.
 func (g *GPU) Leaks(want mig.Layout) []string {
 	now := g.Layout()

@@ -44,7 +44,7 @@ func (f Finding) String() string {
 	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
 }
 
-// Check says for every entry whether its devices can be placed. With a model it checks the entries that
+// Check reports for every entry whether its devices can be placed. With a model it checks the entries that
 // select it. Without, each device filter picks its GPUs; an entry without a filter is feasible when one GPU of the
 // catalogue can hold it; a filter outside the catalogue is Unknown unless MIG is disabled. Findings are ordered by
 // label, entry and GPU.

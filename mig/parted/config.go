@@ -29,7 +29,7 @@ type Config struct {
 	Configs map[string][]Entry
 }
 
-// Entry says how the GPUs that it selects are partitioned.
+// Entry is the partition of the GPUs that it selects.
 type Entry struct {
 	// Filter selects GPUs by PCI identity; empty selects every GPU.
 	Filter []mig.DeviceFilter

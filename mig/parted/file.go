@@ -47,7 +47,7 @@ var (
 	objectForm    = regexp.MustCompile(`^` + dnsLabel + `(?:\.` + dnsLabel + `)*$`)
 )
 
-// NamedConfig is a configuration and where it stands in a file.
+// NamedConfig is a configuration and its position in a file.
 type NamedConfig struct {
 	Source string // "namespace/name" or "name" of the ConfigMap; empty for a plain configuration file
 	Config *Config

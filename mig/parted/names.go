@@ -9,7 +9,7 @@ import (
 )
 
 // names looks at how an entry names profiles that drivers name differently: a board has one set of names, and
-// mig-parted takes no other. note tells both names; conflict says that the entry mixes names that no driver has
+// mig-parted takes no other. note has both names; conflict is set if the entry mixes names that no driver has
 // together.
 func (e Entry) names(m *mig.Model) (note, conflict string) {
 	var both []string
