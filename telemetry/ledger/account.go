@@ -7,20 +7,12 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // ErrInput says that a posting or a record cannot be.
 var ErrInput = errors.New("ledger: bad input")
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Account says what a GPU's time went to. The zero Account is AccountUnattributed.
 type Account uint8

@@ -77,7 +77,7 @@ type View struct {
 	Rows     []Row
 	Totals   []Total
 	Observed map[string]time.Duration // by GPU, since it was first seen
-	Tokens   map[container.Pod]Tokens // of the servers that are read
+	Tokens   map[container.Pod]Tokens // of the servers that are read, since New or their pod's first window
 }
 
 // View returns the accounts as they stand.
@@ -88,14 +88,7 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	v := View{Rows: a.book.listRows(), Totals: a.book.listTotals(), Observed: a.book.observed(),
-		Tokens: map[container.Pod]Tokens{}}
-	for pod, t := range a.book.tokens {
-		if a.servers.of(pod) != nil {
-			v.Tokens[pod] = *t
-		}
-	}
-	return v
+	return View{a.book.listRows(), a.book.listTotals(), a.book.observed(), a.servers.all()}
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
@@ -104,7 +97,6 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	expired = len(a.book.expire())
-	a.servers.post(a.book)
 	if records, err = a.book.takeChanges(); len(records) > 0 {
 		v = a.view()
 	}

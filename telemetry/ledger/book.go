@@ -10,13 +10,8 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-)
-
-// Defaults of bookOptions.
-const (
-	DefaultRetain  = 24 * time.Hour
-	DefaultMaxPods = 1000
 )
 
 // Other is the name of the pod, and of the namespace, to which everything goes that
@@ -32,10 +27,10 @@ type bookOptions struct {
 	// under another clock go on from its zero: work in between is unattributed, and time before the clock began
 	// is no time of the GPU's.
 	clock string
-	// retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is DefaultRetain.
+	// retain is for how long of a GPU's time a pod's row is kept after it was last posted to. 0 is a day.
 	retain time.Duration
 	// maxPods bounds the containers that have rows of their own at a time. The others share the pod Other of their
-	// namespace, and beyond maxOthers namespaces that of the namespace Other. 0 is DefaultMaxPods.
+	// namespace, and beyond maxOthers namespaces that of the namespace Other. 0 is 1000.
 	maxPods int
 }
 
@@ -62,7 +57,7 @@ type posting struct {
 	// of no time keeps its row from ending.
 	Parts []Part
 	// Microjoules is the GPU's energy in that time; missing where not known.
-	Microjoules Optional[int64]
+	Microjoules telemetry.Optional[int64]
 	// IdleMicrojoules is the part that the GPU would have drawn with nothing resident; it goes to all parts by time.
 	// ContextMicrojoules is the draw of contexts beyond that while nothing runs; the residents pay it in equal parts.
 	// The rest goes to the parts in which something ran, or where nothing did, to the residents too. 0 is not known.
@@ -73,12 +68,11 @@ type posting struct {
 
 // book holds the accounts. It is not safe for concurrent use.
 type book struct {
-	opts   bookOptions
-	rows   map[Key]*row
-	ended  map[TotalKey]*Amount // the sums of rows that ended
-	gpus   map[string]*gpu
-	tokens map[container.Pod]*Tokens
-	pods   map[container.Pod]int // rows
+	opts  bookOptions
+	rows  map[Key]*row
+	ended map[TotalKey]*Amount // the sums of rows that ended
+	gpus  map[string]*gpu
+	pods  map[container.Pod]int // rows
 	// changed holds the unstored changes, by the names of records; nil for one that is deleted.
 	changed map[string]any
 }
@@ -100,16 +94,15 @@ type gpu struct {
 	// Owed is the sum of what all rows are owed, from 0 to below an hour.
 	Owed int64 `json:"owed"`
 	// Joules is the energy counter up to which energy is posted.
-	Joules Optional[float64] `json:"joules,omitzero"`
+	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
 	// Anew is set where the end of the last posting is not known.
 	Anew bool `json:"anew,omitempty"`
 }
 
 func newBook(opts bookOptions) *book {
-	opts.retain = cmp.Or(opts.retain, DefaultRetain)
-	opts.maxPods = cmp.Or(opts.maxPods, DefaultMaxPods)
+	opts.retain, opts.maxPods = cmp.Or(opts.retain, 24*time.Hour), cmp.Or(opts.maxPods, 1000)
 	return &book{opts: opts, rows: map[Key]*row{}, ended: map[TotalKey]*Amount{}, gpus: map[string]*gpu{},
-		tokens: map[container.Pod]*Tokens{}, pods: map[container.Pod]int{}, changed: map[string]any{}}
+		pods: map[container.Pod]int{}, changed: map[string]any{}}
 }
 
 // listRows returns the rows in the order of their keys.
@@ -167,10 +160,6 @@ func (l *book) expire() (ended []Key) {
 		delete(l.rows, k)
 		if l.pods[k.Pod]--; l.pods[k.Pod] == 0 {
 			delete(l.pods, k.Pod)
-			if l.tokens[k.Pod] != nil {
-				delete(l.tokens, k.Pod)
-				l.changed[recordName(k.Pod)] = nil
-			}
 		}
 	}
 	return ended

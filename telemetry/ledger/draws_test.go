@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -36,9 +37,9 @@ func TestDraws(t *testing.T) {
 						drawn[who] += work[0] + work[1]
 					}
 					win := Window{Length: window * time.Second, Mechanism: sharing.MechanismTimeSlicing, SwitchShare: 0.068, Samples: perSecond * window,
-						Busy: Some(work[0] + work[1])}
+						Busy: telemetry.Some(work[0] + work[1])}
 					for i := range pods {
-						win.Claims = append(win.Claims, Claim{Pod: pods[i], Resident: true, Busy: Some(min(drawn[i]/(perSecond*window), 1))})
+						win.Claims = append(win.Claims, Claim{Pod: pods[i], Resident: true, Busy: telemetry.Some(min(drawn[i]/(perSecond*window), 1))})
 					}
 					parts, err := Divide(win)
 					if err != nil {

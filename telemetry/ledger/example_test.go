@@ -139,10 +139,10 @@ func ExampleAllocator() {
 func ExampleDivide() {
 	a, b := container.Pod{Name: "a"}, container.Pod{Name: "b"}
 	parts, _ := ledger.Divide(ledger.Window{
-		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: ledger.Some(1.0),
+		Length: time.Minute, Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(1.0),
 		Claims: []ledger.Claim{
-			{Pod: a, Resident: true, Tokens: ledger.Some(9000.0)},
-			{Pod: b, Resident: true, Tokens: ledger.Some(3000.0)},
+			{Pod: a, Resident: true, Tokens: telemetry.Some(9000.0)},
+			{Pod: b, Resident: true, Tokens: telemetry.Some(3000.0)},
 		},
 	})
 	for _, p := range parts {
@@ -156,11 +156,11 @@ func ExampleDivide() {
 // What three tenants of a GPU under MPS pay for an hour of it, of which a tenth nobody held and 2% the MPS server took.
 func ExampleNewBill() {
 	price, _ := cost.ParsePrice("3.50 USD")
-	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: ledger.Some(0.62), Slots: 10, Claims: []ledger.Claim{
-		{Pod: container.Pod{Namespace: "ads"}, Held: 4, Resident: true, Tokens: ledger.Some(3e6)},
-		{Pod: container.Pod{Namespace: "chat"}, Held: 3, Resident: true, Tokens: ledger.Some(1e6)},
+	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(0.62), Slots: 10, Claims: []ledger.Claim{
+		{Pod: container.Pod{Namespace: "ads"}, Held: 4, Resident: true, Tokens: telemetry.Some(3e6)},
+		{Pod: container.Pod{Namespace: "chat"}, Held: 3, Resident: true, Tokens: telemetry.Some(1e6)},
 		{Pod: container.Pod{Namespace: "lab"}, Held: 2},
-		{Overhead: true, Resident: true, Busy: ledger.Some(0.02)},
+		{Overhead: true, Resident: true, Busy: telemetry.Some(0.02)},
 	}}
 	totals, err := ledger.TotalsOf("GPU-1", w, price)
 	if err != nil {

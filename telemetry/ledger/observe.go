@@ -71,7 +71,7 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	if v, ok := x.Get(telemetry.MetricEnergyJoules); ok {
 		d.energy, d.energyAt = telemetry.Some(v), now
 		if g := a.book.gpus[d.UUID]; g.Joules.IsZero() {
-			g.Joules = Some(v)
+			g.Joules = telemetry.Some(v)
 		}
 	} else if d.energyAt > 0 && x.Groups.Has(telemetry.GroupEnergy) { // the counter holds
 		d.energyAt = now
@@ -236,31 +236,31 @@ func (d *device) stalled(busy telemetry.Optional[float64]) sharing.Answer {
 
 // spent returns the energy in uJ since the last posting: the counter's, or the power over the time where the counter
 // was not read or is not plausible. Energy derived from power is taken off the counter's next reading.
-func (a *Accountant) spent(d *device, length time.Duration) Optional[int64] {
-	byPower := Optional[int64]{}
+func (a *Accountant) spent(d *device, length time.Duration) telemetry.Optional[int64] {
+	byPower := telemetry.Optional[int64]{}
 	if v, ok := d.power.get().Get(); ok {
-		byPower = Some(int64(v * length.Seconds() * 1e6))
+		byPower = telemetry.Some(int64(v * length.Seconds() * 1e6))
 	}
 	now, ok := d.energy.Get()
 	g := a.book.gpus[d.UUID]
 	before, counted := g.Joules.Get()
 	switch {
 	case !ok && counted && d.gap: // the next reading has it
-		return Optional[int64]{}
+		return telemetry.Optional[int64]{}
 	case !ok:
 		if v, ok := byPower.Get(); ok && counted {
 			d.ahead += float64(v) / 1e6
-			g.Joules = Some(before + float64(v)/1e6)
+			g.Joules = telemetry.Some(before + float64(v)/1e6)
 		}
 		return byPower
 	case now < before && before-now <= d.ahead: // the power's estimate was too high
 		d.ahead = before - now
-		return Some(int64(0))
+		return telemetry.Some(int64(0))
 	}
-	d.ahead, g.Joules = 0, Some(now)
+	d.ahead, g.Joules = 0, telemetry.Some(now)
 	_, known := telemetry.EnergyBetween(telemetry.Point{Value: before}, telemetry.Point{At: length, Value: now})
 	if !known { // the driver was loaded anew, say
 		return byPower
 	}
-	return Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
+	return telemetry.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
 }

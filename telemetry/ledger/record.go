@@ -8,8 +8,6 @@ import (
 	"iter"
 	"strings"
 	"time"
-
-	"github.com/cotenant/cotenant/telemetry/container"
 )
 
 // Record is a piece of the accounts as it is stored: under a name that is text.
@@ -20,19 +18,15 @@ type Record struct {
 }
 
 // The names of records begin with their kind; the rest of the name is a key as JSON. A record that could not be read is
-// kept under asidePrefix, for people only. Earlier versions had records of a total with all its rows and of a GPU's
-// energy counter.
+// kept under asidePrefix, for people only.
 const (
-	rowPrefix    = "row "
-	endedPrefix  = "ended "
-	gpuPrefix    = "gpu "
-	tokensPrefix = "tokens "
-	asidePrefix  = "aside "
-	totalPrefix  = "total "
-	energyPrefix = "energy "
+	rowPrefix   = "row "
+	endedPrefix = "ended "
+	gpuPrefix   = "gpu "
+	asidePrefix = "aside "
 )
 
-// recordName names the record of a row, of rows that ended, of a GPU or of a server's tokens by its key.
+// recordName names the record of a row, of rows that ended or of a GPU by its key.
 func recordName(key any) string {
 	prefix := gpuPrefix
 	switch key.(type) {
@@ -40,8 +34,6 @@ func recordName(key any) string {
 		prefix = rowPrefix
 	case TotalKey:
 		prefix = endedPrefix
-	case container.Pod:
-		prefix = tokensPrefix
 	}
 	b, _ := json.Marshal(key) // structs of strings and enumerations that have texts
 	return prefix + string(b)
@@ -69,23 +61,14 @@ func (l *book) takeChanges() (out []Record, err error) {
 // are lost.
 func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread map[string]error) {
 	l, unread = newBook(opts), map[string]error{}
-	totals := map[TotalKey]*Amount{}
 	for r := range records {
-		if err := l.read(r, totals); err != nil {
+		if err := l.read(r); err != nil {
 			unread[r.Name] = err
 			l.changed[r.Name], l.changed[asidePrefix+r.Name] = nil, r.Value
 		}
 	}
 	for k := range l.rows {
 		l.pods[k.Pod]++
-	}
-	rows := l.totals()
-	for k, total := range totals {
-		have := rows[k]
-		for i, v := range total.fields() {
-			*v = max(0, *v-*have.fields()[i])
-		}
-		l.end(k, *total)
 	}
 	times := map[string]time.Duration{}
 	for k, a := range l.totals() {
@@ -111,32 +94,24 @@ func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread ma
 	return l, unread
 }
 
-// read takes up a record; totals are those of earlier versions.
-func (l *book) read(r Record, totals map[TotalKey]*Amount) error {
-	is := func(prefix string) bool { return strings.HasPrefix(r.Name, prefix) }
-	switch {
-	case is(rowPrefix):
-		return decode(r, l.rows)
-	case is(endedPrefix):
-		return decode(r, l.ended)
-	case is(gpuPrefix):
-		return decode(r, l.gpus)
-	case is(tokensPrefix):
-		return decode(r, l.tokens)
-	case is(totalPrefix):
-		l.changed[r.Name] = nil
-		return decode(r, totals)
-	case is(energyPrefix):
-		l.changed[r.Name] = nil
-	case !is(asidePrefix):
-		return errors.New("is no record of a ledger")
+// read takes up a record.
+func (l *book) read(r Record) error {
+	kind, key, _ := strings.Cut(r.Name, " ")
+	switch kind + " " {
+	case rowPrefix:
+		return decode(key, r.Value, l.rows)
+	case endedPrefix:
+		return decode(key, r.Value, l.ended)
+	case gpuPrefix:
+		return decode(key, r.Value, l.gpus)
+	case asidePrefix:
+		return nil
 	}
-	return nil
+	return errors.New("is no record of a ledger")
 }
 
 // decode reads a record's key and value into a map, and checks the value.
-func decode[K comparable, V any](r Record, into map[K]*V) error {
-	_, name, _ := strings.Cut(r.Name, " ")
+func decode[K comparable, V any](key string, value []byte, into map[K]*V) error {
 	strict := func(data []byte, v any) error {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.DisallowUnknownFields()
@@ -144,7 +119,7 @@ func decode[K comparable, V any](r Record, into map[K]*V) error {
 	}
 	var k K
 	v := new(V)
-	err := errors.Join(strict([]byte(name), &k), strict(r.Value, v), any(v).(interface{ check() error }).check())
+	err := errors.Join(strict([]byte(key), &k), strict(value, v), any(v).(interface{ check() error }).check())
 	if err == nil {
 		into[k] = v
 	}

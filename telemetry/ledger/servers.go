@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -23,17 +22,13 @@ type servers struct {
 }
 
 // Tokens counts the prompt and output tokens of a server; missing where its page has none.
-type Tokens struct {
-	Prompt    telemetry.Optional[float64] `json:"prompt,omitzero"`
-	Generated telemetry.Optional[float64] `json:"generated,omitzero"`
-}
+type Tokens struct{ Prompt, Generated telemetry.Optional[float64] }
 
 // served holds the work of one server.
 type served struct {
 	pod     container.Pod      // that was last seen to be its own
 	last    map[replica]Tokens // as the page had them at the last reading
-	counted Tokens             // since the start, while its page was read
-	booked  Tokens             // the part of it that is in the book
+	counted Tokens             // of the pod since the start, while the page was read
 	at      time.Time
 	failed  bool
 	marks   map[string]float64 // the total at the end of each GPU's last window
@@ -158,12 +153,13 @@ func (s *servers) tokens(gpu string, claims []Claim, stale time.Duration) {
 		if len(pods) > 1 || d.at.IsZero() {
 			continue
 		}
-		d.pod = pods[0].Pod
-		before, marked := d.marks[gpu]
-		d.marks[gpu] = d.counted.Generated.Or(0)
-		if marked && !d.failed && time.Since(d.at) < stale {
-			pods[0].Tokens = Some(d.counted.Generated.Or(0) - before)
+		if before, marked := d.marks[gpu]; marked && !d.failed && time.Since(d.at) < stale {
+			pods[0].Tokens = telemetry.Some(d.counted.Generated.Or(0) - before)
 		}
+		if d.pod != pods[0].Pod { // a rollout
+			d.pod, d.counted, d.marks = pods[0].Pod, Tokens{}, map[string]float64{}
+		}
+		d.marks[gpu] = d.counted.Generated.Or(0)
 	}
 }
 
@@ -171,30 +167,13 @@ func (t *Tokens) fields() [2]*telemetry.Optional[float64] {
 	return [...]*telemetry.Optional[float64]{&t.Prompt, &t.Generated}
 }
 
-func (t *Tokens) check() error {
-	if t.Prompt.Or(0) < 0 || t.Generated.Or(0) < 0 {
-		return errors.New("numbers of tokens below zero")
-	}
-	return nil
-}
-
-// post adds the servers' work since its last call to a book.
-func (s *servers) post(l *book) {
+// all returns the tokens of each server's pod.
+func (s *servers) all() map[container.Pod]Tokens {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out := map[container.Pod]Tokens{}
 	for _, d := range s.state {
-		if d.counted == d.booked {
-			continue
-		}
-		if l.tokens[d.pod] == nil {
-			l.tokens[d.pod] = &Tokens{}
-		}
-		for i, to := range l.tokens[d.pod].fields() {
-			if n, ok := d.counted.fields()[i].Get(); ok {
-				*to = telemetry.Some(to.Or(0) + n - d.booked.fields()[i].Or(0))
-			}
-		}
-		d.booked = d.counted
-		l.changed[recordName(d.pod)] = l.tokens[d.pod]
+		out[d.pod] = d.counted
 	}
+	return out
 }

@@ -48,7 +48,7 @@ const (
 func (c claims) of(in *telemetry.Instance, pod container.Pod) *Claim {
 	k, claim := claimKey{noInstance, pod}, Claim{Pod: pod}
 	if in != nil {
-		k.instance, claim.Instance, claim.Slices = in.ID, Some(in.ID), in.ComputeSlices.Or(0)
+		k.instance, claim.Instance, claim.Slices = in.ID, telemetry.Some(in.ID), in.ComputeSlices.Or(0)
 	}
 	return c.at(k, claim)
 }
@@ -113,7 +113,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	for pod, devices := range held {
 		for _, dev := range devices {
 			in := d.instance(func(in *telemetry.Instance) bool {
-				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == Some(in.ID) ||
+				return in.UUID != "" && in.UUID == dev.UUID || dev.GPUInstance == telemetry.Some(in.ID) ||
 					!dev.Start.IsZero() && dev.Start == in.Start
 			})
 			all.of(in, pod.Clean()).Held++
@@ -132,7 +132,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 // uses adds a process's time by the driver to a claim.
 func (d *device) uses(c *Claim, pid uint32) {
 	if d.measured {
-		c.Busy = Some(min(c.Busy.Or(0)+d.util1[pid], 1))
+		c.Busy = telemetry.Some(min(c.Busy.Or(0)+d.util1[pid], 1))
 	}
 }
 
@@ -166,7 +166,7 @@ func (d *device) instanceCounters(all claims) {
 		}
 		// A 0 where other counters show work is one that was not filled.
 		if v, ok := in.Get(telemetry.MetricGraphicsUtilPercent); ok && (v > 0 || !works) && d.instances != nil {
-			used[in.ID] = Some(min(v/100, 1))
+			used[in.ID] = telemetry.Some(min(v/100, 1))
 		}
 	}
 	for k, c := range all {
