@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// ErrDeadline says that no test could come to a verdict within the plan's deadline.
+// ErrDeadline is returned for a plan with a deadline shorter than any test needs.
 var ErrDeadline = errors.New("canary: the deadline is shorter than any test can take")
 
 // Canary tests one newcomer. It is not safe for concurrent use.
@@ -68,8 +68,8 @@ func New(p Plan) (*Canary, error) {
 	return c, nil
 }
 
-// Look takes what was seen since the last look, once a second or so, and returns the verdict. What is missing,
-// contradicts itself or lies outside of what a limit was made for counts for nothing; a look that is not later than
+// Look adds the observations since the last look, once a second or so, and returns the verdict. Observations that are
+// missing, contradictory or outside of a limit's range of load count for nothing; a look that is not later than
 // the last one, or not of the plan's tenants, is ignored.
 func (c *Canary) Look(l Look) Verdict {
 	c.gone = l.At <= c.at
@@ -87,7 +87,7 @@ func (c *Canary) Look(l Look) Verdict {
 	return c.verdict
 }
 
-// before keeps what the tenants are used to.
+// before keeps the tenants' figures from before the newcomer.
 func (c *Canary) before(l *Look) {
 	for i := range c.tenants {
 		t, seen := &c.tenants[i], &l.Tenants[i]
@@ -203,7 +203,7 @@ func (c *Canary) blockBins() int {
 	return int(math.Ceil(least / binLength.Seconds()))
 }
 
-// bars are the logarithms of what the capitals must come to.
+// bars are the logarithms of the capitals that decide.
 func (c *Canary) bars() (kept, broken, slow float64) {
 	streams := 0
 	for i := range c.tenants {
@@ -219,7 +219,7 @@ func (c *Canary) bars() (kept, broken, slow float64) {
 // slowPart is the part of the bound on wrong take-backs that is spent on noticing the very slow.
 const slowPart = 0.8
 
-// judge holds the evidence against what each verdict takes.
+// judge compares the evidence with the bar of each verdict.
 func (c *Canary) judge() {
 	length, at := c.blockBins(), time.Duration(c.bins)*binLength
 	needKept, needBroken, needSlow := c.bars()

@@ -1,5 +1,5 @@
-// Package canary tests at every look whether a new replica and its neighbours on a GPU keep what they were promised,
-// and says promote, take back, keep looking, or that it cannot tell by the deadline and what would.
+// Package canary tests at every look whether a new replica and its neighbours on a GPU meet their objectives. The
+// verdict is promote, take back, keep looking, or undecided at the deadline with the data that would decide.
 //
 //	c, err := canary.New(canary.Plan{Deadline: 30 * time.Minute, Tenants: []canary.Tenant{
 //		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.4}}},
@@ -10,16 +10,16 @@
 //	}
 //	fmt.Println(c.Result())
 //
-// The test takes the shares of requests beyond a limit in blocks of time. The blocks are as long as what disturbs
-// all requests together lasts, which a bank of Kalman filters estimates as it goes. On the blocks' shares it bets
+// The test takes the shares of requests beyond a limit in blocks of time. The blocks are as long as disturbances
+// common to all requests, which a bank of Kalman filters estimates online. On the blocks' shares it bets
 // (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024): the capital is an
 // e-process, so that looking again and again costs nothing (Ville's inequality). Promotion needs that evidence for
 // every objective of every tenant. Taking back needs evidence against one, by a Shiryaev-Roberts e-detector (Shin,
 // Ramdas and Rinaldo, E-detectors, 2024), since harm may begin at any time.
 //
-// Nothing is assumed of the latencies' distribution. Assumed is that a block of a tenant that stands at its limit
-// has, whatever went before, an expected share within a quarter of the limit's: the blocks are long for that. The
-// bounds in a Result hold under that assumption; the tests hold them against simulated noise.
+// Nothing is assumed of the latencies' distribution. The one assumption: for a tenant exactly at its limit the
+// expected share of a block, given all earlier ones, is within a quarter of the limit's. The blocks are long for
+// that. The bounds in a Result hold under it; the tests compare them with simulated noise.
 //
 // A Canary has no input but its looks. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger, which
 // place, promote and take back. It is experimental: its API may change between minor versions.

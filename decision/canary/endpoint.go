@@ -26,8 +26,8 @@ const (
 //   - /promote is for Flagger's confirm-promotion hook. The status is 200 where the answer is pass, 409 where it is
 //     fail, and 425 where it is wait.
 //
-// The newcomer is taken to come when it is begun anew. The ten minutes before that, as far as no canary was under way
-// in them, show what the neighbours are used to. A program that starts again has seen nothing, and begins anew with the
+// The newcomer's arrival is the time of the request that begins anew. The ten minutes before, except those of another
+// canary, are the neighbours' baseline. A program that starts again has no observations, and begins anew with the
 // next ID. An Endpoint is safe for concurrent use.
 type Endpoint struct {
 	plan    Plan
@@ -83,7 +83,7 @@ func (e *Endpoint) Run(ctx context.Context) {
 	}
 }
 
-// look takes what was seen into the canary that is under way, or keeps it for the next one.
+// look adds observations to the current canary, or keeps them for the next one.
 func (e *Endpoint) look(l timed) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -139,5 +139,5 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if code := status[out.Answer]; code != 0 {
 		w.WriteHeader(code)
 	}
-	_, _ = w.Write(body) // who asked may have gone
+	_, _ = w.Write(body) // the client may have gone
 }

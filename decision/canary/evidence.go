@@ -17,7 +17,7 @@ const (
 	correlationFactor   = 0.4
 	// lengthStep is the factor between the lengths that blocks may have: they are not to change at every look.
 	lengthStep = 1.25
-	// dependence is left between blocks: whatever went before, the expected share of the next one may lie beside
+	// dependence is left between blocks: given all earlier ones, the expected share of the next one may differ from
 	// the limit's by that part of it.
 	dependence = 0.24
 	// boldness is the part of the capital that is bet on a block: 1 would lose it all to one bad block.
@@ -35,7 +35,7 @@ type bin struct {
 	Away  bool  // could not be read, or not believed
 }
 
-// stream holds what was counted of one objective, and the evidence for and against it.
+// stream holds the counts of one objective, and the evidence for and against it.
 type stream struct {
 	Bins []bin
 
@@ -97,7 +97,7 @@ func detect(logM, m, share float64) float64 {
 	return math.Log1p(math.Exp(logM)) + math.Log1p(boldness/m*(share-m))
 }
 
-// verySlow returns the logarithm of the detector of tenants most of whose requests are slowFactor times too slow.
+// verySlow returns the logarithm of the detector of tenants with most requests slowFactor times too slow.
 func (s *stream) verySlow() float64 {
 	if s.at == 0 {
 		s.fast = math.Inf(-1)
@@ -215,7 +215,7 @@ func (c *correlation) time(q float64) time.Duration {
 	}
 	for i, w := range weights {
 		if left := q * sum; left <= w || i == len(weights)-1 {
-			// Each time of the grid stands for the interval to its neighbours, halved in the logarithm.
+			// Each time of the grid represents the interval to its neighbours, halved in the logarithm.
 			return time.Duration(correlationTimes[i] * math.Pow(2, min(1, left/w)/2-0.25) * float64(time.Second))
 		}
 		q -= w / sum

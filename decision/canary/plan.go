@@ -13,14 +13,14 @@ import (
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
-// Plan says who is put beside whom, what each of them was promised, and how sure a verdict must be. Its tenants and
-// their objectives stand in the order in which looks name them.
+// Plan lists the co-located tenants with their objectives, and the error rates of a verdict. Looks name tenants and
+// objectives in the same order.
 type Plan struct {
 	// Deadline ends the search for a verdict; 0 is 30 minutes.
 	Deadline time.Duration `yaml:"deadline"`
 	// Watch bounds the looks after a promotion; 0 is 2 hours.
 	Watch time.Duration `yaml:"watch"`
-	// WrongPromotion bounds the probability that a canary is promoted although a tenant stands at its limit or
+	// WrongPromotion bounds the probability that a canary is promoted although a tenant is at its limit or
 	// beyond; 0 is 0.01.
 	WrongPromotion float64 `yaml:"wrong_promotion"`
 	// WrongTakeBack bounds the probability that within a day a newcomer is taken back although all keep their
@@ -35,12 +35,12 @@ type Plan struct {
 type Tenant struct {
 	Name       string      `yaml:"name,required"`
 	Objectives []Objective `yaml:"objectives,required"`
-	// MinLoad and MaxLoad, in the unit of Seen.Load, bound the load under which what is seen counts; 0 = no bound.
+	// MinLoad and MaxLoad, in the unit of Seen.Load, bound the load under which observations count; 0 = no bound.
 	MinLoad float64 `yaml:"min_load"`
 	MaxLoad float64 `yaml:"max_load"`
 
-	// Page is for an Endpoint: the address of the metrics page of the tenant's model server, vLLM's or SGLang's, whose
-	// ttft, itl, tpot, e2e and queue are metrics in seconds, or llama.cpp's, which tells itl alone, a mean each second.
+	// Page is for an Endpoint: the address of the metrics page of the tenant's model server. vLLM and SGLang have ttft,
+	// itl, tpot, e2e and queue in seconds; llama.cpp has only itl, a mean each second.
 	// Counter is a counter of a Prometheus page: its metric is steps, a second.
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`
@@ -52,9 +52,9 @@ type Counter struct {
 	Name string `yaml:"name,required"`
 }
 
-// An Objective holds what a tenant was promised of one metric: that a share Quantile of the observations keeps a limit.
-// The limit is stated, or 1.3 times what is predicted for the load, or for a neighbour that has neither 1.3 times its
-// own quantile before the newcomer came.
+// An Objective of a tenant for one metric: a share Quantile of the observations is within a limit. The limit is
+// stated, or 1.3 times the prediction for the load, or for a neighbour that has neither 1.3 times its own quantile
+// before the newcomer came.
 type Objective struct {
 	Metric   string  `yaml:"metric,required"` // such as ttft; the source gives it its meaning and its unit
 	Quantile float64 `yaml:"quantile"`        // above 0 and below 1; 0 is 0.5
@@ -73,7 +73,7 @@ type Point struct {
 	Value float64 `yaml:"value,required"`
 }
 
-// allowance times a prediction is what a tenant without a stated limit is allowed.
+// allowance times a prediction is the limit of a tenant without a stated one.
 const allowance = 1.3
 
 // loadSlack is the factor by which a load may lie beyond those that a limit was made for.
@@ -103,7 +103,7 @@ var pageMetrics = []string{"ttft", "itl", "tpot", "e2e", "queue"}
 
 const steps = "steps"
 
-// checkSources checks that a page or a counter tells each metric.
+// checkSources checks that a page or a counter has each metric.
 func (p *Plan) checkSources(l *problem.List) {
 	for i := range p.Tenants {
 		t := &p.Tenants[i]
@@ -179,7 +179,7 @@ func (o *Objective) scale(v, by float64) float64 {
 	return v * by
 }
 
-// at returns what is predicted at a load, if it is one that was predicted for.
+// at returns the prediction at a load, if the load is within the predicted range.
 func (o *Objective) at(load float64) (float64, bool) {
 	p := o.Predicted
 	if !(load >= p[0].Load/loadSlack && load <= p[len(p)-1].Load*loadSlack) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Verdict says what a canary has come to.
+// Verdict is the outcome of a canary so far.
 type Verdict string
 
 // The verdicts.
@@ -23,10 +23,10 @@ const (
 type Result struct {
 	Verdict Verdict       `json:"verdict"`
 	At      time.Duration `json:"at_ns"` // since the newcomer came
-	// Done says that nothing is left to look for: the verdict is not promote, or it was watched on after it.
+	// Done is true when no further look is needed: the verdict is not promote, or the watch after promotion is over.
 	Done   bool   `json:"done"`
 	Reason string `json:"reason"`
-	// Needs says of each objective that is not decided what would tell.
+	// Needs lists for each undecided objective the data that would decide it.
 	Needs []string      `json:"needs,omitempty"`
 	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
 	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
@@ -39,7 +39,7 @@ type Result struct {
 	Objectives []Evidence `json:"objectives"`
 }
 
-// Evidence says where one objective stands.
+// Evidence is the evidence for and against one objective.
 type Evidence struct {
 	Tenant   string  `json:"tenant"`
 	Metric   string  `json:"metric"`
@@ -92,7 +92,7 @@ func (c *Canary) Result() Result {
 	return r
 }
 
-// coverage is the least part of the time in which a tenant must have been seen, for it to be promoted beside.
+// coverage is the least part of the time for which each tenant must have been observed before a promotion.
 const coverage = 0.9
 
 // blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
@@ -106,7 +106,7 @@ func (c *Canary) blind(t *tenantState, s *stream, length int) string {
 	return ""
 }
 
-// need says what would decide an objective.
+// need describes the data that would decide an objective.
 func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
 	text := fmt.Sprintf("%s %s: ", e.Tenant, e.Metric)
 	length := time.Duration(b.length) * binLength

@@ -9,15 +9,15 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// A Look holds what was seen since the look before.
+// A Look holds the observations since the look before.
 type Look struct {
-	// At is the time since the newcomer was put there, by a clock that does not jump. Before that it is negative:
-	// such looks show what the neighbours are used to.
+	// At is the time since the newcomer was placed, by a clock that does not jump. Before that it is negative:
+	// such looks are the neighbours' baseline.
 	At      time.Duration
 	Tenants []Seen // in the order of the plan
 }
 
-// Seen holds what was seen of one tenant.
+// Seen holds the observations of one tenant.
 type Seen struct {
 	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
 	Missing string
@@ -26,7 +26,7 @@ type Seen struct {
 	Metrics []Sample // in the order of Tenant.Objectives
 }
 
-// A Sample holds what was observed of a metric: single values, or a histogram of the time since the look before.
+// A Sample holds the observations of a metric: single values, or a histogram of the time since the look before.
 type Sample struct {
 	Values    []float64
 	Histogram *serving.Histogram
@@ -79,7 +79,7 @@ func (s *Sample) merge(o *Sample) {
 	}
 }
 
-// wrong returns the reason not to believe what was seen; "" = none.
+// wrong returns the reason not to believe the observations; "" = none.
 func (s *Seen) wrong(t *Tenant) string {
 	if s.Missing != "" {
 		return s.Missing

@@ -18,7 +18,7 @@ const (
 	slowStep = 10 * time.Second
 )
 
-// tenantSource holds what was read last of a tenant.
+// tenantSource holds the last readings of a tenant.
 type tenantSource struct {
 	client *serving.Client
 	before map[string]serving.Reading
@@ -52,7 +52,7 @@ func (t *tenantSource) look(ctx context.Context, p *Tenant) (s Seen) {
 	return s
 }
 
-// page reads a tenant's metrics page: the histograms of what happened since it was read before.
+// page reads a tenant's metrics page: histograms of the time since it was read before.
 func (t *tenantSource) page(ctx context.Context, p *Tenant, s *Seen) error {
 	readings, err := t.client.Fetch(ctx, p.Page)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// modelError is the part by which the means of a window miss what the law of steps says of them even without
-	// chance, as the standard deviation of their logarithm.
+	// modelError is the error of the law of steps for the means of a window without sampling noise, as the standard
+	// deviation of their logarithm.
 	modelError = 0.0125
 	// leastSpread is the ratio of the largest to the smallest mean batch, or prompt, of the windows from which on
 	// they tell a slope.
@@ -26,12 +26,12 @@ const (
 // fitting is a fit under way, in ms.
 type fitting struct{ profile.ServingFit }
 
-// fitOf fits a decode step s0 + s1*n and what a prefill adds, c0 + c1*p, to windows by weighted least squares.
+// fitOf fits a decode step s0 + s1*n and the time c0 + c1*p that a prefill adds to windows by weighted least squares.
 //
 // A token comes a step after the one before it, and later by the prefills in between: by Little's law and since
 // arrivals see time averages, the mean gap between tokens m, in which a share f of the time goes to prefills, is
 // m*(1-f) = s0 + s1*n with the mean batch n that tokens see. The mean time from a request's start to its first token
-// is what its prefill takes, with the step of the others where an engine computes both in one.
+// is that of its prefill, with the step of the others where an engine computes both in one.
 func fitOf(windows []window) *fitting {
 	f := &fitting{}
 	f.Windows = len(windows)
@@ -87,7 +87,7 @@ func settle(windows []window, d float64) (batch, prompt line) {
 }
 
 // beside returns the mean batch that a window's tokens see, the step in which a prompt is computed, 0 where that is
-// none, in ms, and how many other requests begin in it.
+// none, in ms, and how many other requests begin in that step.
 func (w *window) beside(step, prefill *line, d float64) (seen, own, together float64) {
 	seen = max(1, w.batch+d)
 	if w.stepped {
@@ -102,9 +102,9 @@ func (w *window) share(prefill float64) float64 { return min(0.9, w.requests*pre
 // folds are the most parts that windows are left out in.
 const folds = 8
 
-// leaveOut finds how far the means of windows lie from what a fit to the others says of them: windows of like batches
-// together, as in CV+ (Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49(1), 2021),
-// each alone where they are few, and Student's t for the quantile that so few errors do not have.
+// leaveOut finds the errors of the means of windows by a fit to the others: windows of like batches together, as in
+// CV+ (Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49(1), 2021), one by one
+// where they are few, with Student's t for the quantile that so few errors do not have.
 func (f *fitting) leaveOut(windows []window, d float64) {
 	n := min(folds, len(windows))
 	if n < 3 {
@@ -236,7 +236,7 @@ func (l *line) slopeError() float64 {
 	return math.Hypot(l.sd/math.Sqrt(l.variance*float64(l.n)), modelError*l.slope)
 }
 
-// caches reads what the server says of its caches and of speculation.
+// caches reads the server's figures on its caches and on speculation.
 func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
 	for i := range pages {
 		if v, ok := pages[i].KVUsage.Get(); ok {

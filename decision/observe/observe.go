@@ -1,12 +1,12 @@
-// Package observe makes profiles of model servers from what they report in production, without a benchmark: from two
-// or more of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step against the
-// batch and a prefill against its tokens, with intervals, and says what the data cannot tell.
+// Package observe makes profiles of model servers from their production metrics, without a benchmark: from two or
+// more of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step against the
+// batch and a prefill against its tokens, with intervals, and lists the figures that the data does not determine.
 //
 //	readings, err := serving.ParseRange(answer)
 //	profiles, err := observe.Profiles(readings)
 //	err = known.Add(profiles[0].SoloProfile)
 //
-// What a server shows is of a server alone only where nobody shared its GPU: that is the caller's to know.
+// The figures are those of an isolated server only where nobody shared its GPU, which the caller must know.
 //
 // It is experimental: its API may change between minor versions.
 package observe
@@ -26,9 +26,9 @@ import (
 
 // Reasons for which pages make no profile, to be tested for with errors.Is.
 var (
-	// ErrMixed says that pages are of several engines or models where one is meant.
+	// ErrMixed is returned for pages of several engines or models where one is expected.
 	ErrMixed = errors.New("observe: pages of more than one engine or model")
-	// ErrTooLittle says that fewer than two pages, or pages without time or requests between them, were given.
+	// ErrTooLittle is returned for fewer than two pages, or pages without time or requests between them.
 	ErrTooLittle = errors.New("observe: too little to make a profile of")
 )
 
@@ -39,7 +39,7 @@ type Profile struct {
 	Left    []string // pages that were left out, with the reason
 }
 
-// window holds what happened between two pages of a server.
+// window holds the differences between two pages of a server.
 type window struct {
 	serving.Reading
 	seconds    float64
@@ -51,11 +51,11 @@ type window struct {
 	stepped    bool    // prompts are computed in the same steps in which others decode
 }
 
-// Profiles makes a profile of each server whose readings are given, in order of time: at least two with [Reading.At]
-// of each. Replicas are told apart; where one replica's pages are of two engines or two models the error is
+// Profiles makes a profile of each server in the readings, which are in order of time: at least two with [Reading.At]
+// of each. Replicas are kept separate; where one replica's pages are of two engines or two models the error is
 // [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and
-// pages whose counters are less than before and after them, are left out and named. The error names every server of
-// which there is too little.
+// pages with counters below those before and after them, are left out and named. The error names every server with
+// too little data.
 //
 // [Reading.At]: https://pkg.go.dev/github.com/cotenant/cotenant/telemetry/serving#Reading
 func Profiles(readings []serving.Reading) ([]Profile, error) {
@@ -141,7 +141,7 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 	p.TokensPerS = profile.Some(all.GenerationTokens.Or(0) / seconds)
 	each := cmp.Or(all.TPOT, all.ITL) // a request's mean, or where that is not exported the gap between two tokens
 	p.TTFT, p.E2E, p.TPOT = latency(all.TTFT), latency(all.E2E), latency(each)
-	// A histogram's buckets are far apart beside what times per token differ by; its mean is exact.
+	// A histogram's buckets are wide compared with differences of times per token; its mean is exact.
 	if mean, ok := each.Mean(); ok {
 		p.TPOT.P50 = profile.Some(1e3 * mean)
 		p.TPOT.P90, p.TPOT.P95 = profile.Optional[float64]{}, profile.Optional[float64]{}
@@ -153,7 +153,7 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 	return p, p.Validate()
 }
 
-// read takes a window's means, and says what it lacks.
+// read takes a window's means; the error names the missing ones.
 func (w *window) read(before float64) error {
 	w.running = [2]float64{before, w.Running.Or(0)}
 	tokens := w.GenerationTokens.Or(0)
