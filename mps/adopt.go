@@ -6,9 +6,9 @@ import (
 )
 
 // Adopt takes over the control daemon that answers in the pipe directory, for example after the program that started it
-// has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing. What runs
-// there is in the client's Snapshot. No daemon is ErrNoDaemon, also where one answers whose process cannot be found: it
-// runs in another container. Of opts it takes what says which daemon, and not how to start one.
+// has been restarted: its servers are known from then on, and Stop ends all of them. It changes nothing. The client's
+// Snapshot has its servers and clients. The error is ErrNoDaemon where none answers, and where the process of one that
+// answers cannot be found: it runs in another container. Of opts it reads the identity of the daemon only.
 func Adopt(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	c, err := opts.newClient()
 	if err != nil {

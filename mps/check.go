@@ -101,7 +101,7 @@ func pidWord(path string, pid int) (string, error) {
 // percentUnit is the last decimal of a percentage that is sent.
 const percentUnit = 1e-4
 
-// checkPercentage accepts what the daemon accepts: over 0 and up to 100, to four decimals.
+// checkPercentage accepts the daemon's range: over 0 and up to 100, to four decimals.
 func checkPercentage(l *problem.List, path string, pct float64) {
 	switch {
 	case math.IsNaN(pct):

@@ -27,8 +27,8 @@ type Options struct {
 	Runner        Runner        // nil = &Program{}
 	PipeDirectory string        // "" = DefaultPipe
 	Timeout       time.Duration // for each command; 0 = 10 s
-	// GPUs, if given, are what the daemon serves: limits for other devices and limits above a device's memory are
-	// then refused, since the daemon itself takes them without a word.
+	// GPUs, if given, are the daemon's devices: limits for other devices and limits above a device's memory are
+	// then refused, since the daemon itself accepts them silently.
 	GPUs   []GPU
 	Logger *slog.Logger // nil = discard
 }
@@ -64,8 +64,8 @@ func NewClient(opts Options) (*Client, error) {
 func (c *Client) PipeDirectory() string { return c.pipe }
 
 // Command runs the control program once for this daemon and returns what it printed. A refusal is ErrRejected.
-// It is for what Client has no method for, such as static SM partitions and the commands of protocol v3. What was
-// printed may hold anything where tenants choose words, as in names of programs.
+// Use it for commands without a method of Client, such as static SM partitions and the commands of protocol v3. The
+// output may hold any characters where tenants choose them, as in names of programs.
 func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
 	out, err := c.run(ctx, c.timeout, in)
 	return out.Stdout, err
@@ -125,7 +125,7 @@ func (c *Client) opError(op string, err error) error {
 	return &OpError{Op: problem.Clip(op), Device: c.pipe, Err: err}
 }
 
-// outcome turns what the program left behind into an error: a refusal or a failure.
+// outcome turns the program's output into an error: a refusal or a failure.
 func outcome(out Output) error {
 	for _, text := range []string{out.Stdout, out.Stderr} {
 		if r := rejection(text); r != nil {

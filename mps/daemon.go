@@ -46,7 +46,7 @@ type Daemon struct {
 	err     error
 
 	mu      sync.Mutex
-	started map[process]bool // what the daemon has been seen to start, its servers among them
+	started map[process]bool // processes that the daemon was seen to start, its servers among them
 
 	stop    sync.Mutex // one Stop at a time
 	stopped bool
@@ -182,8 +182,8 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// settle is the time that a daemon that writes no process ID has to stay alive beside
-// an answer, which could be another daemon's.
+// settle is how long a daemon that writes no process ID must stay alive after an
+// answer, since that could be another daemon's.
 const settle = 100 * time.Millisecond
 
 // answers waits until the daemon answers. Where d has a process, the answer must
@@ -253,8 +253,8 @@ func (p process) alive() bool {
 	return ok && now == p
 }
 
-// signal signals the process, and nobody else who has its ID by now: the handle
-// of os.FindProcess stands for the process that alive then looks at.
+// signal signals the process, and no other one that has its ID by now: the handle
+// of os.FindProcess belongs to the process that alive then checks.
 func (p process) signal(sig os.Signal) error {
 	h, err := os.FindProcess(p.pid)
 	if err != nil {
@@ -273,8 +273,8 @@ func (p process) signal(sig os.Signal) error {
 // directory; one that is killed leaves it there (seen on an H100).
 const pidFile = "nvidia-cuda-mps-control.pid"
 
-// daemonOf finds the control daemon of a pipe directory by what that says, as long as it is a process that runs the
-// program for that directory: a number from another container means somebody else here.
+// daemonOf finds the control daemon of a pipe directory by the process ID in it, provided that this process runs the
+// program for that directory: a number from another container belongs to another process here.
 func daemonOf(pipe, program string) (process, bool) {
 	b, err := os.ReadFile(filepath.Join(pipe, pidFile))
 	if err != nil {

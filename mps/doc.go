@@ -1,11 +1,11 @@
 // Package mps drives NVIDIA CUDA MPS: it talks to the control daemon, plans the shares of clients, builds client
-// environments that avoid the known traps, and proves by the daemon's own lists who is a client under which limits.
+// environments that avoid the known traps, and verifies clients and their limits by the daemon's own lists.
 //
 // Client speaks the protocol of the drivers in use today (v2: commands on the control program's standard input),
 // and runs the control program through a Runner, without a shell. Three habits of the daemon shape the package: a
 // refused command exits 0, a refused setting can answer with the value that stays in force, and a client that
-// cannot reach its daemon runs without MPS and says nothing. So every answer is parsed strictly, every setter reads
-// back, and membership is asked of the daemon, never of the environment.
+// cannot reach its daemon runs without MPS silently. So every answer is parsed strictly, every setter reads
+// back, and membership is queried from the daemon, never from the environment.
 //
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
 // everywhere; running the control program elsewhere fails with ErrPlatform.

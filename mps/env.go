@@ -15,7 +15,7 @@ type DeviceLimit struct {
 	Limit  sharing.Bytes
 }
 
-// ClientEnvironment describes the environment of an MPS client. Its settings can only tighten what the server gives
+// ClientEnvironment describes the environment of an MPS client. Its settings can only tighten the server's limits
 // (https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html).
 type ClientEnvironment struct {
 	// PipeDirectory is the client's; "" = DefaultPipe.
@@ -35,7 +35,7 @@ type ClientEnvironment struct {
 
 // Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
 // trap in one error that names each problem. Nothing is changed on the system; the pipe directory's file system is
-// looked at where the platform tells.
+// checked where the platform reports it.
 func (e ClientEnvironment) Build() ([]string, error) {
 	e.PipeDirectory = cmp.Or(e.PipeDirectory, DefaultPipe)
 	var l problem.List
@@ -81,7 +81,7 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	return setIn(withoutMPS(base), set), nil
 }
 
-// withoutMPS returns an environment without what MPS reads in it.
+// withoutMPS returns an environment without the variables that MPS reads.
 func withoutMPS(base []string) []string {
 	kept := make([]string, 0, len(base))
 	for _, kv := range base {

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// What can go wrong. Errors of this package wrap one of these, so that errors.Is tells them apart.
+// Errors of this package wrap one of these, so that errors.Is distinguishes them.
 var (
 	// refused before anything was sent
 	ErrInvalid = errors.New("mps: invalid request")
@@ -46,7 +46,7 @@ var (
 type OpError struct {
 	Op     string // the command or step, e.g. "get_server_status 673"
 	Device string // the daemon's pipe directory
-	Err    error  // what went wrong
+	Err    error  // the cause
 }
 
 func (e *OpError) Error() string {
@@ -77,7 +77,7 @@ func garbled(what string, line int, text string) error {
 	return &failure{fmt.Sprintf("not a %s: %s%q", what, at, problem.Clip(text)), []error{ErrGarbled}}
 }
 
-// refused is a refusal by the control daemon, whose program exits 0 all the same; reason is nil where it is not
+// refused is a refusal by the control daemon: its program exits 0 all the same. reason is nil where it is not
 // recognised.
 func refused(text string, reason error) error {
 	e := &failure{fmt.Sprintf("the daemon refused: %q", text), []error{ErrRejected}}
@@ -88,8 +88,8 @@ func refused(text string, reason error) error {
 }
 
 // rejections maps the beginnings (or, after a "*", any part of a line that begins with a letter, which rows of lists do
-// not) of the daemon's refusals to reasons. The texts stand in the program of driver 595; those that driver 580 knows
-// were seen on an H200.
+// not) of the daemon's refusals to reasons. The texts are those of the program of driver 595; those that driver 580
+// knows were seen on an H200.
 var rejections = []struct {
 	text   string
 	reason error

@@ -65,7 +65,7 @@ func findProcess(pid int) (process, bool) {
 }
 
 // runs answers whether the process runs a program of that name: by its file, or
-// by the name that it was started under (a script's stands after its shell).
+// by the name that it was started under (a script's comes after its shell).
 func (p process) runs(name string) bool {
 	if exe, err := os.Readlink(procFile(p.pid, "exe")); err == nil &&
 		filepath.Base(strings.TrimSuffix(exe, " (deleted)")) == name {

@@ -23,7 +23,7 @@ const (
 
 var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
-// ask sends a command about a server, whose process ID follows its name.
+// ask sends a command about a server; the server's process ID follows the command's name.
 func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int) (T, error) {
 	w, err := pidWord("server", server)
 	if err != nil {

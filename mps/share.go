@@ -87,9 +87,9 @@ const FractionOfLimit = 0.85
 // MemoryFraction returns the memory fraction, over 0 to 1, of a framework that runs as one process under a pinned
 // memory limit on a GPU of total memory, rounded down to two decimals.
 //
-// vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or what
-// CUDA itself takes, up to 768 MiB, where that is more. SGLang measures against what is free when it starts, which is
-// the limit (inferred).
+// vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or
+// CUDA's own memory, up to 768 MiB, where that is more. SGLang measures against the free memory at its start, which
+// is the limit (inferred).
 func MemoryFraction(f ServingFramework, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
 	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
@@ -101,7 +101,7 @@ func MemoryFraction(f ServingFramework, limit, total sharing.Bytes) (float64, er
 	if f == ServingSGLang {
 		return FractionOfLimit, nil
 	}
-	alloc := max(limit-mostOverhead, 0) // what a client process can allocate at least
+	alloc := max(limit-mostOverhead, 0) // a client process can allocate at least this much
 	// 0.93 is NVIDIA Dynamo's margin: 56 of 80 GiB is 0.70, of which it gives 0.65.
 	const margin = 0.93
 	fraction := min(margin*float64(limit), float64(alloc)) / float64(total)

@@ -12,14 +12,14 @@ import (
 
 // How long Stop waits.
 const (
-	lookPeriod  = 100 * time.Millisecond // between looks at what the daemon starts
+	lookPeriod  = 100 * time.Millisecond // between looks at the daemon's child processes
 	knowPeriod  = 3 * time.Second        // for a list of servers; a daemon that is slower is hung
 	quitPeriod  = 10 * time.Second       // for a daemon that has agreed to quit, on a busy node
 	endPeriod   = 2 * time.Second        // for a process to end after a signal, and for servers that end with their daemon
 	orphanGrace = 500 * time.Millisecond // for servers whose daemon did not end in order
 )
 
-// watch remembers what the daemon starts, until it ends: who has lost its parent cannot be found by it any more.
+// watch records the daemon's child processes until it ends: orphans cannot be found by their parent any more.
 func (d *Daemon) watch() {
 	tick := time.NewTicker(lookPeriod)
 	defer tick.Stop()
@@ -37,7 +37,7 @@ func (d *Daemon) watch() {
 	}
 }
 
-// look remembers what the daemon has started, and pids if they are MPS servers.
+// look records the daemon's child processes, and pids if they are MPS servers.
 func (d *Daemon) look(pids ...int) {
 	found := d.process.descendants()
 	for _, pid := range pids {
@@ -70,7 +70,7 @@ func (d *Daemon) known() []process {
 	return out
 }
 
-// StopResult says how a daemon ended.
+// StopResult describes how a daemon ended.
 type StopResult struct {
 	Graceful bool // it ended by itself, all servers with it
 	// Forced is the strongest that was needed: "", "quit", "terminated" or "killed".
@@ -194,7 +194,7 @@ func (d *Daemon) quit(ctx, own context.Context, grace time.Duration) {
 // reap waits until none is left of the processes of a daemon that has gone, and
 // kills those that are there after the patience.
 func (d *Daemon) reap(find func() []process, patience time.Duration) error {
-	for range 10 { // what is killed may have started something
+	for range 10 { // a killed process may have started others
 		left := find()
 		gone := func(within time.Duration) bool {
 			for deadline := time.Now().Add(within); slices.ContainsFunc(left, process.alive); time.Sleep(5 * time.Millisecond) {
@@ -232,7 +232,7 @@ func (d *Daemon) reap(find func() []process, patience time.Duration) error {
 	return d.client.opError("stop", fmt.Errorf("%w: processes that its daemon left behind start others", ErrTimeout))
 }
 
-// TerminateClient tells a server to end its work for a client and waits for it. The client's process goes on, its
+// TerminateClient makes a server end its work for a client and waits for it. The client's process goes on, its
 // CUDA calls fail with CLIENT_TERMINATED, and it stays listed until it ends. After this it is safe to kill. Process
 // IDs are those of the daemon's PID namespace.
 func (c *Client) TerminateClient(ctx context.Context, server, client int) error {

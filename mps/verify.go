@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Membership says whether a process is a client of a daemon, and under which limits, as the daemon's own lists show it.
+// Membership reports whether a process is a client of a daemon, and its limits, by the daemon's own lists.
 type Membership struct {
 	PID    int
 	Client sharing.Answer // No also before the process's first CUDA call
@@ -22,8 +22,8 @@ type Membership struct {
 	ServerState ServerState
 	Devices     []int // ordinals of the devices it enumerates
 
-	// ServerPercentage and ServerLimits are what the server gives to clients
-	// that connect now; a client keeps what was in force when it connected.
+	// ServerPercentage and ServerLimits are the server's settings for clients
+	// that connect now; a client keeps those in force when it connected.
 	ServerPercentage sharing.Cell[float64]
 	ServerLimits     []DeviceLimit
 	// Environment holds the process's own settings, which can only tighten the server's limits. EnvironmentKnown is
@@ -153,7 +153,7 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 	return nil
 }
 
-// readEnvironment adds what the process's own environment explains.
+// readEnvironment adds explanations from the process's own environment.
 func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 	readEnviron := opts.Environ
 	if readEnviron == nil {

@@ -20,7 +20,7 @@ const (
 	CodeNodeClosed
 	CodeCPU      // Need, Have: thousandths of a core
 	CodeMemory   // Need, Have: memory of the host
-	CodeModel    // the GPU's model is not asked for
+	CodeModel    // the request names other GPU models
 	CodeGPUCount // Need, Have: GPUs for one replica
 
 	// Of the pool.
@@ -34,7 +34,7 @@ const (
 	CodeNeedsVGPUHost
 	CodeMIGMPSDelivery
 
-	// Of what the GPU runs.
+	// About the GPU's present tenants.
 	CodeDeviceFault
 	CodeMIGMode
 	CodeNotMIG
@@ -50,9 +50,9 @@ const (
 	CodeBusyUnknown
 	CodeBusyPrior        // Have: load
 	CodeSaturated        // Have: load; Need: the load from which sharing gains nothing
-	CodeIsolation        // Axis, Level: what is demanded
-	CodeIsolationUnknown // Axis, Level: what is demanded
-	CodeWeaker           // Axis, Level: what it runs with today
+	CodeIsolation        // Axis, Level: the demand
+	CodeIsolationUnknown // Axis, Level: the demand
+	CodeWeaker           // Axis, Level: today's isolation
 	CodeUntrusted        // Have: replicas that could be neighbours
 	CodeAlone
 	CodeMultiGPU // Need: GPUs
@@ -64,7 +64,7 @@ const (
 	CodeMemoryUnknown
 	CodeKVPrior          // Have: memory
 	CodeMemoryForTwo     // Need, Have: memory
-	CodeBusyForTwo       // Have: load of one; Need: what there is
+	CodeBusyForTwo       // Have: load of one; Need: the available part
 	CodeProfilesUnknown  //
 	CodeSliceSaturated   // Have: load of a whole GPU; Profile
 	CodeMemorySlice      // Need: memory; Profile: the largest
@@ -74,7 +74,7 @@ const (
 	CodeFraction         // Need: memory; Have: memory that is visible
 	CodeGPUMemoryUnknown // Need: memory
 
-	// Of what others have left.
+	// About the free part of a GPU.
 	CodeTenants
 	CodeTrust
 	CodeSlices
@@ -103,11 +103,11 @@ const (
 	CodeOverloaded // Have: share of the time that it keeps its part of the GPU busy; 0 = more than there is
 	CodePrecision  // the GPU has no arithmetic for the weights, and engines do not convert them
 
-	CodeTradeOff // what a choice accepts
+	CodeTradeOff // the drawback of a choice
 	codeCount
 )
 
-// Scope says at which door a code's question is asked, and so how the answers of the two doors may differ.
+// Scope is the entry point at which a code applies, and so how the answers of the two may differ.
 type Scope uint8
 
 // The scopes.
@@ -123,7 +123,7 @@ const (
 	// ScopeNeighbours is asked at both doors, of other neighbours: an empty pool
 	// asks it of those that there may be, a GPU of those that are there.
 	ScopeNeighbours
-	// ScopeLeft is asked of what is left, so that the answer changes as others come and go. In an empty pool all is left.
+	// ScopeLeft is about the free part of a GPU, so the answer changes as others come and go. An empty pool is all free.
 	ScopeLeft
 )
 
@@ -162,7 +162,7 @@ type Verdict uint8
 
 // The verdicts.
 const (
-	VerdictUnknown Verdict = iota // cannot be told; the reason names the measurement that would settle it
+	VerdictUnknown Verdict = iota // undecided; the reason names the measurement that would decide it
 	VerdictReject                 // does not do
 	VerdictFixable                // does when the change in the reason is made
 	VerdictPass                   // does
@@ -173,5 +173,5 @@ var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "rejec
 var severities = [...]int{VerdictUnknown: 2, VerdictReject: 3, VerdictFixable: 1, VerdictPass: 0}
 
 // Severity orders verdicts from a pass, 0, to the one that decides first: a
-// rejection outweighs what is unknown, which outweighs what can be fixed.
+// rejection outweighs an unknown, and that outweighs a fixable one.
 func (v Verdict) Severity() int { return severities[v&3] }

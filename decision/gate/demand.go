@@ -26,7 +26,7 @@ type Demand struct {
 	// Processes of one replica on each GPU; 0 = 1.
 	Processes int
 	Memory    MemoryNeed
-	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and BusyBasis what that rests on.
+	// Busy is the share of a whole GPU that one replica keeps busy, 0 to 1, and BusyBasis its source.
 	Busy      float64
 	BusyBasis BusyBasis
 
@@ -34,11 +34,11 @@ type Demand struct {
 	Serves        bool    // a model server, which can multiplex requests itself
 	NeverShares   bool    // it runs on whole GPUs
 	Encodes       bool    // it uses video encoders
-	LatencyBound  bool    // with objectives, it stands no turns unless figures prove it
+	LatencyBound  bool    // with objectives, it takes no time-slicing unless figures prove it
 	SaturatedFrom float64 // the Busy from which sharing gains it nothing; 0 = none
 
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
-	// Today is the mechanism whose isolation must not become weaker; MechanismNone demands nothing.
+	// Today is the present mechanism: isolation must not become weaker than its. MechanismNone demands nothing.
 	Today sharing.Mechanism
 	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
 	SLO, Solo profile.SLO
@@ -57,11 +57,11 @@ const (
 	BusyUnknown BusyBasis = iota // it means nothing
 	BusyStated
 	BusyPrior    // of the kind of workload
-	BusyFromLoad // what its load makes of the GPU is computed later; Busy is a prior
+	BusyFromLoad // the busy share is computed from the load later; Busy is a prior
 )
 
-// ContextMemory is the memory that the CUDA context and runtime of one process take beside its data: 512 MiB lie
-// between a limit and what can be allocated under it (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
+// ContextMemory is the memory of the CUDA context and runtime of one process, without its data: 512 MiB of a limit
+// cannot be allocated (10,240 MiB leave 9,728; on an H200 8 GiB show 7,678 MiB).
 const ContextMemory = 512 * sharing.MiB
 
 // MemoryNeed is the memory that one replica takes on each of its GPUs.
@@ -70,8 +70,8 @@ type MemoryNeed struct {
 	KVCache sharing.Bytes // 0 when stated as a whole
 	Context sharing.Bytes // 0 when stated as a whole
 	Total   sharing.Bytes
-	Request sharing.Bytes // of KVCache: what one request takes; 0 when KVCache is stated
-	KVPrior bool          // a prior stands in for what the input does not say of it
+	Request sharing.Bytes // the part of KVCache of one request; 0 when KVCache is stated
+	KVPrior bool          // a prior replaces a figure that the input does not state
 	Unknown bool          // nobody knows; the rest means nothing then
 }
 
@@ -84,8 +84,8 @@ func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
 	return n.Total
 }
 
-// Within returns what a replica takes of a whole GPU that has so much memory: a model server holds fewer requests at
-// once where there is less than it needs, and queues the others.
+// Within returns the memory that a replica takes of a whole GPU that has so much: a model server holds fewer requests
+// at once where there is less than it needs, and queues the others.
 func (n *MemoryNeed) Within(have sharing.Bytes) sharing.Bytes {
 	if least := n.Total - n.KVCache + n.Request; n.Request > 0 && n.Total > have && least <= have {
 		return have
@@ -107,8 +107,8 @@ func (p *Party) MayShare(q *Party) bool {
 // Names reports whether p trusts a tenant, which alone does not let it share.
 func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
 
-// Neighbours returns the number of replicas that could stand beside one of a workload's on the same GPU: those
-// whose tenants trust one another (other replicas of the workload included), and those of tenants that do not.
+// Neighbours returns the number of replicas that could share a GPU with one of a workload's: those of tenants
+// that trust one another (other replicas of the workload included), and those of tenants that do not.
 type Neighbours struct {
 	Trusted   int
 	Untrusted int

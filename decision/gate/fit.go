@@ -65,7 +65,7 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	r.Tenants = max(1, min(n, around+1))
 }
 
-// visible is the part of a GPU's memory that a server's cache may grow to: drivers keep 2.5% of what boards have.
+// visible is the part of a GPU's memory that a server's cache may grow to: drivers reserve 2.5% of a board's.
 const visible = 0.975
 
 // noteFraction: a framework takes only its fraction of the memory it sees.
@@ -86,7 +86,7 @@ func PerInstance(m sharing.Mechanism) int {
 }
 
 // gateSlice picks the smallest profile with enough memory in which the
-// workload's work gets done; or asks that of the one that is asked for.
+// workload's work gets done; or checks the requested profile for it.
 func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if len(g.slices) == 0 {
 		if g.answers[r.Mechanism] != sharing.AnswerNo {
@@ -151,8 +151,8 @@ func (g *Ground) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Repo
 	r.Tenants = max(1, min(s.PerGPU*inside, around+1))
 }
 
-// Denser returns, for a report with a slice, a rejection for each profile of
-// which more would stand on a GPU and that does not do.
+// Denser returns, for a report with a slice, a rejection for each smaller profile
+// that would fit more often on a GPU and does not suffice.
 func (r *Report) Denser() []Reason {
 	if r.slice < 0 {
 		return nil
@@ -200,7 +200,7 @@ func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
 }
 
 // Seated reports whether a GPU with so many seats takes one more tenant. milli only
-// tells a full GPU from one without seats.
+// distinguishes a full GPU from one without seats.
 func (l *Left) Seated(seats int, milli int32, why *Reason) bool {
 	if l.Room > 0 && int(l.Tenants) < seats {
 		return true
@@ -235,8 +235,8 @@ func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	return false
 }
 
-// room returns the number of replicas that each take so much memory and keep so much of a
-// GPU busy go into what is left of both. What they take none of does not bound it.
+// room returns the number of replicas, each with so much memory and so much of a GPU busy,
+// that fit into the free part of both. A quantity that they don't use does not bound it.
 func room(memory, memoryLeft sharing.Bytes, busy, busyLeft float64) int {
 	n := math.MaxInt16
 	if memory > 0 {

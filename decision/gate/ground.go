@@ -39,8 +39,8 @@ type Ground struct {
 	delivered [sharing.MechanismCount]bool
 	available [sharing.MechanismCount]sharing.Finding
 	isolation [sharing.MechanismCount][sharing.AxisCount]sharing.Property
-	// answers and levels repeat what the gates read of available and isolation
-	// without the words, so that it stays in cache.
+	// answers and levels repeat the parts of available and isolation that the
+	// gates read, without texts, so that they stay in the CPU's cache.
 	answers   [sharing.MechanismCount]sharing.Answer
 	levels    [sharing.MechanismCount][sharing.AxisCount]sharing.Level
 	noEncoder bool       // the GPU is known to have none
@@ -92,8 +92,8 @@ func NewGround(k GPUKind) (*Ground, error) {
 	return g, nil
 }
 
-// delivers says whether what is installed carries a mechanism out. Of a delivery
-// of which no source says it, the pool's list of mechanisms does.
+// delivers reports whether the installed software carries a mechanism out. For a
+// delivery without a source the pool's list of mechanisms decides.
 func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 	switch m {
 	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:

@@ -125,7 +125,7 @@ func (g *Ground) gateFramework(d *Demand, r *Report) {
 		}
 	case sharing.MechanismMIGLikeEmulation:
 		switch d.Framework {
-		case "vllm", "tgi", "sglang": // are known to be told how much of the memory to take
+		case "vllm", "tgi", "sglang": // have a flag for the part of the memory to take
 		default:
 			r.say(VerdictReject, CodeNoMemoryFraction)
 		}

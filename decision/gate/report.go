@@ -14,13 +14,13 @@ const maxReasons = 16 // bound of the reasons of a report; no path through the g
 type Report struct {
 	Mechanism sharing.Mechanism
 	Verdict   Verdict // the worst of the reasons'
-	// Tenants is the number of replicas expected on one GPU, and Slowdown what they do to one another, see [slowdownBy].
+	// Tenants is the number of replicas expected on one GPU, and Slowdown their mutual slowdown, see [slowdownBy].
 	Tenants  int
 	Slowdown profile.Interval
 
 	slice  int16 // index into the ground's slices, -1 = none
 	n      uint8
-	notes  [maxReasons + 1]note // the last takes what is too much
+	notes  [maxReasons + 1]note // the last one takes any excess
 	demand *Demand
 	ground *Ground
 }
@@ -36,7 +36,7 @@ type note struct {
 	need, have int64
 }
 
-// say adds a reason without numbers, and returns it for what it has of them.
+// say adds a reason without numbers, and returns it so that numbers can be set.
 func (r *Report) say(v Verdict, c Code) *note {
 	if v.Severity() > r.Verdict.Severity() {
 		r.Verdict = v
@@ -81,14 +81,14 @@ func (r *Report) reset(g *Ground, d *Demand, m sharing.Mechanism) {
 	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.ground = m, VerdictPass, 1, -1, 0, d, g
 }
 
-// Check asks every gate of an empty pool, for d by mechanism m beside the neighbours that there may be, so that a
+// Check applies every gate of an empty pool to d by mechanism m with the neighbours that there may be, so that a
 // rejected candidate has all its reasons. It overwrites r and does not allocate.
 func (g *Ground) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
 	r.reset(g, d, m)
 	g.check(d, nb, nil, r)
 }
 
-// check asks the gates; profile is the MIG profile that is asked for, nil = the smallest that does.
+// check applies the gates; profile is the requested MIG profile, nil = the smallest that suffices.
 func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	m := r.Mechanism
 	g.gatePool(d, r)
@@ -114,13 +114,13 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 // Seat is the way in which a GPU would run a demand.
 type Seat struct {
 	Mechanism sharing.Mechanism
-	Profile   *mig.Profile // the MIG profile that is asked for; nil without
+	Profile   *mig.Profile // the requested MIG profile; nil without
 	// Fixed: the GPU runs the mechanism already, which so need not be chosen.
 	Fixed bool
 }
 
-// Admit asks, of a GPU of this kind, the gates that do not depend on who else
-// runs there, and returns the reason that decides. It does not allocate.
+// Admit applies, for a GPU of this kind, the gates that do not depend on its
+// other tenants, and returns the reason that decides. It does not allocate.
 func (g *Ground) Admit(d *Demand, s Seat) Reason {
 	var r Report
 	r.reset(g, d, s.Mechanism)
@@ -141,8 +141,8 @@ func (g *Ground) Admit(d *Demand, s Seat) Reason {
 	return r.Reason(at)
 }
 
-// Reason is one gate's word: a code, the verdict that it alone gives, and what was compared. Which of the operands
-// mean something, and their units, stands with the [Code]. A Reason is comparable.
+// Reason is one gate's answer: a code, its verdict, and the compared figures. The [Code] defines which of the
+// operands are used, and their units. A Reason is comparable.
 type Reason struct {
 	Code      Code
 	Verdict   Verdict
@@ -194,7 +194,7 @@ func (r *Reason) source() sharing.SourceID {
 	return r.Code.Source()
 }
 
-// About returns the reason with what its words may name.
+// About returns the reason with the subjects that its text may name.
 func (r Reason) About(d *Demand, g *Ground) Reason {
 	r.demand, r.ground = d, g
 	return r

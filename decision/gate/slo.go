@@ -29,7 +29,7 @@ func ObjectiveName(m profile.Metric) string {
 	return m.String()
 }
 
-// gateSLO compares the latencies measured alone, times what neighbours or a slice may do to them, with the limits.
+// gateSLO compares the latencies without neighbours, times the slowdown by neighbours or a slice, with the limits.
 func (g *Ground) gateSLO(d *Demand, r *Report) {
 	if d.SLO == (profile.SLO{}) {
 		return
@@ -156,8 +156,8 @@ func Missed(latency int, value, low, high, limit float64) Reason {
 	return r
 }
 
-// Impossible is the reason of a choice on whose hardware a latency (TTFT, TPOT, E2E
-// as 0, 1, 2) takes longer than its limit, whatever runs there. Figures are in seconds.
+// Impossible is the reason against hardware on which a latency (TTFT, TPOT, E2E
+// as 0, 1, 2) takes longer than its limit even without neighbours. Figures are in seconds.
 func Impossible(latency int, least, limit float64) Reason {
 	l := limits[latency]
 	micros := func(s float64) int64 { return int64(math.Round(1e6 * s)) }

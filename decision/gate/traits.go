@@ -5,7 +5,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Traits holds the properties of a mechanism that gates use beside its isolation.
+// Traits holds the properties of a mechanism, other than its isolation, that gates use.
 type Traits struct {
 	// Contends: neighbours take turns at, or run together on, the same SMs.
 	Contends bool
@@ -15,9 +15,9 @@ type Traits struct {
 	Trusting bool
 	// Sliced: a replica gets a MIG profile.
 	Sliced bool
-	// Limited: a memory limit whose headroom cannot be allocated.
+	// Limited: a memory limit that includes headroom which cannot be allocated.
 	Limited bool
-	// Holds: a limit that is enforced holds a tenant's memory, so that what allocators lose is the tenant's own loss.
+	// Holds: an enforced limit bounds a tenant's memory, so that an allocator's losses are the tenant's own.
 	Holds bool
 	// Clients: the MPS client limit holds.
 	Clients  bool

@@ -61,7 +61,7 @@ func (r Reason) String() string {
 	return os.Expand(text, r.figure)
 }
 
-// figure writes what a sentence names of a reason.
+// figure writes one operand of a reason for a sentence.
 func (r *Reason) figure(name string) string {
 	d, g := cmp.Or(r.demand, &Demand{}), cmp.Or(r.ground, &Ground{})
 	fraction, _ := d.MemoryFraction.Get()

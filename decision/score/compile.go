@@ -23,11 +23,11 @@ type CompiledPool struct {
 	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
 }
 
-// Ground returns what the gates know of the pool's GPUs.
+// Ground returns the gates' data of the pool's GPUs.
 func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
 
-// CompilePool prepares a pool, as if what delivers the installed mechanisms were there. It fails for a GPU that is not
-// known.
+// CompilePool prepares a pool, as if the software for the installed mechanisms were there. It fails for an unknown
+// GPU.
 func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPool, error) {
 	gpu, err := sharing.LookupGPU(pool.GPU)
 	if err != nil {
@@ -81,7 +81,7 @@ type CompiledWorkload struct {
 // Workload returns the workload as it was given.
 func (w *CompiledWorkload) Workload() *fleet.Workload { return w.workload }
 
-// Demand returns what one replica asks of a GPU. It must not be modified.
+// Demand returns the demand of one replica. It must not be modified.
 func (w *CompiledWorkload) Demand() *gate.Demand { return &w.demand }
 
 // CompileWorkload prepares a workload.
@@ -132,7 +132,7 @@ type Paid struct{ Spot, Reserved, OnDemand int }
 // GPUs counts all of them.
 func (p Paid) GPUs() int { return p.Spot + p.Reserved + p.OnDemand }
 
-// Paid returns what is paid for where n of the pool's GPUs are in use, spot of them by those who may lose them: the
+// Paid returns the GPUs that are paid for where n of the pool's are in use, spot of them by preemptible work: the
 // reserved ones in any case, and beyond them whole nodes where the pool states gpus_per_node. No node is spot in part.
 func (p *CompiledPool) Paid(n, spot int) Paid {
 	firm := n - spot
@@ -143,12 +143,12 @@ func (p *CompiledPool) Paid(n, spot int) Paid {
 	return Paid{spot, p.Reserved.Count, max(0, n-spot-p.Reserved.Count)}
 }
 
-// Shareable says whether a replica may have neighbours at all.
+// Shareable reports whether a replica may have neighbours at all.
 func (w *CompiledWorkload) Shareable() bool {
 	return !w.Archetype.NeverShares && w.workload.GPUCount() == 1
 }
 
-// Archetype holds what the engine takes from a workload's kind: archetypes, use
+// Archetype holds the priors of a workload's kind: archetypes, use
 // cases and risk classes of widely read articles as data.
 type Archetype struct {
 	Kind  fleet.Kind
@@ -159,7 +159,7 @@ type Archetype struct {
 	NeverShares bool
 	// LatencyBound: time-slicing is out when it has latency objectives.
 	LatencyBound bool
-	// BusyPrior stands for a gpu_busy that is not stated: of notebooks and CI the mean GPU duty of a real serving
+	// BusyPrior is used where gpu_busy is not stated: for notebooks and CI the mean GPU duty of a real serving
 	// cluster with long idle stretches, 7.0 percent (alibaba-genai-trace).
 	BusyPrior fleet.Optional[float64]
 	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
@@ -167,7 +167,7 @@ type Archetype struct {
 	Source        sharing.SourceID
 }
 
-// ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.
+// ArchetypeOf returns the priors of a kind; the zero Archetype for KindUnknown.
 func ArchetypeOf(k fleet.Kind) Archetype {
 	if k >= fleet.KindCount {
 		return Archetype{}

@@ -9,15 +9,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Trait holds the figures by which a mechanism is scored; those of the gates stand in [gate.Traits].
+// Trait holds the figures by which a mechanism is scored; those of the gates are in [gate.Traits].
 type Trait struct {
 	Mechanism sharing.Mechanism
 	// Aggregate is the part of one GPU's work that saturated tenants deliver together, a prior.
 	Aggregate float64
 	// Complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4
-	// very high (cotenant-reading: what has to be run and watched).
+	// very high (cotenant-reading: by the processes to run and watch).
 	Complexity float64
-	// TradeOff names what choosing it accepts.
+	// TradeOff is the drawback of choosing it.
 	TradeOff       string
 	TradeOffSource sharing.SourceID `json:"source"`
 	// Risk is the worst of that in a few words; none of a whole GPU.
@@ -34,7 +34,7 @@ const (
 	hamiAggregate = 0.57
 )
 
-// aggregates are those of mechanisms whose tenants together deliver another part than the gates' capacity.
+// aggregates are the parts of a GPU that tenants deliver together, for mechanisms where it isn't the gates' capacity.
 var aggregates = map[sharing.Mechanism]float64{
 	sharing.MechanismMPS: mpsAggregate, sharing.MechanismHAMiWithMPS: mpsAggregate,
 	sharing.MechanismMIGLikeEmulation: mpsAggregate, sharing.MechanismMIG: migAggregate,

@@ -1,6 +1,6 @@
 // Package score filters and scores one workload against one pool: every mechanism passes the gates of decision/gate
-// and is weighed on criteria whose raw, normalised and weighted parts stay beside the score. Nothing allocates, for
-// schedulers.
+// and is weighed on criteria; their raw, normalised and weighted parts are kept with the score. Nothing allocates,
+// for schedulers.
 //
 // Experimental: its API may change.
 package score
@@ -15,7 +15,7 @@ import (
 // Scored is one candidate: a mechanism for a workload on a pool, as the gates and the criteria judge it.
 type Scored struct {
 	gate.Report
-	// Score is 0 to 100 and stands for every candidate that is not rejected.
+	// Score is 0 to 100, for every candidate that is not rejected.
 	Score float64
 	// Raw, Normalised and Weighted are the parts of the score by Criterion; Weighted sums to Score/100.
 	Raw, Normalised, Weighted [fleet.CriterionCount]float64
@@ -53,8 +53,8 @@ func (e *Evaluation) Best() *Scored {
 	return only
 }
 
-// Foremost returns the passing candidate with the highest score, or nil. Equal scores
-// go to the mechanism that stands first.
+// Foremost returns the passing candidate with the highest score, or nil. Of equal scores
+// the first mechanism wins.
 func (e *Evaluation) Foremost() *Scored {
 	var best *Scored
 	for i := range e.Candidates {

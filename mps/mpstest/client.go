@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What a CUDA process is told when it cannot become a client.
+// CUDA's errors for a process that cannot become a client.
 var (
 	ErrNotReady = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY") // its server is in FAULT
 	// over the limit of contexts, as driver 580 says it

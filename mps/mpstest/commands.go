@@ -78,7 +78,7 @@ func (d *Daemon) cmdStartServer(args []string) string {
 	return ""
 }
 
-// serverCommand plays the commands whose first argument is a server.
+// serverCommand plays the commands with a server as their first argument.
 func (d *Daemon) serverCommand(name string, args []string) (answer string, known bool) {
 	setting, isSet := strings.CutPrefix(name, "set_")
 	setting, isGet := strings.CutPrefix(setting, "get_")
@@ -135,7 +135,7 @@ type settings struct {
 var limitForm = regexp.MustCompile(`^[0-9]+[GM]$`)
 
 // set plays a setter. A percentage out of range is answered with the one in force, as driver 580 does: the refusal
-// stands in the log only. Limits are taken for any device.
+// is in the log only. Limits are accepted for any device.
 func (s *settings) set(setting string, args []string) (answer string, known bool) {
 	switch {
 	case setting == "active_thread_percentage" && len(args) == 1:

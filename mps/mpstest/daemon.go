@@ -21,9 +21,9 @@ const FirstPID = 5_000_000
 type Options struct {
 	PipeDirectory string     // "" = mps.DefaultPipe
 	GPUs          []GPU      // nil = one H200
-	KillEffect    KillEffect // what an unannounced death of a client does
+	KillEffect    KillEffect // the effect of an unannounced death of a client
 	// ServerProcesses makes the servers of a daemon that Program starts processes
-	// of their own, its children. They outlive a daemon that is not told to quit.
+	// of their own, its children. They outlive a daemon that ends without a quit command.
 	ServerProcesses bool
 }
 

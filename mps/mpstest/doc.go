@@ -3,11 +3,11 @@
 // the documentation says where newer releases know more.
 //
 // Daemon is the fake in this process: it is an mps.Runner, and Connect plays a CUDA process's first call.
-// ControlProgram makes a test binary stand in for nvidia-cuda-mps-control and for CUDA processes, so that a whole
+// ControlProgram makes a test binary replace nvidia-cuda-mps-control and CUDA processes, so that a whole
 // start, use, kill and stop can be tested with real processes. Both take injected faults.
 //
 // Process IDs that the fake invents begin above any that Linux gives, so that a mistake can never signal a real
-// process. No GPU is involved, and nothing that the fake says is a measurement.
+// process. No GPU is involved, and no answer of the fake is a measurement.
 //
 // Experimental: its API may change.
 package mpstest

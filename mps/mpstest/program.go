@@ -47,7 +47,7 @@ const serverLife = 2 * time.Minute
 // play a CUDA process. ClientCommand sets it.
 const ClientRole = envRole + "=" + roleClient
 
-// ControlProgram makes the running test binary stand in for nvidia-cuda-mps-control or for a CUDA process, if
+// ControlProgram makes the running test binary act as nvidia-cuda-mps-control or as a CUDA process, if
 // Program or ClientCommand started it so. Call it first in TestMain, and exit with the code if ok:
 //
 //	if code, ok := mpstest.ControlProgram(); ok {
@@ -81,7 +81,7 @@ func Program(opts Options) (*mps.Program, error) {
 		nil
 }
 
-// WithFault returns a copy of a stand-in program whose every run has the fault.
+// WithFault returns a copy of a stand-in program that has the fault in every run.
 func WithFault(p *mps.Program, f Fault) (*mps.Program, error) {
 	b, err := json.Marshal(f)
 	if err != nil {
@@ -93,8 +93,8 @@ func WithFault(p *mps.Program, f Fault) (*mps.Program, error) {
 }
 
 // ClientCommand returns a command that plays a CUDA process with the given environment on top of this process's: it
-// connects, prints its View as one line of JSON (whose PID the daemon knows it by), and answers each line on its
-// standard input with "ok", or with what its CUDA call would fail with. It ends in order at the end of its input or
+// connects, prints its View as one line of JSON (with the PID that the daemon knows), and answers each line on its
+// standard input with "ok", or with the error of its CUDA call. It ends in order at the end of its input or
 // on SIGTERM.
 func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 	exe, err := os.Executable()
@@ -106,7 +106,7 @@ func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Socket is an mps.Runner that asks a stand-in daemon process over its socket, without running a program for each
+// Socket is an mps.Runner that talks to a stand-in daemon process over its socket, without running a program for each
 // command, which takes long on a slow machine. The daemon is the one of the invocation's pipe directory.
 type Socket struct{}
 
@@ -243,7 +243,7 @@ func listen(dir string) (net.Listener, error) {
 	return net.Listen("unix", socket(dir))
 }
 
-// spawnServer starts a process that stands for a server.
+// spawnServer starts a process that acts as a server.
 func spawnServer() (*process, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -268,10 +268,10 @@ func exitCode(err error) int {
 	return 0
 }
 
-// serve answers stand-ins until ctx ends or the daemon is told to quit.
+// serve answers stand-ins until ctx ends or the daemon gets a quit command.
 func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(ctx, func() { l.Close() }) // ends Accept, whose error is told from others below
+	context.AfterFunc(ctx, func() { l.Close() }) // ends Accept; its error is distinguished from others below
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
@@ -306,7 +306,7 @@ type connection struct {
 	ctx context.Context
 	d   *Daemon
 	pid int // of the client that is connected
-	// last: the daemon was told to end here.
+	// last is set by the command that ends the daemon.
 	last bool
 }
 
