@@ -201,8 +201,8 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 		t.Errorf("%s, alone %d GPUs", diff, r.Totals.AloneGPUs)
 	}
 	var text strings.Builder
-	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "4380.00 USD a month more needed") ||
-		!strings.Contains(text.String(), "3 of 8 A100-SXM4-80GB, to be bought for 4380.00 a month") {
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "Buy 3 GPUs: 4,380 USD a month more (0 today, 4,380 after)") ||
+		!strings.Contains(text.String(), "3 of 8 A100-SXM4-80GB, to be bought for 4,380 a month") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	_, err := ParseFleet([]byte("version: v1\n" + strings.Replace(buy, "owned: false", `owned: false, reserved: {price_per_gpu_hour: "1.00 USD"}`, 1)))

@@ -169,7 +169,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		if amount == "" {
 			return "-"
 		}
-		return cents(amount) + " " + col.Currency
+		return plaintext.Amount(amount) + " " + col.Currency
 	}
 	line("a month", func(col *Column) string { return money(col, col.MonthlyAfter) })
 	line("freed", func(col *Column) string { return money(col, col.MonthlyFreed) })
@@ -210,7 +210,7 @@ func (a Answer) String() string {
 		text += fmt.Sprintf(", %d unplaced", a.Unplaced)
 	}
 	if a.Hourly != "" {
-		text += fmt.Sprintf(", %s an hour", cents(a.Hourly))
+		text += fmt.Sprintf(", %s an hour", plaintext.Amount(a.Hourly))
 	}
 	if a.Status != StatusDecided {
 		text += ", " + a.Status.String()

@@ -154,8 +154,8 @@ workloads:
 	// decided      2 workloads                     2 workloads                           2 workloads
 	// replicas     8 of 8 placed                   8 of 8 placed                         8 of 8 placed
 	// GPUs         3, 12 today                     6, 12 today                           2, 12 today
-	// a month      7416.80 USD                     6205.00 USD                           7029.90 USD
-	// freed        26134.00 USD                    27345.80 USD                          26520.90 USD
+	// a month      7,416.80 USD                    6,205 USD                             7,029.90 USD
+	// freed        26,134 USD                      27,345.80 USD                         26,520.90 USD
 	// chat         4 x mps on h100, 9.10 an hour   4 x exclusive on l40s, 7.44 an hour   4 x mps on h100, 9.10 an hour
 	// dev          4 x mps on t4, 1.06 an hour     4 x mps on t4, 1.06 an hour           4 x hami on t4, 0.53 an hour
 }

@@ -123,8 +123,8 @@ workloads:
 		t.Fatal(err)
 	}
 	flat := strings.Join(strings.Fields(shown.String()), " ")
-	for _, part := range []string{"2920.00 freed by sharing; 2920.00 freed of pools and nodes that nobody used before; 365.00 added; 2920.00 of free GPUs kept",
-		"alone: 8 GPUs, 6205.00 USD"} {
+	for _, part := range []string{"2,920 freed by sharing; 2,920 freed of pools and nodes that nobody used before; 365 added; 2,920 of free GPUs kept",
+		"unshared: 8 GPUs, 6,205 USD"} {
 		if !strings.Contains(flat, part) {
 			t.Errorf("%q is not said: %s", part, flat)
 		}
@@ -142,7 +142,7 @@ workloads:
 		t.Errorf("%+v", r.Findings)
 	}
 	var text strings.Builder
-	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "unused: shares that nobody holds, 0.5 GPUs' worth of p, 182.50 a month") {
+	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "unused  shares that nobody holds: worth 0.5 GPUs of p, 182.50 a month") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 }

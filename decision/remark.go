@@ -45,7 +45,7 @@ func (pl *answers) oddPools() (out []string) {
 				continue
 			}
 			name, price := [...]string{"", "reserved ", "spot "}[i], t.PricePerGPUHour
-			stated := cents(price.Decimal()) + " " + price.Currency()
+			stated := plaintext.Amount(price.Decimal()) + " " + price.Currency()
 			switch {
 			case price.Sign() == 0:
 				say("its %sGPUs cost nothing, so using fewer of them saves nothing: state what they cost you, or leave all "+

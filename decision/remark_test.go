@@ -15,12 +15,12 @@ func TestOddPricesAreRemarkedOn(t *testing.T) {
 		want   []string
 	}{
 		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "1.20 USD"}, reserved: {count: 1, price_per_gpu_hour: "2 USD"}`, nil},
-		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "5 USD"}`, []string{"spot costs 5.00 USD, no less than on demand: nothing is bought as spot"}},
+		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "5 USD"}`, []string{"spot costs 5 USD, no less than on demand: nothing is bought as spot"}},
 		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "3.50 USD"}`, []string{"nothing is bought as spot"}},
 		{`price_per_gpu_hour: "3.50 USD", spot: {price_per_gpu_hour: "0 USD"}`, []string{"spot GPUs cost nothing"}},
-		{`price_per_gpu_hour: "3.50 USD", reserved: {price_per_gpu_hour: "4 USD"}`, []string{"reserved GPUs cost 4.00 USD"}},
+		{`price_per_gpu_hour: "3.50 USD", reserved: {price_per_gpu_hour: "4 USD"}`, []string{"reserved GPUs cost 4 USD"}},
 		{`price_per_gpu_hour: "0 USD"`, []string{"its GPUs cost nothing"}},
-		{`node_price_per_hour: "24000 USD", gpus_per_node: 8`, []string{"3000.00 USD for an hour of a GPU"}},
+		{`node_price_per_hour: "24000 USD", gpus_per_node: 8`, []string{"3,000 USD for an hour of a GPU"}},
 		{`node_price_per_hour: "12 USD", gpus_per_node: 3`, []string{"its GPUs (8) are no whole nodes of 3 (gpus_per_node): the last node is paid for whole"}},
 		{`price_per_gpu_hour: "500 JPY"`, nil},
 		{`spot: {price_per_gpu_hour: "1 USD"}`, []string{"has a spot price and none on demand"}},

@@ -353,7 +353,7 @@ func (pl *answers) dearer(w int, share workloadShare) string {
 	if p, _ := pl.Worst(w); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < mostlyKept {
 		var s sums
 		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
-			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", cents(more.Decimal()),
+			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", plaintext.Amount(more.Decimal()),
 				more.Currency())
 		}
 	}

@@ -124,7 +124,7 @@ func TestOriginsAreCounted(t *testing.T) {
 		if r.From != want {
 			t.Errorf("%+v, expected %+v", r.From, want)
 		}
-		if text := strings.Join(textOf(t, r, TextOptions{Width: 400}), " "); want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d by closed forms", want.ClosedForms)) {
+		if text := strings.Join(textOf(t, r, TextOptions{Width: 400}), " "); want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d from stated figures", want.ClosedForms)) {
 			t.Errorf("the text does not say it: %s", text)
 		}
 	}

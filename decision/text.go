@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/score"
@@ -99,25 +98,22 @@ func (t *text) money() {
 			plaintext.Count(replicas, "replica"), plaintext.Some(waiting, 4, len(waiting))+" must wait"))
 	}
 	t.bill(s)
-	line := plaintext.Count(s.WorkloadsTotal, "workload") + ":"
+	var counts, from []string
 	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
 		if n := count[st]; n > 0 {
-			line += fmt.Sprintf(" %d %s,", n, t.status(st))
+			counts = append(counts, fmt.Sprintf("%d %s", n, t.status(st)))
 		}
 	}
-	var from []string
 	for _, o := range []struct {
 		name string
 		n    int
-	}{{"measured profiles", t.r.From.Profiles}, {"closed forms", t.r.From.ClosedForms}} {
+	}{{"from measured profiles", t.r.From.Profiles}, {"from stated figures", t.r.From.ClosedForms}} {
 		if o.n > 0 {
-			from = append(from, fmt.Sprintf("%d by %s", o.n, o.name))
+			from = append(from, fmt.Sprintf("%d %s", o.n, o.name))
 		}
 	}
-	if len(from) == 0 {
-		from = []string{"by the gates alone"}
-	}
-	t.put(0, 0, "", line+fmt.Sprintf(" at %.4g%% confidence: %s", 100*t.r.Confidence, strings.Join(from, ", "))+s.alone())
+	t.put(0, 0, "", fmt.Sprintf("%s: %s at %.4g%% confidence, %s%s", plaintext.Count(s.WorkloadsTotal, "workload"),
+		strings.Join(counts, ", "), 100*t.r.Confidence, cmp.Or(strings.Join(from, ", "), "by filters only"), s.alone()))
 	if t.r.Search != SearchAll {
 		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
 	}
@@ -133,9 +129,33 @@ func (t *text) money() {
 	}
 }
 
+// Summary returns what the answer changes, in GPUs and money, for the first line of a text or page.
+func (s *Totals) Summary() string {
+	text, freed := "", s.GPUsToday-s.GPUsAfter
+	switch {
+	case freed > 0:
+		text = fmt.Sprintf("Free %d of %s", freed, plaintext.Count(s.GPUsToday, "GPU"))
+	case freed < 0 && s.GPUsToday == 0:
+		text = "Buy " + plaintext.Count(s.GPUsAfter, "GPU")
+	case freed < 0:
+		text = fmt.Sprintf("Use %s in the place of %d", plaintext.Count(s.GPUsAfter, "GPU"), s.GPUsToday)
+	default:
+		text = "Keep " + plaintext.Count(s.GPUsToday, "GPU")
+	}
+	if s.MonthlyFreed == "" {
+		return text
+	}
+	amount, more := strings.CutPrefix(plaintext.Amount(s.MonthlyFreed), "-")
+	saved := map[bool]string{true: "more", false: "less"}[more]
+	if amount == "0" {
+		return text + fmt.Sprintf(": %s %s a month, as today", plaintext.Amount(s.MonthlyAfter), s.Currency)
+	}
+	return text + fmt.Sprintf(": %s %s a month %s (%s today, %s after)", amount, s.Currency, saved,
+		plaintext.Amount(s.MonthlyToday), plaintext.Amount(s.MonthlyAfter))
+}
+
 // bill writes the cost of the pools today and once the answer is applied.
 func (t *text) bill(s *Totals) {
-	gpus := fmt.Sprintf("%s today, %d after", plaintext.Count(s.GPUsToday, "GPU"), s.GPUsAfter)
 	placed := 0
 	for i := range t.r.Decisions {
 		placed += t.r.Decisions[i].Placed
@@ -144,30 +164,18 @@ func (t *text) bill(s *Totals) {
 		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
 		return
 	}
-	line, parts := gpus, []string{}
+	var parts []string
 	part := func(amount, what string) {
 		if amount != "" {
-			parts = append(parts, cents(amount)+" "+what)
+			parts = append(parts, plaintext.Amount(amount)+" "+what)
 		}
 	}
-	const bySharing, ofIdle = "freed by sharing", "freed of pools and nodes that nobody used before"
-	part(s.MonthlyFreedBySharing, bySharing)
-	part(s.MonthlyFreedIdle, ofIdle)
+	part(s.MonthlyFreedBySharing, "freed by sharing")
+	part(s.MonthlyFreedIdle, "freed of pools and nodes that nobody used before")
 	part(s.MonthlyAdded, "added")
 	part(s.MonthlyUnplaced, "of free GPUs kept, which work without a place may hold")
-	switch {
-	case s.MonthlyFreed != "":
-		freed, word := s.MonthlyFreed, "freed"
-		if more, negative := strings.CutPrefix(freed, "-"); negative {
-			freed, word = more, "more needed"
-		} else if len(parts) == 1 && s.MonthlyFreedBySharing != "" {
-			word = bySharing
-		} else if len(parts) == 1 && s.MonthlyFreedIdle != "" {
-			word = ofIdle
-		}
-		line = t.paint(bold, cents(freed)+" "+s.Currency+" a month "+word) +
-			fmt.Sprintf(": %s today, %s after; %s", cents(s.MonthlyToday), cents(s.MonthlyAfter), gpus)
-	case len(s.UnpricedPools) > 0:
+	line := t.paint(bold, s.Summary())
+	if s.MonthlyFreed == "" && len(s.UnpricedPools) > 0 {
 		line += "; no money: no price is stated for " + plaintext.Some(s.UnpricedPools, 6, len(s.UnpricedPools))
 	}
 	t.put(0, 0, "", line)
@@ -181,9 +189,9 @@ func (s *Totals) alone() string {
 	if s.AloneGPUs == 0 {
 		return ""
 	}
-	text := "; alone: " + plaintext.Count(s.AloneGPUs, "GPU")
+	text := "; unshared: " + plaintext.Count(s.AloneGPUs, "GPU")
 	if s.MonthlyAlone != "" {
-		text += fmt.Sprintf(", %s %s", cents(s.MonthlyAlone), s.Currency)
+		text += fmt.Sprintf(", %s %s", plaintext.Amount(s.MonthlyAlone), s.Currency)
 	}
 	return text
 }
@@ -244,7 +252,8 @@ func (t *text) answer(d *Decision) string {
 		line = fmt.Sprintf("%d x %s", d.Placed, line)
 	}
 	if d.GPUs > 1 {
-		line = fmt.Sprintf("%d GPUs each, %s", d.GPUs, line)
+		each := map[bool]string{true: " each"}[d.Replicas > 1]
+		line = fmt.Sprintf("%d GPUs%s, %s", d.GPUs, each, line)
 	}
 	if d.Status != StatusDecided {
 		line = t.status(d.Status) + ": " + line
@@ -256,22 +265,13 @@ func (t *text) answer(d *Decision) string {
 		}
 	}
 	if c := d.Cost; c != nil {
-		line += fmt.Sprintf(", %s %s an hour", cents(c.PerWorkloadHour), c.Currency)
+		line += fmt.Sprintf(", %s %s an hour", plaintext.Amount(c.PerWorkloadHour), c.Currency)
 	}
 	line += ": " + d.Why
 	if risk := t.worst(d); risk != "" {
 		line += "; risk: " + risk
 	}
 	return line
-}
-
-// cents rounds an exact decimal for the eye.
-func cents(decimal string) string {
-	f, err := strconv.ParseFloat(decimal, 64)
-	if err != nil {
-		return decimal
-	}
-	return strconv.FormatFloat(f, 'f', 2, 64)
 }
 
 // worst is the worst that can come of a decision.
@@ -298,7 +298,7 @@ func (t *text) unsettled(d *Decision) (lines []string) {
 	if s := d.Settle; s != nil {
 		stake := ""
 		if s.MonthlyAtStake != "" && d.Cost != nil {
-			stake = fmt.Sprintf(" (%s %s a month at stake)", cents(s.MonthlyAtStake), d.Cost.Currency)
+			stake = fmt.Sprintf(" (%s %s a month at stake)", plaintext.Amount(s.MonthlyAtStake), d.Cost.Currency)
 		}
 		lines = append(lines, fmt.Sprintf("settle%s: %s", stake, t.command(s)))
 	}

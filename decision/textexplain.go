@@ -24,8 +24,10 @@ func (t *text) explain(d *Decision) {
 	}
 	say("needs", "%s%s, %s", d.Memory, each, plaintext.Count(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
-		say("expects", "%s %s (%s to %s) of %s: kept %s", c.Metric, plaintext.Digits(c.Value), plaintext.Digits(c.Low),
-			plaintext.Digits(c.High), plaintext.Digits(c.Limit), c.Verdict)
+		metric, ms := strings.CutSuffix(c.Metric, " ms")
+		say("expects", "%s %s%s (%s to %s), objective %s, kept: %s", metric, plaintext.Digits(c.Value),
+			map[bool]string{true: " ms"}[ms], plaintext.Digits(c.Low), plaintext.Digits(c.High), plaintext.Digits(c.Limit),
+			c.Verdict)
 	}
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)
@@ -33,7 +35,7 @@ func (t *text) explain(d *Decision) {
 	if s := d.Settle; s != nil {
 		say("settle", "%s", s.Measurement)
 		if s.MonthlyAtStake != "" {
-			say("at stake", "%s %s a month", s.MonthlyAtStake, d.Cost.Currency)
+			say("at stake", "%s %s a month", plaintext.Amount(s.MonthlyAtStake), d.Cost.Currency)
 		}
 		say("run", "%s", t.command(s))
 	}

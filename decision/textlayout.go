@@ -37,6 +37,9 @@ func (t *text) layout() {
 	if len(used) > mostPoolLines {
 		slices.SortStableFunc(used, func(a, b *PoolResult) int { return cmp.Compare(b.GPUsNeeded, a.GPUsNeeded) })
 	}
+	if len(t.r.Findings) > 0 || len(unused) > 0 {
+		names = append(names, "unused")
+	}
 	at := column(names)
 	for i, p := range used {
 		if i == mostPoolLines-1 && len(used) > mostPoolLines {
@@ -44,14 +47,14 @@ func (t *text) layout() {
 			for _, p := range used[i:] {
 				n += p.GPUsNeeded
 			}
-			t.put(2, at, "", fmt.Sprintf("and %d more pools with %d GPUs in use", len(used)-i, n))
+			t.put(2, at, "", fmt.Sprintf("and %d more pools with %s in use", len(used)-i, plaintext.Count(n, "GPU")))
 			break
 		}
 		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU,
 			p.Bill.brief(p.GPUsNeeded, p.SpotGPUs), p.brief(brief)))
 	}
 	if len(unused) > 0 {
-		t.put(2, at, "", "unused: "+plaintext.Some(unused, mostTenants, len(unused)))
+		t.put(2, at, "unused", plaintext.Some(unused, mostTenants, len(unused)))
 	}
 	t.findings(at)
 	if names := t.r.running(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS); len(names) > 0 {
@@ -63,7 +66,7 @@ func (t *text) layout() {
 // unusedWords describes a finding of several nodes.
 var unusedWords = map[layout.FindingKind]string{
 	layout.FindingEmptyInstances: "MIG instances that nobody holds",
-	layout.FindingWholeForSlice:  "whole GPUs held by work that uses a part of them",
+	layout.FindingWholeForSlice:  "whole GPUs that their work uses in part",
 	layout.FindingFreeShares:     "shares that nobody holds",
 	layout.FindingUnaskedMode:    "GPUs in a mode that no workload asks for",
 }
@@ -91,14 +94,14 @@ func (t *text) findings(at int) {
 	})
 	for k, f := range all {
 		if k == mostFindings && len(all) > mostFindings {
-			t.put(2, at, "", fmt.Sprintf("and %d more of what nobody uses", len(all)-k))
+			t.put(2, at, "", fmt.Sprintf("and %d more", len(all)-k))
 			return
 		}
-		line := fmt.Sprintf("unused: %s, %.3g GPUs' worth of %s", unusedWords[f.Kind], f.GPUs, f.Pool)
+		line := fmt.Sprintf("%s: worth %s of %s", unusedWords[f.Kind], plaintext.Count(f.GPUs, "GPU"), f.Pool)
 		if month := s.of(cost.Monthly(f.PerHour)); f.PerHour.Sign() > 0 && s.err == nil {
-			line += fmt.Sprintf(", %s a month", cents(month.Decimal()))
+			line += fmt.Sprintf(", %s a month", plaintext.Amount(month.Decimal()))
 		}
-		t.put(2, at, "", line)
+		t.put(2, at, "unused", line)
 	}
 }
 
@@ -182,9 +185,9 @@ func (b *Bill) brief(used, spot int) string {
 		text += fmt.Sprintf(", %s unused", plaintext.Count(b.GPUsAfter-used, "GPU"))
 	}
 	if b.MonthlyToday != "" && b.GPUsToday == 0 && b.GPUsAfter > 0 {
-		text += fmt.Sprintf(", to be bought for %s a month", cents(b.MonthlyAfter))
+		text += fmt.Sprintf(", to be bought for %s a month", plaintext.Amount(b.MonthlyAfter))
 	} else if b.MonthlyToday != "" && b.GPUsToday > 0 {
-		text += fmt.Sprintf(", %s of %s a month", cents(b.MonthlyAfter), cents(b.MonthlyToday))
+		text += fmt.Sprintf(", %s of %s a month", plaintext.Amount(b.MonthlyAfter), plaintext.Amount(b.MonthlyToday))
 	}
 	return text
 }

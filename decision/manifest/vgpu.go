@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -39,7 +40,8 @@ func (b *builder) vgpuFiles() {
 		if !g.any(isVGPU) || g.primary() != sharing.DeliveryVGPUManager {
 			continue
 		}
-		text := fmt.Sprintf("# vGPU group %s: type %s on each of %d GPUs.\n", g.key, g.pool.VGPUType, g.gpus())
+		text := fmt.Sprintf("# vGPU group %s: type %s on %s.\n", g.key, g.pool.VGPUType,
+			plaintext.Count(g.gpus(), "GPU"))
 		note := "for modprobe.d of the hypervisor's host"
 		if slices.Contains(g.modes, sharing.MechanismMIGBackedVGPU) {
 			note = "choose the type in the hypervisor"

@@ -48,19 +48,18 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 			what = d.Where()
 		}
 		if d.Cost != nil {
-			cost = amount(d.Cost.PerReplicaHour) + " " + d.Cost.Currency
+			cost = plaintext.Amount(d.Cost.PerReplicaHour) + " " + d.Cost.Currency
 		}
 		gets.Add(plaintext.Some(names, 1, len(names)), what, d.Status, fmt.Sprintf("%d of %d", on, wanted), cost, d.Why)
 	}
-	p.Answer = freed(t.MonthlyFreed, t.Currency) + fmt.Sprintf(
-		"%d of %s have a place, at %.4g%% confidence, on %s; %d are there today.", placed,
-		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence, plaintext.Count(t.GPUsAfter, "GPU"), t.GPUsToday)
+	p.Answer = fmt.Sprintf("%s.\n%d of %s have a place at %.4g%% confidence.", t.Summary(), placed,
+		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence)
 	var notes []string
 	for _, part := range []struct{ monthly, what string }{{t.MonthlyFreedBySharing, "is freed by sharing"},
 		{t.MonthlyFreedIdle, "is freed of pools and nodes that nobody used before"}, {t.MonthlyAdded, "is added"},
 		{t.MonthlyUnplaced, "of free GPUs is kept, which work without a place may hold"}} {
 		if part.monthly != "" {
-			notes = append(notes, fmt.Sprintf("%s %s a month %s.", amount(part.monthly), t.Currency, part.what))
+			notes = append(notes, fmt.Sprintf("%s %s a month %s.", plaintext.Amount(part.monthly), t.Currency, part.what))
 		}
 	}
 	notes = append(notes, r.Remarks...)
@@ -84,40 +83,13 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	return p
 }
 
-// freed says what a plan frees, or needs more, in a sentence.
-func freed(amountFreed, currency string) string {
-	more, negative := strings.CutPrefix(amountFreed, "-")
-	switch {
-	case amountFreed == "":
-		return ""
-	case negative:
-		return fmt.Sprintf("The plan needs %s %s a month more. ", amount(more), currency)
-	}
-	return fmt.Sprintf("The plan frees %s %s a month. ", amount(amountFreed), currency)
-}
-
-// amount writes an exact decimal for the eye: cents, and commas between thousands.
-func amount(decimal string) string {
-	whole, cents, ok := strings.Cut(decimal, ".")
-	if decimal == "" {
-		return "-"
-	}
-	for at := len(whole) - 3; at > 0 && whole[at-1] != '-'; at -= 3 {
-		whole = whole[:at] + "," + whole[at:]
-	}
-	if ok {
-		whole += "." + (cents + "00")[:2]
-	}
-	return whole
-}
-
 // money is the table of how much is there, of GPUs or nodes, and its price.
 func money(of, currency string, today, after int, pricedToday, pricedAfter, saved string) webpage.Table {
 	t := webpage.Table{Head: []string{"", of, strings.TrimSpace(currency + " a month")}}
-	t.Add("today", today, amount(pricedToday))
-	t.Add("plan", after, amount(pricedAfter))
+	t.Add("today", today, plaintext.Amount(pricedToday))
+	t.Add("plan", after, plaintext.Amount(pricedAfter))
 	t.Choose()
-	t.Add("freed", today-after, amount(saved))
+	t.Add("freed", today-after, plaintext.Amount(saved))
 	return t
 }
 

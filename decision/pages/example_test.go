@@ -28,7 +28,8 @@ func ExampleDecide() {
 		fmt.Println(section.Title+":", section.Maps[0].Nodes[0].Name)
 	}
 	// Output:
-	// The plan frees 2,949.20 USD a month. 5 of 5 workloads have a place, at 97% confidence, on 18 GPUs; 22 are there today.
+	// Free 4 of 22 GPUs: 2,949.20 USD a month less (47,347.80 today, 44,398.60 after).
+	// 5 of 5 workloads have a place at 97% confidence.
 	// dev: 2 of 6 GPUs in use
 	// prod: 8 of 8 GPUs in use
 	// train: 8 of 8 GPUs in use
@@ -46,7 +47,7 @@ func ExamplePlan() {
 	}
 	fmt.Println(pages.Plan(plan).Answer)
 	// Output:
-	// The plan frees 18,980.00 USD a month. It empties 1 node of 4.
+	// Free 1 of 4 nodes: 18,980 USD a month, 1 move, no objective at risk.
 	// 4 nodes with GPUs today, 3 after.
 }
 

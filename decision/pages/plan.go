@@ -3,7 +3,6 @@ package pages
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
@@ -16,13 +15,12 @@ import (
 func Plan(p *migrate.Plan) *webpage.Page {
 	b, details := &p.Bill, map[string][]string{}
 	first := webpage.Section{}
-	head, shown := "All stays as it is: "+p.Why, []webpage.Map{{Title: "Today", Nodes: nodesOf(p.Today)}}
+	shown := []webpage.Map{{Title: "Today", Nodes: nodesOf(p.Today)}}
 	if p.Changes() {
-		head = freed(b.MonthlySaved, b.Currency) + sentence(p.Why)
 		shown = append(shown, webpage.Map{Title: "Plan", Nodes: nodesOf(p.After)})
 		if b.Uncertain != "" {
 			first.Notes = append(first.Notes, fmt.Sprintf("Of that %s %s may not come: workloads that move may have to go "+
-				"back.", amount(b.Uncertain), b.Currency))
+				"back.", plaintext.Amount(b.Uncertain), b.Currency))
 		}
 	}
 	say := func(workload, format string, args ...any) {
@@ -61,14 +59,10 @@ func Plan(p *migrate.Plan) *webpage.Page {
 	first.Tables = []webpage.Table{money("nodes with GPUs", b.Currency, b.NodesToday, b.NodesAfter, b.MonthlyToday,
 		b.MonthlyAfter, b.MonthlySaved), changes}
 	return &webpage.Page{Title: "What runs, and what should change", Details: details, Answer: fmt.Sprintf(
-		"%s\n%s with GPUs today, %d after.", sentence(head), plaintext.Count(b.NodesToday, "node"), b.NodesAfter),
+		"%s\n%s with GPUs today, %d after.", p.Summary(), plaintext.Count(b.NodesToday, "node"), b.NodesAfter),
 		Sections: []webpage.Section{first, {Title: "GPUs", Maps: shown, Text: []string{"The width of a tenant is its part " +
 			"of a GPU: its slices, or its turn among those that share. Who shares a node stands in the cluster; on which of " +
 			"its GPUs, where several do, does not."}}, steps, {Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
-}
-
-func sentence(s string) string {
-	return strings.TrimSuffix(strings.ToUpper(s[:min(1, len(s))])+s[min(1, len(s)):], ".") + "."
 }
 
 // nodesOf draws every node of a layout with who is on its GPUs.

@@ -81,7 +81,7 @@ func TestDecideFleets(t *testing.T) {
 
 // summary writes the decisions and the layouts of a result.
 func summary(w *strings.Builder, name string, r *decision.Result) {
-	fmt.Fprintf(w, "%s: %d GPUs, %d today\n", name, r.Totals.GPUsAfter, r.Totals.GPUsToday)
+	fmt.Fprintf(w, "%s: GPUs: %d, %d today\n", name, r.Totals.GPUsAfter, r.Totals.GPUsToday)
 	for _, d := range r.Decisions {
 		fmt.Fprintf(w, "  %s %s: %d of %d %s\n", d.Workload, d.Status, d.Placed, d.Replicas,
 			strings.Join(strings.Fields(fmt.Sprint(d.Mechanism, " ", d.Profile, " ", d.Pool)), " "))
@@ -272,7 +272,7 @@ func TestDecideOutOfEveryFleet(t *testing.T) {
 const mostLines, mostSources = 25, 10
 
 // TestTextFitsAScreen: the text of every fleet takes at most 25 lines of 100
-// columns and ten sources, and what is explained stays within the columns too.
+// columns and ten sources, the page begins with its first line, and what is explained stays within the columns too.
 func TestTextFitsAScreen(t *testing.T) {
 	race.Long(t)
 	for _, file := range fleets(t) {
@@ -280,7 +280,12 @@ func TestTextFitsAScreen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, text, _ := program(t, "", "decide", file)
+		html := filepath.Join(t.TempDir(), "page.html")
+		_, text, _ := program(t, "", "decide", "-report", html, file)
+		first, _, _ := strings.Cut(text, "\n")
+		if page, err := os.ReadFile(html); err != nil || !strings.HasPrefix(text, "partly") && !strings.Contains(string(page), first) {
+			t.Errorf("%s: the page lacks %q, %v", file, first, err)
+		}
 		body, sources, _ := strings.Cut(text, "\nSOURCES\n")
 		if n := strings.Count(body, "\n"); n > mostLines {
 			t.Errorf("%s: %d lines:\n%s", file, n, body)

@@ -82,16 +82,6 @@ func TestMeasureNotValid(t *testing.T) {
 	}
 }
 
-// TestReportEndings: a page is not written under the name of something else, and no work is lost for a name.
-func TestReportEndings(t *testing.T) {
-	for _, line := range []string{"decide -report x.pdf ../quickstart/fleet.yaml", "measure -report x.pdf", "predict -report x.pdf"} {
-		code, out, errs := program(t, "", strings.Fields(line)...)
-		if code != exitBadInput || out != "" || !strings.Contains(errs, `invalid value "x.pdf" for flag -report: name a file that ends in .html`) {
-			t.Errorf("%s: exit %d: %s%s", line, code, out, errs)
-		}
-	}
-}
-
 // TestWrongLargeFile: of a model's weights, given where a small file is meant, no more is read than tells it.
 func TestWrongLargeFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.safetensors")

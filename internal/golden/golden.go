@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,9 +13,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Check compares got with the file at path (relative to the test's package).
+// singular finds a noun in the plural after the number 1.
+var singular = regexp.MustCompile(`(^|[^\d.,@-])1 (GPUs|nodes|pods|replicas|workloads|instances|moves|steps|tenants|requests|runs)\b`)
+
+// Check compares got with the file at path (relative to the test's package), and finds plurals of one.
 func Check(t *testing.T, path string, got []byte) {
 	t.Helper()
+	if at := singular.Find(got); at != nil {
+		t.Errorf("%s: %q is no plural", path, at)
+	}
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)

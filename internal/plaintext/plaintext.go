@@ -5,6 +5,7 @@ package plaintext
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -61,12 +62,13 @@ func (w *writer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Count writes a number with its noun, in the plural where it wants it.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// Count writes a number with its noun, in the plural unless that is 1; fractions are rounded to hundredths.
+func Count[N int | float64](n N, noun string) string {
+	rounded := math.Round(float64(n)*100) / 100
+	if rounded != 1 {
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return strconv.FormatFloat(rounded, 'f', -1, 64) + " " + noun
 }
 
 // Wrap breaks lines longer than width at words. What goes on stands hang columns further in than its line.
@@ -101,7 +103,7 @@ func Some(names []string, most, n int) string {
 	return text
 }
 
-// Digits is a figure of four digits, or a whole number.
+// Digits writes a figure with four significant digits, or as a whole number.
 func Digits(v float64) string {
 	if v >= 1000 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -109,16 +111,18 @@ func Digits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// Amount writes an exact decimal for the eye: commas between thousands, and cents unless they are 0; "-" for none.
+// Amount writes an amount of money for people: rounded to cents, which are left out where they are 0, with commas
+// between thousands; "-" for none.
 func Amount(decimal string) string {
-	whole, cents, _ := strings.Cut(decimal, ".")
-	if decimal == "" {
+	f, err := strconv.ParseFloat(decimal, 64)
+	if err != nil {
 		return "-"
 	}
+	whole, cents, _ := strings.Cut(strconv.FormatFloat(f, 'f', 2, 64), ".")
 	for at := len(whole) - 3; at > 0 && whole[at-1] != '-'; at -= 3 {
 		whole = whole[:at] + "," + whole[at:]
 	}
-	if cents = (cents + "00")[:2]; cents != "00" {
+	if cents != "00" {
 		whole += "." + cents
 	}
 	return whole

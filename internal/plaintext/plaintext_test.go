@@ -22,6 +22,20 @@ func TestShow(t *testing.T) {
 	}
 }
 
+// TestAmount rounds as the result does, once, and counts in the plural unless there is one.
+func TestAmount(t *testing.T) {
+	for in, want := range map[string]string{"": "-", "0.00": "0", "2949.20": "2,949.20", "-18980.00": "-18,980",
+		"1234567.5": "1,234,567.50", "999.999": "1,000", "0.8125": "0.81", "-123": "-123"} {
+		if got := Amount(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	if got := []string{Count(1, "GPU"), Count(0, "node"), Count(0.999, "GPU"), Count(2.546, "GPU")}; strings.Join(got, ", ") !=
+		"1 GPU, 0 nodes, 1 GPU, 2.55 GPUs" {
+		t.Error(got)
+	}
+}
+
 // FuzzWriter holds a Writer that gets its text in pieces against Show of the whole.
 func FuzzWriter(f *testing.F) {
 	f.Add("a\x1b[31m漢\u0085", uint8(1))
