@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,7 +34,7 @@ func (pl *answers) notChosen(w int, d *Decision, share workloadShare) (out []str
 		if c.Verdict == gate.VerdictPass && !c.Chosen && c.Pool == d.Pool && c.Score > d.Candidates[0].Score {
 			var more sums
 			out = append(out, fmt.Sprintf("%s on %s scores higher: apart from its neighbours it takes GPUs of its own, "+
-				"for %s %s a month more", c.Mechanism, c.Pool, cents(more.monthly(own, price.Currency()).Decimal()),
+				"for %s %s a month more", c.Mechanism, c.Pool, plaintext.Amount(more.monthly(own, price.Currency()).Decimal()),
 				price.Currency()))
 		}
 	}
