@@ -14,7 +14,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // singular finds a noun in the plural after the number 1.
-var singular = regexp.MustCompile(`(^|[^\d.,@-])1 (GPUs|nodes|pods|replicas|workloads|instances|moves|steps|tenants|requests|runs)\b`)
+var singular = regexp.MustCompile(`(^|[^\d.,@-])1 ` +
+	`(GPUs|nodes|pods|replicas|workloads|instances|moves|steps|tenants|requests|runs)\b`)
 
 // Check compares got with the file at path (relative to the test's package), and finds plurals of one.
 func Check(t *testing.T, path string, got []byte) {

@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,16 +19,6 @@ func ExampleFold() {
 	//                       with how many tenants
 	// It multiplies a loss per 100 ms by milliseconds, of a base latency of 100 ms that it assumes for
 	// everybody.
-}
-
-func ExampleFlags() {
-	fs := flag.NewFlagSet("demo", flag.ContinueOnError)
-	fs.String("policy", "idlebot,princeton,kubeflow", "reaping policies: `names` (idlebot, princeton, kubeflow) or durations such as 45m")
-	fmt.Print(Flags(fs))
-	// Output:
-	//   -policy names
-	//         reaping policies: names (idlebot, princeton, kubeflow) or durations such as 45m (default
-	//         "idlebot,princeton,kubeflow")
 }
 
 func ExampleCheck() {
