@@ -16,9 +16,8 @@ import (
 // index has a row for each position of the layout that it last followed. It needs about 100 bytes a node, and 4 for
 // each of its outlooks.
 type index struct {
-	order ranker
-	last  *layout.Cluster
-	rows  []row
+	last *layout.Cluster
+	rows []row
 	// packed has any of each row; 0 where no node is.
 	packed   []uint64
 	outlooks map[shape]scores
@@ -32,11 +31,9 @@ type row struct {
 	any, own           uint64
 	gpuMemory          sharing.Bytes // most that is free on one GPU
 	model, tenant      string
-	mixed, models      bool    // of several tenants; GPUs of several models
-	gpus, whole, units uint8   // GPUs outside MIG mode; those that are free; free units of one that may be partitioned
-	mechanisms         uint32  // bits
-	left               float32 // as BestFit weighs it
-	rank               float32 // of the policy
+	mixed, models      bool   // of several tenants; GPUs of several models
+	gpus, whole, units uint8  // GPUs outside MIG mode; those that are free; free units of one that may be partitioned
+	mechanisms         uint32 // bits
 }
 
 // follow makes the index that of a layout, which may be older or newer than the last, or of other nodes: it reads the
@@ -73,7 +70,6 @@ func (x *index) follow(c *layout.Cluster) {
 			}
 			if x.rows[i], x.packed[i] = (row{}), 0; n != nil {
 				x.rows[i] = rowOf(n)
-				x.rows[i].rank = x.order.rank(&x.rows[i])
 				x.packed[i] = x.rows[i].any
 			}
 			x.version++
@@ -88,8 +84,7 @@ func (x *index) follow(c *layout.Cluster) {
 func rowOf(n *layout.Node) row {
 	var v View
 	v.fill(n)
-	r := row{model: v.Model,
-		left: float32(float64(v.CPUMilli)/bestFitCPU + v.FreeMilli()/bestFitGPUs)}
+	r := row{model: v.Model}
 	tenant, one := n.Tenant()
 	r.tenant, r.mixed = tenant, !one
 	if n.Closed != "" {
@@ -160,17 +155,6 @@ func (w *want) met(r *row) bool {
 		slices.Contains(w.workload().Trusts, r.tenant))
 }
 
-// ranker is a policy that says by a row how early a node is looked at: the lowest rank first.
-type ranker interface{ rank(r *row) float32 }
-
-// rankerOf is the order in which a policy looks at nodes where nothing is predicted: best fit, unless it has its own.
-func rankerOf(p Policy) ranker {
-	if r, ok := p.(ranker); ok {
-		return r
-	}
-	return BestFit{}
-}
-
 const (
 	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
 	cpuSteps, milliSteps = 1000, 50
@@ -210,11 +194,8 @@ type predicted struct {
 	over        int64 // CPU that is asked for over low
 }
 
-// predict returns nil under policies that look at nodes by rank.
+// predict prepares the order in which nodes are scored for a request.
 func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
-	if _, ranks := p.scorer.Policy.(ranker); ranks {
-		return nil
-	}
 	digits := max(0, bits.Len64(uint64(r.GPUMemory))-3) // memory is rounded to three binary ones
 	low := Request{CPUMilli: r.CPUMilli / cpuSteps * cpuSteps, GPUs: r.GPUs, Profile: r.Profile, Mechanisms: r.Mechanisms,
 		Milli: max(min(1, r.Milli), r.Milli/milliSteps*milliSteps), Busy: r.Busy / milliSteps * milliSteps,
@@ -278,38 +259,26 @@ const stage = 64
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
 // does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
-// score best, or half of them have the least left, or what else the policy looks at first, and half are spread over
-// the others. Nodes are their positions. allow selects the candidates; nil = all.
+// score best. Nodes are their positions. allow selects the candidates; nil = all.
 func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position int) bool) (first, all []int32) {
 	p.index.follow(c)
 	w := wantOf(r)
 	return p.candidates(&w, allow, p.predict(c, r))
 }
 
-// candidates has what the policy predicts in o, if anything.
 func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (first, all []int32) {
 	first, all = p.first[:0], p.all[:0]
-	const n = stage
-	best := n
-	if o == nil {
-		best = n / 2
-	}
 	for i, any := range p.index.packed {
 		if (any-w.need)&guards == guards && w.met(&p.index.rows[i]) {
 			all = append(all, int32(i))
 		}
 	}
-	if o != nil {
-		o.prepare(all, p.index.packed)
-	}
+	o.prepare(all, p.index.packed)
 	var ranks [stage + 1]float32
 	for _, at := range all {
 		i := int(at)
-		rank := p.index.rows[i].rank
-		if o != nil {
-			rank = -o.score(i, p.index.packed[i])
-		}
-		if len(first) == best && rank >= ranks[best-1] || allow != nil && !allow(i) {
+		rank := -o.score(i, p.index.packed[i])
+		if len(first) == stage && rank >= ranks[stage-1] || allow != nil && !allow(i) {
 			continue
 		}
 		at := len(first)
@@ -317,16 +286,7 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (f
 			first[at], ranks[at] = first[at-1], ranks[at-1]
 		}
 		first[at], ranks[at] = int32(i), rank
-		first = first[:min(len(first), best)]
-	}
-	for k, at := best, 0; k < n; k++ {
-		at = max(at, (len(all)-best)*(k-best)/(n-best))
-		for at < len(all) && (slices.Contains(first, all[at]) || allow != nil && !allow(int(all[at]))) {
-			at++
-		}
-		if at < len(all) {
-			first = append(first, all[at])
-		}
+		first = first[:min(len(first), stage)]
 	}
 	slices.Sort(first)
 	p.first, p.all = first, all

@@ -292,8 +292,8 @@ func TestMemory(t *testing.T) {
 	for i := int64(1); len(p.index.outlooks) < maxOutlooks; i++ {
 		p.index.scores(&Request{CPUMilli: i})
 	}
-	for i := range uint64(maxAnswers) {
-		p.answers[i] = answer{}
+	for i := range int64(maxAnswers) {
+		p.answers[shape{cpu: i}] = answer{}
 	}
 	all := heap()
 	t.Logf("the layout %.1f MB, the placer %.1f MB", float64(before-start)/1e6, float64(all-before)/1e6)

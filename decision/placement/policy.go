@@ -31,8 +31,6 @@ const (
 	bestFitGPUs = 2 * 8_000
 )
 
-func (BestFit) rank(r *row) float32 { return r.left }
-
 // Spread takes the emptiest GPU on the emptiest node: the least sharing, and the most fragmentation.
 type Spread struct{}
 
@@ -50,8 +48,6 @@ func (Spread) Score(o *Option) float64 {
 	}
 	return free/float64(len(o.GPUs)) + o.After.FreeMilli()/(1000*MaxGPUs)
 }
-
-func (Spread) rank(r *row) float32 { return -float32(r.any&milliMask) - r.left }
 
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
 // GPUs that a request drawn from the mix can't use, for want of a large enough share or of CPU, memory or the right
