@@ -22,6 +22,19 @@ func accountTime(account string, seconds float64) string {
 	return fmt.Sprintf("cotenant_gpu_account_seconds_total{gpu=\"G\",node=\"n\",account=%q,namespace=\"\"} 0+%vx600\n", account, seconds)
 }
 
+// latency is a histogram of 100 requests a minute, of which so many take at most 0.4 s.
+func latency(metric string, within int) (text string) {
+	for le, n := range map[string]int{"0.4": within, "0.8": 100, "+Inf": 100} {
+		text += fmt.Sprintf("%s_bucket{namespace=\"t\",pod=\"p\",container=\"c\",le=%q} 0+%dx60\n", metric, le, n)
+	}
+	return text
+}
+
+// stated is an objective of 0.4 s.
+func stated(latency string) string {
+	return fmt.Sprintf("cotenant_objective_seconds{node=\"n\",namespace=\"t\",pod=\"p\",container=\"c\",latency=%q} 0.4x60\n", latency)
+}
+
 const (
 	observed = `cotenant_gpu_observed_seconds_total{gpu="G",node="n"} 0+60x600` + "\n"
 	up       = `cotenant_gpu_up{gpu="G",node="n",reason=""} 1x600` + "\n"
@@ -57,6 +70,12 @@ cotenant_gpu_resident_tenants{gpu="G",node="n"} 1x30`, 20 * time.Minute, ""},
 		{"GPUNeighbourSlowdown", tenantTime("tenant", "p1", "time-slicing", "measured", 29, 21) + tenantTime("tenant", "p2", "time-slicing", "measured", 29, 21), 40 * time.Minute, "G"},
 		{"GPUNeighbourSlowdown", tenantTime("tenant", "p1", "mps", "prior", 29, 0) + tenantTime("tenant", "p2", "mps", "prior", 29, 0), 40 * time.Minute, ""},
 		{"GPUNeighbourSlowdown", tenantTime("tenant", "p1", "time-slicing", "measured", 58, 57), 40 * time.Minute, ""},
+		{"ServerMissesObjective", latency("vllm:time_to_first_token_seconds", 94) + stated("ttft"), 30 * time.Minute, "p"},
+		{"ServerMissesObjective", latency("sglang:time_to_first_token_seconds", 94) + stated("ttft"), 30 * time.Minute, "p"},
+		{"ServerMissesObjective", latency("vllm:request_time_per_output_token_seconds", 94) + stated("tpot"), 30 * time.Minute, "p"},
+		{"ServerMissesObjective", latency("vllm:time_to_first_token_seconds", 96) + stated("ttft"), 30 * time.Minute, ""},
+		{"ServerMissesObjective", latency("vllm:time_to_first_token_seconds", 94) + stated("tpot"), 30 * time.Minute, ""},
+		{"ServerMissesObjective", latency("vllm:time_to_first_token_seconds", 94), 30 * time.Minute, ""},
 		{"MPSServerGone", `cotenant_mps_servers{node="n"} 1x10 0x30`, 12 * time.Minute, "n"},
 		{"MPSServerGone", `cotenant_exporter_source_up{node="n",source="mps"} 1x10 0x30`, 15 * time.Minute, "n"},
 		{"MPSServerGone", `cotenant_mps_servers{node="n"} 0x60`, 30 * time.Minute, ""},

@@ -32,6 +32,7 @@ type collector struct {
 	node        string
 	source      string
 	dcgm        *dcgm // nil: not read
+	objectives  []objective
 	shown       atomic.Pointer[view]
 	storeErrors atomic.Int64
 }
@@ -150,7 +151,7 @@ func mechanismLabel(m sharing.Mechanism) string {
 func (c *collector) live(o out, v *view, now *ledger.Status) {
 	o.send("cotenant_exporter_info", 1, c.node, c.source, c.basis.String(), c.period.String())
 	o.send("cotenant_exporter_refused_postings_total", float64(now.Refused), c.node)
-	unknown := map[container.Reason]int{}
+	unknown, pods := map[container.Reason]int{}, map[container.Pod]bool{}
 	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
 	for i, d := range now.Devices {
 		there[d.UUID], mechanisms[d.Mechanism] = true, true
@@ -178,6 +179,7 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 			o.send("cotenant_gpu_offered_devices", float64(n), d.UUID, c.node)
 		}
 		for _, pod := range slices.SortedFunc(maps.Keys(d.Memory), container.Pod.Compare) {
+			pods[pod] = true
 			o.send("cotenant_gpu_tenant_memory_bytes", d.Memory[pod], d.UUID, c.node, pod.Namespace, pod.Name, pod.Container)
 		}
 		o.send("cotenant_gpu_resident_tenants", float64(d.Resident), d.UUID, c.node)
@@ -185,6 +187,7 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 			unknown[r] += n
 		}
 	}
+	c.bounds(o, pods)
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		if !there[gpu] {
 			o.send("cotenant_gpu_up", 0, gpu, c.node, "absent")
@@ -198,6 +201,17 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 	}
 	for _, m := range slices.Sorted(maps.Keys(mechanisms)) {
 		c.mechanismInfo(o, m)
+	}
+}
+
+// bounds sends the objectives of the pods that are resident.
+func (c *collector) bounds(o out, pods map[container.Pod]bool) {
+	for _, pod := range slices.SortedFunc(maps.Keys(pods), container.Pod.Compare) {
+		for _, b := range c.objectives {
+			if pod.Namespace == b.owner.Namespace && pod.Container == b.owner.Container && pod.OwnedBy(b.owner.Name) {
+				o.send("cotenant_objective_seconds", b.bound.Seconds(), c.node, pod.Namespace, pod.Name, pod.Container, b.latency)
+			}
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type config struct {
 	kubelet, mpsPipe, webConfig, nvml string
 	dcgm                              string // address of dcgm-exporter's page
 	pages                             map[container.Pod]string
+	objectives                        []objective
 	real, simulate                    bool
 	speed                             float64
 	period                            time.Duration
@@ -79,6 +80,12 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		c.pages[pod] = page
 		return err
 	})
+	fs.Func("objective", "NAMESPACE/OWNER/CONTAINER=ttft:DURATION or tpot:DURATION, which the server's P95 should meet,\n"+
+		"for the alert ServerMissesObjective; repeat it", func(s string) error {
+		o, err := parseObjective(s)
+		c.objectives = append(c.objectives, o)
+		return err
+	})
 	for _, name := range []string{"rules", "dashboard", "metrics"} {
 		fs.BoolFunc(name, "print the "+name+" and end", func(string) error {
 			if c.print != "" && c.print != name {
@@ -124,15 +131,41 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	return c, errors.Join(probs...)
 }
 
+// ofOwner splits NAMESPACE/OWNER/CONTAINER=VALUE.
+func ofOwner(s string) (owner container.Pod, value string, ok bool) {
+	name, value, _ := strings.Cut(s, "=")
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 {
+		return owner, value, false
+	}
+	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), value, true
+}
+
 // parseServing reads NAMESPACE/OWNER/CONTAINER=URL.
 func parseServing(s string) (container.Pod, string, error) {
-	who, page, _ := strings.Cut(s, "=")
-	parts := strings.Split(who, "/")
-	u, err := url.Parse(page)
-	if len(parts) != 3 || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return container.Pod{}, "", fmt.Errorf("-serving: %q (use NAMESPACE/OWNER/CONTAINER=http://HOST:PORT/metrics)", s)
+	owner, page, ok := ofOwner(s)
+	if u, err := url.Parse(page); !ok || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return owner, "", fmt.Errorf("-serving: %q (use NAMESPACE/OWNER/CONTAINER=http://HOST:PORT/metrics)", s)
 	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), page, nil
+	return owner, page, nil
+}
+
+// objective is a bound on the P95 of a latency (ttft or tpot) of the servers of an owner.
+type objective struct {
+	owner   container.Pod
+	latency string
+	bound   time.Duration
+}
+
+// parseObjective reads NAMESPACE/OWNER/CONTAINER=LATENCY:DURATION.
+func parseObjective(s string) (o objective, err error) {
+	owner, value, ok := ofOwner(s)
+	latency, text, _ := strings.Cut(value, ":")
+	bound, err := time.ParseDuration(text)
+	if !ok || err != nil || bound <= 0 || latency != "ttft" && latency != "tpot" {
+		return o, fmt.Errorf("-objective: %q (use NAMESPACE/OWNER/CONTAINER=ttft:400ms or tpot:40ms)", s)
+	}
+	return objective{owner, latency, bound}, nil
 }
 
 func main() {

@@ -129,7 +129,7 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 		return nil, err
 	}
 	e.col = newCollector(e.a, o.Basis, o.Fast, c.node, e.reader.Info().Name)
-	e.col.dcgm = e.dcgm
+	e.col.dcgm, e.col.objectives = e.dcgm, c.objectives
 	prometheus.WrapRegistererWith(prometheus.Labels{"node": c.node}, e.reg).MustRegister(timed.seconds,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	e.page.hold = c.hold
