@@ -94,7 +94,7 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if l.send >= 0 {
 		c.metrics[MetricSendLag].Record(l.send)
 	}
-	if d, ok := r.ScheduleDelay(); ok {
+	if d, ok := between(r.IntendedNS, r.SentNS); ok {
 		c.metrics[MetricScheduleDelay].Record(d)
 	}
 	if s != nil {

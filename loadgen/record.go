@@ -91,12 +91,6 @@ func (r *Record) TTFT() (time.Duration, bool) { return between(r.IntendedNS, r.F
 // E2E is the time from the intended start to the last content event.
 func (r *Record) E2E() (time.Duration, bool) { return between(r.IntendedNS, r.LastTokenNS) }
 
-// E2EClose is the time from the intended start to [DONE] or the end of the answer.
-func (r *Record) E2EClose() (time.Duration, bool) { return between(r.IntendedNS, r.EndNS) }
-
-// ScheduleDelay is the time from the request's intended start to its sending.
-func (r *Record) ScheduleDelay() (time.Duration, bool) { return between(r.IntendedNS, r.SentNS) }
-
 // TPOT is the mean time per output token after the first event. It is undefined
 // when no token came after the first event: events of one instant are one.
 func (r *Record) TPOT() (time.Duration, bool) {
