@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/golden"
 )
 
 // site is a cluster in the making: its objects, and what its Prometheus has of a week.
@@ -152,10 +154,11 @@ func (s *site) prometheus(w http.ResponseWriter, r *http.Request) {
 		head, _ := json.Marshal(metric)
 		fmt.Fprintf(w, `%s{"metric":%s,"values":[`, map[bool]string{true: ","}[i > 0], head)
 		for at := start; at <= end; at += step {
-			v := of.mean + of.swing*math.Sin(float64(at)*2*math.Pi/86400)
+			const radians = 2 * math.Pi / 86400 // a second
+			t := float64(at - start)
+			v := of.mean + of.swing*math.Sin(t*radians)
 			if of.counter { // the integral
-				t := float64(at - start)
-				v = of.mean*t + of.swing*86400/(2*math.Pi)*(math.Cos(float64(start)*2*math.Pi/86400)-math.Cos(float64(at)*2*math.Pi/86400))
+				v = of.mean*t + of.swing/radians*(1-math.Cos(t*radians))
 			}
 			fmt.Fprintf(w, `%s[%d,"%.6g"]`, map[bool]string{true: ","}[at > start], at, v)
 		}
@@ -300,19 +303,18 @@ func TestNewUser(t *testing.T) {
 	for name, s := range map[string]*site{"gke": gke(), "eks": eks(), "dra": dra(), "hami": hami(), "premises": premises()} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			file, prices := filepath.Join(dir, "cluster.json"), filepath.Join(dir, "prices.yaml")
-			objects := `{"apiVersion":"v1","kind":"List","items":[` + strings.Join(s.objects, ",\n") + "]}"
-			for path, text := range map[string]string{file: objects, prices: sitePrices} {
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+			// The simulated clusters of examples/kube-scheduler/migration are made of the objects and the fleet.
+			file, prices, out := filepath.Join("testdata", "clusters", name+".json"), filepath.Join(dir, "prices.yaml"), filepath.Join(dir, "out")
+			golden.Check(t, file, []byte(`{"apiVersion":"v1","kind":"List","items":[`+strings.Join(s.objects, ",\n")+"]}\n"))
+			if err := os.WriteFile(prices, []byte(sitePrices), 0o600); err != nil {
+				t.Fatal(err)
 			}
 			server := httptest.NewServer(http.HandlerFunc(s.prometheus))
 			defer server.Close()
 			began := time.Now()
 			code, text, stderr := program(t, "", "plan", "-prometheus", server.URL, "-prices", prices, file)
 			took := time.Since(began)
-			code2, doc, _ := program(t, "", "plan", "-json", "-prometheus", server.URL, "-prices", prices, file)
+			code2, doc, _ := program(t, "", "plan", "-json", "-out", out, "-prometheus", server.URL, "-prices", prices, file)
 			var r struct {
 				Answer    string
 				Money     struct{ Decided float64 }
@@ -321,6 +323,11 @@ func TestNewUser(t *testing.T) {
 			if err := json.Unmarshal([]byte(doc), &r); err != nil || code != exitDone || code2 != exitDone {
 				t.Fatalf("exit %d, %v: %s", code, err, stderr)
 			}
+			fleet, err := os.ReadFile(filepath.Join(out, "fleet.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Check(t, filepath.Join("testdata", "clusters", name+".yaml"), fleet)
 			t.Logf("1 command, %.1f s, %d lines, %d questions, %.0f%% decided\n%s", took.Seconds(), strings.Count(text, "\n"), len(r.Checklist), 100*r.Money.Decided, text)
 			if r.Money.Decided < 0.7 || took > 2*time.Minute || strings.Count(text, "\n") > 60 {
 				t.Errorf("%.0f%% decided in %v", 100*r.Money.Decided, took)

@@ -388,7 +388,12 @@ func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
 	if len(found.Fleet.Pools) == 0 {
 		return &migrate.Plan{}, nil
 	}
-	plan, err := migrate.Make(c.t.Context(), &found.Fleet, decision.Options{})
+	return c.planned(&found.Fleet)
+}
+
+// planned is the plan of a fleet that runs, with its files.
+func (c *cluster) planned(fleet *decision.Fleet) (*migrate.Plan, map[string][]byte) {
+	plan, err := migrate.Make(c.t.Context(), fleet, decision.Options{})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -406,7 +411,7 @@ func (c *cluster) plan() (*migrate.Plan, map[string][]byte) {
 // patched is the template of a step's workload with the patch that the plan wrote.
 func (c *cluster) patched(s *migrate.Step, files map[string][]byte) *v1.PodTemplateSpec {
 	_, name, _ := strings.Cut(s.Workload, "/")
-	patch, err := yaml.YAMLToJSON(files["pods/t."+name+".yaml"])
+	patch, err := yaml.YAMLToJSON(files["pods/"+strings.ReplaceAll(s.Workload, "/", ".")+".yaml"])
 	if err != nil {
 		c.t.Fatal(err)
 	}
