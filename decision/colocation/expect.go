@@ -91,11 +91,13 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Pr
 // serverOf is a load's server as profiles know it.
 func (f *planFlow) serverOf(m sharing.Mechanism, l *Load) profile.Server {
 	s, _ := f.plan.serverFor(l)
-	percent := s.Percent
-	if m != sharing.MechanismMIGLikeEmulation {
-		percent = 0
+	key := profile.Server{Model: s.Model}
+	if s.Slots > 0 {
+		key.Slots = profile.Some(s.Slots)
 	}
-	key := serverKey(s.Model, s.Slots, percent)
+	if s.Percent > 0 && m == sharing.MechanismMIGLikeEmulation {
+		key.SMPercent = profile.Some(s.Percent)
+	}
 	if slices.ContainsFunc(f.plan.Servers, func(o Server) bool { return o.Model == s.Model && o.Engine != s.Engine }) {
 		key.Variant = s.Engine
 	}
@@ -161,19 +163,6 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 		}
 	}
 	return nil, time.Time{}
-}
-
-// serverKey returns the key of a server in profiles: the properties that may change its
-// speed. 0 is unknown, and no percentage.
-func serverKey(model string, slots int, percent float64) profile.Server {
-	s := profile.Server{Model: model}
-	if slots > 0 {
-		s.Slots = profile.Some(slots)
-	}
-	if percent > 0 {
-		s.SMPercent = profile.Some(percent)
-	}
-	return s
 }
 
 func inMS(d time.Duration) float64          { return float64(d) / float64(time.Millisecond) }

@@ -252,14 +252,14 @@ func TestRealFailures(t *testing.T) {
 	}
 }
 
-// A server that lives and listens elsewhere is said to be waited for, with the end of its output, and then where it
-// listens; an interrupt does not wait for it.
+// A server that listens elsewhere is named while it is waited for, with the end of its output; an interrupt does not wait
+// for it.
 func TestRealServerElsewhere(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	plan := strings.Replace(realPlan, "127.0.0.1:%[2]d", fmt.Sprintf("127.0.0.1:%d", freePort(t)), 1) + "modes: [time-slicing]\nstart_seconds: 6\n"
 	r := realRun(t.Context(), t, plan, how{})
-	for _, want := range []string{"b is not ready after 5s: Get", "connection refused; its last lines:\n  ", "b is not ready within 6 s (start_seconds); it listens on port ", "connection refused\n  "} {
+	for _, want := range []string{"b is not ready after 5s: Get", "connection refused; its last lines:\n  ", "b is not ready within 6 s (start_seconds): Get", "connection refused\n  "} {
 		if r.code != exitFailed || !strings.Contains(r.stderr, want) {
 			t.Errorf("%d: %s; want %q", r.code, r.stderr, want)
 		}

@@ -119,7 +119,7 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w%s: %w\n%s", context.Cause(ctx), s.listening(), err, s.tail())
+			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, s.tail())
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

@@ -116,25 +116,6 @@ func TestTenantsByLines(t *testing.T) {
 	}
 }
 
-// A tenant whose steps were slow in the first half of its run alone is run again.
-func TestTenantsSettle(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	dir := t.TempDir()
-	warming := fmt.Sprintf(`t0=0; ms=90; while :; do
-if [ $t0 = 0 ] && [ -d %s/time-slicing/solo-a ]; then t0=$(date +%%s%%N); fi
-if [ $t0 != 0 ] && [ $(( ($(date +%%s%%N) - t0) / 1000000 )) -gt 850 ]; then ms=30; fi
-echo "step took $ms ms"; sleep 0.03; done`, dir)
-	r := measureTenants(t, tenantsPlan(warming, steady, `{line: 'took (?P<ms>\d+) ms'}`), nil, dir)
-	if r.code != exitOK || strings.Count(r.stderr, "made again") != 1 ||
-		!strings.Contains(r.stderr, "time-slicing: the steps of the second half of solo-a came 3.0 times as fast as those of its first: it is made again") {
-		t.Fatal(r.stderr)
-	}
-	if a := r.row(t, "solo-a-again-1", "a"); a.Actual[profile.MetricStepP50] != 30 || len(r.report.Rows) != 4 {
-		t.Errorf("%d rows: %+v", len(r.report.Rows), a)
-	}
-}
-
 // What is wrong with a command is said with its last lines, and the others' figures are kept.
 func TestTenantsThatDoNotWork(t *testing.T) {
 	t.Parallel()
@@ -180,17 +161,6 @@ func TestNextEndsMeanwhile(t *testing.T) {
 		if took := time.Since(began); r.code != exitFailed || took > 20*time.Second || !strings.Contains(r.stderr, "ended (exit status 3):\n") || !strings.Contains(r.stderr, "\n  CUDA out of memory") {
 			t.Errorf("%v: %d: %s", took, r.code, r.stderr)
 		}
-	}
-}
-
-// An expression that never matches is said after five seconds, and waited for further.
-func TestNeverMatchesIsSaid(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	plan := strings.Replace(string(tenantsPlan(`sleep 5.5; `+steady, steady, `{line: "^step"}`)), "start_seconds: 2", "start_seconds: 30", 1)
-	r := measureTenants(t, []byte(plan), nil)
-	if r.code != exitOK || !strings.Contains(r.stderr, `a is not ready after 5s: it has not done a step: no line has matched "^step"; its last lines:`) {
-		t.Error(r.stderr)
 	}
 }
 
