@@ -45,8 +45,8 @@ func clients(m sharing.Mechanism) bool {
 // hamiSplit is HAMi's default deviceSplitCount (hami-values).
 const hamiSplit = 10
 
-// SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: what is
-// stated, or else the mode's own, and no more than MPS takes clients.
+// SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: the
+// stated number, or else the mode's own, and no more than MPS takes clients.
 func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
 	n := int32(cmp.Or(d.Slots, math.MaxInt16))
 	switch {
@@ -77,7 +77,7 @@ const oldClients, leastClients, mostClients = 16, 48, 60
 
 var versions atomic.Uint64
 
-// recount works out anew what is left of a node that is not shared yet.
+// recount computes the free resources of a node that is not shared yet.
 func (n *Node) recount() {
 	n.freeCPU, n.freeMemory, n.tenant, n.mixed, n.limited = n.CPUMilli, n.Memory, "", false, false
 	for i := range n.Assignments {
@@ -97,7 +97,7 @@ func (n *Node) recount() {
 	n.version = versions.Add(1)
 }
 
-// recountDevice works out anew what is left of a device.
+// recountDevice computes the free resources of a device.
 func (n *Node) recountDevice(i int) {
 	d := &n.Devices[i]
 	f := count{Free: Free{Compute: 1000}}
@@ -178,8 +178,8 @@ func (n *Node) on(device int) func(func(*Assignment) bool) {
 	return func(visit func(*Assignment) bool) { n.On(device, visit) }
 }
 
-// recountInstances does it for a device with MIG instances. Its compute is what no instance takes, and its memory and
-// slots those of instances.
+// recountInstances does it for a device with MIG instances. Its compute is the part outside of instances, and its
+// memory and slots those of instances.
 func (n *Node) recountInstances(i int, f *count, slots int32) {
 	d := &n.Devices[i]
 	model := d.model()

@@ -10,10 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Assign puts a replica on devices of a node: one assignment for each device or instance, all of one key. It asks what
-// a layout knows (health, mode, slots, memory, compute, instances, CPU, the rules of the delivery), and not who trusts
-// whom or what objectives say: package placement does. The error is an ErrNodeGone, or an ErrConflict that says what
-// is in the way; c is unchanged as always.
+// Assign puts a replica on devices of a node: one assignment for each device or instance, all of one key. It checks
+// the layout's own data (health, mode, slots, memory, compute, instances, CPU, the rules of the delivery), and neither
+// trust nor objectives: package placement does. The error is an ErrNodeGone, or an ErrConflict that names the
+// obstacle; c is unchanged as always.
 func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, error) {
 	at := c.Position(node)
 	if at < 0 {
@@ -279,7 +279,7 @@ func (n *Node) locate(path string, l *problems) {
 			n.hold(a)
 		}
 	}
-	// By what they are, again and again, so that neither their order nor that of the places found matters.
+	// Sorted by content each time, so that neither their order nor that of the places found matters.
 	slices.SortStableFunc(lost, func(i, k int) int { return compareAssignments(n.Assignments[i], n.Assignments[k]) })
 	for before := 0; before != len(lost); {
 		before = len(lost)

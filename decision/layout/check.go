@@ -57,7 +57,7 @@ func (n *Node) check(path string, l *problems) {
 	n.checkDelivery(path, l)
 }
 
-// checkDevice asks what concerns one device alone.
+// checkDevice checks the rules for one device.
 func (n *Node) checkDevice(d *Device, at string, l *problems) {
 	if d.fault != faultNone && d.fault != faultNoMIG {
 		field := map[fault]string{faultUnknownGPU: ".gpu", faultHealth: ".health", faultModes: ".mode",

@@ -24,19 +24,19 @@ var (
 
 const chunkSize = 32
 
-// Cluster is a number of nodes with what is assigned to them. It is immutable and safe for concurrent use: every change
+// Cluster is a number of nodes with their assignments. It is immutable and safe for concurrent use: every change
 // returns another one that shares all but the node that changed. The zero Cluster has no nodes.
 //
-// Nodes have positions, which they keep as long as they are there; a position whose node is gone is empty until another
-// node takes it.
+// Nodes have positions, which they keep as long as they are there; the position of a removed node is empty until
+// another node takes it.
 type Cluster struct {
 	chunks      []*[chunkSize]*Node
 	len, nodes  int // positions, and those that are not empty
 	names, keys index
 }
 
-// Observe makes a cluster of nodes as they are found. Nothing is refused: what contradicts itself stays, takes nobody
-// more where that concerns a device, and is among the problems; of two nodes of one name the first is taken. The nodes
+// Observe makes a cluster of nodes as they are found. Nothing is refused: contradictory state stays and is among the
+// problems, and a device with it takes no more tenants; of two nodes of one name the first is taken. The nodes
 // are copied; GPUs and workloads must not change any more.
 //
 // An assignment to UnknownDevice, or to a device that is not there, is put on the emptiest device that takes it and is
@@ -191,7 +191,7 @@ func (c *Cluster) room() *Cluster {
 	return &out
 }
 
-// WithoutNode returns the cluster without a node and what was assigned to it; c itself where there is none of the name.
+// WithoutNode returns the cluster without a node and its assignments; c itself where there is none of the name.
 func (c *Cluster) WithoutNode(name string) *Cluster {
 	at := c.Position(name)
 	if at < 0 {
@@ -208,7 +208,7 @@ func (c *Cluster) WithoutNode(name string) *Cluster {
 	return out
 }
 
-// observe copies a node and works out what is left of it.
+// observe copies a node and computes its free resources.
 func observe(in *Node, path string, l *problems) *Node {
 	n := *in
 	n.Devices, n.Assignments = slices.Clone(in.Devices), slices.Clone(in.Assignments)

@@ -16,7 +16,7 @@ type ChangeKind uint8
 // The kinds of changes, in the order in which Diff lists them.
 const (
 	ChangeAddNode         ChangeKind = iota + 1
-	ChangeRemoveNode                 // and what is on it
+	ChangeRemoveNode                 // with its assignments
 	ChangeConfigureNode              // something of the node itself, or its number of devices
 	ChangeConfigureDevice            // mode, slots, limit, instances or health
 	ChangeStart                      // a replica comes
@@ -95,7 +95,7 @@ func sameConfig(a, b *Device) bool {
 
 func sameGPU(a, b *GPU) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// bare is the node without what is assigned to it.
+// bare is the node without its assignments.
 func (n *Node) bare() *Node {
 	out := *n
 	out.Assignments, out.Devices = nil, slices.Clone(n.Devices)
@@ -110,16 +110,15 @@ func (n *Node) bare() *Node {
 	return &out
 }
 
-// sameNode reports whether two nodes are alike but for how devices are set and what is assigned.
+// sameNode reports whether two nodes are alike except for the modes of devices and the assignments.
 func sameNode(a, b *Node) bool {
 	return a.Pool == b.Pool && a.Delivery == b.Delivery && a.MIGStrategy == b.MIGStrategy &&
 		a.Consumable == b.Consumable && a.Spot == b.Spot && a.Closed == b.Closed && a.CPUMilli == b.CPUMilli &&
 		a.Memory == b.Memory && len(a.Devices) == len(b.Devices)
 }
 
-// Diff lists what differs between two layouts: nodes by name, devices by their index, replicas by their keys; nothing
-// that is alike. The order is that of kinds, then of names. Use Match first where the keys of one layout are not those
-// of the other.
+// Diff lists the differences between two layouts: nodes by name, devices by their index, replicas by their keys. The
+// order is that of kinds, then of names. Use Match first where the keys of one layout are not those of the other.
 func Diff(from, to *Cluster) []Change {
 	var out []Change
 	for n := range to.Nodes() {

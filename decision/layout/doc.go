@@ -21,11 +21,11 @@
 // is open: it takes the mode of its first tenant and is free of it when the last one leaves. A dynamic device gets its
 // MIG instances with the tenants that need them; one that is not has those that are listed and no others.
 //
-// # What a delivery can carry
+// # Limits of a delivery
 //
 // [RulesOf] lists the limits of a node by its delivery, each rule with its source: under the device plugin one
 // sharing mode and one number of slots for all full GPUs, under DRA, HAMi or KAI device by device, and so on.
-// [Node.Check] holds a node against them. [Rules.Configure] sets a device as its delivery would, with the memory limit
+// [Node.Check] checks a node against them. [Rules.Configure] sets a device as its delivery would, with the memory limit
 // that follows from the slots. A planner that makes devices by Configure and nodes that pass Check plans nothing that
 // cannot be delivered.
 //

@@ -38,7 +38,7 @@ type Finding struct {
 }
 
 // Findings lists unused capacity that costs money, node by node in their order. Findings that need measurements
-// ([Assignment.Busy]) are left out where there are none. A mode counts as asked for if a device of the layout has
+// ([Assignment.Busy]) are left out where there are none. A mode counts as in use if a device of the layout has
 // tenants under it. The error is one of prices.
 func (c *Cluster) Findings(prices Prices) ([]Finding, error) {
 	asked := map[sharing.Mechanism]bool{}

@@ -48,7 +48,7 @@ func (x *index) add(name string, at int32) {
 	*s = append(*s, entry{h, at})
 }
 
-// clip gives back what growing reserved.
+// clip frees the capacity that growing reserved.
 func (x *index) clip() {
 	if x.shards == nil {
 		return

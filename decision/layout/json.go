@@ -101,8 +101,8 @@ func (o *objectiveJSON) latencies(to *Objective) [4]struct {
 }
 
 // MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it,
-// and what is shorter to write by hand: a device with a count for so many alike; one with its GPU's name alone for what
-// the GPU table says of it; {workload: w, replicas: 2, devices: 1} for replicas of which no more is known, which get
+// and shorter forms for writing by hand: a device with a count for so many alike; one with only its GPU's name, filled
+// from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data, which get
 // keys and devices.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	out := clusterJSON{Nodes: []nodeJSON{}}
@@ -129,7 +129,7 @@ func (n *Node) form() nodeJSON {
 	return j
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the form of MarshalJSON.
 func (n *Node) UnmarshalJSON(data []byte) error {
 	return strictyaml.Decode(data, n, strictyaml.Options{MaxBytes: maxBytes})
 }
@@ -193,7 +193,7 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// maxBytes bounds what Parse reads.
+// maxBytes bounds the input of Parse.
 const maxBytes = 256 << 20
 
 // Parse reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not exist

@@ -26,8 +26,8 @@ func (n *Node) place(key string, exact bool, onNode bool) place {
 	return p
 }
 
-// Match returns the layout to with the keys of from: replicas of a workload are alike, so that those which stand where
-// one stands in from keep its key, first on the same devices, then on the same node, then anywhere. Replicas beyond
+// Match returns the layout to with the keys of from: replicas of a workload are alike, so each takes the key of one in
+// from, first on the same devices, then on the same node, then anywhere. Replicas beyond
 // those of from keep their own keys, or get a number where one of from has it.
 func Match(from, to *Cluster) *Cluster {
 	taken := map[string]bool{} // keys of from that have a replica in to

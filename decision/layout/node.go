@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Node is a node with its devices and what is assigned to them. A Node of a [Cluster] is read-only.
+// Node is a node with its devices and their assignments. A Node of a [Cluster] is read-only.
 type Node struct {
 	Name, Pool string
 	// Delivery hands the devices out; DeliveryBare is a machine without an orchestrator.
@@ -137,7 +137,7 @@ type Workload struct {
 	Name   string // as fleets and predictions name it; may be empty
 	Tenant string
 	Trusts []string // other tenants that it may share with; both sides must say so
-	// Objective limits what neighbours may do to it.
+	// Objective limits the slowdown by neighbours.
 	Objective Objective
 }
 
@@ -207,7 +207,7 @@ type Free struct {
 	Full uint32
 }
 
-// Free returns what is left of the device.
+// Free returns the free resources of the device.
 func (d *Device) Free() Free {
 	return Free{d.memory, int32(d.compute), int32(d.busy), int32(d.tenants), int32(d.slots), uint32(d.full)}
 }
@@ -226,7 +226,7 @@ func (d *Device) Occupied() mig.Occupancy {
 // Version numbers the states of nodes of this process: two nodes of one version are the same.
 func (n *Node) Version() uint64 { return n.version }
 
-// FreeCPU and FreeMemory are what is left of the host.
+// FreeCPU and FreeMemory are the host's free resources.
 func (n *Node) FreeCPU() int64 { return n.freeCPU }
 
 // FreeMemory returns the free memory of the host.

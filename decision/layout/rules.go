@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Rule is a rule of what a delivery can carry.
+// Rule is a limit of a delivery.
 type Rule uint8
 
 // The rules.
@@ -166,8 +166,8 @@ var delivered = sync.OnceValue(func() (out [256][sharing.MechanismCount]bool) {
 	return out
 })
 
-// Carries reports whether a device of the node, by its delivery and its hardware, may run a mode beside what the other
-// devices run. It does not allocate.
+// Carries reports whether a device of the node, by its delivery and its hardware, may run a mode given the modes of
+// the other devices. It does not allocate.
 func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	if int(m) >= sharing.MechanismCount || !delivered()[n.Delivery][m] {
 		return false
@@ -233,7 +233,7 @@ func operatedAlike(a, b sharing.Mechanism) bool {
 	return a == b || whole && !Sliced(a) && !Sliced(b)
 }
 
-// denied reports whether hardware can't run a mode. It answers from what is kept, without allocating.
+// denied reports whether hardware can't run a mode. It reads cached answers, without allocating.
 func denied(g *sharing.GPU, m sharing.Mechanism) bool {
 	if m == sharing.MechanismExclusive || m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU {
 		return false

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Ref names the pod and container of a process, as far as its control group tells.
+// Ref names the pod and container of a process, as far as its control group has them.
 type Ref struct {
 	// PodUID is the pod's UID with dashes, or the 32 digits of a static pod. It
 	// is empty outside of Kubernetes, and where a cgroup namespace hides it.
 	PodUID string
-	// ID is the container's id: 64 hexadecimal digits. It is empty for what
-	// belongs to a pod without being in one of its containers.
+	// ID is the container's id: 64 hexadecimal digits. It is empty for processes
+	// of a pod that are in none of its containers.
 	ID string
 }
 
@@ -29,7 +29,7 @@ var (
 //
 // A container inside another (Docker in a pod) counts for the outermost one below the pod. Under a private cgroup
 // namespace of the reader paths begin with "/.." and may lack the pod's part; the container's id is still there.
-// What watches a container (conmon) runs outside of it and is in none.
+// A container's monitor (conmon) runs outside of it and is in none.
 func ParseCgroup(text []byte) (ref Ref, ok bool) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimRight(line, "\r\n"), ":", 3)
@@ -68,7 +68,7 @@ func parsePath(path string) Ref {
 			}
 			r.ID = cmp.Or(r.ID, m[2])
 		} else if p := podName.FindStringSubmatch(s); p != nil && r.PodUID == "" {
-			// A cluster inside a container (kind): the pod is what counts.
+			// A cluster inside a container (kind): the pod counts.
 			r = Ref{PodUID: dashes(p[1])}
 		} else if m := unitForm.FindStringSubmatch(s); m != nil {
 			r.ID = cmp.Or(r.ID, m[1])

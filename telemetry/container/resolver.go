@@ -62,7 +62,7 @@ type Identity struct {
 	Reason Reason // why Pod is not known
 }
 
-// Known says whether the process's pod is known.
+// Known reports whether the process's pod is known.
 func (i Identity) Known() bool { return i.Reason == ReasonNone }
 
 // Resolver finds the containers of processes and remembers them. It is safe for concurrent use.
@@ -80,7 +80,7 @@ func NewResolver(root fs.FS) *Resolver {
 	return &Resolver{root: root, seen: map[uint32]Identity{}}
 }
 
-// Resolve says whose processes these are, in their order. A process is looked at each time, so that an id which was
+// Resolve returns the owners of processes, in their order. A process is checked each time, so that an id which was
 // given to another process meanwhile is noticed: the first answer for the new process is ReasonReused. A process
 // that ended after it was resolved keeps its answer until Keep forgets it.
 func (r *Resolver) Resolve(pids ...uint32) []Identity {
@@ -116,7 +116,7 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	return out
 }
 
-// Keep forgets every process that is not among pids. Call it when what ended before has been accounted for.
+// Keep forgets every process that is not among pids. Call it when ended processes have been accounted for.
 func (r *Resolver) Keep(pids ...uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *Resolver) Keep(pids ...uint32) {
 	r.seen = kept
 }
 
-// look reads what the system says of a process; a pod is known only as far as it was known before.
+// look reads the system's data on a process; its pod is known only as far as it was known before.
 func (r *Resolver) look(pid uint32) Identity {
 	start, why := r.start(pid)
 	if why != ReasonNone {
@@ -162,7 +162,7 @@ func (r *Resolver) look(pid uint32) Identity {
 	return id
 }
 
-// hidden says whether all that a control group's text shows is the root of a
+// hidden reports whether a control group's text shows only the root of a
 // namespace, which is how a container sees itself and its like.
 func hidden(text []byte) bool {
 	for line := range bytes.Lines(text) {
@@ -247,10 +247,10 @@ func ParseLogName(name string) (id string, pod Pod, ok bool) {
 	return parts[2][i+1:], pod, true
 }
 
-// errUnknown says that a text or value names nothing.
+// errUnknown is returned for a text or value that names nothing.
 var errUnknown = errors.New("container: unknown")
 
-// Reason says why a process's pod is not known. The zero Reason is ReasonNone: it is known.
+// Reason is why a process's pod is not known. The zero Reason is ReasonNone: it is known.
 type Reason uint8
 
 // The reasons.
@@ -260,8 +260,8 @@ const (
 	ReasonHidden           // its control group cannot be read, or a namespace hides it
 	ReasonHost             // it runs in no container
 	ReasonNoPod            // its container belongs to no pod that the node knows
-	ReasonReused           // its id was another process's until now: what was counted for the id since then is nobody's
-	ReasonMalformed        // what the system says of it cannot be understood
+	ReasonReused           // its id was another process's until now: counts for the id since then are nobody's
+	ReasonMalformed        // the system's data on it cannot be parsed
 )
 
 var reasonNames = enum.Of[Reason](errUnknown, "reason", "none", "gone", "hidden", "host", "no-pod", "reused",

@@ -13,13 +13,13 @@ import (
 	"github.com/cotenant/cotenant/internal/promtext"
 )
 
-// A tenant's page may say anything: what Fetch takes of it is bounded. A vLLM page has some 100 KB for each replica.
+// A tenant's page may hold anything: Fetch bounds its size. A vLLM page has some 100 KB for each replica.
 const (
 	maxPage     = 4 << 20
 	maxReplicas = 256
 )
 
-// Client reads metrics pages. A page belongs to a tenant, who must not choose what else the client's machine asks:
+// Client reads metrics pages. A page belongs to a tenant, and must not make the client's machine send other requests:
 // redirects are errors, proxies of the environment are not used, and a name keeps the address that it was first
 // resolved to, so that a server that moved needs a new Client. It is safe for concurrent use.
 type Client struct {

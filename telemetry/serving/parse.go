@@ -187,8 +187,8 @@ func (p *parser) family(page int, engine Engine, fig figure, f *dto.MetricFamily
 	}
 }
 
-// totals finds, for the readings of a family that have a series beside its own parts, which series are no parts. SGLang
-// with priorities gives the total with an empty priority; a total beside other parts equals their sum.
+// totals finds the series of a family that are totals of its other series. SGLang
+// with priorities gives the total with an empty priority; a total among parts equals their sum.
 func totals(f *dto.MetricFamily) map[key]map[int]bool {
 	var out map[key]map[int]bool
 	for _, label := range []string{"priority", "cache_source"} {
@@ -234,7 +234,7 @@ func (r *Reading) tokensOfBlocks() {
 	}
 }
 
-// labels name whose figure it is, and the rank that gives it: -1 for none.
+// labels returns the owner of a figure, and the rank that reports it: -1 for none.
 func labels(m *dto.Metric) (k key, rank int) {
 	rank = -1
 	instance, worker := "", ""
@@ -284,7 +284,7 @@ func (v *value) number() (float64, bool) {
 	return x, true
 }
 
-// sum adds a figure whose series differ in labels that are not told apart: a reason, or whether a request streams.
+// sum adds the series of a figure over labels that are not kept: a reason, or whether a request streams.
 func (v *value) sum(to *Optional[float64]) {
 	if x, ok := v.number(); ok {
 		*to = optional.Of(to.Or(0) + x)
@@ -320,7 +320,7 @@ func (v *value) histogram(to **Histogram) {
 		v.problem("%s", why)
 	case *to == nil:
 		*to = h
-	case !(*to).add(h): // its labels are not told apart
+	case !(*to).add(h): // its labels are not kept
 		v.problem("other buckets than the series before it")
 	}
 }

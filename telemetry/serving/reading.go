@@ -15,11 +15,11 @@ import (
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// ErrNone says that a page holds no metric of a model server that is read.
+// ErrNone is returned for a page without a known metric of a model server.
 var ErrNone = errors.New("serving: no metric of vLLM, SGLang, llama.cpp, TEI, Triton or a FastAPI server (SGLang " +
 	"needs --enable-metrics, llama.cpp --metrics)")
 
-// ErrReset says that a server was restarted between two readings.
+// ErrReset is returned when a server was restarted between two readings.
 var ErrReset = errors.New("serving: a counter went back: the server was restarted")
 
 var errUnknown = errors.New("serving: unknown name")
@@ -82,7 +82,7 @@ type Reading struct {
 	StepTokens   *Histogram // tokens that an engine step computed, prompts' and answers' (vLLM)
 }
 
-// Same says whether two readings are of the same model and replica.
+// Same reports whether two readings are of the same model and replica.
 func (r *Reading) Same(o *Reading) bool {
 	return r.Engine == o.Engine && r.Model == o.Model && r.Replica == o.Replica
 }
@@ -97,8 +97,8 @@ func (r *Reading) histograms() []**Histogram {
 	return []**Histogram{&r.TTFT, &r.ITL, &r.TPOT, &r.E2E, &r.Queue, &r.PromptLength, &r.OutputLength, &r.StepTokens}
 }
 
-// Add adds the counters and histograms of what happened in another stretch of time, as [Reading.Since] returns it.
-// Histograms whose buckets are not r's are left out.
+// Add adds the counters and histograms of another period, as [Reading.Since] returns it.
+// Histograms with other buckets than r's are left out.
 func (r *Reading) Add(o Reading) {
 	r.Engine, r.Model = o.Engine, o.Model
 	for i, c := range r.counters() {
@@ -119,7 +119,7 @@ func (r *Reading) Add(o Reading) {
 	}
 }
 
-// Since returns what happened between two readings of the same replica: the differences of counters and histograms,
+// Since returns the change between two readings of the same replica: the differences of counters and histograms,
 // and the later one's gauges. A figure that one of them lacks is missing. It fails with ErrReset where the server
 // was restarted in between.
 func (r Reading) Since(before Reading) (Reading, error) {
@@ -244,7 +244,7 @@ func (h *Histogram) since(then *Histogram) (*Histogram, error) {
 	return d, nil
 }
 
-// wrong says why counts and sum are of no observations; "" = they may be, give or take one that is counted just now.
+// wrong is the reason why counts and sum contradict each other; "" = they don't, give or take one current observation.
 func (h *Histogram) wrong() string {
 	least, most, last := 0.0, 0.0, Bucket{}
 	for i, b := range h.Buckets {

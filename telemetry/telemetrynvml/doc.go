@@ -16,10 +16,10 @@ package telemetrynvml
 
 import "errors"
 
-// ErrUnavailable says that there is no NVML here.
+// ErrUnavailable is returned where there is no NVML.
 var ErrUnavailable = errors.New("telemetrynvml: NVML is not available")
 
-// ErrClosed says that the reader was closed.
+// ErrClosed is returned after the reader was closed.
 var ErrClosed = errors.New("telemetrynvml: the reader is closed")
 
 // Options say how to open NVML. The zero value finds the library by its name.

@@ -23,7 +23,7 @@ func unavailable() error {
 	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
 }
 
-// Info says what the reader would be.
+// Info describes the reader.
 func (*Reader) Info() telemetry.ReaderInfo { return telemetry.ReaderInfo{Name: "nvml"} }
 
 // Devices returns an error that wraps ErrUnavailable.

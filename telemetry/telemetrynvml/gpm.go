@@ -141,7 +141,7 @@ func (x *look) migDevices() (all []nvml.Device, ok bool) {
 }
 
 // instances lists the GPU instances with their memory and, where the GPU has them, counters. The layout may have
-// changed since the last reading; an instance whose MIG device is another than before starts anew.
+// changed since the last reading; an instance with another MIG device than before starts anew.
 func (x *look) instances() {
 	devices, ok := x.migDevices()
 	if !ok {

@@ -24,8 +24,8 @@ type look struct {
 	lost bool
 }
 
-// ok says whether a call gave a value. What the device cannot give, or has no value for just now, is missing; the
-// rest is an error.
+// ok reports whether a call gave a value. A figure that the device cannot give, or has no value for just now, is
+// missing; the rest is an error.
 func (x *look) ok(call string, ret nvml.Return) bool {
 	switch ret {
 	case nvml.SUCCESS:
@@ -42,7 +42,7 @@ func (x *look) ok(call string, ret nvml.Return) bool {
 	return false
 }
 
-// figure returns a function that sets what a call gave, in units of which per make one of the metric's.
+// figure returns a function that sets the value of a call; per of its units make one of the metric's.
 func figure[T uint32 | uint64](x *look, call string, m telemetry.Metric, per, limit float64) func(T, nvml.Return) {
 	return func(v T, ret nvml.Return) {
 		if x.ok(call, ret) {
@@ -98,7 +98,7 @@ func (x *look) condition() {
 }
 
 // memory reads memory by the second version of the call where the driver has
-// it: the first counts what the driver reserves as used.
+// it: the first counts the driver's reserve as used.
 func (x *look) memory() {
 	var used, total uint64
 	read := false
@@ -198,7 +198,7 @@ func (d *device) processName(pid uint32) string {
 }
 
 // clockSlack is the furthest that a sample may lie in the future, and that the
-// clock may go back before samples are asked for anew.
+// clock may go back before samples are requested anew.
 const clockSlack = 2e6 // us
 
 // since returns the time, and moves a time stamp that lies ahead of it: the clock went back.

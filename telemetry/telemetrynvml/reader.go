@@ -33,7 +33,7 @@ type Reader struct {
 	closeWait time.Duration // the time for which Close waits for readings under way
 }
 
-// device is one GPU with what must be remembered between readings.
+// device is one GPU with its state between readings.
 type device struct {
 	lib  nvml.Interface
 	h    nvml.Device
@@ -158,8 +158,8 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
-// Close frees what the reader holds and closes NVML. It waits five seconds for readings under way; where one hangs
-// in the driver NVML stays open and the error says so. Closing again returns the same.
+// Close frees the reader's resources and closes NVML. It waits five seconds for readings in progress; where one hangs
+// in the driver NVML stays open, with an error. Closing again returns the same.
 func (s *Reader) Close() error {
 	s.closing.Do(func() {
 		ended := make(chan error, 1)
@@ -246,8 +246,8 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 	return nil
 }
 
-// Inventory says what the node's GPUs are and how they are set up, as nvidia-smi -q does. What the driver does not
-// say is missing. A GPU that fails is there with what it said, and the error names it.
+// Inventory describes the node's GPUs and their settings, as nvidia-smi -q does. Figures that the driver does not
+// report are missing. A GPU that fails is listed with its partial data, and the error names it.
 func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 	var inv telemetry.Inventory
 	if err := ctx.Err(); err != nil {

@@ -1,6 +1,6 @@
-// Package copies predicts what several copies of one server get on one GPU: their rate and latency together over those
-// of one copy alone, for 1 to 8 copies under time-slicing, MPS, MIG, HAMi, or as instances of one process, from figures
-// of the one copy. It answers "does a second copy pay" for servers of any kind, whether they speak tokens or not.
+// Package copies predicts the rate and latency of several copies of one server on one GPU, relative to those of a
+// single copy, for 1 to 8 copies under time-slicing, MPS, MIG, HAMi, or as instances of one process, from figures
+// of the single copy. It answers "does a second copy pay" for servers of any kind, with or without tokens.
 //
 // A step of a server is a part on the host and a part on the GPU. Copies overlap the one with the other of their
 // siblings, which is all that time-slicing gains; under MPS and in one process kernels also run at the same time, as

@@ -17,7 +17,7 @@ type law struct {
 	// contention is the SM time of a kernel that shares the GPU, with its L2 cache and power, over the isolated one.
 	contention float64
 	// sliceKeeps is the part of the time that time-slicing leaves to work: a slice of 2.09 ms and a switch of 0.153 ms,
-	// measured on H100 and H200. hamiKeeps is what HAMi's limiter leaves of that.
+	// measured on H100 and H200. hamiKeeps is the part of that left by HAMi's limiter.
 	sliceKeeps, hamiKeeps float64
 	// mpsStep is the part that MPS adds to a decode step of 1 ms which keeps the GPU busy; of longer ones, which have
 	// more layers but also longer kernels, it falls with the square root. Measured on an H200 with models of 1B to 8B.
@@ -73,8 +73,8 @@ func (l *law) demand(s *Server) demand {
 	return d
 }
 
-// divided returns what is left of one copy's rate, and its busy, when it has a part of the load: a decoder's step keeps
-// what does not depend on its batch.
+// divided returns one copy's rate, and its busy, when it has a part of the load: a decoder's step keeps
+// the time that does not depend on its batch.
 func (l *law) divided(s *Server, d demand, copies int) (float64, demand) {
 	n := float64(copies)
 	if !s.Decodes {
@@ -105,8 +105,8 @@ func queued(copies int, busy, keeps float64) float64 {
 	return rate
 }
 
-// underMPS is the factor by which MPS makes a decoder's step longer, alone too: a time for its many short kernels, as
-// far as the GPU and not the host is what the step waits for. What takes longer steps does not notice it.
+// underMPS is the factor by which MPS makes a decoder's step longer, without neighbours too: a time for its many short
+// kernels, as far as the step waits for the GPU and not for the host. Longer steps are not affected.
 func (l *law) underMPS(s *Server, d demand) float64 {
 	if !s.Decodes || s.Latency == 0 {
 		return 1
@@ -114,7 +114,7 @@ func (l *law) underMPS(s *Server, d demand) float64 {
 	return 1 + l.mpsStep*d.busy*d.busy*d.busy/math.Sqrt(1e3*s.Latency.Seconds())
 }
 
-// ratio is the copies' rate over that of one alone, and what bounds it.
+// ratio is the copies' rate over that of one, and the resource that bounds it.
 func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
 	d, rest, copies := l.demand(s), 1.0, q.Copies
 	if alone(q) {

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Row is a published comparison of copies with one copy alone; only what is known before the copies run is read.
+// Row is a published comparison of copies with a single one; only figures from before the copies run are read.
 type Row struct {
 	ID        string         `json:"id"`
 	GPU       string         `json:"gpu"`
@@ -117,7 +117,7 @@ func (r *Row) read() (s Server, q Setting, err error) {
 	return s, q, nil
 }
 
-// figures reads what one copy alone showed.
+// figures reads the figures of the single copy.
 func (r *Row) figures(s *Server) {
 	percent := func(prefix string) (out profile.Optional[float64]) {
 		for key, v := range r.Solo {

@@ -28,7 +28,7 @@ type Server struct {
 	// PythonThreads is set where instances are threads of one Python process: one at a time works on the host.
 	PythonThreads bool
 	Clients       int           // requests in flight; 0 where unknown
-	SliceLatency  time.Duration // Latency on one MIG instance of the profile asked for
+	SliceLatency  time.Duration // Latency on one MIG instance of the requested profile
 	HostThreads   float64       // cores that it keeps busy; 0 means 1 where Cores are given
 	Memory        sharing.Bytes
 }
@@ -77,7 +77,7 @@ const (
 const oneFigure = "one of GPU busy, SM activity, GPU time of a request with the rate, or host time with the latency " +
 	"is enough"
 
-// problems collects what is wrong with a server and a setting, at the names of their fields.
+// problems collects the faults of a server and a setting, at the names of their fields.
 func (s *Server) problems(q *Setting, l *problem.List) {
 	fraction := func(path string, f profile.Optional[float64]) {
 		v, is := f.Get()

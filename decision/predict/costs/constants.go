@@ -16,7 +16,7 @@ type Constant struct {
 	Value float64 `json:"value"`          // the median, where it is uncertain
 	Unit  string  `json:"unit"`
 	Sigma float64 `json:"sigma,omitzero"` // standard deviation of its logarithm; 0 = even over Spread, or not stated
-	// Spread bounds an even distribution, and Range what is physically plausible; a fit stays within.
+	// Spread bounds an even distribution, and Range the physically plausible values; a fit stays within.
 	Spread    [2]float64       `json:"spread,omitzero"`
 	Range     [2]float64       `json:"range,omitzero"`
 	Worse     int              `json:"worse,omitzero"` // +1: more is worse, -1: less is
@@ -27,7 +27,7 @@ type Constant struct {
 	Query string `json:"query,omitempty"`
 }
 
-// Constants are all constants that predictions rest on. Tests give some other values, to see what each is worth.
+// Constants are all constants that predictions rest on. Tests vary some, to see the worth of each.
 type Constants struct {
 	Priors     [priorCount]Constant // of the quantities of a Setting
 	Unmeasured struct {

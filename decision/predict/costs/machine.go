@@ -78,7 +78,7 @@ type Machine struct {
 	Narrowest float64 // bytes of the narrowest operand that it has a rate of its own for; 0 = any
 }
 
-// MachineOf reads a GPU's row; what the table does not know stays 0.
+// MachineOf reads a GPU's row; figures that the table lacks stay 0.
 func MachineOf(g *sharing.GPU) Machine {
 	var m Machine
 	if v, ok := g.MemoryBandwidthGBps.Get(); ok {

@@ -15,14 +15,14 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Parameter is a constant of the models, with what it means.
+// Parameter is a constant of the models, with its meaning.
 type Parameter struct {
 	Value float64 `yaml:"value,required" json:"value"`
 	Unit  string  `yaml:"unit,required" json:"unit"`
-	// Low and High bound what is physically plausible; a fit stays within.
+	// Low and High bound the physically plausible values; a fit stays within.
 	Low  float64 `yaml:"low,required" json:"low"`
 	High float64 `yaml:"high,required" json:"high"`
-	// Basis says whether the value was measured, fitted or assumed, and Source from what.
+	// Basis is measured, fitted or assumed, and Source the origin of the value.
 	Basis  sharing.Basis `yaml:"basis,required" json:"basis"`
 	Source string        `yaml:"source" json:"source,omitempty"`
 	// Independent is the same quantity measured in another way, when it was.
@@ -124,13 +124,13 @@ const CalibrationVersion = 3
 // Calibration holds the constants of sharing a GPU and the errors to expect of predictions that rest on them.
 type Calibration struct {
 	Version int `yaml:"version,required" json:"version"`
-	// GPU and Driver are what the parameters were measured on.
+	// GPU and Driver are those of the measurements.
 	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
 	Driver     string     `yaml:"driver" json:"driver,omitempty"`
 	Parameters Parameters `yaml:"parameters,required" json:"parameters"`
 	// Models are those that the predictor was calibrated on; empty for priors. Intervals are wider for others.
 	Models []string `yaml:"models" json:"models,omitempty"`
-	// Engines are those of the rows that it was calibrated on, beside that of the built-in constants.
+	// Engines are those of the rows that it was calibrated on, in addition to that of the built-in constants.
 	Engines []string `yaml:"engines" json:"engines,omitempty"`
 	// Learned holds corrections of engines and tenants that the models were not calibrated on.
 	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
@@ -149,7 +149,7 @@ type Learned struct {
 	Series    int               `yaml:"series,required" json:"series"`
 }
 
-// Found returns what was learned of an engine or tenant under a mechanism; nil where nothing was.
+// Found returns the calibration of an engine or tenant under a mechanism; nil where there is none.
 func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
 	for i := range p.Learned {
 		if l := &p.Learned[i]; l.Of == of && l.Mechanism == m {
@@ -159,7 +159,7 @@ func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
 	return nil
 }
 
-// loneLayers are the layers of the server for which LoneStepCost stands where nobody measured it: a 1B model's.
+// loneLayers are the layers of the server that LoneStepCost was derived for, a 1B model's, where it wasn't measured.
 const loneLayers = 16
 
 // H200 returns the constants of an H200 with driver 580. Its quantum and switch are measured; the rest are physical
@@ -194,7 +194,7 @@ func H200() Calibration {
 
 // priorHalfWidths are half-widths of the 90% intervals before there is data, for time-slicing and MPS by metric:
 // about what leave-one-series-out gives on the H200 rows of decision/predict/testdata, and for TPOT and E2E P50 a
-// quarter more, by which series were missed more that nobody had seen (tools/research/accuracy/REPORT-2026-11.md).
+// quarter more, since unseen series were missed by that much more (tools/research/accuracy/REPORT-2026-11.md).
 var priorHalfWidths = [2][profile.ServingMetrics]float64{
 	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
@@ -272,7 +272,7 @@ func (p *Parameters) Change() float64 {
 	return p.Switch.Value + p.SliceLoss.Value
 }
 
-// Scheduler returns the time-slicing of the parameters, with what each turn loses taken from the slice.
+// Scheduler returns the time-slicing of the parameters; the time that each turn loses is taken from the slice.
 func (p *Parameters) Scheduler() timeslice.Scheduler {
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	return timeslice.Scheduler{Quantum: ms(p.Slice()), Switch: ms(p.Change())}

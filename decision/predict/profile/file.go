@@ -10,7 +10,7 @@ import (
 )
 
 // LoadProfiles reads a file of profiles ([ParseProfiles]) or of rows in the
-// co-location format ([ParseRows]), whose lone tenants are the profiles.
+// co-location format ([ParseRows]); rows with one tenant are the profiles.
 func LoadProfiles(path string) (*Profiles, error) {
 	return ReadFile(path, func(data []byte) (*Profiles, error) {
 		list, err := ParseProfiles(data)

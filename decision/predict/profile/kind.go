@@ -4,7 +4,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Kind says how a tenant makes progress.
+// Kind is the unit in which a tenant makes progress.
 type Kind uint8
 
 // The kinds.

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrUnknownName says that a text names no value of an enumeration.
+// ErrUnknownName is returned for a text that names no value of an enumeration.
 var ErrUnknownName = errors.New("predict: unknown name")
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
@@ -75,7 +75,7 @@ type Interval struct {
 // WidthFraction is the interval's width over its value.
 func (i Interval) WidthFraction() float64 { return (i.High - i.Low) / i.Value }
 
-// Contains says whether v lies within the bounds.
+// Contains reports whether v lies within the bounds.
 func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
 
 // Below answers whether the predicted figure will be at most limit; unknown

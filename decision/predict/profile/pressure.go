@@ -8,12 +8,12 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Pressure says what a tenant does under MPS to kernels that are launched beside it, and what kernels beside it do to
-// the tenant, as package probe measures it. Times are in microseconds where the name says so.
+// Pressure holds the mutual effects of a tenant and co-located kernels under MPS, as package probe measures them.
+// Times are in microseconds where the name has US.
 type Pressure struct {
-	// Waits tells the reporter's launches beside the tenant at work: the tenant's pressure on others.
+	// Waits are the reporter's launches next to the tenant at work: the tenant's pressure on others.
 	Waits []Wait `yaml:"waits" json:"waits,omitempty"`
-	// Presses tell the tenant's step beside kernels back to back: its sensitivity to others.
+	// Presses are the tenant's steps next to kernels back to back: its sensitivity to others.
 	Presses []Press `yaml:"presses" json:"presses,omitempty"`
 	// StepMS is the median of the tenant's step without them, in milliseconds.
 	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
@@ -26,12 +26,12 @@ type Wait struct {
 	Kernels  int     `yaml:"kernels" json:"kernels"`     // one after another, in one graph
 	Wide     bool    `yaml:"wide" json:"wide,omitempty"` // of a block on each SM; else of a single block
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"` // length of each
-	// The medians and means with nobody there, and beside the tenant.
+	// The medians and means without the tenant, and next to it.
 	AloneUS      float64 `yaml:"alone_us" json:"alone_us"`
 	BesideUS     float64 `yaml:"beside_us" json:"beside_us"`
 	AloneMeanUS  float64 `yaml:"alone_mean_us" json:"alone_mean_us"`
 	BesideMeanUS float64 `yaml:"beside_mean_us" json:"beside_mean_us"`
-	StepMS       float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step beside it
+	StepMS       float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
 }
 
 // LinkUS is the mean time by which each kernel of the launch waited for the tenant.
@@ -39,11 +39,11 @@ func (w *Wait) LinkUS() float64 {
 	return max(0, w.BesideMeanUS-w.AloneMeanUS) / float64(max(1, w.Kernels))
 }
 
-// Press is the tenant's step beside kernels that fill the GPU, or that read memory as fast as they can.
+// Press is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
 type Press struct {
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, alone
 	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate
-	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read beside the tenant
+	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read next to the tenant
 	StepMS   float64 `yaml:"step_ms" json:"step_ms"`             // the median of the tenant's step
 }
 
@@ -76,7 +76,7 @@ func (p *Pressure) Reporter() *Wait {
 	return nearest
 }
 
-// Links returns the growth of the tenant's step with the length of the kernels that fill the GPU beside it: about the
+// Links returns the growth of the tenant's step with the length of co-located kernels that fill the GPU: about the
 // number of its kernels that wait for another. 0 where that was not measured.
 func (p *Pressure) Links() float64 {
 	xy, xx := 0.0, 0.0
@@ -92,7 +92,7 @@ func (p *Pressure) Links() float64 {
 }
 
 // Steps returns the medians of the tenant's step, in milliseconds, where nobody held up its kernels: without others,
-// and beside kernels shorter than a host takes to launch one.
+// and next to kernels shorter than a host takes to launch one.
 func (p *Pressure) Steps() (ms []float64) {
 	const shortUS = 5
 	if p == nil {

@@ -19,18 +19,18 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrNoProfile says that a workload was not measured alone.
+// ErrNoProfile is returned for a workload without a measurement in isolation.
 var ErrNoProfile = errors.New("predict: no profile of the workload alone")
 
-// SoloProfile holds the measurements of one workload alone on a GPU, under one mechanism: what a Predictor predicts
-// its co-location from. What is not known makes predictions wider or impossible, and is never taken for zero.
+// SoloProfile holds the measurements of one workload in isolation on a GPU, under one mechanism: the input of a
+// Predictor. An unknown figure makes predictions wider or impossible, and is never taken for zero.
 type SoloProfile struct {
 	Version int  `yaml:"version,required" json:"version"` // 1, or 2 where Kind may be other than a server
 	Kind    Kind `yaml:"kind" json:"kind,omitzero"`
 	// Engine names the program that serves, e.g. "vllm"; "" is unknown. Predictions for engines that no calibration
 	// has seen have wider intervals. It needs the second version.
 	Engine string `yaml:"engine" json:"engine,omitempty"`
-	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (what MPS costs a lone tenant).
+	// Mechanism it ran under: time-slicing (the uncontended baseline) or MPS (with its cost to a lone tenant).
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Server    Server            `yaml:"server,required" json:"server"`
 	Load      Load              `yaml:"load" json:"load,omitzero"` // of servers
@@ -49,29 +49,29 @@ type SoloProfile struct {
 	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
 	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
 
-	// Turns is the mean number of time slices that a decode step was seen to take beside a neighbour that always spins
-	// ([predict.Predictor.TurnsBesideSpinner]). A latency alone cannot tell it where the step is about as long as a whole
+	// Turns is the mean number of time slices of a decode step next to a neighbour that always spins
+	// ([predict.Predictor.TurnsBesideSpinner]). A latency does not determine it where the step is about as long as a whole
 	// number of slices.
 	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
-	// TTFTGrowth is by how much later the first token comes beside that neighbour, for each millisecond that a token
+	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
 	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
 	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
 
-	// Pressure was measured beside package probe's reporter and press; nil where it was not.
+	// Pressure was measured with package probe's reporter and stress kernels; nil where it was not.
 	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
 
 	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
 
-	// Fit holds what was fitted to the server's own metrics in production; nil where nobody did. It needs the
+	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs the
 	// second version.
 	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
 }
 
-// ServingFit holds the parts of a model server's work that its counters over several loads show. Intervals are of 90%;
-// a zero one could not be told.
+// ServingFit holds the parts of a model server's work that its counters over several loads determine. Intervals are
+// of 90%; a zero one is unknown.
 type ServingFit struct {
 	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
-	// Prefill + p/1000*PrefillToken more than the steps beside it. In ms.
+	// Prefill + p/1000*PrefillToken more than the steps at the same time. In ms.
 	Step         Interval `yaml:"step_ms" json:"step_ms,omitzero"`
 	StepSequence Interval `yaml:"step_sequence_ms" json:"step_sequence_ms,omitzero"`
 	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
@@ -79,8 +79,8 @@ type ServingFit struct {
 	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
 	StepAt    Interval `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
 	PrefillAt Interval `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
-	// StepLeftOut and PrefillLeftOut are half-widths of 90% intervals on the scale of logarithms: how far the mean times
-	// between tokens, and to the first, of windows lie from what a fit to the other windows says of them.
+	// StepLeftOut and PrefillLeftOut are half-widths of 90% intervals on the scale of logarithms: the errors of the mean
+	// times between tokens, and to the first, of windows by a fit to the other windows.
 	StepLeftOut    Optional[float64] `yaml:"step_left_out" json:"step_left_out,omitzero"`
 	PrefillLeftOut Optional[float64] `yaml:"prefill_left_out" json:"prefill_left_out,omitzero"`
 	Batch          float64           `yaml:"batch" json:"batch"`
@@ -93,7 +93,7 @@ type ServingFit struct {
 	// share of the proposed tokens that was kept
 	Accepted Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`
 	Windows  int               `yaml:"windows" json:"windows"`           // pairs of pages behind it
-	Unknown  []string          `yaml:"unknown" json:"unknown,omitempty"` // what the data can't tell, and why
+	Unknown  []string          `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
 }
 
 func (f *ServingFit) check(list *problem.List, path string) {
@@ -186,7 +186,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 // Mechanisms are those that can be predicted from profiles of whole GPUs.
 var Mechanisms = [...]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}
 
-// checkRun holds what identifies a run against what can be predicted.
+// checkRun checks that a run is of a kind that can be predicted.
 func checkRun(list *problem.List, path string, m sharing.Mechanism, version int, kind Kind, engine string,
 	s Server, l Load) {
 	list.If(!slices.Contains(Mechanisms[:], m), problem.Join(path, "mechanism"),
@@ -215,7 +215,7 @@ type ProfileRef struct {
 type Profiles struct {
 	byKey map[profileKey]*SoloProfile
 	order []*SoloProfile
-	sms   map[profileKey]*SoloProfile // those in which GPM told the share of the SMs
+	sms   map[profileKey]*SoloProfile // those with the share of the SMs from GPM
 	// by server without a percentage, the engine that it is
 	engines map[Server]string
 
@@ -284,7 +284,7 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	return nil
 }
 
-// Made returns what build returned for the key, which is called once until profiles are added. It is safe for
+// Made returns the result of build for the key, cached until profiles are added. It is safe for
 // concurrent use.
 func (ps *Profiles) Made(key string, build func() any) any {
 	ps.mu.Lock()
@@ -314,7 +314,7 @@ func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.Same()}]
 }
 
-// Elsewhere returns a profile of the workload in which GPM told the share of the SMs, nil where there is none.
+// Elsewhere returns a profile of the workload with the share of the SMs from GPM, nil where there is none.
 func (ps *Profiles) Elsewhere(s Server, l Load) *SoloProfile {
 	for _, m := range Mechanisms {
 		if ps != nil && ps.sms[profileKey{m, s, l.Same()}] != nil {
@@ -324,7 +324,7 @@ func (ps *Profiles) Elsewhere(s Server, l Load) *SoloProfile {
 	return nil
 }
 
-// Solo is all that is known of a workload alone: what a prediction starts from.
+// Solo is all that is known of a workload in isolation: the start of a prediction.
 type Solo struct {
 	Server Server
 	Load   Load
@@ -332,8 +332,8 @@ type Solo struct {
 	TimeSlicing, MPS *SoloProfile
 	// Siblings are profiles of the same server at any load, which tell its prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
-	// Elsewhere is a profile of the workload on another machine or under the other mechanism, where GPM told the
-	// share of the SMs that its kernels hold; nil when there is none. A program's kernels are the same there.
+	// Elsewhere is a profile of the workload on another machine or under the other mechanism, with the share of the
+	// SMs that its kernels hold, from GPM; nil when there is none. A program's kernels are the same there.
 	Elsewhere *SoloProfile
 	// CapPercent is the active thread percentage that was not measured alone, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.
@@ -345,8 +345,8 @@ func (s *Solo) Uncontended() *SoloProfile {
 	return cmp.Or(s.TimeSlicing, s.MPS)
 }
 
-// Solo returns what ps, which may be nil, knows of a workload. A server with an active thread percentage that was not
-// measured alone falls back to the same server without one. ErrNoProfile says that there is nothing to predict from.
+// Solo returns the data of ps, which may be nil, on a workload. A server with an active thread percentage that was not
+// measured in isolation falls back to the same server without one. It is ErrNoProfile where there is no profile.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l),
 		MPS: ps.Find(sharing.MechanismMPS, s, l)}
@@ -395,14 +395,14 @@ func (p *SoloProfile) Batch() float64 {
 	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(UsualSlots)))
 }
 
-// GapsHoldPrompts says that the median gap between a closed loop's tokens is no decode step: others' prompts fall into
-// at least every second gap of answers so short, and the median is longer than the mean.
+// GapsHoldPrompts reports whether the median gap between a closed loop's tokens is no decode step: others' prompts fall
+// into at least every second gap of answers so short, and the median is longer than the mean.
 func (p *SoloProfile) GapsHoldPrompts() bool {
 	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
 }
 
-// UsualSlots is the size of the batch of a server that does not state it and
-// whose profile does not show that it has more.
+// UsualSlots is the size of the batch of a server that does not state it,
+// unless its profile shows more.
 const UsualSlots = 16
 
 // WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its

@@ -10,15 +10,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Row is one tenant in one case of a co-location measurement. Rows with one tenant are profiles; the outcomes of
-// the others, which may be absent, are what a Predictor predicts.
+// Row is one tenant in one case of a co-location measurement. Rows with one tenant are profiles; a Predictor predicts
+// the outcomes of the others, which may be absent.
 type Row struct {
 	Version   Optional[int]     `yaml:"version" json:"version,omitzero"` // 2 = may be of any Kind; missing = 1
 	Kind      Kind              `yaml:"kind" json:"kind,omitzero"`
 	Engine    string            `yaml:"engine" json:"engine,omitempty"` // as in SoloProfile
 	Mechanism sharing.Mechanism `yaml:"mechanism,required" json:"mechanism"`
 	Case      string            `yaml:"case,required" json:"case"`
-	// what was measured in one go on one machine; "" is not said
+	// runs in one go on one machine; "" is not stated
 	Series   string        `yaml:"series" json:"series,omitempty"`
 	Load     Load          `yaml:"load" json:"load,omitzero"` // of servers
 	Server   Server        `yaml:"server,required" json:"server"`

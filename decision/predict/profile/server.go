@@ -13,7 +13,7 @@ type Server struct {
 	Slots Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
 	// MPS active thread percentage; missing = not capped
 	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"`
-	// what else tells servers apart, e.g. "vllm 0.9, fp8"
+	// another distinction of servers, e.g. "vllm 0.9, fp8"
 	Variant string `yaml:"variant" json:"variant,omitempty"`
 }
 
@@ -49,15 +49,15 @@ type Load struct {
 	Output      int           `yaml:"output,required" json:"output"`
 	Seed        Optional[int] `yaml:"seed" json:"seed,omitzero"`
 	// OutputSpread is the fraction of Output by which answers are shorter and longer than it, evenly; 0 = all have it.
-	// Clients in a closed loop whose answers are all of one length fall into step, or out of it, for seconds.
+	// Clients in a closed loop with answers all of one length fall into step, or out of it, for seconds.
 	OutputSpread float64 `yaml:"output_spread" json:"output_spread,omitempty"`
 }
 
-// Closed says that the load is a closed loop.
+// Closed reports whether the load is a closed loop.
 func (l Load) Closed() bool { return l.Concurrency > 0 }
 
-// Same is the load apart from the server's index, the seed and the spread of answers: what two runs
-// must have in common to be of the same workload.
+// Same is the load without the server's index, the seed and the spread of answers: two runs with the
+// same value are of the same workload.
 func (l Load) Same() Load {
 	l.Server, l.Seed, l.OutputSpread = 0, Optional[int]{}, 0
 	return l

@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// SLO is a set of latency limits; what is missing is not demanded. Hold a prediction against one with [Interval.Below].
+// SLO is a set of latency limits; missing ones are not checked. Compare a prediction with one by [Interval.Below].
 type SLO struct {
 	TTFTP99 Optional[Duration] `yaml:"ttft_p99"`
 	TPOTP50 Optional[Duration] `yaml:"tpot_p50"`
