@@ -296,7 +296,7 @@ func (b *builder) cluster() {
 	for _, f := range []struct {
 		needed bool
 		write  func()
-	}{{byPlugin, b.pluginFiles}, {hasMIG, b.partedFiles},
+	}{{true, b.eksGroups}, {byPlugin, b.pluginFiles}, {hasMIG, b.partedFiles},
 		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || byPlugin), b.operatorValues},
 		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues},
 		{hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},

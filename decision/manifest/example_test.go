@@ -74,6 +74,13 @@ workloads:
 	//           resources:
 	//             limits:
 	//               nvidia.com/gpu: "1"
+	//           volumeMounts:
+	//             - name: shm
+	//               mountPath: /dev/shm
+	//       volumes:
+	//         - name: shm
+	//           emptyDir:
+	//             medium: Memory
 	// pods/embed.yaml
 }
 

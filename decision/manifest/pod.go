@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
@@ -50,16 +51,19 @@ func (p *pod) node(m *member) *yaml.Node {
 		labels["kai.scheduler/queue"] = p.queue
 	}
 	selector, affinity := m.nodes()
+	own := m.surroundings()
 	return m.wrap(p, yamlnode.Map(
 		"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
 		"spec", yamlnode.Map(
 			"schedulerName", yamlnode.Some(p.scheduler),
 			"nodeSelector", selector,
 			"affinity", affinity,
+			"tolerations", own.tolerations,
 			"resourceClaims", podClaims,
 			"containers", yamlnode.List(yamlnode.Map(
-				"name", m.name, "args", p.args, "env", p.env,
-				"resources", yamlnode.Map("limits", p.limits, "claims", claims))))))
+				"name", m.name, "args", p.args, "env", append(p.env, own.env...),
+				"resources", yamlnode.Map("limits", p.limits, "claims", claims), "volumeMounts", own.mounts)),
+			"volumes", own.volumes)))
 }
 
 // newPod returns the part that every delivery has in common.
@@ -174,7 +178,7 @@ const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
 func (b *builder) nodeFile(g *group) {
 	count := "the nodes"
 	if n := g.count(); n > 0 {
-		count = fmt.Sprintf("%d node(s)", n)
+		count = plaintext.Count(n, "node")
 	}
 	header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", g.key, count,
 		g.key)}

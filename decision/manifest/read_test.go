@@ -109,7 +109,7 @@ func (s *scene) add(pool string, d sharing.Delivery, all ...gpus) {
 const mixedFleet = `
 version: v1
 pools:
-  - {name: prod, gpu: A100-SXM4-80GB, count: 6, gpus_per_node: 2}
+  - {name: prod, gpu: A100-SXM4-80GB, count: 6, gpus_per_node: 2, platform: eks, instance_type: p4de.24xlarge}
   - {name: serve, gpu: H100 80GB HBM3, count: 2, gpus_per_node: 2}
   - {name: nested, gpu: H100 80GB HBM3, count: 1}
   - {name: dev, gpu: Tesla T4, count: 4, gpus_per_node: 4}
@@ -122,7 +122,7 @@ pools:
 workloads:
   - {name: ml/chat, kind: online-inference, memory: 18GiB, framework: {name: vllm}}
   - {name: ml/search, kind: online-inference, memory: 30GiB, framework: {name: tgi, memory_fraction: 0.9}}
-  - {name: train, kind: training, memory: 70GiB}
+  - {name: train, kind: training, memory: 70GiB, framework: {name: pytorch}}
   - {name: ml/embed, kind: online-inference, memory: 19968MiB, framework: {name: vllm}}
   - {name: search/rerank, kind: online-inference, memory: 9728MiB, framework: {name: sglang, processes: 2}}
   - {name: nest, kind: online-inference, memory: 14848MiB, framework: {name: vllm}}

@@ -68,18 +68,18 @@ func (b *builder) page(name, note string, v any) {
 
 // rolloutPage is the page of a roll-out: a step for the cluster, one for each group, and one for the workloads.
 type rolloutPage struct {
-	Namespace                       string
-	Plugin, MIG, Operator, DRA, MPS bool
-	Provisional                     []string
-	Gates                           string   // of the DRA driver
-	Objects                         string   // kinds of the workloads' objects
-	Claims                          []string // files of claims that several pods name
-	Notes                           []string
-	Phases                          []phase
-	Groups                          []groupPage
-	Workloads                       []workloadPage
-	Checks                          []decision.TrapHit
-	Cites                           sharing.Citations
+	Namespace                            string
+	Plugin, MIG, Operator, DRA, MPS, EKS bool
+	Provisional                          []string
+	Gates                                string   // of the DRA driver
+	Objects                              string   // kinds of the workloads' objects
+	Claims                               []string // files of claims that several pods name
+	Notes                                []string
+	Phases                               []phase
+	Groups                               []groupPage
+	Workloads                            []workloadPage
+	Checks                               []decision.TrapHit
+	Cites                                sharing.Citations
 
 	step int
 }
@@ -115,7 +115,8 @@ type workloadPage struct {
 // rollout describes the roll-out.
 func (b *builder) rollout() *rolloutPage {
 	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.hasEntries(),
-		Operator: b.uses(sharing.DeliveryGPUOperator), MPS: b.any(usesMPS), Provisional: b.provisional(),
+		Operator: b.uses(sharing.DeliveryGPUOperator), MPS: b.any(usesMPS),
+		EKS: slices.ContainsFunc(b.groups, (*group).onEKS), Provisional: b.provisional(),
 		Objects: b.objects(), Gates: b.draGates(), Notes: b.notes,
 		Phases: rolloutTable().Phases, Checks: b.checks()}
 	for _, g := range b.groups {

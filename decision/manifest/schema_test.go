@@ -54,7 +54,7 @@ func podTemplate(at string) schema {
 	of := schema{
 		".metadata": "map", ".metadata.labels": "map", ".metadata.labels.*": "str",
 		".metadata.annotations": "map", ".metadata.annotations.*": "str", ".spec": "map!", ".spec.schedulerName": "str",
-		".spec.nodeSelector": "map", ".spec.nodeSelector.*": "str", ".spec.affinity": "any",
+		".spec.nodeSelector": "map", ".spec.nodeSelector.*": "str", ".spec.affinity": "any", ".spec.tolerations": "any", ".spec.volumes": "any", ".spec.containers[].volumeMounts": "any",
 		".spec.resourceClaims": "list", ".spec.resourceClaims[]": "map", ".spec.resourceClaims[].name": "str!",
 		".spec.resourceClaims[].resourceClaimName": "str", ".spec.resourceClaims[].resourceClaimTemplateName": "str",
 		".spec.containers": "list!", ".spec.containers[]": "map", ".spec.containers[].name": "str!", ".spec.containers[].image": "str",
@@ -99,6 +99,11 @@ var schemas = map[string]schema{
 		"router.inferencePool": "map", "router.inferencePool.create": "bool", "router.inferencePool.failureMode": "str",
 		"router.epp": "map", "router.epp.pluginsConfigFile": "str", "router.epp.pluginsCustomConfig": "map", "router.epp.pluginsCustomConfig.*": "str",
 	},
+	// Of schema.json of eksctl v0.222, which allows no other fields.
+	"ClusterConfig": {"apiVersion": "str!", "kind": "str!", "metadata": "map!", "metadata.name": "str!", "metadata.region": "str!", "managedNodeGroups": "list!",
+		"managedNodeGroups[]": "map", "managedNodeGroups[].name": "str!", "managedNodeGroups[].amiFamily": "str!", "managedNodeGroups[].instanceType": "str!",
+		"managedNodeGroups[].desiredCapacity": "int!", "managedNodeGroups[].labels": "map!", "managedNodeGroups[].labels.*": "str", "managedNodeGroups[].taints": "list!",
+		"managedNodeGroups[].taints[]": "map", "managedNodeGroups[].taints[].key": "str!", "managedNodeGroups[].taints[].value": "str!", "managedNodeGroups[].taints[].effect": "str!"},
 	"node patch": {"metadata": "map!", "metadata.labels": "map!", "metadata.labels.*": "str"},
 	"operator values": {
 		"mig": "map", "mig.strategy": "str!", "migManager": "map", "migManager.enabled": "bool!", "migManager.config": "map", "migManager.config.name": "str!", "migManager.config.default": "str!",
@@ -231,7 +236,7 @@ func checkFile(t *testing.T, f File) {
 func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	t.Helper()
 	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1",
-		"InferencePool": "inference.networking.k8s.io/v1", "EndpointPickerConfig": "llm-d.ai/v1alpha1"}[kind]
+		"ClusterConfig": "eksctl.io/v1alpha5", "InferencePool": "inference.networking.k8s.io/v1", "EndpointPickerConfig": "llm-d.ai/v1alpha1"}[kind]
 	if got := text(field(d, "apiVersion")); got != apiVersion {
 		t.Errorf("%s: %s has apiVersion %q", path, kind, got)
 	}
