@@ -21,7 +21,7 @@ func scaledClock(start time.Time, speed float64) ledger.Clock {
 const (
 	slowTicks   = 10
 	minRealTick = 25 * time.Millisecond
-	minRealSlow = 100 * time.Millisecond // what GPM needs between two readings
+	minRealSlow = 100 * time.Millisecond // the least time between two readings of GPM
 )
 
 // periods returns the real time between cheap and between costly readings.

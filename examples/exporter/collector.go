@@ -24,7 +24,7 @@ type view struct {
 	expired int
 }
 
-// collector exposes the stored accounts and what the GPUs do now.
+// collector exposes the stored accounts and the GPUs' present state.
 type collector struct {
 	a           *ledger.Accountant
 	basis       sharing.Basis
@@ -98,7 +98,7 @@ func (c *collector) families(yield func(*dto.MetricFamily) bool) {
 	}
 }
 
-// small sends what is not of the accounts.
+// small sends the metrics outside of the accounts.
 func (c *collector) small(o out, v *view) {
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		o.send("cotenant_gpu_observed_seconds_total", seconds(v.Observed[gpu]), gpu, c.node)

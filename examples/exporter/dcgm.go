@@ -145,7 +145,7 @@ func (d *dcgm) Read(ctx context.Context, device int, group telemetry.Groups, r *
 	return err
 }
 
-// state returns what is known of the page.
+// state returns whether the page can be used.
 func (d *dcgm) state() sharing.Answer {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,7 +1,7 @@
 package main
 
 import (
-	_ "embed" // what goes with the metrics
+	_ "embed" // rules and dashboard
 	"slices"
 	"strings"
 

@@ -54,7 +54,7 @@ func (v *view) beyond(old *view) (s newSeries) {
 
 func (s *newSeries) empty() bool { return len(s.Rows)+len(s.Totals) == 0 }
 
-// take takes the accounts as they are stored, and returns what may be shown now and the series that are shown at 0; nil
+// take takes the accounts as they are stored, and returns those to show now and the series that are shown at 0; nil
 // where nothing changes.
 func (a *shownAccounts) take(v *view, now time.Time) (show *view, zeros *newSeries) {
 	if a.next != nil {
@@ -94,7 +94,7 @@ func (v *view) with(old *view, s newSeries) *view {
 	return out
 }
 
-// resume takes up the accounts of another run: what that showed at 0 at its end is shown at 0 once more, alone.
+// resume takes up the accounts of another run: only series that it showed at 0 at its end are shown at 0 once more.
 func (a *shownAccounts) resume(v *view, stored []byte, now time.Time) *view {
 	var s newSeries
 	if json.Unmarshal(stored, &s) != nil || s.empty() {

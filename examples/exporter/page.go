@@ -26,7 +26,7 @@ const (
 	idleTimeout    = time.Minute
 )
 
-// limited serves what a handler does to at most n clients at a time, and refuses the others.
+// limited lets a handler serve at most n clients at a time, and refuses the others.
 func limited(n int, h http.Handler) http.Handler {
 	slots := make(chan struct{}, n)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,8 +40,8 @@ func limited(n int, h http.Handler) http.Handler {
 	})
 }
 
-// shared renders a page once for each commit of the accounts and format, and gives the same bytes to all who ask
-// for it. It is kept compressed, a tenth of its size and less, since slow readers keep the pages of many commits.
+// shared renders a page once for each commit of the accounts and format, and gives the same bytes to all clients.
+// It is kept compressed, a tenth of its size and less, since slow readers keep the pages of many commits.
 type shared struct {
 	render func(io.Writer, expfmt.Format) error
 	commit func() int64 // number of the last commit
@@ -80,8 +80,8 @@ func (p *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page returns a page of the last commit before it was asked for, or of a later one:
-// all who wait for a page take the next.
+// page returns a page of the last commit before the request, or of a later one:
+// all waiting requests take the next.
 func (p *shared) page(format expfmt.Format) ([]byte, error) {
 	asked := p.commit()
 	p.mu.Lock()

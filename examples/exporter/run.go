@@ -168,7 +168,7 @@ func (e *exporter) meta(records []ledger.Record) (kept []ledger.Record, err erro
 	return kept, nil
 }
 
-// source opens what is read: NVML, or the simulated node.
+// source opens the reader: NVML, or the simulated node.
 func (e *exporter) source(o *ledger.Options) error {
 	if e.c.simulate {
 		o.Clock = scaledClock(e.start, e.c.speed)
@@ -273,7 +273,7 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// commits stores what was posted, and then shows it, with every cheap reading.
+// commits stores the posted entries, and then shows them, with every cheap reading.
 func (e *exporter) commits(ctx context.Context) {
 	ticker := time.NewTicker(max(e.fast, 100*time.Millisecond))
 	defer ticker.Stop()
@@ -288,7 +288,7 @@ func (e *exporter) commits(ctx context.Context) {
 	}
 }
 
-// commit stores what has changed and then shows it. What fails stays pending.
+// commit stores the changes and then shows them. After an error they stay pending.
 func (e *exporter) commit() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	simSteps  = 12            // of a cycle
 	simGPUs   = 8
 	simMIG    = 6
-	simMemory = 85_520_809_984 // of an H100, without what the driver reserves
+	simMemory = 85_520_809_984 // of an H100, without the driver's reserve
 )
 
 // isMPS reports which GPUs an MPS server serves.

@@ -69,7 +69,7 @@ func openStore(dir string) (*store, error) {
 	return s, nil
 }
 
-// guarded turns into errors what bbolt panics with, and the faults of reading a file
+// guarded turns panics of bbolt into errors, and the faults of reading a file
 // that is shorter than it was: a state may be broken.
 func guarded(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -112,14 +112,14 @@ func unusable(file string, err error) error {
 	return fmt.Errorf("%s: %w (move it away to begin anew; what it counted is lost then)", file, err)
 }
 
-// put adds records to what is to be stored.
+// put adds records to the pending ones.
 func (s *store) put(records ...ledger.Record) {
 	for _, r := range records {
 		s.pending[r.Name] = r.Value
 	}
 }
 
-// commit stores what is pending, all of it or nothing. After an error it is still pending.
+// commit stores the pending records, all or none. After an error they are still pending.
 func (s *store) commit() error {
 	if len(s.pending) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (s *store) commit() error {
 	return err
 }
 
-// write writes what is pending.
+// write writes the pending records.
 func (s *store) write(tx *bbolt.Tx) error {
 	b := tx.Bucket(bucket)
 	for _, name := range slices.Sorted(maps.Keys(s.pending)) {

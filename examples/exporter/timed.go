@@ -13,16 +13,16 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// timed is a reader that keeps a histogram of how long readings take, and leaves out what nobody needs: under load
-// the energy counter takes 3 to 15 ms and the GPM counters 14 ms (H100s with driver 580), which for eight GPUs
-// would be more than a hundredth of a core. It reads one GPU at a time: the driver does so anyway, and whoever
-// waits for it inside spends the time on a core.
+// timed is a reader that keeps a histogram of how long readings take, and skips costly ones that aren't needed: under
+// load the energy counter takes 3 to 15 ms and the GPM counters 14 ms (H100s with driver 580), which for eight GPUs
+// would be more than a hundredth of a core. It reads one GPU at a time: the driver does so anyway, and waiting
+// inside it takes the time of a core.
 type timed struct {
 	telemetry.Reader
 	seconds *prometheus.HistogramVec
 	// wantsGPM reports that a device's GPM counters are needed.
 	wantsGPM func(device int) bool
-	turn     chan struct{} // holds what reads
+	turn     chan struct{} // held by the reading goroutine
 	hangs    atomic.Bool   // it takes too long
 	patience time.Duration // how long others wait before they go ahead
 
@@ -31,12 +31,12 @@ type timed struct {
 	energy map[int]int // readings since the counter was read
 }
 
-// patience bounds a reading's time before others go ahead beside it: a GPU
+// patience bounds a reading's time before others start without waiting for it: a GPU
 // that hangs holds up no other. Under load one took up to 18 ms.
 const patience = 100 * time.Millisecond
 
-// energyHolds is for how many costly readings the energy counter holds. Between
-// them the power, averaged over a second and read each second, stands for it.
+// energyHolds is the number of costly readings for which the energy counter holds. Between
+// them it is estimated from the power, averaged over a second and read each second.
 const energyHolds = 3
 
 // A list of processes holds for ten cheap readings, and for up to sixty while the memory in use stays the same and
@@ -124,7 +124,7 @@ func (t *timed) again(device int, r *telemetry.Reading) bool {
 	return true
 }
 
-// note keeps a list, and what shows that it holds no more.
+// note keeps a list, and the signs that it is out of date.
 func (t *timed) note(device int, group telemetry.Groups, r *telemetry.Reading, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -58,7 +58,7 @@ func (a *answer) serve() {
 	a.stream(timing)
 }
 
-// timing says when events are due.
+// timing is the schedule of events.
 type timing struct {
 	// next waits for event k and returns false when the client has gone.
 	next func(k int) bool
@@ -170,7 +170,7 @@ func (a *answer) stream(t timing) {
 	a.finish()
 }
 
-// finish writes what comes after the last token.
+// finish writes the end of the answer after the last token.
 func (a *answer) finish() {
 	rep := &a.reply
 	if rep.SeparateFinish {
@@ -187,7 +187,7 @@ func (a *answer) finish() {
 	a.flush()
 }
 
-// fault does what goes wrong; true means that the answer is over.
+// fault injects a fault; true means that the answer is over.
 func (a *answer) fault() bool {
 	a.flush()
 	switch a.reply.Fault {
@@ -225,10 +225,10 @@ func (a *answer) cut() {
 	}
 }
 
-// event adds an event to what is written next.
+// event adds an event to the next write.
 func (a *answer) event(data string) { a.buf.WriteString("data: " + data + "\n\n") }
 
-// flush sends what has gathered, and notes when.
+// flush sends the gathered events, and records the time.
 func (a *answer) flush() {
 	if a.buf.Len() == 0 || a.gone {
 		return

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// apart is a Device whose contexts know nothing of one another: each has a GPU, or a part of one, to itself.
+// apart is a Device with independent contexts: each has a GPU, or a part of one, to itself.
 type apart struct {
 	contexts  []*lane
 	now, busy time.Duration
@@ -44,7 +44,7 @@ func (d *apart) Advance(to time.Duration) (next time.Duration, ok bool) {
 	}
 }
 
-// ask asks those whose kernels have ended for another, or those that run none, and says whether any has one.
+// ask fetches the next kernel of contexts with an ended kernel, or of idle ones, and reports whether any has one.
 func (d *apart) ask(idle bool) (more bool) {
 	for _, c := range d.contexts {
 		if c.runs == idle || c.runs && c.ends > d.now {

@@ -24,8 +24,8 @@ type Kernel struct {
 // Device is a GPU as a discrete-event simulation without a clock of its own. Times are those since its start. It is
 // called from one goroutine at a time.
 type Device interface {
-	// Attach adds a context, which is asked for its kernels one after another: next returns false where there is none
-	// for now. The function returned takes it off.
+	// Attach adds a context. next returns its kernels one after another, and false where there is none
+	// for now. The returned function removes the context.
 	Attach(next func() (Kernel, bool)) (detach func())
 	// Advance lets time go by up to to, asks contexts without a kernel once more, and says when to be called again, if
 	// nobody else comes before that.
@@ -36,7 +36,7 @@ type Device interface {
 
 // GPUOptions tune a GPU. The zero value is the documented default.
 type GPUOptions struct {
-	// Device says how contexts share the GPU; nil has each on a GPU, or a part of one, of its own.
+	// Device defines how contexts share the GPU; nil has each on a GPU, or a part of one, of its own.
 	Device Device
 	Seed   uint64 // of the kernels' lengths
 }
@@ -76,7 +76,7 @@ func (m Model) withDefaults() Model {
 	return m
 }
 
-// errModel says that a Model cannot be simulated.
+// errModel is returned for a Model that cannot be simulated.
 var errModel = errors.New("loadgentest: invalid model")
 
 func (m Model) check() error {
@@ -280,7 +280,7 @@ func (c *gpuClient) next() (Kernel, bool) {
 // batchCost is the growth of a step with each further sequence in the batch.
 const batchCost = 0.01
 
-// step draws the kernels of the next step: the prefill of what is new, and one token for every sequence.
+// step draws the kernels of the next step: the prefill of new prompts, and one token for every sequence.
 func (c *gpuClient) step() {
 	fresh := 0
 	m := &c.model

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// ErrUnknownName says that a text names no value of an enumeration.
+// ErrUnknownName is returned for a text that names no value of an enumeration.
 var ErrUnknownName = errors.New("loadgentest: unknown name")
 
 // Fault is something that goes wrong with an answer. The zero value is FaultNone.
@@ -35,7 +35,7 @@ var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncat
 	"bad-json", "stall", "huge-event",
 	"endless", "html", "no-answer", "refuse")
 
-// Usage says what token counts an answer reports. The zero value, UsageAsked, does what the request asks.
+// Usage selects the token counts that an answer reports. The zero value, UsageAsked, follows the request.
 type Usage uint8
 
 // The usage reports.

@@ -36,7 +36,7 @@ type Options struct {
 	Model Model
 	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of 16 tokens
 	// (words of the prompt), the least recently used dropped first. Prompts of one model that begin alike share it;
-	// usage reports what came from it as cached_tokens, and a simulated GPU does not prefill that again.
+	// usage reports the tokens found in it as cached_tokens, and a simulated GPU does not prefill them again.
 	CacheBlocks int
 	// NoLog keeps no Served records.
 	NoLog bool
@@ -121,7 +121,7 @@ func (s *Server) Dial(ctx context.Context, network, _ string) (net.Conn, error) 
 	return d.DialContext(ctx, network, s.http.Listener.Addr().String())
 }
 
-// CertPool holds the certificate of a TLS server, whose name is example.com.
+// CertPool holds the certificate of a TLS server, for the name example.com.
 func (s *Server) CertPool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.http.Certificate())

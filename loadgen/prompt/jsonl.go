@@ -92,7 +92,7 @@ type line struct {
 	before int // problems
 }
 
-// bad notes what is wrong with the line, or with a field of it.
+// bad adds a fault of the line, or of a field of it.
 func (l *line) bad(field, remedy, format string, args ...any) {
 	l.list.Add(&problem.Problem{Path: problem.Join(fmt.Sprintf("line %d", l.n), field), Line: l.n,
 		Message: fmt.Sprintf(format, args...), Remedy: remedy})

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// words are short, frequent English words, each one token in the usual vocabularies when a space stands before it.
+// words are short, frequent English words, each one token in the usual vocabularies after a space.
 var words = strings.Fields(`the of and to in is that for it as was with be by on not he his but at are this have from or
 	had an they which one you were all her she there would their we him been has when who will no more if out so said what
 	up its about than into them can only other time new some could
@@ -50,7 +50,7 @@ type SyntheticOptions struct {
 	Prefix SharedPrefix
 	Seed   uint64
 	// IgnoreEOS adds "ignore_eos": true to each request, which vLLM and SGLang
-	// understand, so that answers have the length asked for.
+	// understand, so that answers have the requested length.
 	IgnoreEOS bool
 }
 
@@ -182,7 +182,7 @@ func (e Empirical) check() error {
 	return l.Err()
 }
 
-// redraws bounds within: a distribution whose bounds cut nearly everything off is clamped instead.
+// redraws bounds within: a distribution is clamped instead where its bounds cut nearly everything off.
 const redraws = 64
 
 func within(lo, hi int, draw func() float64) int {

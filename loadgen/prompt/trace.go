@@ -59,7 +59,7 @@ type Trace struct {
 	BlockTokens int
 }
 
-// DetectTrace tells the format from a file's beginning, which holds at least the first line. The error wraps ErrInput.
+// DetectTrace finds the format by a file's beginning, which holds at least the first line. The error wraps ErrInput.
 func DetectTrace(head []byte) (TraceFormat, error) {
 	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte("\n"))
 	line = bytes.TrimSpace(line)

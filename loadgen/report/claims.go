@@ -18,7 +18,7 @@ func sample(values []float64) *benchmath.Sample {
 }
 
 // pValue is the two-sided p-value of the Mann-Whitney U test; 1 where all values are equal. The sample with the lower
-// values stands first: with ties the test looks up the smaller U in the distribution of the first sample's.
+// values is first: with ties the test looks up the smaller U in the distribution of the first sample's.
 func pValue(a, b []float64) float64 {
 	higher := 0
 	for _, x := range a {
@@ -161,8 +161,8 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 
 // withhold takes back every claim that rests on the requests that succeeded, where the groups' shares of failed
 // requests differ beyond chance. Two tests look for that: one over the runs, which allows for runs that vary, and
-// one over all requests, because a few runs can show nothing however much they fail. Either is enough: what is at
-// stake is a claim, not an accusation.
+// one over all requests, because a few runs can show nothing however much they fail. Either is enough to
+// withhold a claim.
 func (rc *RunComparison) withhold(sides []*side, alpha float64) {
 	var failed, total [2]int64
 	var shares [2][]float64

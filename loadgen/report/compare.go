@@ -41,7 +41,7 @@ var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", 
 type ConfidenceInterval struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
-	// Confidence is the exact probability with which the procedure covers the true value: at least the one asked for.
+	// Confidence is the exact probability with which the procedure covers the true value: at least the requested one.
 	Confidence float64 `json:"confidence"`
 }
 
@@ -71,7 +71,7 @@ type FigureComparison struct {
 	ShiftCI *ConfidenceInterval `json:"shift_ci,omitempty"`
 	// Change is Shift as a fraction of the base's median, missing when that is 0.
 	Change Optional[float64] `json:"change,omitzero"`
-	// Reasons say why a claim is not supported, and what else to bear in mind.
+	// Reasons are why a claim is not supported, and further caveats.
 	Reasons []string `json:"reasons,omitempty"`
 }
 
@@ -100,7 +100,7 @@ func (o CompareOptions) confidence() (float64, error) {
 }
 
 // Compare compares two samples of independent values: those of runs, not of the requests of one run, which depend
-// on one another. It claims a difference only when the Mann-Whitney test shows one at the level asked for, and says
+// on one another. It claims a difference only when the Mann-Whitney test shows one at the requested level, and returns
 // ClaimUnsupported when no outcome of so few samples could have. NaN and infinite values are an error.
 func Compare(figure string, base, other []float64, opts CompareOptions) (FigureComparison, error) {
 	conf, err := opts.confidence()

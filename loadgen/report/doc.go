@@ -1,4 +1,4 @@
-// Package report compares what runs of loadgen found, and shows it.
+// Package report compares the results of runs of loadgen, and shows them.
 //
 // [CompareRuns] compares two groups of repeated runs and refuses claims that so
 // few runs, or so few requests, cannot support:
@@ -10,7 +10,7 @@
 //	}
 //	return c.WriteText(os.Stdout)
 //
-// [WriteInterference] compares tenants together with each in isolation; [Gate] holds a run to conditions.
+// [WriteInterference] compares tenants together with each in isolation; [Gate] checks a run against conditions.
 //
 // Stable.
 package report

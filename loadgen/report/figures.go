@@ -74,14 +74,14 @@ func charts(results []*loadgen.Result) []webpage.Chart {
 	})
 }
 
-// drawer gathers charts whose points come run by run.
+// drawer gathers charts with points that come run by run.
 type drawer struct {
 	charts  []webpage.Chart
 	several bool // tenants
 }
 
 // add adds points of a run to a line of a chart, which like describes; a chart has its Name for itself. limit is an
-// objective to mark, 0 is none; in a distribution, whose X is logarithmic, it stands upright.
+// objective to mark, 0 is none; in a distribution, with its logarithmic X, it is a vertical line.
 func (d *drawer) add(s *loadgen.Summary, like webpage.Chart, line string, limit loadgen.Millis,
 	points ...webpage.Point) {
 	i := slices.IndexFunc(d.charts, func(c webpage.Chart) bool { return c.Name == like.Name })
@@ -185,7 +185,7 @@ func cdf(h *loadgen.Histogram) (points []webpage.Point) {
 	return points
 }
 
-// leastSeconds is the length of the shortest run whose course is drawn.
+// leastSeconds is the length of the shortest run that is drawn over time.
 const leastSeconds = 5
 
 // course adds the seconds of a run.

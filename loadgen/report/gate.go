@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// ErrGate says that a run misses an objective, or cannot show that it keeps it.
+// ErrGate is returned for a run that misses an objective, or lacks the figure of one.
 var ErrGate = errors.New("loadgen: the run misses its objectives")
 
 // Condition is a bound on a figure of a run beyond which it fails. Its zero value is of no figure.
@@ -24,7 +24,7 @@ type Condition struct {
 // String returns the condition as it was written.
 func (c Condition) String() string { return c.text }
 
-// figureNamed is the figure that a name or its short form stands for: "failed" and
+// figureNamed is the figure of a name or its short form: "failed" and
 // "goodput" for their shares, "ttft.p99" for "ttft_ms.p99"; "" for none.
 func figureNamed(name string) string {
 	known := FigureNames()
@@ -36,7 +36,7 @@ func figureNamed(name string) string {
 	return ""
 }
 
-// ParseCondition reads a condition: a figure (see FigureNames; "failed" and "goodput" stand for their shares,
+// ParseCondition reads a condition: a figure (see FigureNames; "failed" and "goodput" mean their shares,
 // "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",
 // "ttft.p99>500ms", "goodput<99%", "output_tokens_per_s<1000".
 func ParseCondition(text string) (Condition, error) {

@@ -52,8 +52,8 @@ const attainment = 0.99
 // nearPeak is the share of the highest throughput from which on a load saturates.
 const nearPeak = 0.95
 
-// verdicts says up to which load each scenario keeps the objectives and what goes first beyond; without objectives, at
-// which load its throughput stops growing. Loads of which every run is invalid have no part in it.
+// verdicts lists the highest load at which each scenario meets the objectives, and the first objective missed beyond;
+// without objectives, the load at which its throughput stops growing. Loads with only invalid runs have no part in it.
 func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answer string) {
 	slo := slices.ContainsFunc(rows, func(r Scenario) bool { return r.Thresholds != "" })
 	t.Head = []string{"scenario", "keeps the objectives to", "good requests/s", "output (tokens/s)", "e2e P99", "beyond"}
@@ -109,8 +109,8 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 	return t, cmp.Or(answer, "No verdict: every run is INVALID.")
 }
 
-// kept returns the highest of a scenario's loads that meets the objectives, with the cells of its row; what is "" where
-// there are no objectives.
+// kept returns the highest of a scenario's loads that meets the objectives, with the cells of its row; the first
+// result is "" where there are no objectives.
 func kept(results []*loadgen.Result, levels []Scenario) (what string, cells []any) {
 	to, beyond := "at no load tried", ""
 	cells = []any{"no load tried", "-", "-", "-"}

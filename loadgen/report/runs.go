@@ -12,13 +12,13 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// ErrIncomparable says that runs cannot be compared.
+// ErrIncomparable is returned for runs that cannot be compared.
 var ErrIncomparable = errors.New("loadgen: the runs cannot be compared")
 
 // failedShare names the share of requests that failed, of whatever class.
 const failedShare = "failed.share"
 
-// DefaultFigures are the figures that CompareRuns compares unless told.
+// DefaultFigures are the figures that CompareRuns compares by default.
 func DefaultFigures() []string {
 	return []string{failedShare, "output_tokens_per_s", "ttft_ms.p50", "ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99",
 		"chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
@@ -82,7 +82,7 @@ var plainFigures = map[string]func(*loadgen.Measures) (float64, bool){
 func share(n, of int64) (float64, bool) { return float64(n) / float64(max(of, 1)), of > 0 }
 
 // figureOf returns the named figure; ok is false when the run doesn't have it, and
-// doubt says why its value supports no claim, "" if it does.
+// doubt is the reason why its value supports no claim, "" if it does.
 func figureOf(m *loadgen.Measures, name string) (value float64, doubt string, ok bool) {
 	if of := plainFigures[name]; of != nil {
 		value, ok = of(m)
@@ -120,9 +120,9 @@ type RunComparison struct {
 	Other   string             `json:"other"` //
 	Basis   string             `json:"basis"` // "measured" or "simulated"
 	Figures []FigureComparison `json:"figures"`
-	// Correction says how p-values were corrected for the number of figures; "" where nothing was tested.
+	// Correction is how p-values were corrected for the number of figures; "" where nothing was tested.
 	Correction string `json:"correction,omitempty"`
-	// Withheld says why nothing is claimed of latencies and rates, "" if nothing is
+	// Withheld is the reason why nothing is claimed of latencies and rates, "" if nothing is
 	// withheld: they are those of the requests that did not fail.
 	Withheld string   `json:"withheld,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -230,7 +230,7 @@ func (s *side) check(l *problem.List, rc *RunComparison, opts CompareOptions, se
 	}
 }
 
-// faults says why the run's figures should not be used.
+// faults are the reasons why the run's figures should not be used.
 func faults(s *loadgen.Summary) []string {
 	var f []string
 	if !s.ClientHealth.Valid {

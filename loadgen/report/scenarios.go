@@ -63,7 +63,7 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 	return LoadLevel{users, UnitUsers, usersText}
 }
 
-// offered is the rate that the schedule was to offer, or what it did offer where that is not one number.
+// offered is the rate that the schedule was to offer, or the actual one where that is not one number.
 func offered(t *loadgen.TenantSummary) float64 {
 	fields := strings.Fields(t.Load)
 	if i := slices.IndexFunc(fields,

@@ -51,7 +51,7 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	return b.Flush()
 }
 
-// ofWhich says of how many requests a goodput is, where others have no SLO.
+// ofWhich is the number of requests of a goodput, where others have no SLO.
 func ofWhich(m *loadgen.Measures) string {
 	if m.Goodput.Of == m.Counts.Total || m.Goodput.Of == 0 {
 		return ""
@@ -110,7 +110,7 @@ func tokens(m *loadgen.Measures) string {
 	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)
 }
 
-// remarks are an error of each class that failed, and what is unusual about the answers.
+// remarks are an error of each class that failed, and oddities of the answers.
 func remarks(m *loadgen.Measures) (lines []string) {
 	for _, c := range loadgen.Classes() {
 		if text := m.Counts.Examples[c]; text != "" {

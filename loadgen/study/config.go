@@ -15,7 +15,7 @@ import (
 )
 
 // Config describes a load test. With none of Concurrency, Rates, Scenarios, Search
-// and Demo the tenants of File are run together, as they stand there.
+// and Demo the tenants of File are run together, unchanged.
 type Config struct {
 	// File is the plan, resolved. A sweep and a search take its first tenant alone.
 	// Resolve reads it from PlanFile where that is not empty.
@@ -44,7 +44,7 @@ type Config struct {
 	// Dir receives the artifacts: those of one run, or a folder for each of several.
 	// It must not exist or must be empty; "" keeps nothing.
 	Dir string
-	// Sample, when not nil, writes telemetry as CSV beside each run until its context
+	// Sample, when not nil, writes telemetry as CSV during each run until its context
 	// ends; the CSV is put into the run's folder.
 	Sample func(ctx context.Context, w io.Writer) error
 	// Progress, when not nil, receives the state of the named run; see loadgen.Options.

@@ -89,7 +89,7 @@ type Lengths struct {
 	Empirical []int             `yaml:"empirical"`
 }
 
-// FileOptions say what a plan's names stand for.
+// FileOptions resolve a plan's names.
 type FileOptions struct {
 	// Dir is the folder that file names are relative to. [LoadFile] sets it.
 	Dir string

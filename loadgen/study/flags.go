@@ -101,7 +101,7 @@ var (
 		"concurrency rate search trace plan", "endpoint plan simulate", "think rate search trace", "ramp rate search trace",
 		"prompts random-input-len", "prompts random-output-len", "fail-if search",
 	}
-	// needs holds flags that have an effect beside one of the others only.
+	// needs holds flags that have an effect only together with one of the others.
 	needs = []string{
 		"arrivals rate search", "burstiness arrivals", "trace-speed trace", "trace-slice trace", "study plan",
 		"search slo-ttft slo-tpot slo-e2e", "search-limit search", "header endpoint",

@@ -64,7 +64,7 @@ func (t *test) search(ctx context.Context) error {
 	})
 }
 
-// write puts a file beside the runs, nowhere without a directory.
+// write puts a file into the directory of the runs, if there is one.
 func (t *test) write(name string, v any) error {
 	if t.Dir == "" {
 		return nil

@@ -1,7 +1,7 @@
-// Package study makes load tests from plans of users: sweeps over loads and repeats, tenants alone and together,
+// Package study makes load tests from plans of users: sweeps over loads and repeats, tenants isolated and together,
 // searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
 //
-// A [File] is a plan as users write it, in YAML or JSON: which tenants ask what of which servers, with the files of
+// A [File] is a plan as users write it, in YAML or JSON: tenants, their requests and servers, with the files of
 // prompts and traces that it names. [Run] makes the runs.
 //
 //	file, err := study.LoadFile("plan.yaml", study.FileOptions{})
@@ -46,15 +46,15 @@ type Outcome struct {
 const SearchFile = "search.json"
 
 var (
-	// ErrNothingSucceeded says that no request of a load test was answered.
+	// ErrNothingSucceeded is returned when no request of a load test was answered.
 	ErrNothingSucceeded = errors.New("study: no request succeeded")
-	// ErrInvalid says that the client spoiled a run, or that a server's token counts
+	// ErrInvalid is returned when the client spoiled a run, or a server's token counts
 	// contradict its answers; see loadgen.ClientHealth and loadgen.Summary.Implausible.
 	ErrInvalid = errors.New("study: invalid")
 )
 
-// Run makes the load test. An error comes with the outcome of what was measured
-// until then, nil when nothing was sent. It blocks until every run has ended.
+// Run makes the load test. An error comes with the outcome so far,
+// nil when nothing was sent. It blocks until every run has ended.
 func Run(ctx context.Context, c Config) (*Outcome, error) {
 	if err := c.Check(); err != nil {
 		return nil, err

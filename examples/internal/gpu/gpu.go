@@ -1,4 +1,4 @@
-// Package gpu reaches this machine's GPUs: what there is, and one to probe.
+// Package gpu reaches this machine's GPUs: their list, and one to probe.
 package gpu
 
 import (

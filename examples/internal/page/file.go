@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// WriteFile writes a file whole or not at all. What stands at path and is no
-// regular file (a device, a pipe) is written to and never replaced.
+// WriteFile writes a file whole or not at all. A device or a pipe at path
+// is written to and never replaced.
 func WriteFile(path string, data []byte) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, data, 0)
@@ -54,8 +54,8 @@ func WriteJSON(path string, v any) error {
 	return WriteFile(path, b.Bytes())
 }
 
-// CanWrite returns why WriteFile would fail at path, as far as can be told before:
-// what takes long to find out should not be lost for the name of a file.
+// CanWrite returns why WriteFile would fail at path, as far as can be known before:
+// the result of a long run should not be lost for the name of a file.
 func CanWrite(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -76,7 +76,7 @@ func CanWrite(path string) error {
 }
 
 // Named returns the function of a flag that names a file to write: one that can be written, and with one of the
-// endings, where they say what is written. A device or a pipe has the name that it has.
+// endings, where they select the format. A device or a pipe may have any name.
 func Named(path *string, endings ...string) func(string) error {
 	return func(name string) error {
 		info, err := os.Stat(name)
@@ -94,7 +94,7 @@ func Report(fl *flag.FlagSet, path *string, usage string) {
 	fl.Func("report", usage+" to `FILE.html`", Named(path, ".html"))
 }
 
-// maxInput bounds what is read of one input, in bytes.
+// maxInput bounds the bytes read of one input.
 const maxInput = 64 << 20
 
 // Read reads a file, or standard input for "-".

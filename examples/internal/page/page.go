@@ -22,8 +22,8 @@ import (
 // Width is the number of columns of a page.
 const Width = 100
 
-// Fold breaks the lines of a text that are longer than Width, at spaces, else after commas. What is left of a row
-// of a table goes on under its last column where that leaves it room; what is left of other lines is indented by
+// Fold breaks the lines of a text that are longer than Width, at spaces, else after commas. The rest of a row
+// of a table goes on under its last column where that leaves it room; the rest of other lines is indented by
 // two columns more, where they are indented at all.
 func Fold(text string) string { return fold(text, 2) }
 
@@ -65,7 +65,7 @@ func fold(text string, hanging int) string {
 	return b.String()
 }
 
-// expand puts spaces in the place of tabs, which stand eight columns apart.
+// expand replaces tabs by spaces, with tab stops eight columns apart.
 func expand(line string) string {
 	var b strings.Builder
 	columns := 0
@@ -98,8 +98,8 @@ func under(line string, hanging int) int {
 	return min(indent, Width-leastRoom)
 }
 
-// split cuts what fits into a number of columns off a line, and a word or a list
-// that is longer at the next place that does.
+// split cuts the part that fits into a number of columns off a line; a word or a list
+// that is longer is cut at the next possible place.
 func split(line string, room int) (now, rest string) {
 	space, comma, columns := 0, 0, 0
 	word := false
@@ -138,7 +138,7 @@ func Fail(name string, stderr io.Writer, err error) {
 	}
 }
 
-// lines are those of an error's text. What a wrapping error puts before several stands before each of them.
+// lines are those of an error's text. The prefix of an error that wraps several is put before each of them.
 func lines(err error) (all []string) {
 	var inside []error
 	switch e := err.(type) {
@@ -157,7 +157,7 @@ func lines(err error) (all []string) {
 	}
 	for _, one := range inside {
 		for i, line := range lines(one) {
-			if i == 0 || !strings.HasPrefix(line, " ") { // what is indented goes on with the line before
+			if i == 0 || !strings.HasPrefix(line, " ") { // an indented line continues the line before
 				line = before + line
 			}
 			all = append(all, line)
@@ -166,14 +166,14 @@ func lines(err error) (all []string) {
 	return all
 }
 
-// exitCannot is the exit code of every program that could not do what it was
-// asked to because a disk, a driver or a network failed.
+// exitCannot is the exit code of every program that could not do its work
+// because a disk, a driver or a network failed.
 const exitCannot = 5
 
 // Check returns a writer to stdout that remembers the first error, and a function to defer with the exit code:
 // where anything was not written it sets the code to 5, and reports the error on stderr after the command's name
-// unless the code says that another error was reported. A reader that has closed its end of a pipe has what it
-// wanted: that is no error, and a code of 5 becomes 0.
+// unless the code shows that another error was reported. A reader may close its end of a pipe at any time:
+// that is no error, and a code of 5 becomes 0.
 func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 	w := &writer{to: stdout}
 	return w, func(code *int) {
@@ -255,5 +255,5 @@ func (w *writer) Fd() uintptr {
 }
 
 // OutlivePipe keeps a closed pipe from ending the program at once: writing to it
-// fails, as to a full disk, and what the program has started it can stop.
+// fails, as to a full disk, and the program can stop the processes that it started.
 func OutlivePipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -41,7 +41,7 @@ func ExitWith(code int, err error) error {
 }
 
 // Run runs a program and returns its exit code: 0 for no error and for help, the code of an ExitError, 130 for an
-// error of a cancelled ctx, and else 5. It reports the error under the program's name, and what could not be written.
+// error of a cancelled ctx, and else 5. It reports the error under the program's name, and failed writes.
 func Run(ctx context.Context, name string, stdout, stderr io.Writer, do func(stdout io.Writer) error) (code int) {
 	stdout, done := Check(name, stdout, stderr)
 	defer done(&code)

@@ -85,12 +85,12 @@ func (a *Allocation) String() string {
 	return strings.Join(parts, ", ") + " on " + a.Node
 }
 
-// maxDevices bounds what an annotation may list.
+// maxDevices bounds the length of an annotation's list.
 const maxDevices = 1024
 
-// ReadAllocation reads back from a pod's annotations what Annotations wrote. It returns nil where there are none,
-// or where they are of another node. The error is an ErrInvalid; what it says is no more than that: whether the
-// allocation can be is for NewState to find out.
+// ReadAllocation reads an allocation from a pod's annotations, as Annotations wrote them. It returns nil where there
+// are none, or where they are of another node. The error is an ErrInvalid for their form; NewState checks whether
+// the allocation is possible.
 func ReadAllocation(p *v1.Pod) (*Allocation, error) {
 	text, ok := p.Annotations[AnnotationGPU]
 	if !ok || p.Annotations[AnnotationNode] != p.Spec.NodeName {
@@ -154,10 +154,10 @@ func readDevice(gpus, mechanism, share string) (Device, error) {
 	return d, nil
 }
 
-// ReadRunning reads a pod that is bound to a node, or reserved there, for NewState. reserved is the allocation that
-// the caller knows of and that the pod's annotations do not have yet; nil leaves it to the annotations, ours or
-// HAMi's. A pod that ended holds nothing, one that was bound although what it asks for is invalid is taken by its
-// resources alone, and one that is bound nowhere is nominated. notes are what was wrong.
+// ReadRunning reads a pod that is bound to a node, or reserved there, for NewState. reserved is an allocation
+// that the pod's annotations do not have yet; nil leaves it to the annotations, ours or
+// HAMi's. A pod that ended holds nothing, one that was bound with an invalid request is taken by its
+// resources, and one that is bound nowhere is nominated. notes are the faults.
 func ReadRunning(p *v1.Pod, n *Node, reserved *Allocation) (r Running, notes []string) {
 	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 		return Running{}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scoreTie is the difference up to which scores are equal: what adding the same
-// numbers in another order may make of them.
+// scoreTie is the difference up to which scores are equal: the rounding error of
+// adding the same numbers in another order.
 const scoreTie = 1e-9
 
 // Best returns which of some nodes a pod goes to: the index of the highest score,
@@ -33,7 +33,7 @@ func Best(names []string, scores []float64) int {
 	return best
 }
 
-// Cluster is a number of nodes and what runs on them, for those who place pods outside a scheduler: to replay, to
+// Cluster is a number of nodes with their pods, for placing pods outside a scheduler: to replay, to
 // plan ahead. It is not safe for concurrent use.
 type Cluster struct {
 	nodes   []*Node
@@ -62,7 +62,7 @@ func (c *Cluster) state(i int) *State {
 }
 
 // Place puts a pod where the scorer's policy takes it. The allocation is nil
-// where no node takes it; verdicts has what each of those says that don't.
+// where no node takes it; verdicts has the rulings of the nodes that don't.
 func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdicts map[string]Ruling) {
 	verdicts = map[string]Ruling{}
 	var names []string
@@ -127,7 +127,7 @@ type Index struct {
 // place is a node of the caller and its offer.
 type place struct{ node, kind int32 }
 
-// offer has what of a node decides what a pod's claims come to there.
+// offer holds the properties of a node that determine the requests of a pod's claims there.
 type offer struct {
 	resource  string
 	mechanism sharing.Mechanism
@@ -143,7 +143,7 @@ func NewIndex(policy placement.Policy, n int) *Index {
 		names: make([]string, n), number: map[offer]int32{}}
 }
 
-// Set says what node i is and what runs there.
+// Set sets node i and its pods.
 func (x *Index) Set(i int, s *State) {
 	if s.cluster == nil || s.Node.Name != x.names[i] {
 		x.nodes = x.nodes.WithoutNode(x.names[i])

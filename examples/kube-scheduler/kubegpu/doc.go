@@ -1,7 +1,7 @@
-// Package kubegpu turns what Kubernetes knows of GPUs into what Cotenant's placement decides on, and back.
+// Package kubegpu converts Kubernetes objects about GPUs into the terms of Cotenant's placement, and back.
 //
-// [ReadNode] reads a node as the NVIDIA device plugin, GPU Feature Discovery and HAMi write it, [ReadPod] what a
-// pod asks for, [NewState] puts what runs on a node on it, and [State.Plan] says whether and how the node takes a
+// [ReadNode] reads a node as the NVIDIA device plugin, GPU Feature Discovery and HAMi write it, [ReadPod] a pod's
+// requests, [NewState] puts the running pods on a node, and [State.Plan] returns whether and how the node takes a
 // pod. An [Allocation] is the answer, and is kept in the pod's annotations, from which a scheduler that starts
 // afresh rebuilds its state.
 //

@@ -16,7 +16,7 @@ import (
 type Node struct {
 	discover.NodeGPUs
 	// Problems are contradictions between its labels and its capacity: nothing is
-	// placed on such a node. Notes are what is odd and does no harm.
+	// placed on such a node. Notes are oddities that do no harm.
 	Problems, Notes []string
 }
 

@@ -24,14 +24,14 @@ import (
 // Pod is a pod's request for GPUs. It is read-only.
 type Pod struct {
 	Name string // namespace/name
-	// Claims has what each container asks for, in their order; MIG instances stand by themselves.
+	// Claims are the containers' requests, in their order; MIG instances are claims of their own.
 	Claims []Claim
 
 	Mechanisms []sharing.Mechanism
 	Models     []string
 	GPUMemory  sharing.Bytes // of each GPU; 0 = not said
 	Kind       decision.Kind
-	Workload   layout.Workload // whom it trusts, and what neighbours may do to it
+	Workload   layout.Workload // trust, and limits of the slowdown by neighbours
 
 	cpuMilli int64
 	memory   sharing.Bytes
@@ -95,7 +95,7 @@ func ReadPod(p *v1.Pod) (*Pod, error) {
 	return out, nil
 }
 
-// covers reports whether containers ask for what init containers ask for.
+// covers reports whether containers request at least the claims of init containers.
 func covers(claims, init []Claim) bool {
 	sum := func(cs []Claim) map[string]int {
 		out := map[string]int{}
@@ -270,7 +270,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	out.applyKind(path(AnnotationKind), l)
 }
 
-// applyKind narrows the mechanisms to those that the kind of workload stands.
+// applyKind narrows the mechanisms to those that suit the kind of workload.
 func (out *Pod) applyKind(path string, l *problems.List) {
 	a := decision.ArchetypeOf(out.Kind)
 	objective := !out.Workload.Objective.IsZero()
@@ -298,8 +298,8 @@ var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.Mechanis
 	sharing.MechanismHAMiWithMPS, sharing.MechanismHAMi, sharing.MechanismVGPU,
 	sharing.MechanismMIGLikeEmulation, sharing.MechanismTimeSlicing}
 
-// ModelNames returns the product names that a GPU's name stands for, as nodes
-// have them: "A100" is four boards. A name that is not known stands for itself.
+// ModelNames returns the product names for a GPU's name, as nodes have
+// them: "A100" is four boards. An unknown name is returned unchanged.
 func ModelNames(name string) []string {
 	gpu, err := sharing.LookupGPU(name)
 	if err == nil {

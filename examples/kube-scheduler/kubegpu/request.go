@@ -35,7 +35,7 @@ const (
 	codeFits     = "fits"
 )
 
-// ShortReasons say in a few words what those codes are.
+// ShortReasons describe those codes in a few words.
 var ShortReasons = map[string]string{CodeNoGPU: "no GPU", CodeLabels: "labels contradict the capacity",
 	CodeResource: "GPUs under another resource than asked for", CodeReplicas: "more than one replica of a shared GPU",
 	CodeInvalid: "a claim that cannot be placed"}
@@ -53,7 +53,7 @@ func verdictOf(f gate.Reason) Ruling {
 	return Ruling{Ruling: f.Verdict, Code: f.Code.String(), Text: f.String()}
 }
 
-// Final reports whether the verdict stays while the node is what it is, whoever leaves it.
+// Final reports whether the verdict holds as long as the node's hardware and settings stay, even if all pods leave.
 func (v Ruling) Final() bool {
 	switch v.Code {
 	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(),
@@ -66,7 +66,7 @@ func (v Ruling) Final() bool {
 }
 
 // Reasons counts the rulings of nodes, by their names, by code, the most frequent
-// first, each with what the first node by name says.
+// first, each with the text of the first node by name.
 func Reasons(rulings map[string]Ruling) string {
 	count, example := map[string]int{}, map[string]string{}
 	for _, node := range slices.Sorted(maps.Keys(rulings)) {
@@ -85,8 +85,8 @@ func Reasons(rulings map[string]Ruling) string {
 	return strings.Join(parts, "; ")
 }
 
-// Requests holds a pod's requests to a node in placement's terms: what a claim comes to depends on how the node
-// offers its GPUs. CPU and memory of the pod stand in the first request.
+// Requests holds a pod's requests to a node in placement's terms: they depend on how the node
+// offers its GPUs. CPU and memory of the pod are in the first request.
 func (p *Pod) Requests(n *Node) ([]*placement.Request, Ruling) {
 	out, _, v := p.requests(n)
 	return out, v
@@ -195,7 +195,7 @@ func (n *Node) onlyMIG() bool {
 	return !slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode != sharing.MechanismMIG })
 }
 
-// offers names the resources under which the node's GPUs are asked for.
+// offers names the resources under which the node's GPUs are requested.
 func (n *Node) offers() string {
 	if n.hasMIG() && n.Single == "" {
 		return ResourceMIGPrefix + "*"

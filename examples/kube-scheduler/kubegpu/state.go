@@ -17,25 +17,25 @@ type Running struct {
 	Pod *Pod // nil for a pod that asks for no GPU
 	// Allocation is its place; nil where that is not known.
 	Allocation *Allocation
-	// Nominated says that the pod is to come and has no GPUs yet.
+	// Nominated is true for a pod that is to come and has no GPUs yet.
 	Nominated bool
 	// What a pod without a GPU takes of the node.
 	CPUMilli int64
 	Memory   sharing.Bytes
 }
 
-// State is a node with what runs on it. It is immutable.
+// State is a node with its pods. It is immutable.
 type State struct {
 	Node *Node // nil: the node offers no GPU
-	// Notes say what of it had to be assumed, and what contradicts itself.
+	// Notes list assumptions about it, and contradictions.
 	Notes []string
 
 	cluster *layout.Cluster // of the node alone; nil where nothing is placed on it
 }
 
-// NewState puts what runs on a node on it. n may be nil: nothing is placed there. A pod whose GPU is not known, or is
-// gone, is taken to be on the emptiest that takes it; a GPU that is over-full keeps its pods and takes no more. Notes
-// say so.
+// NewState puts running pods on a node. n may be nil: nothing is placed there. A pod on an unknown or lost GPU
+// is assumed to be on the emptiest that takes it; a GPU that is over-full keeps its pods and takes no more. Notes
+// list these.
 func NewState(n *Node, running []Running) *State {
 	s := &State{Node: n}
 	if n == nil || len(n.Problems) > 0 {
@@ -175,7 +175,7 @@ func (s *State) explain(r *placement.Request, f gate.Reason) Ruling {
 	return refuse(gate.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
 }
 
-// anyGPU judges requests beside the worst neighbours that the kubelet may give them.
+// anyGPU evaluates requests with the worst neighbours that the kubelet may give them.
 func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) Ruling {
 	n := s.Node.Choice()
 	if n < 2 {

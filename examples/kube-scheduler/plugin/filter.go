@@ -49,7 +49,7 @@ func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
 	return next
 }
 
-// Clone returns the cycle itself: what it has of a node is replaced whenever the node is looked at again.
+// Clone returns the cycle itself: its entry of a node is replaced whenever the node is looked at again.
 func (c *cycle) Clone() fwk.StateData { return c }
 
 func cycleOf(state fwk.CycleState) *cycle {
@@ -61,8 +61,8 @@ func cycleOf(state fwk.CycleState) *cycle {
 	return c
 }
 
-// PreFilter reads what the pod asks for, and of many nodes hands the best over. A pod that asks for no GPU is left
-// to the other plugins; one that asks in a way that cannot be met on any node is refused with every problem named.
+// PreFilter reads the pod's requests, and of many nodes hands the best over. A pod without a GPU request is left
+// to the other plugins; one with a request that no node can meet is refused with every problem named.
 func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	asked, err := kubegpu.ReadPod(pod)
@@ -109,8 +109,8 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ 
 	return nil
 }
 
-// Score scores a node by the policy. Policies score in units of their own, so
-// what counts is what NormalizeScore makes of it.
+// Score scores a node by the policy. Policies score in units of their own,
+// which NormalizeScore converts.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil || info.Node() == nil {
@@ -127,7 +127,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
 // NormalizeScore gives the node that the policy takes fwk.MaxNodeScore, and it alone: the scheduler would break ties by
-// chance, and the first by name is as good. The others have what their score is worth between the best and the worst.
+// chance, and the first by name is as good. The others are scaled between the best and the worst.
 func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod,
 	scores fwk.NodeScoreList) *fwk.Status {
 	c := cycleOf(state)
@@ -215,7 +215,7 @@ func (p *Plugin) PreBind(ctx context.Context, state fwk.CycleState, pod *v1.Pod,
 	return nil
 }
 
-// PostBind says in an event of the pod where it is and why.
+// PostBind writes an event of the pod with its GPUs and the reason.
 func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, nodeName string) {
 	if a := p.reservationOn(pod, nodeName); a != nil {
 		p.event(pod, v1.EventTypeNormal, reasonPlaced, p.verdictText(cycleOf(state), a))

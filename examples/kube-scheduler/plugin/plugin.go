@@ -22,7 +22,7 @@ const Name = "Cotenant"
 type Plugin struct {
 	handle fwk.Handle
 	scorer *placement.Scorer
-	// predicts says that the scorer predicts anything at all.
+	// predicts is true if the scorer predicts anything at all.
 	predicts bool
 
 	nodes sync.Map // node name to *cachedNode
@@ -32,10 +32,10 @@ type Plugin struct {
 
 	mu       sync.Mutex
 	reserved map[types.UID]*kubegpu.Allocation
-	told     map[string]bool // what was said of nodes already, to say it once
+	told     map[string]bool // notes on nodes that were logged already
 	// lacksOther are waiting pods that a node refuses for want of CPU or memory.
 	lacksOther map[types.UID]bool
-	// refused are waiting pods whose best nodes other plugins refused.
+	// refused are waiting pods with best nodes that other plugins refused.
 	refused map[types.UID]bool
 }
 

@@ -32,7 +32,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// nodeHint retries a pod when a node's GPUs are not what they were.
+// nodeHint retries a pod when a node's GPUs have changed.
 func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*v1.Node)
 	after, _ := newObj.(*v1.Node)
@@ -68,8 +68,8 @@ func (p *Plugin) leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fw
 	return fwk.Queue, nil
 }
 
-// asksWell reports whether there is a point in trying a pod again: where what it
-// asks for is invalid, only another request will do.
+// asksWell reports whether a pod is worth trying again: where its request
+// is invalid, only another request will do.
 func asksWell(pod *v1.Pod) bool {
 	_, err := kubegpu.ReadPod(pod)
 	return err == nil
