@@ -1,12 +1,9 @@
 package mig_test
 
 import (
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -121,49 +118,6 @@ func TestDraw(t *testing.T) {
 		b.WriteString(l.Bar() + "\n")
 	}
 	golden.Check(t, "testdata/bars.txt", []byte(b.String()))
-}
-
-// TestEnums: every text round-trips, other texts and values are errors.
-func TestEnums(t *testing.T) {
-	texts[mig.CIRule](t, 4)
-	texts[mig.Rule](t, 5)
-	texts[mig.Op](t, 4)
-}
-
-func texts[T interface {
-	~uint8
-	encoding.TextMarshaler
-}, P interface {
-	*T
-	encoding.TextUnmarshaler
-}](t *testing.T, n int) {
-	t.Helper()
-	for i := range n {
-		var back T
-		text, err := T(i).MarshalText()
-		if err != nil || P(&back).UnmarshalText(text) != nil || back != T(i) {
-			t.Errorf("%T %d: %s, %v, %v", back, i, text, back, err)
-		}
-	}
-	var v T
-	if text, err := T(n).MarshalText(); !errors.Is(err, mig.ErrInvalid) {
-		t.Errorf("%T %d marshals to %s", v, n, text)
-	}
-	if err := P(&v).UnmarshalText([]byte("nonsense")); !errors.Is(err, mig.ErrInvalid) {
-		t.Errorf("%T: nonsense is %v, %v", v, v, err)
-	}
-}
-
-// TestNoCgo: a program that imports mig and no leaf needs no C compiler.
-func TestNoCgo(t *testing.T) {
-	cmd := exec.Command("go", "list", "-deps", "github.com/cotenant/cotenant/mig", "github.com/cotenant/cotenant/mig/migtest")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out := must.Get(cmd.Output())(t)
-	for dep := range strings.FieldsSeq(string(out)) {
-		if dep == "runtime/cgo" || strings.Contains(dep, "go-nvml") {
-			t.Errorf("mig depends on %s", dep)
-		}
-	}
 }
 
 func TestFits(t *testing.T) {

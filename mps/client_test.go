@@ -65,15 +65,6 @@ func TestSettersReadBack(t *testing.T) {
 	}
 }
 
-// TestSilentRejection plays what driver 580 does with a percentage of 0, which the client would not send itself.
-func TestSilentRejection(t *testing.T) {
-	d := mpstest.New(mpstest.Options{})
-	out, err := d.Run(t.Context(), mps.Invocation{Stdin: "set_default_active_thread_percentage 0\n"})
-	if out.Stdout != "100.0\n" || out.ExitCode != 0 || err != nil {
-		t.Errorf("%+v, %v", out, err)
-	}
-}
-
 func TestBadInputIsNotSent(t *testing.T) {
 	ctx := t.Context()
 	d := mpstest.New(mpstest.Options{})

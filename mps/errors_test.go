@@ -1,7 +1,6 @@
 package mps
 
 import (
-	"encoding"
 	"errors"
 	"testing"
 )
@@ -46,34 +45,4 @@ func TestRejections(t *testing.T) {
 	if err := outcome(Output{ExitCode: 3, Stderr: "boom"}); !errors.Is(err, ErrCrashed) {
 		t.Error(err)
 	}
-}
-
-// checkEnum holds that each value up to last has a text that reads back, and that nothing else does.
-func checkEnum[T interface {
-	~uint8
-	encoding.TextMarshaler
-	String() string
-}, P interface {
-	*T
-	encoding.TextUnmarshaler
-}](t *testing.T, last T) {
-	t.Helper()
-	for v := range last + 1 {
-		text, err := v.MarshalText()
-		var back T
-		if err != nil || P(&back).UnmarshalText(text) != nil || back != v || v.String() != string(text) {
-			t.Errorf("%v: %s, %v, %v", v, text, back, err)
-		}
-	}
-	if _, err := (last + 1).MarshalText(); !errors.Is(err, ErrInvalid) {
-		t.Errorf("%v marshals", last+1)
-	}
-	if err := P(&last).UnmarshalText([]byte("nonsense")); !errors.Is(err, ErrInvalid) {
-		t.Errorf("nonsense: %v", err)
-	}
-}
-
-func TestEnums(t *testing.T) {
-	checkEnum(t, StateFault)
-	checkEnum(t, ServingSGLang)
 }

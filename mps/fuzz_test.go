@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -88,6 +89,14 @@ func FuzzEnvironment(f *testing.F) {
 			t.Errorf("%q, then %q, %v", out, again, err)
 		}
 	})
+}
+
+// recorder keeps the commands that reach the daemon.
+type recorder struct{ sent *[]string }
+
+func (r recorder) Run(_ context.Context, in Invocation) (Output, error) {
+	*r.sent = append(*r.sent, in.Stdin)
+	return Output{}, nil
 }
 
 // FuzzCommand holds that no argument of a caller reaches the daemon as more than one word.

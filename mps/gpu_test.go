@@ -55,8 +55,8 @@ func TestGPUPercentageToSMs(t *testing.T) {
 	points := []float64{1, 5, 10, 12.5, 14.2857, 20, 25, 33, 33.3334, 40, 50, 60, 66.6667, 75, 80, 90, 99, 100}
 	for _, pct := range points {
 		want := must.Get(mps.SMs(total, pct))(t)
-		if got := seenSMs(t, d, pct); got != want.SMs {
-			t.Errorf("%v%%: the client sees %d SMs, the rule says %+v", pct, got, want)
+		if got := seenSMs(t, d, pct); got != want {
+			t.Errorf("%v%%: the client sees %d SMs, the rule says %d", pct, got, want)
 		}
 	}
 }

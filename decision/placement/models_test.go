@@ -396,22 +396,6 @@ func interferencePolicies(tb testing.TB, r *placement.Request) []placement.Polic
 	return []placement.Policy{placement.Interference{Base: placement.BestFit{}}, placement.Interference{Base: placement.NewCotenant(mix)}}
 }
 
-func TestScoringWithModelsDoesNotAllocate(t *testing.T) {
-	if race.Enabled {
-		t.Skip("the race detector makes sync.Pool forget")
-	}
-	c, r := busy(t)
-	for _, policy := range interferencePolicies(t, r) {
-		scorer := placement.NewScorer(policy, models(t))
-		if _, f := scorer.Score(c.At(0), r); f.Verdict != gate.VerdictPass {
-			t.Fatal(f)
-		}
-		if n := testing.AllocsPerRun(100, func() { scorer.Score(c.At(0), r) }); n > 0 {
-			t.Errorf("%s: %v allocations a score", policy.Name(), n)
-		}
-	}
-}
-
 // BenchmarkScoreWithModels scores a node of eight GPUs with 23 tenants whose
 // slowdown and the request's are predicted for each GPU.
 func BenchmarkScoreWithModels(b *testing.B) {

@@ -91,8 +91,8 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 	if own, err := strconv.ParseFloat(lookup(env, mps.EnvThreads), 64); err == nil && own > 0 {
 		pct = min(pct, own)
 	}
-	if e, err := mps.SMs(g.SMs, pct); err == nil {
-		v.SMs = e.SMs
+	if n, err := mps.SMs(g.SMs, pct); err == nil {
+		v.SMs = n
 	}
 	limit := sharing.Bytes(0)
 	tighten := func(text string) {
