@@ -77,10 +77,7 @@ type pluginConfig struct {
 	object, source string
 	refused        bool   // the plugin does not start with it
 	Version        string `yaml:"version"`
-	Flags          struct {
-		MIGStrategy string `yaml:"migStrategy"`
-	} `yaml:"flags"`
-	Sharing struct {
+	Sharing        struct {
 		TimeSlicing *sharingBlock `yaml:"timeSlicing"`
 		MPS         *sharingBlock `yaml:"mps"`
 	} `yaml:"sharing"`
@@ -124,23 +121,12 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 
 // ignored returns warnings about settings of a configuration that the plugin ignores.
 var ignored = []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnResourcesIgnored, sharing.WarnRenameIgnored,
-	sharing.WarnDevicesIgnored, sharing.WarnMIGStrategyConflict}
+	sharing.WarnDevicesIgnored, sharing.WarnMIGStrategyConflict,
+	sharing.WarnTimeSlicingIgnored}
 
 // checkPlugin looks for what the plugin does with a configuration otherwise than it looks: refuse it, or pass over a
 // part of it without a word.
 func (c *Collector) checkPlugin(p *pluginConfig, text string) {
-	s := p.Sharing
-	if s.TimeSlicing != nil && s.MPS != nil {
-		c.find("time-slicing-and-mps", sharing.SeverityHigh, p.object, p.source,
-			"sharing has timeSlicing and mps: the device plugin takes mps alone")
-	}
-	mig := s.MPS != nil && p.Flags.MIGStrategy == "mixed" || s.MPS != nil && slices.ContainsFunc(s.MPS.Resources,
-		func(r replicated) bool { return strings.HasPrefix(r.Name, migPrefix) })
-	if mig {
-		c.find("mps-and-mig", sharing.SeverityHigh, p.object, p.source,
-			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
-		p.refused = true
-	}
 	warnings, err := manifest.CheckPluginConfig([]byte(text))
 	for _, w := range warnings {
 		if slices.Contains(ignored, w.Code) {
@@ -155,7 +141,7 @@ func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 		case w.Message == "unknown key":
 			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source,
 				"%s: the plugin knows no such key and passes over it without a word (%s)", w.Path, w.Remedy)
-		case !mig:
+		default:
 			p.refused = true
 			c.find("config-refused", sharing.SeverityHigh, p.object, p.source,
 				"%s: %s: the plugin does not start with it (%s)", w.Path, w.Message, w.Remedy)

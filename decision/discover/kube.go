@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/discover/internal/stream"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
@@ -38,58 +39,29 @@ func (c *Collector) readKube(name string, r io.Reader) error {
 	}
 }
 
-// document reads one JSON value: an object or a List.
+// document reads one JSON value: an object, or a List, whose items it takes one by one. kubectl writes items before
+// kind.
 func (c *Collector) document(name string, dec *json.Decoder) error {
-	t, err := dec.Token()
-	if err != nil {
-		return err
-	}
-	if t != json.Delim('{') {
-		return fmt.Errorf("it is no Kubernetes object but %.30q: give what `kubectl get ... -o json` writes",
-			fmt.Sprint(t))
-	}
-	token := func() (t json.Token) {
-		if err == nil {
-			t, err = dec.Token()
-		}
-		return t
-	}
-	value := func() (raw json.RawMessage) {
-		if err == nil {
-			err = dec.Decode(&raw)
-		}
-		return raw
-	}
-	// A single object is put together from its fields; a List's items are read one by one. kubectl writes items before
-	// kind.
 	fields, kind, items := map[string]json.RawMessage{}, "", false
-	for err == nil && dec.More() {
-		key, _ := token().(string)
-		if key != "items" {
-			if fields[key] = value(); key == "kind" {
-				_ = json.Unmarshal(fields[key], &kind)
-			}
-			continue
+	err := stream.Object(dec, func(key string) error {
+		var raw json.RawMessage
+		if key == "items" {
+			items = true
+			return stream.Array(dec, func() error {
+				err := dec.Decode(&raw)
+				if err == nil {
+					c.object(name, strings.TrimSuffix(kind, "List"), raw)
+				}
+				return err
+			})
 		}
-		items = true
-		list := token()
-		if list == nil {
-			continue
+		err := dec.Decode(&raw)
+		if fields[key] = raw; err == nil && key == "kind" {
+			_ = json.Unmarshal(raw, &kind)
 		}
-		if list != json.Delim('[') {
-			return errors.New("items: is no list")
-		}
-		for err == nil && dec.More() {
-			if raw := value(); err == nil {
-				c.object(name, strings.TrimSuffix(kind, "List"), raw)
-			}
-		}
-		token()
-	}
-	token()
+		return err
+	})
 	switch {
-	case err == io.EOF:
-		return io.ErrUnexpectedEOF // within a value
 	case err != nil || items:
 		return err
 	case kind == "":

@@ -24,12 +24,7 @@ func (b *build) traps() {
 			pools[b.Fleet.Pools[i].Name] = p
 		}
 	}
-	type hit struct {
-		trap  decision.TrapHit
-		names []string
-	}
-	var hits []*hit
-	byTrap := map[string]*hit{}
+	hits, names := map[string]decision.TrapHit{}, map[string][]string{}
 	for _, w := range b.workloads {
 		v := &b.Fleet.Workloads[w.index]
 		if v.Request == nil {
@@ -48,22 +43,15 @@ func (b *build) traps() {
 		}
 		for _, t := range decision.TrapsToday(decision.CompileWorkload(v), at, here) {
 			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
-			h := byTrap[key]
-			if h == nil {
-				h = &hit{trap: t}
-				byTrap[key] = h
-				hits = append(hits, h)
+			if names[key] = append(names[key], w.name); len(names[key]) == 1 {
+				hits[key] = t
 			}
-			h.names = append(h.names, w.name)
 		}
 	}
-	for _, h := range hits {
-		names := plaintext.Some(h.names, 1, len(h.names))
-		source := ""
-		if len(h.trap.Sources) > 0 {
-			source = string(h.trap.Sources[0])
-		}
-		b.find("trap-"+h.trap.ID, h.trap.Severity, "workload "+names, source, "%s", h.trap.Message)
+	for key, t := range hits {
+		source := append(slices.Clone(t.Sources), "")[0]
+		b.find("trap-"+t.ID, t.Severity, "workload "+plaintext.Some(names[key], 1, len(names[key])), string(source), "%s",
+			t.Message)
 	}
 }
 

@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"decision/observe":   {"decision/predict/...", "sharing", "telemetry/serving"},
 	"decision/placement": {"decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/pages":     {"decision", "decision/layout", "decision/migrate", "decision/predict/...", "cost", "mig", "sharing"},
-	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/nvsmi", "decision/discover/internal/usage",
+	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/nvsmi", "decision/discover/internal/stream", "decision/discover/internal/usage",
 		"decision/layout", "decision/manifest", "decision/observe", "decision/predict/...",
 		"mig", "mig/parted",
 		"sharing", "telemetry", "telemetry/serving"},
@@ -65,9 +65,10 @@ var allowed = map[string][]string{
 	"decision/manifest": {
 		"decision", "decision/fleet", "decision/gate", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
-	"decision/discover/kube":           {"decision/discover"},
-	"decision/discover/internal/nvsmi": {"sharing", "telemetry"},
-	"decision/discover/internal/usage": {"sharing"},
+	"decision/discover/kube":            {"decision/discover"},
+	"decision/discover/internal/nvsmi":  {"sharing", "telemetry"},
+	"decision/discover/internal/stream": nil,
+	"decision/discover/internal/usage":  {"decision/discover/internal/stream", "sharing"},
 
 	"decision/colocation": {
 		"cost", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen", "loadgen/loadgentest",

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/discover/internal/stream"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -21,10 +22,7 @@ import (
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src := r.begin(name)
 	j := &jsonReader{r: r, src: src, d: json.NewDecoder(in)}
-	if err := j.object(j.field); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := stream.Object(j.d, j.field); err != nil {
 		src.problem(j.path(), "query again", "%s", problem.Clip(err.Error()))
 	}
 	return r.end(src)
@@ -39,24 +37,6 @@ type jsonReader struct {
 
 func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
 
-// object calls field for each key of the object that comes next, which must read the value.
-func (j *jsonReader) object(field func(key string) error) error {
-	if t, err := j.d.Token(); err != nil || t != json.Delim('{') {
-		return errors.Join(err, ErrKind)
-	}
-	for j.d.More() {
-		key, err := j.d.Token()
-		if err == nil {
-			err = field(key.(string))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	_, err := j.d.Token()
-	return err
-}
-
 // field reads a field of the answer, or of its data.
 func (j *jsonReader) field(key string) error {
 	var text string
@@ -64,9 +44,9 @@ func (j *jsonReader) field(key string) error {
 	var skipped json.RawMessage
 	switch key {
 	case "data":
-		return j.object(j.field)
+		return stream.Object(j.d, j.field)
 	case "result":
-		return j.result()
+		return stream.Array(j.d, j.result)
 	case "error":
 		err := j.d.Decode(&text)
 		if err == nil {
@@ -87,26 +67,21 @@ func (j *jsonReader) field(key string) error {
 	return err
 }
 
+// result reads a series.
 func (j *jsonReader) result() error {
-	if t, err := j.d.Token(); err != nil || t != json.Delim('[') {
-		return errors.Join(err, ErrKind)
+	j.series++
+	var s struct {
+		Metric map[string]string
+		Values []Point
+		Value  *Point // of a vector
 	}
-	for j.d.More() {
-		j.series++
-		var s struct {
-			Metric map[string]string
-			Values []Point
-			Value  *Point // of a vector
-		}
-		if err := j.d.Decode(&s); err != nil {
-			return err
-		}
-		if s.Value != nil {
-			s.Values = append(s.Values, *s.Value)
-		}
+	err := j.d.Decode(&s)
+	if s.Value != nil {
+		s.Values = append(s.Values, *s.Value)
+	}
+	if err == nil {
 		j.take(s.Metric, s.Values)
 	}
-	_, err := j.d.Token()
 	return err
 }
 
