@@ -196,7 +196,6 @@ func TestUnreadable(t *testing.T) {
 		{"no kind", `{"a":1}`, "without kind", 0},
 		{"unknown version", `{"kind":"List","items":[` + node + `,{"apiVersion":"v7","kind":"Node","metadata":{"name":"m"}}]}`, `version "v7" is not known`, 1},
 		{"wrong type", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":7}}]}`, "metadata.name is a number", 1},
-		{"array", `[1]`, "it is a JSON list: give objects as", 0},
 		{"array of objects", "[" + node + "]", "(jq -c '.[]')", 0},
 		{"table of nvidia-smi", "+---+\n| NVIDIA-SMI 580.95.05 Driver |\n", "give `nvidia-smi -q -x` of the machine", 0},
 		{"nvidia-smi -L", "GPU 0: NVIDIA H200 (UUID: GPU-6)\n", "it is nvidia-smi -L, which has no memory", 0},
