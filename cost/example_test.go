@@ -10,19 +10,24 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Four teams share one GPU: the price for each, and the saving a month.
+// Three teams share a GPU: its month is split by the GPU-seconds of each, to the last cent.
 func Example() {
-	price, err := cost.ParsePrice("3.25 USD")
+	hour, err := cost.ParsePrice("3.25 USD")
 	if err != nil {
 		log.Fatal(err)
 	}
-	exclusive, _ := price.Mul(4)
-	saving, err := cost.NewSaving(exclusive, price)
+	month, err := cost.Monthly(hour)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s a month instead of %s, %s less\n", saving.After, saving.Before, saving.Fraction)
-	// Output: 2372.50 USD a month instead of 9490.00 USD, 75% less
+	for team, cents := range cost.Apportion(month.Micros()/10_000, []int64{700, 200, 100}) {
+		part, err := cost.FromMicros(cents*10_000, month.Currency())
+		fmt.Println("team", team, part, err)
+	}
+	// Output:
+	// team 0 1660.75 USD <nil>
+	// team 1 474.50 USD <nil>
+	// team 2 237.25 USD <nil>
 }
 
 func ExamplePerWorkloadHour() {

@@ -3,25 +3,35 @@ package mig_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
 
 // Will these instances fit one GPU, and where do they go?
+// Pack a demand on the fewest GPUs, and plan the least change of a GPU that is in use.
 func Example() {
-	gpu, err := mig.Lookup("NVIDIA A100-SXM4-80GB")
+	gpu, err := mig.Lookup("A100 80GB")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	layout, err := gpu.Place([]mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 1}, {Profile: "1g.10gb", N: 2}}, mig.Layout{})
-	fmt.Println(layout, err)
-	_, err = gpu.Place([]mig.Count{{Profile: "3g.40gb", N: 2}, {Profile: "1g.10gb", N: 1}}, mig.Layout{})
-	fmt.Println(err)
+	packing, err := gpu.Pack([]mig.Count{{Profile: "1g.10gb", N: 40}, {Profile: "3g.40gb", N: 12}})
+	fmt.Println(packing.GPUs, packing.LowerBound, packing.Optimal, err)
+	for _, g := range packing.Groups {
+		fmt.Println(g.GPUs, "x", g.Layout)
+	}
+	have, err := gpu.ParseLayout("3g.40gb@4!busy,1g.10gb@0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err := mig.Diff(gpu, have, []mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}}, mig.DiffOptions{})
+	fmt.Println(plan.Steps, err)
 	// Output:
-	// 2g.20gb@0,1g.10gb@2,1g.10gb@3,3g.40gb@4 <nil>
-	// mig: 1g.10gb + 2 x 3g.40gb can't be placed on a100-80gb: together they take 9 placement units, and there are 8
+	// 11 11 true <nil>
+	// 10 x 1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4
+	// 1 x 3g.40gb@0,3g.40gb@4
+	// [destroy 1g.10gb@0 create 2g.20gb@0 create 2g.20gb@2] <nil>
 }
 
 func ExampleModel_Place_occupied() {
@@ -39,13 +49,9 @@ func ExampleModel_Place_occupied() {
 func ExampleDiff() {
 	gpu, _ := mig.Lookup("A100 80GB")
 	have, _ := gpu.ParseLayout("3g.40gb@4!busy,1g.10gb@0")
-	plan, err := mig.Diff(gpu, have, []mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}}, mig.DiffOptions{})
-	fmt.Println(plan.Steps, err)
-	_, err = mig.Diff(gpu, have, []mig.Count{{Profile: "7g.80gb", N: 1}}, mig.DiffOptions{})
+	_, err := mig.Diff(gpu, have, []mig.Count{{Profile: "7g.80gb", N: 1}}, mig.DiffOptions{})
 	fmt.Println(err)
-	// Output:
-	// [destroy 1g.10gb@0 create 2g.20gb@0 create 2g.20gb@2] <nil>
-	// mig: in use: the change can't be made on a100-80gb without destroying 3g.40gb@4!busy; wait until it is idle, or allow it
+	// Output: mig: in use: the change can't be made on a100-80gb without destroying 3g.40gb@4!busy; wait until it is idle, or allow it
 }
 
 func ExampleApply() {
@@ -65,17 +71,4 @@ func ExampleApply() {
 	// 1g.35gb@0,1g.35gb@2,3g.71gb@4 <nil>
 	// mig: destroy 1g.35gb@0 failed on GPU-simulated-h200-141gb-sxm: mig: destroy GPU instance 3 on GPU-simulated-h200-141gb-sxm: migtest: injected failure; the earlier layout stands again
 	// 1g.35gb@0,1g.35gb@2,3g.71gb@4
-}
-
-func ExampleModel_Pack() {
-	gpu, _ := mig.Lookup("A100 80GB")
-	packing, err := gpu.Pack([]mig.Count{{Profile: "1g.10gb", N: 40}, {Profile: "3g.40gb", N: 12}})
-	fmt.Println(packing.GPUs, packing.LowerBound, packing.Optimal, err)
-	for _, g := range packing.Groups {
-		fmt.Println(g.GPUs, "x", g.Layout)
-	}
-	// Output:
-	// 11 11 true <nil>
-	// 10 x 1g.10gb@0,1g.10gb@1,1g.10gb@2,1g.10gb@3,3g.40gb@4
-	// 1 x 3g.40gb@0,3g.40gb@4
 }

@@ -42,50 +42,31 @@ func simulate(script telemetrytest.Script, opts telemetry.SamplerOptions, span t
 	return series, sampler.Simulate(context.Background(), start, span, series)
 }
 
-// Sample GPUs for a while, and ask what the samples say. With
-// telemetrynvml.Open in place of the script the same program reads a real GPU.
+// Sample GPUs, and find the time in which they were held idle. With telemetrynvml.Open in place of the script, and Run
+// in place of Simulate, the same program reads a real GPU.
 func Example() {
 	src, err := telemetrytest.New(afternoon())
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{Period: 10 * time.Millisecond})
+	sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{Period: 10 * time.Second, SlowPeriod: 10 * time.Second})
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer cancel()
-	series, err := sampler.Run(ctx)
-	if err != nil {
-		fmt.Println(err)
-		return
+	var series telemetry.Series
+	if err := sampler.Simulate(context.Background(), time.Now(), 4*time.Hour, &series); err != nil {
+		log.Fatal(err)
 	}
-	watts, _ := series.Mean(0, telemetry.MetricPowerWatts)
-	sm, _ := series.Mean(0, telemetry.MetricSMUtilPercent)
-	fmt.Printf("%s: %v W, SM utilization %v (%v)\n", series.Devices[0].Name, watts, sm, series.Info.Basis)
-	// Output: simulated GPU: 500 W, SM utilization - (simulated)
-}
-
-func ExampleDetectIdle() {
-	series, err := simulate(afternoon(), telemetry.SamplerOptions{Period: 10 * time.Second, SlowPeriod: 10 * time.Second}, 4*time.Hour)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	report, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	report, err := telemetry.DetectIdle(&series, 0, telemetry.IdleOptions{})
 	for _, in := range report.Intervals {
 		fmt.Printf("%-14v %9v  %.2f kWh\n", in.State, in.Length(), in.Joules.Or(0)/3.6e6)
 	}
+	fmt.Println(err)
 	// Output:
 	// active            19m50s  0.17 kWh
 	// execution-idle    3h0m0s  0.36 kWh
 	// deep-idle         40m10s  0.05 kWh
+	// <nil>
 }
 
 func ExampleReapPolicy_Recoverable() {

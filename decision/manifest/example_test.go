@@ -7,7 +7,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // A decision becomes a folder of documents: read plan.md first.
@@ -26,61 +25,26 @@ workloads:
 	if err != nil {
 		log.Fatal(err)
 	}
-	folder, err := manifest.Build(fleet, result, manifest.Options{Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}})
+	folder, err := manifest.Build(fleet, result, manifest.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	// folder.Write("out") puts it on disk.
-	for _, f := range folder.Files {
+	for _, f := range folder.Files { // folder.Write("out") puts them on disk
 		fmt.Println(f.Path)
-		if f.Path == "pods/chat.yaml" {
-			fmt.Print(string(f.Data))
-		}
 	}
 	// Output:
 	// device-plugin/configmap.yaml
 	// device-plugin/exclusive.yaml
 	// device-plugin/serve-mps.yaml
+	// dra/claims/serve-mps.yaml
+	// dra/pods/chat.yaml
+	// dra/pods/embed.yaml
 	// gpu-operator/values.yaml
 	// inference-extension/chat.yaml
 	// llm-d/chat.values.yaml
 	// nodes/serve-mps.yaml
 	// plan.md
 	// pods/chat.yaml
-	// # chat: mps on the nodes of serve-mps.
-	// # A patch: add the image, or apply it to the Deployment that has one.
-	// # The list of arguments replaces the container's own: keep yours in it.
-	// apiVersion: apps/v1
-	// kind: Deployment
-	// metadata:
-	//   name: chat
-	// spec:
-	//   replicas: 6
-	//   template:
-	//     metadata:
-	//       labels:
-	//         cotenant.dev/service: chat
-	//     spec:
-	//       nodeSelector:
-	//         cotenant.dev/sharing-group: serve-mps
-	//       containers:
-	//         - name: chat
-	//           args:
-	//             - --gpu-memory-utilization
-	//             - "0.34"
-	//           env:
-	//             - name: CUDA_MPS_PINNED_DEVICE_MEM_LIMIT
-	//               value: 0=16896M
-	//           resources:
-	//             limits:
-	//               nvidia.com/gpu: "1"
-	//           volumeMounts:
-	//             - name: shm
-	//               mountPath: /dev/shm
-	//       volumes:
-	//         - name: shm
-	//           emptyDir:
-	//             medium: Memory
 	// pods/embed.yaml
 }
 

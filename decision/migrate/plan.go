@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -199,11 +200,18 @@ func (c *cluster) keep(again map[string]string) (lost string) {
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
 	rest, asking := c.residual(c.fixedNodes())
 	if len(rest.Workloads)+len(asking)+len(c.bounds) == 0 {
-		why := "all that runs stays where it is, for the reasons listed"
+		held := 0
 		for w := range c.stays {
-			if !c.held[w] {
-				why = "nothing that runs may be moved before more is known of it"
+			if c.held[w] {
+				held++
 			}
+		}
+		why := fmt.Sprintf("%s can't be moved, and more must be known of %s", plaintext.Count(held, "workload"),
+			plaintext.Count(len(c.stays)-held, "other"))
+		if held == len(c.stays) {
+			why = "all that runs stays where it is, for the reasons listed"
+		} else if held == 0 {
+			why = "nothing that runs may be moved before more is known of it"
 		}
 		return c.leave(why), nil, nil
 	}

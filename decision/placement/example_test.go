@@ -11,9 +11,32 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// Filter and score the nodes of a cluster, as a scheduler's plugins do.
+func Example() {
+	gpu := layout.Device{GPU: &layout.GPU{Name: "T4"}, Mode: sharing.MechanismTimeSlicing, Slots: 4}
+	c, _ := layout.Observe([]layout.Node{
+		{Name: "a", CPUMilli: 8_000, Devices: []layout.Device{gpu}},
+		{Name: "b", CPUMilli: 1_000, Devices: []layout.Device{gpu}},
+	})
+	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}
+	scorer := placement.NewScorer(placement.BestFit{}, nil)
+	for n := range c.Nodes() {
+		if why := scorer.Filter(n, r); why.Verdict != gate.VerdictPass {
+			fmt.Printf("%s: %v, %v\n", n.Name, why.Verdict, why)
+			continue
+		}
+		offer, _ := scorer.Score(n, r)
+		_, placed, err := scorer.Assign(c, r, offer)
+		fmt.Printf("score %.0f: %v %v\n", offer.Score, placed, err)
+	}
+	// Output:
+	// score 92: notebook on a GPU [0] as 250m of time-slicing <nil>
+	// b: reject, needs 2000m CPU, 1000m are free
+}
+
 // A scheduler: it observes nodes, places what comes, and lets go what leaves. What finds no room is explained, or let
 // in by one move of somebody else.
-func Example() {
+func ExamplePlacer_Consolidate() {
 	gpu := &layout.GPU{Name: "A100", Memory: 80 * sharing.GiB}
 	node := func(name string, cpu int64, m sharing.Mechanism, gpus int) layout.Node {
 		n := layout.Node{Name: name, CPUMilli: cpu, Memory: 256 * sharing.GiB}
@@ -69,38 +92,6 @@ func Example() {
 	// a: reject: needs 800 thousandths of a GPU, the most free is 700; to fit, ask for at most 700 thousandths of a GPU; or without pod-4
 	// b: reject: the GPU runs a mechanism that the request does not accept
 	// pod-5 on a GPU [1] as 800m of mps, once pod-4 on a GPU [0] as 300m of mps
-}
-
-// Filter, score, assign and release, as a scheduler's plugins call them.
-func ExampleScorer() {
-	gpu := layout.Device{GPU: &layout.GPU{Name: "T4"}, Mode: sharing.MechanismTimeSlicing, Slots: 4}
-	c, _ := layout.Observe([]layout.Node{
-		{Name: "a", CPUMilli: 8_000, Devices: []layout.Device{gpu}},
-		{Name: "b", CPUMilli: 1_000, Devices: []layout.Device{gpu}},
-	})
-	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}
-	scorer := placement.NewScorer(placement.BestFit{}, nil)
-	var offer placement.Offer
-	for n := range c.Nodes() {
-		if why := scorer.Filter(n, r); why.Verdict != gate.VerdictPass {
-			fmt.Printf("%s: %v, %v\n", n.Name, why.Verdict, why)
-			continue
-		}
-		offer, _ = scorer.Score(n, r)
-		fmt.Printf("%s: score %.0f\n", n.Name, offer.Score)
-	}
-	assigned, placed, err := scorer.Assign(c, r, offer)
-	fmt.Println(placed, err)
-	_, _, err = scorer.Assign(assigned.WithoutNode("a"), r, offer)
-	fmt.Println(err)
-	released, _ := assigned.Release("notebook")
-	fmt.Println(assigned.Node("a").Devices[0].Free().Compute, released.Node("a").Devices[0].Free().Compute)
-	// Output:
-	// a: score 92
-	// b: reject, needs 2000m CPU, 1000m are free
-	// notebook on a GPU [0] as 250m of time-slicing <nil>
-	// layout: the node is gone: a
-	// 750 1000
 }
 
 // MIG instances are placed by the same calls: on a dynamic GPU they are made.

@@ -34,48 +34,21 @@ func Flags(fs *flag.FlagSet) string {
 	fs.SetOutput(&b)
 	fs.PrintDefaults()
 	fs.SetOutput(was)
-	return fold(b.String(), 0)
+	return fold(strings.ReplaceAll(b.String(), "\t", "    "), 0)
 }
 
 func fold(text string, hanging int) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
-		end := ""
-		if cut, ok := strings.CutSuffix(line, "\n"); ok {
-			line, end = cut, "\n"
+		indent := strings.Repeat(" ", under(line, hanging))
+		line, end := strings.CutSuffix(line, "\n")
+		now, rest := split(line, Width)
+		for b.WriteString(now); rest != ""; b.WriteString("\n" + indent + now) {
+			now, rest = split(rest, Width-len(indent))
 		}
-		line = expand(line)
-		if utf8.RuneCountInString(line) <= Width {
-			b.WriteString(line + end)
-			continue
+		if end {
+			b.WriteByte('\n')
 		}
-		indent := under(line, hanging)
-		for first := true; line != ""; first = false {
-			room := Width
-			if !first {
-				b.WriteString("\n" + strings.Repeat(" ", indent))
-				room -= indent
-			}
-			var now string
-			now, line = split(line, room)
-			b.WriteString(now)
-		}
-		b.WriteString(end)
-	}
-	return b.String()
-}
-
-// expand replaces tabs by spaces, with tab stops eight columns apart.
-func expand(line string) string {
-	var b strings.Builder
-	columns := 0
-	for i, part := range strings.Split(line, "\t") {
-		if i > 0 {
-			b.WriteString(strings.Repeat(" ", 8-columns%8))
-			columns += 8 - columns%8
-		}
-		b.WriteString(part)
-		columns += utf8.RuneCountInString(part)
 	}
 	return b.String()
 }
@@ -102,24 +75,18 @@ func under(line string, hanging int) int {
 // that is longer is cut at the next possible place.
 func split(line string, room int) (now, rest string) {
 	space, comma, columns := 0, 0, 0
-	word := false
 	for i, r := range line {
-		columns++
-		if word = word || r != ' '; word && r == ' ' {
+		if columns++; r == ' ' && strings.TrimLeft(line[:i], " ") != "" {
 			space = i
 		}
-		if columns > room && max(space, comma) > 0 {
-			break
+		if at := cmp.Or(space, comma); columns > room && at > 0 {
+			return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
 		}
 		if r == ',' {
 			comma = i + 1
 		}
 	}
-	at := cmp.Or(space, comma)
-	if at == 0 || columns <= room {
-		return line, ""
-	}
-	return strings.TrimRight(line[:at], " "), strings.TrimLeft(line[at:], " ")
+	return line, ""
 }
 
 // Fail writes an error for people: each line of it once, under the program's name, which the line does not repeat, and
