@@ -1,5 +1,5 @@
 // Command timeslice shows what tenants of a time-sliced GPU do to each other: latency against the number of
-// tenants, simulated and in closed forms, as a table or JSON. It needs no GPU.
+// tenants, simulated and in closed forms, as a table. It needs no GPU.
 package main
 
 import (
@@ -63,7 +63,6 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	fs := page.FlagSet("timeslice")
 	file := fs.String("f", "", "`file` of tenants; - is standard input")
-	asJSON := fs.Bool("json", false, "print JSON, times in nanoseconds unless their names say otherwise")
 	length := fs.Duration("for", time.Minute, "time to simulate")
 	seed := fs.Uint64("seed", 1, "seed of the random draws")
 	measured := timeslice.H200()
@@ -95,19 +94,14 @@ func simulate(ctx context.Context, args []string, stdin io.Reader, stdout io.Wri
 		sched.Basis, sched.Source = sharing.BasisPrior, "given on the command line"
 	})
 	sim := timeslice.Simulation{Scheduler: sched, Tenants: tenants, For: *length, Warmup: *length / 20, Seed: *seed}
-	s, err := explore(ctx, sim)
-	if s == nil {
+	alone, together, err := explore(ctx, sim)
+	if err != nil && ctx.Err() == nil {
 		return page.BadInput(err)
 	}
-	if *asJSON {
-		err = page.JSON(stdout, s)
-	} else {
-		err = writeTable(stdout, sim, s)
+	if wrote := writeTable(stdout, sim, alone, together); wrote != nil || err == nil {
+		return wrote
 	}
-	if err == nil && s.Interrupted {
-		err = page.ExitWith(page.ExitInterrupted, errors.New("interrupted; what was done is above"))
-	}
-	return err
+	return page.ExitWith(page.ExitInterrupted, errors.New("interrupted; the table has the tenants simulated until then"))
 }
 
 func readTenants(path string, stdin io.Reader) (tenants []timeslice.Tenant, err error) {
@@ -141,14 +135,14 @@ func show(d time.Duration, ok bool) string {
 	return fmt.Sprintf("%.2fms", ms(d))
 }
 
-func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
+func writeTable(out io.Writer, sim timeslice.Simulation, alone, together []*timeslice.Result) error {
 	w := &bytes.Buffer{}
 	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", sim.For.Seconds(), sim.Seed,
 		ms(sim.Scheduler.Quantum), ms(sim.Scheduler.Switch), sim.Scheduler.Basis, sim.Scheduler.Source)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tCLOSED FORM\tGPU\tWAITS ON")
 	switching := 0.0
-	for i, res := range s.Together {
+	for i, res := range together {
 		n := i + 1
 		switching = float64(res.Totals.Switching) / float64(res.Totals.Simulated)
 		form, steps := closedForm(sim.Scheduler, sim.Tenants[:n])
@@ -157,7 +151,7 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 			if form != "" {
 				step = fmt.Sprintf("%.2fms %s", ms(steps[i]), form)
 			}
-			if x, ok := slowdown(t.Request, s.Alone[i].Tenants[0].Request); ok {
+			if x, ok := slowdown(t.Request, alone[i].Tenants[0].Request); ok {
 				slow = fmt.Sprintf("%.2fx", x)
 			}
 			if who, share, ok := t.BlamedOn(); ok {
@@ -172,12 +166,13 @@ func writeTable(out io.Writer, sim timeslice.Simulation, s *study) error {
 		}
 	}
 	_ = tw.Flush() // into a buffer
-	if n := len(s.Together); n > 1 {
+	if n := len(together); n > 1 {
 		fmt.Fprintf(w, "\nWith all %d tenants %.1f%% of the GPU's time goes to switching.\n", n, 100*switching)
 	}
-	if !s.Sources.IsZero() {
+	var sources sharing.Citations
+	if sources.AddKnown(sim.Scheduler.Source); !sources.IsZero() {
 		w.WriteByte('\n')
-		_ = s.Sources.WriteText(w) // into a buffer
+		_ = sources.WriteText(w) // into a buffer
 	}
 	_, err := w.WriteTo(out)
 	return err

@@ -4,54 +4,31 @@ import (
 	"context"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// study holds the command's result; its JSON is the command's.
-type study struct {
-	Alone       []*timeslice.Result `json:"alone"`    // each tenant by itself
-	Together    []*timeslice.Result `json:"together"` // the first tenant, the first two, ...
-	Interrupted bool                `json:"interrupted,omitempty"`
-	Sources     sharing.Citations   `json:"sources,omitzero"`
-}
-
-// keepsUp is the number of unfinished requests that says nothing: one in work and one that just came.
+// keepsUp is the number of unfinished requests that shows no queue: one in work and one that just came.
 const keepsUp = 2
 
-// explore simulates each tenant alone, then the first two, three, ... together.
-// When ctx ends it returns what was done, marked as interrupted.
-func explore(ctx context.Context, sim timeslice.Simulation) (*study, error) {
-	s := &study{}
-	s.Sources.AddKnown(sim.Scheduler.Source)
-	err := s.fill(ctx, sim)
-	if s.Interrupted = err != nil && ctx.Err() != nil; err != nil && !s.Interrupted {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *study) fill(ctx context.Context, sim timeslice.Simulation) error {
+// explore simulates each tenant alone, then the first two, three, ... together. An error comes with the results so far.
+func explore(ctx context.Context, sim timeslice.Simulation) (alone, together []*timeslice.Result, err error) {
 	tenants := sim.Tenants
-	simulate := func(into *[]*timeslice.Result, from, to int) error {
-		sim.Tenants = tenants[from:to]
+	for k := range 2 * len(tenants) {
+		i := k % len(tenants)
+		if sim.Tenants = tenants[i : i+1]; k >= len(tenants) {
+			sim.Tenants = tenants[:i+1]
+		}
 		res, err := timeslice.Simulate(ctx, sim)
-		if err == nil {
-			*into = append(*into, res)
-		}
-		return err
-	}
-	for i := range tenants {
-		if err := simulate(&s.Alone, i, i+1); err != nil {
-			return err
-		}
-	}
-	for i := range tenants {
-		if err := simulate(&s.Together, 0, i+1); err != nil {
-			return err
+		switch {
+		case err != nil:
+			return alone, together, err
+		case k < len(tenants):
+			alone = append(alone, res)
+		default:
+			together = append(together, res)
 		}
 	}
-	return nil
+	return alone, together, nil
 }
 
 // slowdown is the mean of shared over that of alone, when both are there.
