@@ -50,13 +50,13 @@ func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	}
 	for i := range c.metrics {
 		if LatencyMetric(i) == MetricChunkGap || LatencyMetric(i) == MetricReadLag {
-			c.metrics[i] = NewHistogram()
+			c.metrics[i] = newHistogram()
 		} else {
 			c.metrics[i] = newExactHistogram()
 		}
 	}
 	for i := range c.sources {
-		c.sources[i] = sourceFigures{bases: map[string]int64{}, tpot: newExactHistogram(), itl: NewHistogram()}
+		c.sources[i] = sourceFigures{bases: map[string]int64{}, tpot: newExactHistogram(), itl: newHistogram()}
 	}
 	return c
 }
@@ -89,18 +89,18 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	}
 	c.counts.took(r)
 	if l.pacing >= 0 {
-		c.metrics[MetricPacingLag].Record(l.pacing)
+		c.metrics[MetricPacingLag].record(l.pacing)
 	}
 	if l.send >= 0 {
-		c.metrics[MetricSendLag].Record(l.send)
+		c.metrics[MetricSendLag].record(l.send)
 	}
 	if d, ok := between(r.IntendedNS, r.SentNS); ok {
-		c.metrics[MetricScheduleDelay].Record(d)
+		c.metrics[MetricScheduleDelay].record(d)
 	}
 	if s != nil {
 		c.reads.add(s.readCounts())
 		for _, lag := range s.lags {
-			c.metrics[MetricReadLag].Record(time.Duration(lag))
+			c.metrics[MetricReadLag].record(time.Duration(lag))
 		}
 	}
 	if r.Class != ClassOK {
@@ -113,7 +113,7 @@ func (c *collector) inside(ns int64) bool { return ns >= c.from && ns < c.to }
 
 // latencies records an ok request of the window.
 func (c *collector) latencies(r *Record, events []event) {
-	switch kept, known := r.Meets(c.slo).Get(); {
+	switch kept, known := r.meets(c.slo).Get(); {
 	case !known:
 		c.metUnknown++
 	case kept:
@@ -137,19 +137,19 @@ func (c *collector) latencies(r *Record, events []event) {
 			continue
 		}
 		if d, ok := between(v.from, v.to); ok {
-			c.metrics[v.m].Record(d)
+			c.metrics[v.m].record(d)
 		}
 	}
 	gaps := c.metrics[MetricChunkGap]
 	for i := 1; i < len(events); i++ {
-		gaps.Record(time.Duration(events[i].at - events[i-1].at))
+		gaps.record(time.Duration(events[i].at - events[i-1].at))
 	}
 }
 
 // tokensOf keeps the figures that depend on token counts, for each source of counts
 // that the request has. latencies is true for a request of the window.
 func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies bool) {
-	kept, known := r.Meets(c.slo).Get()
+	kept, known := r.meets(c.slo).Get()
 	for i, source := range tokenSources {
 		f := &c.sources[i]
 		n, basis := 0, "even"
@@ -194,7 +194,7 @@ func (f *sourceFigures) add(r *Record, events []event, n int, basis string, c *c
 	if latencies {
 		f.bases[basis]++
 		if r.LastTokenNS > r.FirstTokenNS && n > first {
-			f.tpot.Record(time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(n-first)))
+			f.tpot.record(time.Duration((r.LastTokenNS - r.FirstTokenNS) / int64(n-first)))
 		}
 	}
 	m := len(events)

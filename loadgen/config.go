@@ -8,9 +8,9 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// Config is the content of config.json: the plan as it was resolved, and where
+// config is the content of config.json: the plan as it was resolved, and where
 // it ran. Credentials are redacted. Durations are in seconds.
-type Config struct {
+type config struct {
 	SchemaVersion int            `json:"schema_version"`
 	RunID         string         `json:"run_id"`
 	Scenario      string         `json:"scenario,omitempty"`
@@ -21,54 +21,54 @@ type Config struct {
 	WindowFromS   float64        `json:"window_from_s,omitempty"`
 	WindowToS     float64        `json:"window_to_s,omitempty"`
 	StallFactor   float64        `json:"stall_factor"`
-	Tenants       []TenantConfig `json:"tenants"`
-	Clock         ClockConfig    `json:"clock"`
-	Host          HostConfig     `json:"host"`
+	Tenants       []tenantConfig `json:"tenants"`
+	Clock         clockConfig    `json:"clock"`
+	Host          hostConfig     `json:"host"`
 	Meta          map[string]any `json:"meta,omitempty"`
 }
 
-// TenantConfig is a tenant in config.json.
-type TenantConfig struct {
+// tenantConfig is a tenant in config.json.
+type tenantConfig struct {
 	Name      string           `json:"name"`
 	Model     string           `json:"model,omitempty"`
 	API       API              `json:"api"`
 	Streaming bool             `json:"streaming"`
 	Usage     UsageMode        `json:"usage"`
-	Endpoints []EndpointConfig `json:"endpoints"`
+	Endpoints []endpointConfig `json:"endpoints"`
 	Load      string           `json:"load"`
 	Requests  int              `json:"requests,omitempty"`
 	Warmup    int              `json:"warmup,omitempty"`
 	MaxTokens int              `json:"max_tokens,omitempty"`
 	SLO       SLOFigures       `json:"slo"`
-	TimeoutsS TimeoutsConfig   `json:"timeouts_s"`
+	TimeoutsS timeoutsConfig   `json:"timeouts_s"`
 	RetryMax  int              `json:"retry_max,omitempty"`
 	Body      map[string]any   `json:"body,omitempty"`
 }
 
-// EndpointConfig is an endpoint in config.json.
-type EndpointConfig struct {
+// endpointConfig is an endpoint in config.json.
+type endpointConfig struct {
 	URL    string            `json:"url"`
 	APIKey Secret            `json:"api_key,omitempty"` // "[redacted]" when there is one
 	Header map[string]string `json:"header,omitempty"`
 	Weight int               `json:"weight"`
 }
 
-// TimeoutsConfig are the resolved time-outs in seconds; 0 means none.
-type TimeoutsConfig struct {
+// timeoutsConfig are the resolved time-outs in seconds; 0 means none.
+type timeoutsConfig struct {
 	Connect    float64 `json:"connect"`
 	FirstToken float64 `json:"first_token"`
 	Idle       float64 `json:"idle"`
 	Total      float64 `json:"total"`
 }
 
-// ClockConfig is the base from which every time of the artifacts is counted.
-type ClockConfig struct {
+// clockConfig is the base from which every time of the artifacts is counted.
+type clockConfig struct {
 	BaseUnixNS int64  `json:"base_unix_ns"`
 	Note       string `json:"note"`
 }
 
-// HostConfig describes the client's machine.
-type HostConfig struct {
+// hostConfig describes the client's machine.
+type hostConfig struct {
 	Hostname   string `json:"hostname,omitempty"`
 	OS         string `json:"os"`
 	Arch       string `json:"arch"`
@@ -78,13 +78,13 @@ type HostConfig struct {
 	Version    string `json:"cotenant_version,omitempty"`
 }
 
-func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Config {
+func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *config {
 	w := p.window()
-	c := &Config{
-		SchemaVersion: SchemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
+	c := &config{
+		SchemaVersion: schemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
 		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
 		StallFactor: stallFactor, Meta: scrub.cleanMap(o.Meta),
-		Clock: ClockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
+		Clock: clockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
 		Host:  host(),
 	}
 	if p.Simulated {
@@ -93,24 +93,24 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *Confi
 	for i := range p.Tenants {
 		t := &p.Tenants[i]
 		to := t.Timeouts.withDefaults()
-		tc := TenantConfig{
+		tc := tenantConfig{
 			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage,
 			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
-			TimeoutsS: TimeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
+			TimeoutsS: timeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
 			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body),
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]
-			tc.Endpoints = append(tc.Endpoints, EndpointConfig{safeURL(e.URL), e.APIKey, safeHeader(e.Header), max(e.Weight, 1)})
+			tc.Endpoints = append(tc.Endpoints, endpointConfig{safeURL(e.URL), e.APIKey, safeHeader(e.Header), max(e.Weight, 1)})
 		}
 		c.Tenants = append(c.Tenants, tc)
 	}
 	return c
 }
 
-func host() HostConfig {
-	h := HostConfig{
+func host() hostConfig {
+	h := hostConfig{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		GoVersion: runtime.Version(),
 	}

@@ -37,13 +37,13 @@ type Histogram struct {
 	keep  bool
 }
 
-// NewHistogram returns an empty Histogram that keeps no samples.
-func NewHistogram() *Histogram { return &Histogram{} }
+// newHistogram returns an empty Histogram that keeps no samples.
+func newHistogram() *Histogram { return &Histogram{} }
 
 func newExactHistogram() *Histogram { return &Histogram{keep: true} }
 
 // Record adds a duration; a negative one counts as 0.
-func (h *Histogram) Record(d time.Duration) { h.recordN(d, 1) }
+func (h *Histogram) record(d time.Duration) { h.recordN(d, 1) }
 
 // recordN adds a duration n times; n of 0 or less adds nothing.
 func (h *Histogram) recordN(d time.Duration, n int64) {
@@ -208,7 +208,7 @@ func (h *Histogram) encode() (encodedHistogram, error) {
 }
 
 func (e encodedHistogram) decode() (*Histogram, error) {
-	h := NewHistogram()
+	h := newHistogram()
 	if e.Count == 0 {
 		return h, nil
 	}

@@ -12,13 +12,13 @@ import (
 
 func TestHistogramQuantiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	exact, hdr := newExactHistogram(), NewHistogram()
+	exact, hdr := newExactHistogram(), newHistogram()
 	var all []time.Duration
 	for range 5000 {
 		d := time.Duration(rng.ExpFloat64() * 20e6)
 		all = append(all, d)
-		exact.Record(d)
-		hdr.Record(d)
+		exact.record(d)
+		hdr.record(d)
 	}
 	slices.Sort(all)
 	for _, q := range []float64{0.0001, 0.5, 0.9, 0.95, 0.99, 0.999, 1} {
@@ -34,11 +34,11 @@ func TestHistogramQuantiles(t *testing.T) {
 	if exact.Figures().Method != "exact" || hdr.Figures().Method != "hdr" || exact.Figures().Max != hdr.Figures().Max {
 		t.Errorf("%+v, %+v", exact.Figures(), hdr.Figures())
 	}
-	hdr.Record(math.MaxInt64)
+	hdr.record(math.MaxInt64)
 	if f := hdr.Figures(); f.Count != 5001 || f.Max != millis(math.MaxInt64) {
 		t.Errorf("after one beyond the range: %+v", f)
 	}
-	if _, ok := NewHistogram().Quantile(0.5); ok {
+	if _, ok := newHistogram().Quantile(0.5); ok {
 		t.Error("an empty histogram has a quantile")
 	}
 }
@@ -46,13 +46,13 @@ func TestHistogramQuantiles(t *testing.T) {
 // TestHistogramMerge: merging parts gives what the whole gives, also through the encoding.
 func TestHistogramMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	whole, merged := NewHistogram(), NewHistogram()
+	whole, merged := newHistogram(), newHistogram()
 	for range 4 {
-		part := NewHistogram()
+		part := newHistogram()
 		for range 1000 {
 			d := time.Duration(rng.Int64N(int64(2 * time.Hour)))
-			part.Record(d)
-			whole.Record(d)
+			part.record(d)
+			whole.record(d)
 		}
 		e, err := part.encode()
 		if err != nil {
@@ -84,7 +84,7 @@ func TestHistogramMerge(t *testing.T) {
 func TestFailuresAreInfinite(t *testing.T) {
 	h := newExactHistogram()
 	for i := range 98 {
-		h.Record(time.Duration(i+1) * time.Millisecond)
+		h.record(time.Duration(i+1) * time.Millisecond)
 	}
 	f := h.withFailures(2)
 	if f.Count != 100 || f.P50 != 50 || f.P95 != 95 || !math.IsInf(float64(f.P99), 1) {
@@ -104,7 +104,7 @@ func TestFailuresAreInfinite(t *testing.T) {
 }
 
 func FuzzHistogramDecode(f *testing.F) {
-	h := NewHistogram()
+	h := newHistogram()
 	h.recordN(time.Millisecond, 7)
 	e, err := h.encode()
 	if err != nil {
@@ -139,8 +139,8 @@ func TestSketch(t *testing.T) {
 }
 
 func BenchmarkHistogramRecord(b *testing.B) {
-	h := NewHistogram()
+	h := newHistogram()
 	for b.Loop() {
-		h.Record(20 * time.Millisecond)
+		h.record(20 * time.Millisecond)
 	}
 }

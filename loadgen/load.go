@@ -30,15 +30,15 @@ func LoadResult(dir string) (*Result, error) {
 	if err := json.Unmarshal(data, &res.Summary); err != nil {
 		return nil, &OpError{Op: "decode", Path: path, Err: err}
 	}
-	if v := res.Summary.SchemaVersion; v != SchemaVersion {
+	if v := res.Summary.SchemaVersion; v != schemaVersion {
 		return nil, &OpError{Op: "read", Path: path,
-			Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, SchemaVersion)}
+			Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, schemaVersion)}
 	}
-	path = filepath.Join(dir, ArtifactHistograms)
+	path = filepath.Join(dir, artifactHistograms)
 	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
 		return nil, err
 	}
-	path = filepath.Join(dir, ArtifactTimeline)
+	path = filepath.Join(dir, artifactTimeline)
 	if res.Timeline, err = loadFile(path, readTimeline); errors.Is(err, os.ErrNotExist) {
 		return res, nil
 	}

@@ -105,10 +105,10 @@ func (r *Record) short() bool {
 	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != TokensEvents && r.TokenSource != TokensUnknown
 }
 
-// Meets reports whether the request ended ok within every bound of the SLO. It is missing when no bound is known to
+// meets reports whether the request ended ok within every bound of the SLO. It is missing when no bound is known to
 // be broken and one is on a figure that the request doesn't have: an answer in one piece has no first token and no
 // gaps. A streamed answer of one event meets the bounds on later events.
-func (r *Record) Meets(slo RequestSLO) Optional[bool] {
+func (r *Record) meets(slo RequestSLO) Optional[bool] {
 	if r.Class != ClassOK {
 		return optional.Of(false)
 	}

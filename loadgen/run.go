@@ -82,7 +82,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 		r.tenants = append(r.tenants, tr)
 	}
 	if r.dir != nil {
-		return r.dir.writeJSON(ArtifactConfig, newConfig(r.plan, r.opts, r.clock, r.scrub))
+		return r.dir.writeJSON(artifactConfig, newConfig(r.plan, r.opts, r.clock, r.scrub))
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	res := &Result{Dir: r.opts.Dir}
 	sum := &res.Summary
 	*sum = Summary{
-		SchemaVersion: SchemaVersion, RunID: r.opts.RunID, Scenario: r.plan.Scenario, Basis: "measured", Complete: complete,
+		SchemaVersion: schemaVersion, RunID: r.opts.RunID, Scenario: r.plan.Scenario, Basis: "measured", Complete: complete,
 		Stopped: r.stopped, Definitions: Definitions(),
 	}
 	if r.plan.Simulated {
@@ -273,7 +273,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 // health collects the client's own figures.
 func (r *runner) health(pacer string) ClientHealth {
 	h := ClientHealth{Pacer: pacer}
-	send, pacing, read := NewHistogram(), NewHistogram(), NewHistogram()
+	send, pacing, read := newHistogram(), newHistogram(), newHistogram()
 	for _, t := range r.tenants {
 		c := t.collector
 		send.Merge(c.metrics[MetricSendLag])

@@ -105,7 +105,7 @@ func (d *runDir) abandon() error {
 	if d == nil {
 		return nil
 	}
-	errs := []error{d.remove(reserveFile), d.remove(ArtifactConfig)}
+	errs := []error{d.remove(reserveFile), d.remove(artifactConfig)}
 	if d.requests != nil {
 		errs = append(errs, d.requests.discard())
 	}
@@ -142,9 +142,9 @@ func (d *runDir) writeData(res *Result) []error {
 	lines, err := histogramLines(res.Histograms)
 	note(err)
 	if err == nil {
-		note(d.write(ArtifactHistograms, lines))
+		note(d.write(artifactHistograms, lines))
 	}
-	note(d.write(ArtifactTimeline, timelineCSV(res.Timeline)))
+	note(d.write(artifactTimeline, timelineCSV(res.Timeline)))
 	return problems
 }
 
@@ -253,13 +253,13 @@ func (l *requestLog) discard() error {
 	return errors.Join(l.file.Close(), opError("remove", l.path, os.Remove(l.path+partialSuffix)))
 }
 
-// The files of a run's directory. Only ArtifactConfig and ArtifactSummary are always there.
+// The files of a run's directory. Only config.json and summary.json are always there.
 const (
-	ArtifactConfig     = "config.json"    // the resolved plan, seeds, versions, host
+	artifactConfig     = "config.json"    // the resolved plan, seeds, versions, host
 	ArtifactSummary    = "summary.json"   // a Summary
 	ArtifactRequests   = "requests.jsonl" // a Record a line, in the order in which requests ended
-	ArtifactHistograms = "hist.jsonl"     // a histogram a line: tenant, metric, HDR V2 base64
-	ArtifactTimeline   = "timeline.csv"   // a TimelineRow a line
+	artifactHistograms = "hist.jsonl"     // a histogram a line: tenant, metric, HDR V2 base64
+	artifactTimeline   = "timeline.csv"   // a TimelineRow a line
 	ArtifactTelemetry  = "telemetry.csv"  // written by the caller: package telemetry's CSV
 	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
 )

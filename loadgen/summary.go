@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// SchemaVersion is the version of the artifacts that this package writes.
-const SchemaVersion = 1
+// schemaVersion is the version of the artifacts that this package writes.
+const schemaVersion = 1
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.

@@ -11,8 +11,8 @@ import (
 // own methods are not safe for use beside the sampling; those of Latest are.
 type Digest struct {
 	*Latest
-	idle   *IdleDetector
-	energy *EnergyMeter
+	idle   *idleDetector
+	energy *energyMeter
 	devs   []digestDevice
 	events []Event
 	last   time.Duration
@@ -28,7 +28,7 @@ type digestDevice struct {
 
 // NewDigest returns a Digest that detects idleness by opts.
 func NewDigest(opts IdleOptions) *Digest {
-	return &Digest{Latest: new(Latest), idle: NewIdleDetector(opts), energy: NewEnergyMeter()}
+	return &Digest{Latest: new(Latest), idle: newIdleDetector(opts), energy: newEnergyMeter()}
 }
 
 // Begin starts the digest anew. The error names options of NewDigest that cannot be.

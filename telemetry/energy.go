@@ -44,15 +44,15 @@ type Energy struct {
 
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int) (Energy, error) {
-	m := NewEnergyMeter()
+	m := newEnergyMeter()
 	if err := s.Replay(m); err != nil {
 		return Energy{}, err
 	}
 	return m.Energy(device)
 }
 
-// EnergyMeter measures energy as samples come, in constant memory. It is a Sink. It is not safe for concurrent use.
-type EnergyMeter struct {
+// energyMeter measures energy as samples come, in constant memory. It is a Sink. It is not safe for concurrent use.
+type energyMeter struct {
 	h    Header
 	devs []meter
 }
@@ -67,20 +67,20 @@ type meter struct {
 	last               float64
 }
 
-// NewEnergyMeter returns a meter.
-func NewEnergyMeter() *EnergyMeter { return new(EnergyMeter) }
+// newEnergyMeter returns a meter.
+func newEnergyMeter() *energyMeter { return new(energyMeter) }
 
 // Begin starts the meter anew.
-func (m *EnergyMeter) Begin(h Header) error {
+func (m *energyMeter) Begin(h Header) error {
 	m.h, m.devs = h, make([]meter, len(h.Devices))
 	return nil
 }
 
 // Event takes no notice of events: a gap shows in the samples.
-func (m *EnergyMeter) Event(Event) error { return nil }
+func (m *energyMeter) Event(Event) error { return nil }
 
 // Sample takes power and the energy counter from a sample.
-func (m *EnergyMeter) Sample(x *Sample) error {
+func (m *energyMeter) Sample(x *Sample) error {
 	if err := m.h.check(x.Device); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (d *meter) integrate(p Point, gap time.Duration) {
 }
 
 // Energy returns a device's energy so far.
-func (m *EnergyMeter) Energy(device int) (Energy, error) {
+func (m *energyMeter) Energy(device int) (Energy, error) {
 	if err := m.h.check(device); err != nil {
 		return Energy{}, err
 	}

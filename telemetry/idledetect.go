@@ -11,9 +11,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// IdleDetector finds idle time as samples come. It is a Sink. It keeps an interval for each change of state, of
+// idleDetector finds idle time as samples come. It is a Sink. It keeps an interval for each change of state, of
 // idleness only once that is long enough to count. It is not safe for concurrent use.
-type IdleDetector struct {
+type idleDetector struct {
 	opts IdleOptions
 	h    Header
 	devs []idleState
@@ -33,11 +33,11 @@ type idleState struct {
 	idle      []StateInterval // the present idleness
 }
 
-// NewIdleDetector returns a detector.
-func NewIdleDetector(opts IdleOptions) *IdleDetector { return &IdleDetector{opts: opts} }
+// newIdleDetector returns a detector.
+func newIdleDetector(opts IdleOptions) *idleDetector { return &idleDetector{opts: opts} }
 
 // Begin starts the detector anew, and says what is wrong with its options.
-func (d *IdleDetector) Begin(h Header) error {
+func (d *idleDetector) Begin(h Header) error {
 	if err := d.opts.check(); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (d *IdleDetector) Begin(h Header) error {
 }
 
 // Event takes no notice of events: a gap shows in the samples.
-func (d *IdleDetector) Event(Event) error { return nil }
+func (d *idleDetector) Event(Event) error { return nil }
 
 // instanceMetrics are those for which the busiest MIG instance stands where the device itself has none.
 var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent,
@@ -60,7 +60,7 @@ var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, M
 
 // Sample takes a sample. It describes the time since the device's last one. On
 // a MIG GPU without figures of its own the busiest instance speaks for it.
-func (d *IdleDetector) Sample(x *Sample) error {
+func (d *idleDetector) Sample(x *Sample) error {
 	if err := d.h.check(x.Device); err != nil {
 		return err
 	}
@@ -109,9 +109,9 @@ func (d *IdleDetector) Sample(x *Sample) error {
 
 // settle adds a device's present idleness to a list of its intervals, as active where it is too short to count, and
 // returns all pauses.
-func (d *IdleDetector) settle(s *idleState, list []StateInterval) ([]StateInterval, time.Duration) {
+func (d *idleDetector) settle(s *idleState, list []StateInterval) ([]StateInterval, time.Duration) {
 	pauses, n := s.pauses, len(s.idle)
-	short := n > 0 && s.idle[n-1].To-s.idle[0].From < cmp.Or(d.opts.Sustain, DefaultSustain)
+	short := n > 0 && s.idle[n-1].To-s.idle[0].From < cmp.Or(d.opts.Sustain, defaultSustain)
 	for _, in := range s.idle {
 		if short {
 			pauses += in.Length()
@@ -140,7 +140,7 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 }
 
 // classify says what the device does by what is known at now.
-func (d *IdleDetector) classify(s *idleState, now time.Duration) State {
+func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
 		answer := sharing.AnswerUnknown
 		for _, m := range ms {
@@ -196,7 +196,7 @@ func (d *IdleDetector) classify(s *idleState, now time.Duration) State {
 }
 
 // resident answers whether a program holds the device.
-func (d *IdleDetector) resident(s *idleState, now time.Duration) sharing.Answer {
+func (d *idleDetector) resident(s *idleState, now time.Duration) sharing.Answer {
 	n, listed := s.processes.Get()
 	listed = listed && now-s.procAt <= d.h.maxAge()
 	used, known := s.fresh(MetricMemUsedBytes, now, d.h.maxAge())
@@ -210,7 +210,7 @@ func (d *IdleDetector) resident(s *idleState, now time.Duration) sharing.Answer 
 }
 
 // Report says what a device did so far.
-func (d *IdleDetector) Report(device int) (IdleReport, error) {
+func (d *idleDetector) Report(device int) (IdleReport, error) {
 	if err := d.h.check(device); err != nil {
 		return IdleReport{}, err
 	}
@@ -268,7 +268,7 @@ const (
 	// poweredWatts is by how much power must exceed deep idle to count. A context
 	// alone costs 26 to 50 W on boards with HBM (arXiv 2605.23918).
 	poweredWatts   = 10.0
-	DefaultSustain = 10 * time.Second
+	defaultSustain = 10 * time.Second
 )
 
 // IdleOptions tune idle detection.
@@ -276,7 +276,7 @@ type IdleOptions struct {
 	// DeepIdleWatts is the device's power with nothing resident. 0 takes the lowest power seen in deep idle;
 	// without that it is not known, and a resident, inactive program counts as powered.
 	DeepIdleWatts float64
-	Sustain       time.Duration // the length from which idleness counts; 0 means DefaultSustain
+	Sustain       time.Duration // the length from which idleness counts; 0 means 10 s
 	// Servers are prefixes of the names of more programs that are model servers, in addition to the known ones:
 	// vLLM, SGLang, llama.cpp, Triton, TGI, Ollama, LMDeploy and TensorRT-LLM. A server without requests waits for
 	// them: its idle time is never taken back.
@@ -365,7 +365,7 @@ func (r *IdleReport) Observed() time.Duration {
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
 	for {
-		d := NewIdleDetector(opts)
+		d := newIdleDetector(opts)
 		if err := s.Replay(d); err != nil {
 			return IdleReport{}, err
 		}

@@ -103,14 +103,14 @@ type Throttle uint64
 // The reasons, with NVML's values.
 const (
 	ThrottleIdle       Throttle = 1 << iota // nothing runs
-	ThrottleAppClocks                       // the application clocks setting
+	throttleAppClocks                       // the application clocks setting
 	ThrottlePowerCap                        // the software power cap
-	ThrottleHWSlowdown                      // hardware slowdown: heat, power brake or a fast power trigger
-	ThrottleSyncBoost                       // another GPU of the sync boost group
-	ThrottleSWThermal                       // software thermal slowdown
+	throttleHWSlowdown                      // hardware slowdown: heat, power brake or a fast power trigger
+	throttleSyncBoost                       // another GPU of the sync boost group
+	throttleSWThermal                       // software thermal slowdown
 	ThrottleHWThermal                       // hardware thermal slowdown
-	ThrottlePowerBrake                      // external power brake
-	ThrottleDisplay                         // display clock setting
+	throttlePowerBrake                      // external power brake
+	throttleDisplay                         // display clock setting
 	throttleEnd
 )
 

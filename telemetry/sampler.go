@@ -12,8 +12,8 @@ import (
 
 // Defaults of SamplerOptions.
 const (
-	DefaultPeriod     = 100 * time.Millisecond
-	DefaultSlowPeriod = time.Second
+	defaultPeriod     = 100 * time.Millisecond
+	defaultSlowPeriod = time.Second
 )
 
 // stall is the longest time of a reading before its device counts as down (EventHung).
@@ -24,11 +24,11 @@ const lastWait = time.Second
 
 const minSlowPeriod = 100 * time.Millisecond // the least time between two readings of GPM (nvml.h)
 
-// SamplerOptions say how to sample. The zero value samples everything, every DefaultPeriod and DefaultSlowPeriod.
+// SamplerOptions say how to sample. The zero value samples everything, every 100 ms and every second.
 type SamplerOptions struct {
-	// Period is the fast clock's: GroupsFast. 0 is DefaultPeriod.
+	// Period is the fast clock's: GroupsFast. 0 is 100 ms.
 	Period time.Duration
-	// SlowPeriod is the slow clock's: GroupsSlow. 0 is DefaultSlowPeriod, or
+	// SlowPeriod is the slow clock's: GroupsSlow. 0 is a second, or
 	// Period when that is longer. It is at least 100 ms.
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
@@ -50,10 +50,10 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 	var probs problem.List
 	probs.If(src == nil, "reader", "open one with telemetrynvml.Open or write a telemetrytest.Script",
 		"telemetry: there is no reader")
-	probs.If(opts.Period < 0, "period", "leave it 0 for the default of "+DefaultPeriod.String(),
+	probs.If(opts.Period < 0, "period", "leave it 0 for the default of "+defaultPeriod.String(),
 		"telemetry: a period of %v", opts.Period)
-	opts.Period = cmp.Or(opts.Period, DefaultPeriod)
-	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(DefaultSlowPeriod, opts.Period))
+	opts.Period = cmp.Or(opts.Period, defaultPeriod)
+	opts.SlowPeriod = cmp.Or(opts.SlowPeriod, max(defaultSlowPeriod, opts.Period))
 	probs.If(opts.SlowPeriod < minSlowPeriod, "slow_period",
 		"use at least 100ms: GPM needs as much between two readings", "telemetry: a slow period of %v", opts.SlowPeriod)
 	probs.If(opts.SlowPeriod >= minSlowPeriod && opts.SlowPeriod < opts.Period, "slow_period",

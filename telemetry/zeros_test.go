@@ -16,7 +16,7 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 	}{{telemetry.MetricGPUUtilPercent, 97}, {telemetry.MetricGraphicsUtilPercent, 90}, {telemetry.MetricSMUtilPercent, 80},
 		{telemetry.MetricDRAMUtilPercent, 40}, {telemetry.MetricTensorUtilPercent, 30}}
 	for zero := range 1 << len(counters) {
-		d := telemetry.NewIdleDetector(telemetry.IdleOptions{})
+		d := telemetry.NewDigest(telemetry.IdleOptions{})
 		if err := d.Begin(telemetry.Header{Devices: []telemetry.Device{{UUID: "GPU-1"}}, Period: time.Second, SlowPeriod: time.Second}); err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r, err := d.Report(0)
+		r, err := d.Idle(0)
 		if err != nil {
 			t.Fatal(err)
 		}

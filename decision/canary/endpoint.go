@@ -129,7 +129,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.Result = e.canary.Result()
 	}
 	e.mu.Unlock()
-	out.Answer = out.Result.Answer()
+	out.Answer = out.Result.answer()
 	body, err := json.Marshal(out)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

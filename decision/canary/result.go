@@ -140,8 +140,8 @@ func (r Result) String() string {
 	return b.String()
 }
 
-// Answer returns pass, fail or wait, which rollout tools understand.
-func (r *Result) Answer() string {
+// answer returns pass, fail or wait, which rollout tools understand.
+func (r *Result) answer() string {
 	switch r.Verdict {
 	case Promote:
 		return "pass"

@@ -31,11 +31,11 @@ type Actor struct {
 	try func(context.Context, *Proposal) error // instead of hooks; nil = none
 }
 
-func (a *Actor) write(event Event, p *Proposal, err error) error {
+func (a *Actor) write(event event, p *Proposal, err error) error {
 	if a.Log == nil {
 		return nil
 	}
-	entry := AuditEntry{Event: event, Proposal: *p}
+	entry := auditEntry{Event: event, Proposal: *p}
 	if err != nil {
 		entry.Error = err.Error()
 	}
@@ -46,7 +46,7 @@ func (a *Actor) write(event Event, p *Proposal, err error) error {
 // log that cannot be written is an error, and nothing is done unrecorded.
 func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if p.Action == ActionKeep || p.Action == ActionSplit {
-		return false, a.write(EventProposed, p, nil)
+		return false, a.write(eventProposed, p, nil)
 	}
 	if p.Withheld == "" {
 		switch _, err := os.Stat(a.Kill); {
@@ -63,9 +63,9 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 		}
 	}
 	if p.Withheld != "" {
-		return false, a.write(EventWithheld, p, nil)
+		return false, a.write(eventWithheld, p, nil)
 	}
-	if err := a.write(EventTrying, p, nil); err != nil {
+	if err := a.write(eventTrying, p, nil); err != nil {
 		return false, err
 	}
 	if a.Log.stopped != "" { // it was not recorded
@@ -81,9 +81,9 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	}
 	if err != nil {
 		p.Withheld = "failed: " + err.Error()
-		return false, a.write(EventFailed, p, err)
+		return false, a.write(eventFailed, p, err)
 	}
-	return true, a.write(EventDone, p, nil)
+	return true, a.write(eventDone, p, nil)
 }
 
 // runHook runs a command without a shell: the proposal is its standard input as JSON, and GUARD_ACTION, GUARD_TARGET,

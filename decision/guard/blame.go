@@ -338,7 +338,7 @@ func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 			room -= g.tenants[k].Holds
 			_, a := g.states[k].activity.around(g.rules.Clear)
 			taken += a
-			kept = kept && !g.tenants[k].Online()
+			kept = kept && !g.tenants[k].online()
 		}
 		if kept && room+1e-9 >= g.tenants[by.tenant].Holds && taken <= 1 && taken < bestTaken {
 			best, bestTaken = to, taken

@@ -165,7 +165,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	default:
 		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
-	r.If(out.Online() && t.Metrics == "", where, "add metrics", "nothing tells its latency")
+	r.If(out.online() && t.Metrics == "", where, "add metrics", "nothing tells its latency")
 	r.If(t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://"),
 		where+".metrics", "use the http:// or https:// address of the server's metrics page", "%q", t.Metrics)
 	out.Workload = r.processes(where, i, t, out.Command, gpus)

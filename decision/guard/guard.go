@@ -281,7 +281,7 @@ func (g *Guard) remember(o *Observation) {
 func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 	for i := range g.tenants {
 		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]
-		if t.GPU != gpu || !t.Online() || seen.Gone {
+		if t.GPU != gpu || !t.online() || seen.Gone {
 			continue
 		}
 		v, ok := seen.TPOT.Get()
@@ -397,11 +397,11 @@ func median(list []float64) float64 {
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }
 
-// Health says in a line what can be judged at present.
-func (g *Guard) Health() string {
+// health says in a line what can be judged at present.
+func (g *Guard) health() string {
 	judged, blind := 0, 0
 	for i := range g.tenants {
-		if _, _, ok := g.expected(i); ok && g.tenants[i].Online() {
+		if _, _, ok := g.expected(i); ok && g.tenants[i].online() {
 			judged++
 		}
 	}

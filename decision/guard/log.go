@@ -15,19 +15,19 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Event is the kind of an entry of the audit log.
-type Event string
+// event is the kind of an entry of the audit log.
+type event string
 
 // The events. Every action has an entry before it is tried and one after.
 const (
-	EventBegin        Event = "begin" // a program began, under Rules
-	EventProposed     Event = "proposed"
-	EventWithheld     Event = "withheld"
-	EventTrying       Event = "trying"
-	EventDone         Event = "done"
-	EventFailed       Event = "failed"
-	EventUnfinished   Event = "unfinished"   // the program ended while it was trying
-	EventAcknowledged Event = "acknowledged" // a person looked after log and state disagreed
+	eventBegin        event = "begin" // a program began, under Rules
+	eventProposed     event = "proposed"
+	eventWithheld     event = "withheld"
+	eventTrying       event = "trying"
+	eventDone         event = "done"
+	eventFailed       event = "failed"
+	eventUnfinished   event = "unfinished"   // the program ended while it was trying
+	eventAcknowledged event = "acknowledged" // a person looked after log and state disagreed
 )
 
 // Checks are the figures on which a proposal rests.
@@ -40,18 +40,18 @@ type Checks struct {
 	Watched    float64       `json:"watched,omitempty"`  // part of it that was observed, 0 to 1
 }
 
-// AuditEntry is one line of the audit log.
-type AuditEntry struct {
+// auditEntry is one line of the audit log.
+type auditEntry struct {
 	Seq   int64     `json:"seq"`
 	Time  time.Time `json:"time"`
-	Event Event     `json:"event"`
+	Event event     `json:"event"`
 	Proposal
 	Error string       `json:"error,omitempty"`
-	Rules *LoggedRules `json:"rules,omitempty"` // of EventBegin
+	Rules *loggedRules `json:"rules,omitempty"` // of eventBegin
 }
 
-// LoggedRules are the rules under which a program acts.
-type LoggedRules struct {
+// loggedRules are the rules under which a program acts.
+type loggedRules struct {
 	Rules
 	Reap        bool     `json:"reap"`
 	MayBeReaped []string `json:"may_be_reaped"` // tenants
@@ -65,7 +65,7 @@ type Log struct {
 	path string
 	seq  int64 // of the last entry
 
-	trying  *AuditEntry        // begun, and not ended
+	trying  *auditEntry        // begun, and not ended
 	acts    []acted            // of the last day
 	capped  map[string]float64 // percent of the threads, by tenant
 	moved   map[string]int     // index of the GPU, by tenant
@@ -90,23 +90,23 @@ type acted struct {
 const keepActs = 24 * time.Hour
 
 // apply takes up an entry.
-func (l *Log) apply(e *AuditEntry) {
+func (l *Log) apply(e *auditEntry) {
 	l.seq = max(l.seq, e.Seq)
 	switch e.Event {
-	case EventTrying:
+	case eventTrying:
 		l.trying = e
 		if e.Action.Acts() {
 			l.acts = slices.DeleteFunc(l.acts, func(a acted) bool { return e.Time.Sub(a.at) > keepActs })
 			l.acts = append(l.acts, acted{e.Time, e.GPU, e.Action})
 		}
-	case EventDone:
+	case eventDone:
 		l.trying = nil
 		if e.Action == ActionCap {
 			l.capped[e.Target] = e.Percent
 		} else if e.Action == ActionMove && e.To != nil {
 			l.moved[e.Target] = *e.To
 		}
-	case EventFailed, EventUnfinished, EventAcknowledged:
+	case eventFailed, eventUnfinished, eventAcknowledged:
 		l.trying = nil
 	}
 }
@@ -135,14 +135,14 @@ func OpenLog(path string, acknowledge bool) (*Log, error) {
 		if l.stopped = ""; len(tail) > 0 {
 			err = l.appendLine(nil)
 		}
-		err = errors.Join(err, l.write(AuditEntry{Event: EventAcknowledged, Error: why}))
+		err = errors.Join(err, l.write(auditEntry{Event: eventAcknowledged, Error: why}))
 	default:
 		if len(tail) > 0 { // the program ended within the line, before anything followed from it
 			l.size -= int64(len(tail))
 			err = l.file.Truncate(l.size)
 		}
 		if t := l.trying; t != nil {
-			err = errors.Join(err, l.write(AuditEntry{Event: EventUnfinished, Proposal: t.Proposal,
+			err = errors.Join(err, l.write(auditEntry{Event: eventUnfinished, Proposal: t.Proposal,
 				Error: "the program ended while this was tried: it may have done all, a part or nothing of it"}))
 		}
 	}
@@ -160,7 +160,7 @@ func (l *Log) replay(data []byte) (tail []byte, unread bool) {
 		if !ok {
 			return line, unread
 		}
-		e := new(AuditEntry)
+		e := new(auditEntry)
 		if len(whole) == 0 {
 			continue
 		}
@@ -168,7 +168,7 @@ func (l *Log) replay(data []byte) (tail []byte, unread bool) {
 			unread = true
 			continue
 		}
-		unread = unread && e.Event != EventAcknowledged
+		unread = unread && e.Event != eventAcknowledged
 		l.apply(e)
 	}
 	return nil, unread
@@ -209,17 +209,17 @@ func (l *Log) Close() error { return l.file.Close() }
 
 // begin records the rules under which the program acts.
 func (l *Log) begin(r Rules, c *Config) error {
-	rules := &LoggedRules{Rules: r, Reap: c.Reap}
+	rules := &loggedRules{Rules: r, Reap: c.Reap}
 	for i := range c.Tenants {
 		if c.Tenants[i].MayReap {
 			rules.MayBeReaped = append(rules.MayBeReaped, c.Tenants[i].Name)
 		}
 	}
-	return l.write(AuditEntry{Event: EventBegin, Rules: rules})
+	return l.write(auditEntry{Event: eventBegin, Rules: rules})
 }
 
 // write records an entry of now in the log and then marks it; nowhere while the log is stopped.
-func (l *Log) write(e AuditEntry) error {
+func (l *Log) write(e auditEntry) error {
 	if l.stopped != "" {
 		return nil
 	}
@@ -286,8 +286,8 @@ func syncFolder(dir string) error {
 	return f.Close()
 }
 
-// Resume takes up what a log's state says was done. Call it before the first Step, whose observations count from now.
-func (g *Guard) Resume(l *Log, now time.Time) {
+// resume takes up what a log's state says was done. Call it before the first Step, whose observations count from now.
+func (g *Guard) resume(l *Log, now time.Time) {
 	there := func(gpu int) bool { return gpu >= 0 && gpu < len(g.gpus) }
 	for _, a := range l.acts {
 		g.acted = append(g.acted, a.at.Sub(now))

@@ -37,7 +37,7 @@ func TestSixLivesOneCap(t *testing.T) {
 		if err := l.begin(s.rules, &Config{}); err != nil {
 			t.Fatal(err)
 		}
-		s.Resume(l, time.Now())
+		s.resume(l, time.Now())
 		a := &Actor{Apply: true, Log: l, Hooks: map[Action][]string{ActionCap: {"true"}}}
 		p := Proposal{At: time.Minute, Action: ActionCap, Target: "b/nightly", Percent: 50, target: 1}
 		if !s.hold(&p) {
@@ -51,7 +51,7 @@ func TestSixLivesOneCap(t *testing.T) {
 			caps++
 		}
 		if s.states[1].capped = 0; caps > 0 {
-			s.Resume(l, time.Now())
+			s.resume(l, time.Now())
 			if s.states[1].capped != 0.5 {
 				t.Error("the cap is forgotten")
 			}
@@ -132,7 +132,7 @@ func TestUnfinished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := open(t, path, false)
 	p := Proposal{Action: ActionCap, Target: "b/job"}
-	if err := l.write(AuditEntry{Event: EventTrying, Proposal: p}); err != nil {
+	if err := l.write(auditEntry{Event: eventTrying, Proposal: p}); err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
@@ -183,7 +183,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string, acts int) {
 		if err := a.Log.begin(s.rules, config); err != nil {
 			t.Fatal(err)
 		}
-		s.Resume(a.Log, born)
+		s.resume(a.Log, born)
 	}
 	carryOut := func(list []Proposal) (err error) {
 		defer func() {
@@ -296,30 +296,30 @@ func TestVerifyFinds(t *testing.T) {
 	log, _ := lives(t, 6000, 3)
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	for _, c := range []struct {
-		event  Event
+		event  event
 		action Action
-		change func(e *AuditEntry)
+		change func(e *auditEntry)
 		want   string
 	}{
-		{EventTrying, ActionReap, func(e *AuditEntry) { e.Target = "a/chat" }, "has not agreed"},
-		{EventTrying, ActionReap, func(e *AuditEntry) { e.Checks.Idle /= 2 }, "idle for"},
-		{EventTrying, ActionReap, func(e *AuditEntry) { e.Checks.Watched = 0.5 }, "was observed"},
-		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks.ReadingAge = time.Hour }, "reading was"},
-		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks.Windows = 1 }, "no alarm"},
-		{EventTrying, ActionCap, func(e *AuditEntry) { e.Checks = nil }, "no checks"},
-		{EventTrying, ActionCap, func(e *AuditEntry) { e.Action = ActionSplit }, "only ever proposed"},
-		{EventTrying, ActionCap, func(e *AuditEntry) { e.Seq += 7 }, "follows entry"},
-		{EventDone, ActionNotice, func(e *AuditEntry) { e.Event = EventFailed }, "no notice"},
-		{EventBegin, "", func(e *AuditEntry) { e.Rules.Reap = false }, "reaping is off"},
-		{EventBegin, "", func(e *AuditEntry) { e.Rules.Budget = 0 }, "the budget is 0"},
-		{EventBegin, "", func(e *AuditEntry) { e.Rules.Cooldown = 900 * time.Hour }, "after the last one"},
-		{EventDone, ActionCap, func(e *AuditEntry) { e.Target = "z" }, "without having been tried"},
-		{EventDone, ActionCap, func(e *AuditEntry) { e.Event = "danced" }, `"danced" is no event`},
+		{eventTrying, ActionReap, func(e *auditEntry) { e.Target = "a/chat" }, "has not agreed"},
+		{eventTrying, ActionReap, func(e *auditEntry) { e.Checks.Idle /= 2 }, "idle for"},
+		{eventTrying, ActionReap, func(e *auditEntry) { e.Checks.Watched = 0.5 }, "was observed"},
+		{eventTrying, ActionCap, func(e *auditEntry) { e.Checks.ReadingAge = time.Hour }, "reading was"},
+		{eventTrying, ActionCap, func(e *auditEntry) { e.Checks.Windows = 1 }, "no alarm"},
+		{eventTrying, ActionCap, func(e *auditEntry) { e.Checks = nil }, "no checks"},
+		{eventTrying, ActionCap, func(e *auditEntry) { e.Action = ActionSplit }, "only ever proposed"},
+		{eventTrying, ActionCap, func(e *auditEntry) { e.Seq += 7 }, "follows entry"},
+		{eventDone, ActionNotice, func(e *auditEntry) { e.Event = eventFailed }, "no notice"},
+		{eventBegin, "", func(e *auditEntry) { e.Rules.Reap = false }, "reaping is off"},
+		{eventBegin, "", func(e *auditEntry) { e.Rules.Budget = 0 }, "the budget is 0"},
+		{eventBegin, "", func(e *auditEntry) { e.Rules.Cooldown = 900 * time.Hour }, "after the last one"},
+		{eventDone, ActionCap, func(e *auditEntry) { e.Target = "z" }, "without having been tried"},
+		{eventDone, ActionCap, func(e *auditEntry) { e.Event = "danced" }, `"danced" is no event`},
 	} {
 		var out []string
 		changed := 0
 		for _, line := range lines {
-			var e AuditEntry
+			var e auditEntry
 			if err := json.Unmarshal([]byte(line), &e); err != nil {
 				t.Fatal(err)
 			}
@@ -384,7 +384,7 @@ func TestBudgetOverRestarts(t *testing.T) {
 		l := open(t, path, false)
 		s := newScene(t, nil)
 		s.rules.Budget = 3
-		s.Resume(l, time.Now())
+		s.resume(l, time.Now())
 		p := Proposal{At: time.Minute, Action: ActionReap, Target: "c/book", target: 2}
 		if s.hold(&p); p.Withheld == "" {
 			a := &Actor{Apply: true, Log: l, Hooks: map[Action][]string{ActionReap: {"true"}}}

@@ -40,8 +40,8 @@ type Tenant struct {
 	Metrics string `yaml:"metrics"`
 }
 
-// Online reports that the tenant has a latency to be judged by.
-func (t *Tenant) Online() bool { return t.Kind == decision.KindOnlineInference }
+// online reports that the tenant has a latency to be judged by.
+func (t *Tenant) online() bool { return t.Kind == decision.KindOnlineInference }
 
 // has reports that a pod's processes are the tenant's.
 func (t *Tenant) has(pod container.Pod) bool {

@@ -20,7 +20,7 @@ type idleTime struct {
 func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 	for i := range g.tenants {
 		t, s := &g.tenants[i], &g.states[i]
-		if t.GPU != gpu || t.Online() {
+		if t.GPU != gpu || t.online() {
 			continue // a server without requests waits for them
 		}
 		s.reaped = o.Tenants[i].Gone

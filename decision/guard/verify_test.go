@@ -23,7 +23,7 @@ func verify(r io.Reader) (problems []string, err error) {
 		if n++; len(lines.Bytes()) == 0 {
 			continue
 		}
-		var e AuditEntry
+		var e auditEntry
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			problems = append(problems, fmt.Sprintf("line %d: %v", n, err))
 			continue
@@ -44,37 +44,37 @@ func verify(r io.Reader) (problems []string, err error) {
 // verifier holds what the log said so far.
 type verifier struct {
 	seq     int64
-	rules   *LoggedRules
-	trying  *AuditEntry
+	rules   *loggedRules
+	trying  *auditEntry
 	acts    []time.Time
 	last    map[int]time.Time    // the last cap or move of a GPU
 	notices map[string]time.Time // that were carried out, by tenant
 }
 
-func (v *verifier) entry(e *AuditEntry) (problems findings) {
+func (v *verifier) entry(e *auditEntry) (problems findings) {
 	bad := problems.add
-	bad(e.Seq <= v.seq || e.Seq != v.seq+1 && e.Event != EventAcknowledged, "entry %d follows entry %d", e.Seq, v.seq)
+	bad(e.Seq <= v.seq || e.Seq != v.seq+1 && e.Event != eventAcknowledged, "entry %d follows entry %d", e.Seq, v.seq)
 	v.seq = e.Seq
 	switch e.Event {
-	case EventBegin:
+	case eventBegin:
 		bad(v.trying != nil, "a program began while an action was tried, and nothing says how it ended")
 		bad(e.Rules == nil, "no rules")
 		v.rules = e.Rules
-	case EventTrying:
+	case eventTrying:
 		bad(v.trying != nil, "it was tried while another action was")
 		v.trying = e
 		if e.Action != ActionNotice {
 			problems = append(problems, v.act(e)...)
 		}
-	case EventDone, EventFailed, EventUnfinished:
+	case eventDone, eventFailed, eventUnfinished:
 		same := v.trying != nil && v.trying.Action == e.Action && v.trying.Target == e.Target
 		bad(!same, "it ended without having been tried")
-		if v.trying = nil; e.Event == EventDone && e.Action == ActionNotice {
+		if v.trying = nil; e.Event == eventDone && e.Action == ActionNotice {
 			v.notices[e.Target] = e.Time
 		}
-	case EventAcknowledged:
+	case eventAcknowledged:
 		v.trying = nil
-	case EventProposed, EventWithheld:
+	case eventProposed, eventWithheld:
 	default:
 		bad(true, "%.40q is no event", e.Event)
 	}
@@ -90,7 +90,7 @@ func (f *findings) add(wrong bool, format string, args ...any) {
 }
 
 // act checks the conditions of an action that is about to be tried.
-func (v *verifier) act(e *AuditEntry) (problems findings) {
+func (v *verifier) act(e *auditEntry) (problems findings) {
 	bad := problems.add
 	r, c := v.rules, e.Checks
 	if r == nil || c == nil {

@@ -52,7 +52,7 @@ func Run(
 		if err := a.Log.begin(g.rules, c); err != nil {
 			return "", err
 		}
-		g.Resume(a.Log, time.Now())
+		g.resume(a.Log, time.Now())
 	}
 	err = w.run(ctx, reader, func(o Observation) error {
 		list := g.Step(o)
@@ -61,7 +61,7 @@ func Run(
 		}
 		return told(o, list)
 	})
-	return g.Health(), err
+	return g.health(), err
 }
 
 // carryOut gives proposals to an actor, and takes up what it did.

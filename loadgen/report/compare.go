@@ -79,7 +79,7 @@ type FigureComparison struct {
 type CompareOptions struct {
 	// Confidence of the intervals and, as 1 minus it, the level of the test; 0 means 0.95.
 	Confidence float64
-	// Figures are those that CompareRuns compares, by the names of FigureNames or
+	// Figures are those that CompareRuns compares, by their names in a summary ("ttft_ms.p99") or
 	// their short forms, as ParseCondition takes them; nil means DefaultFigures.
 	Figures []string
 	// Tenant selects a tenant's figures; "" means the totals.

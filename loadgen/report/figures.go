@@ -114,7 +114,7 @@ func (d *drawer) byLoad(s *loadgen.Summary) {
 		return
 	}
 	x, suffix := "concurrency (users)", "concurrency"
-	if level.Unit == UnitRate {
+	if level.Unit == unitRate {
 		x, suffix = "offered load (requests/s)", "rate"
 	}
 	d.add(s, webpage.Chart{Name: "throughput-" + suffix, Title: "Throughput by load", X: webpage.Axis{Label: x},

@@ -27,7 +27,7 @@ func (c Condition) String() string { return c.text }
 // figureNamed is the figure of a name or its short form: "failed" and
 // "goodput" for their shares, "ttft.p99" for "ttft_ms.p99"; "" for none.
 func figureNamed(name string) string {
-	known := FigureNames()
+	known := figureNames()
 	for _, n := range []string{name, name + ".share", name + ".fraction", strings.Replace(name, ".", "_ms.", 1)} {
 		if slices.Contains(known, n) {
 			return n
@@ -36,7 +36,7 @@ func figureNamed(name string) string {
 	return ""
 }
 
-// ParseCondition reads a condition: a figure (see FigureNames; "failed" and "goodput" mean their shares,
+// ParseCondition reads a condition: a figure by its name in a summary ("failed" and "goodput" mean their shares,
 // "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",
 // "ttft.p99>500ms", "goodput<99%", "output_tokens_per_s<1000".
 func ParseCondition(text string) (Condition, error) {
@@ -56,7 +56,7 @@ func ParseCondition(text string) (Condition, error) {
 	name := strings.TrimSpace(text[:i])
 	if c.figure = figureNamed(name); c.figure == "" {
 		return bad("has no known figure (%s)",
-			didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), FigureNames()))
+			didYouMean(strings.Replace(strings.Replace(name, "_ms", "", 1), ".", "_ms.", 1), figureNames()))
 	}
 	scale := 1.0
 	value = strings.TrimSpace(value)

@@ -19,7 +19,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	rows := ScenariosOf(results)
 	p := webpage.Page{Title: "Load test"}
 	if rows.synthetic() {
-		p.Basis = SyntheticNote
+		p.Basis = syntheticNote
 	}
 	together, notes, said := interference(results)
 	kept, answer := verdicts(results, rows)

@@ -24,8 +24,8 @@ func DefaultFigures() []string {
 		"chunk_gap_ms.p99", "e2e_ms.p50", "e2e_ms.p99"}
 }
 
-// FigureNames lists every figure of a summary that can be compared.
-func FigureNames() []string {
+// figureNames lists every figure of a summary that can be compared.
+func figureNames() []string {
 	names := slices.Collect(maps.Keys(plainFigures))
 	for _, d := range distributions(&loadgen.Measures{}) {
 		for _, s := range statistics {
@@ -145,7 +145,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 	opts.Figures = slices.Clone(opts.Figures)
 	for i, name := range opts.Figures {
 		if opts.Figures[i] = figureNamed(name); opts.Figures[i] == "" {
-			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, FigureNames()), "unknown figure %q", problem.Clip(name))
+			l.Addf(fmt.Sprintf("figures[%d]", i), didYouMean(name, figureNames()), "unknown figure %q", problem.Clip(name))
 		}
 	}
 	rc := &RunComparison{}

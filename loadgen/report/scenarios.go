@@ -20,23 +20,23 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// SyntheticNote heads texts of simulated runs.
-const SyntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
+// syntheticNote heads texts of simulated runs.
+const syntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
 
 func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
 
 // LoadLevel is the load that a run offered: users of closed loops, or the rate of open ones.
 type LoadLevel struct {
 	Value float64
-	Unit  string // UnitUsers, UnitRate, or UnitMixed (Value is then 0)
+	Unit  string // "users", "requests/s", or "mixed" (Value is then 0)
 	Text  string // e.g. "8 users"; both where there are both
 }
 
 // The units of a LoadLevel.
 const (
-	UnitUsers = "users"
-	UnitRate  = "requests/s"
-	UnitMixed = "mixed" // closed and open loops together: no single level
+	unitUsers = "users"
+	unitRate  = "requests/s"
+	unitMixed = "mixed" // closed and open loops together: no single level
 )
 
 // LevelOf returns the load that a run offered.
@@ -53,14 +53,14 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 		}
 		rate += offered(t)
 	}
-	usersText, rateText := fmt.Sprintf("%v %s", users, UnitUsers), fmt.Sprintf("%v %s", math.Round(1e4*rate)/1e4, UnitRate)
+	usersText, rateText := fmt.Sprintf("%v %s", users, unitUsers), fmt.Sprintf("%v %s", math.Round(1e4*rate)/1e4, unitRate)
 	switch {
 	case rate > 0 && users > 0:
-		return LoadLevel{0, UnitMixed, usersText + ", " + rateText}
+		return LoadLevel{0, unitMixed, usersText + ", " + rateText}
 	case rate > 0:
-		return LoadLevel{rate, UnitRate, rateText}
+		return LoadLevel{rate, unitRate, rateText}
 	}
-	return LoadLevel{users, UnitUsers, usersText}
+	return LoadLevel{users, unitUsers, usersText}
 }
 
 // offered is the rate that the schedule was to offer, or the actual one where that is not one number.
@@ -216,7 +216,7 @@ func thresholds(s *loadgen.Summary) string {
 // remarks returns the reservations that belong to the row's figures.
 func (r *Scenario) remarks() (m []string) {
 	if r.Simulated {
-		m = append(m, SyntheticNote)
+		m = append(m, syntheticNote)
 	}
 	if r.Invalid > 0 {
 		m = append(m, fmt.Sprintf("%d of %d INVALID", r.Invalid, r.Runs))
@@ -257,7 +257,7 @@ func (rows Scenarios) table() (t webpage.Table, notes []string) {
 		}
 	}
 	for _, remark := range slices.Sorted(maps.Keys(by)) {
-		if len(by[remark]) == len(rows) && remark == SyntheticNote {
+		if len(by[remark]) == len(rows) && remark == syntheticNote {
 			notes = slices.Insert(notes, 0, remark)
 		} else if len(by[remark]) == len(rows) {
 			notes = append(notes, remark)
@@ -294,7 +294,7 @@ func (rows Scenarios) thresholdNote() string {
 func (rows Scenarios) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
 	t, notes := rows.table()
-	if notes[0] == SyntheticNote { // so are all
+	if notes[0] == syntheticNote { // so are all
 		fmt.Fprintln(b, notes[0])
 		notes = notes[1:]
 	}

@@ -16,7 +16,7 @@ import (
 func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	b := bufio.NewWriter(plaintext.NewWriter(w))
 	if synthetic(s) {
-		fmt.Fprintln(b, SyntheticNote)
+		fmt.Fprintln(b, syntheticNote)
 	}
 	fmt.Fprintf(b, "run %s\n", s.RunID)
 	if s.Stopped != "" {

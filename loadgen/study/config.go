@@ -24,7 +24,7 @@ type Config struct {
 	// Concurrency and Rates (requests/s) are the loads of a sweep, one run for each.
 	Concurrency []int
 	Rates       []float64
-	// Scenarios names simulated GPUs (see ScenarioNames) that the first tenant is run on; empty means its endpoint.
+	// Scenarios names simulated GPUs that the first tenant is run on; empty means its endpoint.
 	Scenarios []string
 	// Search looks for the highest rate between Low and High at which the first
 	// tenant keeps its SLO; the zero value means no search.
@@ -63,7 +63,7 @@ func (c *Config) Check() error {
 	var l problem.List
 	l.If(c.Repeats < 0, "repeats", "use 1 or more", "is %d", c.Repeats)
 	for _, name := range c.Scenarios {
-		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(ScenarioNames(), ", "),
+		l.If(hostingOf(name) == nil, "scenarios", "use one of "+strings.Join(scenarioNames(), ", "),
 			"unknown scenario %q", name)
 	}
 	for _, n := range c.Concurrency {
@@ -97,7 +97,7 @@ func (c *Config) Check() error {
 // takes the test's first one. Tenants without prompts get Prompts.
 func (c *Config) Resolve(opts FileOptions) (err error) {
 	if opts.Prompts == nil {
-		if opts.Prompts, err = Prompts(); err != nil {
+		if opts.Prompts, err = questions(); err != nil {
 			return err
 		}
 	}

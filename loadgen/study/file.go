@@ -24,7 +24,7 @@ type File struct {
 	Window   loadgen.Window `yaml:"window"`
 	Seed     uint64         `yaml:"seed"`
 	// Embedded, when not empty, says that the caller starts a server for each tenant, all on one simulated GPU
-	// shared in this way: TimeSliced, Concurrent or Partitioned.
+	// shared in this way: TimeSliced, Concurrent or "partitioned".
 	Embedded string   `yaml:"embedded"`
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
@@ -103,10 +103,10 @@ type FileOptions struct {
 const (
 	TimeSliced  = "time-sliced" // the whole GPU in turn
 	Concurrent  = "concurrent"  // at the same time, as under MPS
-	Partitioned = "partitioned" // each on its own share, as under MIG
+	partitioned = "partitioned" // each on its own share, as under MIG
 )
 
-var sharings = []string{TimeSliced, Concurrent, Partitioned}
+var sharings = []string{TimeSliced, Concurrent, partitioned}
 
 // LoadFile reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
 func LoadFile(path string, opts FileOptions) (*File, error) {

@@ -81,7 +81,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.Func("trace-slice", "replay this part of the trace: `FROM[,TO]`", window(&c.trace.Window))
 	fl.StringVar(&c.PlanFile, "plan", "", "YAML or JSON `FILE` with several tenants")
 	fl.BoolVar(&c.Interference, "study", false, "with -plan: each tenant alone, then all together, and the slowdowns")
-	fl.Func("simulate", "`LIST` of simulated scenarios: "+strings.Join(ScenarioNames(), ", "), func(text string) error {
+	fl.Func("simulate", "`LIST` of simulated scenarios: "+strings.Join(scenarioNames(), ", "), func(text string) error {
 		c.Scenarios = strings.Split(text, ",")
 		return nil
 	})

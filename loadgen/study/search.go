@@ -60,7 +60,7 @@ func (t *test) search(ctx context.Context) error {
 		if t.Outcome.Search, err = s.Run(ctx, trial); t.Outcome.Search == nil {
 			return err
 		}
-		return errors.Join(err, t.write(SearchFile, t.Outcome.Search))
+		return errors.Join(err, t.write(searchFile, t.Outcome.Search))
 	})
 }
 

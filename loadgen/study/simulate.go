@@ -20,8 +20,8 @@ import (
 //go:embed prompts.jsonl
 var builtinPrompts []byte
 
-// Prompts returns a small set of questions for tenants that bring none.
-func Prompts() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(builtinPrompts)) }
+// questions returns a small set of questions for tenants that bring none.
+func questions() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(builtinPrompts)) }
 
 // hosting describes equal servers on simulated GPUs.
 type hosting struct {
@@ -34,15 +34,15 @@ type hosting struct {
 }
 
 var hostings = []hosting{
-	{"baseline", "", Partitioned, 1, 1, 1, 1, 0},
-	{"exclusive", "two GPUs, one for each tenant", Partitioned, 2, 2, 1, 1, demoSlots},
+	{"baseline", "", partitioned, 1, 1, 1, 1, 0},
+	{"exclusive", "two GPUs, one for each tenant", partitioned, 2, 2, 1, 1, demoSlots},
 	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms", TimeSliced, 1, 2, 1, 1, demoSlots},
 	{"mps", "one GPU, the servers' kernels run side by side and contend", Concurrent, 1, 2, 1, 1, demoSlots},
 	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
 	{"mig-emulation", "", Concurrent, 1, 2, 0.5, 1, demoSlots},
 	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
-		Partitioned, 1, 2, 3. / 7, 0.5, demoSlots},
-	{"merged", "one GPU, one server: both tenants' answers share its batches", Partitioned, 1, 1, 1, 1, 2 * demoSlots},
+		partitioned, 1, 2, 3. / 7, 0.5, demoSlots},
+	{"merged", "one GPU, one server: both tenants' answers share its batches", partitioned, 1, 1, 1, 1, 2 * demoSlots},
 }
 
 // hostingOf returns the hosting of a name, nil where there is none.
@@ -53,8 +53,8 @@ func hostingOf(name string) *hosting {
 	return nil
 }
 
-// ScenarioNames returns the names that Config.Scenarios knows.
-func ScenarioNames() (names []string) {
+// scenarioNames returns the names that Config.Scenarios knows.
+func scenarioNames() (names []string) {
 	for _, h := range hostings {
 		names = append(names, h.name)
 	}
@@ -84,7 +84,7 @@ func (t *test) open(h *hosting) (*loadgentest.Simulation, error) {
 
 // device is the GPU that servers share, nil where each has one, or a part, to itself.
 func (c *Config) device(sharing string) loadgentest.Device {
-	if sharing == Partitioned {
+	if sharing == partitioned {
 		return nil
 	}
 	return c.Device(sharing)

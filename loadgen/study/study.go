@@ -42,8 +42,8 @@ type Outcome struct {
 	failIf []report.Condition
 }
 
-// SearchFile is the name of a search's outcome in Config.Dir.
-const SearchFile = "search.json"
+// searchFile is the name of a search's outcome in Config.Dir.
+const searchFile = "search.json"
 
 var (
 	// ErrNothingSucceeded is returned when no request of a load test was answered.

@@ -183,7 +183,7 @@ func TestSearch(t *testing.T) {
 	if want := "search: at most 5 rates of up to 100ms each, and 3 trials again; ends within 4m8s (-search-limit)"; len(notes) == 0 || notes[0] != want {
 		t.Errorf("%q", notes)
 	}
-	if _, err := os.Stat(filepath.Join(c.Dir, SearchFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Dir, searchFile)); err != nil {
 		t.Error(err)
 	}
 }

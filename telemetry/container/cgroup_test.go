@@ -82,7 +82,7 @@ func FuzzParseStart(f *testing.F) {
 func FuzzParseLogName(f *testing.F) {
 	f.Add("web-0_shop_server-" + cid + ".log")
 	f.Fuzz(func(t *testing.T, name string) {
-		id, p, ok := ParseLogName(name)
+		id, p, ok := parseLogName(name)
 		if ok && p.Name+"_"+p.Namespace+"_"+p.Container+"-"+id+".log" != name {
 			t.Fatalf("%q became %+v of %s", name, p, id)
 		}

@@ -221,16 +221,16 @@ func logNames(root fs.FS) map[string]Pod {
 	entries, _ := fs.ReadDir(root, logFolder) // entries read before an error count
 	names := make(map[string]Pod, len(entries))
 	for _, e := range entries {
-		if id, pod, ok := ParseLogName(e.Name()); ok {
+		if id, pod, ok := parseLogName(e.Name()); ok {
 			names[id] = pod
 		}
 	}
 	return names
 }
 
-// ParseLogName reads the name of a link in /var/log/containers, which the kubelet gives to the log of each
+// parseLogName reads the name of a link in /var/log/containers, which the kubelet gives to the log of each
 // container: POD_NAMESPACE_CONTAINER-ID.log. None of the three names may hold an underscore.
-func ParseLogName(name string) (id string, pod Pod, ok bool) {
+func parseLogName(name string) (id string, pod Pod, ok bool) {
 	rest, isLog := strings.CutSuffix(name, ".log")
 	parts := strings.Split(rest, "_")
 	if !isLog || len(parts) != 3 {

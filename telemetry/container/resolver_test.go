@@ -219,7 +219,7 @@ func TestDeviceForm(t *testing.T) {
 
 func TestBadNames(t *testing.T) {
 	for _, name := range []string{"", "x.log", "a_b_c.log", "a_b_c-" + cid, "a_b_-" + cid + ".log", "_b_c-" + cid + ".log", "a_b_c_d-" + cid + ".log"} {
-		if id, p, ok := ParseLogName(name); ok {
+		if id, p, ok := parseLogName(name); ok {
 			t.Errorf("%q: %s %+v", name, id, p)
 		}
 	}

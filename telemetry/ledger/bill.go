@@ -25,9 +25,9 @@ var idlePolicyNames = enum.Of[IdlePolicy](ErrInput, "policy for idle time", "own
 
 // Names of a bill's rows that are no namespace's. They are not valid names in Kubernetes.
 const (
-	BillIdle         = "(idle)"
-	BillSystem       = "(system)" // AccountOverhead
-	BillUnattributed = "(unattributed)"
+	billIdle         = "(idle)"
+	billSystem       = "(system)" // AccountOverhead
+	billUnattributed = "(unattributed)"
 )
 
 // Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and
@@ -37,7 +37,7 @@ type Bill struct {
 	Rows []BillRow  `json:"rows"` // namespaces by name, then what is no namespace's
 }
 
-// BillRow is the amount charged to one namespace, or to BillIdle, BillSystem or BillUnattributed.
+// BillRow is the amount charged to one namespace, or to "(idle)", "(system)" or "(unattributed)".
 type BillRow struct {
 	Name string `json:"name"`
 	Amount
@@ -57,8 +57,8 @@ func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 			return Bill{}, fmt.Errorf("%w: totals[%d]: together more than a bill can hold (make one for a shorter time)",
 				ErrInput, i)
 		}
-		name := map[Account]string{AccountIdle: BillIdle, AccountOverhead: BillSystem}[t.Account]
-		name = cmp.Or(name, t.Namespace, BillUnattributed)
+		name := map[Account]string{AccountIdle: billIdle, AccountOverhead: billSystem}[t.Account]
+		name = cmp.Or(name, t.Namespace, billUnattributed)
 		row := rows[name]
 		row.add(t.Amount)
 		rows[name] = row
@@ -74,7 +74,7 @@ func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 			}
 		}
 	}
-	at := slices.IndexFunc(b.Rows, func(r BillRow) bool { return r.Name == BillIdle })
+	at := slices.IndexFunc(b.Rows, func(r BillRow) bool { return r.Name == billIdle })
 	weights := make([]int64, len(b.Rows))
 	for i, r := range b.Rows {
 		weights[i] = times[r.Name]

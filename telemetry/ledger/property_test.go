@@ -65,7 +65,7 @@ func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	for _, x := range l.listRows() {
 		key := x.Pod
 		if x.Account == AccountIdle {
-			key = container.Pod{Name: BillIdle}
+			key = container.Pod{Name: billIdle}
 		}
 		a := out[key]
 		a.add(x.Amount)
