@@ -99,6 +99,8 @@ func TestBadInput(t *testing.T) {
 		{"unknown level", "fault: hardware", "fault: total", []string{"workloads[0].isolation.fault: "}},
 		{"own tenant", "tenant: search", "tenant: search\n    trust: [search]", []string{"workloads[0].trust[0]: names the workload's own tenant"}},
 		{"bad layout", "layouts: []", `layouts: ["3g.40gb@1", "9g.99gb@0"]`, []string{"pools[0].layouts[0]", "pools[0].layouts[1]"}},
+		{"two memory sizes", "gpu: A100-SXM4-80GB", `gpu: {name: A100-SXM4-80GB, memory: 40GiB, bandwidth: 1555, sms: 108, compute: "8.0"}`,
+			[]string{"pools[0].gpu: states 40GiB of memory, and one A100-SXM4-80GB has 80GiB"}},
 		{"both prices", "gpus_per_node: 4", `gpus_per_node: 4, node_price_per_hour: "13.00 USD"`, []string{"pools[0].node_price_per_hour: contradicts price_per_gpu_hour"}},
 		{"price without currency", `"3.25 USD"`, `"3.25"`, []string{"pools[0].price_per_gpu_hour: "}},
 		{"driver", `"580.65.06"`, `"new"`, []string{"pools[0].driver: "}},

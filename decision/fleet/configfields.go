@@ -3,7 +3,7 @@ package fleet
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
+	"reflect"
 )
 
 // modelConfig holds the fields of Hugging Face's config.json that memory and time follow from, under the names that
@@ -166,35 +166,25 @@ func (p *pattern) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*int)(p))
 }
 
-// bounded are the sizes that may be left out.
-func (c *modelConfig) bounded() []struct {
-	name string
-	v    int
-} {
-	of := func(p *int) int {
-		if p == nil {
-			return 0
+// sizes calls visit for each size that is there, with the name of its field. A window is none: it may exceed any
+// context.
+func (c *modelConfig) sizes(visit func(name string, v int)) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[modelConfig]()) {
+		name := f.Tag.Get("json")
+		if !f.IsExported() || name == "sliding_window" || name == "attention_chunk_size" {
+			continue
 		}
-		return *p
+		switch v := reflect.ValueOf(c).Elem().FieldByIndex(f.Index).Interface().(type) {
+		case int:
+			visit(name, v)
+		case *int:
+			if v != nil {
+				visit(name, *v)
+			}
+		case sizes:
+			for _, size := range v {
+				visit(name, size)
+			}
+		}
 	}
-	return []struct {
-		name string
-		v    int
-	}{{"num_key_value_heads", of(c.KVHeads)}, {"head_dim", of(c.HeadDim)}, {"kv_lora_rank", c.KVRank},
-		{"q_lora_rank", of(c.QRank)}, {"qk_rope_head_dim", c.RopeDim}, {"qk_nope_head_dim", c.NopeDim},
-		{"v_head_dim", c.ValueDim}, {"num_experts", max(c.Experts, c.LocalExperts, c.RoutedExperts)},
-		{"num_experts_per_tok", max(c.Used, c.UsedToo, c.TopK)}, {"moe_intermediate_size", c.ExpertWidth},
-		{"n_shared_experts", max(c.SharedExperts, c.SharedToo)}, {"index_head_dim", c.IndexDim},
-		{"index_n_heads", c.IndexHeads}, {"intermediate_size", slices.Max(append(c.Intermediate, 0))},
-		{"intermediate_size", -slices.Min(append(c.Intermediate, 0))}, {"intermediate_size_mlp", c.DenseWidth},
-		{"shared_intermediate_size", max(c.SharedMLP, c.SharedRouted, c.SharedWidth)}, {"moe_latent_size", c.LatentWidth},
-		{"global_head_dim", c.GlobalDim}, {"num_global_key_value_heads", c.GlobalHeads},
-		{"vocab_size_per_layer_input", c.LayerVocab}, {"hidden_size_per_layer_input", c.LayerHidden},
-		{"laurel_rank", c.LaurelRank}, {"linear_num_key_heads", max(c.KeyHeads, c.KDAHeads)},
-		{"linear_num_value_heads", c.ValueHeads}, {"linear_key_head_dim", max(c.KeyDim, c.KDADim)},
-		{"linear_value_head_dim", c.LinearDim}, {"linear_conv_kernel_dim", c.Kernel}, {"mamba_d_ssm", c.Inner},
-		{"mamba_expand", c.Expand}, {"mamba_n_heads", max(c.MHeads, c.MHeadsToo)}, {"mamba_head_dim", c.MHeadDim},
-		{"mamba_n_groups", max(c.MGroups, c.MGroupsToo)}, {"mamba_d_state", max(c.MState, c.MStateToo)},
-		{"mamba_d_conv", max(c.MKernel, c.MKernelToo)}, {"conv_L_cache", c.ShortConv},
-		{"block_ff_dim", c.BlockWidth}, {"block_multiple_of", c.BlockOf}}
 }

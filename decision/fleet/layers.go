@@ -56,9 +56,9 @@ func (d *decoder) check() error {
 		{"vocab_size", c.Vocabulary, maxVocabulary}} {
 		l.If(f.v < 1 || f.v > f.most, f.name, instead, "is %d or missing", f.v)
 	}
-	for _, f := range c.bounded() {
-		l.If(f.v < 0 || f.v > maxSize, f.name, instead, "%d is out of range", f.v)
-	}
+	c.sizes(func(name string, v int) {
+		l.If(v < 0 || v > maxSize && name != "vocab_size", name, instead, "%d is out of range", v)
+	})
 	field := "layer_types"
 	if c.LayerTypes == nil {
 		field = "layers_block_type"

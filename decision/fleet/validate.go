@@ -142,6 +142,16 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	if err != nil && !(c.partial && p.GPU == "") {
 		c.AddErr(path+".gpu", err)
 	}
+	_, facts, _ := strings.Cut(strings.TrimSuffix(p.GPU, ")"), " (")
+	for fact := range strings.SplitSeq(facts, ", ") {
+		var b sharing.Bytes
+		if gpu == nil || gpu.Memory.Value == 0 || b.UnmarshalText([]byte(fact)) != nil {
+			continue
+		}
+		ratio := float64(b) / float64(gpu.Memory.Value)
+		c.If(ratio > 1.1 || ratio < 1/1.1, path+".gpu", "leave its description out, or give another GPU a name of its own",
+			"states %s of memory, and one %s has %s", b, gpu.Name, gpu.Memory.Value)
+	}
 	if !(c.partial && p.Count == 0) {
 		c.within(path+".count", p.Count, 1, maxGPUs)
 	}

@@ -65,7 +65,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	turns := traits[r.Mechanism].Turns
 	switch {
 	case turns && d.LatencyBound && !bounded:
-		r.say(VerdictReject, CodeSLOTurns)
+		r.say(VerdictUnknown, CodeSLOTurns)
 	case !unmeasured || r.Mechanism == sharing.MechanismExclusive:
 	case turns:
 		r.compare(VerdictUnknown, CodeSLOUnmeasured, 0, int64(r.Tenants))

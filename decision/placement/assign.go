@@ -37,7 +37,7 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 			return conflict(w.why)
 		}
 		a := layout.Assignment{Key: r.Name, Workload: r.workload(), Device: int16(g), Mode: t.mechanism,
-			Compute: int16(r.Milli), Busy: int16(r.Busy), Memory: r.GPUMemory}
+			Compute: int16(r.Milli), Busy: int16(r.Busy), Memory: t.memory - n.Devices[g].GPU.Context}
 		if t.profile != nil {
 			a.Profile, a.Start = t.profile, int8(o.Start)
 		}

@@ -169,7 +169,7 @@ func worst(r *gate.Report) gate.Reason {
 // corpus reads the experts' fleets.
 func corpus(t *testing.T) map[string]*decision.Fleet {
 	t.Helper()
-	files, err := filepath.Glob("../testdata/corpus/*.yaml")
+	files, err := filepath.Glob("../testdata/*/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}

@@ -144,9 +144,13 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	if d.GPU.Memory > 0 {
 		left.Total = Some(d.GPU.Usable())
 	}
-	t.milli, t.busy, t.memory = int32(r.Milli), int32(max(0, r.Busy-r.Milli)), r.GPUMemory+d.GPU.Context
+	need := r.GPUMemory
+	if r.whole() && r.Demand != nil {
+		need = min(need, r.Demand.Memory.Within(d.GPU.Usable()-d.GPU.Context))
+	}
+	t.milli, t.busy, t.memory = int32(r.Milli), int32(max(0, r.Busy-r.Milli)), need+d.GPU.Context
 	t.over = max(0, t.milli+t.busy+f.Busy-f.Compute)
-	if !chooseMechanism(n, i, r, t, why) || !a.admits(d, r, t, why) || !left.Known(r.GPUMemory, why) {
+	if !chooseMechanism(n, i, r, t, why) || !a.admits(d, r, t, why) || !left.Known(need, why) {
 		return false
 	}
 	if d.Mode == sharing.MechanismNone && !n.Carries(i, t.mechanism) {
