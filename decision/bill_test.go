@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 )
@@ -155,9 +156,9 @@ func TestPinningSavesNothing(t *testing.T) {
 			half, _ := price.MulFrac(1, 2)
 			switch rng.IntN(6) {
 			case 0:
-				p.Reserved = &Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
+				p.Reserved = &fleet.Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
 			case 1:
-				p.Spot = &Tariff{PricePerGPUHour: half}
+				p.Spot = &fleet.Tariff{PricePerGPUHour: half}
 			}
 		}
 		for i := range f.Workloads {

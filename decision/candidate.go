@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/score"
@@ -61,7 +62,7 @@ func (pl *answers) candidates(w int) []Candidate {
 		beside[p] = pl.Neighbours(w, p)
 	}
 	var list []listing
-	var s Scored
+	var s score.Scored
 	if len(pl.Pools) > mostPoolsListed {
 		for _, m := range sharing.Mechanisms() {
 			p := pl.bestPool(w, m)
@@ -193,16 +194,16 @@ func (l *listing) chose(s *gate.MIGSlice) {
 }
 
 // words puts an evaluated candidate into words.
-func (pl *answers) words(w, p int, s *Scored) Candidate {
+func (pl *answers) words(w, p int, s *score.Scored) Candidate {
 	cw := pl.Workloads[w]
 	c := Candidate{Pool: pl.Pools[p].Pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
 		Tenants: s.Tenants,
 		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
 	if s.Verdict != gate.VerdictReject {
 		c.Score = round(s.Score, 2)
-		c.Parts = make([]ScorePart, 0, CriterionCount)
-		for i := range CriterionCount {
-			c.Parts = append(c.Parts, ScorePart{Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4),
+		c.Parts = make([]ScorePart, 0, fleet.CriterionCount)
+		for i := range fleet.CriterionCount {
+			c.Parts = append(c.Parts, ScorePart{fleet.Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4),
 				round(cw.Weights[i], 4), round(s.Weighted[i], 4)})
 		}
 	}

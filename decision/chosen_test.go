@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // TestSettleIsOfAReplica: the load is one replica's, and a front end's command stands in the text.
 func TestSettleIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
-		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: PrecisionFP16}, Load: &Traffic{RequestsPerS: 1.5},
+		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: fleet.PrecisionFP16}, Load: &fleet.Traffic{RequestsPerS: 1.5},
 			Replicas: Replicas{Max: 2}, SLO: profile.SLO{TPOTP99: Some(profile.Duration(50e6))}}}}
 	r := decide(t, f)
 	s := r.Decision("chat").Settle

@@ -14,6 +14,21 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// nearLimit has a model server whose objective an L40S is expected to miss and an H100 keeps.
+const nearLimit = `
+pools:
+  - {name: l40s, gpu: L40S, count: 8, price_per_gpu_hour: "1.86 USD"}
+  - {name: h100, gpu: H100 80GB HBM3, count: 8, price_per_gpu_hour: "9.10 USD"}
+workloads:
+  - name: chat
+    kind: online-inference
+    replicas: 4
+    model: {parameters: 8e9, weights: fp16, layers: 32, kv_heads: 8, head_dim: 128}
+    load: {requests_per_s: 4, input_tokens: 1000, output_tokens: 250}
+    slo: {tpot_p99: 50ms}
+    tenant: a
+`
+
 // TestCompare: each column is what Decide answers with its options, and what differs is named.
 func TestCompare(t *testing.T) {
 	t.Parallel()

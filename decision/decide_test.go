@@ -66,7 +66,7 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
@@ -111,11 +111,11 @@ func TestMemoryNeed(t *testing.T) {
 		want sharing.Bytes
 	}{
 		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: fleet.PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: fleet.PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: fleet.PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -345,7 +345,7 @@ func TestSourcesResolve(t *testing.T) {
 		}
 	}
 	for k := KindDistributedTraining; k < fleet.KindCount; k++ {
-		check(k.String(), ArchetypeOf(k).Source)
+		check(k.String(), score.ArchetypeOf(k).Source)
 	}
 	for _, r := range slaRisks {
 		check(r.Class, r.Source)

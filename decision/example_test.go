@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -118,7 +119,7 @@ func ExampleEvaluate() {
 
 // MemoryNeed computes what one replica takes on its GPU.
 func ExampleWorkload_MemoryNeed() {
-	w := decision.Workload{Model: &decision.LanguageModel{Parameters: 7e9, Weights: decision.PrecisionFP16}}
+	w := decision.Workload{Model: &decision.LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}}
 	n := w.MemoryNeed()
 	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
 	// Output: 13.04GiB 1.89GiB 512MiB 15.43GiB

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
@@ -20,7 +21,7 @@ const measuredRows = "predict/testdata/"
 // where a token takes 6.89 ms at the 99th percentile.
 func llama8B() Workload {
 	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: Some(0.1),
-		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: PrecisionBF16, KVCache: Some(2 * sharing.GiB)},
+		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: fleet.PrecisionBF16, KVCache: Some(2 * sharing.GiB)},
 		Profile: &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: profile.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
 }
 
@@ -161,7 +162,7 @@ func checkFloor(t *testing.T, f *Fleet, d *Decision) {
 			}
 		}
 	}
-	bytes := map[Precision]float64{PrecisionFP32: 4, PrecisionFP16: 2, PrecisionBF16: 2, PrecisionFP8: 1, PrecisionINT8: 1, PrecisionFP4: 0.5, PrecisionINT4: 0.5}[w.Model.Weights]
+	bytes := map[fleet.Precision]float64{fleet.PrecisionFP32: 4, fleet.PrecisionFP16: 2, fleet.PrecisionBF16: 2, fleet.PrecisionFP8: 1, fleet.PrecisionINT8: 1, fleet.PrecisionFP4: 0.5, fleet.PrecisionINT4: 0.5}[w.Model.Weights]
 	parameters := float64(w.Model.Parameters)
 	if w.Model.Active > 0 {
 		parameters = float64(w.Model.Active)
@@ -196,7 +197,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	t.Helper()
 	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
 	w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: Some(between(0.02, 0.6)), Replicas: Replicas{Max: 1 + rng.IntN(3)}}
-	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []Precision{PrecisionFP16, PrecisionBF16, PrecisionFP8, PrecisionINT8, PrecisionINT4, PrecisionFP32}[rng.IntN(6)],
+	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{fleet.PrecisionFP16, fleet.PrecisionBF16, fleet.PrecisionFP8, fleet.PrecisionINT8, fleet.PrecisionINT4, fleet.PrecisionFP32}[rng.IntN(6)],
 		KVCache: Some(sharing.GiB / 4)}
 	if rng.IntN(3) == 0 {
 		w.Model.Active = w.Model.Parameters / 4
@@ -212,7 +213,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	case 0: // typed, far too fast
 		w.Solo = profile.SLO{TTFTP99: profile.Some(profile.Duration(1000)), TPOTP99: profile.Some(profile.Duration(1000))}
 	case 1:
-		w.Load = &Traffic{RequestsPerS: between(0.01, 3), InputTokens: Some(int(between(16, 16384))), OutputTokens: Some(int(between(2, 1024)))}
+		w.Load = &fleet.Traffic{RequestsPerS: between(0.01, 3), InputTokens: Some(int(between(16, 16384))), OutputTokens: Some(int(between(2, 1024)))}
 	}
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: gpu, Count: 8, VGPU: true, Mechanisms: []sharing.Mechanism{m}}}, Workloads: []Workload{w}}
 	opt := Options{}

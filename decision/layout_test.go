@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -92,9 +93,9 @@ func nodePool(rng *rand.Rand, p *Pool) {
 	half, _ := price.MulFrac(1, 2)
 	switch rng.IntN(6) {
 	case 0:
-		p.Reserved = &Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
+		p.Reserved = &fleet.Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
 	case 1:
-		p.Spot = &Tariff{PricePerGPUHour: half}
+		p.Spot = &fleet.Tariff{PricePerGPUHour: half}
 	}
 }
 

@@ -64,14 +64,14 @@ func TestLoadOfAWorkload(t *testing.T) {
 // TestStatedLengths: 99th percentiles of lengths tell how far they spread, by the wider of both, and an objective's
 // bounds are nearer to each other than without them.
 func TestStatedLengths(t *testing.T) {
-	load := func(in, out int) *Traffic {
-		return &Traffic{RequestsPerS: 2, InputTokens: Some(500), OutputTokens: Some(100), InputTokensP99: Some(in), OutputTokensP99: Some(out)}
+	load := func(in, out int) *fleet.Traffic {
+		return &fleet.Traffic{RequestsPerS: 2, InputTokens: Some(500), OutputTokens: Some(100), InputTokensP99: Some(in), OutputTokensP99: Some(out)}
 	}
 	for _, c := range []struct {
-		load *Traffic
+		load *fleet.Traffic
 		want float64
 	}{
-		{&Traffic{InputTokens: Some(500), OutputTokens: Some(100)}, 0},
+		{&fleet.Traffic{InputTokens: Some(500), OutputTokens: Some(100)}, 0},
 		{load(500, 100), 0},
 		{load(2335, 100), 0.8}, // exp(0.8 x 2.3263 - 0.32) times the mean
 		{load(500, 467), 0.8},
@@ -107,7 +107,7 @@ func TestKVPriors(t *testing.T) {
 			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
 		}
 	}
-	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: PrecisionFP16}}
+	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: fleet.PrecisionFP16}}
 	if n := w.MemoryNeed(); n.KVCache < 4*sharing.GiB || !n.KVPrior {
 		t.Errorf("a 70B model's KV prior is %v", n.KVCache)
 	}

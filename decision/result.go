@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -163,11 +164,11 @@ type Candidate struct {
 
 // ScorePart is one criterion's part of a score.
 type ScorePart struct {
-	Criterion  Criterion `json:"criterion"`
-	Raw        float64   `json:"raw"`
-	Normalised float64   `json:"normalised"`
-	Weight     float64   `json:"weight"`
-	Weighted   float64   `json:"weighted"`
+	Criterion  fleet.Criterion `json:"criterion"`
+	Raw        float64         `json:"raw"`
+	Normalised float64         `json:"normalised"`
+	Weight     float64         `json:"weight"`
+	Weighted   float64         `json:"weighted"`
 }
 
 // CostResult holds what a workload costs by the hour, all replicas together,

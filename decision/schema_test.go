@@ -25,7 +25,7 @@ type schemaNode struct {
 // are really decoded: the same keys, the same required ones.
 func TestSchemaMatchesTypes(t *testing.T) {
 	var root schemaNode
-	if err := json.Unmarshal(Schema(), &root); err != nil {
+	if err := json.Unmarshal(fleet.Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
 	var walk func(path string, n schemaNode, typ reflect.Type)

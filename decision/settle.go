@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -28,7 +29,7 @@ const (
 	StatusDecided                    // all have a place and keep their objectives at the confidence asked for
 )
 
-var statusNames = enum.Of[Status](ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
+var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
 
 // From names the method that computed the consequences of a decision. The zero value is FromGates: nothing was placed.
 type From uint8
@@ -40,7 +41,7 @@ const (
 	FromProfiles        // from measurements of the workload alone; see Options.Profiles
 )
 
-var fromNames = enum.Of[From](ErrUnknownName, "origin of consequences", "gates", "closed-form",
+var fromNames = enum.Of[From](fleet.ErrUnknownName, "origin of consequences", "gates", "closed-form",
 	"measured-profiles")
 
 // Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -28,7 +29,7 @@ func TestProvisionalAnswers(t *testing.T) {
 		"alone": func(w *Workload) { w.GPUBusy, w.SLO.E2EP99 = Some(0.1), s1 },
 		"size":  func(w *Workload) { w.GPUBusy, w.SLO.TPOTP99 = Some(0.1), ms50 },
 		"batch": func(w *Workload) { w.Kind = KindBatch },
-		"load":  func(w *Workload) { w.Load = &Traffic{RequestsPerS: 8} },
+		"load":  func(w *Workload) { w.Load = &fleet.Traffic{RequestsPerS: 8} },
 	} {
 		f := unknownLoad(t)
 		change(&f.Workloads[0])
@@ -101,7 +102,7 @@ func TestStrangersAreSaid(t *testing.T) {
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("with trust: all %+v", r.Assumes)
 	}
-	f.Trust, f.Workloads[0].Tenant = TrustUnstated, "bank"
+	f.Trust, f.Workloads[0].Tenant = fleet.TrustUnstated, "bank"
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("one without a tenant: %+v", r.Assumes)
 	}

@@ -10,32 +10,16 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// What a user states; package fleet has each with its fields.
+// The parts of a fleet that every program needs; package fleet has their fields, and the rarer parts.
 type (
 	Fleet         = fleet.Fleet
 	Pool          = fleet.Pool
-	Tariff        = fleet.Tariff
-	CPUNodes      = fleet.CPUNodes
 	Workload      = fleet.Workload
 	Kind          = fleet.Kind
 	Replicas      = fleet.Replicas
 	LanguageModel = fleet.LanguageModel
-	Precision     = fleet.Precision
-	Traffic       = fleet.Traffic
-	Evidence      = fleet.Evidence
 	Framework     = fleet.Framework
 	Isolation     = fleet.Isolation
-	Trust         = fleet.Trust
-	Today         = fleet.Today
-	Asked         = fleet.Asked
-	Weights       = fleet.Weights
-	Criterion     = fleet.Criterion
-	Cluster       = fleet.Cluster
-	NodeObject    = fleet.NodeObject
-	Scheduling    = fleet.Scheduling
-	Autoscaler    = fleet.Autoscaler
-	Budget        = fleet.Budget
-	Quota         = fleet.Quota
 )
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
@@ -45,40 +29,17 @@ type Optional[T any] = fleet.Optional[T]
 // Some returns an Optional that holds v.
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
-// ErrUnknownName is wrapped by the errors about texts that name no value of an enumeration.
-var ErrUnknownName = fleet.ErrUnknownName
-
-// The values of enumerations, as package fleet explains them.
+// Kinds of workloads; package fleet has the other values of enumerations.
 const (
-	KindUnknown             = fleet.KindUnknown
 	KindDistributedTraining = fleet.KindDistributedTraining
 	KindTraining            = fleet.KindTraining
 	KindOnlineInference     = fleet.KindOnlineInference
 	KindOfflineInference    = fleet.KindOfflineInference
 	KindBatch               = fleet.KindBatch
 	KindNotebook            = fleet.KindNotebook
-	KindCI                  = fleet.KindCI
 	KindHPC                 = fleet.KindHPC
 
-	EvidenceMeasured         = fleet.EvidenceMeasured
-	EvidenceVendor           = fleet.EvidenceVendor
-	EvidenceSynthetic        = fleet.EvidenceSynthetic
-	EvidenceNVML             = fleet.EvidenceNVML
-	EvidenceEqualConcurrency = fleet.EvidenceEqualConcurrency
-
-	PrecisionFP32 = fleet.PrecisionFP32
-	PrecisionFP16 = fleet.PrecisionFP16
-	PrecisionBF16 = fleet.PrecisionBF16
-	PrecisionFP8  = fleet.PrecisionFP8
-	PrecisionINT8 = fleet.PrecisionINT8
-	PrecisionFP4  = fleet.PrecisionFP4
-	PrecisionINT4 = fleet.PrecisionINT4
-
-	TrustUnstated = fleet.TrustUnstated
-	TrustAll      = fleet.TrustAll
-
-	CriterionLatency = fleet.CriterionLatency
-	CriterionCount   = fleet.CriterionCount
+	TrustAll = fleet.TrustAll
 )
 
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json
@@ -90,24 +51,13 @@ func ReadFleet(r io.Reader) (*Fleet, error) { return fleet.ReadFleet(r) }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
 // a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
-// A fleet whose models name a config needs [ParseFleetWith].
+// A fleet whose models name a config needs [fleet.ParseFleetWith].
 func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
-
-// ParseFleetWith is ParseFleet of a fleet that may name files, the config.json of models, which readFile reads by the
-// names that the fleet has: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS] from what is built in.
-func ParseFleetWith(data []byte, readFile func(name string) ([]byte, error)) (*Fleet, error) {
-	return fleet.ParseFleetWith(data, readFile)
-}
-
-// Schema returns the JSON Schema (2020-12) of a fleet file.
-func Schema() []byte { return fleet.Schema() }
 
 // The filter and score of one workload on one pool; package score has each with its fields.
 type (
 	CompiledPool     = score.CompiledPool
 	CompiledWorkload = score.CompiledWorkload
-	Archetype        = score.Archetype
-	Scored           = score.Scored
 	Evaluation       = score.Evaluation
 )
 
@@ -116,9 +66,6 @@ func CompilePool(pool *Pool) (*CompiledPool, error) { return score.CompilePool(p
 
 // CompileWorkload prepares a workload for [Evaluate].
 func CompileWorkload(w *Workload) *CompiledWorkload { return score.CompileWorkload(w) }
-
-// ArchetypeOf returns what the engine takes from a kind; the zero Archetype for KindUnknown.
-func ArchetypeOf(k Kind) Archetype { return score.ArchetypeOf(k) }
 
 // Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
 // is safe for concurrent use with different evs.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
@@ -28,8 +29,8 @@ type TrapHit struct {
 // is about.
 type trapScene struct {
 	w         *Workload
-	f         Framework // the workload's, zero without
-	r         Asked     // likewise
+	f         Framework   // the workload's, zero without
+	r         fleet.Asked // likewise
 	cw        *CompiledWorkload
 	p         *CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism
@@ -45,7 +46,7 @@ type trapScene struct {
 // newScene is a workload with what it asked for, on a pool that may be nil.
 func newScene(cw *CompiledWorkload, p *CompiledPool) *trapScene {
 	w := cw.Workload()
-	return &trapScene{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &Asked{})}
+	return &trapScene{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
 }
 
 // in says whether the mechanism chosen or asked for is one of ms.
@@ -111,7 +112,7 @@ var detectors = map[string]func(*trapScene) string{
 			"an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
 	},
 	"figures-of-others": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
+		return say(s.w.Evidence == fleet.EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
 	},
 	"memory-fractions-add-up": func(s *trapScene) string {
 		f, n := s.f.MemoryFraction.Or(0), s.perGPU()
@@ -164,7 +165,7 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
 	},
 	"synthetic-figures": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
+		return say(s.w.Evidence == fleet.EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
 	},
 	"model-exceeds-slice": func(s *trapScene) string {
 		if s.r.Profile == "" || s.p == nil || s.p.Ground().Model() == nil {
@@ -192,11 +193,11 @@ var detectors = map[string]func(*trapScene) string{
 			"like with like", n.Shared, n.Dedicated)
 	},
 	"utilisation-is-not-load": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says "+
+		return say(s.w.Evidence == fleet.EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says "+
 			"nothing of the room that is left")
 	},
 	"shared-gpu-metrics": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS,
+		return say(s.w.Evidence == fleet.EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 			sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) && s.r.Mechanism != sharing.MechanismNone,
 			"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a "+
 				"shared "+
@@ -308,7 +309,7 @@ var detectors = map[string]func(*trapScene) string{
 			"before relying on %q", problem.A(s.p.Ground().GPU().Name), s.p.Pool.TimesliceName())
 	},
 	"equal-load-per-model": func(s *trapScene) string {
-		return say(s.w.Evidence == EvidenceEqualConcurrency,
+		return say(s.w.Evidence == fleet.EvidenceEqualConcurrency,
 			"figures at equal load per model flatter sharing; compare at equal load per GPU")
 	},
 }

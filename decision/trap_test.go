@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -20,7 +21,7 @@ type trapCase struct {
 }
 
 func asks(m sharing.Mechanism, f func(*Workload)) Workload {
-	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &Asked{Mechanism: m}}
+	w := Workload{Name: "w", Kind: KindBatch, Replicas: Replicas{Max: 4}, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.1), Request: &fleet.Asked{Mechanism: m}}
 	if f != nil {
 		f(&w)
 	}
@@ -33,7 +34,7 @@ var trapCases = map[string]trapCase{
 	"mig-needs-idle-instances": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@4!busy"}}, w: asks(sharing.MechanismMIG, nil)},
 	"hami-can-be-bypassed":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Privileged: true} })},
 	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
-	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceVendor })},
+	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceVendor })},
 	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
 		w.Framework = &Framework{Name: "tgi", MemoryFraction: Some(0.8)}
 		w.Request.Replicas = 2
@@ -47,16 +48,16 @@ var trapCases = map[string]trapCase{
 	"training-fills-the-gpu": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
 	"replicas-share-memory":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
 	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
-	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceSynthetic })},
+	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceSynthetic })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: PrecisionFP16}
+		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
-		with: &Workload{Name: "other", Kind: KindCI, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
-	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceNVML })},
-	"shared-gpu-metrics":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Evidence = EvidenceNVML })},
+		with: &Workload{Name: "other", Kind: fleet.KindCI, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
+	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &fleet.CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceNVML })},
+	"shared-gpu-metrics":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Evidence = fleet.EvidenceNVML })},
 	"mig-gone-after-reboot":     {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIG, nil)},
 	"double-memory-slice":       {pool: Pool{GPU: "H100 SXM5 80GB", Count: 4, Delivery: sharing.DeliveryDRA}, w: asks(sharing.MechanismMIG, func(w *Workload) { w.Request.Profile = "1g.20gb" })},
 	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},
@@ -80,7 +81,7 @@ var trapCases = map[string]trapCase{
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
 	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
 	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: timeslice.LevelLong}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = EvidenceEqualConcurrency })},
+	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceEqualConcurrency })},
 }
 
 func trapsOf(t *testing.T, c trapCase) []string {

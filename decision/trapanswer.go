@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -50,7 +51,7 @@ var answeredTraps = map[string]answered{
 func (s *trapScene) findTraps(d *Decision) {
 	asked, chosen := *s, *s
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
-	chosen.r = Asked{}
+	chosen.r = fleet.Asked{}
 	d.Traps = []TrapHit{}
 	for _, t := range sharing.Traps() {
 		detect := detectors[t.ID]

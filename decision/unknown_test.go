@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -63,7 +64,7 @@ func TestSchemaNames(t *testing.T) {
 			Properties map[string]struct{ Pattern string }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(Schema(), &s); err != nil {
+	if err := json.Unmarshal(fleet.Schema(), &s); err != nil {
 		t.Fatal(err)
 	}
 	pattern := regexp.MustCompile(s.Defs["workload"].Properties["name"].Pattern)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -16,7 +16,7 @@ type other struct {
 	daemon, owned   bool
 	cpu             int
 	memory          sharing.Bytes
-	rules           *decision.Scheduling
+	rules           *fleet.Scheduling
 	bound           string
 }
 
@@ -34,7 +34,7 @@ func (c *Collector) takeOther(o *podObject) {
 }
 
 // drains records the other pods of a node, and the obstacle to draining it.
-func (n *node) drains(b *build, o *decision.NodeObject) {
+func (n *node) drains(b *build, o *fleet.NodeObject) {
 	for _, p := range b.c.others[n.name] {
 		if p.daemon {
 			continue
@@ -72,7 +72,7 @@ func (n *node) drains(b *build, o *decision.NodeObject) {
 func (b *build) elsewhere(p *other, but *node) bool {
 	for name, n := range b.c.nodes {
 		if r := b.rooms()[name]; name != but.name && n.apart() == "" && p.cpu <= r.cpu && p.memory <= r.memory &&
-			r.pods > 0 && p.rules.Allows(decision.NodeObject{Labels: n.Metadata.Labels, Taints: n.Spec.Taints}) {
+			r.pods > 0 && p.rules.Allows(fleet.NodeObject{Labels: n.Metadata.Labels, Taints: n.Spec.Taints}) {
 			return true
 		}
 	}
@@ -109,7 +109,7 @@ func (b *build) rooms() map[string]*room {
 		}
 	}
 	for _, p := range b.c.users {
-		r := cmp.Or(p.rules, &decision.Scheduling{})
+		r := cmp.Or(p.rules, &fleet.Scheduling{})
 		takes(p.node, r.CPUMilli, r.Memory)
 	}
 	return b.left

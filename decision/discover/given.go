@@ -17,6 +17,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -92,7 +93,7 @@ func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 
 // Hints are the user's own statements, which override labels and guesses.
 type Hints struct {
-	Trust     decision.Trust          `yaml:"trust"`
+	Trust     fleet.Trust             `yaml:"trust"`
 	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
 	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
 }
@@ -106,7 +107,7 @@ type WorkloadHint struct {
 	PeakBusy  decision.Optional[float64]       `yaml:"peak_busy"`
 	SLO       profile.SLO                      `yaml:"slo"`
 	Solo      profile.SLO                      `yaml:"solo"`
-	Load      *decision.Traffic                `yaml:"load"`
+	Load      *fleet.Traffic                   `yaml:"load"`
 	Model     *decision.LanguageModel          `yaml:"model"`
 	Isolation decision.Isolation               `yaml:"isolation"`
 	Tenant    string                           `yaml:"tenant"`
@@ -181,7 +182,7 @@ func (b *build) hintNode(n *node) {
 func (b *build) hintWorkload(at string, out *decision.Workload) {
 	h := b.c.opts.Hints
 	b.Fleet.Trust = h.Trust
-	if h.Trust != decision.TrustUnstated {
+	if h.Trust != fleet.TrustUnstated {
 		b.note("trust", Provenance{BasisGiven, "hints"})
 	}
 	keys := matching(h.Workloads, out.Name)
@@ -197,7 +198,7 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 				b.note(at+"."+key, from)
 			}
 		}
-		set("kind", v.Kind != decision.KindUnknown, func() {})
+		set("kind", v.Kind != fleet.KindUnknown, func() {})
 		set("memory", !v.Memory.IsZero(), func() { out.Memory, out.Model = v.Memory, nil })
 		set("model", v.Model != nil, func() {
 			out.Model, out.Memory = v.Model, decision.Optional[sharing.Bytes]{}

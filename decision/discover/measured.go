@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -311,9 +312,9 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
 		v.GPUBusy = decision.Some(round3(mean))
 		b.note(at+".gpu_busy", says(g.busyN, figureTexts[g.figure]+", mean"))
-		v.Evidence = decision.EvidenceMeasured
+		v.Evidence = fleet.EvidenceMeasured
 		if g.figure == usage.FigureGPUUtil {
-			v.Evidence = decision.EvidenceNVML
+			v.Evidence = fleet.EvidenceNVML
 		}
 		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -30,7 +31,7 @@ type pod struct {
 	labels                stringMap
 	container             string // the first that asks for GPUs
 	bound                 string // a rule of its own that is not planned with
-	rules                 *decision.Scheduling
+	rules                 *fleet.Scheduling
 	quotas                map[string]int64 // amounts that count against quotas
 
 	// In the discovery that is made.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -124,8 +123,8 @@ func (s *podSpec) bound() string {
 }
 
 // rules returns the requirements of a pod's spec on its nodes, nil where it has none.
-func (s *podSpec) rules() *decision.Scheduling {
-	out := &decision.Scheduling{NodeSelector: s.NodeSelector}
+func (s *podSpec) rules() *fleet.Scheduling {
+	out := &fleet.Scheduling{NodeSelector: s.NodeSelector}
 	for _, t := range s.Affinity.Node.Required.Terms {
 		out.NodeAffinity = append(out.NodeAffinity, fleet.NodeTerm{Labels: t.Labels})
 	}
@@ -268,8 +267,8 @@ func (b *build) staysWhy(w *workload) string {
 }
 
 // objectOf returns a node's object without its GPUs, with only the labels that something depends on.
-func (b *build) objectOf(n *node, keys map[string]bool) decision.NodeObject {
-	o := decision.NodeObject{Name: n.name}
+func (b *build) objectOf(n *node, keys map[string]bool) fleet.NodeObject {
+	o := fleet.NodeObject{Name: n.name}
 	if n.meta == nil {
 		return o
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
@@ -98,7 +99,7 @@ func hashed(key, value string) string {
 
 // cluster writes the state of the cluster: its nodes, who runs where, and what bounds a change.
 func (b *build) cluster() {
-	t := &decision.Cluster{Nodes: []layout.Node{}}
+	t := &fleet.Cluster{Nodes: []layout.Node{}}
 	b.Fleet.Today = t
 	at := map[*node]int{}
 	for _, n := range b.nodes {
@@ -126,7 +127,7 @@ func (b *build) cluster() {
 				continue
 			}
 			resource := strings.TrimPrefix(key, "requests.")
-			t.Quotas = append(t.Quotas, decision.Quota{Namespace: q.Metadata.Namespace, Resource: resource,
+			t.Quotas = append(t.Quotas, fleet.Quota{Namespace: q.Metadata.Namespace, Resource: resource,
 				Free: max(0, count(q.Status.Hard[key])-count(q.Status.Used[key]))})
 		}
 	}
@@ -265,21 +266,21 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 		}
 	}
 	if profile := w.first.ask.profile; v.Today == nil && profile != "" { // all of its pods wait
-		v.Today = &decision.Today{Mechanism: sharing.MechanismMIG, Profile: profile}
+		v.Today = &fleet.Today{Mechanism: sharing.MechanismMIG, Profile: profile}
 		b.note(at, declared("%s", w.first.ask.resource))
 	}
 	if v.Today == nil {
-		v.Today = &decision.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
+		v.Today = &fleet.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
 		b.note(at, guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
 	}
 	v.Today.Object, v.Today.Container = w.key.owner.kind, w.first.container
 	v.Scheduling, v.Today.Stays = w.first.rules, b.staysWhy(w)
 	if a, ok := b.c.autoscalers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; ok {
-		t.Autoscalers = append(t.Autoscalers, decision.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
+		t.Autoscalers = append(t.Autoscalers, fleet.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
 	}
 	for _, o := range b.c.budgets {
 		if o.Metadata.Namespace == w.first.namespace && o.matches(w.first.labels) {
-			t.Budgets = append(t.Budgets, decision.Budget{Name: o.Metadata.Name, Workload: v.Name, Allowed: o.allowed()})
+			t.Budgets = append(t.Budgets, fleet.Budget{Name: o.Metadata.Name, Workload: v.Name, Allowed: o.allowed()})
 		}
 	}
 }

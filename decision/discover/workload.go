@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -55,7 +56,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	if node != nil {
 		b.askedOf(w, node, at, &out)
 	} else if p.ask.profile != "" {
-		out.Request = &decision.Asked{Mechanism: sharing.MechanismMIG, Profile: p.ask.profile}
+		out.Request = &fleet.Asked{Mechanism: sharing.MechanismMIG, Profile: p.ask.profile}
 		b.note(at+".request", declared("%s", p.ask.resource))
 	}
 	if m, ok := w.held.Get(); ok {
@@ -115,7 +116,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	if m == sharing.MechanismExclusive {
 		return
 	}
-	out.Request = &decision.Asked{Mechanism: m}
+	out.Request = &fleet.Asked{Mechanism: m}
 	from := n.mechanismFrom
 	if from.Source == "" || m == sharing.MechanismMIG {
 		from = declared("%s", p.ask.resource)
@@ -168,7 +169,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		out.Request.SharedGPUs, out.GPUs = out.GPUs, 1
 	}
 	b.note(at+".request", from)
-	out.Today = &decision.Today{Mechanism: m, Profile: out.Request.Profile}
+	out.Today = &fleet.Today{Mechanism: m, Profile: out.Request.Profile}
 	b.note(at+".today", from)
 }
 

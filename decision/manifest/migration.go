@@ -266,7 +266,7 @@ type planStep struct {
 	Kind, Of, In, File string
 	Name, Before       string   // of the object, and the file with it as it was
 	Drained            []string // pods without GPUs that a drain moves
-	Autoscalers        []decision.Autoscaler
+	Autoscalers        []fleet.Autoscaler
 	Others             []string
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -27,7 +28,7 @@ func TestObjects(t *testing.T) {
 	} {
 		s := sharedPool(t, "  - {name: ml/a, kind: "+c.kind.String()+", replicas: 2, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"ml/a", "ml/a"})
 		if c.read != "" {
-			s.fleet.Workloads[0].Today = &decision.Today{Object: c.read}
+			s.fleet.Workloads[0].Today = &fleet.Today{Object: c.read}
 		}
 		var b builder
 		m := newMember(&s.result.Decisions[0], &s.fleet.Workloads[0], nil, nil, "a")

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -50,7 +51,7 @@ func (b *builder) pluginConfigs() (namespace, name string, there bool) {
 		namespace, name = spaced(b.plan.Fleet.Today.PluginConfigs)
 		return namespace, name, true
 	}
-	chooses := func(o decision.NodeObject) bool { return o.Labels[pluginLabel] != "" }
+	chooses := func(o fleet.NodeObject) bool { return o.Labels[pluginLabel] != "" }
 	if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Objects, chooses) {
 		return b.opts.OperatorNamespace, "NAME", true
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
@@ -212,7 +213,7 @@ func (o *order) allowed(m move) bool {
 	if m.places.Request {
 		more *= len(m.keys)
 	}
-	return !slices.ContainsFunc(o.fleet.Today.Quotas, func(q decision.Quota) bool {
+	return !slices.ContainsFunc(o.fleet.Today.Quotas, func(q fleet.Quota) bool {
 		return q.Namespace == namespace(m.w.Name) && q.Resource == m.kind.resource() && q.Free < more
 	})
 }

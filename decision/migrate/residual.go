@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -54,10 +55,10 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			if none, err := cost.FromMicros(0, c.currency); price.Currency() == "" && err == nil {
 				price = none // that of other pools
 			}
-			p.Reserved = &decision.Tariff{Count: sunk, PricePerGPUHour: price}
+			p.Reserved = &fleet.Tariff{Count: sunk, PricePerGPUHour: price}
 		}
 		if s := p.Spot; s != nil {
-			p.Spot = &decision.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
+			p.Spot = &fleet.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
 		}
 		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
 			// A node that stays has only free devices that are not shared.

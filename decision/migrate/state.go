@@ -11,6 +11,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -48,14 +49,14 @@ type cluster struct {
 	of       map[string]*decision.Workload
 	runs     map[string]map[string][]string // keys of replicas, by workload and node
 	wants    map[string]int                 // replicas, with those that wait for a device
-	budgets  map[string]decision.Budget
+	budgets  map[string]fleet.Budget
 	pools    map[string]*decision.CompiledPool
 	prices   layout.Prices
 	priced   bool // every pool is
 	currency string
 	stays    map[string]string // reasons by workload
 	held     map[string]bool   // whether that reason is other than missing figures
-	objects  map[string]decision.NodeObject
+	objects  map[string]fleet.NodeObject
 	kept     map[string]bool // nodes that are in use today and can't be drained
 	before   map[string]sharing.Answer
 }
@@ -71,8 +72,8 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	opts.Confidence, opts.Running = cmp.Or(opts.Confidence, decision.DefaultConfidence), true
 	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
-		budgets: map[string]decision.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
-		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]decision.NodeObject{},
+		budgets: map[string]fleet.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
+		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]fleet.NodeObject{},
 		kept: map[string]bool{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o

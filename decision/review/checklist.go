@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
@@ -75,7 +76,7 @@ func (r *Review) check(f *decision.Fleet) {
 
 // budgeted reports whether a PodDisruptionBudget that was given lets a replica be missing.
 func budgeted(f *decision.Fleet, workload string) bool {
-	return slices.ContainsFunc(f.Today.Budgets, func(b decision.Budget) bool {
+	return slices.ContainsFunc(f.Today.Budgets, func(b fleet.Budget) bool {
 		return b.Workload == workload && b.Allowed > 0
 	})
 }

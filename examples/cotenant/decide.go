@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -75,7 +76,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		return printText(std.out, string(text))
 	}
 	if c.schema {
-		return printText(std.out, string(decision.Schema()))
+		return printText(std.out, string(fleet.Schema()))
 	}
 	if err := c.check(fl.Arg(0)); err != nil {
 		return badInput(err)

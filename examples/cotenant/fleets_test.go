@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
@@ -71,7 +72,7 @@ func (k *key) UnmarshalJSON(b []byte) error {
 // TestFleetPage holds the page of a fleet's keys to the schema and the examples: -update writes it.
 func TestFleetPage(t *testing.T) {
 	var root key
-	if err := json.Unmarshal(decision.Schema(), &root); err != nil {
+	if err := json.Unmarshal(fleet.Schema(), &root); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder

@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -272,7 +273,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 
 // applyKind narrows the mechanisms to those that suit the kind of workload.
 func (out *Pod) applyKind(path string, l *problems.List) {
-	a := decision.ArchetypeOf(out.Kind)
+	a := score.ArchetypeOf(out.Kind)
 	objective := !out.Workload.Objective.IsZero()
 	if !a.NeverShares && !(a.LatencyBound && objective) {
 		return

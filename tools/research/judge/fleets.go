@@ -9,6 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
@@ -149,7 +150,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		busy := math.Round(logBetween(rng, 0.03, 0.5)*100) / 100
 		service := logBetween(rng, 0.008, 0.2)
 		alone := service * unitP99(busy, 1.25)
-		w.GPUBusy, w.Evidence = decision.Some(busy), decision.EvidenceMeasured
+		w.GPUBusy, w.Evidence = decision.Some(busy), fleet.EvidenceMeasured
 		w.Solo.E2EP99 = milliseconds(alone * 1e3)
 		w.SLO.E2EP99 = milliseconds(alone * 1e3 * logBetween(rng, 1.4, 8))
 		if rng.IntN(6) == 0 {
@@ -189,14 +190,14 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: decision.PrecisionBF16,
+	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: fleet.PrecisionBF16,
 		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(costs.MachineOf(best).FLOPs*0.45))
 	// A server is busy for a prefill and some of its steps of each request.
 	most := 0.6 / (prefill + step*float64(l.Output)/8)
 	each := math.Max(0.05, math.Round(logBetween(rng, 0.05, 0.8)*most*100)/100)
-	w.Load = &decision.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input),
+	w.Load = &fleet.Traffic{RequestsPerS: each * float64(w.Replicas.Max), InputTokens: decision.Some(l.Input),
 		OutputTokens: decision.Some(l.Output)}
 	w.SLO.TPOTP99 = milliseconds(roundTo(1e3*step*logBetween(rng, 2.5, 12), 5))
 	w.SLO.TTFTP99 = milliseconds(roundTo(1e3*prefill*logBetween(rng, 10, 60), 50))
