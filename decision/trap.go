@@ -112,7 +112,8 @@ var detectors = map[string]func(*trapScene) string{
 			"an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
 	},
 	"figures-of-others": func(s *trapScene) string {
-		return say(s.w.Evidence == fleet.EvidenceVendor, "gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
+		return say(s.w.Evidence == fleet.EvidenceVendor,
+			"gpu_busy comes from a vendor's or paper's figure; measure it on this GPU")
 	},
 	"memory-fractions-add-up": func(s *trapScene) string {
 		f, n := s.f.MemoryFraction.Or(0), s.perGPU()
@@ -165,7 +166,8 @@ var detectors = map[string]func(*trapScene) string{
 		return say(s.mps() && s.perGPU() > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", s.perGPU())
 	},
 	"synthetic-figures": func(s *trapScene) string {
-		return say(s.w.Evidence == fleet.EvidenceSynthetic, "gpu_busy comes from generated example data, not from a measurement")
+		return say(s.w.Evidence == fleet.EvidenceSynthetic,
+			"gpu_busy comes from generated example data, not from a measurement")
 	},
 	"model-exceeds-slice": func(s *trapScene) string {
 		if s.r.Profile == "" || s.p == nil || s.p.Ground().Model() == nil {
@@ -193,8 +195,8 @@ var detectors = map[string]func(*trapScene) string{
 			"like with like", n.Shared, n.Dedicated)
 	},
 	"utilisation-is-not-load": func(s *trapScene) string {
-		return say(s.w.Evidence == fleet.EvidenceNVML, "gpu_busy is NVML utilisation: one thread block reads 100%%, so it says "+
-			"nothing of the room that is left")
+		return say(s.w.Evidence == fleet.EvidenceNVML,
+			"gpu_busy is NVML utilisation: one thread block reads 100%%, so it says nothing of the room that is left")
 	},
 	"shared-gpu-metrics": func(s *trapScene) string {
 		return say(s.w.Evidence == fleet.EvidenceNVML && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS,
