@@ -60,8 +60,8 @@ var allowed = map[string][]string{
 		"decision/layout", "decision/manifest", "decision/observe", "decision/predict/...",
 		"mig", "mig/parted",
 		"sharing", "telemetry", "telemetry/serving"},
-	"decision/review":  {"cost", "decision", "decision/discover", "decision/layout", "decision/manifest", "decision/migrate", "decision/predict/...", "sharing"},
-	"decision/migrate": {"cost", "decision", "decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
+	"decision/review":  {"cost", "decision", "decision/discover", "decision/fleet", "decision/layout", "decision/manifest", "decision/migrate", "decision/predict/...", "sharing"},
+	"decision/migrate": {"cost", "decision", "decision/fleet", "decision/gate", "decision/layout", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
 		"decision", "decision/fleet", "decision/gate", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
