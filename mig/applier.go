@@ -93,7 +93,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 	}
 	for _, s := range plan.Steps {
 		err := a.step(ctx, s.entry(), func(now DeviceState) (Optional[int], error) {
-			if s.Op == OpCreate {
+			if s.Op == opCreate {
 				return a.create(ctx, s.Instance)
 			}
 			i := slices.IndexFunc(now.Instances, func(d DeviceInstance) bool {
@@ -104,7 +104,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 			}
 			d := now.Instances[i]
 			switch {
-			case s.Op == OpComplete:
+			case s.Op == opComplete:
 				return optional.Of(d.ID), a.complete(ctx, d, s.Instance)
 			case d.Busy && !s.Instance.Busy:
 				return optional.Of(d.ID), &BusyError{Busy: []Instance{d.instance()}, Plan: plan}
@@ -152,7 +152,7 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 
 // destroy destroys the instance at d.
 func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) error {
-	eff := &effect{op: OpDestroy, at: d, want: want}
+	eff := &effect{op: opDestroy, at: d, want: want}
 	a.effects = append(a.effects, eff)
 	if err := a.destroyCompute(ctx, eff, d.Compute); err != nil {
 		return err
@@ -201,7 +201,7 @@ func refused(err error) bool {
 
 // create returns the driver's id where the GPU instance was made.
 func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error) {
-	eff := &effect{op: OpCreate, want: in}
+	eff := &effect{op: opCreate, want: in}
 	d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 	if err != nil {
 		// A GPU instance is made without compute instances: one that has some is
@@ -235,7 +235,7 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 
 // complete creates the compute instances of a GPU instance that has none.
 func (a *applier) complete(ctx context.Context, d DeviceInstance, want Instance) error {
-	eff := &effect{op: OpComplete, at: d, want: want}
+	eff := &effect{op: opComplete, at: d, want: want}
 	a.effects = append(a.effects, eff)
 	return a.createCompute(ctx, eff, want.Compute)
 }

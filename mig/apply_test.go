@@ -300,7 +300,7 @@ func TestPlanChange(t *testing.T) {
 		if err := p.WriteText(&text); err != nil || strings.Contains(text.String(), "MIG mode is to be enabled") != off {
 			t.Errorf("off %v: %s, %v", off, &text, err)
 		}
-		if got := fmt.Sprint(p.Want.Counts()); got != "[1g.10gb=2 2g.20gb=1 3g.40gb=1]" {
+		if got := fmt.Sprint(countsOf(p.Want)); got != "[1g.10gb=2 2g.20gb=1 3g.40gb=1]" {
 			t.Error(got)
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // DiffOptions tune Diff. The zero value is the documented default.
@@ -264,7 +262,7 @@ func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[i
 		case bare:
 			in.Compute = compute
 			p.Complete = append(p.Complete, in)
-			p.Steps = append(p.Steps, Step{OpComplete, in})
+			p.Steps = append(p.Steps, Step{opComplete, in})
 			continue
 		case keep>>i&1 == 1:
 			p.Keep = append(p.Keep, in)
@@ -287,15 +285,15 @@ func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[i
 	}
 	for i, in := range p.Destroy {
 		if i != last {
-			p.Steps = append(p.Steps, Step{OpDestroy, in})
+			p.Steps = append(p.Steps, Step{opDestroy, in})
 		}
 	}
 	if last >= 0 {
-		p.Steps = append(p.Steps, Step{OpCreate, p.Create[first]}, Step{OpDestroy, p.Destroy[last]})
+		p.Steps = append(p.Steps, Step{opCreate, p.Create[first]}, Step{opDestroy, p.Destroy[last]})
 	}
 	for i, in := range p.Create {
 		if i != first {
-			p.Steps = append(p.Steps, Step{OpCreate, in})
+			p.Steps = append(p.Steps, Step{opCreate, in})
 		}
 	}
 	return p
@@ -319,18 +317,16 @@ func (m *Model) bridgeOf(destroy, create []Instance) (last, first int) {
 // ErrBusy is returned for a change that would have to destroy instances in use. The error is a *BusyError.
 var ErrBusy = errors.New("mig: in use")
 
-// Op is the operation of a step on an instance. The zero value is OpCreate.
-type Op uint8
+// Op is the operation of a step on an instance: create or destroy a GPU instance with its compute instances, complete
+// one that has no compute instances, or empty it of them, which undoes completing.
+type Op string
 
-// The operations.
 const (
-	OpCreate   Op = iota // create a GPU instance and its compute instances
-	OpDestroy            // destroy the compute instances and the GPU instance
-	OpComplete           // create the compute instances of a GPU instance that has none
-	OpEmpty              // destroy the compute instances only: how OpComplete is undone
+	opCreate   Op = "create"
+	opDestroy  Op = "destroy"
+	opComplete Op = "complete"
+	opEmpty    Op = "empty"
 )
-
-var opNames = enum.Of[Op](ErrInvalid, "operation", "create", "destroy", "complete", "empty")
 
 // Step is one change of a plan.
 type Step struct {
@@ -339,11 +335,11 @@ type Step struct {
 }
 
 // String writes the step: "create 3g.40gb@4".
-func (s Step) String() string { return s.Op.String() + " " + s.Instance.String() }
+func (s Step) String() string { return string(s.Op) + " " + s.Instance.String() }
 
 // entry begins the journal's line of the step.
 func (s Step) entry() JournalEntry {
-	return JournalEntry{Action: s.Op.String(), Instance: s.Instance.String()}
+	return JournalEntry{Action: string(s.Op), Instance: s.Instance.String()}
 }
 
 // ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.

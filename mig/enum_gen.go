@@ -6,13 +6,3 @@ package mig
 func (c CIRule) String() string                   { return ciRuleNames.String(c) }
 func (c CIRule) MarshalText() ([]byte, error)     { return ciRuleNames.Text(c) }
 func (c *CIRule) UnmarshalText(text []byte) error { return ciRuleNames.Parse(c, text) }
-
-// String returns "create", "destroy", "complete" or "empty".
-func (o Op) String() string                   { return opNames.String(o) }
-func (o Op) MarshalText() ([]byte, error)     { return opNames.Text(o) }
-func (o *Op) UnmarshalText(text []byte) error { return opNames.Parse(o, text) }
-
-// String returns "placement", "units", "instances", "engines" or "compute".
-func (r Rule) String() string                   { return ruleNames.String(r) }
-func (r Rule) MarshalText() ([]byte, error)     { return ruleNames.Text(r) }
-func (r *Rule) UnmarshalText(text []byte) error { return ruleNames.Parse(r, text) }

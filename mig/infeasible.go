@@ -5,29 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Rule is a rule that a set of instances breaks. The zero value is RulePlacement.
-type Rule uint8
-
-// The rules of a valid layout.
-const (
-	RulePlacement Rule = iota // no disjoint starts are left among those the profiles allow
-	RuleUnits                 // more placement units than the GPU has
-	RuleInstances             // more instances of a profile than the GPU allows
-	RuleEngines               // more engines than the GPU has
-	RuleCompute               // more compute slices than the GPU, or the GPU instance, has
-)
-
-var ruleNames = enum.Of[Rule](ErrInvalid, "rule", "placement", "units", "instances", "engines", "compute")
-
 // InfeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
 type InfeasibleError struct {
 	GPU  string
-	Rule Rule
+	Rule string  // that it breaks: placement, units, instances, engines or compute
 	Want []Count // the smallest part of the demand that can't be placed
 	// Blockers is the smallest set of present instances that is in its way;
 	// empty when Want does not even fit an empty GPU.
@@ -133,7 +118,7 @@ func (m *Model) counts(n [maxProfiles]int) []Count {
 }
 
 // why names the rule that part and the blockers break.
-func (m *Model) why(part [maxProfiles]int, blockers []Instance) (Rule, string) {
+func (m *Model) why(part [maxProfiles]int, blockers []Instance) (rule, why string) {
 	all := part
 	for _, in := range blockers {
 		all[in.Profile.index]++
@@ -153,24 +138,24 @@ func (m *Model) why(part [maxProfiles]int, blockers []Instance) (Rule, string) {
 		starts = append(starts, fmt.Sprintf("%s (%d units) starts only at %s", p.Name, p.PlacementUnits,
 			strings.Join(at, ", ")))
 	}
-	return RulePlacement, strings.Join(starts, "; ") + ", and no disjoint starts are left"
+	return "placement", strings.Join(starts, "; ") + ", and no disjoint starts are left"
 }
 
 // brokenSum checks the rules that are sums over the instances.
-func (m *Model) brokenSum(all [maxProfiles]int) (Rule, string) {
+func (m *Model) brokenSum(all [maxProfiles]int) (rule, why string) {
 	units, compute := 0, 0
 	for i, p := range m.Profiles {
 		if limit := p.MaxInstances; limit > 0 && all[i] > limit {
-			return RuleInstances, fmt.Sprintf("%s holds at most %d of %s", m.Key, limit, p.Name)
+			return "instances", fmt.Sprintf("%s holds at most %d of %s", m.Key, limit, p.Name)
 		}
 		units += all[i] * p.PlacementUnits
 		compute += all[i] * p.ComputeSlices
 	}
 	if m.Units > 0 && units > m.Units {
-		return RuleUnits, fmt.Sprintf("together they take %d placement units, and there are %d", units, m.Units)
+		return "units", fmt.Sprintf("together they take %d placement units, and there are %d", units, m.Units)
 	}
 	if m.ComputeSlices > 0 && compute > m.ComputeSlices {
-		return RuleCompute, fmt.Sprintf("together they have %d compute slices, and there are %d", compute, m.ComputeSlices)
+		return "compute", fmt.Sprintf("together they have %d compute slices, and there are %d", compute, m.ComputeSlices)
 	}
 	for e, name := range engineNames {
 		total := m.Engines.list()[e]
@@ -179,10 +164,10 @@ func (m *Model) brokenSum(all [maxProfiles]int) (Rule, string) {
 			sum += all[i] * p.Engines.list()[e].Value
 		}
 		if total.Known && sum > total.Value {
-			return RuleEngines, fmt.Sprintf("together they take %d %s engines, and there are %d", sum, name, total.Value)
+			return "engines", fmt.Sprintf("together they take %d %s engines, and there are %d", sum, name, total.Value)
 		}
 	}
-	return RulePlacement, ""
+	return "placement", ""
 }
 
 var engineNames = [...]string{"copy", "NVDEC", "NVENC", "JPEG", "OFA"}

@@ -93,20 +93,6 @@ func (l Layout) Bar() string {
 	return b.String()
 }
 
-// Counts returns the number of each profile in the layout, in the catalogue's order. Compute instances do not count.
-func (l Layout) Counts() []Count {
-	if l.Model == nil {
-		return nil
-	}
-	var n [maxProfiles]int
-	for _, in := range l.Instances {
-		if in.Profile != nil && in.Profile.model == l.Model {
-			n[in.Profile.index]++
-		}
-	}
-	return l.Model.counts(n)
-}
-
 // ParseLayout reads a layout: "3g.40gb@0,1g.10gb@4!busy,1g.10gb@5". An instance may list its compute instances:
 // "3g.40gb@4[1+2]". The layout is checked with Validate. The error names every bad place.
 func (m *Model) ParseLayout(s string) (Layout, error) {

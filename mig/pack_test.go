@@ -22,8 +22,8 @@ func held(t *testing.T, demand []Count, p Packing) {
 		if len(g.Layout.Instances) == 0 {
 			t.Errorf("an empty layout")
 		}
-		for _, c := range g.Layout.Counts() {
-			got[c.Profile] += c.N * g.GPUs
+		for _, in := range g.Layout.Instances {
+			got[in.Profile.Name] += g.GPUs
 		}
 		total += g.GPUs
 	}

@@ -55,7 +55,7 @@ func (a *applier) undo(ctx context.Context, cause error) error {
 func (a *applier) missing(left DeviceState) error {
 	var errs []error
 	for _, eff := range a.effects {
-		if eff.op != OpDestroy || eff.setMode || eff.lost || !eff.gone && len(eff.hit) == 0 {
+		if eff.op != opDestroy || eff.setMode || eff.lost || !eff.gone && len(eff.hit) == 0 {
 			continue
 		}
 		was := eff.at.instance()
@@ -88,16 +88,16 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 	}
 	stands := now.find(eff.at)
 	switch {
-	case eff.op == OpDestroy && (eff.gone || stands == nil && eff.maybeGone):
+	case eff.op == opDestroy && (eff.gone || stands == nil && eff.maybeGone):
 		return a.recreate(ctx, now, eff)
 	case stands == nil:
 		return nil // somebody else destroyed it
-	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != OpCreate:
+	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != opCreate:
 		return nil // nothing was done to it
 	case eff.lost:
 		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict,
 			stands.instance())
-	case eff.op == OpDestroy:
+	case eff.op == opDestroy:
 		if others := without(stands.Compute, eff.at.Compute); len(others) > 0 {
 			return fmt.Errorf("%w: %s can't come back, %s stands in its place", ErrConflict, eff.at.instance(),
 				stands.instance())
@@ -113,16 +113,16 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone",
 			stands.instance())
 	}
-	step := Step{OpDestroy, stands.instance()}
-	if eff.op == OpComplete {
+	step := Step{opDestroy, stands.instance()}
+	if eff.op == opComplete {
 		if len(stands.Compute) == 0 {
 			return nil
 		}
-		step.Op = OpEmpty
+		step.Op = opEmpty
 	}
 	return a.undoStep(step, optional.Of(stands.ID), func(*JournalEntry) error {
 		gone := &effect{at: *stands}
-		if err := a.destroyCompute(ctx, gone, stands.Compute); err != nil || step.Op == OpEmpty {
+		if err := a.destroyCompute(ctx, gone, stands.Compute); err != nil || step.Op == opEmpty {
 			return err
 		}
 		err := a.dev.DestroyGPUInstance(ctx, stands.ID)
@@ -135,7 +135,7 @@ func (a *applier) refill(ctx context.Context, eff *effect, lost []DeviceCompute)
 	if len(lost) == 0 {
 		return nil
 	}
-	return a.undoStep(Step{OpComplete, eff.at.instance()}, optional.Of(eff.at.ID), func(*JournalEntry) error {
+	return a.undoStep(Step{opComplete, eff.at.instance()}, optional.Of(eff.at.ID), func(*JournalEntry) error {
 		return a.addAll(ctx, &effect{at: eff.at}, lost)
 	})
 }
@@ -154,7 +154,7 @@ func (a *applier) addAll(ctx context.Context, eff *effect, compute []DeviceCompu
 // mayHaveMade reports whether Apply made an instance, or a call of it that failed may have.
 func (a *applier) mayHaveMade(d DeviceInstance) bool {
 	return a.maybe != nil && a.maybe.Profile == d.Profile && a.maybe.Placement == d.Placement ||
-		slices.ContainsFunc(a.effects, func(eff *effect) bool { return eff.op == OpCreate && d.isSame(eff.at) })
+		slices.ContainsFunc(a.effects, func(eff *effect) bool { return eff.op == opCreate && d.isSame(eff.at) })
 }
 
 // recreate creates a destroyed instance again where its place is free.
@@ -176,7 +176,7 @@ func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) er
 	case len(taken) > 0:
 		return errors.New("mig: " + why)
 	}
-	return a.undoStep(Step{OpCreate, in}, Optional[int]{}, func(e *JournalEntry) error {
+	return a.undoStep(Step{opCreate, in}, Optional[int]{}, func(e *JournalEntry) error {
 		d, err := a.dev.CreateGPUInstance(ctx, in.Profile, in.Placement)
 		if err != nil {
 			return a.fail(explain(err, inUseGPU), "create GPU instance %s", in)

@@ -1,11 +1,9 @@
 package timeslice
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -86,23 +84,12 @@ const (
 	LevelLong
 )
 
-var levelNames = enum.Of[Level](ErrUnknownName, "time-slice level", "Default", "Short", "Medium", "Long")
-
-// Errors that callers may test for with errors.Is.
-var (
-	// ErrUnknownName marks a text that names no value of an enumeration.
-	ErrUnknownName = errors.New("timeslice: unknown name")
-)
-
 // StepTime holds a closed form's prediction of a tenant's step with its neighbours.
 type StepTime struct {
 	// Cycle is the mean time from one step's submission to the next one's.
 	Cycle time.Duration
 	// Slices is the number of turns that a step takes.
 	Slices int
-	// OtherSlices is another number of turns that a step within 8% of this
-	// one's length would take, or 0: the prediction may jump by a round.
-	OtherSlices int
 }
 
 // BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction
@@ -138,9 +125,6 @@ func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 		out[i] = StepTime{Cycle: g, Slices: n}
 		if len(steps) > 1 {
 			out[i].Cycle = time.Duration(float64(n) * (round + float64(len(steps))*float64(s.Switch)))
-		}
-		if m, near := s.NearBoundary(g, BoundaryTolerance); near {
-			out[i].OtherSlices = m
 		}
 	}
 	return out, nil

@@ -99,7 +99,7 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	for n := range c.Nodes() {
 		if why := p.scorer.Filter(n, r); len(n.Assignments) > 0 && why.Code.Scope() != gate.ScopeKind && n.Closed == "" {
 			v := ViewOf(n)
-			all = append(all, room{n, v.FreeMilli()})
+			all = append(all, room{n, v.freeMilli()})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b room) int { return cmp.Compare(b.free, a.free) })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -23,7 +24,7 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 	for at, id := range r.kinds {
 		for _, h := range horizons {
 			if at == h {
-				sum += int64(v.FreeMilli())
+				sum += int64(v.freeMilli())
 			}
 		}
 		k := &m.kinds[id]
@@ -47,7 +48,7 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 		v.CPUMilli -= k.cpu
 		v.Memory -= sharing.Bytes(k.memory)
 	}
-	return sum + int64(v.FreeMilli())
+	return sum + int64(v.freeMilli())
 }
 
 // TestEstimate compares the runs with their definition on random nodes, and holds that an estimate does not depend on
@@ -85,21 +86,21 @@ func TestEstimate(t *testing.T) {
 			if w := float64(want) / (runCount * float64(len(horizons))); math.Abs(runs-w) > 1e-9 {
 				t.Fatalf("%+v: %v after runs, by the definition %v", v, runs, w)
 			}
-			if free := v.FreeMilli(); runs < 0 || alone < 0 || runs > free || alone > free+1e-9 {
+			if free := v.freeMilli(); runs < 0 || alone < 0 || runs > free || alone > free+1e-9 {
 				t.Fatalf("out of bounds: %v, %v", runs, alone)
 			}
 		}
-		got := p.Stranded(&v)
-		if again := p.Stranded(&v); again != got {
+		got := p.stranded(&v)
+		if again := p.stranded(&v); again != got {
 			t.Fatalf("again: %+v, %+v", again, got)
 		}
 		if rng.IntN(50) == 0 {
-			if fresh := NewCotenant(m).Stranded(&v); fresh != got {
+			if fresh := NewCotenant(m).stranded(&v); fresh != got {
 				t.Fatalf("by a new policy: %+v, %+v", fresh, got)
 			}
 		}
 		slices.Reverse(v.GPUs[:v.Len])
-		if turned := p.Stranded(&v); turned != got {
+		if turned := p.stranded(&v); turned != got {
 			t.Fatalf("GPUs in another order: %+v, %+v", turned, got)
 		}
 	}
@@ -150,11 +151,11 @@ func TestFragmentation(t *testing.T) {
 	v := View{CPUMilli: 8_000, Len: 2}
 	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
 	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}
-	if got, want := p.Stranded(&v), (400.0+400+1400+1400)/4; got != want {
+	if got, want := p.stranded(&v), (400.0+400+1400+1400)/4; got != want {
 		t.Errorf("stranded %v, want %v", got, want)
 	}
 	v.CPUMilli = 4_000
-	if got, want := p.Stranded(&v), (400.0+1400+1400+1400)/4; got != want {
+	if got, want := p.stranded(&v), (400.0+1400+1400+1400)/4; got != want {
 		t.Errorf("short of CPU: stranded %v, want %v", got, want)
 	}
 }
@@ -170,7 +171,7 @@ func TestInterference(t *testing.T) {
 	o, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(c.At(0), &r)
 	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
 	plain, _ := NewScorer(BestFit{}, pred).Score(c.At(0), &r)
-	if got, want := plain.Score-o.Score, 250.0+100; math.Abs(got-want) > 1e-9 || o.Slowdown != Some(2.0) {
+	if got, want := plain.Score-o.Score, 250.0+100; math.Abs(got-want) > 1e-9 || o.Slowdown != optional.Of(2.0) {
 		t.Errorf("lost %v, want %v; slowdown %v", got, want, o.Slowdown)
 	}
 	_, p, err := NewPlacer(NewScorer(Interference{Base: BestFit{}}, pred)).Place(c, &r)
@@ -263,6 +264,6 @@ func BenchmarkEstimate(b *testing.B) {
 		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {
 			v.GPUs[1].Milli = (v.GPUs[1].Milli + 1) % 1001
 		}
-		p.Stranded(&v)
+		p.stranded(&v)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -142,7 +143,7 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	}
 	left := gate.Left{Memory: f.Memory, Milli: f.Compute, Tenants: f.Tenants, Room: max(0, f.Slots)}
 	if d.GPU.Memory > 0 {
-		left.Total = Some(d.GPU.Usable())
+		left.Total = optional.Of(d.GPU.Usable())
 	}
 	need := r.GPUMemory
 	if r.whole() && r.Demand != nil {

@@ -21,7 +21,7 @@ func (BestFit) Score(o *Option) float64 {
 	if o.Start >= 0 {
 		return 100 - o.Before.GPUs[o.GPUs[0]].free()/10
 	}
-	left := float64(o.After.CPUMilli)/bestFitCPU + o.After.FreeMilli()/bestFitGPUs
+	left := float64(o.After.CPUMilli)/bestFitCPU + o.After.freeMilli()/bestFitGPUs
 	return math.Floor(100 * (1 - left))
 }
 
@@ -46,7 +46,7 @@ func (Spread) Score(o *Option) float64 {
 	for _, g := range o.GPUs {
 		free += o.After.GPUs[g].free()
 	}
-	return free/float64(len(o.GPUs)) + o.After.FreeMilli()/(1000*MaxGPUs)
+	return free/float64(len(o.GPUs)) + o.After.freeMilli()/(1000*MaxGPUs)
 }
 
 // Fragmentation is fragmentation gradient descent (FGD, USENIX ATC '23): a request goes where the free part of the
@@ -67,15 +67,15 @@ func (p *Fragmentation) Name() string { return "fgd" }
 
 // Score is higher the less fragmentation grows.
 func (p *Fragmentation) Score(o *Option) float64 {
-	d := p.Stranded(o.Before) - p.Stranded(o.After)
+	d := p.stranded(o.Before) - p.stranded(o.After)
 	if o.Start >= 0 {
 		return d - packing(o)
 	}
 	return math.Floor(100 / (1 + math.Exp(-d/1000)))
 }
 
-// Stranded is the expected free part of a node's GPUs that one request drawn from the mix can't use.
-func (p *Fragmentation) Stranded(v *View) float64 {
+// stranded is the expected free part of a node's GPUs that one request drawn from the mix can't use.
+func (p *Fragmentation) stranded(v *View) float64 {
 	sum := p.mix.strandedSlices(v)
 	if !p.mix.shares {
 		return sum
@@ -223,11 +223,11 @@ func (p *Cotenant) Name() string { return "cotenant" }
 // Score is by how much less is stranded, in thousandths of a GPU; what a request makes use of counts as well, so it
 // is positive where a request fills what would have been lost.
 func (p *Cotenant) Score(o *Option) float64 {
-	return p.Stranded(o.Before) - p.Stranded(o.After) - packing(o)
+	return p.stranded(o.Before) - p.stranded(o.After) - packing(o)
 }
 
-// Stranded is the free part of a node's GPUs that is expected to stay free.
-func (p *Cotenant) Stranded(v *View) float64 {
+// stranded is the free part of a node's GPUs that is expected to stay free.
+func (p *Cotenant) stranded(v *View) float64 {
 	slices := p.mix.strandedSlices(v)
 	if !p.mix.shares {
 		return slices

@@ -80,9 +80,6 @@ var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.Mechanis
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
 // Validate checks a request. The error is an ErrInvalid that names every problem with its field.
 func (r *Request) Validate() error {
 	var l problem.List

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -341,7 +342,7 @@ func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float6
 		t := &takes[i]
 		over += float64(t.over)
 		if t.slowdown > o.Slowdown.Or(0) {
-			o.Slowdown = Some(t.slowdown)
+			o.Slowdown = optional.Of(t.slowdown)
 		}
 		o.LostMilli += t.lost
 		o.Unpredicted += int(t.unknown)

@@ -108,8 +108,8 @@ func taken(d *layout.Device) uint32 {
 // units are the placement units of an instance.
 func units(p *mig.Profile, start int) uint32 { return (1<<p.PlacementUnits - 1) << start }
 
-// FreeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU counts as its part of 1000.
-func (v *View) FreeMilli() float64 {
+// freeMilli returns the free thousandths of all GPUs; a free unit of a MIG GPU counts as its part of 1000.
+func (v *View) freeMilli() float64 {
 	sum := 0.0
 	for i := range v.GPUs[:v.Len] {
 		sum += v.GPUs[i].free()
