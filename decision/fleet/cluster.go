@@ -37,7 +37,7 @@ type NodeObject struct {
 	Keeps  string   `yaml:"keeps"`
 }
 
-// Object returns what Kubernetes knows of a node; the zero one where nothing was read.
+// Object returns the Kubernetes data of a node; the zero one where nothing was read.
 func (c *Cluster) Object(node string) NodeObject {
 	if i := slices.IndexFunc(c.Objects, func(o NodeObject) bool { return o.Name == node }); i >= 0 {
 		return c.Objects[i]
@@ -45,14 +45,14 @@ func (c *Cluster) Object(node string) NodeObject {
 	return NodeObject{Name: node}
 }
 
-// Tenants are the fleet's workloads as layouts have them, by name: whose they are, and whom they trust.
+// Tenants are the fleet's workloads in the form of layouts, by name: their tenants, and their trust.
 func (f *Fleet) Tenants() map[string]*layout.Workload {
 	of := map[string]*layout.Workload{}
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
 		of[w.Name] = &layout.Workload{Name: w.Name, Tenant: w.Tenant, Trusts: w.Trust}
 		if f.Trust == TrustAll && w.Tenant == "" {
-			of[w.Name].Tenant = "\x00all" // who names no tenant is one with others that name none
+			of[w.Name].Tenant = "\x00all" // workloads without a tenant are one tenant together
 		}
 	}
 	return of
@@ -82,7 +82,7 @@ func (f *Fleet) Layout() (*layout.Cluster, []layout.Problem) {
 	return layout.Observe(nodes)
 }
 
-// Autoscaler bounds the replicas of a workload, whose number it sets.
+// Autoscaler bounds the replicas of a workload; it sets their number.
 type Autoscaler struct {
 	Workload string `yaml:"workload,required"`
 	Min      int    `yaml:"min"`
@@ -96,7 +96,7 @@ type Budget struct {
 	Allowed  int    `yaml:"allowed,required"` // replicas that may be missing at once
 }
 
-// Quota limits what a namespace may still ask for of a resource.
+// Quota limits the further requests of a namespace for a resource.
 type Quota struct {
 	Namespace string `yaml:"namespace,required"`
 	Resource  string `yaml:"resource,required"` // nvidia.com/gpu

@@ -15,14 +15,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// instead is the remedy for a model whose config.json is not understood.
+// instead is the remedy for a config.json that is not understood.
 const instead = "state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of " +
 	"config"
 
 // ParseModelConfig reads a model from Hugging Face's config.json: layers, heads, experts, windows, states and
 // quantization; the parameters and bytes are counted module by module, fields that are left out as the class of the
-// model type has them. Notes name what was not understood. The error names every field that is missing or cannot be
-// used. A model of a fleet file is read so where it names a config; see [ParseFleetWith].
+// model type has them. Notes name parts that were not understood. The error names every field that is missing or
+// cannot be used. A model of a fleet file is read so where it names a config; see [ParseFleetWith].
 func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, PrecisionUnknown) }
 
 // readModel reads a model's config; the precision of its weights may be stated otherwise.
@@ -225,8 +225,8 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	return m, nil
 }
 
-// take fills in what the model does not state from that of its config. Parameters that are stated are all that is
-// known of them.
+// take fills in figures that the model does not state from those of its config. If parameters are stated, the config's
+// count isn't used.
 func (m *LanguageModel) take(c *LanguageModel) {
 	if m.Parameters == 0 {
 		m.Parameters, m.Active = c.Parameters, cmp.Or(m.Active, c.Active)
@@ -278,8 +278,8 @@ func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {
 	return l.Err()
 }
 
-// ConfigNotes names what was not understood of the config of the workload's model, or counts otherwise than one may
-// think, with the file.
+// ConfigNotes names the parts of the config of the workload's model that were not understood, or count otherwise than
+// expected, with the file.
 func (w *Workload) ConfigNotes() (notes []string) {
 	if w.Adapters != nil && w.adaptersOnGPU() < w.Adapters.Count {
 		notes = append(notes, fmt.Sprintf("%s: memory is counted for %d of its %d adapters on the GPU at once (max_loras), "+

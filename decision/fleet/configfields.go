@@ -10,7 +10,7 @@ import (
 // the configuration classes of transformers use. A pointer is a field of which null means something else than absence.
 type modelConfig struct {
 	ModelType string          `json:"model_type"`
-	Text      json.RawMessage `json:"text_config"` // of what reads images as well
+	Text      json.RawMessage `json:"text_config"` // of models that read images as well
 	LLM       json.RawMessage `json:"llm_config"`  // the same of InternVL and Nemotron VL
 	Vision    *visionConfig   `json:"vision_config"`
 	Audio     json.RawMessage `json:"audio_config"`
@@ -25,7 +25,7 @@ type modelConfig struct {
 	Vocabulary   int   `json:"vocab_size"`
 	Tied         *bool `json:"tie_word_embeddings"`
 
-	Type    string `json:"dtype"` // of what is not quantized
+	Type    string `json:"dtype"` // of unquantized modules
 	OldType string `json:"torch_dtype"`
 
 	// Multi-head latent attention, as DeepSeek's, with the indexer of its sparse attention.
@@ -60,7 +60,7 @@ type modelConfig struct {
 	MLPTypes      []string `json:"mlp_layer_types"`
 	MoEBlock      bool     `json:"enable_moe_block"`
 
-	// Which layers keep what of a context.
+	// The layers' windows: the part of a context that each keeps.
 	Window        *int         `json:"sliding_window"`
 	UseWindow     *bool        `json:"use_sliding_window"`
 	WindowFrom    int          `json:"max_window_layers"`

@@ -1,4 +1,4 @@
-// Package fleet holds what a user states: pools of GPUs, the workloads that want them, the cluster as it runs today,
+// Package fleet holds a user's statements: pools of GPUs, the workloads that want them, the cluster as it runs today,
 // and the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from
 // strict YAML; package decision decides it.
 //
@@ -37,8 +37,8 @@ type Pool struct {
 	GPU   string `yaml:"gpu,required"`   // product name, alias or PCI id; see sharing.LookupGPU; or a description, mapped
 	Count int    `yaml:"count,required"` // GPUs in the pool
 
-	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives what one
-	// GPU costs for an hour. Without either the decision has no cost.
+	// PricePerGPUHour, or NodePricePerHour with GPUsPerNode, gives the cost of
+	// a GPU for an hour. Without either the decision has no cost.
 	PricePerGPUHour  Optional[cost.Money] `yaml:"price_per_gpu_hour"`
 	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
 	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
@@ -62,7 +62,7 @@ type Pool struct {
 	StaticPartitions Optional[bool]      `yaml:"static_partitions"` // MPS static SM partitions are on
 	MPSProtocol      int                 `yaml:"mps_protocol"`      // of the control daemon, 2 or 3; 0 = not stated
 	Timeslice        timeslice.Level     `yaml:"timeslice"`         // compute policy: default, short, medium or long
-	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes beside the GPU nodes
+	CPUNodes         *CPUNodes           `yaml:"cpu_nodes"`         // CPU nodes in addition to the GPU nodes
 }
 
 // DecodeNode reads a pool. A file writes two of its fields otherwise than their packages do.
@@ -115,21 +115,21 @@ var levelNames = enum.Of[timeslice.Level](ErrUnknownName, "time slice", "default
 // TimesliceName is the pool's time slice as its file writes it.
 func (p *Pool) TimesliceName() string { return levelNames.String(p.Timeslice) }
 
-// CPUNodes are CPU nodes that an accounting puts beside the GPU nodes.
+// CPUNodes are CPU nodes that an accounting adds to the GPU nodes.
 type CPUNodes struct {
 	Dedicated    int        `yaml:"dedicated"` // counted on the dedicated side
 	Shared       int        `yaml:"shared"`    // counted on the shared side
 	PricePerHour cost.Money `yaml:"price_per_hour,required"`
 }
 
-// Workload states a number of equal replicas and what they need.
+// Workload states a number of equal replicas and their needs.
 type Workload struct {
 	Name     string   `yaml:"name,required"` // or namespace/name
 	Kind     Kind     `yaml:"kind,required"`
 	Replicas Replicas `yaml:"replicas"`     // default 1
 	GPUs     int      `yaml:"gpus,nonzero"` // per replica (tensor parallel); default 1
 
-	// Memory is per GPU, all told; or Model gives it. With neither it is not known,
+	// Memory is the total per GPU; or Model gives it. With neither it is not known,
 	// and the workload gets whole GPUs, provisionally.
 	Memory Optional[sharing.Bytes] `yaml:"memory"`
 	Model  *LanguageModel          `yaml:"model"`
@@ -143,10 +143,10 @@ type Workload struct {
 	Adapters      *Adapters `yaml:"adapters"`
 	Video         *Video    `yaml:"video"` // its use of the video engines
 	Spot          bool      `yaml:"spot"`  // may run on GPUs that can be taken away
-	// Priority decides who gets a place where GPUs run short, 0 to 9, the highest first: any number of replicas of a
+	// Priority decides the order of places where GPUs run short, 0 to 9, the highest first: any number of replicas of a
 	// higher one comes before one of a lower. Absent: 6 for online inference, 2 for notebooks, 4 for the rest.
 	Priority Optional[int] `yaml:"priority"`
-	Evidence Evidence      `yaml:"evidence"` // what gpu_busy rests on
+	Evidence Evidence      `yaml:"evidence"` // the source of gpu_busy
 
 	Framework *Framework  `yaml:"framework"`
 	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
@@ -163,7 +163,7 @@ type Workload struct {
 
 	Today   *Today              `yaml:"today"`   // how it runs now
 	Profile *profile.ProfileRef `yaml:"profile"` // the measured workload that it is; see Options.Profiles
-	Request *Asked              `yaml:"request"` // what its team asked for, or has now
+	Request *Asked              `yaml:"request"` // its team's request, or its present GPUs
 	Env     map[string]string   `yaml:"env"`     // environment that its containers set
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
 	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
@@ -212,7 +212,7 @@ func (b *busyOn) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) {
 }
 
 // LanguageModel gives the memory of a model server from the model: from its parameters and their precision, or from
-// Config, beside which what is stated counts.
+// Config, where stated figures come first.
 type LanguageModel struct {
 	// Draft counts the parameters of a model that drafts tokens ahead, of the same precision, in the same memory.
 	Draft      int64     `yaml:"draft_parameters,nonzero"`
@@ -228,14 +228,13 @@ type LanguageModel struct {
 	HeadDim Optional[int] `yaml:"head_dim"`
 	KVDtype Precision     `yaml:"kv_dtype"` // default: 16 bits
 
-	// What [ParseModelConfig] tells besides: the parameters that keep 16 bits whatever Weights says, and of these the rows
-	// of embeddings that a token does not read; the bytes of all weights and of those that a token reads, as their formats
-	// have them, 0 = by Weights; the bytes of the encoders of images beside the language model, which Size includes; and
-	// the cache of a sequence.
+	// Further results of [ParseModelConfig]: the parameters that keep 16 bits regardless of Weights, and of these the rows
+	// of embeddings that a token does not read; the bytes of all weights and of those that a token reads, by their
+	// formats, 0 = by Weights; the bytes of the encoders of images, which Size includes; and the cache of a sequence.
 	Unquantized, Embedding   int64
 	Size, ActiveSize, Towers sharing.Bytes
 	Cache                    KVShape
-	Notes                    []string // what of the config was not understood, or counts otherwise than one may think
+	Notes                    []string // parts of the config that were not understood, or count otherwise than expected
 }
 
 // KVShape is the cache of one sequence, counted layer by layer; zero = by layers, KV heads and head dimension.
@@ -293,7 +292,7 @@ func (i Isolation) Level(a sharing.Axis) sharing.Level {
 }
 
 // Today states the mechanism that a workload runs under. A decision never weakens its isolation unless
-// MayWeaken says that it may.
+// MayWeaken allows it.
 type Today struct {
 	Mechanism sharing.Mechanism `yaml:"mechanism,required"`
 	Profile   string            `yaml:"profile"` // MIG profile
@@ -315,7 +314,7 @@ type Asked struct {
 	Cores        int               `yaml:"cores_percent"`            // HAMi gpucores
 }
 
-// Price returns what a GPU of the pool costs an hour, on demand, and whether the pool says.
+// Price returns the cost of a GPU of the pool for an hour, on demand, and whether it is stated.
 func (p *Pool) Price() (cost.Money, bool) {
 	if price, stated := p.PricePerGPUHour.Get(); stated {
 		return price, true
@@ -358,12 +357,12 @@ func ReadFleet(r io.Reader) (*Fleet, error) {
 }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
-// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet whose
-// models name a config needs [ParseFleetWith].
+// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with
+// models that name a config needs [ParseFleetWith].
 func ParseFleet(data []byte) (*Fleet, error) { return ParseFleetWith(data, nil) }
 
 // ParseFleetWith is ParseFleet of a fleet that may name files, the config.json of models, which readFile reads by the
-// names that the fleet has: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS] from what is built in.
+// names in the fleet: [os.ReadFile] from the working folder, the ReadFile of an [embed.FS] from embedded files.
 func ParseFleetWith(data []byte, readFile func(name string) ([]byte, error)) (*Fleet, error) {
 	var f Fleet
 	err := strictyaml.Decode(data, &f, strictyaml.Options{MaxBytes: maxInputBytes})

@@ -166,7 +166,7 @@ func (q *quantization) torchAO() (format, bool) {
 
 var bitsInName = regexp.MustCompile(`(int|uint|float|fp)_?(\d+)`)
 
-// named is the format whose kind and bits stand in a name: int4_weight_only, Float8DynamicActivationFloat8WeightConfig,
+// named is the format with its kind and bits in a name: int4_weight_only, Float8DynamicActivationFloat8WeightConfig,
 // fp8_e4m3, qint8, fp4.
 func named(name string, group *int) (format, bool) {
 	all := bitsInName.FindAllStringSubmatch(strings.ToLower(name), -1)

@@ -54,10 +54,10 @@ func (w *Workload) Precedence() int {
 	return w.Priority.Or(byKind)
 }
 
-// Serves says whether workloads of the kind serve requests, whose latencies objectives can limit.
+// Serves reports whether workloads of the kind serve requests, so that objectives can limit latencies.
 func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
 
-// Evidence names what a workload's figures rest on.
+// Evidence is the source of a workload's figures.
 type Evidence uint8
 
 // The kinds of evidence for a workload's figures.
@@ -102,7 +102,7 @@ type Criterion uint8
 const (
 	CriterionIsolation  Criterion = iota // mean isolation level over the axes, 0 (none) to 1 (hardware)
 	CriterionLatency                     // expected slowdown, 1 = none: by neighbours and by the slice
-	CriterionThroughput                  // what saturated tenants together deliver, against one on a whole GPU
+	CriterionThroughput                  // the throughput of saturated tenants together, relative to one on a whole GPU
 	CriterionCost                        // cost of a replica as a share of a whole GPU
 	CriterionComplexity                  // operational complexity, 0 (nothing to run) to 4 (very high)
 	CriterionDensity                     // replicas on a GPU

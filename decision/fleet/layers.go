@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// decoder is a language model as its config.json describes it, and what is counted of it.
+// decoder is a language model as its config.json describes it, and the counts of its parts.
 type decoder struct {
 	*modelConfig
 	family  *family
@@ -32,7 +32,7 @@ type module struct {
 	head   bool    // the output's embedding
 }
 
-// maxLayers, maxSize and maxVocabulary bound what a config may say.
+// maxLayers, maxSize and maxVocabulary bound the figures of a config.
 const maxLayers, maxSize, maxVocabulary = 1 << 12, 1 << 20, 1 << 24
 
 // check names every field that is missing or cannot be used.
@@ -75,7 +75,7 @@ func (d *decoder) check() error {
 	return l.Err()
 }
 
-// count fills in the modules of all layers and what they keep of a sequence.
+// count fills in the modules of all layers and their cache of a sequence.
 func (d *decoder) count() error {
 	c := d.modelConfig
 	for i := range c.Layers {
@@ -137,7 +137,7 @@ func (d *decoder) matrices(name string, rows, columns, all, read int) {
 	}
 }
 
-// keep adds what is never quantized.
+// keep adds a module that is never quantized.
 func (d *decoder) keep(name string, size float64) {
 	d.modules = append(d.modules, module{name: name, size: size, read: size})
 }
@@ -225,7 +225,7 @@ func (d *decoder) attention(at string, layer int, full bool) {
 	}
 }
 
-// feedForward adds what follows a layer's attention.
+// feedForward adds the modules after a layer's attention.
 func (d *decoder) feedForward(at string, layer int) {
 	c := d.modelConfig
 	kinds := d.kinds()

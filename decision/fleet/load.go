@@ -79,7 +79,7 @@ func (r *Replicas) DecodeNode(d *strictyaml.Decoder, path string, n *yaml.Node) 
 	r.Min, r.Max = v.Min, v.Max
 }
 
-// Adapters are the LoRA adapters that a model server serves beside its base.
+// Adapters are the LoRA adapters that a model server serves in addition to its base.
 type Adapters struct {
 	Count    int `yaml:"count,required"`
 	Rank     int `yaml:"rank,required"`
@@ -114,7 +114,7 @@ type Tariff struct {
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
 
-// Trust says who trusts whom where workloads name no tenant.
+// Trust is the trust among workloads that name no tenant.
 type Trust uint8
 
 // The answers for workloads without a tenant. The zero value trusts nobody.
@@ -192,7 +192,7 @@ func (c *checker) load(path string, w *Workload) {
 	}
 }
 
-// capacity checks what a pool's reserved or spot GPUs cost.
+// capacity checks the prices of a pool's reserved or spot GPUs.
 func (c *checker) capacity(path string, p *Pool, currency *string) {
 	c.If(p.Reserved != nil && !p.Owned.Or(true), path+".reserved", "remove it, or owned: false",
 		"reserved GPUs are paid for, and owned is false")

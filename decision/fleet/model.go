@@ -8,7 +8,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// MemoryNeed computes the memory of one replica on each of its GPUs: what the workload states, or weights divided
+// MemoryNeed computes the memory of one replica on each of its GPUs: the stated amount, or weights divided
 // by its GPUs, KV cache and the contexts of its processes. With neither memory nor model stated it is unknown.
 func (w *Workload) MemoryNeed() gate.MemoryNeed {
 	if total, stated := w.Memory.Get(); stated {
@@ -48,7 +48,7 @@ func (w *Workload) ReplicaCount() int { return max(1, w.Replicas.Max) }
 // GPUCount is the number of GPUs of one replica, at least 1.
 func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
-// Decodes says whether a workload serves a language model.
+// Decodes reports whether a workload serves a language model.
 func (w *Workload) Decodes() bool {
 	return w.Model != nil && w.Service == nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
@@ -94,7 +94,7 @@ func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
 	return sharing.Bytes(math.Ceil(m.elementBytes()*elements + float64(s.Extra) + float64(s.State)/context)), true
 }
 
-// PriorKVPerToken stands for the KV cache per token of a model whose shape is not stated: 128 KiB for 8B and 320
+// PriorKVPerToken is the KV cache per token of a model without a stated shape: 128 KiB for 8B and 320
 // KiB for 70B, as Llama 3's configurations give them in FP16, and between and beyond them on the line through both
 // on logarithmic scales. Models without grouped queries need several times as much.
 func PriorKVPerToken(parameters int64) sharing.Bytes {
@@ -176,7 +176,7 @@ func (w *Workload) adapterMemory() sharing.Bytes {
 }
 
 // leastOfMemory is the part of a server's stated memory that its weights take at least: the rest is KV cache. Those
-// of the 1B of decision/predict/testdata are 13% of what its server took.
+// of the 1B of decision/predict/testdata are 13% of its server's memory.
 const leastOfMemory = 0.1
 
 // Reads are the bytes that a token reads at least, on all GPUs together, and with every sequence and the whole KV
@@ -273,7 +273,7 @@ func (m *LanguageModel) Depth() float64 {
 	return priorLayers(m.Parameters)
 }
 
-// priorLayers stands for a number of layers that is not stated: 32 for 8B, 80
+// priorLayers is used where the number of layers is not stated: 32 for 8B, 80
 // for 70B, and between and beyond on the line through both on logarithmic scales.
 func priorLayers(parameters int64) float64 {
 	slope := math.Log(80.0/32) / math.Log(70.6/8.03)

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// quantization holds what config.json says of the numbers of its weights, as transformers
+// quantization holds the number formats of weights by config.json, as transformers
 // (src/transformers/utils/quantization_config.py), compressed-tensors, NVIDIA's Model Optimizer and others write it.
 type quantization struct {
 	Method string          `json:"quant_method"`
@@ -115,7 +115,7 @@ func (s *scheme) of(m *module, prefixes []string) format {
 	return s.all
 }
 
-// rules give modules a format by names of modules or of what holds them, globs and regular expressions, the first that
+// rules give modules a format by names of modules or of their parents, globs and regular expressions, the first that
 // matches. Checkpoints have lists of many thousand names.
 type rules struct {
 	names    map[string]rule
@@ -179,7 +179,7 @@ func (r *rules) of(parts, whole []string) (format, bool) {
 var fused = map[string]string{"q_proj": "qkv_proj", "k_proj": "qkv_proj", "v_proj": "qkv_proj",
 	"gate_proj": "gate_up_proj", "up_proj": "gate_up_proj"}
 
-// names are the whole names of a module, and all parts of them that may name it or what holds it.
+// names are the whole names of a module, and all parts of them that may name it or its parents.
 func (m *module) names(prefixes []string) (parts, whole []string) {
 	names := []string{m.name}
 	at := strings.LastIndexByte(m.name, '.') + 1
@@ -211,7 +211,7 @@ func (d *decoder) prefixes() []string {
 	return []string{"model.", "", "model.language_model.", "language_model.model.", "language_model."}
 }
 
-// scheme reads what becomes of the modules; the notes name what is not understood.
+// scheme reads the formats of the modules; the notes name parts that are not understood.
 func (d *decoder) scheme() (*scheme, error) {
 	q := d.Quantization
 	if q == nil {
@@ -330,7 +330,7 @@ func (d *decoder) groups(q *quantization, s *scheme) bool {
 	return s.all.bits > 0 || s.only
 }
 
-// overridden reads what GPTQModel's dynamic and AutoRound's extra_config say of some modules.
+// overridden reads the exceptions for modules in GPTQModel's dynamic and AutoRound's extra_config.
 func (d *decoder) overridden(q *quantization, s *scheme) {
 	for field, data := range map[string]json.RawMessage{"dynamic": q.Dynamic, "extra_config": q.Extra} {
 		var of map[string]json.RawMessage

@@ -15,7 +15,7 @@ type Scheduling struct {
 	NodeAffinity []NodeTerm      `yaml:"node_affinity"`
 	Preferred    []PreferredTerm `yaml:"preferred_node_affinity"`
 	Tolerations  []Toleration    `yaml:"tolerations"`
-	// CPUMilli and Memory are what a pod requests of its node, all containers together.
+	// CPUMilli and Memory are a pod's requests to its node, all containers together.
 	CPUMilli int           `yaml:"cpu_milli"`
 	Memory   sharing.Bytes `yaml:"memory"`
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Service states what a request takes of a server that speaks no tokens: embedding, reranking, speech, vision. A
-// request is work on the host and work on the GPU; what objectives limit is its latency, e2e_p99.
+// Service states the work of a request to a server without tokens: embedding, reranking, speech, vision. A
+// request is work on the host and work on the GPU; objectives limit its latency, e2e_p99.
 type Service struct {
 	Task     Task                       `yaml:"task"`      // with model, it replaces times that were not measured
 	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
@@ -43,16 +43,16 @@ const (
 var taskNames = enum.Of[Task](ErrUnknownName, "task", "", "embedding", "reranking", "speech-to-text", "text-to-speech",
 	"vision", "diffusion")
 
-// taskPrior is a published middle of what a usual request of a task takes with a model of a size on an L4 (300 GB/s).
+// taskPrior is a published median of the work of a usual request of a task, with a model of a size on an L4 (300 GB/s).
 type taskPrior struct {
 	gpu, host  time.Duration
 	parameters float64
-	sigma      float64 // standard deviation of the logarithm of gpu over what was published
+	sigma      float64 // standard deviation of the logarithm of gpu over published figures
 	request    string
 	tokens     float64 // of a usual request; 0 = its length counts otherwise
 }
 
-// taskPriors are near the rows of testdata/nontoken-servers.json, whose scatter is sigma; of diffusion it has none.
+// taskPriors are near the rows of testdata/nontoken-servers.json, with their scatter as sigma; it has no diffusion.
 var taskPriors = [...]taskPrior{
 	TaskEmbedding:    {4 * time.Millisecond, 6 * time.Millisecond, 0.11e9, 0.6, "a text of 256 tokens", 256},
 	TaskReranking:    {40 * time.Millisecond, 5 * time.Millisecond, 0.57e9, 0.6, "a query with 50 documents", 0},
@@ -76,7 +76,7 @@ type RequestTime struct {
 	Assumed   string  // figures from a prior; "" = stated
 }
 
-// RequestTime returns what a request takes on a GPU: as stated, or by its task, the size of its model and the GPU's
+// RequestTime returns the time of a request on a GPU: as stated, or by its task, the size of its model and the GPU's
 // bandwidth. It is not known where the service states neither.
 func (w *Workload) RequestTime(gpu *sharing.GPU) (t RequestTime, known bool) {
 	s := w.Service

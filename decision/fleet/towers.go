@@ -24,14 +24,14 @@ type visionConfig struct {
 // gatedTowers have a feed-forward of three matrices.
 var gatedTowers = []string{"qwen2_5_vl", "pixtral", "mistral3", "gemma4", "glm4v"}
 
-// tower counts the parameters of the encoder of images and of what leads from it into the language model.
+// tower counts the parameters of the encoder of images and of its projection into the language model.
 func (d *decoder) tower() float64 {
 	v := d.Vision
 	if v == nil {
 		return 0
 	}
 	width, depth := cmp.Or(v.EmbedDim, v.Width), cmp.Or(v.Depth, v.Layers)
-	if strings.HasPrefix(v.ModelType, "siglip") { // what SigLIP's class has, and 4304 of the So400m of Gemma 3
+	if strings.HasPrefix(v.ModelType, "siglip") { // the defaults of SigLIP's class, and 4304 of the So400m of Gemma 3
 		width, depth = cmp.Or(width, 768), cmp.Or(depth, 12)
 	}
 	inner := float64(v.Intermediate)

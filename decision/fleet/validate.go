@@ -32,7 +32,7 @@ var (
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
 func (f *Fleet) Validate() error { return f.validate(false) }
 
-// validate with partial set leaves out what is missing or zero, for fleets that were only partly decoded.
+// validate with partial set ignores missing and zero figures, for fleets that were only partly decoded.
 func (f *Fleet) validate(partial bool) error {
 	c := &checker{partial: partial}
 	c.If(f.Version != "v1" && !(partial && f.Version == ""), "version", `write version: v1`, "must be v1, not %q",
@@ -223,7 +223,7 @@ func (c *checker) workload(path string, w *Workload) {
 		if m.Weights == PrecisionUnknown && !c.partial && !unread {
 			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
 		}
-		if kv, stated := m.KVCache.Get(); !stated || kv != 0 { // none, of what keeps no context
+		if kv, stated := m.KVCache.Get(); !stated || kv != 0 { // none, of models that keep no context
 			c.bytes(path+".model.kv_cache", m.KVCache)
 			c.If(m.Draft < 0 || m.Draft > 1e14, path+".model.draft_parameters",
 				"write the number of parameters, for example 5e8",

@@ -17,8 +17,8 @@ import (
 // manyWorkloads is from where on workloads are grouped by equal answers, and pools folded.
 const manyWorkloads = 21
 
-// Decide returns the page of a fleet's decision: money today, planned and freed, what each workload gets and why, the
-// GPUs, and the traps.
+// Decide returns the page of a fleet's decision: money today, planned and freed, the place of each workload with its
+// reason, the GPUs, and the traps.
 func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	t, many := &r.Totals, len(r.Decisions) >= manyWorkloads
 	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "a replica an hour", "why"}}
@@ -156,7 +156,7 @@ func workloadOf(f *decision.Fleet, name string) *decision.Workload {
 	return &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == name })]
 }
 
-// detail says of a workload why it gets its place, at what odds, and its traps.
+// detail gives the reasons for a workload's place, the odds, and its traps.
 func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 	if len(r.Decisions) < manyWorkloads {
 		var b bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// Plan returns the page of a change of what runs: money today and after, what changes, the GPUs of each node before and
-// after, the steps, and what stays and why.
+// Plan returns the page of a change of a cluster: money today and after, the changes, the GPUs of each node before and
+// after, the steps, and the workloads that stay, with reasons.
 func Plan(p *migrate.Plan) *webpage.Page {
 	b, details := &p.Bill, map[string][]string{}
 	first := webpage.Section{}
@@ -65,7 +65,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 			"its GPUs, where several do, does not."}}, steps, {Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
 }
 
-// nodesOf draws every node of a layout with who is on its GPUs.
+// nodesOf draws every node of a layout with the tenants of its GPUs.
 func nodesOf(l *layout.Cluster) (nodes []webpage.Node) {
 	for n := range l.Nodes() {
 		drawn := webpage.Node{Name: n.Name + ": " + migrate.Shape(n)}

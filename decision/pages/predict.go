@@ -17,8 +17,8 @@ import (
 // mostMissed bounds the rows that a page lists, of those missed most; the charts show all.
 const mostMissed = 25
 
-// Predicted returns the page of predictions: how far they are from what was measured, by mechanism and engine, each
-// against its measurement, and the rows that are missed most. how says which predictor made them.
+// Predicted returns the page of predictions: their errors by mechanism and engine, each prediction with its
+// measurement, and the rows with the largest errors. how names the predictor.
 func Predicted(ms []predict.Measured, how string) *webpage.Page {
 	known := slices.DeleteFunc(slices.Clone(ms), func(m predict.Measured) bool { return m.Prediction == nil })
 	groups := map[string][]predict.Measured{"all": known}
