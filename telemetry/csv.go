@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The columns beside the metrics.
+// The columns other than the metrics.
 const (
 	colAt       = "at_s"
 	colTime     = "time"
@@ -156,7 +156,7 @@ func programsText(list []Process) string {
 	return strings.Join(names, ";")
 }
 
-// Flush writes what is buffered. After an error it returns that error.
+// Flush writes the buffered rows. After an error it returns that error.
 func (c *CSVWriter) Flush() error {
 	if c.err == nil && len(c.buf) > 0 {
 		_, c.err = c.w.Write(c.buf)

@@ -21,18 +21,18 @@ const (
 	maxColumn   = 60 // bytes of a column's name
 )
 
-// ReadCSV reads a series from CSV with a header line: what CSVWriter writes, or a table of your own of at least at_s
+// ReadCSV reads a series from CSV with a header line: the output of CSVWriter, or a table of at least at_s
 // and one metric (the texts of Metrics, with units):
 //
 //	at_s,device,util_percent,power_watts,mem_used_bytes
 //	0,0,0,110,40000000000
 //	30,0,85,420,41000000000
 //
-// Columns may stand in any order; which there are and what they hold is said at CSVWriter. Rows are in order of at_s;
+// Columns may come in any order; CSVWriter describes them. Rows are in order of at_s;
 // device is 0, basis sharing.BasisUnknown and period_s the shortest time between two rows of a device where they are
 // left out. A row with gpu_instance belongs to the row of its device before it.
 //
-// Whatever is not understood is a problem, and all problems (the first 20) come in one error, with their lines.
+// Anything else is a problem. One error lists all problems (the first 20) with their lines.
 func ReadCSV(r io.Reader) (*Series, error) {
 	rd := csv.NewReader(r)
 	rd.ReuseRecord = true

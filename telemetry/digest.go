@@ -8,7 +8,7 @@ import (
 )
 
 // Digest sums up a sampling as it goes, in memory that grows with the changes of state only. It is a Sink. Its
-// own methods are not safe for use beside the sampling; those of Latest are.
+// own methods are not safe for use during the sampling; those of Latest are.
 type Digest struct {
 	*Latest
 	idle   *idleDetector
@@ -116,7 +116,7 @@ type DeviceReport struct {
 
 const joulesPerKWh = 3.6e6
 
-// Report returns the report of what was sampled so far, or ErrNotBegun.
+// Report returns the report of the samples so far, or ErrNotBegun.
 func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 	if !d.begun {
 		return nil, ErrNotBegun
@@ -164,14 +164,14 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 }
 
 // Shares of the observed time, and the length of one idle time, from which
-// IdleReport.Verdict says more than "in use". They are ours.
+// IdleReport.Verdict is more than "in use". No source publishes such thresholds: they were chosen here.
 const (
 	verdictMostly   = 0.5
 	verdictNotable  = 0.1
 	verdictLongIdle = time.Hour
 )
 
-// Verdict returns in a few words what to do about a device.
+// Verdict returns a recommendation for a device in a few words.
 func (r *IdleReport) Verdict() string {
 	seen := r.Observed()
 	if seen == 0 {

@@ -1,27 +1,27 @@
-// Package telemetry samples what GPUs do while workloads share them, and says what the samples can support: energy
-// and idle time. Package ledger divides a shared GPU among its tenants.
+// Package telemetry samples GPUs while workloads share them, and computes energy and idle time from the samples.
+// Package ledger divides a shared GPU among its tenants.
 //
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
-// fast one for what costs microseconds and a slow one for what costs milliseconds. Each device has its own readers
-// and a watchdog: one that hangs or fails is down ([Latest.Down]) and holds nobody up. What it reads becomes a
-// [Series], which is written as CSV and read back without loss, or, one sample at a time, a [Latest].
+// fast one for figures that cost microseconds and a slow one for those that cost milliseconds. Each device has its
+// own readers and a watchdog: a device that hangs or fails is down ([Latest.Down]) and delays no other. The samples
+// become a [Series], which is written as CSV and read back without loss, or, one at a time, a [Latest].
 // [MeasureEnergy] integrates power and checks it against the energy counter, [DetectIdle] finds deep idle,
-// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes what reaping would give back. A [Digest]
-// does all of it as samples come, in little memory.
+// execution-idle and stalled time, and [ReapPolicy.Recoverable] computes the GPU time that reaping would give back. A
+// [Digest] does all of it as samples come, in little memory.
 //
 // # Missing is not zero
 //
 // A figure that the driver does not give is absent: in [Reading.Get], in JSON and in CSV (an empty cell). It is never
 // zero and never a sentinel.
 //
-// # What a figure is worth
+// # Provenance of a figure
 //
 // Every series carries the [sharing.Basis] of its source, and every row written carries it too, so that a simulated
 // series is never mistaken for a measured one. Jitter, gaps, clock jumps, lost devices and dropped values are kept
-// beside the figures as [Event].
+// next to the figures as [Event].
 //
-// NVML's utilization is the share of time in which any kernel ran: a kernel of one thread reads 100%. It says nothing
-// about capacity; for that use the GPM figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
+// NVML's utilization is the share of time in which any kernel ran: a kernel of one thread reads 100%. It does not
+// measure capacity; for that use the GPM figures of Hopper and later ([MetricSMUtilPercent], [MetricDRAMUtilPercent]).
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package telemetry

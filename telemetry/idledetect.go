@@ -36,7 +36,7 @@ type idleState struct {
 // newIdleDetector returns a detector.
 func newIdleDetector(opts IdleOptions) *idleDetector { return &idleDetector{opts: opts} }
 
-// Begin starts the detector anew, and says what is wrong with its options.
+// Begin starts the detector anew. The error names invalid options.
 func (d *idleDetector) Begin(h Header) error {
 	if err := d.opts.check(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (d *idleDetector) Begin(h Header) error {
 // Event takes no notice of events: a gap shows in the samples.
 func (d *idleDetector) Event(Event) error { return nil }
 
-// instanceMetrics are those for which the busiest MIG instance stands where the device itself has none.
+// instanceMetrics are taken from the busiest MIG instance where the device itself has none.
 var instanceMetrics = []Metric{MetricGraphicsUtilPercent, MetricSMUtilPercent, MetricDRAMUtilPercent,
 	MetricTensorUtilPercent, MetricPCIeTxBytesPerS, MetricPCIeRxBytesPerS, MetricNVLinkTxBytesPerS,
 	MetricNVLinkRxBytesPerS}
@@ -139,7 +139,7 @@ func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 	return append(list, next)
 }
 
-// classify says what the device does by what is known at now.
+// classify returns the state of the device by the figures known at now.
 func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 	atLeast := func(threshold float64, ms ...Metric) sharing.Answer {
 		answer := sharing.AnswerUnknown
@@ -167,7 +167,7 @@ func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 		s.busySince = Some(now)
 	}
 	// A GPM figure describes the slow period before it: one that began before
-	// the device was busy says nothing about what it is busy with.
+	// the device was busy does not describe its present work.
 	gpm := max(s.at[MetricSMUtilPercent], s.at[MetricDRAMUtilPercent], s.at[MetricTensorUtilPercent])
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
@@ -209,7 +209,7 @@ func (d *idleDetector) resident(s *idleState, now time.Duration) sharing.Answer 
 	return sharing.AnswerUnknown
 }
 
-// Report says what a device did so far.
+// Report returns the intervals of a device so far.
 func (d *idleDetector) Report(device int) (IdleReport, error) {
 	if err := d.h.check(device); err != nil {
 		return IdleReport{}, err
@@ -249,7 +249,7 @@ func States() []State { return stateNames.Values() }
 // held reports whether a program holds the device without using it.
 func (s State) held() bool { return s == StateExecutionIdle || s == StateResidentIdle }
 
-// Idle says whether nothing useful is done in the state.
+// Idle reports whether nothing useful is done in the state.
 func (s State) Idle() bool { return s >= StateStalled }
 
 // The thresholds of idle detection. None is published for execution-idle (arXiv
@@ -316,7 +316,7 @@ type StateInterval struct {
 // Length is the interval's length.
 func (i StateInterval) Length() time.Duration { return i.To - i.From }
 
-// IdleReport says what a device did over a series.
+// IdleReport lists the states of a device over a series.
 type IdleReport struct {
 	Device int           `json:"device"`
 	Basis  sharing.Basis `json:"basis"`
@@ -361,7 +361,7 @@ func (r *IdleReport) Observed() time.Duration {
 	return r.Intervals[len(r.Intervals)-1].To - r.Intervals[0].From
 }
 
-// DetectIdle says what a device did over a series. Where opts gives no power of
+// DetectIdle returns the states of a device over a series. Where opts gives no power of
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
 	for {

@@ -8,8 +8,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Inventory lists a node's GPUs and their settings, as its driver says: telemetrynvml reads one, and so does
-// whoever reads what nvidia-smi printed. What the driver does not say is missing. Serial numbers are left out.
+// Inventory lists a node's GPUs and their settings as its driver reports them: telemetrynvml reads one, and a reader of
+// nvidia-smi's output can make one. Settings that the driver does not report are missing. Serial numbers are left out.
 type Inventory struct {
 	Driver string // its version, e.g. "580.159.04"; empty where it is not known
 	GPUs   []GPU
@@ -28,17 +28,17 @@ type GPU struct {
 	ComputeCapability sharing.ComputeCapability
 	Architecture      sharing.Architecture
 
-	// Lost says that the driver answers no more for it: it needs a reset or a reboot.
+	// Lost is set where the driver no longer answers for the GPU: it needs a reset or a reboot.
 	Lost bool
 	// Denied means that the driver refused figures of the whole GPU, as inside a container that has a MIG device.
 	Denied      bool
 	MemoryTotal Optional[sharing.Bytes] // the board's
 	MIG         sharing.Answer          // whether MIG mode is on; unknown of a GPU that has none
 	Instances   []MIGInstance
-	// ProcessesListed says whether the processes could be seen; without that an empty list means nothing.
+	// ProcessesListed answers whether the processes were listed; without a yes an empty list means nothing.
 	ProcessesListed sharing.Answer
 	Processes       []Process
-	// MPS says whether an MPS server or its clients are among the processes.
+	// MPS answers whether an MPS server or its clients are among the processes.
 	// It is unknown where they are hidden, as inside containers.
 	MPS sharing.Answer
 }
@@ -62,14 +62,14 @@ func (g *GPU) Model() (*sharing.GPU, error) {
 type MIGInstance struct {
 	ID      Optional[int]
 	UUID    string // "MIG-..." of its MIG device
-	Profile string // "1g.10gb"; empty where it is not said
+	Profile string // "1g.10gb"; empty where it is not reported
 	// Start and Size are the placement in memory slices.
 	Start, Size Optional[int]
 }
 
 const mpsServer = "nvidia-cuda-mps-server" // the name of the process in which MPS clients' kernels run
 
-// ProgramName is the base name of a process's program: what stands before the first blank of its command line,
+// ProgramName is the base name of a process's program: the command line up to the first blank,
 // without directories. Arguments may hold secrets and are never kept.
 func ProgramName(commandLine string) string {
 	program, _, _ := strings.Cut(commandLine, " ")

@@ -74,7 +74,7 @@ func (l *Latest) fresh(at time.Duration) bool {
 	return l.newest-at <= l.h.maxAge() && time.Since(l.received) <= l.h.maxAge()
 }
 
-// recent says whether there was such a reading, and it still holds.
+// recent reports whether there was such a reading that still holds.
 func (l *Latest) recent(at Optional[time.Duration]) bool {
 	t, ok := at.Get()
 	return ok && l.fresh(t)

@@ -19,7 +19,7 @@ const (
 	MetricGPUUtilPercent
 	// MetricMemUtilPercent is the share of time in which device memory was read or written, not the amount in use.
 	MetricMemUtilPercent
-	// MetricMemUsedBytes is the device memory in use, without what the driver reserves where the driver says so.
+	// MetricMemUsedBytes is the device memory in use, without the reserve of the driver where the driver reports it.
 	MetricMemUsedBytes
 	MetricMemTotalBytes // the device memory there is
 	// MetricPowerWatts is the board's power. The driver averages it over one second
@@ -45,8 +45,8 @@ const (
 	MetricFP32UtilPercent
 	MetricFP16UtilPercent
 
-	MetricNVLinkTxBytesPerS // GPM: what the GPU sends over all NVLinks
-	MetricNVLinkRxBytesPerS // GPM: what it receives
+	MetricNVLinkTxBytesPerS // GPM: the rate at which the GPU sends over all NVLinks
+	MetricNVLinkRxBytesPerS // GPM: the rate at which it receives
 
 	metricEnd
 )
@@ -67,7 +67,7 @@ func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 // cost about the same. The zero Groups is none.
 type Groups uint8
 
-// The groups, with what one reading cost on an H200 with driver 580.
+// The groups, with the cost of one reading on an H200 with driver 580.
 const (
 	// GroupBasic is utilization, memory, power, clocks, temperature and throttle reasons: microseconds.
 	GroupBasic     Groups = 1 << iota
@@ -90,7 +90,7 @@ const GroupsSlow = GroupGPM | GroupProcessUtil | GroupEnergy | GroupPCIe
 
 var groupNames = []string{"basic", "processes", "gpm", "process-util", "energy", "pcie"}
 
-// Has says whether all of want are in g.
+// Has reports whether all of want are in g.
 func (g Groups) Has(want Groups) bool { return g&want == want }
 
 // String joins the names of the groups with "+": "basic+processes", or "none"; bits that are no group are a number.
@@ -123,7 +123,7 @@ func KnownThrottle(bits uint64) Throttle { return Throttle(bits) & (throttleEnd 
 // String joins the reasons with "+": "power-cap+hw-thermal", or "none".
 func (t Throttle) String() string { return joinFlags(uint64(t), throttleNames) }
 
-// MarshalText returns what String returns; unknown bits are an error.
+// MarshalText returns the text of String; unknown bits are an error.
 func (t Throttle) MarshalText() ([]byte, error) {
 	if t >= throttleEnd {
 		return nil, fmt.Errorf("telemetry: %#x holds bits that are no throttle reason", uint64(t))
@@ -153,7 +153,7 @@ func joinFlags(v uint64, names []string) string {
 
 const noFlags = "none" // the text of an empty set
 
-// parseFlags reads what joinFlags writes of known flags into a set.
+// parseFlags reads the output of joinFlags for known flags into a set.
 func parseFlags(into *Throttle, s string, names []string, kind string) error {
 	var v Throttle
 	last := -1

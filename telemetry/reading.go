@@ -12,14 +12,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrLost says that a device has fallen off the bus or cannot be reached any more. A Reader wraps it; a Sampler
-// then leaves the device out and tries it again on each slow tick.
+// ErrLost is returned for a device that has fallen off the bus or cannot be reached any more. A Reader wraps it; a
+// Sampler then leaves the device out and tries it again on each slow tick.
 var ErrLost = errors.New("telemetry: the GPU is lost")
 
 // Reader reads GPUs. Its methods must be safe for concurrent use: a Sampler
 // reads fast and slow groups at the same time.
 type Reader interface {
-	// Info says what the reader is. It does not change.
+	// Info describes the reader. It does not change.
 	Info() ReaderInfo
 	// Devices lists the devices. Their order is their index everywhere.
 	Devices(ctx context.Context) ([]Device, error)
@@ -30,7 +30,7 @@ type Reader interface {
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }
 
-// ReaderInfo says where a series' figures come from.
+// ReaderInfo describes the source of a series' figures.
 type ReaderInfo struct {
 	// Name is the reader's name, e.g. "nvml" or "script".
 	Name string `json:"name"`
@@ -118,13 +118,13 @@ type Reading struct {
 	Dropped   int        // values that the driver gave and that cannot be, for example a utilization above 100%
 }
 
-// Has says whether the reading holds any figure, process or instance.
+// Has reports whether the reading holds any figure, process or instance.
 func (r *Reading) Has() bool {
 	return r.has != 0 || len(r.Processes) > 0 || len(r.Instances) > 0 || !r.Throttle.IsZero()
 }
 
 // Process is a process that holds a context on a device. Under MPS the driver
-// attributes what clients run to the MPS server's process.
+// attributes the work of clients to the MPS server's process.
 type Process struct {
 	PID    uint32
 	Name   string                  // empty where it could not be read
@@ -147,13 +147,13 @@ type Instance struct {
 	Start Optional[int]
 }
 
-// Sample is a reading with its place: which device, when, and what was asked.
+// Sample is a reading with its device, time and groups.
 type Sample struct {
 	Device int           // the index of the device
 	At     time.Duration // the time since the series' start by the monotonic clock
 	// Tick is the number of the tick, of the fast or the slow clock by Groups. Numbers that are left out were missed.
 	Tick int64
-	// Groups says what was read. A group whose reading failed is not in it.
+	// Groups are those that were read, without any that failed.
 	Groups Groups
 	Reading
 }

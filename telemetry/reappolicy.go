@@ -12,8 +12,8 @@ import (
 type ReapPolicy struct {
 	// Name is the policy's name, e.g. "idlebot".
 	Name  string `json:"name"`
-	Where string `json:"where"` // who uses it
-	// Source says where that is written; none for a duration of your own.
+	Where string `json:"where"` // its users
+	// Source cites the policy; none for a duration of your own.
 	Source sharing.SourceID `json:"source,omitempty"`
 	// WarnAfter are the idle times after which the holder is warned. It is empty where they are not published.
 	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
@@ -61,7 +61,7 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 // Recovery is the GPU time that a policy would give back.
 type Recovery struct {
 	Policy ReapPolicy    `json:"policy"`
-	Basis  sharing.Basis `json:"basis"` // of the series; what a policy would do is derived from it
+	Basis  sharing.Basis `json:"basis"` // of the series, from which the recovery is derived
 	// Observed is the GPU time that was looked at, Unknown that part of it for
 	// which the state is unknown and which is never recoverable.
 	Observed time.Duration `json:"observed_ns"`
@@ -79,8 +79,8 @@ type Recovery struct {
 	HoursPerDay Optional[float64] `json:"hours_per_gpu_day,omitzero"`
 }
 
-// Recoverable says what the policy would give back on the devices of the reports, which it takes back in
-// StateExecutionIdle and StateResidentIdle, but not from a model server.
+// Recoverable returns the GPU time that the policy would give back on the devices of the reports. It reaps in
+// StateExecutionIdle and StateResidentIdle, but never a model server.
 func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 	if p.ReapAfter <= 0 {
 		return Recovery{}, fmt.Errorf("telemetry: the policy %q reaps after %v (use a positive duration or one of "+

@@ -33,7 +33,7 @@ type SamplerOptions struct {
 	SlowPeriod time.Duration
 	// Skip leaves groups out.
 	Skip Groups
-	// Logger takes what happens to the sampling; nil discards it.
+	// Logger takes the events of the sampling; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -69,7 +69,7 @@ func NewSampler(src Reader, opts SamplerOptions) (*Sampler, error) {
 }
 
 // Run samples until ctx ends and returns the series. The end of ctx is no
-// error. On an error the series holds what was sampled until then.
+// error. On an error the series holds the samples so far.
 func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 	series := new(Series)
 	err := s.Stream(ctx, series)

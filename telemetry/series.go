@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// Header describes a series: where it comes from, when it began, and what it covers.
+// Header describes a series: its source, start, devices and periods.
 type Header struct {
 	Info ReaderInfo
 	// Start is the wall clock at the series' start. Times in the series are monotonic differences to it.
@@ -31,7 +31,8 @@ func (h *Header) check(device int) error {
 	return nil
 }
 
-// Sink takes what a Sampler reads, in order of time. A Sampler calls one method at a time. An error stops the sampling.
+// Sink takes the samples of a Sampler in order of time. A Sampler calls one method at a time. An error stops the
+// sampling.
 type Sink interface {
 	// Begin is called once, before anything else.
 	Begin(Header) error
@@ -124,7 +125,7 @@ func (s *Series) Mean(device int, m Metric) (mean Optional[float64], readings in
 	return mean, len(ps)
 }
 
-// EventKind says what happened to the sampling. The zero EventKind is EventUnknown.
+// EventKind is the kind of an event of the sampling. The zero EventKind is EventUnknown.
 type EventKind uint8
 
 // The kinds of events.
@@ -154,20 +155,20 @@ type Event struct {
 	Detail string        `json:"detail,omitempty"`    // for people
 }
 
-// errUnknown says that a text or value names nothing.
+// errUnknown is returned for a text or value that names nothing.
 var errUnknown = errors.New("telemetry: unknown name")
 
-// ErrNoDevices says that a reader lists no devices.
+// ErrNoDevices is returned for a reader that lists no devices.
 var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")
 
-// ErrNotBegun says that a sink was given samples before a header.
+// ErrNotBegun is returned by a sink that gets samples before a header.
 var ErrNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
 
-// ErrUnsupported says that a device has no figures of a group. A Reader wraps it in the error of Read where marking
-// metrics does not say it: an empty list of processes would mean that none is there. A Sampler passes over it.
+// ErrUnsupported is returned for a device without figures of a group. A Reader wraps it in the error of Read where
+// missing metrics do not show it: an empty list of processes would mean that none is there. A Sampler ignores it.
 var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
-// DeviceError says that an index names none of a series' devices.
+// DeviceError is returned for an index that names none of a series' devices.
 type DeviceError struct {
 	Device  int // the index that was given
 	Devices int // how many devices there are
@@ -179,7 +180,7 @@ func (e *DeviceError) Error() string {
 
 // OpError is an operation on a device that failed.
 type OpError struct {
-	Op     string // what was done, e.g. "read energy"
+	Op     string // e.g. "read energy"
 	Device string // which device: its index or UUID; may be empty
 	Err    error
 }

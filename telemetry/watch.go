@@ -25,7 +25,7 @@ type deviceState struct {
 	why      string             // the last error
 	dropped  int
 	reading  [clockEnd]reading
-	down     EventKind // what took the device down; EventUnknown while it is up
+	down     EventKind // cause of the device being down; EventUnknown while it is up
 }
 
 // answer is the outcome of the last reading of a group.
@@ -50,7 +50,7 @@ type worker struct {
 	device int
 	clock  clock
 	watch  *time.Timer // nil in simulated time; fires when a reading takes too long
-	x      Sample      // what is being read
+	x      Sample      // the reading under way
 }
 
 func (r *run) worker(device int, c clock) *worker {
@@ -136,7 +136,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 		*last = answerUnsupported
 	case err != nil:
 		*last, d.why = answerFailed, err.Error()
-		if x.has != 0 { // figures beside the error count
+		if x.has != 0 { // figures that come with the error count
 			*last = answerOK
 		}
 		d.failures[g]++
@@ -167,7 +167,7 @@ func (r *run) begins(w *worker, g Groups) {
 	w.watch.Reset(stall)
 }
 
-// judge says whether a device is up, and tells when that changes; r.mu is held.
+// judge updates whether a device is up, and reports changes; r.mu is held.
 func (r *run) judge(device int) {
 	d := &r.devices[device]
 	down := EventUnknown
@@ -193,7 +193,7 @@ func (r *run) judge(device int) {
 	r.emit(e)
 }
 
-// failing says whether the last reading of every group failed. Groups that the device does not have say nothing.
+// failing reports whether the last reading of every group failed, of those that the device has.
 func (r *run) failing(d *deviceState) bool {
 	failed := false
 	for i, last := range d.answers {
@@ -210,7 +210,7 @@ func (r *run) failing(d *deviceState) bool {
 	return failed
 }
 
-// worthTelling says whether a count that went up reached 1, 10, 100 and so on.
+// worthTelling reports whether a count that went up reached 1, 10, 100 and so on.
 func worthTelling(before, after int) bool {
 	return before == 0 || len(strconv.Itoa(before)) < len(strconv.Itoa(after))
 }
@@ -221,10 +221,10 @@ func (r *run) lost(d int) bool {
 	return r.devices[d].lost
 }
 
-// ErrNotSimulated says that a reader cannot be taken through simulated time.
+// ErrNotSimulated is returned for a reader that cannot follow simulated time.
 var ErrNotSimulated = errors.New("telemetry: the reader has no simulated clock; use Run or Stream")
 
-// simulatedClock is a reader whose time can be set.
+// simulatedClock is a reader with a settable time.
 type simulatedClock interface {
 	SetTime(sinceStart time.Duration)
 }
@@ -287,7 +287,7 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 	return r.err
 }
 
-const jumpThreshold = 100 * time.Millisecond // far above what slewing moves a clock in one tick
+const jumpThreshold = 100 * time.Millisecond // far above the effect of slewing in one tick
 
 // drift watches the wall clock against the monotonic one.
 type drift struct{ last time.Duration }

@@ -19,7 +19,7 @@ import (
 // hookTime bounds a hook, where the Actor does not.
 const hookTime = 30 * time.Second
 
-// Actor carries out what is proposed, and writes everything down first. The zero Actor does nothing.
+// Actor carries out proposals, and records everything first. The zero Actor does nothing.
 type Actor struct {
 	Apply bool   // false: everything is withheld
 	Kill  string // path of a file; while it exists, nothing is done
@@ -109,13 +109,13 @@ func runHook(ctx context.Context, hook []string, p *Proposal) error {
 		cmd.Env = append(cmd.Env, "GUARD_PODS="+strings.Join(p.Pods, " "))
 	}
 	out, err := cmd.CombinedOutput()
-	said := plaintext.Show(strings.TrimSpace(string(out)))
+	output := plaintext.Show(strings.TrimSpace(string(out)))
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s: timed out; %s, and it may have done all, a part or nothing of the %s: %.200s",
-			hook[0], ended, p.Action, said)
+			hook[0], ended, p.Action, output)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %.200s", hook[0], err, said)
+		return fmt.Errorf("%s: %w: %.200s", hook[0], err, output)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// expected returns the TPOT in milliseconds that a tenant should have beside the others, and the name of its source.
+// expected returns the TPOT in milliseconds that a tenant should have with its neighbours, and the name of its source.
 func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 	t, s := &g.tenants[i], &g.states[i]
 	in, ok := t.Expect.Get()
@@ -37,15 +37,15 @@ func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 		// The spread of quiet windows, and a quarter as hosts and clients vary.
 		return profile.Interval{Value: m, Low: quiet[0], High: max(1.25*m, quiet[len(quiet)-1])}, "learnt", true
 	case in.Contains(m):
-		// Where the prediction holds, what was seen is the narrower of the two.
+		// Where the prediction holds, the range observed is the narrower of the two.
 		high := min(in.High, max(1.1*m, quiet[len(quiet)-1]))
 		return profile.Interval{Value: m, Low: quiet[0], High: high}, basis + ", and seen to hold,", true
 	}
 	return in, basis, true
 }
 
-// foresee predicts the TPOT in milliseconds of tenant i on a GPU beside its other tenants that hold something, each
-// as use says; use leaves a tenant out. It cannot where one of them has no profile.
+// foresee predicts the TPOT in milliseconds of tenant i on a GPU with its other tenants that hold something. use gives
+// the server and load of each, or leaves it out. ok is false where one of them has no profile.
 func (g *Guard) foresee(gpu, i int, use func(k int) (profile.Server, profile.Load, bool)) (profile.Interval, bool) {
 	var group []profile.Solo
 	at := -1
@@ -86,8 +86,8 @@ type suspect struct {
 	evidence  string
 }
 
-// blame names the neighbour that changed when tenant i slowed down, and what
-// would help. Without such a neighbour it proposes a keep.
+// blame names the neighbour that changed when tenant i slowed down, with a remedy. Without such a neighbour it proposes
+// a keep.
 func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	t, s := &g.tenants[i], &g.states[i]
 	p := Proposal{
@@ -124,12 +124,12 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	return p
 }
 
-// A server's own page is a tenant's word. It is contradictory where it has more sequences at once than engines run,
-// where its latency is beyond what the heaviest load of the neighbour can make of it, or where the device does not
-// show what it claims.
+// A server's own page is under its tenant's control. It is contradictory where it has more sequences at once than
+// engines run, where its latency is beyond the prediction for the heaviest load of the neighbour, or where the device
+// does not show the load that it claims.
 const (
 	maxSequences = 1024 // vLLM's and SGLang's defaults are 256 to 1,024
-	maxSlowdown  = 3    // above the upper end of the prediction beside that load
+	maxSlowdown  = 3    // above the upper end of the prediction with that load
 )
 
 // contradicted returns the device's reading or the tenant's own figure that
@@ -144,7 +144,7 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	if a, ok := seen.Activity.Get(); ok && a < telemetry.IdleBelow {
 		return "contradictory: " + t.Name + " says that it serves, and takes nothing of the GPU's time"
 	}
-	worst, known := g.foresee(t.GPU, i, g.beside(by, 100))
+	worst, known := g.foresee(t.GPU, i, g.suspecting(by, 100))
 	if known && tpot > maxSlowdown*worst.High {
 		return fmt.Sprintf("contradictory: %s is more than %d times what the heaviest load of %s makes of it",
 			ms(tpot), maxSlowdown, by.name)
@@ -161,9 +161,9 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	return ""
 }
 
-// beside returns the tenants' servers and loads, with a suspect at the heaviest load of which there is a profile
+// suspecting returns the tenants' servers and loads, with a suspect at the heaviest load of which there is a profile
 // and a percentage of the threads; with 0% it is left out.
-func (g *Guard) beside(by suspect, percent float64) func(k int) (profile.Server, profile.Load, bool) {
+func (g *Guard) suspecting(by suspect, percent float64) func(k int) (profile.Server, profile.Load, bool) {
 	return func(k int) (profile.Server, profile.Load, bool) {
 		server, load := g.tenants[k].Server, g.tenants[k].Load
 		if k == by.tenant {
@@ -192,8 +192,8 @@ func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 		}
 		s := suspect{name: name, tenant: tenant, rise: now - before, now: now}
 		s.evidence = fmt.Sprintf("%s took %.0f%% of the GPU's time before and takes %.0f%% now", name, 100*before, 100*now)
-		if mps && (tenant < 0 || !g.states[tenant].told) {
-			s.evidence = name + " was not there before; how much of the GPU it takes cannot be told"
+		if mps && (tenant < 0 || !g.states[tenant].measured) {
+			s.evidence = name + " was not there before; the share of the GPU that it takes is not known"
 		}
 		out = append(out, s)
 		return true
@@ -228,7 +228,7 @@ func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 const powerRise = 1.15
 
 // eliminate finds the only neighbour of which neither load nor share of the GPU
-// can be told, where the GPU's power shows that somebody does more.
+// is known, where the GPU's power shows that a tenant does more.
 func (g *Guard) eliminate(o *Observation, gpu, victim int) (out []suspect) {
 	before, now := g.devices[gpu].watts.around(g.rules.Slow)
 	if !(now >= powerRise*before) {
@@ -236,12 +236,12 @@ func (g *Guard) eliminate(o *Observation, gpu, victim int) (out []suspect) {
 	}
 	add := func(name string, tenant int) {
 		out = append(out, suspect{name: name, tenant: tenant, now: now, load: true, alone: true,
-			evidence: fmt.Sprintf("the GPU draws %.0f W, %.0f W before; of all on it only what %s does cannot be told, "+
-				"and nobody else does more", now, before, name)})
+			evidence: fmt.Sprintf("the GPU draws %.0f W, %.0f W before; only the activity of %s is not known, "+
+				"and no other tenant does more", now, before, name)})
 	}
 	for k := range g.tenants {
 		t, seen := &g.tenants[k], &o.Tenants[k]
-		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].told && seen.Load.IsZero() {
+		if k != victim && t.GPU == gpu && !seen.Gone && !g.states[k].measured && seen.Load.IsZero() {
 			add(t.Name, k)
 		}
 	}
@@ -259,8 +259,8 @@ func (g *Guard) eliminate(o *Observation, gpu, victim int) (out []suspect) {
 // caps are the active thread percentages that are tried, the mildest first.
 var caps = []float64{75, 50, 25, 10}
 
-// cure chooses the least disturbing action that is predicted to bring the tenant back within what it was to see: a
-// cap under MPS, else a move to where nobody is pushed out of his objective, else a split. The neighbour is taken
+// cure chooses the least disturbing action that is predicted to bring the tenant back within its expected latency: a
+// cap under MPS, else a move to a GPU where no tenant then misses its objective, else a split. The neighbour is taken
 // at the heaviest load of which there is a profile.
 func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	home := g.tenants[victim].GPU
@@ -271,7 +271,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		return
 	}
 	expect, _, _ := g.expected(victim)
-	now, known := g.foresee(home, victim, g.beside(by, 100))
+	now, known := g.foresee(home, victim, g.suspecting(by, 100))
 	if known {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted",
 			by.name, ms(now.Value)))
@@ -288,7 +288,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	}
 	if mps {
 		for _, percent := range caps {
-			then, ok := g.foresee(home, victim, g.beside(by, percent))
+			then, ok := g.foresee(home, victim, g.suspecting(by, percent))
 			if ok && then.Value <= expect.High && then.Value < now.Value {
 				p.Action, p.Percent = ActionCap, percent
 				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads",
@@ -303,7 +303,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 			best = -1 // on several GPUs: one part of it cannot move by itself
 		}
 	}
-	switch then, ok := g.foresee(home, victim, g.beside(by, 0)); {
+	switch then, ok := g.foresee(home, victim, g.suspecting(by, 0)); {
 	case best >= 0 && ok && then.Value < now.Value:
 		p.Action, p.To = ActionMove, &best
 		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, "+
@@ -319,7 +319,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 }
 
 // room finds the GPU of the same model that has room for a suspect, has no server
-// to disturb, and whose time would be taken the least; -1 = none.
+// to disturb, and has the most time left; -1 = none.
 func (g *Guard) room(home int, by suspect) (best int, bestTaken float64) {
 	best, bestTaken = -1, math.Inf(1)
 	for to := range g.gpus {

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Config names the GPUs and tenants that are watched, and what may be done.
+// Config names the GPUs and tenants to watch, and the actions that are allowed.
 type Config struct {
 	// GPUs are the machine's, by their index. One of mode None has no tenants, and nobody moves there.
 	GPUs    []layout.Device
@@ -26,7 +26,7 @@ type Config struct {
 	Predictor *predict.Predictor
 	// Hooks are a command and its arguments for each action.
 	Hooks map[Action][]string
-	// Reap lets idle tenants be reaped whose owners agreed; without it reaping is only proposed.
+	// Reap lets idle tenants be reaped if their owners agreed; without it reaping is only proposed.
 	Reap bool
 	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
 	Policy telemetry.ReapPolicy
@@ -105,7 +105,7 @@ type reading struct {
 	c     *Config
 	names map[string]bool // of the tenants so far
 	whose map[string]int  // the tenant that a command or a process belongs to
-	held  map[int]float64 // what tenants are stated to hold, by the GPU's index
+	held  map[int]float64 // the parts that tenants hold by the file, by the GPU's index
 }
 
 // maxGPUs bounds the GPUs of a machine.

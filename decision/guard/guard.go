@@ -64,14 +64,14 @@ type Proposal struct {
 	Action   Action        `json:"action"`
 	GPU      int           `json:"gpu"`              // index of the device
 	Victim   string        `json:"victim,omitempty"` // the tenant that suffers
-	Target   string        `json:"target"`           // whom the Action concerns
+	Target   string        `json:"target"`           // the tenant or process that the Action concerns
 	Owner    string        `json:"owner,omitempty"`
 	Pods     []string      `json:"pods,omitempty"`                  // the target's, as namespace/pod
 	Percent  float64       `json:"active_thread_percent,omitempty"` // of a cap
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
-	Checks   *Checks       `json:"checks,omitempty"` // of what may be carried out
+	Checks   *Checks       `json:"checks,omitempty"` // of actions that may be carried out
 	// Withheld is the reason for which the Action is only proposed.
 	Withheld string `json:"withheld,omitempty"`
 
@@ -126,7 +126,7 @@ type tenantState struct {
 	reaped      bool
 	capped      float64
 	withheld    string
-	told        bool // its activity, at some time
+	measured    bool // its activity was known at some time
 }
 
 // span is a stretch of time.
@@ -192,8 +192,8 @@ func New(r Rules, c Config) (*Guard, error) {
 	return g, nil
 }
 
-// Step takes a window's observation and returns what is proposed: nothing in
-// most windows. Carry a proposal out only where Withheld is empty, and tell Done.
+// Step takes a window's observation and returns the proposals: none in
+// most windows. Carry a proposal out only where Withheld is empty, and then call Done.
 func (g *Guard) Step(o Observation) []Proposal {
 	g.window++
 	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })
@@ -223,7 +223,7 @@ func (g *Guard) Step(o Observation) []Proposal {
 			out = append(out, g.idle(&o, i)...)
 		}
 	}
-	said := out[:0]
+	kept := out[:0]
 	for _, p := range out {
 		if g.hold(&p) {
 			for k := range g.tenants {
@@ -233,10 +233,10 @@ func (g *Guard) Step(o Observation) []Proposal {
 			}
 			slices.Sort(p.Pods)
 			p.Pods = slices.Compact(p.Pods)
-			said = append(said, p)
+			kept = append(kept, p)
 		}
 	}
-	return said
+	return kept
 }
 
 // remember adds the window to the histories.
@@ -246,8 +246,8 @@ func (g *Guard) remember(o *Observation) {
 		activity, ok := seen.Activity.Get()
 		switch {
 		case ok:
-			s.told = true
-		case !seen.Gone && s.told:
+			s.measured = true
+		case !seen.Gone && s.measured:
 			activity = math.NaN()
 		case !seen.Gone:
 			activity = 1 // its presence is all that is ever known
@@ -297,7 +297,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 			continue
 		}
 		limit := expect.High * (1 + g.rules.Margin)
-		beyond := v > limit // of what is expected, not of the objective alone
+		beyond := v > limit // beyond the expected latency, not only the objective
 		if t.LimitMS > 0 {
 			limit = min(limit, t.LimitMS)
 		}
@@ -323,7 +323,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
 		if p.Action == ActionKeep && (!beyond || s.alarm || g.lead[i] != i) || s.alarm && p.Action == s.proposed &&
 			!p.Action.Acts() {
-			continue // it was to be expected, or was said already, or its cause was
+			continue // it was expected, or it or its cause was reported already
 		}
 		s.alarm, s.proposed = true, p.Action
 		out = append(out, p)
@@ -353,13 +353,13 @@ func (g *Guard) hold(p *Proposal) bool {
 			s.idle.asked = p.At
 		}
 	}
-	said := false
+	repeated := false
 	if s := g.target(p); s != nil {
-		said = why != "" && s.withheld == why
+		repeated = why != "" && s.withheld == why
 		s.withheld = why
 	}
 	p.Withheld = why
-	return !said
+	return !repeated
 }
 
 // target returns the state of the tenant of a proposal; nil for none.
@@ -376,7 +376,7 @@ func (g *Guard) Done(p *Proposal) {
 	switch {
 	case s == nil:
 	case p.Action == ActionNotice && s.idle != nil:
-		s.idle.told = p.At
+		s.idle.noticed = p.At
 	case p.Action == ActionReap:
 		s.reaped = true
 	case p.Action == ActionCap:
@@ -397,7 +397,7 @@ func median(list []float64) float64 {
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }
 
-// health says in a line what can be judged at present.
+// health counts the servers and GPUs that can be judged at present, in a line.
 func (g *Guard) health() string {
 	judged, blind := 0, 0
 	for i := range g.tenants {

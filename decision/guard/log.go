@@ -253,7 +253,7 @@ func (l *Log) mark(m mark) error {
 	return nil
 }
 
-// touched returns what somebody else did to the log since it was written last; "" = nothing.
+// touched returns a change by another program since the log was written last; "" = none.
 func (l *Log) touched() string {
 	ours, err := l.file.Stat()
 	there, lost := os.Stat(l.path)
@@ -286,7 +286,7 @@ func syncFolder(dir string) error {
 	return f.Close()
 }
 
-// resume takes up what a log's state says was done. Call it before the first Step, whose observations count from now.
+// resume takes over the past actions of a log. Call it before the first Step, whose observations count from now.
 func (g *Guard) resume(l *Log, now time.Time) {
 	there := func(gpu int) bool { return gpu >= 0 && gpu < len(g.gpus) }
 	for _, a := range l.acts {

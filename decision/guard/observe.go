@@ -21,8 +21,8 @@ type Tenant struct {
 	// Server and Load name its profile; without one its usual latency is learnt.
 	Server profile.Server
 	Load   profile.Load
-	// Expect is the interval of its TPOT in milliseconds beside the others, from
-	// a prediction of the owner's own; missing where the profiles must tell.
+	// Expect is the interval of its TPOT in milliseconds with its neighbours, from
+	// a prediction of the owner; missing where the profiles predict it.
 	Expect telemetry.Optional[profile.Interval]
 	// LimitMS is its objective for TPOT in milliseconds, 0 = none.
 	LimitMS float64 `yaml:"tpot_ms"`
@@ -78,7 +78,7 @@ type GPUSeen struct {
 	Down        string                      `json:"down,omitempty"` // why the device does not answer; "" when it does
 	UtilPercent telemetry.Optional[float64] `json:"util_percent,omitzero"`
 	Watts       telemetry.Optional[float64] `json:"watts,omitzero"`
-	// Joules is the device's energy counter: its growth over a time that was not seen tells whether anything ran.
+	// Joules is the device's energy counter: its growth over a time without readings shows whether anything ran.
 	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
 	// Others are processes that belong to no tenant.
 	Others []ProcessSeen `json:"others,omitempty"`
@@ -92,14 +92,14 @@ type ProcessSeen struct {
 	Activity float64 `json:"activity"`
 }
 
-// TenantSeen holds what was seen of a tenant in a window.
+// TenantSeen holds the observations of a tenant in a window.
 type TenantSeen struct {
 	At time.Duration `json:"at_ns"` // of the newest figure
 	// TPOT is the median time per output token over the window in milliseconds; missing where nothing was served.
 	TPOT telemetry.Optional[float64] `json:"tpot_ms,omitzero"`
 	// Load is the rate that is asked of the tenant: tokens a second by its metrics page.
 	Load telemetry.Optional[float64] `json:"load,omitzero"`
-	// Activity is its share of the GPU's time, 0 to 1; missing where it cannot be told.
+	// Activity is its share of the GPU's time, 0 to 1; missing where it is not known.
 	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
 	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
 	Pods     []string                    `json:"pods,omitempty"` // that it runs in, as namespace/pod

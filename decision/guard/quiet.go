@@ -13,7 +13,7 @@ type idleTime struct {
 	since, seen time.Duration // up to when it was seen
 	unseen      []span        // the parts of it that nobody saw
 	// When a notice was last proposed, when one was carried out, and when reaping was last proposed; never = not yet.
-	tried, told, asked time.Duration
+	tried, noticed, asked time.Duration
 }
 
 // idle finds tenants that hold a GPU without working.
@@ -36,7 +36,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 		case !known || o.At-seen.At >= g.rules.Window:
 			continue
 		case s.idle == nil:
-			s.idle = &idleTime{since: o.At - g.rules.Window, tried: never, told: never, asked: never}
+			s.idle = &idleTime{since: o.At - g.rules.Window, tried: never, noticed: never, asked: never}
 		case o.At-s.idle.seen > 3*g.rules.Window/2:
 			s.idle.unseen = append(s.idle.unseen, span{s.idle.seen, o.At - g.rules.Window})
 			if u := s.idle.unseen; len(u) > 1 && u[1].to < o.At-g.rules.Policy.ReapAfter { // only their length counts
@@ -61,7 +61,7 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 // reap completes the proposal of a notice or of a reaping, and answers whether it is time for one.
 func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState) bool {
 	policy, warn, idle, long := g.rules.Policy, noticeAfter(g.rules.Policy), s.idle, p.Checks.Idle
-	if idle.told == never {
+	if idle.noticed == never {
 		if long < warn || p.At-idle.tried < warn {
 			return false
 		}
@@ -73,25 +73,25 @@ func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState) bool {
 		}
 		return true
 	}
-	if !t.MayReap || long < policy.ReapAfter || p.At-idle.told < policy.ReapAfter-warn ||
+	if !t.MayReap || long < policy.ReapAfter || p.At-idle.noticed < policy.ReapAfter-warn ||
 		p.At-idle.asked < g.rules.Cooldown {
 		return false
 	}
 	p.Action, p.Withheld = ActionReap, idle.unwatched(p.At, policy.ReapAfter)
-	p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and was told %v ago",
-		t.Holds, (p.At - idle.told).Round(time.Second))
+	p.Effect = fmt.Sprintf("%.2f GPU come free; the owner agreed in writing and got a notice %v ago",
+		t.Holds, (p.At - idle.noticed).Round(time.Second))
 	if !g.rules.reap {
 		p.Withheld = "reaping is off (reap: true, in the configuration)"
 	}
-	said := p.Withheld != "" && p.Withheld == s.withheld
+	repeated := p.Withheld != "" && p.Withheld == s.withheld
 	if p.Withheld != "" {
 		s.withheld = p.Withheld
 	}
-	return !said
+	return !repeated
 }
 
-// together joins what was seen of a tenant on all its GPUs: it does what the busiest part of it does, which is unknown
-// where that of one is, and is gone where all are.
+// together joins the observations of a tenant on all its GPUs: it is as active as its busiest part, which is unknown
+// where the activity of one part is, and it is gone where all parts are.
 func (g *Guard) together(o *Observation, i int) TenantSeen {
 	all := o.Tenants[i]
 	for k := range g.tenants {
@@ -169,7 +169,7 @@ func (g *Guard) unsound(o *Observation, i int) string {
 	}
 	w, drawn := seen.Watts.Get()
 	if drawn && known && util == 0 && w >= min(d.idleWatts.Or(math.Inf(1))+contextWatts, d.busyWatts.Or(math.Inf(1))) {
-		return fmt.Sprintf("it draws %.0f W while it is said to run nothing", w)
+		return fmt.Sprintf("it draws %.0f W while it reports that nothing runs", w)
 	}
 	sum := 0.0
 	for k := range g.tenants {
@@ -184,11 +184,11 @@ func (g *Guard) unsound(o *Observation, i int) string {
 			sum += a
 		}
 		if _, served := t.TPOT.Get(); served && known && util == 0 && o.At-t.At < g.rules.Window {
-			return g.tenants[k].Name + " serves while the GPU is said to run nothing"
+			return g.tenants[k].Name + " serves while the GPU reports that nothing runs"
 		}
 	}
 	if known && sum-util/100 > 0.5 {
-		return fmt.Sprintf("the tenants' shares add up to %.0f%% of the GPU, which is said to be busy %.0f%%", 100*sum, util)
+		return fmt.Sprintf("the tenants' shares add up to %.0f%% of the GPU, which reports to be busy %.0f%%", 100*sum, util)
 	}
 	return ""
 }
@@ -232,5 +232,5 @@ func (g *Guard) see(seen *GPUSeen, i int) {
 	d.blind, d.joules, d.joulesAt = false, seen.Joules, seen.At
 }
 
-// forget drops what needs an unbroken observation.
+// forget drops the state that needs an unbroken observation.
 func (g *Guard) forget(s *tenantState) { s.slow, s.clear, s.idle = 0, 0, nil }

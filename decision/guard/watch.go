@@ -21,10 +21,10 @@ import (
 )
 
 // Run guards a machine's GPUs until ctx ends: it samples reader, reads the tenants' servers' pages, and after
-// each window carries out what the guard proposes through a. It calls told with each window's observation and
-// proposals, and ends with told's error. The last line is about what could be judged.
+// each window carries out the proposals through a. It calls report with each window's observation and
+// proposals, and ends with its error. health is a line about the servers and GPUs that could be judged.
 func Run(
-	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, told func(Observation, []Proposal) error,
+	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, report func(Observation, []Proposal) error,
 ) (health string, err error) {
 	devices, err := reader.Devices(ctx)
 	if err != nil {
@@ -59,12 +59,12 @@ func Run(
 		if err := g.carryOut(context.WithoutCancel(ctx), a, list); err != nil {
 			return err
 		}
-		return told(o, list)
+		return report(o, list)
 	})
 	return g.health(), err
 }
 
-// carryOut gives proposals to an actor, and takes up what it did.
+// carryOut gives proposals to an actor, and records those that it carried out.
 func (g *Guard) carryOut(ctx context.Context, a *Actor, list []Proposal) error {
 	for i := range list {
 		done, err := a.Act(ctx, &list[i])
@@ -95,7 +95,7 @@ type watcher struct {
 	devices []deviceWindow
 }
 
-// ErrNoGPU says that the configuration names a GPU that the machine does not have.
+// ErrNoGPU is returned where the configuration names a GPU that the machine does not have.
 var ErrNoGPU = errors.New("guard: no such GPU")
 
 // deviceWindow has the readings of a device since it was last asked: a single one shows no more than a sixth of a
@@ -103,7 +103,7 @@ var ErrNoGPU = errors.New("guard: no such GPU")
 type deviceWindow struct {
 	util, watts []float64
 	shares      map[uint32]float64 // percent, by process, summed up
-	told        int                // readings of shares
+	readings    int                // readings of shares
 }
 
 // mean is the mean of readings; missing where there are none.
@@ -114,7 +114,7 @@ func mean(values []float64) telemetry.Optional[float64] {
 	return telemetry.Some(stat.Mean(values, nil))
 }
 
-// pageWindow holds what was seen of a tenant's service since it was last asked.
+// pageWindow holds the readings of a tenant's metrics page since the last observation.
 type pageWindow struct {
 	tpot []float64
 	load telemetry.Optional[float64] // tokens a second
@@ -135,7 +135,7 @@ func (w *watcher) Sample(x *telemetry.Sample) error {
 		d.watts = append(d.watts, v)
 	}
 	if x.Groups.Has(telemetry.GroupProcessUtil) {
-		if d.told++; d.shares == nil {
+		if d.readings++; d.shares == nil {
 			d.shares = map[uint32]float64{}
 		}
 		for _, p := range x.Processes {
@@ -288,14 +288,14 @@ func (w *watcher) observe() Observation {
 func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *deviceWindow) (unclear bool) {
 	// Under MPS the driver attributes the work of clients to the server; otherwise
 	// a process without a reading ran nothing.
-	told := w.gpus[gpu].Mode != sharing.MechanismMPS && d.told > 0
-	share := d.shares[p.PID] / 100 / float64(max(d.told, 1))
+	known := w.gpus[gpu].Mode != sharing.MechanismMPS && d.readings > 0
+	share := d.shares[p.PID] / 100 / float64(max(d.readings, 1))
 	k, pod := w.owner(p, gpu)
 	switch {
 	case k == shared:
 		return true
 	case k < 0 || w.tenants[k].GPU != gpu:
-		if !told {
+		if !known {
 			share = 1
 		}
 		if !strings.Contains(p.Name, "nvidia-cuda-mps") { // its clients are listed instead
@@ -308,13 +308,13 @@ func (w *watcher) process(o *Observation, gpu int, p telemetry.Process, d *devic
 	if name := pod.Namespace + "/" + pod.Name; pod != (container.Pod{}) && !slices.Contains(t.Pods, name) {
 		t.Pods = append(t.Pods, name)
 	}
-	if told {
+	if known {
 		t.Activity = telemetry.Some(t.Activity.Or(0) + share)
 	}
 	return false
 }
 
-// shared says that several tenants' words fit a process: it is nobody's.
+// shared marks a process that several tenants' descriptions fit: it is counted for none.
 const shared = -2
 
 // owner finds the tenant of a process on a GPU, -1 for none, or shared, and the process's pod.

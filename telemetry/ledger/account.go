@@ -11,25 +11,25 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// ErrInput says that a posting or a record cannot be.
+// ErrInput is returned for an invalid window, price, total or record.
 var ErrInput = errors.New("ledger: bad input")
 
-// Account says what a GPU's time went to. The zero Account is AccountUnattributed.
+// Account is the use of a GPU's time. The zero Account is AccountUnattributed.
 type Account uint8
 
 // The accounts.
 const (
-	// AccountUnattributed is time that cannot be told: nobody looked, or what used the GPU belongs to no pod.
+	// AccountUnattributed is time without an observation, or used by processes of no known pod.
 	AccountUnattributed Account = iota
 	// AccountTenant is time in which a tenant's kernels ran.
 	AccountTenant
 	// AccountIdle is idle time without a holder.
 	AccountIdle
-	// AccountHeldIdle is idle time of what a pod was given, without a program of it that keeps the power up.
+	// AccountHeldIdle is idle time of a part that a pod holds, without a program of it that keeps the power up.
 	AccountHeldIdle
 	// AccountExecutionIdle is the same with a program of it resident that keeps the GPU's power above deep idle.
 	AccountExecutionIdle
-	// AccountOverhead is the cost of sharing itself: switching between contexts, what the MPS server takes for itself.
+	// AccountOverhead is the cost of sharing itself: switching between contexts, and the MPS server itself.
 	AccountOverhead
 )
 
@@ -40,7 +40,7 @@ var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant
 type Key struct {
 	GPU           string            `json:"gpu"`
 	Account       Account           `json:"account"`
-	container.Pod                   // zero for what is no pod's
+	container.Pod                   // zero where no pod is charged
 	Mechanism     sharing.Mechanism `json:"mechanism"`
 	Basis         sharing.Basis     `json:"basis"`
 }

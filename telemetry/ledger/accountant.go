@@ -80,7 +80,7 @@ type View struct {
 	Tokens   map[container.Pod]Tokens // of the servers that are read, since New or their pod's first window
 }
 
-// View returns the accounts as they stand.
+// View returns the present accounts.
 func (a *Accountant) View() View {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,7 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	return expired, records, v, err
 }
 
-// Finish posts what was seen until now.
+// Finish posts the observations so far.
 func (a *Accountant) Finish() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +139,7 @@ type Device struct {
 	Down       string            // why it does not answer; "" when it does
 	Mechanism  sharing.Mechanism // of its last window
 	Price      cost.Money        // of an hour; zero = none
-	// Readings; what is missing was not read.
+	// The last readings; missing where not read.
 	Watts, MemUsed, MemTotal telemetry.Optional[float64]
 	// Held and Slots count the devices of it that pods were given, and that are
 	// offered; missing where the kubelet does not say.

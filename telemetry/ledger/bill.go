@@ -34,7 +34,7 @@ const (
 // money.
 type Bill struct {
 	Idle IdlePolicy `json:"idle_policy"`
-	Rows []BillRow  `json:"rows"` // namespaces by name, then what is no namespace's
+	Rows []BillRow  `json:"rows"` // namespaces by name, then the others
 }
 
 // BillRow is the amount charged to one namespace, or to "(idle)", "(system)" or "(unattributed)".
@@ -43,9 +43,9 @@ type BillRow struct {
 	Amount
 }
 
-// NewBill makes the bill of an Accountant's totals (Accountant.View), or of what TotalsOf returns. Each namespace pays
-// for its use and for its idle share; the policy assigns the rest of the idle time,
-// as long as anybody had the GPU. Amounts below zero are an ErrInput, and more than 290 years of GPU time together.
+// NewBill makes the bill of an Accountant's totals (Accountant.View), or of TotalsOf. Each namespace pays for its use
+// and for its idle share; the policy assigns the rest of the idle time where any namespace had the GPU. Amounts below
+// zero are an ErrInput, and more than 290 years of GPU time together.
 func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}
 	for i, t := range totals {
@@ -105,8 +105,8 @@ func (b Bill) String() string {
 	return text.String()
 }
 
-// TotalsOf divides one window of a GPU, for a bill without an Accountant: of a figure that was measured otherwise, or
-// of what is only planned. The price is of an hour of the GPU.
+// TotalsOf divides one window of a GPU, for a bill without an Accountant: of figures from elsewhere, or of a plan. The
+// price is of an hour of the GPU.
 func TotalsOf(gpu string, w Window, price cost.Money) ([]Total, error) {
 	parts, err := Divide(w)
 	if err = cmp.Or(err, checkPrice(price)); err != nil {

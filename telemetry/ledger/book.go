@@ -37,7 +37,7 @@ type bookOptions struct {
 // Part is one account's part of a stretch of a GPU's time.
 type Part struct {
 	Account Account
-	Pod     container.Pod // zero for what is no pod's
+	Pod     container.Pod // zero where no pod is charged
 	Basis   sharing.Basis
 	Time    time.Duration
 	// Low and High are the bounds of Time.
@@ -91,7 +91,7 @@ type gpu struct {
 	Through  time.Duration `json:"through_ns"`
 	Clock    string        `json:"clock"`
 	Observed time.Duration `json:"observed_ns"`
-	// Owed is the sum of what all rows are owed, from 0 to below an hour.
+	// Owed is the sum of Owed over all rows, from 0 to below an hour.
 	Owed int64 `json:"owed"`
 	// Joules is the energy counter up to which energy is posted.
 	Joules telemetry.Optional[float64] `json:"joules,omitzero"`
@@ -229,7 +229,7 @@ type line struct {
 	resident bool
 }
 
-// lines joins the parts by row, adds what they leave over, and finds the rows. The order is that of the keys.
+// lines joins the parts by row, adds the unattributed rest, and finds the rows. The order is that of the keys.
 func (l *book) lines(in *posting, length time.Duration) []line {
 	byKey := map[Key]line{}
 	left := length

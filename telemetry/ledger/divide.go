@@ -40,15 +40,15 @@ type Window struct {
 	Samples float64
 	// ComputeSlices is the GPU's number of them under MIG. 0 is 7; an A30 has 4.
 	ComputeSlices int
-	// Claims are those who used the GPU or were given it.
+	// Claims are those of containers that used the GPU or hold it.
 	Claims []Claim
 }
 
 // Claim is one container's claim to a GPU, or to an instance under MIG.
 type Claim struct {
-	// Pod is whose it is; the zero Pod is not known.
+	// Pod is the owner; the zero Pod is not known.
 	Pod container.Pod
-	// Resident says that a process of it holds a context.
+	// Resident is set where a process of it holds a context.
 	Resident bool
 	// Held is the number of Window.Slots that it was given; of an instance under MIG, its shares of that.
 	Held int
@@ -96,14 +96,14 @@ func (w *Window) check() error {
 	return nil
 }
 
-// Divide divides a window. The parts' times add up to Length exactly; what cannot be told is a part of
-// AccountUnattributed. Every claim whose pod is known has a part, be it of no time.
+// Divide divides a window. The parts' times add up to Length exactly; time of unknown use is a part of
+// AccountUnattributed. Every claim of a known pod has a part, even of no time.
 //
-// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, held
-// against what it measured of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where
-// two or more ran, and the rest is unattributed. Under MPS the driver cannot tell clients apart: what the server takes
-// for itself is overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each
-// instance has its own counters; without them its time goes to the resident tenants, between nothing and all.
+// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, compared
+// with its figure of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more
+// ran, and the rest is unattributed. Under MPS the driver cannot tell clients apart: the server's own time is
+// overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each instance has its own
+// counters; without them its time goes to the resident tenants, between nothing and all.
 //
 // Idle time goes to its holders, used or not, and time without a holder to AccountIdle: opening a context without
 // work changes no part's time.

@@ -1,13 +1,13 @@
 // Package ledger keeps the accounts of a node's GPUs: each nanosecond of each
 // GPU is in exactly one account, with its energy and its price.
 //
-// An Accountant is a telemetry.Sink. It finds the pod of each process (telemetry/container), divides each window of
-// a GPU's time with Divide by what the mechanism lets anybody see, and posts the parts. Holders asks which pod was
-// given which GPU, and the MPS daemon for its clients. Servers reads the metrics pages of model servers: the tokens
-// that they generate narrow what MPS hides.
+// An Accountant is a telemetry.Sink. It finds the pod of each process (telemetry/container), divides each window of a
+// GPU's time with Divide by the figures that the mechanism allows, and posts the parts. The kubelet lists the holders
+// of GPUs, and the MPS daemon its clients. The tokens on the metrics pages of model servers narrow the bounds under
+// MPS.
 //
-// Whatever a posting does not give away is unattributed, so that the accounts of a GPU always add up to the
-// time since it was first seen; time without observation is unattributed too. All amounts are integers:
+// The rest of a posting is unattributed, so that the accounts of a GPU always add up to the time since it was first
+// seen; time without observation is unattributed too. All amounts are integers:
 // nanoseconds, microjoules and millionths of a currency.
 //
 // Store what Accountant.Changes returns before you show its view: then a kill at any moment takes no counter back.

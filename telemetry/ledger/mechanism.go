@@ -59,7 +59,7 @@ func (d *division) inTurn() {
 	}
 	busy, known := w.Busy.Get()
 	if !known && !measured {
-		return // nothing shows what it did
+		return // its use is not known
 	}
 	if !known {
 		busy = min(sum, 1)
@@ -106,8 +106,8 @@ func (d *division) inTurn() {
 // halfPoint is the rounding of the driver's whole percentages.
 const halfPoint = 0.005
 
-// drawn is twice the standard deviation of a share that rests on Samples draws of who ran; for a process that was
-// never drawn, three in Samples, which is what 95% of the time it ran less than.
+// drawn is twice the standard deviation of a share estimated from Samples samples of the running process; for a process
+// in none of them it is three in Samples, the upper bound at 95% (rule of three).
 func (w *Window) drawn(u, busy float64) float64 {
 	switch {
 	case w.Samples == 0:

@@ -46,8 +46,8 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 	now := a.o.Clock.Now()
 	if x.Groups&telemetry.GroupsFast != 0 {
 		if now-d.last > max(3*a.o.Fast, a.o.Slow/2) {
-			a.close(d, d.last) // what was seen until then
-			a.close(d, now)    // and what nobody saw
+			a.close(d, d.last) // the observations until then
+			a.close(d, now)    // and the time without any
 		}
 		d.last = now
 		a.cheap(d, x)
@@ -84,7 +84,7 @@ func (a *Accountant) Sample(x *telemetry.Sample) error {
 }
 
 // complete reports that a costly reading ends the window: the last one that the
-// device gives, which is the energy counter, or what its mechanism needs.
+// device gives, which is the energy counter, or the group that its mechanism needs.
 func (a *Accountant) complete(d *device, x *telemetry.Sample, now time.Duration) bool {
 	counted := !a.book.gpus[d.UUID].Joules.IsZero()
 	switch {
@@ -211,12 +211,12 @@ func (a *Accountant) close(d *device, now time.Duration) {
 }
 
 // A GPU that was busy for at least stalledBusy of a window counts as stalled where its power was no further above that
-// of its quietest moment than a part of what it has shown: a spinning kernel keeps few of its units busy. They are
-// ours.
+// of its quietest moment than a part of its range so far: a spinning kernel keeps few of its units busy. The thresholds
+// were chosen here.
 const (
 	stalledBusy  = 0.95
 	stalledPower = 0.2
-	minRange     = 100 // watts between the quietest and the busiest moment without which nothing is said
+	minRange     = 100 // watts between the quietest and the busiest moment without which the answer is unknown
 )
 
 // stalled answers from the window that ends; without power that is known for idle and for busy times it is unknown.

@@ -40,8 +40,8 @@ type replica struct {
 	model, replica string
 }
 
-// maxRate bounds the tokens of a server in a second: the roofline of the smallest models on a GPU. A page whose
-// counters grew faster is not counted, so that sums are finite by construction.
+// maxRate bounds the tokens of a server in a second: the roofline of the smallest models on a GPU. A page with
+// counters that grew faster is not counted, so that sums are finite by construction.
 const maxRate = 1e7
 
 // maxReplicas bounds the replicas and models of a server over its pages.
@@ -90,7 +90,7 @@ func (s *servers) note(pod container.Pod, readings []serving.Reading, err error)
 	first := d.at.IsZero()
 	most := maxRate * max(1, time.Since(d.at).Seconds())
 	if first {
-		most = 0 // what it did before is not this exporter's
+		most = 0 // work before the first page does not count
 	}
 	for i := range readings {
 		r := &readings[i]

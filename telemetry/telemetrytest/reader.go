@@ -24,7 +24,7 @@ type Reader struct {
 	now    time.Duration
 }
 
-// compiled is a GPU's script with what reading it needs worked out.
+// compiled is a GPU's script in the form that readings need.
 type compiled struct {
 	phases []compiledPhase
 	length time.Duration // of all phases, when they loop
@@ -86,7 +86,7 @@ func (s *Reader) SetTime(sinceStart time.Duration) {
 	s.manual, s.now = true, sinceStart
 }
 
-// elapsed is the time since the start: what SetTime said, or the time since the first call.
+// elapsed is the time since the start: that of SetTime, or the time since the first call.
 func (s *Reader) elapsed() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Reader) elapsed() time.Duration {
 	return time.Since(s.start)
 }
 
-// Info says that the reader is a script.
+// Info describes the reader as a script.
 func (s *Reader) Info() telemetry.ReaderInfo {
 	info := telemetry.ReaderInfo{Name: "script", Basis: sharing.BasisSimulated}
 	if s.script.NoisePercent > 0 {
@@ -114,7 +114,7 @@ func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	return slices.Clone(s.devices), ctx.Err()
 }
 
-// Read gives what the script says for the present moment, after the group's cost.
+// Read gives the figures of the script for the present moment, after the group's cost.
 func (s *Reader) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if device < 0 || device >= len(s.gpus) {
 		return &telemetry.DeviceError{Device: device, Devices: len(s.gpus)}

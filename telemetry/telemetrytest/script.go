@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Script says what each device does. It is data; New makes a reader of it.
+// Script lists the phases of each device. It is data; New makes a reader of it.
 type Script struct {
 	GPUs []GPU
 	// NoisePercent spreads every figure but counters, memory and the power limit around its value, uniformly by
@@ -143,9 +143,9 @@ const (
 	dayIdleMHz     = 345
 )
 
-// Day returns the script of a day on four GPUs: a model server with quiet times, beside which a batch job runs from
-// 14:10 to 14:35, a notebook that somebody left open, a job that hangs, and a free GPU that falls off the bus for two
-// hours. The figures are invented, of the size that an H200 shows.
+// Day returns the script of a day on four GPUs: a model server with quiet times, which shares its GPU with a batch job
+// from 14:10 to 14:35, a notebook that somebody left open, a job that hangs, and a free GPU that falls off the bus for
+// two hours. The figures are invented, of the size that an H200 shows.
 func Day(seed uint64) Script {
 	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)
 	server := process(2101, "VLLM::EngineCore", 17, 17.3)
