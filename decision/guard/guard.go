@@ -353,13 +353,12 @@ func (g *Guard) hold(p *Proposal) bool {
 			s.idle.asked = p.At
 		}
 	}
-	repeated := false
-	if s := g.target(p); s != nil {
-		repeated = why != "" && s.withheld == why
-		s.withheld = why
-	}
 	p.Withheld = why
-	return !repeated
+	if s := g.target(p); s != nil {
+		why, s.withheld = s.withheld, why
+		return p.Withheld == "" || p.Withheld != why
+	}
+	return true
 }
 
 // target returns the state of the tenant of a proposal; nil for none.
