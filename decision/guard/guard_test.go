@@ -258,7 +258,7 @@ func TestNoReapUntold(t *testing.T) {
 	s.untold = false // the next one, at 5h15m, is heard
 	got := s.run(61, idle)
 	if len(got) != 2 || got[0].Action != ActionNotice || got[1].Action != ActionReap || got[1].At-got[0].At != 45*time.Minute ||
-		!strings.Contains(got[1].Effect, "told 45m0s ago") {
+		!strings.Contains(got[1].Effect, "a notice 45m0s ago") {
 		t.Errorf("%+v", got)
 	}
 }
