@@ -52,7 +52,7 @@ func runCanary(ctx context.Context, args []string, std stdio) error {
 	if err != nil {
 		return badInput(fmt.Errorf("-listen: %w", err))
 	}
-	fmt.Fprintf(std.err, "looking at %d tenants; answering at %s\n", len(p.Tenants), l.Addr())
+	fmt.Fprintf(std.err, "answering at %s for %d tenants\n", l.Addr(), len(p.Tenants))
 	srv := &http.Server{Handler: endpoint, ReadTimeout: time.Minute}
 	served := make(chan error, 1)
 	looking, stop := context.WithCancel(ctx)

@@ -49,7 +49,7 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 				others = append(others, f.Name)
 			}
 		})
-		if errs := refuse(fl, "rows have figures of their own", others...); len(errs) > 0 {
+		if errs := refuse(fl, "-rows reads these figures from the file", others...); len(errs) > 0 {
 			return badInput(errors.Join(errs...))
 		}
 		return c.answerRows(std)
@@ -232,10 +232,10 @@ func (c *copiesConfig) answerRows(std stdio) error {
 // text prints the curves side by side, and what follows from each.
 func (c *copiesConfig) text(curves []copies.Curve) string {
 	var b, after strings.Builder
-	loads := map[copies.Load]string{copies.LoadGrows: "Every copy has the load of the one",
+	loads := map[copies.Load]string{copies.LoadGrows: "Each copy has the load of the one",
 		copies.LoadDivided: "The load of the one is divided over the copies",
-		copies.LoadOpen:    "Every copy has requests at the rate of the one"}
-	fmt.Fprintf(&b, "%s. Rate of all, times that of one alone, 90%% interval:\n\n", loads[c.setting.Load])
+		copies.LoadOpen:    "Each copy has requests at the rate of the one"}
+	fmt.Fprintf(&b, "%s. Total rate relative to one copy, with 90%% intervals:\n\n", loads[c.setting.Load])
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "copies")
 	best := 0
@@ -265,16 +265,16 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 		if curve.Best == 1 {
 			b.WriteString("one copy; a second one adds less than 0.15 of its rate")
 		} else {
-			fmt.Fprintf(&b, "%d copies, %.2f times the rate at %.2f times the latency; they pay with %.0f%%", curve.Best,
-				e.Ratio.Value, e.Latency.Value, min(99, 100*e.Pays))
+			fmt.Fprintf(&b, "%d copies, %.2f times the rate at %.2f times the latency; pays off with a "+
+				"probability of %.0f%%", curve.Best, e.Ratio.Value, e.Latency.Value, min(99, 100*e.Pays))
 		}
-		fmt.Fprintf(&b, "; bound by %s\n", bounds(&curve))
+		fmt.Fprintf(&b, "; limited by %s\n", bounds(&curve))
 		if i == best && curve.Best > 1 && c.server.Rate > 0 {
 			fmt.Fprintf(&after, "Best: %d under %s, %.4g/s (%.4g to %.4g).\n", curve.Best, curve.Mechanism,
 				e.Ratio.Value*c.server.Rate, e.Ratio.Low*c.server.Rate, e.Ratio.High*c.server.Rate)
 		}
 	}
-	fmt.Fprintf(&b, "\n%sTo know better, measure %s.\n", after.String(), curves[best].Narrow)
+	fmt.Fprintf(&b, "\n%sTo narrow the intervals, measure %s.\n", after.String(), curves[best].Narrow)
 	return b.String()
 }
 

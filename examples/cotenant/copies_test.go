@@ -84,7 +84,7 @@ func TestCopiesBadInput(t *testing.T) {
 		"-gpu-busy 0.3 -memory 30GiB -gpu l4":  "does not fit",
 		"-gpu-busy 0.3 -mechanism mig -gpu l4": "L4 has no MIG",
 		"-gpu-busy 0.3 -load twice -gpu x100":  "-load: \"twice\"",
-		"-rows no.json -gpu-busy 0.3":          "figures of their own",
+		"-rows no.json -gpu-busy 0.3":          "reads these figures from the file",
 		"-gpu-busy 0.3 -profile no.json":       "no.json",
 		"-metrics copies_test.go":              "-metrics: copies_test.go: serving: no metric",
 		"-gpu-busy 0.3 -objective 1s":          "give the latency",

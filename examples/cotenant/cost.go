@@ -19,8 +19,8 @@ const costUsage = `usage: cotenant cost [tenants|nodes|sla] [flags]
        cotenant cost -report FILE.html
 
 The arithmetic of sharing a GPU, with the answers of widely read calculators to the same inputs.
-Without a word it prints all three. -report writes the first as a page to play with, next to the
-isolation of mechanisms and the abilities of GPUs.
+Without an argument it prints all three. -report writes the first as a calculator page, with the
+isolation of mechanisms and the capabilities of GPUs.
 
   tenants    cost of a workload-hour and GPU-hours recovered when workloads share a GPU
   nodes      nodes before and after sharing, like for like, and when an investment is paid back
@@ -169,7 +169,7 @@ func costTenants(fs *flag.FlagSet) func(*costAnswer) error {
 		a.printf("\n  capacity-hours, need not be bought:  %.1f GPU-hours a day\n", f.CapacityHours)
 		a.printf("  utilisation-hours, more work done:   %.1f GPU-hours a day\n", f.UtilisationHours)
 		if f.Needed > 1 {
-			a.printf("  The workloads need %.4g%% of a GPU: they do not fit on one, and sharing saves less than this.\n",
+			a.printf("  The workloads need %.4g%% of a GPU: they do not fit on one, so that sharing saves less.\n",
 				100*f.Needed)
 		}
 		a.published(fs, "asleekgeek-sharing", "printed $0.95, -73% and 180 recovered hours, not which kind; with its "+
@@ -183,8 +183,8 @@ func costNodes(fs *flag.FlagSet) func(*costAnswer) error {
 	cpu := moneyFlag(fs, "cpu-price", "0.08 USD", "`price` of a CPU node for an hour")
 	before := fs.Int("before", 2, "`number` of GPU nodes without sharing")
 	after := fs.Int("after", 1, "`number` of GPU nodes with sharing")
-	cpuNodes := fs.Int("cpu-nodes", 2, "`number` of CPU nodes that stand beside the shared GPU nodes")
-	invest := moneyFlag(fs, "invest", "0.00 USD", "`amount` that the change costs once: adds when it has paid for itself")
+	cpuNodes := fs.Int("cpu-nodes", 2, "`number` of CPU nodes next to the shared GPU nodes")
+	invest := moneyFlag(fs, "invest", "0.00 USD", "`amount` that the change costs once: adds the payback date")
 	from := fs.String("from", "", "`DATE` of the change, e.g. 2026-03-01 (default: today)")
 	return func(a *costAnswer) error {
 		dedicated := cost.Composition{{Name: "GPU node", Count: *before, PricePerHour: *gpu}}
@@ -260,7 +260,7 @@ func payback(a *costAnswer, dedicated, shared cost.Composition, invest cost.Mone
 	case err != nil:
 		return err
 	}
-	a.printf("\n  payback: %s have paid for themselves on %s, at %s a month (CPU nodes on both sides)\n", invest,
+	a.printf("\n  payback: %s by %s, at %s a month (CPU nodes on both sides)\n", invest,
 		at.Format(time.DateOnly), s.Monthly)
 	return nil
 }

@@ -17,8 +17,8 @@ var diffUsage string
 func runDiff(ctx context.Context, args []string, std stdio) error {
 	fl := flagSet("diff")
 	file := fl.String("fleet", "", "fleet `FILE` with today, - for standard input")
-	with := fl.String("with", "", "`FILE` of Kubernetes objects that would come")
-	hints := fl.String("hints", "", "`FILE` of what you know of them, as discover reads it")
+	with := fl.String("with", "", "`FILE` of new Kubernetes objects")
+	hints := fl.String("hints", "", "`FILE` of further facts about them, as for discover")
 	long := fl.Bool("v", false, "show everything, with the reasons for what stays")
 	asJSON := fl.Bool("json", false, "print JSON")
 	if err := parse(fl, args, diffUsage, 0, std); err != nil {

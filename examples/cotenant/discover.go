@@ -39,12 +39,12 @@ type discoverOptions struct {
 // inputFlags adds the flags that name inputs.
 func (o *discoverOptions) inputFlags(fl *flag.FlagSet) {
 	fl.BoolVar(&o.kube, "kube", false, "read the live cluster by kubectl get, also in a pod; kubectl must be on PATH")
-	fl.StringVar(&o.prometheus, "prometheus", "", "`URL` of a Prometheus server: take the last 7 days of what "+
-		"dcgm-exporter, vLLM and SGLang wrote from it; http://USER:PASSWORD@HOST:9090 where it wants a login")
-	fl.BoolVar(&o.real, "real", false, "ask this machine's driver (NVML) for its GPUs, MIG instances and processes")
+	fl.StringVar(&o.prometheus, "prometheus", "", "`URL` of a Prometheus server: take the last 7 days of "+
+		"dcgm-exporter's, vLLM's and SGLang's series; http://USER:PASSWORD@HOST:9090 where a login is needed")
+	fl.BoolVar(&o.real, "real", false, "read GPUs, MIG instances and processes of this machine's driver (NVML)")
 	fl.StringVar(&o.prices, "prices", "", "`FILE` of prices an hour: \"A100-SXM4-80GB: 3.25 USD\", "+
 		"\"p4d.24xlarge: 32.77 USD\"")
-	fl.StringVar(&o.hints, "hints", "", "`FILE` of what you know better: {workloads: {team/chat: {kind: "+
+	fl.StringVar(&o.hints, "hints", "", "`FILE` of facts that override guesses: {workloads: {team/chat: {kind: "+
 		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 }
 

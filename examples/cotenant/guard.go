@@ -35,18 +35,18 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	c := &guardConfig{}
 	fl := flagSet("guard")
 	fl.BoolVar(&c.real, "real", false, "watch this machine's GPUs through NVML")
-	fl.StringVar(&c.path, "config", "", "who the tenants are; needed with -real")
-	fl.DurationVar(&c.span, "duration", 0, "how long (default: until Ctrl-C)")
+	fl.StringVar(&c.path, "config", "", "`FILE` that names the tenants; needed with -real")
+	fl.DurationVar(&c.span, "duration", 0, "time to watch (default: until Ctrl-C)")
 	fl.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
 	fl.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
 	fl.BoolVar(&c.printConfig, "print-config", false, "print a configuration to start from and exit")
-	fl.StringVar(&c.kill, "kill", "", "while this file exists, nothing is done")
-	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this file, as JSON lines")
-	fl.BoolVar(&c.acknowledge, "acknowledge", false, "you have looked at what was done: act again although the log\n"+
-		"and the state beside it disagree")
-	fl.StringVar(&c.policy, "policy", "", "reaping: idlebot, princeton, kubeflow or a duration\n"+
+	fl.StringVar(&c.kill, "kill", "", "take no action while this `FILE` exists")
+	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this `FILE`, as JSON lines")
+	fl.BoolVar(&c.acknowledge, "acknowledge", false, "act again although the log and its state file disagree: you have "+
+		"checked the actions taken")
+	fl.StringVar(&c.policy, "policy", "", "`POLICY` of reaping: idlebot, princeton, kubeflow or a duration "+
 		"(default: the configuration's, else idlebot)")
-	fl.IntVar(&c.slow, "slow", 3, "windows in a row above what is expected that raise an alarm")
+	fl.IntVar(&c.slow, "slow", 3, "consecutive windows above the expected latency that raise an alarm")
 	fl.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
 	fl.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
 	fl.Uint64Var(&c.seed, "seed", 1, "of the simulated node")
@@ -60,12 +60,12 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 			probs = append(probs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.real && c.path == "", "-real: nobody says who the tenants are (add -config FILE)")
+	bad(c.real && c.path == "", "-real: no file names the tenants (add -config FILE)")
 	if !c.real {
-		probs = append(probs, refuse(fl, "means nothing to the simulated node (add -real)", "config", "apply", "kill",
+		probs = append(probs, refuse(fl, "is for -real only (add -real)", "config", "apply", "kill",
 			"audit", "acknowledge", "duration", "window")...)
 	}
-	bad(c.apply && c.audit == "", "-apply: nothing is done unrecorded (add -audit FILE)")
+	bad(c.apply && c.audit == "", "-apply: every action is recorded (add -audit FILE)")
 	bad(c.window < 500*time.Millisecond || c.window > 10*time.Minute, "-window: %v (use 500ms to 10m)", c.window)
 	bad(c.span < 0 || c.cooldown < 0, "-duration and -cooldown must not be negative")
 	bad(c.slow < 1 || c.slow > 30, "-slow: %d (use 1 to 30)", c.slow)
@@ -178,7 +178,7 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 		}
 		defer a.Log.Close()
 		if why := a.Log.Stopped(); why != "" {
-			fmt.Fprintln(std.err, "nothing will be done:", why)
+			fmt.Fprintln(std.err, "no action will be taken:", why)
 		}
 	}
 	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
@@ -196,7 +196,7 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 		s.Policy, _ = telemetry.ParseReapPolicy(c.policy)
 	}
 	mode := map[bool]string{true: "acting", false: "dry run (-apply acts)"}[c.apply]
-	fmt.Fprintf(std.err, "watching %d tenants on %d GPUs; %s\n", len(s.Tenants), len(s.GPUs), mode)
+	fmt.Fprintf(std.err, "watching tenants: %d; GPUs: %d; %s\n", len(s.Tenants), len(s.GPUs), mode)
 	windows, said := 0, 0
 	told := func(_ guard.Observation, list []guard.Proposal) error {
 		windows, said = windows+1, said+len(list)
@@ -206,7 +206,7 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	if errors.Is(err, guard.ErrNoGPU) {
 		return badInput(err)
 	}
-	fmt.Fprintf(std.err, "%d windows of %v, %d proposals; %s\n", windows, c.window, said, health)
+	fmt.Fprintf(std.err, "windows of %v: %d; proposals: %d; %s\n", c.window, windows, said, health)
 	if err == nil && c.span > 0 {
 		err = whole.Err() // without -duration, Ctrl-C is how it ends
 	}

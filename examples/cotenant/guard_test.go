@@ -64,7 +64,7 @@ func TestGuardBadInput(t *testing.T) {
 		args   []string
 		want   []string
 	}{
-		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: nothing is done unrecorded", "-policy", "-apply: means nothing"}},
+		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: every action is recorded", "-policy", "-apply: is for -real"}},
 		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
 		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"guard.yaml", `gpu: unknown key`}},
 	} {

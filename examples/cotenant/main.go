@@ -57,23 +57,23 @@ type command struct {
 // commands lists every command in the order of the help.
 func commands() []command {
 	return []command{
-		{"plan", "what a cluster should change, what is idle, and what stands in the way of more", runPlan},
-		{"decide", "how the workloads of a fleet share its GPUs, and the configuration", runDecide},
-		{"diff", "show what would change of what runs, or where a new workload would land", runDiff},
-		{"discover", "make a fleet file of what a cluster or machine says of itself", runDiscover},
-		{"bench", "put load on LLM endpoints and compare runs", runBench},
-		{"guard", "watch who disturbs whom on shared GPUs, and act on evidence", runGuard},
-		{"canary", "tell Argo Rollouts or Flagger whether a new replica may stay beside others", runCanary},
-		{"mig", "plan how GPUs are partitioned with MIG, and do it", runMig},
-		{"probe", "measure what a GPU does when processes share it", runProbe},
-		{"predict", "say what workloads that share a GPU see, from what each does alone", runPredict},
-		{"copies", "say whether more copies of a server pay on one GPU", runCopies},
-		{"measure", "run workloads alone and side by side, predicted first", runMeasure},
-		{"monitor", "show what GPUs do and who holds them idle", runMonitor},
-		{"gpus", "list which mechanisms each GPU runs, from which driver on", runGPUs},
-		{"isolation", "list what each mechanism keeps apart between neighbours", runIsolation},
-		{"cost", "compute what sharing costs and saves; with -report a page to play with", runCost},
-		{"version", "print the version and what this build can reach", runVersion},
+		{"plan", "show what a cluster should change, what is idle, and what blocks further savings", runPlan},
+		{"decide", "decide how the workloads of a fleet share its GPUs, and write the configuration", runDecide},
+		{"diff", "show what would change in a cluster, or where a new workload would run", runDiff},
+		{"discover", "read a cluster or a machine into a fleet file", runDiscover},
+		{"bench", "load-test LLM endpoints and compare runs", runBench},
+		{"guard", "watch shared GPUs for tenants that slow others down, and act on evidence", runGuard},
+		{"canary", "answer Argo Rollouts or Flagger whether a new replica may share its GPU", runCanary},
+		{"mig", "plan MIG partitions of GPUs, and apply them", runMig},
+		{"probe", "measure how a GPU behaves when processes share it", runProbe},
+		{"predict", "predict the performance of workloads on a shared GPU from isolated measurements", runPredict},
+		{"copies", "predict whether more copies of a server on one GPU pay off", runCopies},
+		{"measure", "run workloads isolated and co-located, and compare with the prediction", runMeasure},
+		{"monitor", "show what GPUs do and which are held idle", runMonitor},
+		{"gpus", "list the mechanisms that each GPU supports, and the drivers they need", runGPUs},
+		{"isolation", "list the isolation between neighbours under each mechanism", runIsolation},
+		{"cost", "compute what sharing costs and saves; -report writes a calculator page", runCost},
+		{"version", "print the version and the features of this build", runVersion},
 	}
 }
 
@@ -115,16 +115,16 @@ func run(ctx context.Context, args []string, std stdio) int {
 }
 
 func help() string {
-	text := "Decides which workloads share a GPU, does it, and measures what it does.\n\n" +
+	text := "Decides which workloads share a GPU, writes the configuration, and measures the effect.\n\n" +
 		"usage: cotenant COMMAND [flags]\n\n"
 	for _, c := range commands() {
 		text += fmt.Sprintf("  %-10s %s\n", c.name, c.summary)
 	}
 	return text + `
-cotenant COMMAND -h tells the flags of each.
+cotenant COMMAND -h lists the flags of a command.
 
-exit: 0 done; 1 the answer is no; 2 bad input; 3 measured but not valid; 5 could
-not be done (disk, driver, network); 130 interrupted
+exit codes: 0 done; 1 the answer is no; 2 bad input; 3 measured, but not valid;
+5 failed (disk, driver, network); 130 interrupted
 `
 }
 
@@ -156,7 +156,7 @@ func terminal(w io.Writer) (is bool, columns int) {
 var version string
 
 func runVersion(_ context.Context, args []string, std stdio) error {
-	if err := parse(flagSet("version"), args, "Prints the version and what this build can reach.\n", 0, std); err != nil {
+	if err := parse(flagSet("version"), args, "Prints the version and the features of this build.\n", 0, std); err != nil {
 		return err
 	}
 	v := version

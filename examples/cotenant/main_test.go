@@ -14,9 +14,9 @@ func TestDispatch(t *testing.T) {
 	}{
 		{"", exitDone, "usage: cotenant COMMAND", ""},
 		{"help", exitDone, "version", ""},
-		{"help version", exitDone, "what this build can reach", ""},
+		{"help version", exitDone, "the features of this build", ""},
 		{"version", exitDone, "cotenant ", ""},
-		{"version -h", exitDone, "what this build can reach", ""},
+		{"version -h", exitDone, "the features of this build", ""},
 		{"monitor -every 5", exitBadInput, "", "a duration like 500ms or 2s"},
 		{"version x", exitBadInput, "", `unexpected argument "x"`},
 		{"version -nonsense", exitBadInput, "", "-nonsense"},

@@ -16,7 +16,7 @@ func TestMeasureFlags(t *testing.T) {
 		want []string
 	}{
 		{[]string{"-print-plan"}, exitDone, []string{"llmserver.py"}},
-		{[]string{"-h"}, exitDone, []string{"Measures workloads alone and side by side", "-predictor FILE"}},
+		{[]string{"-h"}, exitDone, []string{"Measures workloads isolated and co-located", "-predictor FILE"}},
 		{[]string{"-nonsense"}, exitBadInput, []string{"not defined"}},
 		{[]string{"now"}, exitBadInput, []string{"unexpected"}},
 		{[]string{"-real"}, exitBadInput, []string{"-real needs a plan"}},

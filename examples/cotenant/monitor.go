@@ -44,9 +44,8 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	fl.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
 	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
 	fl.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "watts of a GPU with nothing resident (default: learnt)")
-	servers := fl.String("servers", "", "beginnings of `NAMES` of programs that are model servers, beside vLLM's and "+
-		"the like:\n"+
-		"their idle time is nobody's to take back")
+	servers := fl.String("servers", "", "prefixes of the `NAMES` of further model servers, besides vLLM and the "+
+		"like: their idle time is not reaped")
 	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
 	fl.BoolVar(&c.json, "json", false, "print one JSON report at the end instead of tables")
 	price := fl.String("price", "", "`PRICE` of a GPU hour, such as 3.50 or 3.50 EUR (default: no money is shown)")
@@ -172,7 +171,7 @@ func (c *monitorConfig) print(rep *telemetry.Report, std stdio) error {
 			money, mulErr := c.price.MulFrac(int64(p.Recoverable), int64(time.Hour))
 			err = errors.Join(err, mulErr)
 			worth[p.Policy.Name] = money
-			fmt.Fprintf(&text, "  at %s an hour %s gives back %s\n", c.price, p.Policy.Name, money.Round(2))
+			fmt.Fprintf(&text, "  at %s an hour %s recovers %s\n", c.price, p.Policy.Name, money.Round(2))
 		}
 	}
 	if !c.real {

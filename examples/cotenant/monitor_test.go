@@ -90,7 +90,7 @@ func TestMonitorInterruptedKeepsWhatWasDone(t *testing.T) {
 	if code := run(ctx, []string{"monitor", "-csv", csv}, stdio{nil, out, &errs}); code != exitInterrupted {
 		t.Fatalf("exit %d: %s", code, errs.String())
 	}
-	if !strings.Contains(out.String(), "What they did in 6h") {
+	if !strings.Contains(out.String(), "Hours in each state, of 6h") {
 		t.Error(out.String())
 	}
 	f, err := os.Open(csv)

@@ -27,7 +27,7 @@ func writeTable(w io.Writer, d *telemetry.Digest, at time.Duration) error {
 		above = fmt.Sprintf(", %d x %s", len(all), all[0].Device.Name)
 		column, name = "", func(telemetry.DeviceReport) string { return "" }
 	}
-	fmt.Fprintf(w, "after %v (%s%s)\n", at, rep.Source.Basis, above)
+	fmt.Fprintf(w, "after %v (%s%s)\n", shortDuration(at), rep.Source.Basis, above)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "GPU\t"+column+"util %\tSM %\tDRAM %\tmemory\tW\tMHz\t°C\tprocesses\tthrottle\tstate\t")
 	for i, g := range all {
@@ -70,8 +70,8 @@ func memoryCell(get func(telemetry.Metric) (float64, bool)) string {
 // writeReport prints the report: hours by state, a verdict on each
 // device, the events, and the savings of the policies.
 func writeReport(w io.Writer, r *telemetry.Report) error {
-	length := time.Duration(r.DurationS * float64(time.Second)).Round(time.Millisecond)
-	fmt.Fprintf(w, "What they did in %v (%s; hours)\n", length, r.Source.Basis)
+	length := time.Duration(r.DurationS * float64(time.Second))
+	fmt.Fprintf(w, "Hours in each state, of %s (%s)\n", shortDuration(length), r.Source.Basis)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "GPU\t")
 	for _, s := range telemetry.States() {
@@ -94,21 +94,22 @@ func writeReport(w io.Writer, r *telemetry.Report) error {
 		return err
 	}
 	for _, g := range r.GPUs {
-		fmt.Fprintf(w, "  GPU %d is %s\n", g.Index, g.Verdict)
+		fmt.Fprintf(w, "  GPU %d: %s\n", g.Index, g.Verdict)
 	}
 	if len(r.Events) > 0 {
-		fmt.Fprintln(w, "\nWhat happened to the sampling")
+		fmt.Fprintln(w, "\nEvents of the sampling")
 	}
 	for _, e := range r.Events {
 		fmt.Fprintf(w, "  %s\n", eventText(e))
 	}
 	if len(r.Policies) > 0 {
-		fmt.Fprintf(w, "\nWhat reaping would give back (GPU hours of %.1f seen)\n", r.Policies[0].Observed.Hours())
-		fmt.Fprintln(t, "policy\tafter\tidle\tepisodes\treaped\trecoverable\ta GPU and day\tservers' own\t")
+		fmt.Fprintf(w, "\nGPU hours that reaping would recover, of %.1f observed\n", r.Policies[0].Observed.Hours())
+		fmt.Fprintln(t, "policy\tafter\tidle\tepisodes\treaped\trecovered\ta GPU and day\tin servers\t")
 	}
 	for _, p := range r.Policies {
-		fmt.Fprintf(t, "%s\t%v\t%.1f\t%d\t%d\t%.1f\t%.2f\t%.1f\t\n", p.Policy.Name, p.Policy.ReapAfter, p.Idle.Hours(),
-			p.Episodes, p.Reaped, p.Recoverable.Hours(), p.HoursPerDay.Or(0), p.Servers.Hours())
+		fmt.Fprintf(t, "%s\t%v\t%.1f\t%d\t%d\t%.1f\t%.2f\t%.1f\t\n", p.Policy.Name,
+			shortDuration(p.Policy.ReapAfter), p.Idle.Hours(), p.Episodes, p.Reaped, p.Recoverable.Hours(),
+			p.HoursPerDay.Or(0), p.Servers.Hours())
 	}
 	return t.Flush()
 }

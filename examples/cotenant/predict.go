@@ -214,7 +214,7 @@ func (rep *predictReport) text() string {
 	}
 	for _, e := range rep.Errors {
 		if e.Metric == profile.MetricTPOTP50 || e.Metric == profile.MetricStepP50 {
-			fmt.Fprintf(&b, "%s, %s: missed by %.1f%% on average, %.1f%% at P95; %.0f%% of %d outcomes lie in the 90%% "+
+			fmt.Fprintf(&b, "%s, %s: error %.1f%% on average, %.1f%% at P95; %.0f%% of %d measurements lie in the 90%% "+
 				"intervals\n", e.Mechanism, e.Metric.Title(), 100*e.MeanFraction, 100*e.P95Fraction,
 				100*e.CoverageFraction.Or(0), e.Rows)
 		}
@@ -306,7 +306,7 @@ func (c *predictConfig) observe(std stdio) error {
 		found[i].GPU = c.gpu
 		profiles = append(profiles, found[i].SoloProfile)
 		for _, left := range slices.Concat(found[i].Left, found[i].Fit.Unknown) {
-			fmt.Fprintf(std.err, "cotenant predict: %s: not told: %s\n", found[i].Server.Model, left)
+			fmt.Fprintf(std.err, "cotenant predict: %s: unknown: %s\n", found[i].Server.Model, left)
 		}
 	}
 	if err != nil {

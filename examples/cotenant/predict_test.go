@@ -171,7 +171,7 @@ func TestPredictFromMetrics(t *testing.T) {
 		args = append(args, "-from-metrics", file)
 	}
 	code, out, errs := program(t, "", args...)
-	if code != exitDone || out != "" || !strings.Contains(errs, "not told: the server's slots") {
+	if code != exitDone || out != "" || !strings.Contains(errs, "unknown: the server's slots") {
 		t.Fatal(code, out, errs)
 	}
 	profiles, err := profile.LoadProfiles(filepath.Join(dir, "p.json"))

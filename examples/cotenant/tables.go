@@ -16,7 +16,8 @@ import (
 func runGPUs(_ context.Context, args []string, std stdio) error {
 	fl := flagSet("gpus")
 	asJSON := fl.Bool("json", false, "JSON with reasons and sources")
-	const usage = "usage: cotenant gpus [-json] [GPU]\n\nWhich mechanisms each known GPU runs, from which driver on.\n"
+	const usage = "usage: cotenant gpus [-json] [GPU]\n\n" +
+		"The mechanisms that each known GPU supports, and the drivers they need.\n"
 	if err := parse(fl, args, usage, 1, std); err != nil {
 		return err
 	}
@@ -36,13 +37,13 @@ func runIsolation(_ context.Context, args []string, std stdio) error {
 	fl := flagSet("isolation")
 	asJSON := fl.Bool("json", false, "JSON")
 	var env sharing.Environment
-	fl.Func("gpu", "what holds on this `GPU`", func(name string) (err error) {
+	fl.Func("gpu", "for this `GPU`", func(name string) (err error) {
 		env.GPU, err = sharing.LookupGPU(name)
 		return err
 	})
-	fl.TextVar(&env.Driver, "driver", sharing.Driver{}, "with -gpu: what holds with this `VERSION` of the driver")
+	fl.TextVar(&env.Driver, "driver", sharing.Driver{}, "with -gpu: for this `VERSION` of the driver")
 	const usage = "usage: cotenant isolation [-gpu GPU] [-driver VERSION] [-json]\n\n" +
-		"What each mechanism keeps apart between neighbours: memory, compute, faults and jitter.\n"
+		"The isolation between neighbours under each mechanism: of memory, compute, faults and jitter.\n"
 	if err := parse(fl, args, usage, 0, std); err != nil {
 		return err
 	}
