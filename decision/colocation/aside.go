@@ -24,7 +24,7 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	load := solo.loads[0]
 	r := run{mode: solo.mode, name: "spinner-" + load, loads: solo.loads}
 	r.dir = filepath.Join(r.mode.String(), r.name)
-	window := f.plan.Window()
+	window := f.plan.window()
 	window.To = window.From + f.Spinner
 	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
 	var row profile.Row

@@ -25,9 +25,9 @@ loads: [{name: chat, server: s, concurrency: 4, prompt: 128, output: 64}]
 		commands, urls = append(commands, strings.Join(s.Command, " ")), append(urls, s.URL)
 	}
 	want := []Case{{"copies-2", []string{"chat-1", "chat-2"}}, {"copies-3", []string{"chat-1", "chat-2", "chat-3"}}}
-	if d := cmp.Diff(want, p.Cases); d != "" || len(p.Used()) != 1 || urls[2] != "http://127.0.0.1:8003" ||
+	if d := cmp.Diff(want, p.Cases); d != "" || len(p.used()) != 1 || urls[2] != "http://127.0.0.1:8003" ||
 		commands[1] != "serve --port 8002" {
-		t.Error(d, p.Used(), urls, commands)
+		t.Error(d, p.used(), urls, commands)
 	}
 	for change, want := range map[string]string{"800{copy}": "give each an address of its own", "servers": "there are none"} {
 		to := strings.ReplaceAll(text, "800{copy}", "8001")

@@ -1,16 +1,10 @@
 package colocation_test
 
 import (
-	"context"
 	"fmt"
 	"log"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/colocation"
-	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 const pair = `
@@ -52,26 +46,18 @@ modes: [mps, mig]
 	// cases[0].loads: must name at least two loads (every load is run alone anyway)
 }
 
-// A workload is measured alone, and what it saw becomes a profile.
-func ExampleRecord() {
-	server, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 5 * time.Millisecond, Interval: 2 * time.Millisecond})})
+// Built-in plans are starting points. This one runs on a simulated GPU: Measure(ctx, plan, NewSimulation(plan), options).
+func ExampleBuiltinPlan() {
+	text, _ := colocation.BuiltinPlan("mixed")
+	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Seconds: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer server.Close()
-	load := profile.Load{Concurrency: 2, Prompt: 16, Output: 8}
-	chat, err := colocation.Offer("chat", "alone", load, 1)
-	if err != nil {
-		log.Fatal(err)
+	for _, s := range plan.Servers {
+		fmt.Println(s.Name, s.Kind)
 	}
-	chat.Endpoints, chat.Requests = []loadgen.Endpoint{{URL: server.URL}}, 6
-	recording, err := colocation.Record(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{chat}}, loadgen.Options{}, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	row := recording.Row("chat", 0)
-	row.Mechanism, row.Case, row.Tenants, row.Server, row.Load = sharing.MechanismTimeSlicing, "alone", 1, profile.Server{Model: "rand-1b"}, load
-	profiles := profile.Rows{row}.Profiles()
-	fmt.Println(len(profiles), "profile of", profiles[0].Requests, "requests,", row.Errors, "failed")
-	// Output: 1 profile of 6 requests, 0 failed
+	// Output:
+	// assistant server
+	// training stepper
+	// notebook burster
 }

@@ -69,7 +69,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Profiles) ([]tenantPrediction, error) {
 	var group []profile.Solo
 	for _, name := range c.Loads {
-		l := f.plan.Load(name)
+		l := f.plan.load(name)
 		solo, err := profiles.Solo(f.serverOf(m, l), f.loadOf(l))
 		if err != nil {
 			return nil, err

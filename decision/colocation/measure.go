@@ -123,7 +123,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 		f.note("%s: %s", m, n)
 	}
 	var errs []error
-	for _, load := range f.plan.Used() {
+	for _, load := range f.plan.used() {
 		err := f.runAlone(ctx, st, m, load)
 		switch {
 		case err != nil:
@@ -165,7 +165,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
 	servers := map[string]int{}
 	for _, name := range r.loads {
-		p, i := f.plan.serverFor(f.plan.Load(name))
+		p, i := f.plan.serverFor(f.plan.load(name))
 		if p.Kind == profile.KindServer {
 			servers[name] = i
 		}
@@ -175,7 +175,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	}
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
 	w := f.watch(ctx, st, servers)
-	rec, rows, err := f.play(w.ctx, st, &r, f.plan.Window(), w.progress)
+	rec, rows, err := f.play(w.ctx, st, &r, f.plan.window(), w.progress)
 	if stopped := w.end(); stopped != nil {
 		return stopped
 	}
@@ -220,14 +220,14 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
 func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window,
-	progress func(loadgen.Progress)) (*Recording, profile.Rows, error) {
+	progress func(loadgen.Progress)) (*recording, profile.Rows, error) {
 	plan, err := f.offer(st, r, window)
 	if err != nil {
 		return nil, nil, err
 	}
 	tenants := make([]*server, len(r.loads))
 	for i, name := range r.loads {
-		p, at := f.plan.serverFor(f.plan.Load(name))
+		p, at := f.plan.serverFor(f.plan.load(name))
 		if p.Kind == profile.KindServer || st.tenants == nil {
 			continue
 		}
@@ -248,9 +248,9 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	}
 	var rows profile.Rows
 	for i, name := range r.loads {
-		l := f.plan.Load(name)
+		l := f.plan.load(name)
 		p, _ := f.plan.serverFor(l)
-		row := rec.Row(name, st.device)
+		row := rec.row(name, st.device)
 		switch {
 		case tenants[i] != nil:
 			err = errors.Join(err, countSteps(&row, tenants[i], &rec.Summary.Window, r.solo()))
@@ -305,7 +305,7 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window,
 		Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {
-		l := f.plan.Load(name)
+		l := f.plan.load(name)
 		server, i := f.plan.serverFor(l)
 		load := f.loadOf(l)
 		if server.Kind != profile.KindServer {
@@ -317,7 +317,7 @@ func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen
 		if r.pressed {
 			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
 		}
-		t, err := Offer(name, plan.Scenario, load, uint64(f.plan.Seed))
+		t, err := offer(name, plan.Scenario, load, uint64(f.plan.Seed))
 		if err != nil {
 			return plan, err
 		}

@@ -158,7 +158,7 @@ func (b *bench) write(name string, v any) error {
 // record makes a run of the plan's tenants, who find the source's devices busy.
 // What there is of an interrupted one comes with the error.
 func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader,
-	progress func(loadgen.Progress)) (*Recording, error) {
+	progress func(loadgen.Progress)) (*recording, error) {
 	plan.Simulated = b.simulated
 	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,
 		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
@@ -166,7 +166,7 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
 		opts.Health = loadgen.HealthLimits{SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1} // real ones
 	}
-	r, err := Record(ctx, plan, opts, source)
+	r, err := record(ctx, plan, opts, source)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", dir, err)
 		if r == nil || r.Result == nil {

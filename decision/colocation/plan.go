@@ -27,7 +27,7 @@ type Plan struct {
 	WarmSeconds float64             `yaml:"warm_seconds"`    // at its start, not counted; default 15%, at most 1.5 s
 	Seed        int                 `yaml:"seed"`            // of prompts and arrivals
 	Device      int                 `yaml:"device"`          // GPU index, as NVML counts
-	Modes       []sharing.Mechanism `yaml:"modes"`           // of those that [Modes] lists; default all
+	Modes       []sharing.Mechanism `yaml:"modes"`           // time-slicing, mps, mig-like-emulation; default all
 	StartSecs   float64             `yaml:"start_seconds"`   // for the servers to answer; default 300
 	Servers     []Server            `yaml:"servers"`
 	Tenants     []Server            `yaml:"tenants"` // that serve no tokens
@@ -40,9 +40,9 @@ type Plan struct {
 	copied  bool   // all servers are copies of one, of which the first is run alone
 }
 
-// Modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
+// modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
 // one MPS server, and those with active thread percentages and memory limits.
-func Modes() []sharing.Mechanism {
+func modes() []sharing.Mechanism {
 	return []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation}
 }
 
@@ -81,7 +81,7 @@ type Progress struct {
 	line *regexp.Regexp
 }
 
-// Load describes the requests of a server's clients, and their objectives.
+// load describes the requests of a server's clients, and their objectives.
 type Load struct {
 	Name        string      `yaml:"name,required"`
 	Server      string      `yaml:"server,required"`
@@ -153,7 +153,7 @@ func (p *Plan) fill() {
 	p.Seconds, p.StartSecs = cmp.Or(p.Seconds, 8), cmp.Or(p.StartSecs, 300)
 	p.WarmSeconds = cmp.Or(p.WarmSeconds, min(1.5, 0.15*p.Seconds))
 	if len(p.Modes) == 0 {
-		p.Modes = Modes()
+		p.Modes = modes()
 		if p.copied {
 			p.Modes = p.Modes[:2] // no copy has a share of its own
 		}
@@ -185,7 +185,7 @@ func (p *Plan) check(list *problem.List, real bool) {
 	list.If(p.Device < 0, "device", "", "must be an index, is %d", p.Device)
 	for i, m := range p.Modes {
 		at := fmt.Sprintf("modes[%d]", i)
-		list.If(!slices.Contains(Modes(), m), at, fmt.Sprintf("use one of %v", Modes()),
+		list.If(!slices.Contains(modes(), m), at, fmt.Sprintf("use one of %v", modes()),
 			"%s is no way for processes to share a whole GPU", m)
 		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s stands there twice", m)
 	}
@@ -357,7 +357,7 @@ func (p *Plan) checkCase(list *problem.List, path string, names, loads []string)
 			list.Addf(at, suggest(name, loads), "there is no load %q", name)
 			continue
 		}
-		s := p.Load(name).Server
+		s := p.load(name).Server
 		list.If(slices.Contains(servers, s), at, "a case has one load for each server",
 			"server %q has a load in this case already", s)
 		servers = append(servers, s)
@@ -368,8 +368,8 @@ func suggest(word string, names []string) string {
 	return problem.Meant(word, names, "there are "+strings.Join(names, ", "))
 }
 
-// Load returns the load of a name, nil where there is none.
-func (p *Plan) Load(name string) *Load {
+// load returns the load of a name, nil where there is none.
+func (p *Plan) load(name string) *Load {
 	if i := slices.IndexFunc(p.Loads, func(l Load) bool { return l.Name == name }); i >= 0 {
 		return &p.Loads[i]
 	}
@@ -382,8 +382,8 @@ func (p *Plan) serverFor(l *Load) (*Server, int) {
 	return &p.Servers[i], i
 }
 
-// Used lists the loads that any case needs, in the plan's order: those are run alone. Of copies one is.
-func (p *Plan) Used() []string {
+// used lists the loads that any case needs, in the plan's order: those are run alone. Of copies one is.
+func (p *Plan) used() []string {
 	if p.copied {
 		return []string{p.Loads[0].Name}
 	}
@@ -396,8 +396,8 @@ func (p *Plan) Used() []string {
 	return out
 }
 
-// Window is the part of a run that counts, without the warm-up at its start.
-func (p *Plan) Window() loadgen.Window {
+// window is the part of a run that counts, without the warm-up at its start.
+func (p *Plan) window() loadgen.Window {
 	return loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}
 }
 

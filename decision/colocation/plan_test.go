@@ -76,12 +76,12 @@ func FuzzPlan(f *testing.F) {
 		// What a flow relies on.
 		for _, c := range p.Cases {
 			for _, name := range c.Loads {
-				if s, _ := p.serverFor(p.Load(name)); s.Name == "" {
+				if s, _ := p.serverFor(p.load(name)); s.Name == "" {
 					t.Fatalf("load %q has no server", name)
 				}
 			}
 		}
-		if len(p.Used()) < 2 {
+		if len(p.used()) < 2 {
 			t.Fatal("a plan without two loads to compare")
 		}
 	})

@@ -19,11 +19,11 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// Offer returns a load for package loadgen: prompts of random words, about a token each, and answers of the load's
+// offer returns a load for package loadgen: prompts of random words, about a token each, and answers of the load's
 // lengths. The same name and seed send requests at the same times in every run, alone and beside others, and no two
 // names do. The words, and the lengths that are drawn, are the run's own, so that no run finds its prompts in a prefix
 // cache that another has filled. The caller adds the endpoints.
-func Offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
+func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, name, "/", run) // a hash's Write never fails
 	around := max(0, int(load.OutputSpread*float64(load.Output)))
@@ -54,8 +54,8 @@ func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
 		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
 }
 
-// Recording holds a run's requests and telemetry.
-type Recording struct {
+// recording holds a run's requests and telemetry.
+type recording struct {
 	*loadgen.Result
 	Series *telemetry.Series // nil without a source
 }
@@ -63,9 +63,9 @@ type Recording struct {
 // gpmPeriod is the slow clock's period: GPM figures, each the mean since the reading before.
 const gpmPeriod = 500 * time.Millisecond
 
-// Record makes a run with telemetry beside it, which goes to the run's folder as well. source may be nil. The
+// record makes a run with telemetry beside it, which goes to the run's folder as well. source may be nil. The
 // artifacts of an interrupted run stay, its figures do not count.
-func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*Recording,
+func record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*recording,
 	error) {
 	run := loadgen.Run
 	if len(plan.Tenants) == 0 {
@@ -73,7 +73,7 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	}
 	if source == nil {
 		res, err := run(ctx, plan, opts)
-		return &Recording{Result: res}, err
+		return &recording{Result: res}, err
 	}
 	// What costs milliseconds a reading and is not needed is left out.
 	sampler, err := telemetry.NewSampler(source, telemetry.SamplerOptions{SlowPeriod: gpmPeriod,
@@ -84,7 +84,7 @@ func Record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	// The sampling ends with the run, which ctx ends as well.
 	sampling, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var r Recording
+	var r recording
 	var samplerErr error
 	var sampled sync.WaitGroup
 	sampled.Go(func() { r.Series, samplerErr = sampler.Run(sampling) })
@@ -132,9 +132,9 @@ func asSteps(row *profile.Row, kind profile.Kind) {
 	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
 }
 
-// Row returns what a tenant of the run saw of its server on a device. The caller adds mechanism, case, server, load and
+// row returns what a tenant of the run saw of its server on a device. The caller adds mechanism, case, server, load and
 // the number of tenants on the GPU.
-func (r *Recording) Row(tenant string, device int) profile.Row {
+func (r *recording) row(tenant string, device int) profile.Row {
 	var row profile.Row
 	seen, ok := r.Summary.Tenant(tenant)
 	if !ok {
@@ -172,7 +172,7 @@ func millis(h *loadgen.Histogram) profile.LatencyMS {
 
 // mean is the mean of a device's metric in the run's window. A GPM figure is about the time before it, so that the
 // first one of the window is left out.
-func (r *Recording) mean(device int, m telemetry.Metric, unit float64) profile.Optional[float64] {
+func (r *recording) mean(device int, m telemetry.Metric, unit float64) profile.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {

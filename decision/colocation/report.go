@@ -163,7 +163,7 @@ func (f *planFlow) report(failed error) *Report {
 			if row.Cut {
 				p = nil
 			}
-			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.Load(load).SLO)
+			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.load(load).SLO)
 			if f.Price.Sign() > 0 && row.Tenants > 0 {
 				var err error
 				if row.TokenCosts, err = cost.PerMillionTokens(f.Price, row.Tenants, r.rates[j]); err != nil {

@@ -26,7 +26,7 @@ const (
 // would be the load's profile. Such a run is made again, and the last one counts.
 func (f *planFlow) runAlone(ctx context.Context, st *stand, m sharing.Mechanism, load string) error {
 	name, of := "solo-"+load, "tokens"
-	if p, _ := f.plan.serverFor(f.plan.Load(load)); p.Kind != profile.KindServer {
+	if p, _ := f.plan.serverFor(f.plan.load(load)); p.Kind != profile.KindServer {
 		of = "steps"
 	}
 	r := run{mode: m, name: name, loads: []string{load}}
@@ -61,7 +61,7 @@ func (f *planFlow) runAlone(ctx context.Context, st *stand, m sharing.Mechanism,
 }
 
 // ownSteps are the steps of a run alone: a tenant's own, or each request with its time a token.
-func ownSteps(rec *Recording, tenant *server) (steps []doneStep) {
+func ownSteps(rec *recording, tenant *server) (steps []doneStep) {
 	if tenant != nil {
 		tenant.meter.mu.Lock()
 		defer tenant.meter.mu.Unlock()

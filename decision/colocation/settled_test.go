@@ -249,7 +249,7 @@ func TestDrift(t *testing.T) {
 func TestUnevenAnswersAreAsked(t *testing.T) {
 	t.Parallel()
 	for spread, want := range map[float64][2]int{0: {40, 40}, 0.25: {30, 50}} {
-		offer := must.Get(Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1))(t)
+		offer := must.Get(offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1))(t)
 		least, most, sum := 1<<30, 0, 0
 		const requests = 2000
 		for range requests {
@@ -260,7 +260,7 @@ func TestUnevenAnswersAreAsked(t *testing.T) {
 			t.Errorf("spread %v: %d to %d tokens, %.1f on average", spread, least, most, mean)
 		}
 	}
-	if _, err := Offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: -40, OutputSpread: 0.25}, 1); err == nil {
+	if _, err := offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: -40, OutputSpread: 0.25}, 1); err == nil {
 		t.Error("answers of less than nothing are accepted")
 	}
 }

@@ -321,7 +321,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 	from := n.gpusFrom
 	for _, m := range p.nodes {
 		out.Count += m.gpus
-		if m.gpusFrom.Basis > from.Basis {
+		if m.gpusFrom.Basis != basisDeclared && from.Basis == basisDeclared { // the least sure
 			from = m.gpusFrom
 		}
 		if out.Driver.IsZero() || !m.driver.IsZero() && m.driver.Compare(out.Driver) < 0 {

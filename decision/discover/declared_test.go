@@ -80,7 +80,7 @@ func TestDeclaredReplicas(t *testing.T) {
 	}
 	r := d.Fleet.Workloads[0].Request
 	from := d.Provenance["workloads[0].request"]
-	if r == nil || r.Mechanism != sharing.MechanismTimeSlicing || r.Replicas != 4 || from.Basis != discover.BasisDeclared || !strings.Contains(from.Source, "ConfigMap gpu-operator/plugin (all: data.any)") {
+	if r == nil || r.Mechanism != sharing.MechanismTimeSlicing || r.Replicas != 4 || from.Basis != "declared" || !strings.Contains(from.Source, "ConfigMap gpu-operator/plugin (all: data.any)") {
 		t.Errorf("%+v, %v", r, from)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -24,29 +23,25 @@ import (
 // ErrInvalid is matched by every error about an input that cannot be read.
 var ErrInvalid = errors.New("discover: invalid")
 
-// Basis classifies the source of a field of the fleet. The zero value is BasisUnknown.
-type Basis uint8
-
-// The bases.
-const (
-	BasisUnknown  Basis = iota // nothing: the field is left out
-	BasisDeclared              // a label, annotation or request says so
-	BasisDerived               // it follows from what is declared
-	BasisMeasured              // samples over time, or the device itself
-	BasisGuess                 // a rule's answer
-	BasisGiven                 // the user's own file
-)
-
-var basisNames = enum.Of[Basis](ErrInvalid, "basis", "unknown", "declared", "derived", "measured", "guess", "given")
-
 // Provenance names the source of a field of the fleet.
 type Provenance struct {
-	Basis  Basis  `json:"basis"`
+	// Basis is "declared" by a label, annotation or request; "derived" from such; "measured" by samples over time or by
+	// the device itself; "guess" by a rule; or "given" by the user's own file.
+	Basis  string `json:"basis"`
 	Source string `json:"source"` // "label nvidia.com/gpu.product"
 }
 
+// The bases.
+const (
+	basisDeclared = "declared"
+	basisDerived  = "derived"
+	basisMeasured = "measured"
+	basisGuess    = "guess"
+	basisGiven    = "given"
+)
+
 // String writes it as the fleet file's comments do.
-func (p Provenance) String() string { return p.Basis.String() + ": " + p.Source }
+func (p Provenance) String() string { return p.Basis + ": " + p.Source }
 
 // Finding is something about the cluster that its owner should know.
 type Finding struct {

@@ -77,7 +77,7 @@ func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 	prices := b.c.opts.Prices
 	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
 		out.NodePricePerHour = decision.Some(m)
-		return "node_price_per_hour", Provenance{BasisGiven, "prices, " + out.InstanceType}
+		return "node_price_per_hour", Provenance{basisGiven, "prices, " + out.InstanceType}
 	}
 	board, _, _ := strings.Cut(out.GPU, " (")
 	m, ok := prices.gpus[out.GPU]
@@ -88,7 +88,7 @@ func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 		return "", from
 	}
 	out.PricePerGPUHour = decision.Some(m)
-	return "price_per_gpu_hour", Provenance{BasisGiven, "prices, " + out.GPU}
+	return "price_per_gpu_hour", Provenance{basisGiven, "prices, " + out.GPU}
 }
 
 // Hints are the user's own statements, which override labels and guesses.
@@ -173,7 +173,7 @@ func (b *build) hintNode(n *node) {
 	for _, k := range matching(h.Nodes, n.name) {
 		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
 		if err == nil && (n.gpu == nil || n.gpu != gpu) {
-			n.gpu, n.productFrom = gpu, Provenance{BasisGiven, "hints, nodes." + k}
+			n.gpu, n.productFrom = gpu, Provenance{basisGiven, "hints, nodes." + k}
 		}
 	}
 }
@@ -183,14 +183,14 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 	h := b.c.opts.Hints
 	b.Fleet.Trust = h.Trust
 	if h.Trust != fleet.TrustUnstated {
-		b.note("trust", Provenance{BasisGiven, "hints"})
+		b.note("trust", Provenance{basisGiven, "hints"})
 	}
 	keys := matching(h.Workloads, out.Name)
 	for _, k := range keys {
 		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
 	}
 	for _, k := range keys {
-		v, from := h.Workloads[k], Provenance{BasisGiven, "hints, workloads." + k}
+		v, from := h.Workloads[k], Provenance{basisGiven, "hints, workloads." + k}
 		serves := out.Kind.Serves() || k == out.Name
 		set := func(key string, given bool, write func()) {
 			if given {
@@ -216,7 +216,7 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		set("spot", v.Spot, func() { out.Spot = true })
 	}
 	if !out.Memory.IsZero() || out.Model != nil {
-		if p := b.Provenance[at+".pool"]; p.Basis == BasisDerived {
+		if p := b.Provenance[at+".pool"]; p.Basis == basisDerived {
 			out.Pool = ""
 			delete(b.Provenance, at+".pool")
 		}

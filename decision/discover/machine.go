@@ -68,7 +68,7 @@ func (b *build) nodeOf(m *machine) *node {
 
 // readInventory takes over what the driver says, which is surer than labels.
 func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
-	from := Provenance{BasisMeasured, "nvidia-smi or NVML"}
+	from := Provenance{basisMeasured, "nvidia-smi or NVML"}
 	if len(inv.GPUs) == 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
 			"its labels and resources say %s, and the driver has %d", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
-	n.gpus, n.gpusFrom, n.layouts, n.layoutsFrom = len(inv.GPUs), from, nil, Provenance{BasisMeasured, "nvidia-smi"}
+	n.gpus, n.gpusFrom, n.layouts, n.layoutsFrom = len(inv.GPUs), from, nil, Provenance{basisMeasured, "nvidia-smi"}
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}

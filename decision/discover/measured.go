@@ -261,7 +261,7 @@ func instancePart(s *usage.Stats, n *node) float64 {
 func (b *build) measure(w *workload, g *gathering, kind string) {
 	v := &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d]", w.index)
-	window, basis := "", BasisMeasured
+	window, basis := "", basisMeasured
 	if d := g.to.Sub(g.from); d > 0 {
 		window = span(d) + ", "
 	}
@@ -273,7 +273,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	}
 	if g.Together && b.among(w) {
 		window += fmt.Sprintf("of GPUs that %d of its replicas share, by their number, ", g.sharers)
-		basis = BasisDerived
+		basis = basisDerived
 		g.divide()
 	}
 	says := func(n int64, what string) Provenance {
@@ -295,7 +295,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	if b.sharedSeries[w] = g.Together; g.Together {
 		return
 	}
-	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == BasisGiven }
+	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == basisGiven }
 	if most, ok := g.MemoryMax.Get(); ok && !given("memory") && !given("model") {
 		if asked, had := v.Memory.Get(); had && v.Request != nil && asked/4*3 > most {
 			b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
@@ -304,7 +304,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		}
 		v.Memory = g.MemoryMax
 		b.note(at+".memory", says(g.memoryN, "the most in use"))
-		if b.Provenance[at+".pool"].Basis == BasisDerived {
+		if b.Provenance[at+".pool"].Basis == basisDerived {
 			v.Pool = ""
 			delete(b.Provenance, at+".pool")
 		}
@@ -323,7 +323,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		}
 	}
 	guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods)))
-	if ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == BasisGuess {
+	if ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == basisGuess {
 		v.Kind = guess.kind
 		b.note(at+".kind", guessed("rule %s", guess.rule))
 	}

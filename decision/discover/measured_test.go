@@ -46,10 +46,10 @@ func TestMeasured(t *testing.T) {
 	if fit.Memory.Or(0) != 61*sharing.GiB || fit.GPUBusy.Or(0) != 0.8 || fit.PeakBusy.Or(0) != 0.9 || fit.Pool != "" {
 		t.Errorf("%s: %v %v %v %q", fit.Name, fit.Memory, fit.GPUBusy, fit.PeakBusy, fit.Pool)
 	}
-	if p := d.Provenance["workloads[2].gpu_busy"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "dcgm-exporter, 2 samples, SM activity") {
+	if p := d.Provenance["workloads[2].gpu_busy"]; p.Basis != "measured" || !strings.Contains(p.Source, "dcgm-exporter, 2 samples, SM activity") {
 		t.Error(p)
 	}
-	if small := d.Fleet.Workloads[1]; !small.GPUBusy.IsZero() || d.Provenance["workloads[1].memory"].Basis != discover.BasisDerived {
+	if small := d.Fleet.Workloads[1]; !small.GPUBusy.IsZero() || d.Provenance["workloads[1].memory"].Basis != "derived" {
 		t.Errorf("%s was not measured: %v", small.Name, small.GPUBusy)
 	}
 	for _, code := range []string{"requested-against-used", "gpu-in-no-node", "pods-gone"} {
@@ -117,7 +117,7 @@ func TestBadSamples(t *testing.T) {
 // TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the node that their file is named after.
 func TestMachines(t *testing.T) {
 	d := joined(t, discover.Options{}, "dumps/box.xml", smiXML("81920 MiB", "GPU-1", "GPU-2"))
-	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != discover.BasisMeasured {
+	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != "measured" {
 		t.Errorf("%+v", d.Fleet.Pools)
 	}
 	d = joined(t, discover.Options{}, "dumps/box.xml", smiXML("81920 MiB", "GPU-1", "GPU-2"), "bare.json", file(t, "clusters/bare.json"),
@@ -182,7 +182,7 @@ func TestServing(t *testing.T) {
 	if got := d.Fleet.Workloads[0].Solo.TTFTP99.String(); got != "250ms" {
 		t.Error(got)
 	}
-	if p := d.Provenance["workloads[0].solo"]; p.Basis != discover.BasisMeasured || !strings.Contains(p.Source, "0.1 to 0.25 s") {
+	if p := d.Provenance["workloads[0].solo"]; p.Basis != "measured" || !strings.Contains(p.Source, "0.1 to 0.25 s") {
 		t.Error(p)
 	}
 	readBack(t, d)
@@ -207,7 +207,7 @@ nv_inference_request_duration_us{model="yolo",version="1"} 3e+07
 nv_inference_compute_infer_duration_us{model="yolo",version="1"} 2e+07
 `)
 	s := d.Fleet.Workloads[0].Service
-	if s == nil || s.GPUTime.String() != "5ms" || s.HostTime.String() != "10ms" || d.Provenance["workloads[0].service"].Basis != discover.BasisMeasured {
+	if s == nil || s.GPUTime.String() != "5ms" || s.HostTime.String() != "10ms" || d.Provenance["workloads[0].service"].Basis != "measured" {
 		t.Fatalf("%+v %+v", s, d.Findings)
 	}
 	readBack(t, d)

@@ -20,12 +20,12 @@ import (
 type fact = Provenance
 
 func declared(format string, args ...any) fact {
-	return fact{BasisDeclared, fmt.Sprintf(format, args...)}
+	return fact{basisDeclared, fmt.Sprintf(format, args...)}
 }
 func derived(format string, args ...any) fact {
-	return fact{BasisDerived, fmt.Sprintf(format, args...)}
+	return fact{basisDerived, fmt.Sprintf(format, args...)}
 }
-func guessed(format string, args ...any) fact { return fact{BasisGuess, fmt.Sprintf(format, args...)} }
+func guessed(format string, args ...any) fact { return fact{basisGuess, fmt.Sprintf(format, args...)} }
 
 // node holds the known facts of a Kubernetes node with GPUs, or of a machine whose nvidia-smi output was given.
 type node struct {

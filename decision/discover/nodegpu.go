@@ -18,11 +18,11 @@ import (
 func (n *node) readProduct(b *build) {
 	l := n.meta.Metadata.Labels
 	text, from := l["nvidia.com/gpu.product"], "label nvidia.com/gpu.product"
-	basis := BasisDeclared
+	basis := basisDeclared
 	byMachine := func() {
 		if model, ok := instanceModel(n.instanceType); ok {
 			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				BasisDerived
+				basisDerived
 		}
 	}
 	sku, skuFrom := n.first(names().SKUs...)

@@ -137,7 +137,7 @@ func (b *build) takeServing() {
 	for _, w := range order {
 		t, v, at := totals[w], &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
 		b.assumeSLO(w, t.bucket, t.requests)
-		if b.Provenance[at].Basis == BasisGiven {
+		if b.Provenance[at].Basis == basisGiven {
 			continue
 		}
 		if !t.alone {
@@ -156,7 +156,7 @@ func (b *build) takeServing() {
 			}
 		}
 		if len(says) > 0 {
-			b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper "+
+			b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper "+
 				"ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
 		}
 	}
@@ -172,7 +172,7 @@ func (b *build) service(w *workload, mean serving.Service) {
 		return decision.Some(profile.Duration(d.Round(time.Microsecond)))
 	}
 	v.Service = &fleet.Service{GPUTime: some(mean.GPUTime), HostTime: some(mean.HostTime)}
-	b.note(at, Provenance{BasisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass",
+	b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass",
 		mean.Batch)})
 }
 

@@ -61,7 +61,7 @@ func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	}
 	if m, ok := w.held.Get(); ok {
 		out.Memory = w.held
-		b.note(at+".memory", Provenance{BasisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
+		b.note(at+".memory", Provenance{basisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
 			plaintext.Count(w.all, "process"), m)})
 	}
 	if f := p.framework; f.name != "" {
