@@ -114,8 +114,8 @@ func (m Money) MulFrac(num, den int64) (Money, error) {
 	return Money{micros: micros, currency: m.currency}, nil
 }
 
-// Times returns m * p, rounded once to micro-units, half away from zero.
-func (m Money) Times(p PPM) (Money, error) { return m.MulFrac(int64(p), int64(Whole)) }
+// times returns m * p, rounded once to micro-units, half away from zero.
+func (m Money) times(p PPM) (Money, error) { return m.MulFrac(int64(p), int64(Whole)) }
 
 // magnitude returns |n|, for every n.
 func magnitude(n int64) uint64 {
@@ -290,9 +290,9 @@ func ratio(num, den int64) (PPM, error) {
 	return PPM(q), nil
 }
 
-// PPMFromFloat returns the PPM nearest to a fraction (0.25 is 25%), rounding
+// ppmFromFloat returns the PPM nearest to a fraction (0.25 is 25%), rounding
 // half away from zero. NaN, infinities and numbers out of range are errors.
-func PPMFromFloat(fraction float64) (PPM, error) {
+func ppmFromFloat(fraction float64) (PPM, error) {
 	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
 		return 0, badInput("a fraction must be a finite number, not %v", fraction)
 	}
@@ -350,9 +350,9 @@ func (p PPM) String() string {
 	return fmt.Sprintf("%s%d%s%%", sign, u/uint64(Percent), frac)
 }
 
-// ParsePPM reads a percentage as String writes it, at most four decimals and a percent sign: "8%", "46.4286%". A
+// parsePPM reads a percentage as String writes it, at most four decimals and a percent sign: "8%", "46.4286%". A
 // bare number is refused: 8 could be meant as a fraction or as percent.
-func ParsePPM(s string) (PPM, error) {
+func parsePPM(s string) (PPM, error) {
 	num, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
 	why := `add a percent sign, for example "8%"`
 	var v int64
@@ -367,9 +367,9 @@ func ParsePPM(s string) (PPM, error) {
 
 func (p PPM) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText is ParsePPM.
+// UnmarshalText is parsePPM.
 func (p *PPM) UnmarshalText(b []byte) error {
-	v, err := ParsePPM(string(b))
+	v, err := parsePPM(string(b))
 	if err == nil {
 		*p = v
 	}

@@ -8,14 +8,14 @@ import (
 
 func TestPPMText(t *testing.T) {
 	for in, want := range map[string]PPM{"8%": 80_000, "46.4286%": 464_286, "-0.5%": -5_000, "0%": 0, "100%": Whole, " 101.47% ": 1_014_700} {
-		p, err := ParsePPM(in)
+		p, err := parsePPM(in)
 		if err != nil || p != want {
-			t.Errorf("ParsePPM(%q) = %d, %v; want %d", in, p, err, want)
+			t.Errorf("parsePPM(%q) = %d, %v; want %d", in, p, err, want)
 		}
 	}
 	for _, bad := range []string{"", "%", "8", "0.08", "8 %%", "1e2%", "8.00001%", "99999999999999999999%", "NaN%", "8％"} {
-		if p, err := ParsePPM(bad); !errors.Is(err, ErrInput) || p != 0 {
-			t.Errorf("ParsePPM(%q) = %v, %v; want ErrInput", bad, p, err)
+		if p, err := parsePPM(bad); !errors.Is(err, ErrInput) || p != 0 {
+			t.Errorf("parsePPM(%q) = %v, %v; want ErrInput", bad, p, err)
 		}
 	}
 	for p, want := range map[PPM]string{80_000: "8%", 464_286: "46.4286%", -5_000: "-0.5%", 1: "0.0001%", Whole: "100%", math.MinInt64: "-922337203685477.5808%"} {
@@ -47,16 +47,16 @@ func TestPPMRounding(t *testing.T) {
 
 func TestPPMFromFloat(t *testing.T) {
 	for f, want := range map[float64]PPM{0.25: 250_000, 0.08: 80_000, 1.0 / 3: 333_333, -0.00000051: -1, 2.0 / 3: 666_667, 0: 0} {
-		if p, err := PPMFromFloat(f); err != nil || p != want {
-			t.Errorf("PPMFromFloat(%v) = %d, %v; want %d", f, p, err, want)
+		if p, err := ppmFromFloat(f); err != nil || p != want {
+			t.Errorf("ppmFromFloat(%v) = %d, %v; want %d", f, p, err, want)
 		}
 	}
 	for f, want := range map[float64]error{math.Inf(1): ErrInput, math.Inf(-1): ErrInput, math.MaxFloat64: ErrOverflow, 1e13: ErrOverflow} {
-		if p, err := PPMFromFloat(f); !errors.Is(err, want) {
-			t.Errorf("PPMFromFloat(%v) = %d, %v; want %v", f, p, err, want)
+		if p, err := ppmFromFloat(f); !errors.Is(err, want) {
+			t.Errorf("ppmFromFloat(%v) = %d, %v; want %v", f, p, err, want)
 		}
 	}
-	if _, err := PPMFromFloat(math.NaN()); !errors.Is(err, ErrInput) {
+	if _, err := ppmFromFloat(math.NaN()); !errors.Is(err, ErrInput) {
 		t.Errorf("NaN: %v", err)
 	}
 }
@@ -66,14 +66,14 @@ func FuzzParsePPM(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := ParsePPM(s)
+		p, err := parsePPM(s)
 		if err != nil {
 			if p != 0 {
 				t.Errorf("value %v with error %v", p, err)
 			}
 			return
 		}
-		if back, err := ParsePPM(p.String()); err != nil || back != p {
+		if back, err := parsePPM(p.String()); err != nil || back != p {
 			t.Errorf("%q -> %v -> %v, %v", s, p, back, err)
 		}
 	})

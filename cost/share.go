@@ -48,8 +48,8 @@ func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
 	if !o.Known {
 		return 0, 0, false
 	}
-	low, errLow := PPMFromFloat(o.Low)
-	high, errHigh := PPMFromFloat(o.High)
+	low, errLow := ppmFromFloat(o.Low)
+	high, errHigh := ppmFromFloat(o.High)
 	if errLow != nil || errHigh != nil || low < 0 || high < low {
 		return 0, 0, false
 	}

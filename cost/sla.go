@@ -36,7 +36,7 @@ func NetSaving(saving, revenue Money, loss PPM) (Money, error) {
 	if err := lossErr(revenue, loss); err != nil {
 		return Money{}, err
 	}
-	lost, err := revenue.Times(loss)
+	lost, err := revenue.times(loss)
 	if err != nil {
 		return Money{}, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/cotenant/cotenant/decision/score"
 )
 
-// Bill compares what GPUs cost today with what they cost once the answer is applied. Nodes are paid for whole where
-// the pool states gpus_per_node, and reserved GPUs whether they are used or not.
+// Bill compares the cost of GPUs today with their cost after the answer is applied. Pools with gpus_per_node pay for
+// whole nodes; reserved GPUs are paid for even when unused.
 type Bill struct {
 	GPUsToday  int `json:"gpus_today"`
 	GPUsAfter  int `json:"gpus_after"`
@@ -67,8 +67,8 @@ func (h *hourly) count(p *CompiledPool, gpus int) {
 	}
 }
 
-// onDemand prices so many nodes of a pool as they are bought today: as spot what is stated to be. Of a pool that says
-// only what spot would cost all is on demand.
+// onDemand prices a number of nodes of a pool at today's purchase: the stated count of spot GPUs, the rest on demand.
+// A pool with a spot price but no spot count buys everything on demand.
 func onDemand(p *CompiledPool, nodes int) (hourly, error) {
 	paid := score.Paid{Reserved: p.Reserved.Count, OnDemand: max(0, nodes*p.Pool.GPUsPerNode.Or(1)-p.Reserved.Count)}
 	if s := p.Pool.Spot; s != nil {
@@ -92,8 +92,8 @@ func (a *account) add(o *account) {
 	a.unplaced, a.more = a.unplaced+o.unplaced, a.more+o.more
 }
 
-// account parts what a pool costs. Nodes that placed replicas would use alone, or do use today, and that the layout
-// does not, are freed by sharing. What is left of the others is idle, but for what replicas without a place may hold.
+// account splits the cost of a pool. Nodes that placed replicas would need without sharing, or use today, and that the
+// layout does not need, are freed by sharing. The other unused nodes are idle, except those that unplaced replicas may hold.
 func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error) {
 	cp := pl.Pools[p]
 	price := func(nodes int) (h hourly) {

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// answers puts what was planned into words and figures.
+// answers turns a plan into texts and figures.
 type answers struct {
 	*plan.Planner
 	fleet *Fleet
@@ -60,7 +60,7 @@ func (pl *answers) result() (*Result, error) {
 	return r, nil
 }
 
-// cite gathers what the result names.
+// cite collects the sources that the result names.
 func (r *Result) cite() {
 	seen := map[sharing.SourceID]bool{}
 	add := func(id sharing.SourceID) {
@@ -175,7 +175,7 @@ func (pl *answers) places(w int) (out []Place) {
 	return out
 }
 
-// scene gathers what the trap detectors look at.
+// scene collects the input of the trap detectors.
 func (pl *answers) scene(w, fullest int) *trapScene {
 	cw := pl.Workloads[w]
 	s := newScene(cw, nil)
@@ -212,8 +212,8 @@ func (pl *answers) scene(w, fullest int) *trapScene {
 // fillingBusy is the stated gpu_busy from which on a computation is taken to fill the GPU.
 const fillingBusy = 0.9
 
-// filler says which other workload that may run on a pool fills the GPU while its kernels run: by its profile, or
-// where there is none by the busy share that is stated of a computation. "" is none.
+// filler describes another workload of a pool whose kernels fill the GPU: by its profile, or without one by the stated
+// busy share of a computation; "" without any.
 func (pl *answers) filler(w int, p *CompiledPool) string {
 	for j, cw := range pl.Workloads[:pl.Asked] {
 		o := cw.Workload()
@@ -231,7 +231,7 @@ func (pl *answers) filler(w int, p *CompiledPool) string {
 	return ""
 }
 
-// mix says how unlike the workloads of a group are.
+// mix records the differences between the workloads of a group.
 type mix struct {
 	first   *CompiledWorkload
 	uid     Optional[int]
@@ -317,7 +317,7 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 	g.Layouts = append(g.Layouts, l)
 }
 
-// memoryText words what a replica needs on each GPU, as outputs say it.
+// memoryText formats the memory that a replica needs on each GPU.
 func memoryText(n *gate.MemoryNeed) string {
 	if n.Unknown {
 		return n.String()

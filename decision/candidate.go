@@ -115,7 +115,7 @@ func (pl *answers) bestPool(w int, m sharing.Mechanism) int {
 	return best
 }
 
-// pinned says that the workload's pin alone rules the candidate out.
+// pinned reports whether the workload's pin is the reason against the candidate.
 func (c *Candidate) pinned() bool {
 	return len(c.Reasons) > 0 && c.Reasons[0].Code == gate.CodePinnedElsewhere
 }
@@ -130,7 +130,7 @@ func cmpBool(a, b bool) int {
 	return -1
 }
 
-// annotate adds what only the fleet as a whole shows: the choice, a pool that was full, neighbours that never came.
+// annotate adds facts about the whole fleet: the choice, full pools, missing neighbours.
 func (pl *answers) annotate(w int, l *listing) {
 	if l.pool < 0 {
 		return
@@ -176,8 +176,7 @@ func (pl *answers) annotate(w int, l *listing) {
 	l.Chosen = chosen
 }
 
-// chose puts the slice that consequences led to in the place of the smallest
-// that the gates found, and of what they said of it.
+// chose replaces the smallest slice that the filter found, and its reasons, by the slice that the prediction chose.
 func (l *listing) chose(s *gate.MIGSlice) {
 	other := l.Profile != s.Profile.Name
 	l.Profile = s.Profile.Name

@@ -15,17 +15,16 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Comparison holds the answers for one fleet with several options, side by side. The first is what the others are
-// compared with.
+// Comparison holds the answers for one fleet with several options. The first column is the baseline.
 type Comparison struct {
 	Columns []Column `json:"columns"`
-	// Changes are the workloads whose answers differ, by name.
+	// Changes lists the workloads with different answers, by name.
 	Changes []Change `json:"changes"`
 }
 
 // Column is the answer with one of the options.
 type Column struct {
-	// Options names what differs from the first column's, which is "plain": "confidence=0.9 allow=hami".
+	// Options lists the differences to the first column, for example "confidence=0.9 allow=hami"; "plain" without any.
 	Options string `json:"options"`
 	// Confidence is that of the answer; see Result.
 	Confidence float64        `json:"confidence"`
@@ -56,9 +55,8 @@ type Answer struct {
 	Hourly    string            `json:"per_workload_hour,omitempty"` // an exact decimal; absent without prices
 }
 
-// Compare calls [Decide] with each of the options and puts the answers side by side, to see what a change is worth:
-// less confidence, a mechanism that would have to be installed, more memory left free. The error names every problem of
-// the fleet and of the options. Memory and time are those of as many calls.
+// Compare calls [Decide] once for each of the options and compares the answers. Use it for the value of a change: less
+// confidence, a mechanism to install, more free memory. The error names every problem of the fleet and of the options.
 func Compare(ctx context.Context, f *Fleet, options ...Options) (*Comparison, error) {
 	if f == nil || len(options) == 0 {
 		return nil, errors.New("decision: give a fleet, and options to compare")
@@ -114,7 +112,7 @@ func answerOf(d *Decision) Answer {
 	return a
 }
 
-// differing names what options have otherwise than others.
+// differing lists the differences between two options.
 func differing(from, o *Options) string {
 	var out []string
 	add := func(differs bool, format string, args ...any) {
@@ -143,8 +141,8 @@ func (c *Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
 // mostChanges bounds the workloads that the table shows; the rest are counted.
 const mostChanges = 24
 
-// WriteText writes the comparison as a table with a column for each of the options: the totals, and what the workloads
-// get whose answers differ.
+// WriteText writes the comparison as a table with a column for each of the options: totals, and workloads with
+// different answers.
 func (c *Comparison) WriteText(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	line := func(name string, cell func(col *Column) string) {
@@ -200,7 +198,7 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	return err
 }
 
-// String says in a few words what a workload gets, and what that costs an hour.
+// String formats the placement and its cost an hour.
 func (a Answer) String() string {
 	if a.Status == StatusNone {
 		return a.Status.String()

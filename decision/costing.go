@@ -10,15 +10,15 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// workloadShare holds what a workload takes of its pool's GPUs.
+// workloadShare is a workload's part of its pool's GPUs.
 type workloadShare struct {
 	micros  int64 // of its GPUs' price for an hour
 	dearest int64 // of one of its GPUs
 	fullest int   // tenants on the fullest of its GPUs
 }
 
-// shares divides each GPU's price among those on it, to the last micro-unit: by what they use of it where they share
-// without slices, by placement units under MIG.
+// shares divides each GPU's price among its tenants, exact to the micro-unit: by their use of an unsliced GPU, by
+// placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {
 	out := make([]workloadShare, len(pl.Workloads))
 	left := make([]score.Paid, len(pl.Pools))
@@ -79,8 +79,8 @@ func take(left *score.Paid, n int, spot bool) (one score.Paid) {
 	return one
 }
 
-// divide gives each member its share of a price, in micro-units, by weight (replicas
-// where there is none); what rounding leaves goes to the first members.
+// divide splits a price, in micro-units, by weight, or by replicas without weights; the rounding remainder goes to the
+// first members.
 func divide(out []workloadShare, price int64, members []plan.Member, units []int) {
 	weight, tenants := 0, 0
 	at := func(k int) int {
@@ -118,7 +118,7 @@ func (s *sums) of(m cost.Money, err error) cost.Money {
 	return m
 }
 
-// monthly is the price of a month of what costs so many micro-units an hour.
+// monthly converts micro-units an hour to the price of a month.
 func (s *sums) monthly(micros int64, currency string) cost.Money {
 	return s.of(cost.Monthly(s.of(cost.FromMicros(micros, currency))))
 }

@@ -21,7 +21,7 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	return r, err
 }
 
-// decideStated decides a fleet whose numbers of replicas are stated.
+// decideStated decides a fleet without replicas: auto.
 func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (pl *answers) impossible() (out []string) {
 	return out
 }
 
-// denied says why no pool, or not the one of a name, can have a mechanism; "" where one can.
+// denied returns the reasons against a mechanism in all pools, or in the named one; "" if a pool can run it.
 func (pl *answers) denied(m sharing.Mechanism, pool string) string {
 	var whys []string
 	for _, cp := range pl.Pools {

@@ -1,5 +1,5 @@
 // Package decision decides how workloads share GPUs: which mechanism each workload gets, on which pool and in which
-// layout, what isolation that really gives, what it costs and saves, and what will bite.
+// layout, the isolation that it really has, cost and saving, and known traps.
 //
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
 // and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
@@ -11,12 +11,10 @@
 //
 // Priorities are strict: objectives that are stated are kept; then replicas are placed, online services before other
 // work before notebooks, or as the fleet's priorities say; then money counts; of what costs the same, what slows work
-// least, so that GPUs that are paid for are used. Work without objectives keeps four fifths of its rate where that
-// leaves nobody without a place; where it would, GPUs are shared more closely, and the answer says what more of them
-// cost.
+// least, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still has a
+// place; otherwise GPUs are shared more closely, and the answer gives the price of more of them.
 //
-// What less confidence or another mechanism would be worth is another call with other options: [Compare] makes the
-// calls and a table of the answers.
+// Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.
 //
 // Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
 //

@@ -13,12 +13,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Judge reports whether workloads meet their objectives in place, by the evaluation that Decide uses. Use it for a
-// layout that was not decided: what runs today, or what somebody would rather have. It is not safe for concurrent use.
+// Judge reports whether workloads meet their objectives in a given layout, with the evaluator of Decide. Use it for
+// layouts from elsewhere, such as the one that runs today. It is not safe for concurrent use.
 type Judge struct {
 	plan             *plan.Planner
 	workloads, pools map[string]int
-	known            map[string]map[string]sharing.Answer // by what is on a device
+	known            map[string]map[string]sharing.Answer // by the tenants of a device
 	opt              Options
 }
 
@@ -42,9 +42,9 @@ func NewJudge(ctx context.Context, f *Fleet, opt Options) (*Judge, error) {
 	return j, nil
 }
 
-// Nodes answers for each workload on the nodes: the worst of its places counts. The answer is unknown where something
-// would have to be assumed of it or of a neighbour, and no where the stated memory of all exceeds the GPU's. Replicas
-// whose device is not known are left out.
+// Nodes answers for each workload on the nodes, by its worst place. The answer is unknown if the workload or a
+// neighbour needs an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an unknown device are
+// left out.
 func (j *Judge) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
 	out := map[string]sharing.Answer{}
 	for n := range nodes {
@@ -85,7 +85,7 @@ func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
 	return out
 }
 
-// tenants answers for those who share a device, or an instance of one.
+// tenants answers for the tenants of a device, or of one of its instances.
 func (j *Judge) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer, error) {
 	count := map[int]int{}
 	for _, a := range all {

@@ -7,7 +7,7 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
-// layout puts the arrangement on nodes, prices these, and finds what is paid for there and used by nobody.
+// layout assigns the plan to nodes, prices them, and lists unused capacity.
 func (pl *answers) layout(r *Result) error {
 	var problems []layout.Problem
 	if r.Layout, problems = pl.Layout(); len(problems) > 0 {

@@ -52,7 +52,7 @@ func (pl *answers) ownGPUs(w, replicas int) (own *CompiledPool) {
 	return own
 }
 
-// guessesBusy says whether how busy workload w keeps a GPU of its choice is assumed.
+// guessesBusy reports whether the GPU utilisation of workload w is an assumption.
 func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]
 	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil &&
@@ -60,7 +60,7 @@ func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 		pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
-// guessesAlone lists the metrics with a limit whose value alone is assumed.
+// guessesAlone lists the limited metrics with an assumed value in isolation.
 func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
 	wl := pl.Workloads[w].Workload()

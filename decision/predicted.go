@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predicted holds the outcome that a Predictor expects for one replica of a workload beside the neighbours it was
-// given, with bounds at the confidence asked for.
+// Predicted is a Predictor's estimate for one replica of a workload with its neighbours, with bounds at the requested
+// confidence.
 type Predicted struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
@@ -35,7 +35,7 @@ func rounded(i profile.Interval) profile.Interval {
 	return profile.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }
 
-// pretended says so where predictions rest on a simulation: they are no evidence about real GPUs.
+// pretended returns the assumption of predictors that were calibrated on a simulation and not on a GPU.
 func (pl *answers) pretended() []Assumption {
 	e := pl.Evidence
 	if e == nil || !slices.ContainsFunc(e.Solos, func(s *profile.Solo) bool { return s != nil }) {

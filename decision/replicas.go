@@ -11,23 +11,23 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ReplicaChoice is the number of replicas of a workload that asked for replicas: auto.
+// ReplicaChoice is the chosen number of replicas for a workload with replicas: auto.
 type ReplicaChoice struct {
 	Workload string `json:"workload"`
 	Replicas int    `json:"replicas"`
 	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
 	// Fewer explains the misses with one replica less; absent where it would only cost no less.
 	Fewer string `json:"fewer,omitempty"`
-	// LoadPerS is the rate of requests up to which as many replicas keep their objectives for the same money, 0 where they
-	// do not surely keep them as it is, and Breaks what is missed first beyond it.
+	// LoadPerS is the highest rate of requests at which this number of replicas meets its objectives at the same cost, 0
+	// if it may miss them already. Breaks is the first objective missed beyond it.
 	LoadPerS float64 `json:"load_per_s"`
 	Breaks   string  `json:"breaks"`
 }
 
-// ResolveReplicas returns the fleet with a number in the place of replicas: auto, for what needs one afterwards, such
-// as manifests, and what was chosen. The number is the one for which Decide costs least with every objective kept, the
-// smallest where several cost the same: found for each workload alone, then one more and one less are tried beside the
-// others. A fleet without auto is returned as it is. Decide calls it by itself.
+// ResolveReplicas replaces replicas: auto by numbers, for callers that need them, such as manifests, and returns the
+// choices. A number is the cheapest for which Decide meets every objective, the smallest among equals: found for each
+// workload in isolation, then varied by one in the whole fleet. A fleet without auto is returned unchanged. Decide
+// calls it itself.
 func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []ReplicaChoice, error) {
 	if f == nil || !slices.ContainsFunc(f.Workloads, func(w Workload) bool { return w.Replicas.Auto }) {
 		return f, nil, nil
@@ -65,7 +65,7 @@ func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []Repl
 	return &out, found, nil
 }
 
-// triedBeside bounds the fleets in which one replica more and one less are tried beside the others.
+// triedBeside is the largest fleet in which one replica more and one less are tried with all workloads.
 const triedBeside = 16
 
 // besideOthers tries one replica more and one less of each workload in the whole fleet: neighbours may leave room.
@@ -107,7 +107,7 @@ type replicaTrial struct {
 	monthly  float64
 	gpus     int
 	result   *Result // nil where the input forbids that number
-	why      string  // what is missed first
+	why      string  // the first missed objective
 }
 
 func (t *replicaTrial) before(o *replicaTrial) bool {
@@ -115,7 +115,7 @@ func (t *replicaTrial) before(o *replicaTrial) bool {
 		cmp.Compare(t.gpus, o.gpus), cmp.Compare(t.replicas, o.replicas)) < 0
 }
 
-// tryFleet decides a fleet whose numbers are stated.
+// tryFleet decides a fleet without replicas: auto.
 func tryFleet(ctx context.Context, f *Fleet, opt Options) (*replicaTrial, error) {
 	t := &replicaTrial{}
 	for i := range f.Workloads {
@@ -174,9 +174,9 @@ func (s *replicaSearch) try(n int, load float64) (*replicaTrial, error) {
 // mostPerGPU bounds the search: so many replicas on each GPU are more than any mechanism has clients.
 const mostPerGPU = 64
 
-// best grows the number until objectives are kept, and goes on to searchedBeyond times that, since more and smaller
-// replicas may share fewer GPUs; then it tries what it left out next to the best. It ends at searchedBeyond times the
-// number for which there were too few GPUs.
+// best grows the number until objectives are met, and on to searchedBeyond times that number, since more and smaller
+// replicas may share fewer GPUs; then it tries the skipped numbers next to the best. It stops at searchedBeyond times
+// the first number with too few GPUs.
 func (s *replicaSearch) best() (best *replicaTrial, err error) {
 	most := 0
 	for i := range s.fleet.Pools {

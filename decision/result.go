@@ -27,21 +27,21 @@ type Result struct {
 	Layout *layout.Cluster `json:"layout"`
 	// Findings lists capacity that the layout pays for and no replica uses, node by node.
 	Findings []layout.Finding `json:"findings,omitempty"`
-	// Assumes lists what the answers for the fleet take for granted together.
+	// Assumes lists the assumptions about the whole fleet.
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Remarks name what is asked for and cannot be, nodes and prices that nobody can mean, which are taken as stated, and
-	// what was not understood of models' configs.
+	// Remarks lists impossible requests, unlikely nodes and prices (used as stated), and fields of models' configs that
+	// were not understood.
 	Remarks []string `json:"remarks,omitempty"`
 	From    Origins  `json:"consequences_from"`
 	// Replicas are the numbers that were chosen for workloads with replicas: auto.
 	Replicas []ReplicaChoice `json:"replicas,omitempty"`
-	// Search says how the arrangement was found.
+	// Search is the method of the search.
 	Search Search `json:"search"`
-	// Sources lists what the reasons, the isolation and the traps rest on.
+	// Sources lists the sources of reasons, isolation and traps.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }
 
-// Origins counts the workloads that have a place by what their consequences were computed by.
+// Origins counts the placed workloads by the origin of their consequences.
 type Origins struct {
 	Profiles    int `json:"measured_profiles"`
 	ClosedForms int `json:"closed_forms"`
@@ -53,14 +53,14 @@ type Decision struct {
 	Pool      string            `json:"pool,omitempty"` // absent with mechanism none
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"` // MIG
-	// Status says how far the answer can be relied on; Placed and Unplaced are replicas.
+	// Status grades the reliability of the answer; Placed and Unplaced count replicas.
 	Status   Status `json:"status"`
 	Placed   int    `json:"placed"`
 	Unplaced int    `json:"unplaced"`
 	// Places lists where replicas are, if that is in several pools or under several mechanisms, most of them in the first,
 	// which Pool, Mechanism and Profile name.
 	Places []Place `json:"places,omitempty"`
-	// MoreGPUs stands where replicas are unplaced that more GPUs would hold.
+	// MoreGPUs is set if more GPUs would place the unplaced replicas.
 	MoreGPUs *MoreGPUs `json:"more_gpus,omitempty"`
 	// Why is the reason for the choice in numbers.
 	Why          string        `json:"why"`
@@ -72,16 +72,16 @@ type Decision struct {
 	Replicas int     `json:"replicas"`
 	GPUs     int     `json:"gpus"` // per replica
 	Memory   string  `json:"memory"`
-	// TradeOff names what the choice accepts.
+	// TradeOff is the drawback of the chosen mechanism.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
 	// Risk is the row of the risk matrix that kind and mechanism fall in.
 	Risk *Risk `json:"risk,omitempty"`
-	// NotChosen says, for the best candidates that were not chosen, why.
+	// NotChosen gives the reasons against the best other candidates.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and score
-	// Traps are those that the input walks into by itself or by what it states; Accepts are risks that the layout
-	// bears, Avoids traps that it deals with. The worst stand first.
+	// Traps are the traps in the input; Accepts are risks of the layout, Avoids traps that it prevents. The most severe
+	// come first.
 	Traps   []TrapHit   `json:"traps"`
 	Accepts []TrapHit   `json:"accepts,omitempty"`
 	Avoids  []TrapHit   `json:"avoids,omitempty"`
@@ -171,8 +171,8 @@ type ScorePart struct {
 	Weighted   float64         `json:"weighted"`
 }
 
-// CostResult holds what a workload costs by the hour, all replicas together,
-// against whole GPUs of its own on the same pool. Amounts are exact decimals.
+// CostResult compares the hourly cost of a workload, all replicas together, with exclusive GPUs of the same pool.
+// Amounts are exact decimals.
 type CostResult struct {
 	PerWorkloadHour string `json:"per_workload_hour"`
 	PerReplicaHour  string `json:"per_replica_hour"` // rounded to a micro-unit
@@ -180,13 +180,13 @@ type CostResult struct {
 	Currency        string `json:"currency"`
 }
 
-// PoolResult holds what a pool runs.
+// PoolResult is the use of a pool.
 type PoolResult struct {
 	Pool       string `json:"pool"`
 	GPU        string `json:"gpu"`
 	GPUs       int    `json:"gpus"`
 	GPUsNeeded int    `json:"gpus_needed"`
-	// SpotGPUs are those of them to buy as spot: whose workloads may all lose them.
+	// SpotGPUs counts those to buy as spot, with interruptible workloads only.
 	SpotGPUs int           `json:"spot_gpus,omitempty"`
 	Bill     Bill          `json:"bill"`
 	Groups   []GroupResult `json:"groups"` // by mechanism
@@ -226,7 +226,7 @@ type TenantResult struct {
 type Totals struct {
 	Bill
 	Currency string `json:"currency,omitempty"`
-	// AloneGPUs and MonthlyAlone are what the placed replicas would take were each alone on GPUs of its pool.
+	// AloneGPUs and MonthlyAlone are the GPUs and cost of the placed replicas without sharing.
 	AloneGPUs      int      `json:"alone_gpus"`
 	MonthlyAlone   string   `json:"monthly_alone,omitempty"`
 	Unplaced       int      `json:"unplaced_workloads"`
@@ -255,7 +255,7 @@ func (r *Result) Decision(workload string) *Decision {
 	return nil
 }
 
-// Risk is a row of a risk matrix: what a class of workloads risks under a mechanism.
+// Risk is a row of a risk matrix for a class of workloads.
 type Risk struct {
 	Class          string           `json:"class"`
 	Level          string           `json:"level"` // low, medium, high
@@ -265,7 +265,7 @@ type Risk struct {
 	Source         sharing.SourceID `json:"source"`
 }
 
-// slaRisks is the article's matrix, whose subject is time-slicing.
+// slaRisks is a published risk matrix for time-slicing.
 var slaRisks = []Risk{
 	{"Dev/Test", "low", "high", "high", "time-slicing suits it", "myitbasics-eks-sharing"},
 	{"Batch", "medium", "medium", "high", "acceptable with monitoring", "myitbasics-eks-sharing"},

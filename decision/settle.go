@@ -25,8 +25,8 @@ type Status uint8
 const (
 	StatusNone         Status = iota // nothing does; the reasons name the obstacles
 	StatusPartlyPlaced               // some replicas have a place, the others wait
-	StatusProvisional                // all have a place, which is right if what it assumes is
-	StatusDecided                    // all have a place and keep their objectives at the confidence asked for
+	StatusProvisional                // all have a place, if the assumptions hold
+	StatusDecided                    // all have a place and meet their objectives at the requested confidence
 )
 
 var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
@@ -37,7 +37,7 @@ type From uint8
 // What consequences are computed by.
 const (
 	FromGates      From = iota
-	FromClosedForm      // over what is stated of the workload, and priors
+	FromClosedForm      // from statements about the workload, and priors
 	FromProfiles        // from measurements of the workload alone; see Options.Profiles
 )
 
@@ -48,7 +48,7 @@ var fromNames = enum.Of[From](fleet.ErrUnknownName, "origin of consequences", "g
 type Consequence struct {
 	Metric  string         `json:"metric"`
 	Value   float64        `json:"value"` // milliseconds; of the load, percent
-	Low     float64        `json:"low"`   // bounds at the confidence asked for
+	Low     float64        `json:"low"`   // bounds at the requested confidence
 	High    float64        `json:"high"`
 	Limit   float64        `json:"limit"`
 	Verdict sharing.Answer `json:"kept"`
@@ -57,12 +57,12 @@ type Consequence struct {
 // Settle proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
 // prints it as its own command; see [TextOptions].
 type Settle struct {
-	// Measurement says in a sentence what to measure, and where to state it.
+	// Measurement is a sentence: the figures to measure, and the key to state them under.
 	Measurement string `json:"measurement"`
 	Workload    string `json:"workload"`
 	// What lists the figures to measure: metrics, "SM activity", "peak memory".
 	What []string `json:"what"`
-	// Endpoint says that the replica serves requests and that load is to be sent to it; otherwise its GPU is watched.
+	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
 	Endpoint bool `json:"endpoint"`
 	// Rate holds the requests a second of one replica at the peak, and the others
 	// the tokens of a request; 0 where the workload does not state them.
@@ -104,7 +104,7 @@ func unstatedLengths(w *Workload) bool {
 	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
 }
 
-// String says in words what is sent or watched, and for how long.
+// String describes the load or the sampling, and its duration.
 func (s *Settle) String() string {
 	if !s.Endpoint {
 		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload,
@@ -123,7 +123,7 @@ func (s *Settle) String() string {
 	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }
 
-// answer fills in status, placement and consequences, and says whether what is placed rests on what is assumed.
+// answer fills in status, placement and consequences, and reports whether the placement rests on assumptions.
 func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional bool) {
 	parts := pl.Parts(w)
 	for _, part := range parts {
@@ -229,8 +229,8 @@ func (c *Consequence) words() string {
 		between, plaintext.Digits(c.Limit))
 }
 
-// bound says what stands in the way of a workload that has no place: the GPUs that are missing, or what a whole GPU
-// of its own fails by, which asks least of a pool.
+// bound gives the reason against a place: the number of missing GPUs, or the failure of an exclusive GPU, the least
+// demanding choice.
 func (pl *answers) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)

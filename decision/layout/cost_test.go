@@ -151,7 +151,7 @@ func TestJSON(t *testing.T) {
 		}
 		c, _ := Observe(nodes)
 		before := text(t, c)
-		back, _, err := Parse([]byte(before))
+		back, _, err := parse([]byte(before))
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, before)
 		}
@@ -159,14 +159,14 @@ func TestJSON(t *testing.T) {
 			t.Fatal(d)
 		}
 	}
-	_, _, err := Parse([]byte(`{"nodes": [{"name": "a", "delivery": "post", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]},
+	_, _, err := parse([]byte(`{"nodes": [{"name": "a", "delivery": "post", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]},
 		{"gpu": "T4", "mig": "nothing"}], "assignments": [{"device": 0, "speed": 1}]}]}`))
 	for _, part := range []string{"nodes[0].delivery", "nodes[0].assignments[0].speed"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}
 	}
-	_, _, err = Parse([]byte(`{"nodes": [{"name": "a", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]}, {"gpu": "T4", "mig": "nothing"}],
+	_, _, err = parse([]byte(`{"nodes": [{"name": "a", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]}, {"gpu": "T4", "mig": "nothing"}],
 		"assignments": [{"key": "x", "device": 9, "profile": "1g", "objective": {"slowdown": 0.5, "ttft_p99": "soon"}}, {"device": 0}]}]}`))
 	for _, part := range []string{"devices[0].instances[0].profile", "devices[1].mig", "assignments[0].device", "assignments[1].key", "objective.slowdown", "objective.ttft_p99"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -184,12 +184,12 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"nodes":[{"name":"a","devices":[{"gpu":"H100 80GB HBM3","mig":"h100-80gb-sxm","mode":"mig","dynamic":true}],"assignments":[{"key":"x","device":0,"profile":"1g.10gb","start":127}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, _, err := Parse(data)
+		c, _, err := parse(data)
 		if err != nil {
 			return
 		}
 		before := text(t, c)
-		back, _, err := Parse([]byte(before))
+		back, _, err := parse([]byte(before))
 		if err != nil || text(t, back) != before {
 			t.Fatalf("%v\n%s\n%s", err, before, text(t, back))
 		}

@@ -44,8 +44,8 @@ type Change struct {
 func (c Change) String() string {
 	switch c.Kind {
 	case ChangeConfigureDevice:
-		return fmt.Sprintf("%v %s %d: %s, was %s", c.Kind, c.Node, c.Device, c.New.Devices[c.Device].Config(),
-			c.Old.Devices[c.Device].Config())
+		return fmt.Sprintf("%v %s %d: %s, was %s", c.Kind, c.Node, c.Device, c.New.Devices[c.Device].config(),
+			c.Old.Devices[c.Device].config())
 	case ChangeStart:
 		return fmt.Sprintf("%v %s on %s", c.Kind, c.Key, c.Node)
 	case ChangeStop:
@@ -56,8 +56,8 @@ func (c Change) String() string {
 	return fmt.Sprintf("%v %s", c.Kind, c.Node)
 }
 
-// Config returns a device's configuration in words: "mps with 4 slots of 19.9GiB", "mig 3g.40gb@0,3g.40gb@4".
-func (d *Device) Config() string {
+// config returns a device's configuration in words: "mps with 4 slots of 19.9GiB", "mig 3g.40gb@0,3g.40gb@4".
+func (d *Device) config() string {
 	var b strings.Builder
 	b.WriteString(d.Mode.String())
 	for i, in := range d.Instances {

@@ -14,7 +14,7 @@
 //	replica := layout.Assignment{Key: "ml/bert-0", Workload: bert, Device: 2, Memory: need}
 //	cluster, err := cluster.Assign("node-1", replica)
 //	for n := range cluster.Nodes() { fmt.Println(n.Name, n.Devices[0].Free()) }
-//	data, err := json.Marshal(cluster) // and layout.Parse reads it
+//	data, err := json.Marshal(cluster) // json.Unmarshal reads it into a Cluster
 //
 // A replica has a key that is unique in the cluster, such as namespace and name of a pod. A replica on several devices
 // or instances has one [Assignment] for each, all under its key and on one node. A device whose [Device.Mode] is None

@@ -186,7 +186,7 @@ func (a *Assignment) form() assignmentJSON {
 
 // UnmarshalJSON reads the output of MarshalJSON. It does not report problems of the layout itself: Check does.
 func (c *Cluster) UnmarshalJSON(data []byte) error {
-	out, _, err := Parse(data)
+	out, _, err := parse(data)
 	if err == nil {
 		*c = *out
 	}
@@ -196,10 +196,10 @@ func (c *Cluster) UnmarshalJSON(data []byte) error {
 // maxBytes bounds the input of Parse.
 const maxBytes = 256 << 20
 
-// Parse reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not exist
+// parse reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not exist
 // is an ErrInvalid that names every place. What can be read and contradicts itself is among the problems, as of
 // Observe; Err makes them an error.
-func Parse(data []byte) (*Cluster, []Problem, error) {
+func parse(data []byte) (*Cluster, []Problem, error) {
 	var in clusterJSON
 	if err := strictyaml.Decode(data, &in, strictyaml.Options{MaxBytes: maxBytes}); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
