@@ -4,14 +4,14 @@
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
 // and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
 // coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted parts stay in
-// the result. Not sharing is always a candidate. Traps that the input walks into are reported by severity.
+// the result. Not sharing is always a candidate. Traps in the input are reported by severity.
 //
-// The answer is a layout ([Result.Layout], of package layout): nodes, what their devices run, and each placed replica
-// on one of them. It holds to the rules of each pool's delivery, its price is the totals, and files are made from it.
+// The answer is a layout ([Result.Layout], of package layout): nodes, the modes of their devices, and the
+// device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are made from it.
 //
-// Priorities are strict: objectives that are stated are kept; then replicas are placed, online services before other
-// work before notebooks, or as the fleet's priorities say; then money counts; of what costs the same, what slows work
-// least, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still has a
+// Priorities are strict: stated objectives are met; then replicas are placed, online services before other
+// work before notebooks, or as the fleet's priorities say; then money counts; among equal costs, the least
+// slowdown, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still has a
 // place; otherwise GPUs are shared more closely, and the answer gives the price of more of them.
 //
 // Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.

@@ -84,7 +84,7 @@ const (
 	watchFor = profile.Duration(10 * time.Minute)
 )
 
-// settling returns the measurement of a replica of w for the figures in what.
+// settling returns the measurement of the given figures on a replica of w.
 func settling(w *Workload, what []string) Settle {
 	s := Settle{Workload: w.Name, What: what, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchFor}
 	if !s.Endpoint {
@@ -235,7 +235,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)
 	}
-	// The roomiest pool whose gates it passes, and whose headroom or whose speed is not enough.
+	// The largest pool that its filters pass, and that lacks memory or speed.
 	var found *gate.Reason
 	pool := 0
 	for p := range pl.Pools {
@@ -278,8 +278,8 @@ func (pl *answers) bound(w int, d *Decision) string {
 	return ""
 }
 
-// refused names an objective for which a workload may not share a GPU that others hold, with what makes the prediction
-// unsure.
+// refused names an objective that keeps a workload from sharing a GPU in use, with notes on the uncertainty of the
+// prediction.
 func (pl *answers) refused(w int) string {
 	c, of, why, notes := pl.Refused(w)
 	if c == nil {
@@ -290,8 +290,7 @@ func (pl *answers) refused(w int) string {
 		strings.Join(append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Ground()).Text().Message}, notes...), "; "))
 }
 
-// why puts the reason for a choice into numbers: the objective that it comes
-// closest to, or how busy it is, and what a GPU of its own would cost.
+// why gives the reason for a choice in numbers: the tightest objective, or the utilisation.
 func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 	text := "runs alone"
 	if len(p.Outcomes) > 0 {
@@ -329,7 +328,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 	return text
 }
 
-// kept says what is missing for a workload to have neighbours, where that is all that stands in the way.
+// kept names the missing statements, if these alone keep a workload from having neighbours.
 func (pl *answers) kept(w int, c *plan.Choice) string {
 	cw := pl.Workloads[w]
 	if c.Mechanism != sharing.MechanismExclusive || !cw.Demand().Memory.KVPrior || !cw.Shareable() ||
@@ -377,8 +376,8 @@ func consequencesOf(d *predict.Tenant, o *predict.Estimate) []Consequence {
 	return out
 }
 
-// MoreGPUs is the number of GPUs of a pool that would have to be added for the unplaced replicas, with everything
-// else as it stands: in whole nodes where the pool states gpus_per_node.
+// MoreGPUs is the number of GPUs of a pool to add for the unplaced replicas, with everything else unchanged: in
+// whole nodes for pools with gpus_per_node.
 type MoreGPUs struct {
 	Pool string `json:"pool"`
 	GPUs int    `json:"gpus"`
@@ -392,7 +391,7 @@ func (pl *answers) moreGPUs(w int) *MoreGPUs {
 	for key, want := range pl.Full[w] {
 		cp := pl.Pools[key.Pool]
 		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
-		rate := cp.Price // what is reserved is there already
+		rate := cp.Price // reserved GPUs are there already
 		if pl.Workloads[w].Workload().Spot {
 			rate = cp.Spot.PricePerGPUHour
 		}

@@ -49,9 +49,9 @@ func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
 // ReadFleet reads a fleet from r; see [ParseFleet].
 func ReadFleet(r io.Reader) (*Fleet, error) { return fleet.ReadFleet(r) }
 
-// ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,
-// a remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions.
-// A fleet whose models name a config needs [fleet.ParseFleetWith].
+// ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, if there is one, a
+// remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with
+// models that name a config needs [fleet.ParseFleetWith].
 func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
 
 // The filter and score of one workload on one pool; package score has each with its fields.
@@ -82,7 +82,7 @@ type (
 	Search     = plan.Search
 )
 
-// SearchAll says that all arrangements were compared.
+// SearchAll means that all arrangements were compared.
 const SearchAll = plan.SearchAll
 
 // DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise.

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TextOptions say what [Result.WriteText] shows.
+// TextOptions select the content of [Result.WriteText].
 type TextOptions struct {
 	// Explain names a workload of which everything is shown, every candidate with
 	// its reasons among it, and nothing of the others.
@@ -27,13 +27,13 @@ type TextOptions struct {
 	// Command puts a measurement that a result proposes as the front end's own
 	// command; without it the measurement is put in words.
 	Command func(*Settle) string
-	// More says how to see what the text leaves out, for example "-format json".
+	// More is the option for the complete output, for example "-format json".
 	More string
 }
 
-// WriteText writes the result for people: the money, a line for each workload (what it gets, why in numbers, and the
-// worst that can come of it), the layout of the GPUs, the traps that the input walks into, and the sources of that.
-// Fleets of many workloads are grouped by equal answers. A workload to explain or an id that there is not is an error.
+// WriteText writes the result for people: the money, a line for each workload (its placement, the reason in numbers,
+// and the largest risk), the layout of the GPUs, the traps in the input, and sources. Fleets of many workloads are
+// grouped by equal answers. An unknown workload or id is an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
 	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r,
 		&sharing.Citations{Rest: opts.More}}
@@ -80,7 +80,7 @@ func (r *Result) names() []string {
 	return out
 }
 
-// money says what the plan costs, and how far its answers can be relied on.
+// money writes the cost of the plan, and the statuses of its answers.
 func (t *text) money() {
 	s := &t.r.Totals
 	count := map[Status]int{}
@@ -209,7 +209,7 @@ func choice(m sharing.Mechanism, profile string) string {
 	return strings.TrimSuffix(m.String()+" "+profile, " ")
 }
 
-// column returns the column at which text begins beside heads of these names.
+// column returns the first column of the text next to these names.
 func column(names []string) int {
 	at := 0
 	for _, n := range names {
@@ -242,7 +242,7 @@ func (t *text) workloads() {
 	}
 }
 
-// answer is a decision in a line: what, why in numbers, and the worst of it.
+// answer is a decision in a line: placement, reason in numbers, and the largest risk.
 func (t *text) answer(d *Decision) string {
 	if d.Status == StatusNone {
 		return t.status(d.Status) + ": " + d.Why
@@ -305,7 +305,7 @@ func (t *text) unsettled(d *Decision) (lines []string) {
 	return lines
 }
 
-// command returns what the front end runs to settle an answer.
+// command returns the front end's command for a proposed measurement.
 func (t *text) command(s *Settle) string {
 	if t.opts.Command == nil {
 		return s.String()

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// explained is the column of what is said under a heading of an explanation.
+// explained is the column of the text after a heading of an explanation.
 const explained = 14
 
 // explain writes all that is known of one decision.

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// mostGroups bounds the lines that stand for a fleet of many workloads.
+// mostGroups bounds the lines of a fleet of many workloads.
 const mostGroups = 16
 
 // alike is workloads that have the same answer.
@@ -67,7 +67,7 @@ func (t *text) grouped(by func(*Decision) string) []alike {
 	return out
 }
 
-// group writes a group in at most two or three lines: who, what, and the reason of the one that has least to spare.
+// group writes a group in at most two or three lines: workloads, placement, and the reason of the tightest one.
 func (t *text) group(a *alike) {
 	worst := a.list[0]
 	unplaced := 0

@@ -20,7 +20,7 @@ const (
 	mostFindings  = 4
 )
 
-// layout is a line for each pool: how many of its GPUs run what.
+// layout writes a line for each pool: the GPUs of each mechanism with their tenants.
 func (t *text) layout() {
 	t.title("LAYOUT")
 	var used []*PoolResult
@@ -71,7 +71,7 @@ var unusedWords = map[layout.FindingKind]string{
 	layout.FindingUnaskedMode:    "GPUs in a mode that no workload asks for",
 }
 
-// findings sums up what is paid for and used by nobody, by pool and kind, the dearest first.
+// findings sums up unused capacity by pool and kind, the most expensive first.
 func (t *text) findings(at int) {
 	type sum struct {
 		layout.Finding
@@ -169,8 +169,7 @@ func (l *LayoutResult) brief() string {
 	return fmt.Sprintf("%d x [%s]", l.GPUs, strings.Join(texts, " | "))
 }
 
-// brief tells how many GPUs are spot, and how many nodes and how much money are left to be paid for, and GPUs beyond
-// those that are used.
+// brief gives the numbers of spot GPUs, of nodes and unused GPUs, and the remaining cost.
 func (b *Bill) brief(used, spot int) string {
 	text := ""
 	if spot > 0 {

@@ -52,7 +52,7 @@ func (p *page) put(indent, at int, head, text string) {
 		line, used = strings.Repeat(" ", at), at
 	}
 	width := max(p.width, narrowest)
-	margin := used // nothing stands on the line yet
+	margin := used // the line is empty
 	for _, word := range strings.Fields(text) {
 		for used > margin && used+1+columns(word) > width || used == margin && used > at && used+columns(word) > width {
 			p.end(line)

@@ -25,8 +25,7 @@ type TrapHit struct {
 	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 
-// trapScene holds what a detector sees: one workload, what it asked for, what was decided, and the pool that either
-// is about.
+// trapScene is the input of a detector: a workload, its request, the decision, and the pool of either.
 type trapScene struct {
 	w         *Workload
 	f         Framework   // the workload's, zero without
@@ -40,21 +39,21 @@ type trapScene struct {
 	untrusted bool
 	uids      bool   // workloads of other user ids share its MPS group
 	unequal   bool   // tenants of its GPUs differ in kind or demand
-	filler    string // in words, who of its pool fills the GPU while its kernels run; "" = nobody that is known
+	filler    string // describes a workload of the pool whose kernels fill the GPU; "" = none known
 }
 
-// newScene is a workload with what it asked for, on a pool that may be nil.
+// newScene takes a workload with its request, on a pool that may be nil.
 func newScene(cw *CompiledWorkload, p *CompiledPool) *trapScene {
 	w := cw.Workload()
 	return &trapScene{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
 }
 
-// in says whether the mechanism chosen or asked for is one of ms.
+// in reports whether the chosen or requested mechanism is one of ms.
 func (s *trapScene) in(ms ...sharing.Mechanism) bool {
 	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.r.Mechanism)
 }
 
-// shares says the same of any mechanism but whole GPUs.
+// shares reports whether the chosen or requested mechanism shares GPUs.
 func (s *trapScene) shares() bool {
 	return s.chosen > sharing.MechanismExclusive || s.r.Mechanism > sharing.MechanismExclusive
 }
@@ -85,7 +84,7 @@ func (s *trapScene) perGPU() int {
 // (NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1).
 const doubleMemoryCI = 7
 
-// detectors has one function a trap; it returns what it found, or "".
+// detectors has a function for each trap; it returns a message, or "".
 var detectors = map[string]func(*trapScene) string{
 	"time-slicing-takes-turns": func(s *trapScene) string {
 		return say(s.in(sharing.MechanismTimeSlicing) && s.here != 1 &&

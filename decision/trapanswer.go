@@ -10,10 +10,10 @@ import (
 
 // answered is a layout's answer to a trap that lies in wait wherever its mechanism is used.
 type answered struct {
-	// accepted says that the layout bears the risk: those who share it are one
-	// workload, or trust one another. Otherwise it avoids the trap.
+	// accepted: the layout bears the risk, since its tenants are one workload or trust one another. Otherwise it avoids
+	// the trap.
 	accepted bool
-	how      string // why it is none here, or what to mind; "" = what the detector says
+	how      string // the reason why it is none here, or a precaution; "" = the detector's message
 }
 
 // answeredTraps has the traps that follow from a mechanism and not from anything that a workload or pool states: the
@@ -46,8 +46,8 @@ var answeredTraps = map[string]answered{
 	"mps-one-user-per-server":   {true, "give each user's GPUs a control daemon of their own"},
 }
 
-// findTraps fills in the traps of a decision: what the input walks into by itself or by what a workload or pool
-// states, what the layout accepts, and what it avoids.
+// findTraps fills in the traps of a decision: those in the input, those that the layout accepts, and those that it
+// avoids.
 func (s *trapScene) findTraps(d *Decision) {
 	asked, chosen := *s, *s
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
@@ -80,10 +80,9 @@ func (s *trapScene) findTraps(d *Decision) {
 	sortHits(d.Avoids)
 }
 
-// TrapsToday are the traps that a workload walks into by itself and by what it states that it has now (request), on
-// a pool, which may be nil. The worst stand first. here is how many pods share its fullest GPU, 0 where that is not
-// known. A trap that it walks into only once all places that a GPU advertises are taken is said to be one to come, and
-// of a medium severity at the most.
+// TrapsToday returns the traps of a workload and of its present share (request) on a pool, which may be nil, the most
+// severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that needs all advertised shares of
+// a GPU to be taken is reported as a future one, of at most medium severity.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool, here int) []TrapHit {
 	s := newScene(w, p)
 	var hits []TrapHit
