@@ -93,7 +93,8 @@ func (a *account) add(o *account) {
 }
 
 // account splits the cost of a pool. Nodes that placed replicas would need without sharing, or use today, and that the
-// layout does not need, are freed by sharing. The other unused nodes are idle, except those that unplaced replicas may hold.
+// layout does not need, are freed by sharing. The other unused nodes are idle, except those
+// that unplaced replicas may hold.
 func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error) {
 	cp := pl.Pools[p]
 	price := func(nodes int) (h hourly) {

@@ -7,12 +7,13 @@
 // the result. Not sharing is always a candidate. Traps in the input are reported by severity.
 //
 // The answer is a layout ([Result.Layout], of package layout): nodes, the modes of their devices, and the
-// device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are made from it.
+// device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are
+// made from it.
 //
 // Priorities are strict: stated objectives are met; then replicas are placed, online services before other
 // work before notebooks, or as the fleet's priorities say; then money counts; among equal costs, the least
-// slowdown, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still has a
-// place; otherwise GPUs are shared more closely, and the answer gives the price of more of them.
+// slowdown, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still
+// has a place; otherwise GPUs are shared more closely, and the answer gives the price of more of them.
 //
 // Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.
 //

@@ -43,8 +43,8 @@ func NewJudge(ctx context.Context, f *Fleet, opt Options) (*Judge, error) {
 }
 
 // Nodes answers for each workload on the nodes, by its worst place. The answer is unknown if the workload or a
-// neighbour needs an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an unknown device are
-// left out.
+// neighbour needs an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an unknown
+// device are left out.
 func (j *Judge) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
 	out := map[string]sharing.Answer{}
 	for n := range nodes {
