@@ -148,10 +148,10 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 // https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html.
 const (
 	EnvPipeDirectory  = "CUDA_MPS_PIPE_DIRECTORY"
-	EnvLogDirectory   = "CUDA_MPS_LOG_DIRECTORY"
+	envLogDirectory   = "CUDA_MPS_LOG_DIRECTORY"
 	EnvThreads        = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 	EnvPinnedMemLimit = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
-	EnvProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
+	envProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
 	EnvVisibleDevices = "CUDA_VISIBLE_DEVICES"
 )
 

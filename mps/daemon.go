@@ -133,8 +133,8 @@ func (o *DaemonOptions) prepare(ctx context.Context) (c *Client, environ []strin
 	if c, err = o.newClient(); err != nil {
 		return nil, nil, err
 	}
-	environ = []string{EnvPipeDirectory + "=" + o.PipeDirectory, EnvLogDirectory + "=" + o.LogDirectory,
-		EnvProtocol + "=2"}
+	environ = []string{EnvPipeDirectory + "=" + o.PipeDirectory, envLogDirectory + "=" + o.LogDirectory,
+		envProtocol + "=2"}
 	if len(o.VisibleDevices) > 0 {
 		environ = append(environ, EnvVisibleDevices+"="+strings.Join(o.VisibleDevices, ","))
 	}

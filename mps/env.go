@@ -179,10 +179,10 @@ func parsePinnedMemLimits(value string) ([]DeviceLimit, error) {
 	return out, nil
 }
 
-// ParseClientEnvironment reads the MPS settings out of an environment, for example a container's or another
+// parseClientEnvironment reads the MPS settings out of an environment, for example a container's or another
 // process's. Variables that have nothing to do with MPS are passed over. Set GPUs and DaemonPipeDirectory in the
 // result and call Build to find its traps.
-func ParseClientEnvironment(environ []string) (ClientEnvironment, error) {
+func parseClientEnvironment(environ []string) (ClientEnvironment, error) {
 	var e ClientEnvironment
 	var l problem.List
 	for _, kv := range environ {

@@ -24,11 +24,6 @@ func TestClientEnvironment(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Fatalf("%v (-want +got):\n%s", err, diff)
 	}
-	back, err := mps.ParseClientEnvironment(got)
-	back.GPUs, back.DaemonPipeDirectory = env.GPUs, env.DaemonPipeDirectory
-	if diff := cmp.Diff(env, back); err != nil || diff != "" {
-		t.Errorf("round trip: %v (-want +got):\n%s", err, diff)
-	}
 }
 
 func TestClientEnvironmentTraps(t *testing.T) {
@@ -54,19 +49,6 @@ func TestClientEnvironmentTraps(t *testing.T) {
 		env, err := c.env.Build()
 		if !errors.Is(err, mps.ErrInvalid) || !strings.Contains(err.Error(), c.want) || env != nil {
 			t.Errorf("%s: %v, %v", name, env, err)
-		}
-	}
-	for _, bad := range []string{"", "0", "0=", "0=2T", "x=2G", "0=-2G", "0=2G,", "0=2G\n"} {
-		e, err := mps.ParseClientEnvironment([]string{mps.EnvPinnedMemLimit + "=" + bad})
-		if bad != "0=2G\n" && (!errors.Is(err, mps.ErrInvalid) || e.PinnedMemLimits != nil) {
-			t.Errorf("%q: %v, %v", bad, e, err)
-		}
-	}
-	bad := []string{mps.EnvThreads + "=0", mps.EnvPinnedMemLimit + "=0=x"}
-	_, err := mps.ParseClientEnvironment(bad)
-	for _, kv := range bad {
-		if key, _, _ := strings.Cut(kv, "="); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("%v does not name %s", err, key)
 		}
 	}
 }

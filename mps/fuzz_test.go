@@ -48,6 +48,23 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
+// TestBadEnvironment has an environment's bad settings of MPS refused, each by its name.
+func TestBadEnvironment(t *testing.T) {
+	for _, bad := range []string{"", "0", "0=", "0=2T", "x=2G", "0=-2G", "0=2G,", "0=2G\n"} {
+		e, err := parseClientEnvironment([]string{EnvPinnedMemLimit + "=" + bad})
+		if bad != "0=2G\n" && (!errors.Is(err, ErrInvalid) || e.PinnedMemLimits != nil) {
+			t.Errorf("%q: %v, %v", bad, e, err)
+		}
+	}
+	bad := []string{EnvThreads + "=0", EnvPinnedMemLimit + "=0=x"}
+	_, err := parseClientEnvironment(bad)
+	for _, kv := range bad {
+		if key, _, _ := strings.Cut(kv, "="); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%v does not name %s", err, key)
+		}
+	}
+}
+
 // FuzzEnvironment holds that an environment that is accepted survives Build and comes back the same.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("/tmp/nvidia-mps", "33.3334", "0=2G,1=512MB", "GPU-0,GPU-1")
@@ -59,7 +76,7 @@ func FuzzEnvironment(f *testing.F) {
 				environ = append(environ, kv[0]+"="+kv[1])
 			}
 		}
-		env, err := ParseClientEnvironment(environ)
+		env, err := parseClientEnvironment(environ)
 		if err != nil {
 			if !errors.Is(err, ErrInvalid) || !reflect.DeepEqual(env, ClientEnvironment{}) {
 				t.Errorf("%+v with error %v", env, err)
@@ -79,7 +96,7 @@ func FuzzEnvironment(f *testing.F) {
 				t.Errorf("control characters in %q", kv)
 			}
 		}
-		back, err := ParseClientEnvironment(out)
+		back, err := parseClientEnvironment(out)
 		if err != nil {
 			t.Fatalf("%q: %v", out, err)
 		}

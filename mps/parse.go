@@ -71,7 +71,7 @@ func parseOptionalLimit(text string) (sharing.Cell[sharing.Bytes], error) {
 	if err != nil {
 		return sharing.Cell[sharing.Bytes]{}, err
 	}
-	return sharing.KnownCell(v, SourceDaemon), nil
+	return sharing.KnownCell(v, sourceDaemon), nil
 }
 
 // ParseMemLimit reads a memory limit as the daemon and the environment write it: a whole number and a unit, "8G",

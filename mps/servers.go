@@ -43,9 +43,9 @@ func (c *Client) ServerStatus(ctx context.Context, server int) (ServerState, err
 	return ask(ctx, c, parseState, "get_server_status", server)
 }
 
-// Clients lists the process IDs of a server's clients. A terminated client
+// clients lists the process IDs of a server's clients. A terminated client
 // stays in the list until its process ends, as seen on an H200.
-func (c *Client) Clients(ctx context.Context, server int) ([]int, error) {
+func (c *Client) clients(ctx context.Context, server int) ([]int, error) {
 	return ask(ctx, c, parsePIDs, "get_client_list", server)
 }
 

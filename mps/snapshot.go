@@ -42,7 +42,7 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 		srv := ServerSnapshot{Server: pid}
 		state, err := c.ServerStatus(ctx, pid)
 		if err == nil {
-			if srv.Clients, err = c.Clients(ctx, pid); err == nil {
+			if srv.Clients, err = c.clients(ctx, pid); err == nil {
 				srv.State = state
 			}
 		}

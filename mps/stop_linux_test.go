@@ -307,7 +307,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		want := []string{"CUDA_MPS_CLIENT_PRIORITY=1", mps.EnvLogDirectory + "=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, mps.EnvProtocol + "=2"}
+		want := []string{"CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_LOG_DIRECTORY=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, "CUDA_MPS_PROTOCOL_VERSION=2"}
 		slices.Sort(want)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -67,7 +67,7 @@ var outcomes = []struct {
 	{"get_default_active_thread_percentage", 50.0, nil},
 	{"set_default_active_thread_percentage 100", 100.0, nil},
 	{"set_default_device_pinned_mem_limit 0 8G", "", nil},
-	{"get_default_device_pinned_mem_limit 0", sharing.KnownCell(8*sharing.GiB, SourceDaemon), nil},
+	{"get_default_device_pinned_mem_limit 0", sharing.KnownCell(8*sharing.GiB, sourceDaemon), nil},
 	{"get_default_device_pinned_mem_limit 7", sharing.Cell[sharing.Bytes]{}, nil},
 	{"nonsense", nil, ErrUnknownCommand},
 	{"get_server_status 1", nil, ErrServerNotFound},
@@ -76,7 +76,7 @@ var outcomes = []struct {
 	{"get_server_list", []int{673}, nil},
 	{"get_server_status 673", StateActive, nil},
 	{"get_active_thread_percentage 673", 100.0, nil},
-	{"get_device_pinned_mem_limit 673 0", sharing.KnownCell(8*sharing.GiB, SourceDaemon), nil},
+	{"get_device_pinned_mem_limit 673 0", sharing.KnownCell(8*sharing.GiB, sourceDaemon), nil},
 	{"device_query", []GPU{{UUID: "GPU-403fa439-6cf5-29e7-1299-e82c5fcfc6fa"}}, nil},
 	{"get_client_list 673", []int(nil), nil},
 	{"ps", nil, nil}, // not parsed

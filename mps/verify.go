@@ -101,7 +101,7 @@ func (c *Client) findClient(ctx context.Context, m *Membership) error {
 	m.Client = sharing.AnswerNo
 	m.Reason = "the daemon has no server, so no client"
 	for _, s := range servers {
-		pids, err := c.Clients(ctx, s)
+		pids, err := c.clients(ctx, s)
 		if errors.Is(err, ErrServerNotFound) {
 			continue // it ended in between
 		}
@@ -124,13 +124,13 @@ func (c *Client) readLimits(ctx context.Context, m *Membership) error {
 	if err != nil {
 		return err
 	}
-	m.ServerPercentage = sharing.KnownCell(pct, SourceDaemon)
+	m.ServerPercentage = sharing.KnownCell(pct, sourceDaemon)
 	if m.EnvironmentKnown != sharing.AnswerUnknown {
 		eff := pct
 		if p := m.Environment.ActiveThreadPercentage; p > 0 {
 			eff = min(eff, p)
 		}
-		m.EffectivePercentage = sharing.KnownCell(eff, SourceDaemon)
+		m.EffectivePercentage = sharing.KnownCell(eff, sourceDaemon)
 	}
 	devices, err := ask(ctx, c, parseDeviceClients, "get_device_client_list", m.Server)
 	if err != nil {
@@ -169,7 +169,7 @@ func (m *Membership) readEnvironment(opts VerifyOptions, pipe string) {
 	if err != nil {
 		return
 	}
-	env, err := ParseClientEnvironment(environ)
+	env, err := parseClientEnvironment(environ)
 	if err != nil {
 		m.Warnings = append(m.Warnings, "its environment: "+err.Error())
 		return

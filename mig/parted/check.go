@@ -128,7 +128,7 @@ func (e Entry) checkOn(m *mig.Model) Finding {
 		f.Feasible, f.Reason = sharing.AnswerNo, conflict
 		return f
 	}
-	if f.Layout, err = m.Place(e.Counts(), mig.Layout{}); err == nil {
+	if f.Layout, err = m.Place(e.counts(), mig.Layout{}); err == nil {
 		return f
 	}
 	f.Layout, f.Feasible = mig.Layout{}, sharing.AnswerUnknown
@@ -176,7 +176,7 @@ func (e Entry) noGPU() string {
 	for _, m := range mig.Models() {
 		all = append(all, m.ProfileNames()...)
 	}
-	for _, c := range e.Counts() {
+	for _, c := range e.counts() {
 		has := func(m *mig.Model) bool {
 			_, err := m.Profile(c.Profile)
 			return err == nil

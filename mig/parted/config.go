@@ -51,8 +51,8 @@ type DeviceSelector struct {
 // Includes reports whether the GPU of an index is selected.
 func (s DeviceSelector) includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
 
-// Counts returns the entry's devices ordered by profile name.
-func (e Entry) Counts() []mig.Count {
+// counts returns the entry's devices ordered by profile name.
+func (e Entry) counts() []mig.Count {
 	counts := make([]mig.Count, 0, len(e.MIGDevices))
 	for _, name := range slices.Sorted(maps.Keys(e.MIGDevices)) {
 		counts = append(counts, mig.Count{Profile: name, N: e.MIGDevices[name]})

@@ -14,7 +14,7 @@ import (
 func (e Entry) names(m *mig.Model) (note, conflict string) {
 	var both []string
 	var by [2]string // a name of the entry that is the catalogue's, and one that is another driver's
-	for _, c := range e.Counts() {
+	for _, c := range e.counts() {
 		p, err := m.Profile(c.Profile)
 		if err != nil || len(p.Aliases) == 0 {
 			continue

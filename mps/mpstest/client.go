@@ -13,7 +13,7 @@ import (
 
 // CUDA's errors for a process that cannot become a client.
 var (
-	ErrNotReady = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY") // its server is in FAULT
+	errNotReady = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY") // its server is in FAULT
 	// over the limit of contexts, as driver 580 says it
 	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
@@ -79,7 +79,7 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 		return nil, ErrWaiting
 	}
 	if s.state == mps.StateFault {
-		return nil, ErrNotReady
+		return nil, errNotReady
 	}
 	return s, nil
 }
@@ -123,8 +123,8 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 
 func (c *client) sees(g GPU) bool { return c.Devices == nil || slices.Contains(c.Devices, g.Ordinal) }
 
-// Work plays a CUDA call of a client: nil while it is served.
-func (d *Daemon) Work(pid int) error {
+// work plays a CUDA call of a client: nil while it is served.
+func (d *Daemon) work(pid int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.servers {
@@ -143,12 +143,12 @@ func (d *Daemon) Work(pid int) error {
 	return fmt.Errorf("mpstest: %d is no client", pid)
 }
 
-// Exit plays the orderly end of a client's process.
-func (d *Daemon) Exit(pid int) { d.leave(pid, true) }
+// exit plays the orderly end of a client's process.
+func (d *Daemon) exit(pid int) { d.leave(pid, true) }
 
-// Kill plays kill -9 of a client. If the server had ended its work before
+// kill plays kill -9 of a client. If the server had ended its work before
 // (terminate_client), that is harmless; else Options.KillEffect happens.
-func (d *Daemon) Kill(pid int) { d.leave(pid, false) }
+func (d *Daemon) kill(pid int) { d.leave(pid, false) }
 
 func (d *Daemon) leave(pid int, orderly bool) {
 	d.mu.Lock()

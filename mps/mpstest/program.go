@@ -292,7 +292,7 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 			}
 			s.ServeConn(conn)
 			if c.pid != 0 { // it disconnected without a word, so it was killed
-				d.Kill(c.pid)
+				d.kill(c.pid)
 			}
 			if c.last { // not before its answer has been read
 				cancel()
@@ -324,10 +324,10 @@ func (c *connection) Connect(p Process, v *View) (err error) {
 	return err
 }
 
-func (c *connection) Work(pid int, _ *struct{}) error { return c.d.Work(pid) }
+func (c *connection) Work(pid int, _ *struct{}) error { return c.d.work(pid) }
 
 func (c *connection) Exit(pid int, _ *struct{}) error {
-	c.d.Exit(pid)
+	c.d.exit(pid)
 	c.pid = 0
 	return nil
 }
