@@ -48,12 +48,7 @@ func Classes() []Class { return classNames.Values()[1:] }
 
 // retriable reports whether another attempt may succeed. A request whose first token has arrived is never retried.
 func (c Class) retriable() bool {
-	switch c {
-	case ClassHTTP429, ClassHTTP5xx, ClassConnect, ClassTimeoutConnect:
-		return true
-	default:
-		return false
-	}
+	return c == ClassHTTP429 || c == ClassHTTP5xx || c == ClassConnect || c == ClassTimeoutConnect
 }
 
 // explained adds the likely cause where a plain-text request went to a server that speaks TLS.

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // errMalformed reports an answer that violates the API.
 var errMalformed = errors.New("loadgen: malformed answer")
-
-var errNegativeUsage = fmt.Errorf("%w: negative token count in usage", errMalformed)
 
 // delta holds the content of one event or of a whole answer. It is comparable.
 type delta struct {
@@ -84,7 +81,7 @@ func decodeDelta(data []byte) (delta, error) {
 	if w.Usage != nil {
 		d.hasUsage, d.usage = true, *w.Usage
 		if d.usage.Prompt < 0 || d.usage.Completion < 0 {
-			return delta{}, errNegativeUsage
+			return delta{}, fmt.Errorf("%w: negative token count in usage", errMalformed)
 		}
 	}
 	return d, nil
@@ -187,9 +184,6 @@ func (t *template) learn(data []byte, d *delta) {
 
 // unescape turns the raw text of a match into the text. The match has shown it to be valid.
 func unescape(raw []byte) string {
-	if bytes.IndexByte(raw, '\\') < 0 && utf8.Valid(raw) {
-		return string(raw)
-	}
 	var s string
 	quoted := append(append([]byte{'"'}, raw...), '"')
 	if err := json.Unmarshal(quoted, &s); err != nil {

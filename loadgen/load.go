@@ -66,11 +66,11 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 	for n := 1; scan.Scan(); n++ {
 		at := fmt.Sprintf("line %d", n)
 		var line histogramLine
-		if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-			l.Addf(at, "", "%v", err)
-			continue
+		var h *Histogram
+		err := json.Unmarshal(scan.Bytes(), &line)
+		if err == nil {
+			h, err = line.decode()
 		}
-		h, err := line.decode()
 		if err != nil {
 			l.Addf(at, "", "%v", err)
 			continue

@@ -38,7 +38,7 @@ func newPacer(p Pacing) pacer {
 	return &timerPacer{}
 }
 
-type timerPacer struct{ timer *time.Timer }
+type timerPacer struct{}
 
 func (p *timerPacer) wait(ctx context.Context, t time.Time) error {
 	if err := ctx.Err(); err != nil {
@@ -48,32 +48,22 @@ func (p *timerPacer) wait(ctx context.Context, t time.Time) error {
 	if d <= 0 {
 		return nil
 	}
-	if p.timer == nil {
-		p.timer = time.NewTimer(d)
-	} else {
-		p.timer.Reset(d)
-	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-p.timer.C:
+	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		p.timer.Stop()
 		return ctx.Err()
 	}
 }
 
 func (p *timerPacer) name() string { return "timer" }
 
-func (p *timerPacer) close() error {
-	if p.timer != nil {
-		p.timer.Stop()
-	}
-	return nil
-}
+func (p *timerPacer) close() error { return nil }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	p := timerPacer{}
-	return p.wait(ctx, time.Now().Add(d))
+	return (&timerPacer{}).wait(ctx, time.Now().Add(d))
 }
 
 // stock holds the next requests of an open loop, with their bodies, so that none is built when it is due.

@@ -195,17 +195,15 @@ func (r *runner) snapshot() Progress {
 }
 
 func (r *runner) progress(ctx context.Context) {
-	every := time.Second
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	for {
+	for done := false; !done; {
 		select {
 		case <-ctx.Done():
-			r.opts.Progress(r.snapshot())
-			return
+			done = true
 		case <-ticker.C:
-			r.opts.Progress(r.snapshot())
 		}
+		r.opts.Progress(r.snapshot())
 	}
 }
 
@@ -219,11 +217,8 @@ func (r *runner) finish() {
 
 // result puts the summary together and writes the artifacts.
 func (r *runner) result(complete bool) (*Result, error) {
-	total := newCollector(0, 0, 0, RequestSLO{})
-	if len(r.tenants) > 0 {
-		first := r.tenants[0].collector
-		total = newCollector(first.from, first.to, first.timeline.start, RequestSLO{})
-	}
+	first := r.tenants[0].collector
+	total := newCollector(first.from, first.to, first.timeline.start, RequestSLO{})
 	res := &Result{Dir: r.opts.Dir}
 	sum := &res.Summary
 	*sum = Summary{

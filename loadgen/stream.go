@@ -2,9 +2,11 @@ package loadgen
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
@@ -207,14 +209,8 @@ func (s *stream) wholeAnswer(d *delta, rec *Record, end, lag int64) {
 
 // continuous reports whether every content event carried the server's running count, which never fell.
 func (s *stream) continuous() bool {
-	prev := int32(0)
-	for i := range s.events {
-		if s.events[i].tokens <= 0 || s.events[i].tokens < prev {
-			return false
-		}
-		prev = s.events[i].tokens
-	}
-	return len(s.events) > 0
+	return len(s.events) > 0 && s.events[0].tokens > 0 &&
+		slices.IsSortedFunc(s.events, func(a, b event) int { return cmp.Compare(a.tokens, b.tokens) })
 }
 
 // conclude fills in the fields of the record that need the whole answer.

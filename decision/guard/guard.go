@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
-
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -131,34 +129,6 @@ type tenantState struct {
 
 // span is a stretch of time.
 type span struct{ from, to time.Duration }
-
-// history has the last windows of a figure; a missing one is NaN.
-type history []float64
-
-const historyKept = 64 // windows
-
-func (h *history) add(v float64) {
-	*h = append(*h, v)
-	*h = (*h)[max(0, len(*h)-historyKept):]
-}
-
-// back returns the figure of k windows ago; NaN where it is not kept.
-func (h history) back(k int) float64 {
-	if k < 0 || k >= len(h) {
-		return math.NaN()
-	}
-	return h[len(h)-1-k]
-}
-
-// around returns the median of the windows before the last k, as far as they are
-// kept, and the mean of the last k; NaN where there are none.
-func (h history) around(k int) (before, recent float64) {
-	cut := max(0, len(h)-k)
-	there := func(values []float64) []float64 {
-		return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	}
-	return median(there(h[:cut])), stat.Mean(there(h[cut:]), nil)
-}
 
 // New returns a guard that has seen nothing yet. It keeps a copy of the tenants.
 func New(r Rules, c Config) (*Guard, error) {
@@ -383,15 +353,6 @@ func (g *Guard) Done(p *Proposal) {
 	case p.Action == ActionMove:
 		g.tenants[p.target].GPU = *p.To
 	}
-}
-
-func orNaN(v telemetry.Optional[float64]) float64 { return v.Or(math.NaN()) }
-
-func median(list []float64) float64 {
-	if len(list) == 0 {
-		return math.NaN()
-	}
-	return slices.Sorted(slices.Values(list))[len(list)/2]
 }
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }

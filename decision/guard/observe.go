@@ -1,8 +1,11 @@
 package guard
 
 import (
+	"math"
 	"slices"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -103,4 +106,41 @@ type TenantSeen struct {
 	Activity telemetry.Optional[float64] `json:"activity,omitzero"`
 	Gone     bool                        `json:"gone,omitempty"` // it holds nothing at present
 	Pods     []string                    `json:"pods,omitempty"` // that it runs in, as namespace/pod
+}
+
+// history has the last windows of a figure; a missing one is NaN.
+type history []float64
+
+const historyKept = 64 // windows
+
+func (h *history) add(v float64) {
+	*h = append(*h, v)
+	*h = (*h)[max(0, len(*h)-historyKept):]
+}
+
+// back returns the figure of k windows ago; NaN where it is not kept.
+func (h history) back(k int) float64 {
+	if k < 0 || k >= len(h) {
+		return math.NaN()
+	}
+	return h[len(h)-1-k]
+}
+
+// around returns the median of the windows before the last k, as far as they are
+// kept, and the mean of the last k; NaN where there are none.
+func (h history) around(k int) (before, recent float64) {
+	cut := max(0, len(h)-k)
+	there := func(values []float64) []float64 {
+		return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	}
+	return median(there(h[:cut])), stat.Mean(there(h[cut:]), nil)
+}
+
+func orNaN(v telemetry.Optional[float64]) float64 { return v.Or(math.NaN()) }
+
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,56 +23,6 @@ import (
 const syntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
 
 func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
-
-// LoadLevel is the load that a run offered: users of closed loops, or the rate of open ones.
-type LoadLevel struct {
-	Value float64
-	Unit  string // "users", "requests/s", or "mixed" (Value is then 0)
-	Text  string // e.g. "8 users"; both where there are both
-}
-
-// The units of a LoadLevel.
-const (
-	unitUsers = "users"
-	unitRate  = "requests/s"
-	unitMixed = "mixed" // closed and open loops together: no single level
-)
-
-// LevelOf returns the load that a run offered.
-func LevelOf(s *loadgen.Summary) LoadLevel {
-	users, rate := 0.0, 0.0
-	for i := range s.Tenants {
-		t := &s.Tenants[i]
-		if after, closed := strings.CutPrefix(t.Load, "closed loop, concurrency "); closed {
-			n, _, _ := strings.Cut(after, ",")
-			if v, err := strconv.ParseFloat(n, 64); err == nil {
-				users += v
-			}
-			continue
-		}
-		rate += offered(t)
-	}
-	usersText, rateText := fmt.Sprintf("%v %s", users, unitUsers), fmt.Sprintf("%v %s", math.Round(1e4*rate)/1e4, unitRate)
-	switch {
-	case rate > 0 && users > 0:
-		return LoadLevel{0, unitMixed, usersText + ", " + rateText}
-	case rate > 0:
-		return LoadLevel{rate, unitRate, rateText}
-	}
-	return LoadLevel{users, unitUsers, usersText}
-}
-
-// offered is the rate that the schedule was to offer, or the actual one where that is not one number.
-func offered(t *loadgen.TenantSummary) float64 {
-	fields := strings.Fields(t.Load)
-	if i := slices.IndexFunc(fields,
-		func(f string) bool { return f == "constant" || f == "poisson" || f == "gamma" }); i >= 0 && i+1 < len(fields) {
-		if v, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSuffix(fields[i+1], ","), "/s"), 64); err == nil {
-			return v
-		}
-	}
-	return math.Round(t.OfferedPerS*100) / 100
-}
 
 // Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all where none
 // is valid; goodput is missing then, and without thresholds.
