@@ -3,6 +3,7 @@ package decision
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -178,8 +179,11 @@ func (a *account) billed(currency string) (Bill, error) {
 func (pl *answers) bill(r *Result) (err error) {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, pl.Asked
+	longer := 0.0 // an hour
 	for w, c := range pl.Chosen {
-		if c == nil && w < pl.Asked {
+		if c != nil {
+			longer += c.Longer * float64(pl.Placed[w])
+		} else if w < pl.Asked {
 			t.Unplaced++
 		}
 		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
@@ -205,7 +209,11 @@ func (pl *answers) bill(r *Result) (err error) {
 	}
 	if t.Bill, err = all.billed(t.Currency); err == nil && t.Currency != "" {
 		var s sums
-		t.MonthlyAlone, err = s.monthly(all.alone.micros, t.Currency).Decimal(), s.err
+		t.MonthlyAlone = s.monthly(all.alone.micros, t.Currency).Decimal()
+		if micros := int64(math.Round(1e6 * longer)); micros > 0 {
+			t.MonthlyLonger = s.monthly(micros, t.Currency).Decimal()
+		}
+		err = s.err
 	}
 	return err
 }

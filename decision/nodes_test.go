@@ -27,15 +27,16 @@ func modesOf(r *Result, pool string) (out []string) {
 	return out
 }
 
-// TestQuickstartNeedsBothNodes: the device plugin has no node for MPS and MIG, and DRA has.
-func TestQuickstartNeedsBothNodes(t *testing.T) {
+// TestQuickstartNeedsOneNode by dividing a workload's replicas between time-slicing and MIG; DRA has a node for MPS and
+// MIG.
+func TestQuickstartNeedsOneNode(t *testing.T) {
 	f, err := LoadFleet("../examples/quickstart/fleet.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for delivery, want := range map[sharing.Delivery][]string{
-		sharing.DeliveryBare:        {"exclusive+mig", "mig+time-slicing"},
-		sharing.DeliveryGPUOperator: {"exclusive+mig", "mig+time-slicing"},
+		sharing.DeliveryBare:        {"mig+time-slicing"},
+		sharing.DeliveryGPUOperator: {"mig+time-slicing"},
 		sharing.DeliveryDRA:         {"mig+mps"},
 	} {
 		f.Pools[0].Delivery = delivery

@@ -130,10 +130,11 @@ func (d *Decision) Where() string {
 }
 
 // Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf
-// takes its mechanism and profile). There is none where nothing was.
+// takes its mechanism and profile). There is none where nothing was; of replicas in several
+// places it is the one of most.
 func (d *Decision) Chosen() (c Candidate, ok bool) {
 	for _, c := range d.Candidates {
-		if c.Chosen {
+		if c.Chosen && c.Pool == d.Pool && c.Mechanism == d.Mechanism {
 			return c, true
 		}
 	}
@@ -227,8 +228,11 @@ type Totals struct {
 	Bill
 	Currency string `json:"currency,omitempty"`
 	// AloneGPUs and MonthlyAlone are the GPUs and cost of the placed replicas without sharing.
-	AloneGPUs      int      `json:"alone_gpus"`
-	MonthlyAlone   string   `json:"monthly_alone,omitempty"`
+	AloneGPUs    int    `json:"alone_gpus"`
+	MonthlyAlone string `json:"monthly_alone,omitempty"`
+	// MonthlyLonger is the added cost of work that ends, since it takes longer than on the fleet's fastest GPU. Answers
+	// are compared by its sum with MonthlyAfter.
+	MonthlyLonger  string   `json:"monthly_longer,omitempty"`
 	Unplaced       int      `json:"unplaced_workloads"`
 	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
 	HoursPerMonth  int      `json:"hours_per_month"`

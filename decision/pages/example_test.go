@@ -28,10 +28,10 @@ func ExampleDecide() {
 		fmt.Println(section.Title+":", section.Maps[0].Nodes[0].Name)
 	}
 	// Output:
-	// Free 4 of 22 GPUs: 2,949.20 USD a month less (47,347.80 today, 44,398.60 after).
+	// Free 8 of 22 GPUs: 12,439.20 USD a month less (47,347.80 today, 34,908.60 after).
 	// 5 of 5 workloads have a place at 97% confidence.
 	// dev: 2 of 6 GPUs in use
-	// prod: 8 of 8 GPUs in use
+	// prod: 4 of 8 GPUs in use
 	// train: 8 of 8 GPUs in use
 }
 

@@ -73,11 +73,7 @@ func TestOverfull(t *testing.T) {
 	pl := planned(t, &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "p", GPU: "A100-SXM4-80GB", Count: 2}}, Workloads: []fleet.Workload{{
 		Name: "w", Kind: fleet.KindNotebook, Replicas: fleet.Replicas{Max: 40}, Memory: fleet.Some(8 * sharing.GiB),
 		GPUBusy: fleet.Some(0.05), Isolation: fleet.Isolation{Memory: sharing.LevelHardware}}}})
-	key, counts := GroupKey{0, sharing.MechanismMIG}, make([]int, 41)
-	for i := range counts {
-		counts[i] = i
-	}
-	g := pl.newGrid([]int{0}, true)
+	key, g := GroupKey{0, sharing.MechanismMIG}, pl.newGrid([]int{0})
 	for point := range g.size {
 		group, err := pl.pack(key, nil, g.members(point))
 		if over := pl.overfull(g, key, point); err != nil || over && group.GPUs() <= 2 || over != (point > 16) {
@@ -217,34 +213,5 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		if len(pl.lacking()) > 0 || bill != least {
 			t.Errorf("%d for all but %d, and all could have their places for %d", bill, len(pl.lacking()), least)
 		}
-	}
-}
-
-// TestLeaveEmptiesNodes: now and then all leave that stand in a pool of whole nodes, few as they are among the others.
-func TestLeaveEmptiesNodes(t *testing.T) {
-	f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "big", GPU: "A100-SXM4-80GB", Count: 8, GPUsPerNode: fleet.Some(8)}, {Name: "small", GPU: "L4", Count: 80}}}
-	for i := range 60 {
-		w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindTraining, Memory: fleet.Some(60 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
-		if i >= 4 {
-			w.Memory, w.Pool = fleet.Some(16*sharing.GiB), "small"
-		}
-		f.Workloads = append(f.Workloads, w)
-	}
-	pl := planned(t, f)
-	s := pl.newSearch()
-	at, err := s.filled(pl.order())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now, emptied := &arranged{}, 0
-	for range 100 {
-		now.copyFrom(at)
-		s.leave(now)
-		if now.loads[0].gpus == 0 {
-			emptied++
-		}
-	}
-	if at.loads[0].gpus != 4 || emptied < 20 {
-		t.Errorf("%d GPUs in use, free after %d of 100 draws", at.loads[0].gpus, emptied)
 	}
 }

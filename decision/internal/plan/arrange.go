@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	mostCompared = 14 // choices of a workload that are compared, cheapest first
 	mostAlike    = 64
 	mostTogether = 64 // tenants of a GPU without slices
 )
@@ -76,11 +75,12 @@ func (pl *Planner) clear() {
 	pl.Groups = map[GroupKey]*Group{}
 }
 
-// few reports whether every number of replicas of all workloads can be compared.
+// few reports whether every number of replicas of all workloads can be compared in every place.
 func (pl *Planner) few() bool {
-	points := 1
+	points, pairs := 1, 1
 	for _, n := range pl.Wanted {
-		if points *= n + 1; points > mostPoints {
+		points, pairs = points*(n+1), pairs*(n+1)*(n+2)/2
+		if points > mostPoints || pairs > mostPairs {
 			return false
 		}
 	}

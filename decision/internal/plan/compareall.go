@@ -8,38 +8,26 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// All divisions of a fleet are compared where its workloads, and the numbers of their replicas, are as few.
+// All divisions of a fleet are compared up to these numbers of points, each with a number of replicas of each workload,
+// and of pairs of points of which one contains the other.
 const (
-	mostTogetherCompared = 8
-	mostPoints           = 4096
+	mostPoints = 4096
+	mostPairs  = 1 << 20
 )
 
-// compareAll compares all ways to divide the workloads of a small fleet among pools and mechanisms, and takes the
-// cheapest, the better score among equals. Where GPUs run short it places most replicas, of each workload any number,
-// at the least cost. It reports whether all were compared.
+// compareAll compares all ways to divide the workloads of a small fleet among pools and mechanisms, with any number of
+// replicas in each place, and takes the one that places most replicas at the least cost. It reports whether the fleet
+// is small enough.
 func (pl *Planner) compareAll(ws []int) (bool, error) {
-	if few := pl.few(); !few && len(ws) > mostTogetherCompared {
+	if !pl.few() {
 		return false, nil
 	}
-	g := pl.newGrid(ws, false)
+	g := pl.newGrid(ws)
 	all, err := pl.divide(g)
 	if err != nil {
 		return false, err
 	}
-	if s := all[g.size-1]; s != nil {
-		pl.take(g, s)
-		return true, nil
-	}
-	if len(ws) > 1 {
-		if !pl.few() {
-			return false, nil
-		}
-		g = pl.newGrid(ws, true)
-		if all, err = pl.divide(g); err != nil {
-			return false, err
-		}
-		pl.take(g, pl.most(g, all))
-	}
+	pl.take(g, pl.most(g, all))
 	for _, w := range ws {
 		if err := pl.inPart(w); err != nil {
 			return false, err
@@ -49,7 +37,7 @@ func (pl *Planner) compareAll(ws []int) (bool, error) {
 }
 
 // most is the way that places most replicas, those of higher priorities first; among equals the cheapest, then the one
-// with most workloads whole, then the one that slows replicas least, then the one that scores best.
+// with most workloads whole, then the better one.
 func (pl *Planner) most(g *grid, all []*spread) *spread {
 	var best *spread
 	placed, whole := placement{}, 0
@@ -61,14 +49,17 @@ func (pl *Planner) most(g *grid, all []*spread) *spread {
 		n, entire := placement{}, 0
 		for i, w := range g.ws {
 			n[pl.Workloads[w].Workload().Precedence()] += int32(g.at(point, i))
-			if g.digit(point, i) == len(g.counts[i])-1 {
+			if g.at(point, i) == g.most[i] {
 				entire++
 			}
 		}
-		if best == nil || cmp.Or(n.compare(&placed), compareCosts(best.cost, s.cost), cmp.Compare(entire, whole),
-			cmp.Compare(best.slow, s.slow), cmp.Compare(s.score, best.score)) > 0 {
-			best, placed, whole = s, n, entire
+		if best != nil {
+			c := cmp.Or(n.compare(&placed), compareCosts(best.cost, s.cost), cmp.Compare(entire, whole))
+			if c < 0 || c == 0 && !s.better(best.worth) {
+				continue
+			}
 		}
+		best, placed, whole = s, n, entire
 	}
 	return best
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
@@ -10,60 +11,56 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// grid spans the divisions of a few workloads that are compared: for each some numbers of replicas to place,
-// ascending from 0. A point of it is one number for each; two points with disjoint supports add up to one.
+// grid spans the divisions of a few workloads that are compared: a point of it has a number of replicas of each.
 type grid struct {
 	ws     []int
-	counts [][]int
+	most   []int // replicas, by workload
 	stride []int
 	size   int
-	lane   []int  // by workload: the first bit of its digit in a word
-	tops   uint64 // the bits above the digits
-	every  bool   // every number of replicas is among the counts, and they are few: exact packing is worth its time
 }
 
-// newGrid spans all or none of the replicas of workloads, or every number of them.
-func (pl *Planner) newGrid(ws []int, every bool) *grid {
-	g := &grid{ws: ws, size: 1, every: every}
-	at := 0
+func (pl *Planner) newGrid(ws []int) *grid {
+	g := &grid{ws: ws, size: 1}
 	for _, w := range ws {
-		counts := []int{0, pl.Wanted[w]}
-		for n := 1; every && n < pl.Wanted[w]; n++ {
-			counts = slices.Insert(counts, n, n)
-		}
-		g.counts = append(g.counts, counts)
-		g.stride, g.lane = append(g.stride, g.size), append(g.lane, at)
-		g.size *= len(counts)
-		at += bits.Len(uint(len(counts)-1)) + 1
-		g.tops |= 1 << (at - 1)
+		g.most, g.stride = append(g.most, pl.Wanted[w]), append(g.stride, g.size)
+		g.size *= pl.Wanted[w] + 1
 	}
 	return g
 }
 
 // at counts a point's replicas of the grid's workload i.
-func (g *grid) at(point, i int) int { return g.counts[i][g.digit(point, i)] }
-
-func (g *grid) digit(point, i int) int { return point / g.stride[i] % len(g.counts[i]) }
+func (g *grid) at(point, i int) int { return point / g.stride[i] % (g.most[i] + 1) }
 
 // support is the set of workloads of which a point has replicas.
 func (g *grid) support(point int) (set int) {
 	for i := range g.ws {
-		if g.digit(point, i) > 0 {
+		if g.at(point, i) > 0 {
 			set |= 1 << i
 		}
 	}
 	return set
 }
 
-// part is a point without the workloads that are not in the set.
-func (g *grid) part(point, set int) int {
-	out := 0
-	for i := range g.ws {
-		if set>>i&1 == 1 {
-			out += g.digit(point, i) * g.stride[i]
+// upTo visits the points but 0 that have no more of any workload than a point, the largest first.
+func (g *grid) upTo(point int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		var digits [64]int
+		for i := range g.ws {
+			digits[i] = g.at(point, i)
+		}
+		left := digits
+		for sub := point; sub > 0 && yield(sub); {
+			for i := range g.ws {
+				if left[i] > 0 {
+					left[i]--
+					sub -= g.stride[i]
+					break
+				}
+				left[i] = digits[i]
+				sub += digits[i] * g.stride[i]
+			}
 		}
 	}
-	return out
 }
 
 // members are a point's workloads with their replicas.
@@ -79,11 +76,9 @@ func (g *grid) members(point int) []Member {
 
 // packing holds what a point's replicas add to a pool under one mechanism.
 type packing struct {
+	worth // its cost is the added one of work that is slower there
 	group *Group
 	load  load
-	slow  int // grade
-	score float64
-	more  float64 // added cost of its work, which is slower there
 }
 
 // way is a way to place a point's replicas in a pool.
@@ -107,15 +102,21 @@ func compareCosts(a, b float64) int {
 	return 0
 }
 
-// worth orders divisions: the cheaper one, then the one that slows replicas less, then the one that scores better.
+// worth orders divisions: the cheaper one, then the one that splits fewer workloads, then the one that slows replicas
+// less, then the one that scores better.
 type worth struct {
 	cost  float64
-	slow  int
+	parts int // of workloads, each in one pool under one mechanism
+	slow  int // grade
 	score float64
 }
 
+func (a worth) plus(b worth) worth {
+	return worth{a.cost + b.cost, a.parts + b.parts, a.slow + b.slow, a.score + b.score}
+}
+
 func (a worth) better(b worth) bool {
-	if c := cmp.Or(compareCosts(a.cost, b.cost), cmp.Compare(a.slow, b.slow)); c != 0 {
+	if c := cmp.Or(compareCosts(a.cost, b.cost), cmp.Compare(a.parts, b.parts), cmp.Compare(a.slow, b.slow)); c != 0 {
 		return c < 0
 	}
 	return a.score > b.score+1e-9
@@ -144,8 +145,8 @@ type spread struct {
 	before *spread
 }
 
-// divide finds for each point of a grid the cheapest way to divide its replicas among pools and mechanisms, the
-// replicas of a workload together, beside what stands already; nil where there is no room.
+// divide finds for each point of a grid the cheapest way to divide its replicas among pools and mechanisms; nil where
+// there is no room.
 func (pl *Planner) divide(g *grid) ([]*spread, error) {
 	all := make([]*spread, g.size)
 	all[0] = &spread{}
@@ -166,14 +167,12 @@ func (pl *Planner) divide(g *grid) ([]*spread, error) {
 			}
 		}
 		for point := g.size - 1; point > 0; point-- {
-			set := g.support(point)
-			for sub := set; sub > 0; sub = (sub - 1) & set {
-				here := g.part(point, sub)
+			for here := range g.upTo(point) {
 				in, rest := best[here], all[point-here]
 				if in == nil || rest == nil {
 					continue
 				}
-				v := worth{rest.cost + in.cost, rest.slow + in.slow, rest.score + in.score}
+				v := in.plus(rest.worth)
 				if old := all[point]; old == nil || v.better(old.worth) {
 					all[point] = &spread{v, in, rest}
 				}
@@ -187,14 +186,9 @@ func (pl *Planner) divide(g *grid) ([]*spread, error) {
 func (pl *Planner) offers(g *grid) [][]GroupKey {
 	out := make([][]GroupKey, len(pl.Pools))
 	for _, w := range g.ws {
-		n := 0
 		for k := range pl.Choices[w] {
 			c := &pl.Choices[w][k]
-			if !pl.open(w, c) || !g.every && n >= mostCompared && c.Mechanism != sharing.MechanismExclusive {
-				continue
-			}
-			n++
-			if key := c.GroupKey; !slices.Contains(out[c.Pool], key) {
+			if key := c.GroupKey; pl.open(w, c) && !slices.Contains(out[c.Pool], key) {
 				out[c.Pool] = append(out[c.Pool], key)
 			}
 		}
@@ -207,33 +201,30 @@ func (pl *Planner) offers(g *grid) [][]GroupKey {
 
 // within finds the ways to place each point in one pool, one mechanism after another.
 func (pl *Planner) within(g *grid, p int, keys []GroupKey) ([][]*way, error) {
-	now := pl.load(p)
 	t := pl.tariff(p)
-	paid := t.of(&now)
 	ways := make([][]*way, g.size)
-	ways[0] = []*way{{load: now}}
+	ways[0] = []*way{{}}
+	unused := t.of(&ways[0][0].load)
 	for _, key := range keys {
 		packings, err := pl.packings(g, key)
 		if err != nil {
 			return nil, err
 		}
-		base := pl.loadOf(key, pl.Groups[key])
 		// From the largest point down: those without this mechanism are still there.
 		for point := g.size - 1; point > 0; point-- {
-			set := g.support(point)
-			for sub := set; sub > 0; sub = (sub - 1) & set {
-				here := g.part(point, sub)
+			for here := range g.upTo(point) {
 				pk := packings[here]
 				if pk == nil {
 					continue
 				}
 				for _, before := range ways[point-here] {
-					l := before.load.minus(&base)
-					if l = l.plus(&pk.load); !t.sites.fits(&l) {
+					l := before.load.plus(&pk.load)
+					if !t.sites.fits(&l) {
 						continue
 					}
-					more := before.more + pk.more
-					w := worth{t.of(&l) - paid + more, before.slow + pk.slow, before.score + pk.score}
+					more := before.more + pk.cost
+					w := pk.plus(before.worth)
+					w.cost = t.of(&l) - unused + more
 					ways[point] = keep(ways[point], way{w, l, key, here, pk, more, before}, t.sites)
 				}
 			}
@@ -287,11 +278,8 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 			can |= 1 << i
 		}
 	}
-	base := pl.Groups[key]
-	_, grade := pl.slowed(key, base)
 	var exact *binned
-	if t := gate.TraitsOf(key.Mechanism); g.every && key.Mechanism != sharing.MechanismExclusive && !t.Sliced &&
-		(base == nil || len(base.Bins) == 0) {
+	if key.Mechanism != sharing.MechanismExclusive && !gate.TraitsOf(key.Mechanism).Sliced {
 		exact = pl.binned(g, key, can)
 	}
 	var err error
@@ -303,14 +291,13 @@ func (pl *Planner) packings(g *grid, key GroupKey) ([]*packing, error) {
 		var group *Group
 		if exact != nil {
 			group = exact.pack(point)
-		} else if group, err = pl.pack(key, base, g.members(point)); err != nil {
+		} else if group, err = pl.pack(key, nil, g.members(point)); err != nil {
 			return nil, err
 		}
-		one := &packing{group: group, load: pl.loadOf(key, group)}
+		one := &packing{group: group, load: pl.loadOf(key, group), worth: worth{parts: bits.OnesCount(uint(set))}}
 		one.slow, one.score = pl.seconds(key, group, g.members(point))
-		one.slow -= grade
 		for _, m := range g.members(point) {
-			one.more += pl.Choice(m.Workload, key).Longer * float64(m.Replicas)
+			one.cost += pl.Choice(m.Workload, key).Longer * float64(m.Replicas)
 		}
 		out[point] = one
 	}
@@ -332,22 +319,32 @@ func (pl *Planner) seconds(key GroupKey, group *Group, of []Member) (grade int, 
 	return grade, score
 }
 
-// take places what a spread says.
+// take places replicas as a spread has them. Those of a workload that are not where most of them are become parts.
 func (pl *Planner) take(g *grid, s *spread) {
+	type piece struct {
+		Member
+		key GroupKey
+	}
+	var all []piece
 	for ; s.in != nil; s = s.before {
 		for v := s.in; v.packing != nil; v = v.before {
 			who := g.members(v.point)
-			taken := v.packing.group
-			// The GPUs are as few; this spreads them more evenly.
-			if even, err := pl.pack(v.key, pl.Groups[v.key], who); g.every && err == nil && pl.noMore(v.key, even, taken) {
-				taken = even
-			}
-			pl.Groups[v.key] = taken
+			pl.Groups[v.key] = v.packing.group
 			for _, m := range who {
-				pl.Chosen[m.Workload] = pl.Choice(m.Workload, v.key)
-				pl.Placed[m.Workload] = m.Replicas
+				all = append(all, piece{m, v.key})
 			}
 		}
+	}
+	slices.SortStableFunc(all, func(a, b piece) int { return b.Replicas - a.Replicas })
+	for _, p := range all {
+		w := p.Workload
+		if pl.Chosen[w] != nil {
+			pl.Wanted[w] -= p.Replicas
+			pl.append(w, p.Replicas)
+			w = len(pl.Workloads) - 1
+			pl.Groups[p.key].rename(p.Workload, w)
+		}
+		pl.Chosen[w], pl.Placed[w] = pl.Choice(w, p.key), p.Replicas
 	}
 }
 
@@ -366,10 +363,7 @@ func (pl *Planner) binned(g *grid, key GroupKey, can int) *binned {
 	b := &binned{pl: pl, g: g, key: key, fewest: make([]int, g.size), last: make([]int, g.size)}
 	own := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
 	fits := make([]bool, g.size)
-	var together []int // points that fit
-	lanes := make([]uint64, g.size)
 	for point := 1; point < g.size; point++ {
-		lanes[point] = g.lanes(point)
 		set := g.support(point)
 		if set&^can != 0 {
 			continue
@@ -383,30 +377,14 @@ func (pl *Planner) binned(g *grid, key GroupKey, can int) *binned {
 				fits[point] = fits[point] || less == 0
 			}
 		}
-		if fits[point] {
-			together = append(together, point)
-		}
 		b.fewest[point] = math.MaxInt
-		for k := len(together) - 1; k >= 0; k-- {
-			here := together[k]
-			if ((lanes[point]|g.tops)-lanes[here])&g.tops != g.tops {
-				continue
-			}
-			if n := b.fewest[point-here] + 1; n < b.fewest[point] {
+		for here := range g.upTo(point) {
+			if n := b.fewest[point-here] + 1; fits[here] && n < b.fewest[point] {
 				b.fewest[point], b.last[point] = n, here
 			}
 		}
 	}
 	return b
-}
-
-// lanes has a point's digits in one word, a bit free above each: so that one
-// subtraction tells whether a point has no more of any workload than another.
-func (g *grid) lanes(point int) (word uint64) {
-	for i := range g.ws {
-		word |= uint64(g.digit(point, i)) << g.lane[i]
-	}
-	return word
 }
 
 // bin is a GPU with a point's replicas.

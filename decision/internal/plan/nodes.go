@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/layout"
@@ -289,16 +290,24 @@ type span struct {
 	at        int32 // whose it is
 }
 
+// common returns the least and the largest number of slots that all GPUs could have; there is none where low > high.
+func common(spans []span) (low, high int32) {
+	high = math.MaxInt32
+	for _, s := range spans {
+		low, high = max(low, s.low), min(high, s.high)
+	}
+	return low, high
+}
+
 // limited counts GPUs of which those on a node have one number of slots.
 func (l *load) limited(s *sites, spans []span) {
 	l.gpus, l.spot = int32(len(spans)), 0
-	low, high := int32(0), int32(1<<30)
 	for i := range spans {
-		if low, high = max(low, spans[i].low), min(high, spans[i].high); spans[i].spot {
+		if spans[i].spot {
 			l.spot++
 		}
 	}
-	if low <= high || s.each == 1 {
+	if low, high := common(spans); low <= high || s.each == 1 {
 		l.alike(s, classLimited, l.gpus-l.spot, l.spot)
 		return
 	}

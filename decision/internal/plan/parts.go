@@ -46,6 +46,24 @@ func (pl *Planner) append(w, replicas int) {
 	pl.Wanted, pl.Trust.of = append(pl.Wanted, replicas), append(pl.Trust.of, pl.Trust.of[w])
 }
 
+// rename gives the replicas of a workload to a part of it.
+func (g *Group) rename(w, part int) {
+	in := func(members []Member) {
+		for i := range members {
+			if members[i].Workload == w {
+				members[i].Workload = part
+			}
+		}
+	}
+	in(g.Wholes)
+	for i := range g.Bins {
+		in(g.Bins[i].Members)
+	}
+	for i := range g.Sliced {
+		in(g.Sliced[i].Members)
+	}
+}
+
 // Parts lists a workload and the parts that were formed of it.
 func (pl *Planner) Parts(w int) []int {
 	out := []int{w}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -82,11 +81,7 @@ func (pl *Planner) contents(key GroupKey, g *Group) (out []*content) {
 func (f *filler) fillOwn(pl *Planner, key GroupKey, g *Group, all []*content) {
 	if f.class[key.Mechanism] == classLimited {
 		spans := pl.spans(f.sites, g)
-		low, high := int32(0), int32(math.MaxInt32)
-		for _, s := range spans {
-			low, high = max(low, s.low), min(high, s.high)
-		}
-		if low > high {
+		if low, high := common(spans); low > high {
 			f.cover(spans, func(node []span) {
 				n := f.add(key.Mechanism, f.each)
 				for _, s := range node {
@@ -233,13 +228,8 @@ func (pl *Planner) slotsOf(key GroupKey) int {
 	if s.stated || g == nil || s.class[key.Mechanism] != classTurns && s.class[key.Mechanism] != classLimited {
 		return 0
 	}
-	low, high := int32(0), int32(math.MaxInt32)
-	for _, one := range pl.spans(s, g) {
-		if low = max(low, one.low); s.class[key.Mechanism] == classLimited {
-			high = min(high, one.high)
-		}
-	}
-	if low > high {
+	low, high := common(pl.spans(s, g))
+	if low > high && s.class[key.Mechanism] == classLimited {
 		return 0
 	}
 	return int(low)

@@ -8,6 +8,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -97,18 +98,19 @@ func workTime(w *fleet.Workload, from, to *sharing.GPU) float64 {
 	return max(here.Bandwidth/there.Bandwidth, here.Rate(width)/there.Rate(width))
 }
 
-// toFinish fills in the added cost of a replica's work in each pool over the fastest GPU that it could have: work that
-// ends takes longer on a slower GPU, and is compared by its cost to finish. All mechanisms of a pool have the same.
+// toFinish fills in the added cost of a replica's work in each pool over the fleet's fastest GPU: work that ends takes
+// longer on a slower one, and is compared by its cost to finish. All mechanisms of a pool have the same. What it is
+// compared with depends on no constraint, so that an arrangement costs no more in a fleet that asks for less.
 func (pl *Planner) toFinish(w int, choices []Choice) {
 	wl := pl.Workloads[w].Workload()
-	if wl.Load != nil || wl.Kind == fleet.KindOnlineInference || wl.Kind == fleet.KindNotebook || len(choices) == 0 {
+	if wl.Load != nil || wl.Kind == fleet.KindOnlineInference || wl.Kind == fleet.KindNotebook {
 		return
 	}
-	gpu := func(c *Choice) *sharing.GPU { return pl.Pools[c.Pool].Ground().GPU() }
-	fastest := slices.MaxFunc(choices, func(a, b Choice) int {
-		x, y := costs.MachineOf(gpu(&a)), costs.MachineOf(gpu(&b))
+	gpu := func(p *score.CompiledPool) *sharing.GPU { return p.Ground().GPU() }
+	fastest := gpu(slices.MaxFunc(pl.Pools, func(a, b *score.CompiledPool) int {
+		x, y := costs.MachineOf(gpu(a)), costs.MachineOf(gpu(b))
 		return cmp.Or(cmp.Compare(x.FLOPs, y.FLOPs), cmp.Compare(x.Bandwidth, y.Bandwidth))
-	})
+	}))
 	least := make([]float64, len(pl.Pools))
 	for i := range choices {
 		if c := &choices[i]; least[c.Pool] == 0 || c.Unit < least[c.Pool] {
@@ -117,7 +119,7 @@ func (pl *Planner) toFinish(w int, choices []Choice) {
 	}
 	for i := range choices {
 		c := &choices[i]
-		by := workTime(wl, gpu(&fastest), gpu(c))
+		by := workTime(wl, fastest, gpu(pl.Pools[c.Pool]))
 		c.Longer = least[c.Pool] * max(0, by-1) * wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy)
 	}
 }
