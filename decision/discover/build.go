@@ -23,9 +23,9 @@ type build struct {
 	heldBy  map[deviceID]int     // pods by DRA device
 	// heldDevices are the DRA devices that claims were given.
 	heldDevices map[*device]bool
-	hamiCounts  map[string]bool  // names of HAMi's count of GPUs on nodes
-	others      map[string]bool  // resources that GPU nodes offer and that are not understood
-	left        map[string]*room // of nodes
+	hamiCounts  map[string]bool             // names of HAMi's count of GPUs on nodes
+	others      map[string]bool             // resources that GPU nodes offer and that are not understood
+	left        map[string]map[string]int64 // of nodes
 	nodes       []*node
 	byName      map[string]*node
 	pools       []*pool

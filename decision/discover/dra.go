@@ -3,9 +3,7 @@ package discover
 import (
 	"cmp"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -56,21 +54,12 @@ func (d *deviceBody) amount(key string) int64 {
 	return quantity(cmp.Or(d.Capacity[key].Value, d.Capacity[draDriver+"/"+key].Value))
 }
 
-var quantityText = regexp.MustCompile(`^(\d{1,18}(?:\.\d{1,9})?)(|k|M|G|T|Ki|Mi|Gi|Ti)$`)
-
 // quantity reads an amount as Kubernetes writes it, 20Gi or 21474836480; 0 where it is none, or more than there can be.
 func quantity(text string) int64 {
-	m := quantityText.FindStringSubmatch(text)
-	if m == nil {
-		return 0
+	if v := amountIn("", text); v <= int64(mostMemory) {
+		return v
 	}
-	scale := map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20,
-		"Gi": 1 << 30, "Ti": 1 << 40}
-	v, _ := strconv.ParseFloat(m[1], 64) // digits
-	if v *= scale[m[2]]; v > float64(mostMemory) {
-		return 0
-	}
-	return int64(v)
+	return 0
 }
 
 type sliceObject struct {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // other is a pod that holds no GPU, as far as it matters to draining its node.
@@ -14,8 +13,7 @@ type other struct {
 	namespace, name string
 	labels          stringMap
 	daemon, owned   bool
-	cpu             int
-	memory          sharing.Bytes
+	requests        map[string]int64
 	rules           *fleet.Scheduling
 	bound           string
 }
@@ -26,11 +24,10 @@ func (c *Collector) takeOther(o *podObject) {
 		return
 	}
 	owner := o.Metadata.controller()
-	milli, memory := o.Spec.requests()
 	_, static := o.Metadata.Annotations["kubernetes.io/config.mirror"] // the kubelet runs it from a file
 	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
-		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "", milli, memory,
-		o.Spec.rules(), o.Spec.bound()})
+		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "",
+		o.Spec.requests(), o.Spec.rules(), o.Spec.bound()})
 }
 
 // drains records the other pods of a node, and the obstacle to draining it.
@@ -71,46 +68,56 @@ func (n *node) drains(b *build, o *fleet.NodeObject) {
 // elsewhere reports whether another node takes a pod without GPUs.
 func (b *build) elsewhere(p *other, but *node) bool {
 	for name, n := range b.c.nodes {
-		if r := b.rooms()[name]; name != but.name && n.apart() == "" && p.cpu <= r.cpu && p.memory <= r.memory &&
-			r.pods > 0 && p.rules.Allows(fleet.NodeObject{Labels: n.Metadata.Labels, Taints: n.Spec.Taints}) {
+		room, fits := b.rooms()[name], name != but.name && n.apart() == ""
+		for key, amount := range p.requests {
+			fits = fits && amount <= room[key]
+		}
+		if fits && p.rules.Allows(fleet.NodeObject{Labels: n.Metadata.Labels, Taints: n.Spec.Taints}) {
 			return true
 		}
 	}
 	return false
 }
 
-// room is the free capacity of a node.
-type room struct {
-	cpu, pods int
-	memory    sharing.Bytes
-}
-
 // mostPodsOfNode is the number of pods that a kubelet runs unless it is configured otherwise.
 const mostPodsOfNode = 110
 
-// rooms are those of all nodes, by name.
-func (b *build) rooms() map[string]*room {
+// roomOf returns the allocatable resources of a node that pods without GPUs leave, by resource.
+func (b *build) roomOf(node string) map[string]int64 {
+	o := b.c.nodes[node]
+	if o == nil {
+		return nil
+	}
+	room := map[string]int64{"pods": mostPodsOfNode}
+	for key, text := range o.Status.Allocatable {
+		room[key] = amountIn(key, text)
+	}
+	for _, p := range b.c.others[node] {
+		take(room, p.requests)
+	}
+	return room
+}
+
+// take takes a pod's requests from a room.
+func take(room, requests map[string]int64) {
+	for key, amount := range requests {
+		room[key] -= amount
+	}
+}
+
+// rooms returns the resources of all nodes that no pod has requested, by node.
+func (b *build) rooms() map[string]map[string]int64 {
 	if b.left != nil {
 		return b.left
 	}
-	b.left = map[string]*room{}
-	for name, o := range b.c.nodes {
-		all := o.Status.Allocatable
-		b.left[name] = &room{milliOf(all["cpu"]), cmp.Or(count(all["pods"]), mostPodsOfNode), bytesOf(all["memory"])}
-	}
-	takes := func(node string, cpu int, memory sharing.Bytes) {
-		if r := b.left[node]; r != nil {
-			r.cpu, r.pods, r.memory = r.cpu-cpu, r.pods-1, r.memory-memory
-		}
-	}
-	for name, all := range b.c.others {
-		for _, p := range all {
-			takes(name, p.cpu, p.memory)
-		}
+	b.left = map[string]map[string]int64{}
+	for name := range b.c.nodes {
+		b.left[name] = b.roomOf(name)
 	}
 	for _, p := range b.c.users {
-		r := cmp.Or(p.rules, &fleet.Scheduling{})
-		takes(p.node, r.CPUMilli, r.Memory)
+		if room := b.left[p.node]; room != nil {
+			take(room, p.requests)
+		}
 	}
 	return b.left
 }
@@ -128,12 +135,11 @@ func (o *nodeObject) apart() string {
 	return ""
 }
 
-// quotas returns the amounts that one pod counts against quotas of pods, CPU and memory.
+// quotas returns the amounts that one pod counts against quotas, GPUs left out.
 func (s *podSpec) quotas() map[string]int64 {
-	out := map[string]int64{"pods": 1, "count/pods": 1}
-	for _, key := range []string{"cpu", "memory"} {
-		out[key], out["limits."+key] = s.sum(key, true), s.sum(key, false)
-		out["requests."+key] = out[key]
+	out := map[string]int64{"count/pods": 1}
+	for key, amount := range s.requests() {
+		out[key], out["requests."+key], out["limits."+key] = amount, amount, s.sum(key, false)
 	}
 	return out
 }

@@ -145,6 +145,10 @@ func (b *build) asked(p *pod, n *node) []holding {
 			}
 		}
 	}
+	other := func(h holding) bool { return h.role == roleAmount && !gpuWord.MatchString(h.resource) }
+	if slices.ContainsFunc(all, func(h holding) bool { return !other(h) }) {
+		all = slices.DeleteFunc(all, other) // of a pod with GPUs it is another device
+	}
 	return all
 }
 

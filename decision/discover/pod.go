@@ -32,6 +32,7 @@ type pod struct {
 	container             string // the first that asks for GPUs
 	bound                 string // a rule of its own that is not planned with
 	rules                 *fleet.Scheduling
+	requests              map[string]int64 // by resource, without GPUs
 	quotas                map[string]int64 // amounts that count against quotas
 
 	// In the discovery that is made.
@@ -114,7 +115,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 func newPod(m *metadata, s *podSpec) *pod {
 	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations,
 		labels: m.Labels,
-		bound:  s.bound(), rules: s.rules(), quotas: s.quotas()}
+		bound:  s.bound(), rules: s.rules(), requests: s.requests(), quotas: s.quotas()}
 	var containers []container
 	for _, c := range s.InitContainers {
 		init := c.RestartPolicy != "Always" // else a sidecar

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,20 +83,13 @@ func (s *podSpec) bound() string {
 			return fmt.Sprintf("its volume %.60q is a folder of its node", v.Name)
 		}
 	}
-	ports, other, spread := s.HostNetwork, "", false
+	ports, spread := s.HostNetwork, false
 	for _, c := range s.Spread {
 		spread = spread || c.When != "ScheduleAnyway"
 	}
 	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
 		for _, p := range c.Ports {
 			ports = ports || p.Host > 0
-		}
-		for _, list := range []quantities{c.Resources.Requests, c.Resources.Limits} {
-			for _, key := range sortedKeys(list) {
-				if ordinary(key) && key != "cpu" && key != "memory" && quantity(list[key]) > 0 {
-					other = key
-				}
-			}
 		}
 	}
 	terms := slices.Clone(s.Affinity.Node.Required.Terms)
@@ -116,8 +111,6 @@ func (s *podSpec) bound() string {
 		return "its pods have scheduling gates"
 	case ports:
 		return "it takes ports of its node"
-	case other != "":
-		return fmt.Sprintf("it asks its node for %.60q, which is not planned with", other)
 	}
 	return ""
 }
@@ -136,17 +129,32 @@ func (s *podSpec) rules() *fleet.Scheduling {
 			out.Tolerations = append(out.Tolerations, t.Toleration)
 		}
 	}
-	out.CPUMilli, out.Memory = s.requests()
-	if len(out.NodeSelector)+len(out.NodeAffinity)+len(out.Preferred)+len(out.Tolerations)+out.CPUMilli == 0 &&
+	all := s.requests()
+	out.CPUMilli, out.Memory = int(all["cpu"]), sharing.Bytes(all["memory"])
+	maps.DeleteFunc(all, func(key string, _ int64) bool { return key == "cpu" || key == "memory" || key == "pods" })
+	out.Resources = all
+	if len(out.NodeSelector)+len(out.NodeAffinity)+len(out.Preferred)+len(out.Tolerations)+out.CPUMilli+len(all) == 0 &&
 		out.Memory == 0 {
 		return nil
 	}
 	return out
 }
 
-// requests are the CPU and memory that a pod takes of its node.
-func (s *podSpec) requests() (milli int, memory sharing.Bytes) {
-	return int(s.sum("cpu", true)), sharing.Bytes(s.sum("memory", true))
+// requests returns the requests of a pod by resource, GPUs and parts of GPUs left out.
+func (s *podSpec) requests() map[string]int64 {
+	out := map[string]int64{"pods": 1}
+	lists := []quantities{s.Overhead, s.Resources.Requests, s.Resources.Limits}
+	for _, c := range slices.Concat(s.Containers, s.InitContainers) {
+		lists = append(lists, c.Resources.Requests, c.Resources.Limits)
+	}
+	for _, list := range lists {
+		for key := range list {
+			if v := s.sum(key, true); v > 0 && (ordinary(key) || useOf(key).role == roleUnknown) {
+				out[key] = v
+			}
+		}
+	}
+	return out
 }
 
 // sum is the request or the limit of a pod for a resource, in the unit of amountIn. A missing request is the limit.
@@ -171,16 +179,23 @@ func (s *podSpec) sum(key string, requests bool) int64 {
 	return cmp.Or(one(&s.Resources), max(most, all)) + amountIn(key, s.Overhead[key])
 }
 
-// amountIn reads an amount of a resource: thousandths of a CPU, bytes of memory, a number of others.
+// amountIn reads an amount of a resource: thousandths of a CPU, bytes of memory or storage, a number of others; 0 where
+// the text is no amount.
 func amountIn(key, text string) int64 {
-	switch key {
-	case "cpu":
-		return int64(milliOf(text))
-	case "memory":
-		return int64(bytesOf(text))
+	end := strings.LastIndexAny(text, "0123456789.") + 1
+	v, err := strconv.ParseFloat(text[:end], 64)
+	if v *= quantityScales[text[end:]]; key == "cpu" {
+		v *= 1000
 	}
-	return int64(count(text))
+	if err != nil || !(v >= 0 && v < 1<<60) {
+		return 0
+	}
+	return int64(math.Round(v))
 }
+
+// quantityScales are the suffixes of Kubernetes' quantities.
+var quantityScales = map[string]float64{"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"P": 1e15, "E": 1e18, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60}
 
 // selects reports whether a selector matches a pod's labels. An empty one matches all.
 func (s *labelSelector) selects(labels stringMap) bool {
@@ -244,7 +259,7 @@ func (b *build) staysWhy(w *workload) string {
 	}
 	why, made := "", map[string]bool{}
 	for _, p := range w.pods {
-		why = cmp.Or(why, p.bound, b.c.repelled(p))
+		why = cmp.Or(why, p.bound, b.c.repelled(p), b.notOffered(p), w.first.lacks(p, "other pods of it"))
 		made[p.labels["pod-template-hash"]+p.labels["controller-revision-hash"]] = true
 	}
 	if w.key.owner.kind == "Deployment" { // which starts a pod before it stops another
@@ -255,7 +270,7 @@ func (b *build) staysWhy(w *workload) string {
 	}
 	if k := b.c.controllers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; k != nil {
 		if k.pod != nil {
-			why = cmp.Or(why, k.pod.bound)
+			why = cmp.Or(why, k.pod.bound, w.first.lacks(k.pod, "its template"))
 		}
 		why = cmp.Or(why, k.holds)
 	}
@@ -266,28 +281,53 @@ func (b *build) staysWhy(w *workload) string {
 	return why
 }
 
-// objectOf returns a node's object without its GPUs, with only the labels that something depends on.
-func (b *build) objectOf(n *node, keys map[string]bool) fleet.NodeObject {
+// lacks names a resource of which a pod requests less than another of its workload, as after a resize in place.
+func (p *pod) lacks(than *pod, of string) string {
+	for _, key := range sortedKeys(than.requests) {
+		if than.requests[key] > p.requests[key] {
+			return fmt.Sprintf("pod %s requests less %s than %s", named(p.namespace, p.name), key, of)
+		}
+	}
+	return ""
+}
+
+// notOffered names a resource that a pod requests and its node does not have, empty where there is none.
+func (b *build) notOffered(p *pod) string {
+	n := b.c.nodes[p.node]
+	if n == nil || p.rules == nil {
+		return ""
+	}
+	for _, key := range sortedKeys(p.rules.Resources) {
+		if n.Status.Allocatable[key] == "" {
+			return fmt.Sprintf("it requests %.60q, which is not in the allocatable resources of its node", key)
+		}
+	}
+	return ""
+}
+
+// objectOf returns a node's object without its GPUs, with only the labels and resources that something depends on.
+func (b *build) objectOf(n *node, keys, resources map[string]bool) fleet.NodeObject {
 	o := fleet.NodeObject{Name: n.name}
 	if n.meta == nil {
 		return o
 	}
-	for _, key := range sortedKeys(keys) {
-		if v, ok := n.meta.Metadata.Labels[key]; ok {
-			if o.Labels == nil {
-				o.Labels = map[string]string{}
-			}
-			o.Labels[key] = v
-		}
-	}
+	o.Labels = only(n.meta.Metadata.Labels, keys)
+	o.Resources = only(b.roomOf(n.name), resources)
 	o.Taints = n.meta.Spec.Taints
 	n.drains(b, &o)
 	return o
 }
 
-// ruleKeys are the labels of nodes that workloads or the plan depend on.
-func (b *build) ruleKeys() map[string]bool {
-	keys := map[string]bool{labelPlugin: true, labelMIG: true}
+// only returns the entries of some keys.
+func only[M ~map[string]V, V any](all M, keys map[string]bool) M {
+	out := maps.Clone(all)
+	maps.DeleteFunc(out, func(key string, _ V) bool { return !keys[key] })
+	return out
+}
+
+// ruleKeys are the labels of nodes that workloads or the plan depend on, and the resources that workloads request.
+func (b *build) ruleKeys() (keys, resources map[string]bool) {
+	keys, resources = map[string]bool{labelPlugin: true, labelMIG: true}, map[string]bool{}
 	for i := range b.Fleet.Workloads {
 		s := b.Fleet.Workloads[i].Scheduling
 		if s == nil {
@@ -296,13 +336,16 @@ func (b *build) ruleKeys() map[string]bool {
 		for key := range s.NodeSelector {
 			keys[key] = true
 		}
+		for key := range s.Resources {
+			resources[key] = true
+		}
 		for _, term := range s.NodeAffinity {
 			for _, r := range term.Labels {
 				keys[r.Key] = true
 			}
 		}
 	}
-	return keys
+	return keys, resources
 }
 
 // holdsOf returns the setting of a Deployment or StatefulSet that keeps its pods from following a patch.
@@ -324,19 +367,3 @@ func (o *controllerObject) holdsOf(kind string) string {
 	}
 	return ""
 }
-
-// milliOf reads an amount of CPU in thousandths; 0 where it is none.
-func milliOf(text string) int {
-	scale := 1000.0
-	if t, ok := strings.CutSuffix(text, "m"); ok {
-		text, scale = t, 1
-	}
-	v, err := strconv.ParseFloat(text, 64)
-	if v *= scale; err != nil || !(v >= 0 && v < 1<<30) {
-		return 0
-	}
-	return int(v)
-}
-
-// bytesOf reads an amount of memory; 0 where it is none.
-func bytesOf(text string) sharing.Bytes { return sharing.Bytes(quantity(text)) }

@@ -112,12 +112,13 @@ func (b *build) cluster() {
 	for _, w := range b.workloads {
 		b.workloadToday(w, at)
 	}
-	keys := b.ruleKeys()
+	keys, resources := b.ruleKeys()
 	for _, n := range b.nodes {
 		if b.poolOf[n] == nil {
 			continue
 		}
-		if o := b.objectOf(n, keys); len(o.Labels)+len(o.Taints)+len(o.Others) > 0 {
+		o := b.objectOf(n, keys, resources)
+		if len(o.Labels)+len(o.Resources)+len(o.Taints)+len(o.Others) > 0 {
 			t.Objects = append(t.Objects, o)
 		}
 	}
@@ -155,20 +156,16 @@ func (b *build) nodeToday(n *node) layout.Node {
 		out.Closed = n.closed
 	}
 	if n.meta != nil {
-		cpu, memory := milliOf(n.meta.Status.Allocatable["cpu"]), bytesOf(n.meta.Status.Allocatable["memory"])
-		known := cpu > 0
-		for _, p := range b.c.others[n.name] {
-			cpu, memory = cpu-p.cpu, memory-p.memory
-		}
-		if out.Memory = max(0, memory); known {
-			out.CPUMilli = int64(max(1, cpu))
+		room := b.roomOf(n.name)
+		if out.Memory = sharing.Bytes(max(0, room["memory"])); amountIn("cpu", n.meta.Status.Allocatable["cpu"]) > 0 {
+			out.CPUMilli = max(1, room["cpu"])
 		}
 		slots := 0
 		for i := range out.Devices {
 			slots += max(len(out.Devices[i].Instances), int(out.Devices[i].Slots))
 		}
-		if r := b.rooms()[n.name]; r.pods < slots {
-			out.Closed = cmp.Or(out.Closed, fmt.Sprintf("one that runs at most %d pods more", max(0, r.pods)))
+		if pods := b.rooms()[n.name]["pods"]; pods < int64(slots) {
+			out.Closed = cmp.Or(out.Closed, fmt.Sprintf("one that runs at most %d pods more", max(0, pods)))
 		}
 	}
 	if !ok {

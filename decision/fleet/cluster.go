@@ -31,6 +31,8 @@ type NodeObject struct {
 	Name   string            `yaml:"name,required"`
 	Labels map[string]string `yaml:"labels"` // those that something depends on
 	Taints []Taint           `yaml:"taints"`
+	// Resources are allocatable, without the requests of pods that hold no GPU: those of [Scheduling.Resources].
+	Resources map[string]int64 `yaml:"resources"`
 	// Others are pods there that hold no GPU, some of them by name, and go elsewhere when the node is drained. Keeps says
 	// why it must not be drained.
 	Others []string `yaml:"other_pods"`

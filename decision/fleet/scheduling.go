@@ -18,6 +18,8 @@ type Scheduling struct {
 	// CPUMilli and Memory are a pod's requests to its node, all containers together.
 	CPUMilli int           `yaml:"cpu_milli"`
 	Memory   sharing.Bytes `yaml:"memory"`
+	// Resources are its other requests but GPUs, such as ephemeral-storage in bytes.
+	Resources map[string]int64 `yaml:"resources"`
 }
 
 // NodeTerm holds where all of its requirements do.

@@ -163,9 +163,12 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
 		Claims: g.primary() == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
 	for _, m := range g.modes {
-		p.Rights = append(p.Rights, privileges(m)...)
+		for _, right := range privileges(m) {
+			if !slices.Contains(p.Rights, right) {
+				p.Rights = append(p.Rights, right)
+			}
+		}
 	}
-	p.Rights = unique(p.Rights)
 	if g.primary() == sharing.DeliveryHAMi {
 		p.HAMi = b.hamiSplit()
 		switch {
@@ -212,23 +215,9 @@ func (b *builder) offered(g *group, n *layout.Node) map[string]int {
 	return out
 }
 
-// named lists modes for a reader.
-func named(modes []sharing.Mechanism) string {
-	var out []string
-	for _, m := range modes {
-		out = append(out, m.String())
-	}
-	return strings.Join(out, ", ")
-}
-
-// unique drops rights that stand there already.
-func unique(all []privilege) (out []privilege) {
-	for _, p := range all {
-		if !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
+// named lists mechanisms for a reader.
+func named(all []sharing.Mechanism) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ", ")
 }
 
 // checks are the traps that the input walks into, and each risk that the layout bears, once.

@@ -66,7 +66,8 @@ type move struct {
 // order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
 // nothing is on it any more, and what has no objectives goes first. stuck names the workloads that no device is free
 // for, and reached is the layout without their moves.
-func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.Cluster) {
+func (to *search) order(p *part, then map[string]map[string][]string) (steps []Step, stuck []string,
+	reached *layout.Cluster) {
 	o := &order{search: &search{cluster: to.cluster, layout: to.cluster.layout, fixed: to.fixed}, to: to}
 	var nodes []string
 	for _, name := range p.nodes {
@@ -74,7 +75,7 @@ func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.
 			nodes = append(nodes, name)
 		}
 	}
-	moves := o.moves(p)
+	moves := o.moves(p, then)
 	for len(moves)+len(nodes) > 0 {
 		if i := slices.IndexFunc(moves, o.take); i >= 0 {
 			moves = slices.Delete(moves, i, i+1)
@@ -105,7 +106,8 @@ func (to *search) order(p *part) (steps []Step, stuck []string, reached *layout.
 }
 
 // moves lists what has to move, what has no objectives first. All replicas of a workload whose request changes move.
-func (o *order) moves(p *part) (out []move) {
+// then has all replicas after the change.
+func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
 	for _, name := range p.workloads {
 		w := o.of[name]
 		m := move{want: want{w: w, kind: o.to.now(name)}, places: Step{Workload: name, Seat: o.to.now(name).String(),
@@ -113,7 +115,7 @@ func (o *order) moves(p *part) (out []move) {
 		if w.SLO != (profile.SLO{}) || w.Kind == decision.KindOnlineInference {
 			m.guarded = 1
 		}
-		m.on = replicasOn(o.to.layout, p.nodes, name)
+		m.on = then[name]
 		for _, node := range p.nodes {
 			now, then := o.runs[name][node], m.on[node]
 			if !m.places.Request && !configures(o.cluster.layout.Node(node), o.to.layout.Node(node)) {
@@ -136,19 +138,6 @@ func (o *order) moves(p *part) (out []move) {
 	slices.SortStableFunc(out, func(x, y move) int {
 		return cmp.Or(cmp.Compare(x.guarded, y.guarded), cmp.Compare(len(x.keys), len(y.keys)))
 	})
-	return out
-}
-
-// replicasOn lists the keys of a workload's replicas on nodes.
-func replicasOn(l *layout.Cluster, nodes []string, w string) map[string][]string {
-	out := map[string][]string{}
-	for _, node := range nodes {
-		for key, a := range firsts(l.Node(node)) {
-			if a.Workload.Name == w {
-				out[node] = append(out[node], key)
-			}
-		}
-	}
 	return out
 }
 

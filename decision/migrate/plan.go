@@ -298,8 +298,9 @@ func (c *cluster) propose(s *search, r *decision.Result, last bool) (p *Plan, ag
 // part.
 func (s *search) ordered(all []*part) (steps map[*part][]Step, stuck map[string]*layout.Cluster) {
 	steps, stuck = map[*part][]Step{}, map[string]*layout.Cluster{}
+	then := replicas(s.layout)
 	for _, one := range all {
-		found, waits, reached := s.order(one)
+		found, waits, reached := s.order(one, then)
 		if len(waits) == 0 {
 			steps[one] = found
 		}

@@ -89,12 +89,24 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 		devices += slots
 	}
 	most = devices / each(w)
-	if s := w.Scheduling; s != nil && n.CPUMilli > 0 { // else what its host has is not known
-		if s.CPUMilli > 0 {
-			most = min(most, int(n.FreeCPU())/s.CPUMilli)
+	fit := func(left, each int64) {
+		if each > 0 {
+			most = min(most, int(left/each))
 		}
-		if s.Memory > 0 {
-			most = min(most, int(n.FreeMemory()/s.Memory))
+	}
+	if s := w.Scheduling; s != nil {
+		if n.CPUMilli > 0 { // else the capacity of its host is not known
+			fit(n.FreeCPU(), int64(s.CPUMilli))
+			fit(int64(n.FreeMemory()), int64(s.Memory))
+		}
+		for key, amount := range s.Resources {
+			left := c.objects[n.Name].Resources[key]
+			for _, a := range firsts(n) {
+				if other := c.of[a.Workload.Name].Scheduling; other != nil {
+					left -= other.Resources[key]
+				}
+			}
+			fit(left, amount)
 		}
 	}
 	if most > 0 && !w.Scheduling.Allows(c.objects[n.Name]) {

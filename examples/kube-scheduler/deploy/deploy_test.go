@@ -81,7 +81,11 @@ func TestSchedulerConfig(t *testing.T) {
 			continue
 		}
 		found = true
-		if err := plugin.CheckArgs(pc.Args); err != nil {
+		args, err := plugin.ParseArgs(pc.Args.(*runtime.Unknown).Raw)
+		if err == nil {
+			_, err = args.Scorer()
+		}
+		if err != nil {
 			t.Error(err)
 		}
 	}

@@ -171,7 +171,7 @@ func (x *Index) Set(i int, s *State) {
 // does, or all that may take it: no other node does.
 func (x *Index) Candidates(p *Pod, all bool, allow func(node int) bool) (nodes []int32) {
 	for k, n := range x.kinds {
-		requests, v := p.Requests(n)
+		requests, _, v := p.requests(n)
 		if v.Ruling != gate.VerdictPass {
 			continue
 		}

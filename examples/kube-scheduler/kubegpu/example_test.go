@@ -89,36 +89,3 @@ func list(kv ...string) v1.ResourceList {
 	}
 	return out
 }
-
-// A cluster outside a scheduler: place pods one after another, and hear why not.
-func ExampleCluster_Place() {
-	var nodes []*v1.Node
-	for _, name := range []string{"b", "a"} {
-		nodes = append(nodes, &v1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"nvidia.com/gpu.product": "NVIDIA-L4", "nvidia.com/gpu.count": "1"}},
-			Status:     v1.NodeStatus{Allocatable: list("nvidia.com/gpu", "1", "cpu", "8")},
-		})
-	}
-	cluster := kubegpu.NewCluster(nodes, nil)
-	scorer := placement.NewScorer(placement.BestFit{}, nil)
-	for _, name := range []string{"x", "y", "z"} {
-		pod, err := kubegpu.ReadPod(&v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name},
-			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main",
-				Resources: v1.ResourceRequirements{Requests: list("nvidia.com/gpu", "1", "cpu", "4")}}}},
-		})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		if a, verdicts := cluster.Place(pod, scorer); a != nil {
-			fmt.Println(a)
-		} else {
-			fmt.Println(verdicts["a"].Code, verdicts["a"].Text)
-		}
-	}
-	// Output:
-	// GPU 0 as 1000m of exclusive on a
-	// GPU 0 as 1000m of exclusive on b
-	// gpu-share needs 1000 thousandths of a GPU, the most free is 0
-}

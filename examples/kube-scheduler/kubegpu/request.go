@@ -85,14 +85,8 @@ func Reasons(rulings map[string]Ruling) string {
 	return strings.Join(parts, "; ")
 }
 
-// Requests holds a pod's requests to a node in placement's terms: they depend on how the node
-// offers its GPUs. CPU and memory of the pod are in the first request.
-func (p *Pod) Requests(n *Node) ([]*placement.Request, Ruling) {
-	out, _, v := p.requests(n)
-	return out, v
-}
-
-// requests is Requests, with the container that each is for.
+// requests returns a pod's requests to a node in placement's terms, each with its container: the amount of a claim
+// depends on how the node offers its GPUs. CPU and memory of the pod are in the first request.
 func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, v Ruling) {
 	if n == nil {
 		return nil, nil, refuse(CodeNoGPU, "the node offers no GPU")

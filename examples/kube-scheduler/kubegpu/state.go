@@ -76,7 +76,7 @@ func NewState(n *Node, running []Running) *State {
 
 // assignments are those of a pod on a node; where its place is not known, on devices that are not known.
 func (r *Running) assignments(n *Node) (out []layout.Assignment, note string) {
-	requests, v := r.Pod.Requests(n)
+	requests, _, v := r.Pod.requests(n)
 	if v.Ruling != gate.VerdictPass {
 		return nil, r.Pod.Name + " runs here, and " + v.Text
 	}

@@ -64,7 +64,12 @@ func random(t *testing.T, rng *rand.Rand) *cluster {
 		n := &v1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), Labels: map[string]string{
 			"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.count": "4", "nvidia.com/gpu.memory": "81920", "nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.deploy.device-plugin": "true",
 			"zone": pick(rng, "a", "b"), "kubernetes.io/hostname": fmt.Sprintf("host-%d", i)}}}
-		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110"), "ephemeral-storage": resource.MustParse("100Gi")}
+		n.Status.Capacity = v1.ResourceList{gpu: resource.MustParse("4"), "cpu": resource.MustParse(pick(rng, "8", "16", "64")), "memory": resource.MustParse("128Gi"), "pods": resource.MustParse("110"), "ephemeral-storage": resource.MustParse(pick(rng, "3", "100Gi"))}
+		for _, name := range []v1.ResourceName{"hugepages-2Mi", "example.com/port", "rdma/hca"} {
+			if rng.IntN(3) > 0 {
+				n.Status.Capacity[name] = resource.MustParse(pick(rng, "2", "3", "1Gi"))
+			}
+		}
 		free[n.Name] = 4
 		if often(5) {
 			free[n.Name] = 8
@@ -144,7 +149,7 @@ func class(n *v1.Node) string {
 // rule gives a workload a rule that is not planned with.
 func rule(rng *rand.Rand, name string, spec *v1.PodSpec) {
 	near := []v1.PodAffinityTerm{{TopologyKey: pick(rng, "zone", "kubernetes.io/hostname"), LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}}}
-	switch rng.IntN(8) {
+	switch rng.IntN(7) {
 	case 0:
 		spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near}}
 	case 1:
@@ -159,8 +164,6 @@ func rule(rng *rand.Rand, name string, spec *v1.PodSpec) {
 		spec.Volumes = []v1.Volume{{Name: "data", VolumeSource: pick(rng, v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}, v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/data"}})}}
 	case 6:
 		spec.SchedulerName = "volcano"
-	case 7:
-		spec.Containers[0].Resources.Requests["ephemeral-storage"] = resource.MustParse("40Gi")
 	case 5:
 		spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
 	}
@@ -200,6 +203,9 @@ func (c *cluster) workload(rng *rand.Rand, i int, free map[string]int, names []s
 	requests := v1.ResourceList{amount: resource.MustParse("1")}
 	if often(2) {
 		requests["cpu"], requests["memory"] = resource.MustParse(pick(rng, "1", "2500m", "4")), resource.MustParse(pick(rng, "4Gi", "30Gi"))
+	}
+	if often(3) {
+		requests[pick(rng, v1.ResourceEphemeralStorage, "hugepages-2Mi", "example.com/port", "rdma/hca")] = resource.MustParse(pick(rng, "1", "2"))
 	}
 	template.Spec.Containers = []v1.Container{{Name: "main", Image: "x", Resources: v1.ResourceRequirements{Limits: amounts, Requests: requests}}}
 	if often(3) {

@@ -80,9 +80,6 @@ func decodeArgs(obj runtime.Object) (Args, error) {
 	if !ok {
 		return a, fmt.Errorf("%w: they are a %T", ErrArgs, obj)
 	}
-	if len(u.Raw) == 0 {
-		return a, nil
-	}
 	return ParseArgs(u.Raw)
 }
 
@@ -241,14 +238,4 @@ func (a *Args) models(l *problems.List) *placement.Models {
 		return nil
 	}
 	return models
-}
-
-// CheckArgs checks the plugin's arguments as New does, without a scheduler.
-func CheckArgs(obj runtime.Object) error {
-	a, err := decodeArgs(obj)
-	if err != nil {
-		return err
-	}
-	_, err = a.Scorer()
-	return err
 }

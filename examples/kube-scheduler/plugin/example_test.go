@@ -6,7 +6,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/plugin"
@@ -52,9 +51,10 @@ func ExampleParseArgs() {
 	// unknown field "polcy"
 }
 
-// The same check for what stands in a scheduler's configuration.
-func ExampleCheckArgs() {
-	err := plugin.CheckArgs(&runtime.Unknown{Raw: []byte(`{"policy":"fgd","measured":[{"model":"A100"}]}`)})
+// Each problem of arguments is named with its path and remedy.
+func ExampleArgs_Scorer() {
+	args := plugin.Args{Policy: "fgd", Measured: []plugin.Measured{{Model: "A100"}}}
+	_, err := args.Scorer()
 	fmt.Println(err)
 	// Output:
 	// cotenant: invalid arguments:

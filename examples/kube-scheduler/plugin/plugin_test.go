@@ -562,7 +562,10 @@ func TestArgs(t *testing.T) {
 		{`{"measured":[{"model":"A100","profilesFile":"` + profiles + `.gone"}]}`, "measured[0].model: A100 stands for"},
 		{`[1]`, "cotenant: invalid arguments"},
 	} {
-		err := CheckArgs(&runtime.Unknown{Raw: []byte(tc.args)})
+		args, err := ParseArgs([]byte(tc.args))
+		if err == nil {
+			_, err = args.Scorer()
+		}
 		switch {
 		case tc.want == "" && err != nil:
 			t.Errorf("%s: %v", tc.args, err)

@@ -37,8 +37,8 @@ func nodeHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 	before, _ := oldObj.(*v1.Node)
 	after, _ := newObj.(*v1.Node)
 	if after == nil || before != nil &&
-		maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, quantityEqual) &&
-		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, quantityEqual) &&
+		maps.EqualFunc(before.Status.Allocatable, after.Status.Allocatable, resource.Quantity.Equal) &&
+		maps.EqualFunc(before.Status.Capacity, after.Status.Capacity, resource.Quantity.Equal) &&
 		maps.Equal(before.Labels, after.Labels) &&
 		before.Annotations[kubegpu.AnnotationHAMiRegister] == after.Annotations[kubegpu.AnnotationHAMiRegister] ||
 		kubegpu.ReadNode(after) == nil || !asksWell(pod) {
@@ -89,8 +89,6 @@ func askingHint(_ klog.Logger, _ *v1.Pod, oldObj, newObj any) (fwk.QueueingHint,
 	}
 	return fwk.Queue, nil
 }
-
-func quantityEqual(a, b resource.Quantity) bool { return a.Equal(b) }
 
 const (
 	// handedOver is the most nodes that PreFilter leaves to the other plugins.
