@@ -48,7 +48,7 @@ func ExampleReadNode() {
 		fmt.Println(p)
 	}
 	// Output:
-	// offers 4 of nvidia.com/gpu, which is no multiple of the 3 replicas that label nvidia.com/gpu.replicas says
+	// offers 4 of nvidia.com/gpu, which is no multiple of the 3 replicas of label nvidia.com/gpu.replicas
 	// offers 4 of nvidia.com/gpu: with 3 replica(s) a GPU that is 2 GPUs, and label nvidia.com/gpu.count says 1; what is offered is used
 	// label nvidia.com/gpu.memory says 80GiB, and no L4 has that: it has 22.49GiB
 }

@@ -142,7 +142,7 @@ func TestPlan(t *testing.T) {
 			[]string{"GPU 0 as 250m of mps", "slowdown-unknown: on the worst of 2 GPUs that it may get: how much neighbours slow it down, or it them, is not known and there is an objective",
 				"slowdown-unknown: on the worst of 2 GPUs that it may get: how much neighbours slow it down, or it them, is not known and there is an objective"}},
 		{"labels that lie", liar, []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")},
-			[]string{"labels: what the node says of its GPUs cannot be: offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas that label nvidia.com/gpu.replicas says"}},
+			[]string{"labels: what the node says of its GPUs cannot be: offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas"}},
 		{"no GPU", kubeNode("n", "", ""), []*v1.Pod{kubePod("a", "nvidia.com/gpu=1", "")}, []string{"no-gpu: the node offers no GPU"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func TestClusterAsTheLibrary(t *testing.T) {
 const (
 	quotedFailed   = "0/2 nodes are available: 1 gpu gpu-share: too little of a GPU is free, 1 gpu labels: labels contradict the capacity."
 	quotedUnplaced = "1 gpu-share (a: needs 1000 thousandths of a GPU, the most free is 0); 1 labels (liar: what the node says of its GPUs cannot be: " +
-		"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas that label nvidia.com/gpu.replicas says)"
+		"offers 3 of nvidia.com/gpu, which is no multiple of the 2 replicas of label nvidia.com/gpu.replicas)"
 	quotedPlaced = "GPU 0 as 1000m of exclusive on a by policy best-fit (score 75.00, 1 node(s) would do)"
 )
 
