@@ -61,7 +61,7 @@ type workloadKey struct {
 	signature string
 }
 
-// Discover makes the fleet of what was read so far. It may be called again after more was read.
+// Discover makes the fleet from all inputs so far. It may be called again after more inputs.
 func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
 		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},

@@ -93,7 +93,7 @@ func (n *node) free() int {
 	return max(0, n.gpus-len(taken)-alone)
 }
 
-// monthly writes what GPUs of a pool cost in a month, "" without a price.
+// monthly writes the cost of GPUs of a pool in a month, "" without a price.
 func monthly(p *decision.Pool, gpus int) string {
 	price, ok := p.Price()
 	if !ok {

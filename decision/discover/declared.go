@@ -38,8 +38,8 @@ func (b *build) pluginConfig(n *node) *pluginConfig {
 	return out
 }
 
-// declaredReplicas are the replicas of the configuration that a node's label selects, for a node whose labels do
-// not say how many it has. They are used only where the node's resources show them.
+// declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
+// their number. They are used only where the node's resources agree with them.
 func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
 	p := b.pluginConfig(n)
 	if p == nil {
@@ -89,8 +89,8 @@ type partedConfig struct {
 	*parted.Config
 }
 
-// takeConfigMap looks for configurations of the device plugin and of mig-parted:
-// what they say of a node is compared with what it has, see [build.checkSharing].
+// takeConfigMap keeps configurations of the device plugin and of mig-parted, which checkEffect and checkLayout compare
+// with the nodes.
 func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
 		text := o.Data[key]
@@ -124,8 +124,7 @@ var ignored = []sharing.WarningCode{sharing.WarnFlagIgnored, sharing.WarnResourc
 	sharing.WarnDevicesIgnored, sharing.WarnMIGStrategyConflict,
 	sharing.WarnTimeSlicingIgnored}
 
-// checkPlugin looks for what the plugin does with a configuration otherwise than it looks: refuse it, or pass over a
-// part of it without a word.
+// checkPlugin reports a configuration that the plugin refuses, or of which it ignores a part silently.
 func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 	warnings, err := manifest.CheckPluginConfig([]byte(text))
 	for _, w := range warnings {
@@ -140,7 +139,7 @@ func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 		case w.Message == manifest.ErrInvalid.Error():
 		case w.Message == "unknown key":
 			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source,
-				"%s: the plugin knows no such key and passes over it without a word (%s)", w.Path, w.Remedy)
+				"%s: the plugin knows no such key and ignores it silently (%s)", w.Path, w.Remedy)
 		default:
 			p.refused = true
 			c.find("config-refused", sharing.SeverityHigh, p.object, p.source,
@@ -149,7 +148,7 @@ func (c *Collector) checkPlugin(p *pluginConfig, text string) {
 	}
 }
 
-// checkEffect compares the configuration that a node's label selects with what the node offers.
+// checkEffect compares the configuration that a node's label selects with the node's resources.
 func (b *build) checkEffect(n *node) {
 	key := n.label(labelPlugin)
 	if key == "" || len(b.c.plugins) == 0 {
@@ -244,7 +243,7 @@ type replicated struct {
 	Replicas int    `yaml:"replicas"`
 }
 
-// takeHAMiNames reads what HAMi's configuration calls its resources.
+// takeHAMiNames reads the names of resources from HAMi's configuration.
 func (c *Collector) takeHAMiNames(text string) {
 	var config struct {
 		NVIDIA struct {

@@ -80,8 +80,8 @@ type Discovery struct {
 	Unknown    []Unknown             // by the money at stake
 	Today      []Sharing             // by pool and mechanism
 	Used       []Used                // measured use, by workload
-	// Profiles holds, by workload, what several metrics pages of a model server alone on its GPU tell of it.
-	// [Discovery.Decide] predicts its workload from it.
+	// Profiles holds, by workload, the profile of a model server with a GPU of its own, made from several metrics pages.
+	// Add them to decision.Options.Profiles to predict from them.
 	Profiles map[string]profile.SoloProfile
 	Pods     int // that were read, with GPUs or without
 
@@ -107,7 +107,7 @@ type Collector struct {
 	classes           map[string]deviceClass
 	answers           map[string]string // classes by the extended resource that they answer to
 	poolNode          map[string]string // nodes by the name of their pool of DRA devices
-	hamiNames         map[string]role   // what HAMi's configuration calls its resources
+	hamiNames         map[string]role   // by HAMi's configuration
 	controllers       map[string]*controller
 	others            map[string][]other // pods without GPUs, by node
 	repels            []repeller
@@ -125,7 +125,7 @@ type Collector struct {
 	exporter          version
 	gates             map[string]bool           // of the DRA driver, as the GPU Operator's GPUCluster sets them
 	foreign           map[string]map[string]int // devices of other DRA drivers, by driver and node
-	at                time.Time                 // the latest time that an object tells
+	at                time.Time                 // the latest time in any object
 	machines          []*machine
 	pages             []metricsPage
 	troubles          problem.List // of the file that is read
@@ -152,8 +152,8 @@ func New(opts Options) *Collector {
 
 const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
 
-// Read takes a file over; name stands for it in what is said of it. The file's kind is found from its content. The
-// error names what could not be read; what could is taken over nevertheless, and [Collector.Discover] uses it.
+// Read reads a file and finds its kind from its content; name identifies it in errors and findings. The error lists the
+// parts that can't be read; the rest is kept and used by [Collector.Discover].
 func (c *Collector) Read(name string, r io.Reader) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	head, err := in.Peek(sniffed)
@@ -223,7 +223,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// trouble notes what could not be read of a file, at most maxTold of a kind.
+// trouble adds a problem of the file that is read, at most maxTold of a kind.
 func (c *Collector) trouble(file, field, message string) {
 	kind, _, _ := strings.Cut(field, " (")
 	key := file + "\x00" + kind
@@ -231,7 +231,7 @@ func (c *Collector) trouble(file, field, message string) {
 		return
 	}
 	if c.told[key] == maxTold {
-		message += "; more of the kind are not told"
+		message += "; further ones are left out"
 	}
 	c.troubles.Addf(file+": "+field, "", "%s", message)
 }
@@ -240,7 +240,7 @@ func (c *Collector) trouble(file, field, message string) {
 func (c *Collector) sameObject(file, object, had, got string) {
 	if had != "" && got != "" && had != got {
 		c.find("two-clusters", sharing.SeverityHigh, object, file,
-			"stands twice with different UIDs: the input mixes two clusters or two moments; the first is used")
+			"is there twice with different UIDs: the input mixes two clusters or two moments; the first is used")
 	}
 }
 

@@ -1,21 +1,19 @@
-// Package discover reads what a cluster or a machine says of its GPUs and
-// workloads, and makes the fleet of it that package decision decides.
+// Package discover makes the fleet that package decision decides from the objects of a Kubernetes cluster, or from the
+// driver of a machine.
 //
-// A [Collector] takes files as they are: Kubernetes objects as `kubectl get ... -o json` writes them, what nvidia-smi
-// prints (or NVML has, [Collector.AddInventory]), and usage over time. It finds each file's kind from its content and
-// joins them by node, GPU UUID and pod. [Collector.Discover] gives a [Discovery]: the fleet, for every field of it
-// where it comes from, what shares what today, contradictions, and what is not known, ranked by the money that hangs on
-// it. Nothing unknown becomes a number: a field that no source has is left out.
+// A [Collector] takes files as they are: Kubernetes objects as `kubectl get ... -o json` writes them, the output of
+// nvidia-smi -q -x (or NVML's, [Collector.AddInventory]), and usage over time. It finds each file's kind from its
+// content and joins them by node, GPU UUID and pod. [Collector.Discover] gives a [Discovery]: the fleet, the source of
+// every field of it, how GPUs are shared today, contradictions, and unknown fields, ordered by the cost of the GPUs
+// concerned. Nothing unknown becomes a number: a field without a source is left out.
 //
-// Kinds of workloads are guessed by the rules that [KindRules] lists, and [Hints]
-// override them. [Prices] are given by the user; none is known here.
+// Kinds of workloads are guessed by the rules of [KindRules], and [Hints] override them. [Prices] come from the user.
 //
-// Secrets are never looked into, environment variables are never read, and of labels, annotations and arguments
-// only those that say something of GPUs are kept. Kubernetes objects are read one at a time, so that memory grows
-// with the pods that use GPUs and not with the file. Nothing in the package does I/O of its own. A Collector is not
-// safe for concurrent use.
+// Secrets and environment variables are never read, and of labels, annotations and arguments only those about GPUs and
+// scheduling are kept. Kubernetes objects are read one at a time, so that memory grows with the pods that use GPUs and
+// not with the file. A Collector is not safe for concurrent use.
 //
-// UPSTREAM.md lists what is read and written of other projects, at which of their versions.
+// UPSTREAM.md lists the formats of other projects that are read, with their versions.
 //
 // The package is experimental: its API may change between minor versions.
 package discover

@@ -18,8 +18,8 @@ type device struct {
 	taint                                              string // why it takes no new claims
 
 	memory sharing.Bytes
-	// several says that claims may share the device (the driver's ConsumableShares), each consuming a part of its
-	// capacity; shares is how many may, where that is limited.
+	// several is set where claims may share the device (the driver's ConsumableShares), each consuming a part of its
+	// capacity; shares is their largest number, 0 without a limit.
 	several bool
 	shares  int
 }
@@ -202,8 +202,8 @@ func (b *build) classUse(key string) (use, bool) {
 // device is the one that a claim was given, nil where no slice has it.
 func (b *build) device(id deviceID) *device { return b.c.devices[id.pool][id.device] }
 
-// gpuOf tells a device's GPU apart: instances lie on their parent, and a device for virtual machines is another form
-// of the GPU at its PCI address, or of that with its number where a slice has no addresses.
+// gpuOf identifies a device's GPU: instances lie on their parent, and a device for virtual machines is another form of
+// the GPU at its PCI address, or of that with its number where a slice has no addresses.
 func (b *build) gpuOf(d *device) string {
 	switch {
 	case d.parent != "":

@@ -19,8 +19,7 @@ import (
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
-// WriteFleet writes the fleet file, in which a comment beside each field says
-// where it comes from, and what is not known stands as a comment in its place.
+// WriteFleet writes the fleet file. A comment on each field names its source, and unknown fields are comments.
 func (d *Discovery) WriteFleet(w io.Writer) error {
 	root, err := d.fleetNode()
 	if err != nil {
@@ -34,7 +33,7 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
-// Empty reports whether nothing was found. A node whose GPU is not known is in no pool, and still something.
+// Empty reports whether nothing was found: no pool, no workload, no finding, and no node with an unknown GPU.
 func (d *Discovery) Empty() bool {
 	return len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
 		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
@@ -66,7 +65,7 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cutLast cuts around the last sep; without one all stands after it.
+// cutLast cuts around the last sep; without one, before is empty.
 func cutLast(s string, sep byte) (before, after string) {
 	i := strings.LastIndexByte(s, sep)
 	return s[:max(i, 0)], s[i+1:]
@@ -79,7 +78,7 @@ type encoder struct {
 	err     error
 }
 
-// value is the node of v, nil where v is its type's zero value and need not stand there.
+// value is the YAML node of v, nil where v is its type's zero value and not required.
 func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
 	if !must && v.IsZero() {
 		return nil
@@ -241,7 +240,7 @@ func (d *Discovery) WriteJSON(w io.Writer) error {
 	return enc.Encode(d)
 }
 
-// MarshalJSON writes what WriteJSON does, on one line.
+// MarshalJSON writes the same as WriteJSON, on one line.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
 	root, err := d.fleetNode()
 	if err != nil {

@@ -81,7 +81,7 @@ func (b *build) price(out *decision.Pool) (key string, from Provenance) {
 	}
 	board, _, _ := strings.Cut(out.GPU, " (")
 	m, ok := prices.gpus[out.GPU]
-	if !ok && board != out.GPU { // described: its price stands under its name
+	if !ok && board != out.GPU { // described by its memory: priced by its name
 		m, ok = prices.machines[board]
 	}
 	if !ok {
@@ -98,8 +98,8 @@ type Hints struct {
 	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
 }
 
-// WorkloadHint overrides what was found of workloads. What is missing stays. The latencies of a pattern's hint are
-// for those of its workloads that serve requests.
+// WorkloadHint overrides fields of workloads; fields that it lacks keep their values. The latencies of a pattern's hint
+// apply to those of its workloads that serve requests.
 type WorkloadHint struct {
 	Kind      decision.Kind                    `yaml:"kind"`
 	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
@@ -178,7 +178,7 @@ func (b *build) hintNode(n *node) {
 	}
 }
 
-// hintWorkload lets the user's hints override what was found.
+// hintWorkload lets the user's hints override a workload's fields.
 func (b *build) hintWorkload(at string, out *decision.Workload) {
 	h := b.c.opts.Hints
 	b.Fleet.Trust = h.Trust
@@ -254,7 +254,7 @@ func (b *build) unusedHints() {
 	}
 }
 
-// LoadOptions reads prices and hints from files; an empty name stands for none. Errors are those of [ParsePrices],
+// LoadOptions reads prices and hints from files; an empty name means none. Errors are those of [ParsePrices],
 // [ParseHints] and of opening the files.
 func LoadOptions(prices, hints string) (o Options, err error) {
 	var wrong error

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Annotations of pods in which schedulers write what they gave: HAMi (protocol.md and dynamic-mig-migration.md at
+// Annotations of pods in which schedulers record allocated devices: HAMi (protocol.md and dynamic-mig-migration.md at
 // 4707fb02), the scheduler that became HAMi, and Volcano (65f4653d).
 const (
 	grantHAMi    = "hami.io/vgpu-devices-allocated"
@@ -34,8 +34,8 @@ type grant struct {
 // Before 2.10 HAMi writes the MIG template and the slot in it behind the UUID.
 var migSlot = regexp.MustCompile(`^(.*)\[\d+-\d+\]$`)
 
-// parseGrants reads what a scheduler wrote: for each container its devices, UUID,kind,MiB,percent and a colon behind
-// each, and a semicolon behind the container.
+// parseGrants reads such an annotation: for each container its devices, UUID,kind,MiB,percent and a colon behind each,
+// and a semicolon behind the container.
 func parseGrants(text string) (containers [][]grant, err error) {
 	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), ";"), ";") {
 		var devices []grant

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// checkHeld looks at what pods hold against what they ask for, and what a fleet can say of it.
+// checkHeld compares the devices that pods hold with their requests and with the form that a fleet has for them.
 func (b *build) checkHeld() {
 	for _, w := range b.workloads {
 		for _, p := range w.pods {
@@ -34,7 +34,7 @@ func (b *build) checkHeld() {
 	b.checkClaims()
 }
 
-// differs writes what a pod holds, where that is not the same of each GPU.
+// differs writes a pod's holdings where they differ between its GPUs.
 func (p *pod) differs() string {
 	kinds, devices := map[string]bool{}, map[string]int{}
 	var parts []string
@@ -66,8 +66,7 @@ func (p *pod) differs() string {
 	return plaintext.Some(parts, mostNames, len(parts))
 }
 
-// checkGranted looks for memory that a pod's annotations ask for, which nobody reads, and for what was given beyond
-// what was asked for.
+// checkGranted reports memory requests in annotations, which no component reads, and limits above the request.
 func (b *build) checkGranted(p *pod, object string) {
 	given := sharing.Bytes(0)
 	for i := range p.held {
@@ -82,7 +81,7 @@ func (b *build) checkGranted(p *pod, object string) {
 				has = fmt.Sprintf("; it was given %v", given)
 			}
 			b.find("annotation-not-read", sharing.SeverityMedium, object, "annotation "+key,
-				"%s: %.20q stands as an annotation, and HAMi reads it as a limit of a container's resources only%s", key, text, has)
+				"%s: %.20q is an annotation, and HAMi reads it as a limit of a container's resources only%s", key, text, has)
 			return
 		}
 	}

@@ -59,7 +59,7 @@ func (b *build) resolve(p *pod) {
 	p.ask = summary(p.held)
 }
 
-// signature tells pods of one owner apart that ask for different things, whatever device they were given.
+// signature distinguishes pods of one owner by their requests, whatever devices they were given.
 func signature(all []holding) string {
 	var parts []string
 	for _, h := range all {
@@ -152,7 +152,7 @@ func (b *build) asked(p *pod, n *node) []holding {
 	return all
 }
 
-// container reads what one container asks for on a node, which may be nil.
+// container reads the requests of one container on a node, which may be nil.
 func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 	cards := holding{container: w.container}
 	amounts := map[string]holding{} // by the domain of the resource: its resources speak of the same share
@@ -217,8 +217,8 @@ func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// amount reads a part of what a node offers of a resource of which nothing else is known. It counts as the most GPUs
-// that it can lie on, but for memory, which is of one GPU as far as it fits.
+// amount reads a part of a node's amount of a resource that is not understood. It counts as the largest number of GPUs
+// that it can lie on; memory counts as one GPU's as far as it fits.
 func (b *build) amount(h holding, key string, v int, n *node) holding {
 	offered := n.amount(key)
 	switch {

@@ -23,7 +23,7 @@ type KindRule struct {
 	What string // it looks at
 }
 
-// nameRule fits what has one of the labels, the owners or ports, or an image or command of the name.
+// nameRule fits workloads with one of the labels, owners or ports, or with a matching image or command.
 type nameRule struct {
 	KindRule       `yaml:",inline"`
 	Image, Command *regexp.Regexp
@@ -35,7 +35,7 @@ type nameRule struct {
 //go:embed names.yaml
 var namesYAML []byte
 
-// names says what the names of images, commands, owners and machines tell.
+// names is names.yaml.
 var names = sync.OnceValue(func() (all struct {
 	Rules, Servers               []nameRule
 	Machines, GKE, Platforms     map[string]string
@@ -131,7 +131,7 @@ func serverOf(image string, words []string) string {
 // version is a program's version, as the tag of its image has it. The zero value is unknown.
 type version struct {
 	text, source string
-	numbers      []int // those that tell what it does
+	numbers      []int // those that behaviour depends on
 }
 
 var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator)` +
@@ -166,7 +166,7 @@ func (v *version) see(program *regexp.Regexp, image, source string) {
 	}
 }
 
-// heldByKAI names the limits that KAI holds of the shares that it gives, in a word and in a sentence, and who says so.
+// heldByKAI describes the limits that this version of KAI enforces on shares, in short and at length, with the source.
 func (v *version) heldByKAI() (short, long string, source sharing.SourceID) {
 	switch {
 	case v.text == "":
@@ -188,7 +188,7 @@ func (v *version) heldByKAI() (short, long string, source sharing.SourceID) {
 			"by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
 }
 
-// checkKAI says of the pools with shares of KAI's what holds them.
+// checkKAI reports how the shares of each pool's GPUs are limited, where KAI hands them out.
 func (b *build) checkKAI() {
 	for _, w := range b.workloads {
 		n, _ := b.home(w)
@@ -196,7 +196,7 @@ func (b *build) checkKAI() {
 		if p == nil || w.first.ask.delivery != sharing.DeliveryKAI || b.kai[p.name] != "" {
 			continue
 		}
-		// The driver's limits are asked for by annotations that only one mode reads.
+		// Annotations by container are read by the mode in which the driver enforces limits.
 		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) &&
 			!b.c.kai.before(0, 18) {
 			continue

@@ -21,8 +21,8 @@ const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
 const maxTold = 20 // the number of problems of one kind that are named of one file
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of them, or several such documents one
-// after another. No more than one object is held at a time. The error says where the input stopped making sense;
-// what came before it was taken.
+// after another. No more than one object is in memory at a time. The error names the position of the first unreadable
+// one; those before it are kept.
 func (c *Collector) readKube(name string, r io.Reader) error {
 	dec, before := json.NewDecoder(r), c.objects
 	for {
@@ -39,8 +39,7 @@ func (c *Collector) readKube(name string, r io.Reader) error {
 	}
 }
 
-// document reads one JSON value: an object, or a List, whose items it takes one by one. kubectl writes items before
-// kind.
+// document reads one JSON value: an object, or a List item by item. kubectl writes items before kind.
 func (c *Collector) document(name string, dec *json.Decoder) error {
 	fields, kind, items := map[string]json.RawMessage{}, "", false
 	err := stream.Object(dec, func(key string) error {
@@ -153,7 +152,7 @@ func taking[T any](take func(c *Collector, file string, o *T)) func(*Collector, 
 
 var readers map[string]*reader
 
-func init() { // the readers refer to what refers to them
+func init() { // a composite literal would be an initialization cycle
 	controller := func(kind, group string) *reader {
 		return &reader{group, []string{"v1"}, true, taking(func(c *Collector, file string, o *controllerObject) {
 			c.takeController(file, kind, o)
@@ -185,8 +184,8 @@ func init() { // the readers refer to what refers to them
 	}
 }
 
-// stringMap is a mapping of which only the keys that keep wants are kept: what an annotation or label may hold
-// besides (configurations with environment values among it) is not copied.
+// stringMap is a mapping of labels or annotations with only the keys of names.yaml: others may hold secrets, such as
+// configurations with environment values.
 type stringMap map[string]string
 
 func begins(key string, with []string) bool {

@@ -17,7 +17,7 @@ import (
 
 // machine holds the answers of nvidia-smi or NVML on one machine.
 type machine struct {
-	name      string // of the file, without its folder and what follows the first dot
+	name      string // of the file: its base name up to the first dot
 	inventory telemetry.Inventory
 }
 
@@ -26,14 +26,14 @@ func (c *Collector) AddInventory(name string, inv telemetry.Inventory) {
 	c.machines = append(c.machines, &machine{name, inv})
 }
 
-// stem is a file's name without its folder and what follows the first dot.
+// stem is a file's base name up to the first dot.
 func stem(file string) string {
 	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
 	base, _, _ = strings.Cut(base, ".")
 	return base
 }
 
-// joinMachines gives nodes what nvidia-smi said of them, and makes nodes of the machines that are none.
+// joinMachines adds inventories of drivers to their nodes, and makes nodes of machines without one.
 func (b *build) joinMachines() {
 	taken := map[string]bool{}
 	for name := range b.byName {
@@ -66,7 +66,7 @@ func (b *build) nodeOf(m *machine) *node {
 	return b.byName[m.name]
 }
 
-// readInventory takes over what the driver says, which is surer than labels.
+// readInventory takes the driver's figures, which override labels.
 func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	from := Provenance{basisMeasured, "nvidia-smi or NVML"}
 	if len(inv.GPUs) == 0 {
@@ -191,8 +191,8 @@ func layoutOf(n *node, g *telemetry.GPU) string {
 	return l.String()
 }
 
-// processes makes workloads of what runs on a machine without Kubernetes: processes of one name on as many GPUs each
-// are replicas. A process on several GPUs is one.
+// processes makes workloads of the processes of a machine without Kubernetes: those of one name on the same number of
+// GPUs are replicas. A process on several GPUs is one.
 func (b *build) processes(n *node, inv *telemetry.Inventory) {
 	type process struct {
 		base, command string

@@ -42,7 +42,7 @@ type gathering struct {
 	pods             map[string]bool
 }
 
-// takeUsage puts what was measured into the workloads.
+// takeUsage adds measured usage to the workloads.
 func (b *build) takeUsage() {
 	if b.c.usage == nil {
 		return
@@ -128,8 +128,8 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 	}
 }
 
-// podOwners finds workloads by pod, and by what the names of an owner's pods begin with, so that pods that have
-// gone are found too; and the UIDs of lone pods, which another pod of the name is not.
+// podOwners finds workloads by pod, and by the common prefix of an owner's pods, so that pods that are gone are found
+// too. uids has the UIDs of pods without an owner: a pod of the same name with another UID is another workload.
 func (b *build) podOwners() (out map[string]*workload, uids map[string]string) {
 	out, uids = map[string]*workload{}, map[string]string{}
 	for _, w := range b.workloads {
@@ -257,7 +257,7 @@ func instancePart(s *usage.Stats, n *node) float64 {
 	return float64(p.ComputeSlices) / float64(n.model().ComputeSlices)
 }
 
-// measure writes what was measured into a workload.
+// measure adds measured usage to a workload.
 func (b *build) measure(w *workload, g *gathering, kind string) {
 	v := &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d]", w.index)

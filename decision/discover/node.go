@@ -27,7 +27,7 @@ func derived(format string, args ...any) fact {
 }
 func guessed(format string, args ...any) fact { return fact{basisGuess, fmt.Sprintf(format, args...)} }
 
-// node holds the known facts of a Kubernetes node with GPUs, or of a machine whose nvidia-smi output was given.
+// node holds the known facts of a Kubernetes node with GPUs, or of a machine by its driver.
 type node struct {
 	name string
 	meta *nodeObject // nil for machines that no Node describes
@@ -50,7 +50,7 @@ type node struct {
 	whole                  int            // GPUs that are not in MIG mode
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
-	single                 string         // the profile that nvidia.com/gpu stands for
+	single                 string         // the profile of nvidia.com/gpu under the MIG strategy single
 	layoutsFrom            fact
 	layouts                []string // exact, of the GPUs in MIG mode
 	uuids                  []string
@@ -63,11 +63,11 @@ type node struct {
 	offered                int                 // of it, by the device plugin
 	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
 	registered             []manifest.HAMiGPU  // with it
-	countName              string              // what the node calls HAMi's count of GPUs, where it is renamed
+	countName              string              // the resource of HAMi's count of GPUs, where it is renamed
 	inside                 []Inside            // MIG instances that pods share
 	others                 []string            // resources that it offers and that are not understood
-	opaque                 map[string][]string // pods by what they hold that is not understood
-	closed                 string              // why what is free of it is not known, or not for everybody
+	opaque                 map[string][]string // pods by resource that is not understood
+	closed                 string              // why its free devices are not known, or not for all pods
 	pods                   []*pod              // that run there
 }
 
@@ -109,7 +109,7 @@ func (c *Collector) seen(at time.Time) {
 	}
 }
 
-// readNode reads what a node's labels, annotations and resources say.
+// readNode reads a node's labels, annotations and resources. It returns nil for a node without NVIDIA GPUs.
 func (b *build) readNode(o *nodeObject) *node {
 	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
 		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
@@ -150,7 +150,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	if n.replicas > mostReplicas {
 		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, n.mechanismFrom.Source,
-			"%d replicas of a GPU are more than anybody hands out; the number is not used", n.replicas)
+			"%d replicas of a GPU are more than any component hands out; the number is not used", n.replicas)
 		n.replicas = 1
 	}
 	b.checkNode(n)
@@ -160,7 +160,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	return n
 }
 
-// otherVendor counts a node whose GPUs are AMD's or Intel's.
+// otherVendor counts the GPUs of AMD and Intel on a node.
 func (b *build) otherVendor(n *node) {
 	for _, v := range otherVendors {
 		gpus := b.c.foreign[v.driver][n.name]
@@ -259,7 +259,7 @@ const (
 	registerVolcano = "volcano.sh/node-vgpu-register"
 )
 
-// readManagers finds who hands out the node's GPUs.
+// readManagers finds the components that hand out the node's GPUs.
 func (n *node) readManagers(b *build) {
 	a, l := n.meta.Metadata.Annotations, n.meta.Metadata.Labels
 	add := func(d sharing.Delivery, name string, from fact) {

@@ -62,7 +62,7 @@ func (b *build) notCounted(n *node) {
 	}
 }
 
-// checkNode looks for what a node's labels say wrongly.
+// checkNode reports labels of a node that contradict its GPU, its resources or one another.
 func (b *build) checkNode(n *node) {
 	object := "node " + n.name
 	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {

@@ -81,7 +81,7 @@ var (
 	chipFirst = regexp.MustCompile(`^[A-Z]{2}\d{3}[A-Z]{0,3} `)
 )
 
-// plainBoard is the name of a GPU without what the PCI database writes around it: "GH100 [H100 SXM5 80GB]".
+// plainBoard is the name of a GPU from a name of the PCI database: "GH100 [H100 SXM5 80GB]".
 func plainBoard(name string) string {
 	if m := bracketed.FindStringSubmatch(name); m != nil {
 		return m[1]
@@ -119,7 +119,7 @@ func (n *node) vgpusOn(u use) int {
 	return most
 }
 
-// describe makes a GPU of what labels or the DRA driver's attributes say of one that the table does not have.
+// describe makes a GPU that is not in the table from labels, or from attributes of the DRA driver.
 func (n *node) describe(mib string) {
 	var unknown *sharing.UnknownGPUError
 	if _, err := sharing.LookupGPU(n.product); !errors.As(err, &unknown) {
@@ -141,7 +141,7 @@ func (n *node) describe(mib string) {
 	}
 	var cc sharing.ComputeCapability
 	var a sharing.Architecture
-	_ = cc.UnmarshalText([]byte(capability)) // what is no capability describes nothing
+	_ = cc.UnmarshalText([]byte(capability)) // an invalid one is left zero
 	_ = a.UnmarshalText([]byte(strings.TrimSuffix(family, " lovelace")))
 	name := strings.ReplaceAll(strings.TrimPrefix(n.product, "NVIDIA-"), "-", " ")
 	if v, ok := sharing.ParseVGPUType(n.product); ok {
@@ -152,8 +152,8 @@ func (n *node) describe(mib string) {
 	}
 }
 
-// lookupGPU finds a GPU by the text of a label; nil where it is not known.
-// Ambiguous names are settled by the memory that is labelled beside them.
+// lookupGPU finds a GPU by the text of a label, and among several of one name by the labelled memory; nil where it is
+// not known.
 func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	if name == "" {
 		return nil

@@ -42,7 +42,7 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 			}
 		}
 	}
-	for _, key := range sortedKeys(n.meta.Metadata.Labels) { // GPU Feature Discovery sees what the plugin does not offer
+	for _, key := range sortedKeys(n.meta.Metadata.Labels) { // GPU Feature Discovery lists those that are not offered
 		profile, ok := strings.CutSuffix(strings.TrimPrefix(key, migPrefix), ".count")
 		if n := count(n.label(key)); ok && strings.HasPrefix(key, migPrefix) && offered[profile] == 0 && n > 0 {
 			out[profileName(profile)] = n
@@ -86,7 +86,7 @@ func (b *build) tellInside(n *node, source string) {
 	}
 }
 
-// profileName undoes what resource names do to profiles: "1g.10gb.me" is 1g.10gb+me.
+// profileName is the profile in the name of a resource: "1g.10gb.me" is 1g.10gb+me.
 func profileName(s string) string {
 	if n, err := mig.ParseResourceName("mig-" + s); err == nil {
 		return n.String()
@@ -239,8 +239,8 @@ func (n *node) readSingle(b *build, labelled int) {
 	n.gpus = n.inMIG
 }
 
-// gpusForInstances returns the number of GPUs that hold the node's MIG instances: what a label
-// says, or the fewest that can, packed exactly.
+// gpusForInstances returns the number of GPUs that hold the node's MIG instances: that of a label, or the smallest
+// number by exact packing.
 func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
 	if stated > 0 {
 		return stated, from
@@ -281,7 +281,7 @@ func (n *node) model() *mig.Model {
 	return m
 }
 
-// profile is a MIG profile of the node's GPU, by default what nvidia.com/gpu stands for; nil where it is not known.
+// profile is a MIG profile of the node's GPU, by default that of nvidia.com/gpu; nil where it is not known.
 func (n *node) profile(name string) *mig.Profile {
 	m := n.model()
 	if m == nil {
@@ -291,7 +291,8 @@ func (n *node) profile(name string) *mig.Profile {
 	return p
 }
 
-// shareInside moves what labels say of the sharing of GPUs to the MIG instances that the GPUs are divided into.
+// shareInside moves the labelled sharing of GPUs to their MIG instances: under the strategy single the labels are of
+// instances.
 func (n *node) shareInside(b *build, profile, source string) {
 	if n.replicas < 2 {
 		return

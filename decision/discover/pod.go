@@ -68,7 +68,7 @@ type framework struct {
 // reservations are namespaces of pods with which KAI and its forerunner keep a GPU for others.
 var reservations = []string{"kai-resource-reservation", "runai-reservation"}
 
-// takePod keeps what a pod asks of GPUs. Pods that have ended, and those without, are left out.
+// takePod keeps a pod that may use GPUs; of others only their resources and rules. Pods that have ended are left out.
 func (c *Collector) takePod(file string, o *podObject) {
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Pod", "it has no name")
@@ -176,7 +176,7 @@ func (p *pod) readClaims(o *podObject) {
 	}
 }
 
-// want keeps what a container asks for of devices. Requests repeat the limits of extended resources.
+// want keeps the extended resources of a container. Requests repeat their limits.
 func (p *pod) want(c *container, init bool) {
 	w := wanted{container: c.Name, init: init, amounts: map[string]int{}}
 	for _, list := range []quantities{c.Resources.Limits, c.Resources.Requests} {
@@ -262,7 +262,7 @@ type controller struct {
 	owner                 owner // of a ReplicaSet or Job
 	replicas              int
 	pod                   *pod   // of its template, where that asks for GPUs
-	holds                 string // what keeps its pods from following a patch
+	holds                 string // why its pods do not follow a patch
 }
 
 func (c *Collector) takeController(file, kind string, o *controllerObject) {

@@ -57,7 +57,7 @@ const (
 	roleVGPU         // vGPUs of a type
 	roleSlice        // MPS clients with so much memory
 	roleTotal        // the GPUs that a node has
-	roleAmount       // a part of what the node offers, of which nothing else is known
+	roleAmount       // a part of the node's amount of a resource that is not understood
 )
 
 // use is the interpretation of a resource.
@@ -66,7 +66,7 @@ type use struct {
 	delivery  sharing.Delivery // DeliveryBare = the device plugin, or none that is known
 	mechanism sharing.Mechanism
 	profile   string        // of a MIG instance, or a vGPU's type
-	board     string        // the GPU that the name tells, "" = none
+	board     string        // the GPU in the name, "" = none
 	memory    sharing.Bytes // of one
 }
 
@@ -200,7 +200,7 @@ func amountOf(text string) int {
 	return int(quantity(text) >> 20)
 }
 
-// readOffers sorts what the node offers: the name under which HAMi counts its GPUs, and what is not understood.
+// readOffers finds the resource by which HAMi counts the node's GPUs, and the resources that are not understood.
 func (n *node) readOffers(b *build) {
 	registered := 0
 	for i := range n.registered {
@@ -278,8 +278,8 @@ func (n *node) handedOut() bool {
 	return n.offered > 0 || n.inMIG > 0 || len(n.managers) > 0 || n.mechanism != sharing.MechanismExclusive
 }
 
-// notUnderstood reports the resources of GPU nodes that are not understood, with the pods that hold them: what those
-// hold counts as GPUs, and of such a node no GPU as free.
+// notUnderstood reports the resources of GPU nodes that are not understood, with the pods that hold them. Amounts that
+// pods hold count as GPUs, and no GPU of such a node counts as free.
 func (b *build) notUnderstood() {
 	for _, n := range b.nodes {
 		for _, key := range slices.Sorted(maps.Keys(n.opaque)) {

@@ -36,7 +36,7 @@ var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sgl
 
 var metricsHead = regexp.MustCompile(`^# (HELP|TYPE) [A-Za-z_:]`)
 
-// keepServing keeps what a model server says of itself.
+// keepServing keeps the readings of a model server.
 func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {
 	rs, err := parse(in)
 	if len(rs) > 0 {
@@ -87,8 +87,8 @@ func (c *Collector) keepServers(name string, all servers) (errs error) {
 	return errs
 }
 
-// takeServing puts what model servers say of themselves into the workloads that they are: what a server that is alone
-// on its GPU shows are latencies alone. A file is named after its pod or workload, with or without the namespace.
+// takeServing adds the readings of model servers to their workloads: latencies of a server with a GPU of its own are
+// latencies alone. A file is named after its pod or workload, with or without the namespace.
 func (b *build) takeServing() {
 	type total struct {
 		alone    bool
@@ -202,8 +202,8 @@ func (b *build) assumeSLO(w *workload, bucket [3]serving.Interval, requests floa
 
 const leastRequests = 1000 // that a P99 is read from
 
-// profile keeps what several pages of a workload's server tell of its steps and prefills: of the replica with the
-// most requests, on the GPU of its pool.
+// profile makes a profile of a workload's steps and prefills from several pages: of the replica with the most requests,
+// on the GPU of its pool.
 func (b *build) profile(w *workload, readings []serving.Reading) {
 	at := func(r serving.Reading) bool { return !r.At.IsZero() }
 	if len(readings) < 2 || !slices.ContainsFunc(readings, at) {

@@ -90,14 +90,14 @@ type quotaObject struct {
 	} `json:"status"`
 }
 
-// hashed stands for a label of which neither key nor value is kept.
+// hashed is a hash in the place of a label's key and value, so that selectors match without keeping either.
 func hashed(key, value string) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s=%s", key, value)
 	return fmt.Sprintf("#%x", h.Sum64())
 }
 
-// cluster writes the state of the cluster: its nodes, who runs where, and what bounds a change.
+// cluster writes the state of the cluster: its nodes with their assignments, and the limits on a change.
 func (b *build) cluster() {
 	t := &fleet.Cluster{Nodes: []layout.Node{}}
 	b.Fleet.Today = t
@@ -253,7 +253,7 @@ func (o *nodeObject) ready() bool {
 	return true
 }
 
-// workloadToday writes where a workload runs, under which budget, and who sets its number of replicas.
+// workloadToday writes the assignments of a workload, its budgets and its autoscaler.
 func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 	t, v := b.Fleet.Today, &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d].today", w.index)

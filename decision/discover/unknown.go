@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// check looks for what contradicts itself across nodes and pods.
+// check reports contradictions between nodes and pods.
 func (b *build) check() {
 	if len(b.c.clusters) > 1 {
 		var names []string
@@ -149,7 +149,7 @@ func (b *build) atStake(w *workload) (cost.Money, bool) {
 	return total, known
 }
 
-// unknowns lists what no input says, by the money that hangs on it.
+// unknowns lists fields without a source, by the cost of the GPUs concerned.
 func (b *build) unknowns() {
 	add := func(path, why, settle string, stake ...cost.Money) {
 		u := Unknown{Path: path, Why: why, SettleBy: settle}

@@ -108,7 +108,7 @@ func (b *build) home(w *workload) (at *node, several bool) {
 	return at, several
 }
 
-// askedOf writes what a workload has today, and how much memory that bounds it to.
+// askedOf writes a workload's request and today, and its memory where either bounds it.
 func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
 	p := w.first
 	m := b.mechanisms(p, n)[0]
@@ -200,7 +200,7 @@ func (h *holding) says(n *node) Provenance {
 	return derived("annotation gpu-fraction of a %s", board)
 }
 
-// today counts what shares what.
+// today counts GPUs and tenants by pool and mechanism.
 func (b *build) today() {
 	type key struct {
 		pool      int
