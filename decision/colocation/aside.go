@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// countTurns runs a load that was run alone once more beside a neighbour that always spins, and keeps the number of
-// time slices of its decode step. A failure is a note: the predictions then infer the number from the step's length.
+// countTurns runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
+// decode step. A failure is a note: the predictions then infer the number from the step's length.
 func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	if st.beside == nil || f.Spinner <= 0 {
 		return nil
@@ -61,7 +61,7 @@ func growthOf(alone, beside *profile.Row) (growth profile.Optional[float64]) {
 	return growth
 }
 
-// turnsOf counts the turns of a load's step, alone and beside the neighbour.
+// turnsOf counts the time slices of a load's step from its length alone and with the spinner.
 func (f *planFlow) turnsOf(alone, beside *profile.Row) (float64, error) {
 	a, ok1 := stepOf(alone)
 	b, ok2 := stepOf(beside)
@@ -77,15 +77,15 @@ type loadPressure struct {
 	*profile.Pressure
 }
 
-// pressedOutput bounds the answers that a server gives beside the press, which may slow it by far: the drain would
-// take long.
+// pressedOutput bounds the answers of a server with a stress kernel, which may slow it by far: the drain would take
+// long.
 const pressedOutput = 16
 
-// pressOn is the time for which a task beside a tenant goes on at a time, after its own, until the tenant has ended.
+// pressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
 const pressOn = 300 * time.Millisecond
 
-// press measures what a load that was run alone under MPS does to kernels beside it, and they to it. A failure is a
-// note: the predictions then have only its activity.
+// press measures how a load under MPS slows co-located kernels, and they it. A failure is a note: the predictions then
+// have only its activity.
 func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 	if st.pressed == nil || f.Spinner <= 0 {
 		return nil
@@ -136,7 +136,7 @@ func stepOf(r *profile.Row) (float64, bool) {
 	return r.ITL.P50.Get()
 }
 
-// pressing is a real tenant and the probe's processes beside it.
+// pressing is a real tenant with the probe's processes on its GPU.
 type pressing struct {
 	prober Prober
 	play   player
@@ -183,7 +183,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 	return r, step, cmp.Or(failed, err)
 }
 
-// pressures shows what the loads do to one another's kernels.
+// pressures tabulates how loads slow one another's kernels.
 func (p printer) pressures(list []loadPressure) {
 	if len(list) == 0 {
 		return

@@ -74,7 +74,7 @@ type copiesRow struct {
 	Predicted profile.Interval  `json:"predicted"` // of the ratio, from one copy alone
 }
 
-// copies sums up the runs of copies, with what one of them alone says they would get.
+// copies summarizes the runs of copies, with the predictions from one copy alone.
 func (f *planFlow) copies() (out []copiesRow) {
 	if !f.plan.copied {
 		return nil

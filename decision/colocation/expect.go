@@ -113,8 +113,8 @@ func (f *planFlow) loadOf(l *Load) profile.Load {
 		Seed: profile.Some(f.plan.Seed), OutputSpread: outputSpread}
 }
 
-// outputSpread is the fraction by which answers are shorter and longer than the plan says. Clients in a closed loop
-// whose answers are all of one length fall into step, which no users do: three at ik_llama.cpp's server alone on an
+// outputSpread is the fraction by which answers are shorter and longer than the plan's length. Clients in a closed loop
+// synchronize where all answers have one length, which users do not: three at ik_llama.cpp's server alone on an
 // H100 had their prompts computed together for 30 requests, 18 to 23 ms to a first token and 2.6 to 3 ms a token, and
 // then apart, 10 to 16 and 3.9 to 6.
 const outputSpread = 0.25

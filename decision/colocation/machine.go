@@ -49,7 +49,7 @@ type Machine struct {
 	say  func(format string, args ...any)
 
 	runner mps.Runner    // for tests; nil is the program
-	settle time.Duration // how long a tenant whose progress nothing tells may take to reach the GPU
+	settle time.Duration // wait for a tenant without visible progress to reach the GPU
 }
 
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
@@ -222,7 +222,7 @@ func (m *Machine) room(ctx context.Context, p *Server) error {
 	return nil
 }
 
-// startDaemon starts an MPS control daemon of the mode's own, beside any other.
+// startDaemon starts an MPS control daemon of the mode's own; others on the machine keep running.
 func (g *group) startDaemon(ctx context.Context) error {
 	o := mps.DaemonOptions{Program: g.machine.opts.Program, Runner: g.machine.runner, PipeDirectory: g.pipe,
 		LogDirectory: filepath.Join(filepath.Dir(g.logs), "mps-log")}
@@ -281,7 +281,7 @@ func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
 	return g.daemon.Client().Devices(ctx)
 }
 
-// errNotMPS says that fewer processes are clients than servers were started.
+// errNotMPS is the error for fewer MPS clients than started servers.
 var errNotMPS = errors.New("servers run without MPS, so nothing was measured")
 
 // verify checks in the daemon's own lists that the servers are its clients. Where a

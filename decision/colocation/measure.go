@@ -47,7 +47,7 @@ type run struct {
 	name  string // case, or "solo-" and the load, "-again-" and a number
 	loads []string
 	dir   string // below the results' folder
-	// pressed has short answers, of which a server beside the press soon comes to the end.
+	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
 	pressed bool
 	began   time.Time
 	drift   float64           // of one alone, see drift
@@ -272,8 +272,8 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 	return rec, rows, err
 }
 
-// countSteps puts the steps that a tenant did in a window into its row. Of one whose progress nothing tells the row
-// has a nominal step alone, and none beside others.
+// countSteps puts the steps of a tenant in a window into its row. A tenant without visible progress has a nominal step
+// alone, and none with others.
 func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone bool) (err error) {
 	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
 	row.Kind, row.Version = t.plan.Kind, profile.Some(profile.VersionOfKinds)
@@ -349,7 +349,7 @@ func (f *planFlow) rows() (rows profile.Rows) {
 	return rows
 }
 
-// name is a file's name: what was simulated says so.
+// name is a file's name, marked where the results are simulated.
 func (f *planFlow) name(what string) string {
 	if f.simulated {
 		what += ".simulated"

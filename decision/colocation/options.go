@@ -35,8 +35,8 @@ type Options struct {
 	// Silent is the time after which a server that answers nothing, not even a request
 	// for one token, counts as stopped; 0 is DefaultSilent.
 	Silent time.Duration
-	// Spinner is the time of each load's run beside a spinning neighbour, which counts the time slices of its step,
-	// where the site has one; 0 leaves it out, and the reporter and the press under MPS (see package probe) too.
+	// Spinner is the time of each load's run with a spinning kernel, which counts the time slices of its step, where the
+	// site has one; 0 leaves it out, and the stress kernels under MPS (see package probe) too.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
@@ -59,47 +59,47 @@ func (o Options) filled() Options {
 
 // Site runs servers: a [Machine] or a [Simulation].
 type Site interface {
-	// basis tells measured figures from simulated ones.
+	// basis is measured or simulated.
 	basis() sharing.Basis
 	// predictor returns the one to use unless another is given.
 	predictor() *predict.Predictor
 	// gpu names the GPU and its driver, "" if unknown.
 	gpu() (name, driver string)
-	// start has the plan's servers serve in a mode, with logs below dir; what is worth knowing meanwhile is said. The
-	// stand must be closed.
+	// start starts the plan's servers in a mode, with logs below dir, and reports progress to say. The stand must be
+	// closed.
 	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*stand, error)
 }
 
-// stand holds the plan's servers while they serve in one mode.
+// stand is the deployment of the plan's servers in one mode.
 type stand struct {
 	endpoints []loadgen.Endpoint // by server
 	source    telemetry.Reader   // of the GPU; nil without telemetry
 	device    int                // the GPU's index in source
 	notes     []string           // for readers of the figures
 	close     func() error
-	// tenants that work by themselves, by server, halted; nil where requests of a client stand for their steps.
+	// tenants that work by themselves, by server, halted; nil where requests of a client are their steps.
 	tenants []*server
 
 	// ask requests one token of a server, and tail returns the end of its log; nil where servers cannot stop.
 	ask  func(ctx context.Context, server int) error
 	tail func(server int) string
-	// beside runs something while a neighbour spins on the GPU; nil where it cannot.
+	// beside calls run while a kernel spins on the GPU; nil where it can't.
 	beside func(ctx context.Context, run func(context.Context) error) error
 	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
 	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
-	strangers []string      // who holds the GPU besides
+	strangers []string      // other holders of the GPU
 	dead      map[int]error // servers known to have stopped
 }
 
 // player has a tenant work for a time, and returns the median of its step.
 type player func(context.Context, time.Duration) (time.Duration, error)
 
-// bench holds what a plan is measured with.
+// bench holds the state of a measurement that all runs share.
 type bench struct {
 	Options
 	simulated bool
 	notes     []note
-	shaped    map[string]bool // runs whose figures are the client's too
+	shaped    map[string]bool // runs in which the client limited the figures
 }
 
 // say reports progress.
@@ -155,8 +155,7 @@ func (b *bench) write(name string, v any) error {
 	return os.WriteFile(filepath.Join(b.Dir, name), append(data, '\n'), 0o644)
 }
 
-// record makes a run of the plan's tenants, who find the source's devices busy.
-// What there is of an interrupted one comes with the error.
+// record makes a run of the plan's tenants. The part of an interrupted run is returned with the error.
 func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader,
 	progress func(loadgen.Progress)) (*recording, error) {
 	plan.Simulated = b.simulated
@@ -199,7 +198,7 @@ func NewFolder(dir string) (string, error) {
 var plans embed.FS
 
 // BuiltinPlan returns the text of a plan that is part of the package: "simulated", a chat assistant on a small model
-// beside a summariser on a larger one, and "mixed", a server, a training job and a notebook, for a [Simulation];
+// with a summarizer on a larger one, and "mixed", a server, a training job and a notebook, for a [Simulation];
 // "two-models" and "vllm", real servers to start from, for a [Machine].
 func BuiltinPlan(name string) ([]byte, bool) {
 	text, err := plans.ReadFile("plans/" + name + ".yaml")

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Page returns the report as a page: who suffers beside others and which mechanism is best, each tenant predicted and
-// measured, and what tenants do to one another's kernels.
+// Page returns the report as a page: the slowdowns and the best mechanism, each tenant predicted and measured, and the
+// pressure of tenants on one another's kernels.
 func (rep *Report) Page() *webpage.Page {
 	p := &webpage.Page{Title: "Workloads side by side", Basis: fmt.Sprintf("Measured on %s, driver %s.",
 		cmp.Or(rep.GPU, "an unknown GPU"), cmp.Or(rep.Driver, "unknown"))}
@@ -74,7 +74,7 @@ func (rep *Report) Page() *webpage.Page {
 	}
 	for _, a := range rep.Agreement {
 		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {
-			said = append(said, fmt.Sprintf("%s was foreseen to %s%% on average, and %d of %d outcomes lie in their 90%% "+
+			said = append(said, fmt.Sprintf("%s was predicted to %s%% on average, and %d of %d outcomes lie in their 90%% "+
 				"intervals.", a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
 		}
 	}
@@ -92,7 +92,7 @@ func (rep *Report) Page() *webpage.Page {
 	return p
 }
 
-// beside says whether the page shows a row: one of a run to its end that is not of a load alone.
+// beside reports whether the page shows a row: of a complete run of several loads.
 func (r *ReportRow) beside() bool { return !r.Cut && r.Tenants > 1 }
 
 // missed lists the limits that were not kept.
@@ -114,7 +114,7 @@ func (r *ReportRow) missed() string {
 	return strings.Join(slices.Compact(out), ", ")
 }
 
-// pressureCharts draw what a tenant does to kernels beside it, and these to the tenant, by the length of the kernels.
+// pressureCharts draw how a tenant slows co-located kernels, and they the tenant, by the length of the kernels.
 func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
 	length := func(us float64) float64 { return max(us, 1) } // a logarithmic axis has no place for none
 	waits := webpage.Chart{Title: "Launches beside " + name,

@@ -68,8 +68,8 @@ type Server struct {
 	Simulated *SimulatedServer                `yaml:"simulated"`
 }
 
-// Progress says where the steps of a tenant are seen. Of the zero value nothing tells them: it is a neighbour whose
-// activity NVML shows, and its step is a nominal one.
+// Progress is the source of a tenant's steps. The zero value has none: the tenant is known by its activity in NVML, and
+// its step is a nominal one.
 type Progress struct {
 	// Line is a regular expression for the lines on standard output that end a step. A group named ms or s holds
 	// the step's own length, which a burster needs; else it is the time since the last such line.
@@ -98,13 +98,13 @@ type Case struct {
 	Loads []string `yaml:"loads,required"`
 }
 
-// SimulatedGPU is the GPU of a simulated run; what is zero has the simulation's default.
+// SimulatedGPU is the GPU of a simulated run; zero fields have the simulation's defaults.
 type SimulatedGPU struct {
 	Quantum profile.Duration `yaml:"quantum"`
 	Switch  profile.Duration `yaml:"switch"`
 }
 
-// SimulatedServer is a server or tenant on a simulated GPU; what is zero has the simulation's default.
+// SimulatedServer is a server or tenant on a simulated GPU; zero fields have the simulation's defaults.
 type SimulatedServer struct {
 	StepKernels     int              `yaml:"step_kernels"`
 	KernelMean      profile.Duration `yaml:"kernel_mean"`
@@ -148,7 +148,7 @@ func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
 	return p, nil
 }
 
-// fill sets what is not given.
+// fill sets the defaults.
 func (p *Plan) fill() {
 	p.Seconds, p.StartSecs = cmp.Or(p.Seconds, 8), cmp.Or(p.StartSecs, 300)
 	p.WarmSeconds = cmp.Or(p.WarmSeconds, min(1.5, 0.15*p.Seconds))
@@ -221,7 +221,7 @@ func (p *Plan) at(i int) string {
 	return fmt.Sprintf("servers[%d]", i)
 }
 
-// checkNames makes sure that names can be folders and stand there once. It returns the names.
+// checkNames makes sure that names are unique and can be folders. It returns the names.
 func checkNames[T any](list *problem.List, path func(i int) string, items []T, name func(T) string) []string {
 	bad := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')

@@ -32,7 +32,7 @@ type server struct {
 	err   error // how; after done
 }
 
-// errOccupied says that a server's address is taken.
+// errOccupied is the error for a server's address that is in use.
 var errOccupied = errors.New("something answers there already; stop it, or leave the command out to measure it as " +
 	"it is")
 
@@ -125,10 +125,10 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 	}
 }
 
-// errNoStep says that a tenant has not done a step yet.
+// errNoStep is the error of a tenant before its first step.
 var errNoStep = errors.New("it has not done a step")
 
-// answers says why a server does not answer yet, or a tenant does no steps.
+// answers returns the reason for which a server does not answer yet, or a tenant does no steps.
 func (m *Machine) answers(ctx context.Context, s *server, began time.Time) error {
 	p := s.plan
 	switch {

@@ -24,11 +24,11 @@ const (
 	longestLog  = 4 << 20                // bytes of a tenant's output that are kept
 	shownLines  = 6                      // at the end of an output, each of shownWidth at most
 	shownWidth  = 160                    // characters
-	mostLines   = 50_000                 // a second, that do not take part in what is measured
+	mostLines   = 50_000                 // a second; reading more would slow the tenant
 	pollPeriod  = 50 * time.Millisecond  // of a counter
 	pollTime    = 2 * time.Second        // that its page may take
 	saidEvery   = 5 * time.Second        // while a server or tenant is waited for
-	nominalStep = 100 * time.Millisecond // of a tenant whose progress nothing tells
+	nominalStep = 100 * time.Millisecond // of a tenant without visible progress
 )
 
 // length returns the index of the group that holds a step's length, -1 where there is none, and its unit.
@@ -39,7 +39,7 @@ func (p *Progress) length() (group int, unit time.Duration) {
 	return p.line.SubexpIndex("s"), time.Second
 }
 
-// none says that nothing tells a tenant's progress.
+// none reports whether a tenant has no source of its steps.
 func (p *Progress) none() bool { return p.Line == "" && p.Metric == "" }
 
 // doneStep is a step that ended.
@@ -170,7 +170,7 @@ func (m *meter) read(ctx context.Context) (float64, error) {
 	return m.client.Counter(ctx, url, name)
 }
 
-// started says whether the tenant has done a step, or why that cannot be told.
+// started reports whether the tenant has done a step, or why that is not known.
 func (m *meter) started(ctx context.Context) (bool, error) {
 	if m.progress.Metric != "" {
 		v, err := m.read(ctx)
@@ -195,8 +195,8 @@ func (m *meter) begin(ctx context.Context) (end func()) {
 	return func() { cancel(); polling.Wait() }
 }
 
-// shown is the end of an output, indented and without control characters. Of a line that was written over, as progress
-// bars are, the last state stands.
+// shown is the end of an output, indented and without control characters. Of a line that overwrites itself, as progress
+// bars do, it has the last state.
 func shown(tail []string) string {
 	var out []string
 	for _, line := range tail[max(0, len(tail)-shownLines):] {

@@ -20,7 +20,7 @@ import (
 )
 
 // offer returns a load for package loadgen: prompts of random words, about a token each, and answers of the load's
-// lengths. The same name and seed send requests at the same times in every run, alone and beside others, and no two
+// lengths. The same name and seed send requests at the same times in every run, alone and with others, and no two
 // names do. The words, and the lengths that are drawn, are the run's own, so that no run finds its prompts in a prefix
 // cache that another has filled. The caller adds the endpoints.
 func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {
@@ -63,8 +63,8 @@ type recording struct {
 // gpmPeriod is the slow clock's period: GPM figures, each the mean since the reading before.
 const gpmPeriod = 500 * time.Millisecond
 
-// record makes a run with telemetry beside it, which goes to the run's folder as well. source may be nil. The
-// artifacts of an interrupted run stay, its figures do not count.
+// record makes a run and samples telemetry during it, which goes to the run's folder as well. source may be nil. The
+// artifacts of an interrupted run remain, its figures do not count.
 func record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, source telemetry.Reader) (*recording,
 	error) {
 	run := loadgen.Run
@@ -118,7 +118,7 @@ func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*lo
 	}
 }
 
-// asSteps turns what a simulated tenant's client saw into the tenant's steps: each token of a stepper, and each
+// asSteps turns the requests of a simulated tenant's client into the tenant's steps: each token of a stepper, and each
 // request of a burster, is one.
 func asSteps(row *profile.Row, kind profile.Kind) {
 	row.Kind, row.Version, row.Load = kind, profile.Some(profile.VersionOfKinds), profile.Load{}
@@ -132,7 +132,7 @@ func asSteps(row *profile.Row, kind profile.Kind) {
 	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
 }
 
-// row returns what a tenant of the run saw of its server on a device. The caller adds mechanism, case, server, load and
+// row returns a tenant's figures of its server on a device. The caller adds mechanism, case, server, load and
 // the number of tenants on the GPU.
 func (r *recording) row(tenant string, device int) profile.Row {
 	var row profile.Row

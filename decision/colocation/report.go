@@ -24,8 +24,8 @@ type Report struct {
 	Problem  string        `json:"problem,omitempty"`
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
-	// Invalid lists the folders of runs whose figures the load client shaped too, as
-	// on a machine that does other work: they are not the servers' alone.
+	// Invalid lists the folders of runs in which the load client limited the figures, as on a machine that does other
+	// work: they are not the servers' alone.
 	Invalid []string `json:"invalid,omitempty"`
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
@@ -59,8 +59,8 @@ type ReportRow struct {
 	// parts. Good tokens are of requests within each of the load's limits.
 	cost.TokenCosts
 
-	// Predicted stands for runs side by side only, with the time at which it
-	// was written down. ErrorFraction is predicted over actual, less one.
+	// Predicted is set for runs of several loads, with the time at which it was written. ErrorFraction is predicted over
+	// actual, less one.
 	PredictedAt       *time.Time                          `json:"predicted_at,omitempty"`
 	PredictionBasis   *sharing.Basis                      `json:"prediction_basis,omitempty"`
 	Predicted         map[profile.Metric]profile.Interval `json:"predicted,omitempty"`
@@ -71,7 +71,7 @@ type ReportRow struct {
 	Objectives []objective `json:"objectives,omitempty"`
 }
 
-// objective is a limit of a load held against what came.
+// objective is a limit of a load with its outcome.
 type objective struct {
 	Load    string         `json:"load"`
 	Metric  profile.Metric `json:"metric"`
@@ -95,8 +95,8 @@ func (o *objective) outcome() string {
 	return "MISSED"
 }
 
-// fill puts what a load saw, and what it was to see, into the row. alone is its
-// row alone under time-slicing, nil if that was not run; p may be nil.
+// fill puts a load's figures and its prediction into the row. alone is its row alone under time-slicing, nil if that
+// was not run; p may be nil.
 func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
@@ -129,7 +129,7 @@ func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written t
 	}
 }
 
-// errInterrupted says that somebody ended the run. What fails by itself may well have cancelled others too.
+// errInterrupted is the error of a run that its user ended.
 var errInterrupted = errors.New("interrupted")
 
 // end records the end of the run.
@@ -242,14 +242,14 @@ type verdict struct {
 	Case       string            `json:"case"`
 	Mode       sharing.Mechanism `json:"mode"`
 	TokensPerS float64           `json:"tokens_per_s"` // of all loads
-	// KeptRate is the mean over the loads, where some serve no tokens, of tokens or steps a second beside the others
-	// over those alone under time-slicing; 0 where one was not run alone.
+	// KeptRate is the mean over the loads, where some serve no tokens, of tokens or steps a second together over those
+	// alone under time-slicing; 0 where one was not run alone.
 	KeptRate   float64     `json:"kept_rate_fraction,omitempty"`
 	Objectives []objective `json:"objectives,omitempty"`
-	// Kept says that every objective was kept.
+	// Kept is set where every objective was met.
 	Kept bool `json:"kept"`
-	// Best marks the mode to choose for the case: of those that keep every objective the one that delivers most
-	// tokens, or beside tenants that serve none, keeps most of the rates.
+	// Best marks the mode to choose for the case: of those that meet every objective the one with most tokens a second,
+	// or with tenants that serve none, the one with the highest KeptRate.
 	Best bool `json:"best,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// simulatedName stands for a GPU's name in simulated results.
+// simulatedName is the GPU's name in simulated results.
 const simulatedName = "simulated GPU"
 
 // gpuReader reads simulated GPUs as NVML reads real ones: the activity of their kernels

@@ -113,7 +113,7 @@ func (r *ReportRow) name(s string) string {
 	return s
 }
 
-// count tells requests from steps.
+// count is the number of requests, or of steps.
 func (r *ReportRow) count() string {
 	if r.Kind != profile.KindServer {
 		return fmt.Sprintf("%d steps", r.Steps)
@@ -166,7 +166,7 @@ func (p printer) costs(rows []ReportRow) {
 	p.line("")
 }
 
-// beside shows the runs side by side with what was predicted for them.
+// beside tabulates the runs of several loads with their predictions.
 func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 	any := false
 	p.table(func(row func(...string)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// watch monitors the servers of a run: one whose requests all go without an answer is
-// asked for a token, and the run ends where it gives none.
+// watch monitors the servers of a run: a server that answers none of its requests gets one for a single token, and the
+// run ends where that has no answer either.
 type watch struct {
 	ctx      context.Context // of the run
 	cancel   context.CancelCauseFunc

@@ -18,13 +18,13 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 )
 
-// Read lists what the cluster of kubectl's current context has of each resource and passes it to take (the method Read
-// of a discover.Collector) as JSON, together with a name for messages. messages receives what kubectl prints on
-// standard error, such as a login's questions; nil puts it into the error. part names what could not be read beside
-// the rest; err is set when nothing was read, and matches exec.ErrNotFound when kubectl is not on PATH.
+// Read lists the resources of the cluster of kubectl's current context and passes them to take (the method Read of a
+// discover.Collector) as JSON, together with a name for messages. messages receives kubectl's standard error, such as a
+// login's questions; nil puts it into the error. part lists the resources that can't be read; err is set when nothing
+// was read, and matches exec.ErrNotFound when kubectl is not on PATH.
 //
-// One kubectl get reads the resources of every cluster, and another each that an extension adds, since kubectl refuses
-// the whole command for a kind that the cluster lacks.
+// One kubectl get reads the resources of every cluster. Each resource of an extension needs a command of its own, since
+// kubectl refuses the whole command for a kind that the cluster lacks.
 func Read(ctx context.Context, take func(name string, r io.Reader) error, messages io.Writer) (part, err error) {
 	if part, err = get(ctx, discover.Resources, take, messages); err != nil {
 		return nil, err

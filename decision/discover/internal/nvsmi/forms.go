@@ -37,8 +37,8 @@ type xmlGPU struct {
 	} `xml:"processes"`
 }
 
-// XML reads the output of nvidia-smi -q -x. GPUs are numbered in the order in which they stand there, as nvidia-smi
-// numbers them. Of a text that ends early the GPUs before its end are read.
+// XML reads the output of nvidia-smi -q -x. GPUs are numbered in the order of the text, as nvidia-smi numbers
+// them. Of a text that ends early the GPUs before its end are read.
 func XML(in io.Reader) (inv telemetry.Inventory, err error) {
 	var r reader
 	log := struct {

@@ -1,11 +1,11 @@
 // Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and knows its other outputs by name.
 //
-// What nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left out. A field
-// that cannot be read is a problem with its path, and the rest is still returned: every function returns what it could
-// read together with an error that names all problems. A text of another kind is an error alone.
+// A figure that nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left
+// out. XML returns all readable fields together with an error that lists the others by their paths. A text of another
+// kind is an error without fields.
 //
-// The forms are those of the drivers from 450 to 580; the XML and text of an H100 and an H200 with driver
-// 580.159.04 stand in testdata; a test with the tag gpu holds them against NVML on the machine that it runs on.
+// The forms are those of the drivers from 450 to 580; testdata has the output of an H100 and an H200 with driver
+// 580.159.04, and a test with the tag gpu compares XML with NVML on the machine of the test.
 // Serial numbers and command lines are never kept.
 package nvsmi
 
@@ -25,7 +25,7 @@ import (
 // Sniff reports whether a text is the output of -q -x, by its first KiB. A shell's prompt may come first.
 func Sniff(head []byte) bool { return bytes.Contains(head, []byte("<nvidia_smi_log")) }
 
-// unread are the outputs that lack what is needed of a GPU, by what marks them.
+// unread are the outputs without the figures that are needed of a GPU, each with a mark of its text.
 var unread = []struct {
 	mark *regexp.Regexp
 	what string
@@ -60,10 +60,10 @@ func Unread(head []byte) string {
 	return ""
 }
 
-// ErrKind says that a text is not what was expected of it.
+// ErrKind is the error for a text of another kind.
 var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
 
-// maxText bounds what is read of one output: a node with 16 GPUs and a thousand processes prints about 1 MiB.
+// maxText bounds the length of one output: a node with 16 GPUs and a thousand processes prints about 1 MiB.
 const maxText = 64 << 20
 
 // missing are the texts for "there is no such figure".
@@ -109,7 +109,7 @@ func (r *reader) text(path, s string) string {
 	return s
 }
 
-// number reads a figure; the only unit that is printed beside those that are read is MiB.
+// number reads a figure; the only unit among the figures that are read is MiB.
 func (r *reader) number(path, s string) (out optional.Value[float64]) {
 	if s = r.text(path, s); s == "" {
 		return out
@@ -163,7 +163,7 @@ func (r *reader) pciID(path, s string) string {
 	return t[4:] + ":" + t[:4]
 }
 
-// uuid keeps what looks like a UUID of a GPU or a MIG device.
+// uuid reads a UUID of a GPU or a MIG device.
 func (r *reader) uuid(path, s string) string {
 	t := r.text(path, s)
 	if t != "" && !strings.HasPrefix(t, "GPU-") && !strings.HasPrefix(t, "MIG-") {

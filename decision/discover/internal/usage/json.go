@@ -18,7 +18,7 @@ import (
 )
 
 // JSON reads the answer of Prometheus' HTTP interface to a query or a range query (resultType vector or matrix), one
-// series at a time. The error names the problems of this source; what could be read counts.
+// series at a time. The error lists the problems of this source; readable samples count.
 func (r *Reader) JSON(name string, in io.Reader) error {
 	src := r.begin(name)
 	j := &jsonReader{r: r, src: src, d: json.NewDecoder(in)}

@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Key names whose figures they are: those of a GPU or a MIG instance, and of a pod's
-// container on it where the source says so. What is not known is empty.
+// Key identifies the owner of figures: a GPU or a MIG instance, and a pod's container on it where the source names one.
+// Unknown parts are empty.
 type Key struct {
 	Node      string // as the source names it; of old exporters the exporter's own pod
 	GPU       string // UUID of the GPU, of its parent for an instance
@@ -139,8 +139,8 @@ const (
 	figureEnd
 )
 
-// figures has what is known of each figure: its name, the largest value that can be, the flags of a slot in which it is
-// known and in which it says that something ran or is held, and the least value that says so.
+// figures describes each figure: its name, its largest possible value, the flag of a slot with a sample, and the flag
+// of a slot with a sample of at least so much: work, or held memory.
 var figures = [figureEnd]struct {
 	name         string
 	limit, least float64

@@ -14,14 +14,14 @@ import (
 	"github.com/cotenant/cotenant/internal/promtext"
 )
 
-// ErrKind says that a text is not what was expected of it.
+// ErrKind is the error for a text of another kind.
 var ErrKind = errors.New("usage: not this kind of text")
 
 const maxTenants = 200_000 // bound of the keys, and with them the memory
 
-// Reader reads sources one after another and holds what they say. It is not safe for concurrent use.
+// Reader reads sources one after another and keeps their figures. It is not safe for concurrent use.
 type Reader struct {
-	// Repeats says that the exporter is known to repeat a shared device's figures for each of its pods.
+	// Repeats is set where the exporter is known to repeat a shared device's figures for each of its pods.
 	Repeats bool
 	// Serving takes the series of model servers in Prometheus' answers; nil = they are left out.
 	Serving func(metric map[string]string, values []Point)
@@ -31,7 +31,7 @@ type Reader struct {
 	tenants  map[rawKey]*tenant
 	order    []*tenant
 	page     int64            // pages of text so far, for samples without a time
-	scrapers map[scraper]bool // the exporters' own pods, seen beside labels with exported_
+	scrapers map[scraper]bool // the exporters' own pods, in series with labels exported_*
 }
 
 // tenant is one key with its figures.
@@ -204,9 +204,8 @@ func Sniff(head []byte) func(r *Reader, name string, in io.Reader) error {
 	return nil
 }
 
-// Text reads pages in Prometheus' text format, as dcgm-exporter serves them;
-// several pages may follow one another. Samples without a time stamp count
-// without one. The error names the problems of this source; what could be read counts.
+// Text reads pages in Prometheus' text format, as dcgm-exporter serves them; several pages may follow one another.
+// Samples without a time stamp count without one. The error lists the problems of this source; readable samples count.
 func (r *Reader) Text(name string, in io.Reader) error {
 	src := r.begin(name)
 	err := promtext.Read(in, func(p promtext.Page) {

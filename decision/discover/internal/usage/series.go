@@ -12,8 +12,8 @@ const noTime = math.MinInt64 // the time of a sample that has none
 
 const maxSegments = 1000 // bound of the segments of one figure of one tenant
 
-// segment is a stretch of samples in order of time, in ms. Files may come in any
-// order: what lies before or after all that was seen begins a new one.
+// segment is a stretch of samples in order of time, in ms. Files may come in any order: a sample before or after all
+// others begins a new segment.
 type segment struct{ from, to int64 }
 
 // acc is one figure of one tenant.
@@ -84,7 +84,7 @@ func (a *acc) place(ms int64) bool {
 	return true
 }
 
-// merge adds what another series of the same figure said, at other times. The other one stays as it is.
+// merge adds another series of the same figure, of other times. The other one is not changed.
 func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
 	a.parts = a.parts || o.parts
@@ -248,7 +248,7 @@ func (s *slots) has(flag uint8) bool {
 	return slices.ContainsFunc(s.flags, func(f uint8) bool { return f&flag != 0 })
 }
 
-// without counts the slots in which s has a flag and o has it not, beside all in which s has it.
+// without counts the slots with a flag in s and without it in o, and all slots with it in s.
 func (s *slots) without(o *slots, flag uint8) (missing, all int) {
 	for i, f := range s.flags {
 		if f&flag != 0 {

@@ -1,11 +1,11 @@
-// Package usage reads what GPUs and their tenants used over time, and reduces it to statistics while it reads: pages of
-// dcgm-exporter, and answers of Prometheus' query API.
+// Package usage reads the usage of GPUs and their tenants over time, and reduces it to statistics while it reads: pages
+// of dcgm-exporter, and answers of Prometheus' query API.
 //
 // Memory grows with the number of tenants, not with the samples: percentiles come from buckets, 128 to a power of two,
 // so that they are at most 1/128 above the truth and never below it. Means, extremes and counts are exact.
 //
-// A sample that cannot be is refused and counted: negative, above 100 percent, no number, by a clock that
-// disagrees, or not after the one before. What the sources do not have is missing, never zero.
+// An impossible sample is refused and counted: negative, above 100 percent, no number, by a clock that is wrong, or not
+// after the one before. A figure without samples is missing, never zero.
 package usage
 
 import (
@@ -42,10 +42,10 @@ type Source struct {
 type Stats struct {
 	Key
 	Figures map[Figure]Statistics // those that there were; a device has none
-	// Shared says that other pods' series are of the same device at the same time: the figures are then the
-	// device's, not this pod's, except those in Own.
+	// Shared is set where other pods have series of the same device at the same time: the figures are then the device's,
+	// not this pod's, except those in Own.
 	Shared bool
-	// Own names the figures of the pod's own processes, which dcgm-exporter gives beside the device's series:
+	// Own names the figures of the pod's own processes, which dcgm-exporter gives in addition to the device's series:
 	// https://github.com/NVIDIA/dcgm-exporter/pull/594.
 	Own Set
 	// Void names the figures that the exporter has and could not fill: all are 0 while another figure shows work, as a
@@ -58,7 +58,7 @@ type Stats struct {
 	// Blind is set where the exporter gives a pod's own figures and cannot tell its processes from others', as without
 	// hostPID.
 	Blind bool
-	// Beside says of a device's series, which names no pod, that pods have series of the same device.
+	// Beside is set for a series of a device without a pod, where pods have series of the same device.
 	Beside bool
 	Times  Times
 	// From and To are the first and last sample's time; zero where no sample had a time.
@@ -88,7 +88,7 @@ type Times struct {
 // before that is sharing and no change of tenants.
 const overlapSlots = 3
 
-// Usage reduces what was read. It may be called between sources.
+// Usage summarizes all sources so far. It may be called between sources.
 func (r *Reader) Usage() *Usage {
 	u := &Usage{}
 	merged := map[Key]*tenant{}
@@ -202,7 +202,7 @@ func (d *device) add(t *tenant) {
 }
 
 const (
-	showsWork   = 2.0   // percent: more than what rounds to nothing
+	showsWork   = 2.0   // percent: more than a rounded zero
 	workedWatts = 250.0 // that no board draws without work
 )
 
@@ -231,8 +231,8 @@ func void(of map[Figure]Statistics, divided bool) (out Set) {
 	return out
 }
 
-// attribute finds which pods share the device, and which of their figures are their own. An exporter that repeats
-// the device's figures for each pod gives none beside that name no pod; one that reads the pods' processes does.
+// attribute finds the pods that share the device, and the figures of their own processes. An exporter that repeats the
+// device's figures for each pod has no series of the device without a pod; one that reads the pods' processes has.
 func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 	shared := d.overlaps()
 	for _, f := range []Figure{FigureMemUsed, FigureGPUUtil} {
@@ -267,7 +267,7 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 	}
 }
 
-// overlaps finds the pods whose series are of the same time as another pod's.
+// overlaps finds the pods with series of the same time as another pod's.
 func (d *device) overlaps() map[*tenant]bool {
 	shared := map[*tenant]bool{}
 	if len(d.pods) < 2 {
