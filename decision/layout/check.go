@@ -75,8 +75,8 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 		l.add(n, at+".slots", "leave out what is not set", "", "%d slots, each of %v", d.Slots, d.Limit)
 	}
 	if most := RulesOf(n.Delivery).MaxSlots(d.Mode, d.GPU); most > 0 && int32(d.Slots) > most {
-		r := ruleTable[RuleReplicaCap]
-		if !RulesOf(n.Delivery).Has(RuleReplicaCap) {
+		r := ruleTable[ruleReplicaCap]
+		if !RulesOf(n.Delivery).Has(ruleReplicaCap) {
 			r.text, r.source = fmt.Sprintf("MPS takes %d clients on it", most), "nvidia-mps-guide-limits"
 		}
 		if d.Mode != sharing.MechanismExclusive {
@@ -131,7 +131,7 @@ func (n *Node) checkAssignment(i int, at string, l *problems) {
 			l.add(n, at+".memory", "", "cotenant-mig-catalogue", "%s needs %v, and %s has %v", a.Key, need, a.Profile.Name, b)
 		}
 	} else if d.Limit > 0 && a.Memory > d.Limit {
-		l.add(n, at+".memory", "use fewer slots, or another mode", ruleTable[RuleEqualLimits].source,
+		l.add(n, at+".memory", "use fewer slots, or another mode", ruleTable[ruleEqualLimits].source,
 			"%s needs %v, and each of %d slots is limited to %v", a.Key, a.Memory, d.Slots, d.Limit)
 	}
 }
@@ -168,7 +168,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		}
 		if d.Dynamic && Sliced(d.Mode) {
 			dynamic = cmp.Or(dynamic, at)
-			broken(RuleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
+			broken(ruleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
 		} else if Sliced(d.Mode) {
 			broken(RuleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
 		}
@@ -180,12 +180,12 @@ func (n *Node) checkDelivery(path string, l *problems) {
 				}
 				name := in.Profile.Name
 				if before, ok := slots[name]; ok && before != d.SlotsOf(d.Mode) {
-					broken(RuleProfileSlots, at+".slots", "give all instances of a profile as many",
+					broken(ruleProfileSlots, at+".slots", "give all instances of a profile as many",
 						"%s has %d slots here and %d on another device", name, d.SlotsOf(d.Mode), before)
 				}
 				slots[name] = d.SlotsOf(d.Mode)
 				if single = cmp.Or(single, name); n.MIGStrategy == MIGStrategySingle && single != name {
-					broken(RuleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, single)
+					broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, single)
 				}
 			}
 			continue
@@ -193,13 +193,13 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		if full == nil {
 			full, fullAt = d, i
 		} else if full.Mode != d.Mode || shared && full.SlotsOf(d.Mode) != d.SlotsOf(d.Mode) {
-			broken(RuleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
+			broken(ruleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
 				"%v with %d slots beside devices[%d], %v with %d", d.Mode, d.SlotsOf(d.Mode), fullAt, full.Mode,
 				full.SlotsOf(full.Mode))
 		}
 		if shared {
 			if d.Slots == 1 {
-				broken(RuleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
+				broken(ruleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
 			}
 			if split == 0 {
 				split = d.SlotsOf(d.Mode)
@@ -207,23 +207,23 @@ func (n *Node) checkDelivery(path string, l *problems) {
 				broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", d.SlotsOf(d.Mode), split)
 			}
 			if want := rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
-				broken(RuleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
+				broken(ruleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
 			}
 		}
 	}
 	if sliced > 0 && n.MIGStrategy == MIGStrategyNone {
-		broken(RuleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", sliced)
+		broken(ruleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", sliced)
 	}
 	if full != nil && n.MIGStrategy == MIGStrategySingle {
-		broken(RuleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, fullAt), "use mixed", "is not in MIG mode")
+		broken(ruleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, fullAt), "use mixed", "is not in MIG mode")
 	}
 	if mps != "" && (sliced > 0 || n.MIGStrategy >= MIGStrategySingle) {
-		broken(RuleNoMPSBesideMIG, mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
+		broken(ruleNoMPSBesideMIG, mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
 	}
 	if mps != "" && n.Consumable {
-		broken(RuleConsumable, mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
+		broken(ruleConsumable, mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
 	}
 	if mps != "" && dynamic != "" {
-		broken(RuleDynamicMIG, mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", dynamic)
+		broken(ruleDynamicMIG, mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", dynamic)
 	}
 }

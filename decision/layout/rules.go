@@ -14,30 +14,30 @@ type Rule uint8
 
 // The rules.
 const (
-	// RuleOneMode: the full devices of a node are handed out by one mode with one number of slots.
-	RuleOneMode Rule = iota
-	// RuleTwoSlots: a shared mode has two slots or more.
-	RuleTwoSlots
-	// RuleReplicaCap: a device has at most 48 slots under MPS, 16 below compute capability 7.5.
-	RuleReplicaCap
-	// RuleEqualLimits: each MPS client may have the device's memory divided by the slots.
-	RuleEqualLimits
-	// RuleNoMPSBesideMIG: MPS and MIG strategies single and mixed exclude each other on a node.
-	RuleNoMPSBesideMIG
-	// RuleStrategyNone: devices in MIG mode are not handed out without a strategy.
-	RuleStrategyNone
-	// RuleStrategySingle: all devices are in MIG mode and have instances of one profile.
-	RuleStrategySingle
-	// RuleProfileSlots: instances of one profile have one number of slots on the whole node.
-	RuleProfileSlots
-	// RuleMadeBefore: instances are made beforehand, and not on a tenant's arrival.
-	RuleMadeBefore
+	// ruleOneMode: the full devices of a node are handed out by one mode with one number of slots.
+	ruleOneMode Rule = iota
+	// ruleTwoSlots: a shared mode has two slots or more.
+	ruleTwoSlots
+	// ruleReplicaCap: a device has at most 48 slots under MPS, 16 below compute capability 7.5.
+	ruleReplicaCap
+	// ruleEqualLimits: each MPS client may have the device's memory divided by the slots.
+	ruleEqualLimits
+	// ruleNoMPSBesideMIG: MPS and MIG strategies single and mixed exclude each other on a node.
+	ruleNoMPSBesideMIG
+	// ruleStrategyNone: devices in MIG mode are not handed out without a strategy.
+	ruleStrategyNone
+	// ruleStrategySingle: all devices are in MIG mode and have instances of one profile.
+	ruleStrategySingle
+	// ruleProfileSlots: instances of one profile have one number of slots on the whole node.
+	ruleProfileSlots
+	// ruleMadeBefore: instances are made beforehand, and not on a tenant's arrival.
+	ruleMadeBefore
 	// RuleMadeOnDemand: instances are made and destroyed by the delivery itself.
 	RuleMadeOnDemand
-	// RuleConsumable: MPS and consumable shares exclude each other on a node.
-	RuleConsumable
-	// RuleDynamicMIG: MPS and instances on demand exclude each other on a node.
-	RuleDynamicMIG
+	// ruleConsumable: MPS and consumable shares exclude each other on a node.
+	ruleConsumable
+	// ruleDynamicMIG: MPS and instances on demand exclude each other on a node.
+	ruleDynamicMIG
 	// RuleOneSplit: the shared devices of a node have one number of slots.
 	RuleOneSplit
 	// RuleOneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
@@ -63,25 +63,25 @@ var (
 // ruleTable holds documented rules of deliveries beyond the mechanisms that each has, which sharing.Delivers
 // answers.
 var ruleTable = [ruleCount]rule{
-	RuleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
+	ruleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
 		"MPS and time-slicing exclude each other", "k8s-device-plugin-config"},
-	RuleTwoSlots: {plugins, "the device plugin refuses fewer than 2 replicas", "k8s-device-plugin-config"},
-	RuleReplicaCap: {plugins, "the device plugin allows 48 MPS replicas from compute capability 7.5 on, and 16 below",
+	ruleTwoSlots: {plugins, "the device plugin refuses fewer than 2 replicas", "k8s-device-plugin-config"},
+	ruleReplicaCap: {plugins, "the device plugin allows 48 MPS replicas from compute capability 7.5 on, and 16 below",
 		"k8s-device-plugin-mps"},
-	RuleEqualLimits: {plugins, "the device plugin limits each MPS client to the GPU's memory by the number of replicas",
+	ruleEqualLimits: {plugins, "the device plugin limits each MPS client to the GPU's memory by the number of replicas",
 		"k8s-device-plugin-mps"},
-	RuleNoMPSBesideMIG: {plugins, "the device plugin refuses MPS under the MIG strategies single and mixed",
+	ruleNoMPSBesideMIG: {plugins, "the device plugin refuses MPS under the MIG strategies single and mixed",
 		"k8s-device-plugin"},
-	RuleStrategyNone: {plugins, "under the MIG strategy none GPUs in MIG mode are not handed out", "k8s-device-plugin"},
-	RuleStrategySingle: {plugins, "the MIG strategy single needs instances of one profile on every GPU of the node",
+	ruleStrategyNone: {plugins, "under the MIG strategy none GPUs in MIG mode are not handed out", "k8s-device-plugin"},
+	ruleStrategySingle: {plugins, "the MIG strategy single needs instances of one profile on every GPU of the node",
 		"k8s-device-plugin"},
-	RuleProfileSlots: {plugins, "the device plugin replicates all MIG devices of one resource alike",
+	ruleProfileSlots: {plugins, "the device plugin replicates all MIG devices of one resource alike",
 		"k8s-device-plugin-config"},
-	RuleMadeBefore: {plugins, "the device plugin hands out MIG instances that exist and makes none",
+	ruleMadeBefore: {plugins, "the device plugin hands out MIG instances that exist and makes none",
 		"k8s-device-plugin"},
 	RuleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
-	RuleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
-	RuleDynamicMIG: {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand",
+	ruleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
+	ruleDynamicMIG: {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand",
 		"nvidia-dra-driver"},
 	RuleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
 	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
@@ -112,7 +112,7 @@ func (r Rules) Has(rule Rule) bool {
 }
 
 // WholeNodes reports whether a node's full devices are shared alike, so that nodes and not devices are planned.
-func (r Rules) WholeNodes() bool { return r.Has(RuleOneMode) }
+func (r Rules) WholeNodes() bool { return r.Has(ruleOneMode) }
 
 // MaxSlots is the most slots that the delivery takes on a device under a mode; 0 = nothing bounds them.
 func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
@@ -121,7 +121,7 @@ func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 		return 1
 	case !clients(m):
 		return 0
-	case r.Has(RuleReplicaCap) && g.Known != nil && g.Known.ComputeCapability.Known:
+	case r.Has(ruleReplicaCap) && g.Known != nil && g.Known.ComputeCapability.Known:
 		if cc := g.Known.ComputeCapability.Value; cc.Major < 7 || cc.Major == 7 && cc.Minor < 5 {
 			return oldClients
 		}
@@ -132,7 +132,7 @@ func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 
 // Limit is the memory that the delivery leaves to each of a device's tenants, 0 where it sets no limit by itself.
 func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
-	if !clients(m) || !r.Has(RuleEqualLimits) || slots < 2 || g == nil {
+	if !clients(m) || !r.Has(ruleEqualLimits) || slots < 2 || g == nil {
 		return 0
 	}
 	return g.Memory / sharing.Bytes(slots) / sharing.MiB * sharing.MiB
@@ -141,7 +141,7 @@ func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
 // Cap is the thousandths of a device's threads that the delivery leaves to each of its tenants, 0 where it sets no cap
 // by itself: the device plugin divides 100 percent by the replicas and drops the rest.
 func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
-	if !clients(m) || !r.Has(RuleEqualLimits) || slots < 2 {
+	if !clients(m) || !r.Has(ruleEqualLimits) || slots < 2 {
 		return 0
 	}
 	return 10 * (100 / slots)
@@ -177,11 +177,11 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 		return false
 	}
 	rules := RulesOf(n.Delivery)
-	alike, apart := rules.WholeNodes(), rules.Has(RuleNoMPSBesideMIG)
-	mps, consumable := clients(m), n.Consumable && rules.Has(RuleConsumable)
-	dynamic, operated := rules.Has(RuleDynamicMIG), rules.Has(RuleOneOperatingMode)
+	alike, apart := rules.WholeNodes(), rules.Has(ruleNoMPSBesideMIG)
+	mps, consumable := clients(m), n.Consumable && rules.Has(ruleConsumable)
+	dynamic, operated := rules.Has(ruleDynamicMIG), rules.Has(RuleOneOperatingMode)
 	if mps && (consumable || apart && n.MIGStrategy >= MIGStrategySingle) || Sliced(m) && d.Dynamic &&
-		rules.Has(RuleMadeBefore) {
+		rules.Has(ruleMadeBefore) {
 		return false
 	}
 	for i := range n.Devices {
