@@ -1,6 +1,10 @@
 // Package cost does the arithmetic of sharing a GPU: the cost of a workload's part of a GPU, the saving of sharing
 // and the point at which it ends, and the division of a shared hour among its tenants.
 //
+//	hour, err := cost.ParsePrice("3.25 USD")
+//	month, err := cost.Monthly(hour)
+//	parts := cost.Apportion(month.Micros(), []int64{700, 200, 100}) // by GPU-seconds
+//
 // Money is exact: integer micro-units with a currency. Where a result is not a whole number of micro-units it is
 // rounded once, at the end, half away from zero. Fractions that multiply money are [PPM], parts per million; where a
 // measured float64 enters (a rate, a tenant's use) it is taken as the exact binary number it is, so a result never
@@ -12,13 +16,10 @@
 // The cost of a mechanism by itself is not known here: sharing.InfoFor(m).Overhead is the bracket to start from, with
 // its source, and [OverheadRange] makes it ready for money.
 //
-// Three widely read articles have calculators of their own. The tests reproduce them, and the comments name their
-// errors:
-//   - the latency article, "GPU Sharing Performance Reality: 50-100% Latency Impact Analysis Across 6 Strategies on
-//     Amazon EKS" (https://myitbasics.com/gpu-sharing-amazon-eks/)
-//   - the economics article, "Why share a GPU? The economics, the mechanics, the four mechanisms"
-//     (https://asleekgeek.com/articles/gpu-sharing-fundamentals)
-//   - "Why Share GPUs?" (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/)
+// Tests reproduce the calculators of three articles, and comments name their errors: the latency article
+// (https://myitbasics.com/gpu-sharing-amazon-eks/), the economics article
+// (https://asleekgeek.com/articles/gpu-sharing-fundamentals), and "Why Share GPUs?"
+// (https://lucaberton.com/blog/gpu-sharing-kubernetes-mig-mps-time-slicing-2026/).
 //
 // All functions are safe for concurrent use.
 //

@@ -1,6 +1,11 @@
 // Package decision decides how workloads share GPUs: which mechanism each workload gets, on which pool and in which
 // layout, the isolation that it really has, cost and saving, and known traps.
 //
+//	fleet, err := decision.LoadFleet("fleet.yaml")
+//	result, err := decision.Decide(ctx, fleet, decision.Options{})
+//	folder, err := manifest.Build(fleet, result, manifest.Options{})
+//	err = folder.Write("plan") // the configuration, with plan.md
+//
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
 // and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
 // coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted parts stay in

@@ -1,6 +1,11 @@
 // Package telemetry samples GPUs while workloads share them, and computes energy and idle time from the samples.
 // Package ledger divides a shared GPU among its tenants.
 //
+//	reader, err := telemetrynvml.Open(telemetrynvml.Options{})
+//	sampler, err := telemetry.NewSampler(reader, telemetry.SamplerOptions{})
+//	series, err := sampler.Run(ctx)
+//	report, err := telemetry.DetectIdle(series, 0, telemetry.IdleOptions{})
+//
 // A [Sampler] reads a [Reader] (telemetrynvml for a real driver, telemetrytest for a scripted one) on two clocks: a
 // fast one for figures that cost microseconds and a slow one for those that cost milliseconds. Each device has its
 // own readers and a watchdog: a device that hangs or fails is down ([Latest.Down]) and delays no other. The samples

@@ -1,13 +1,15 @@
 // Package placement places one request after another on a layout: nodes whose GPUs are already shared. It is the part
 // of Cotenant that other schedulers embed.
 //
+//	scorer := placement.NewScorer(placement.BestFit{}, nil)
+//	placer := placement.NewPlacer(scorer)
+//	offer, ok := placer.Best(cluster, request) // the best by scorer.Filter and scorer.Score
+//	cluster, placed, err := scorer.Assign(cluster, request, offer)
+//
 // A [Scorer] works node by node: [Scorer.Filter] answers whether one takes a request, with a reason of decision/gate,
 // and [Scorer.Score] makes the best [Offer] of a node under a [Policy]. [Scorer.Assign] carries an offer out on a
 // layout that may be newer than the one it was made on: it checks everything again, objectives too. A [Placer] does all
 // of it for a request: an index picks some nodes, the scorer filters and scores these, and the best is assigned.
-//
-//	offer, ok := placer.Best(cluster, request)
-//	cluster, placed, err := scorer.Assign(cluster, request, offer) // ErrConflict, ErrNodeGone
 //
 // [Scorer.Explain] gives each node's reason to refuse, the replicas in the way and the remedy, [Placer.Group] places
 // requests all or none, and [Placer.Consolidate] finds a few moves that let a request in.

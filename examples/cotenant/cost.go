@@ -150,7 +150,11 @@ func costTenants(fs *flag.FlagSet) func(*costAnswer) error {
 		if err != nil {
 			return err
 		}
-		priors := overheads(mechanism)
+		info := sharing.InfoFor(mechanism)
+		priors := info.Overheads // of published sources, else as this module reads them
+		if len(priors) == 0 {
+			priors = []sharing.Overhead{info.Overhead}
+		}
 		if own := overhead.Float(); own != 0 {
 			priors = []sharing.Overhead{{Known: true, Low: own, High: own, Text: "given with -overhead"}}
 		}
@@ -263,13 +267,4 @@ func payback(a *costAnswer, dedicated, shared cost.Composition, invest cost.Mone
 	a.printf("\n  payback: %s by %s, at %s a month (CPU nodes on both sides)\n", invest,
 		at.Format(time.DateOnly), s.Monthly)
 	return nil
-}
-
-// overheads returns the brackets of a mechanism's overhead, by all published sources or as this package reads them.
-func overheads(m sharing.Mechanism) []sharing.Overhead {
-	info := sharing.InfoFor(m)
-	if len(info.Overheads) > 0 {
-		return info.Overheads
-	}
-	return []sharing.Overhead{info.Overhead}
 }

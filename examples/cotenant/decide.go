@@ -45,7 +45,6 @@ type decideConfig struct {
 func runDecide(ctx context.Context, args []string, std stdio) error {
 	var c decideConfig
 	fl := flagSet("decide")
-	fl.StringVar(&c.fleet, "fleet", "", "fleet `FILE`, - for standard input; may also stand as the argument")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
 	page.Report(fl, &c.report, "write a page with the money, the GPUs and the reasons")
@@ -78,7 +77,8 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	if c.schema {
 		return printText(std.out, string(fleet.Schema()))
 	}
-	if err := c.check(fl.Arg(0)); err != nil {
+	c.fleet = fl.Arg(0)
+	if err := c.check(); err != nil {
 		return badInput(err)
 	}
 	opts := decision.Options{Confidence: c.confidence}
@@ -139,12 +139,10 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	return err
 }
 
-// check takes the fleet's file from the argument and refuses what contradicts itself.
-func (c *decideConfig) check(arg string) error {
+// check refuses flags that contradict each other.
+func (c *decideConfig) check() error {
 	switch {
-	case c.fleet != "" && arg != "":
-		return fmt.Errorf("-fleet %s and the argument %s: name one fleet", c.fleet, arg)
-	case c.fleet == "" && arg == "":
+	case c.fleet == "":
 		return errors.New("name a fleet file, or - for standard input; cotenant discover -out fleet.yaml writes one")
 	case c.json && (c.explain != "" || c.why != ""):
 		return errors.New("-explain and -why are text; -json has everything about every workload")
@@ -157,7 +155,6 @@ func (c *decideConfig) check(arg string) error {
 	case c.predictor != "" && c.profiles == "":
 		return errors.New("-predictor needs -profiles")
 	}
-	c.fleet += arg
 	return nil
 }
 

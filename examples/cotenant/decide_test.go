@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 		out, err string
 	}{
 		{"-", exitDone, "partly placed: 1 of 3 replicas have a place", ""},
-		{"-fleet -", exitDone, "1 of 3 replicas have a place", ""},
+		{"-", exitDone, "1 of 3 replicas have a place", ""},
 		{"-strict -", exitNo, "2 GPUs more in p would do", ""},
 		{"-json -", exitDone, `"workload": "w"`, ""},
 		{"-schema", exitDone, `"$schema"`, ""},
@@ -34,7 +34,6 @@ func TestDecide(t *testing.T) {
 		{"-why mps-fault-spreads -", exitDone, "mps-fault-spreads", ""},
 		{"-h", exitDone, "-confidence", ""},
 		{"", exitBadInput, "", "name a fleet file"},
-		{"-fleet a.yaml b.yaml", exitBadInput, "", "name one fleet"},
 		{"a.yaml -json", exitBadInput, "", "flag -json stands after a.yaml"},
 		{"a.yaml", exitBadInput, "", "a.yaml"},
 		{"-explain nobody -", exitBadInput, "", "the fleet has w"},

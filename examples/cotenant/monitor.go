@@ -43,7 +43,6 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	fl.DurationVar(&c.opts.Period, "period", 0, "time between cheap readings (default: simulated 10s, real 100ms)")
 	fl.DurationVar(&c.opts.SlowPeriod, "slow-period", 0, "time between costly readings (default: simulated 10s, real 1s)")
 	fl.DurationVar(&c.idle.Sustain, "sustain", 0, "length from which idleness counts (default: simulated 1m, real 10s)")
-	fl.Float64Var(&c.idle.DeepIdleWatts, "idle-watts", 0, "watts of a GPU with nothing resident (default: learnt)")
 	servers := fl.String("servers", "", "prefixes of the `NAMES` of further model servers, besides vLLM and the "+
 		"like: their idle time is not reaped")
 	fl.StringVar(&c.csv, "csv", "", "write every reading to this new `FILE`")
@@ -70,9 +69,6 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 			bad("-%s: %v (use a duration above 0, or leave it out)", f.Name, d)
 		}
 	})
-	if w := c.idle.DeepIdleWatts; !(w >= 0) || w > 1e9 {
-		bad("-idle-watts: %v (use 0 or more)", w)
-	}
 	if *price != "" && !strings.Contains(*price, " ") {
 		*price += " USD"
 	}

@@ -109,8 +109,8 @@ func TestMonitorBadInput(t *testing.T) {
 		code int
 		want []string
 	}{
-		{[]string{"-duration", "-1h", "-policy", "idelbot", "-price", "-3", "-idle-watts", "-1"}, exitBadInput,
-			[]string{"-duration", `did you mean "idlebot"`, "-price", "-idle-watts"}},
+		{[]string{"-duration", "-1h", "-policy", "idelbot", "-price", "-3"}, exitBadInput,
+			[]string{"-duration", `did you mean "idlebot"`, "-price"}},
 		{[]string{"-nonsense"}, exitBadInput, []string{"nonsense"}},
 		{[]string{"extra"}, exitBadInput, []string{"extra"}},
 		{[]string{"-period", "0"}, exitBadInput, []string{"-period: 0s"}},
