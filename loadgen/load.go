@@ -59,7 +59,6 @@ func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err err
 
 func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 	var out []TenantHistograms
-	index := map[string]int{}
 	var l problem.List
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, 4<<20)
@@ -75,10 +74,9 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 			l.Addf(at, "", "%v", err)
 			continue
 		}
-		i, ok := index[line.Tenant]
-		if !ok {
+		i := slices.IndexFunc(out, func(t TenantHistograms) bool { return t.Tenant == line.Tenant })
+		if i < 0 {
 			i = len(out)
-			index[line.Tenant] = i
 			out = append(out, TenantHistograms{Tenant: line.Tenant, ByMetric: map[LatencyMetric]*Histogram{}})
 		}
 		by := out[i].ByMetric
@@ -159,19 +157,16 @@ func LoadResults(dirs ...string) ([]*Result, error) {
 	for _, dir := range dirs {
 		found, err := findRuns(dir)
 		l.AddErr("", err)
-		var here []*Result
+		before := len(all)
 		for _, d := range found {
 			res, err := LoadResult(d)
-			if err != nil {
-				l.AddErr("", err)
-				continue
+			if l.AddErr("", err); err == nil {
+				all = append(all, res)
 			}
-			here = append(here, res)
 		}
-		slices.SortStableFunc(here, func(a, b *Result) int {
+		slices.SortStableFunc(all[before:], func(a, b *Result) int {
 			return cmp.Compare(a.Summary.Window.FromNS, b.Summary.Window.FromNS)
 		})
-		all = append(all, here...)
 	}
 	return all, l.Err()
 }

@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -81,12 +82,7 @@ func newScrubber(tenants []Tenant) *scrubber {
 		}
 	}
 	// Longest first: a credential that begins with another must not leave its tail.
-	slices.SortFunc(s.forms, func(a, b string) int {
-		if d := len(b) - len(a); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	var pairs []string
 	for _, form := range s.forms {
 		pairs = append(pairs, form, redacted)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -297,10 +298,8 @@ type Summary struct {
 
 // Tenant returns the named tenant's part.
 func (s *Summary) Tenant(name string) (*TenantSummary, bool) {
-	for i := range s.Tenants {
-		if s.Tenants[i].Name == name {
-			return &s.Tenants[i], true
-		}
+	if i := slices.IndexFunc(s.Tenants, func(t TenantSummary) bool { return t.Name == name }); i >= 0 {
+		return &s.Tenants[i], true
 	}
 	return nil, false
 }

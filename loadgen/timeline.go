@@ -58,12 +58,11 @@ func (t *timeline) rows(tenant string) []TimelineRow {
 	for i := range t.seconds {
 		s := &t.seconds[i]
 		inFlight += s.sent - s.ended
-		row := TimelineRow{
+		rows = append(rows, TimelineRow{
 			UnixNS: t.start + int64(i)*1e9, Tenant: tenant, Offered: s.offered, Sent: s.sent, Done: s.done,
 			Failed: s.failed, InFlight: inFlight, Tokens: s.tokens,
-		}
-		row.TTFTP99, row.ITLP99 = s.ttft.quantile(0.99), s.itl.quantile(0.99)
-		rows = append(rows, row)
+			TTFTP99: s.ttft.quantile(0.99), ITLP99: s.itl.quantile(0.99),
+		})
 	}
 	return rows
 }
