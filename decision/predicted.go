@@ -41,7 +41,7 @@ func (pl *answers) pretended() []Assumption {
 	if e == nil || !slices.ContainsFunc(e.Solos, func(s *profile.Solo) bool { return s != nil }) {
 		return nil
 	}
-	for _, q := range e.Predictor.Parameters.List() {
+	for _, q := range e.Predictor.Parameters.Named() {
 		if q.Basis == sharing.BasisSimulated {
 			return []Assumption{{What: fmt.Sprintf("real GPUs are like the %s that the predictor was calibrated on",
 				e.Predictor.GPU), Why: "calibrate it on a real one (cotenant measure -real)"}}

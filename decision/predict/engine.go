@@ -1,6 +1,8 @@
 package predict
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -17,10 +19,12 @@ import (
 // tenant's profile. A prefill's kernels are launched at an even pace, whether or not the GPU gets to run them; decode
 // waits for its step.
 type engine struct {
-	t     *tenantModel
-	rng   *rand.Rand
-	from  time.Duration // requests that come earlier are not counted
-	until time.Duration
+	t *tenantModel
+	// requests draws arrivals and lengths, and noise the pace of steps and clients: with common random numbers in every
+	// group, a tenant gets the same requests whoever its neighbours are.
+	requests, noise *rand.Rand
+	from            time.Duration // requests that come earlier are not counted
+	until           time.Duration
 
 	arrivals         []time.Duration // of requests to come, ascending; of an open loop the next
 	waiting, running []request       // in the order in which they came
@@ -55,26 +59,31 @@ const (
 	decoding
 )
 
-// simulationSeed seeds all predictions: the same input gives the same bytes.
-const simulationSeed = 1
+// streamOf seeds the random numbers of the n-th of equal tenants by their content: the same input gives the same bytes.
+func streamOf(t *tenantModel, n int) uint64 {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%v %v %d", t.base.Server, t.base.Load.Same(), n)
+	return h.Sum64()
+}
 
 // mostQueued bounds the queue of an open loop that cannot keep up.
 const mostQueued = 1 << 14
 
-func newEngine(t *tenantModel, index int, from, until time.Duration) *engine {
-	e := &engine{t: t, rng: rand.New(rand.NewPCG(simulationSeed, uint64(index))), from: from, until: until}
+func newEngine(t *tenantModel, stream uint64, from, until time.Duration) *engine {
+	e := &engine{t: t, requests: rand.New(rand.NewPCG(5, stream)), noise: rand.New(rand.NewPCG(6, stream)), from: from,
+		until: until}
 	if t.kind != profile.KindServer {
 		e.launched, e.start = t.pieces, -1 // a step that is not counted has ended
 		return e
 	}
 	if t.closed {
 		for range t.clients {
-			e.arrivals = append(e.arrivals, millis(table.Steps.ClientDelay.Value*e.rng.Float64()))
+			e.arrivals = append(e.arrivals, millis(table.Steps.ClientDelay.Value*e.noise.Float64()))
 		}
 		slices.Sort(e.arrivals)
 		return e
 	}
-	e.arrivals = []time.Duration{millis(e.rng.ExpFloat64() / t.rate)}
+	e.arrivals = []time.Duration{millis(e.requests.ExpFloat64() / t.rate)}
 	return e
 }
 
@@ -157,7 +166,7 @@ func (e *engine) due() time.Duration {
 func (e *engine) work(now time.Duration) timeslice.Work {
 	e.phase = decoding
 	b := float64(len(e.running))
-	factor := (1 + table.Steps.Jitter.Value*(2*e.rng.Float64()-1)) *
+	factor := (1 + table.Steps.Jitter.Value*(2*e.noise.Float64()-1)) *
 		max(0.5, 1+e.t.doubling*math.Log2(b/e.t.batch))
 	if e.t.gaps {
 		e.began, e.launched, e.jitter = now, 0, factor
@@ -197,7 +206,7 @@ func (e *engine) end(r *request, now time.Duration) {
 		e.e2e = append(e.e2e, inMillis(now-r.came))
 	}
 	if e.t.closed {
-		at := now + millis(table.Steps.ClientDelay.Value*(0.5+e.rng.Float64()))
+		at := now + millis(table.Steps.ClientDelay.Value*(0.5+e.noise.Float64()))
 		i, _ := slices.BinarySearch(e.arrivals, at)
 		e.arrivals = slices.Insert(e.arrivals, i, at)
 	}
@@ -208,11 +217,11 @@ func (e *engine) arrive(now time.Duration) {
 	for ; n < len(e.arrivals) && e.arrivals[n] <= now && len(e.waiting) < mostQueued; n++ {
 		at, output := e.arrivals[n], e.t.output
 		if around := min(int(e.t.base.Load.OutputSpread*float64(output)), output-2); around > 0 {
-			output += e.rng.IntN(2*around+1) - around
+			output += e.requests.IntN(2*around+1) - around
 		}
 		e.waiting = append(e.waiting, request{came: at, output: output})
 		if !e.t.closed {
-			e.arrivals = append(e.arrivals, at+millis(e.rng.ExpFloat64()/e.t.rate))
+			e.arrivals = append(e.arrivals, at+millis(e.requests.ExpFloat64()/e.t.rate))
 		}
 	}
 	e.arrivals = slices.Delete(e.arrivals, 0, n)
@@ -255,8 +264,8 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 		if e.start >= e.from {
 			e.took = append(e.took, inMillis(now-e.start))
 		}
-		e.began, e.launched = now+millis(t.think*(0.5+e.rng.Float64())), 0
-		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.rng.Float64()-1)
+		e.began, e.launched = now+millis(t.think*(0.5+e.noise.Float64())), 0
+		e.start, e.jitter = e.began, 1+table.Steps.Jitter.Value*(2*e.noise.Float64()-1)
 	}
 	if t.pieces > 1 {
 		return e.nextLaunch(now)

@@ -31,8 +31,7 @@ func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
 // measured there, the estimates are the predictor's, by its closed form where that leaves no objective open and else by
 // simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
 func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
-	unmeasured := func(d Tenant) bool { return d.Solo == nil }
-	if f == nil || len(tenants) > MaxGroup || slices.ContainsFunc(tenants, unmeasured) {
+	if f == nil || len(tenants) > MaxGroup || slices.ContainsFunc(tenants, func(d Tenant) bool { return d.Solo == nil }) {
 		return fromPriors(m, share, tenants, confidence)
 	}
 	if share.Mechanism == sharing.MechanismExclusive {
@@ -92,14 +91,10 @@ func (f *Evaluator) Predict(mechanism sharing.Mechanism, group []profile.Solo) (
 // screened is by how much a simulation's latencies lie above (first) and below the closed form's, as logarithms:
 // twice the worst in 383 co-located tenants of H200s and H100s in decision/predict/testdata, and at most six times.
 var screened = map[sharing.Mechanism]map[profile.Metric][2]float64{
-	sharing.MechanismTimeSlicing: {
-		profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15}, profile.MetricTTFTP99: {1.8,
-			0.6}, profile.MetricE2EP99: {1, 0.15},
-	},
-	sharing.MechanismMPS: {
-		profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15}, profile.MetricTTFTP99: {0.7,
-			0.4}, profile.MetricE2EP99: {0.4, 0.15},
-	},
+	sharing.MechanismTimeSlicing: {profile.MetricTPOTP50: {0.6, 0.25}, profile.MetricTPOTP99: {1, 0.15},
+		profile.MetricTTFTP99: {1.8, 0.6}, profile.MetricE2EP99: {1, 0.15}},
+	sharing.MechanismMPS: {profile.MetricTPOTP50: {0.25, 0.1}, profile.MetricTPOTP99: {0.4, 0.15},
+		profile.MetricTTFTP99: {0.7, 0.4}, profile.MetricE2EP99: {0.4, 0.15}},
 }
 
 // screen predicts a group by the closed form, with intervals at a one-sided confidence that include the result of a

@@ -55,8 +55,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 			tenants = append(tenants, tenant(rng, m, k))
 		}
 		more := append([]predict.Tenant(nil), tenants...)
-		other := share
-		name := ""
+		other, name := share, ""
 		k := rng.IntN(n)
 		switch rng.IntN(4) {
 		case 0, 1:
@@ -89,7 +88,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 			fell := func(what string, was, is float64) {
 				least := 0.99
 				if strings.HasSuffix(what, "low") || strings.HasSuffix(what, "high") {
-					least = 0.9 // bounds are added up of what each quantity does: close to saturation they move
+					least = 0.97 // near saturation the sum of effects falls
 				}
 				if is < least*was {
 					worse[name+": "+what]++
@@ -135,37 +134,41 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor()
-	for range nightly.Cases(300, 2000) {
+	closed := nightly.Cases(300, 2000)
+	for n := range closed + nightly.Cases(5, 200) {
+		method := predict.MethodClosedForm
+		if n >= closed {
+			method = predict.MethodSimulated
+		}
 		m := profile.Mechanisms[rng.IntN(2)]
 		var group []profile.Solo
 		for range 2 + rng.IntN(3) {
 			group = append(group, all[rng.IntN(len(all))])
 		}
-		fewer := must.Get(p.Predict(m, group[:len(group)-1], predict.MethodClosedForm))(t)
-		more := must.Get(p.Predict(m, group, predict.MethodClosedForm))(t)
+		fewer := must.Get(p.Predict(m, group[:len(group)-1], method))(t)
+		more := must.Get(p.Predict(m, group, method))(t)
 		for i := range more {
-			alone := must.Get(p.Predict(m, group[i:i+1], predict.MethodClosedForm))(t)
+			before := must.Get(p.Predict(m, group[i:i+1], method))(t)[0]
+			if i < len(fewer) {
+				before = fewer[i]
+			}
 			for metric, v := range more[i].All() {
 				if !(v.Low < v.Value && v.Value < v.High) {
 					t.Errorf("%s, %s: %+v", m, metric, v)
 				}
-				own, _ := alone[0].Get(metric)
-				was := own
-				if i < len(fewer) {
-					was, _ = fewer[i].Get(metric)
+				most := 1.01
+				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated {
+					most = 1.12 // by what a first token is predicted depends on the kinds of all tenants
+				} else if method == predict.MethodSimulated || metric == profile.MetricTokensPerSecond && !group[i].Load.Closed() {
+					most = 1.02 // other requests end in longer simulations
 				}
-				better := func(than profile.Interval) float64 {
-					if metric == profile.MetricTokensPerSecond || metric == profile.MetricStepsPerSecond {
-						return v.Value / than.Value
-					}
-					return than.Value / v.Value
+				was, _ := before.Get(metric)
+				better := was.Value / v.Value
+				if metric == profile.MetricTokensPerSecond || metric == profile.MetricStepsPerSecond {
+					better = 1 / better
 				}
-				if better(own) > 1.001 {
-					t.Errorf("%s, %s of %s: %.4g alone and %.4g in %d", m, metric, group[i].Server, own.Value, v.Value, len(group))
-				}
-				// All tenants' pressures are raised by one factor, until their sum fits: another neighbour may lower it.
-				if better(was) > 1.04 {
-					t.Errorf("%s, %s of %s: %.4g in %d and %.4g in %d", m, metric, group[i].Server, was.Value, len(fewer), v.Value, len(more))
+				if better > most {
+					t.Errorf("%s, %s, %s of %s: %.4g, and %.4g in %d", m, method, metric, group[i].Server, was.Value, v.Value, len(more))
 				}
 			}
 		}

@@ -35,10 +35,6 @@ func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, g
 		"%.3g to %.3g ms a step", fast, slow)
 }
 
-// slowerPace is the time per token without MPS over that under it from which on the former is a host's pace, and
-// everyRun is the weight of all other runs in a server's pace.
-var slowerPace, everyRun = 1.0, 1.0
-
 // freeRuns are the medians of a tenant's step in the runs in which nobody held up its kernels.
 func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
@@ -59,7 +55,7 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 // which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
 func (t *tenantModel) paceOfRuns(s *profile.Solo) {
 	runs := slices.Sorted(slices.Values(append(freeRuns(sharing.MechanismMPS, s), t.step)))
-	extra := t.step * (math.Pow(middle(runs)/t.step, everyRun) - 1)
+	extra := middle(runs) - t.step
 	t.stretch(extra)
 	t.added -= extra
 }

@@ -127,15 +127,15 @@ func TestParametersArePlausible(t *testing.T) {
 		"memory_blocking": {0.7, 1}, "queue_share": {0.05, 0.2}, "batch_waits": {0, 0.1}, "prefill_blocking": {0.8, 1.6}, "prefill_waits": {0.3, 1}, "arbitration": {0, 0.1},
 		"lone_step_cost": {0.37, 0.88}, "cap_exponent": {0.03, 0.2},
 	}
-	for _, n := range fitted.Parameters.List() {
-		r, ok := ranges[n.Name]
+	for name, n := range fitted.Parameters.Named() {
+		r, ok := ranges[name]
 		if !ok || n.Value < r[0] || n.Value > r[1] || n.Unit == "" || n.Source == "" {
-			t.Errorf("%s is %v %q (%s), want %v", n.Name, n.Value, n.Unit, n.Source, r)
+			t.Errorf("%s is %v %q (%s), want %v", name, n.Value, n.Unit, n.Source, r)
 		}
 		if v, ok := n.Independent.Get(); ok && math.Abs(v/n.Value-1) > 0.05 {
-			t.Errorf("%s is %v, measured in another way %v", n.Name, n.Value, v)
+			t.Errorf("%s is %v, measured in another way %v", name, n.Value, v)
 		}
-		delete(ranges, n.Name)
+		delete(ranges, name)
 	}
 	if len(ranges) > 0 {
 		t.Errorf("not listed: %v", ranges)
@@ -203,10 +203,10 @@ func TestParametersAtTheirBounds(t *testing.T) {
 	race.Long(t)
 	group := fourTenants(t)[:2]
 	start := predict.NewPredictor()
-	for _, q := range start.Parameters.List() {
+	for name, q := range start.Parameters.Named() {
 		for _, v := range []float64{q.Low, q.High} {
 			p := start
-			p.Parameters.Lookup(q.Name).Value = v
+			p.Parameters.Lookup(name).Value = v
 			if p.Validate() != nil {
 				continue // nothing would be left of a slice
 			}
@@ -214,11 +214,11 @@ func TestParametersAtTheirBounds(t *testing.T) {
 				for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 					out, err := p.Predict(m, group, method)
 					if err != nil {
-						t.Errorf("%s %v: %s, %s: %v", q.Name, v, m, method, err)
+						t.Errorf("%s %v: %s, %s: %v", name, v, m, method, err)
 						continue
 					}
 					if tpot, ok := out[0].Get(profile.MetricTPOTP50); !ok || !(tpot.Low > 0 && tpot.High < 1e3) {
-						t.Errorf("%s %v: %s, %s: TPOT %v", q.Name, v, m, method, tpot)
+						t.Errorf("%s %v: %s, %s: TPOT %v", name, v, m, method, tpot)
 					}
 				}
 			}

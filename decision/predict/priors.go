@@ -104,6 +104,8 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 	}
 	for i := range e.cohorts {
 		t := &e.cohorts[i]
+		unmeasured := e.unmeasured(t)
+		isolated := t.isolated(unmeasured)
 		for k := range costs.LatencyCount {
 			b := &t.out.P99[k]
 			closeBounds(b)
@@ -111,9 +113,7 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 				sigma := cmp.Or(t.d.AloneSigma[k], costs.Priors[costs.AloneError].Sigma)
 				b.Low = max(b.Low, alone*math.Exp(-to.z*sigma))
 			}
-			if n := e.unmeasured(t); n > 0 {
-				b.High = max(b.High, b.Value/t.usual.contention*(1+(besideUnmeasured-1)*n))
-			}
+			b.High = max(b.High, isolated[k]*(1+(besideUnmeasured-1)*unmeasured))
 		}
 		closeBounds(&t.out.Rate)
 		closeBounds(&t.out.Busy)
@@ -131,6 +131,21 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 // kernels: 3.1, 2.95, 4.0 and 2.45 times the isolated one with trainings and saturating kernels on an H200
 // (cotenant-h200-tenants).
 const besideUnmeasured = 4
+
+// isolated are a tenant's P99 latencies without neighbours, where some are unmeasured.
+func (t *cohort) isolated(unmeasured float64) [costs.LatencyCount]float64 {
+	var f expected
+	if unmeasured == 0 {
+		return f.p99
+	} else if t.d.Serving == nil {
+		return t.d.Alone
+	}
+	lone := t.start
+	lone.contention = 1
+	lone.converge(t.d)
+	lone.serving(t.d.Serving, 1, costs.Medians[costs.Burstiness]*costs.Medians[costs.Burstiness], &t.lengths, true, &f)
+	return f.p99
+}
 
 // unmeasured is the part of the time in which a server's neighbours run unknown kernels: all but those of language
 // models and of services with known requests.

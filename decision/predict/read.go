@@ -22,7 +22,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.readGaps(base, s.Siblings)
 	// MPS makes launches dearer: co-located, a host launches rather at the slower of its two isolated paces.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
-		o.Figures()[profile.MetricTPOTP50] >= slowerPace*base.Figures()[profile.MetricTPOTP50] {
+		o.Figures()[profile.MetricTPOTP50] >= base.Figures()[profile.MetricTPOTP50] {
 		*t, base = tenantModel{}, o
 		t.readGaps(base, s.Siblings)
 	}
@@ -72,7 +72,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if percent, capped := s.CapPercent.Get(); capped && mechanism == sharing.MechanismMPS {
 		t.addCap(p, percent)
 	}
-	if err := t.takeApart(p, base, p.usualHost(base, s.Siblings)); err != nil {
+	if err := t.takeApart(p, base); err != nil {
 		return err
 	}
 	t.reference = t.alone[profile.MetricTPOTP50]

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -104,68 +105,79 @@ const leastWaits = 0.3
 // pressed is a tenant with its curve of stress kernels, and the equivalent ones of its neighbours.
 type pressed struct {
 	*tenantModel
+	at    int // index in the group
 	curve pressCurve
 	by    []equivalentPress
 }
 
 // equivalentPress is the pressure of a neighbour as stress kernels of so many microseconds, for a share of the time.
-type equivalentPress struct{ share, us float64 }
+type equivalentPress struct {
+	of        int // index of the neighbour
+	share, us float64
+}
 
 // pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
 // All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
-// rises by one factor until that is so, and the tenant with the steepest curve slows down most. Next to neighbours of
-// unknown pressure that is the least that a tenant's figure can be.
+// rises by one factor until that is so, and the tenant with the steepest curve slows down most. It is at least that of
+// each subgroup, so that another neighbour makes nobody faster. Next to neighbours of unknown pressure the figure is a
+// lower bound.
 func pressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	all := make([]pressed, 0, len(models))
 	for i := range models {
-		t := pressed{tenantModel: &models[i], curve: newPressCurve(models[i].pressure)}
+		t := pressed{tenantModel: &models[i], curve: newPressCurve(models[i].pressure), at: i}
 		for j := range models {
 			if us, ok := models[j].equivalentTo(t.tenantModel); ok && j != i {
-				t.by = append(t.by, equivalentPress{models[j].activeShare(), us})
+				t.by = append(t.by, equivalentPress{j, models[j].activeShare(), us})
 			}
 		}
 		if len(t.curve) > 0 {
 			all = append(all, t)
 		}
 	}
-	low, high := 0.0, 0.0 // logarithm of the factor
-	if most := table.Response.MostSMs.Value; smsHeld(all, 1) > most {
-		high = math.Log(100)
-		for range 20 {
-			if middle := (low + high) / 2; smsHeld(all, math.Exp(middle)) > most {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
-	}
-	for i := range models {
-		for k := range all {
-			if t := &all[k]; t.tenantModel == &models[i] {
-				if t.least = t.slowed(math.Exp(high)); len(t.by) == len(models)-1 {
-					out[i] = t.least
+	everybody, factor, most := uint64(1)<<len(models)-1, 0.0, table.Response.MostSMs.Value // of the factor the logarithm
+	for group := everybody; group > 2; group-- {
+		if bits.OnesCount64(group) > 1 && smsHeld(all, math.Exp(factor), group) > most {
+			high := math.Log(100)
+			for range 20 {
+				if middle := (factor + high) / 2; smsHeld(all, math.Exp(middle), group) > most {
+					factor = middle
+				} else {
+					high = middle
 				}
 			}
+			factor = high
+		}
+		if len(models) > 6 {
+			break // too many subgroups
+		}
+	}
+	for k := range all {
+		t := &all[k]
+		if t.least = t.slowed(math.Exp(factor), everybody); len(t.by) == len(models)-1 {
+			out[t.at] = t.least
 		}
 	}
 	return out
 }
 
-// slowed is a tenant's main figure where all press so many times as hard.
-func (t *pressed) slowed(times float64) float64 {
+// slowed is a tenant's main figure where all of a group press so many times as hard.
+func (t *pressed) slowed(times float64, group uint64) float64 {
 	v := t.alone[t.kind.MainMetric()]
 	for _, n := range t.by {
-		v += n.share * t.curve.at(times*n.us)
+		if group>>n.of&1 == 1 {
+			v += n.share * t.curve.at(times*n.us)
+		}
 	}
 	return v
 }
 
-// smsHeld is the share of the SMs that tenants hold together, each as much less as it is slower.
-func smsHeld(all []pressed, times float64) (held float64) {
+// smsHeld is the share of the SMs that the tenants of a group hold together, each as much less as it is slower.
+func smsHeld(all []pressed, times float64, group uint64) (held float64) {
 	for i := range all {
-		t := &all[i]
-		held += t.base.SMFraction.Or(0) * t.alone[t.kind.MainMetric()] / t.slowed(times)
+		if t := &all[i]; group>>t.at&1 == 1 {
+			held += t.base.SMFraction.Or(0) * t.alone[t.kind.MainMetric()] / t.slowed(times, group)
+		}
 	}
 	return held
 }

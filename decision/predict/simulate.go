@@ -118,7 +118,7 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	case others: // corrected wholly, as a tail is
 		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
 	}
-	if t.evidence != EvidenceCalibrated && *together != *alone {
+	if *together != *alone {
 		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * out[ttft])
 	}
 	for _, m := range tails {
@@ -196,7 +196,13 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	from, until := horizon(models)
 	engines := make([]*engine, len(models))
 	for i := range models {
-		engines[i] = newEngine(&models[i], i, from, until)
+		equal := 0
+		for j := range i {
+			if models[j].base == models[i].base {
+				equal++
+			}
+		}
+		engines[i] = newEngine(&models[i], streamOf(&models[i], equal), from, until)
 	}
 	if mechanism == sharing.MechanismMPS {
 		gpu := contention.GPU{Law: p.Parameters.Law(), BySMs: slices.ContainsFunc(engines, func(e *engine) bool {

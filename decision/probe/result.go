@@ -139,12 +139,12 @@ func (o *Report) String() string {
 		fmt.Fprintf(&b, "\nNote: %s.\n", s)
 	}
 	fmt.Fprintln(&b, "\nThe predictor's parameters")
-	for _, p := range o.Parameters.List() {
+	for name, p := range o.Parameters.Named() {
 		also := ""
 		if v, ok := p.Independent.Get(); ok && p.Basis != sharing.BasisMeasured && p.Basis != sharing.BasisSimulated {
 			also = fmt.Sprintf("measured otherwise: %.3g", v)
 		}
-		fmt.Fprintf(t, "  %s\t%.4g %s\t%s\t%s\n", p.Name, p.Value, p.Unit, p.Basis, also)
+		fmt.Fprintf(t, "  %s\t%.4g %s\t%s\t%s\n", name, p.Value, p.Unit, p.Basis, also)
 	}
 	_ = t.Flush()
 	lines := strings.Split(b.String(), "\n")

