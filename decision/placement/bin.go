@@ -67,7 +67,7 @@ func (b *bin) key() uint64 {
 	return h | 1 // 0 would be found in an empty entry
 }
 
-// afterRuns is the mean of what is left free by the runs, at each horizon.
+// afterRuns returns the mean free thousandths after the runs, over all horizons.
 func (p *Cotenant) afterRuns(b *bin) float64 {
 	sum := int64(0)
 	for i := range p.runs {
@@ -76,8 +76,8 @@ func (p *Cotenant) afterRuns(b *bin) float64 {
 	return float64(sum) / float64(len(p.runs)*len(horizons))
 }
 
-// run is a sequence of requests, with what each needs at the least in one word, and the least of each in so many that
-// follow one another: where that does not suffice none of them fits.
+// run is a sequence of requests, each with its least needs packed into one word. blocks holds the minimum over each
+// blockLength requests: where that does not fit, none of the block does.
 type run struct {
 	needs  [runLength]uint64
 	kinds  [runLength]int32
@@ -86,8 +86,8 @@ type run struct {
 
 const blockLength = 8 // divides every horizon
 
-// A word of needs, or of what is free: thousandths of the GPU that has most (11 bits), CPU in thousandths and memory
-// in MiB (25 bits each), with a guard bit above each. free-need keeps all guards exactly when everything suffices.
+// A word packs needs or free capacity: thousandths of the emptiest GPU (11 bits), CPU in thousandths and memory in MiB
+// (25 bits each), with a guard bit above each. free-need keeps all guards exactly if every field suffices.
 const (
 	milliMask   = 1<<11 - 1
 	cpuShift    = 12
@@ -123,8 +123,8 @@ func (b *bin) pack() uint64 {
 	return guards | pack(b.most(), b.cpu, sharing.Bytes(b.memory))
 }
 
-// run lets the requests of one run take what they need from b, each the fullest
-// GPUs that will do, and returns the free thousandths at the horizons, summed.
+// run places the requests of one run on b, each on the fullest GPUs with enough room,
+// and returns the sum of the free thousandths at the horizons.
 func (p *Cotenant) run(b bin, r *run) int64 {
 	sum, at := int64(0), 0
 	free := b.pack()

@@ -198,7 +198,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestZeroValues: a demand and a kind of GPU whose fields are left out are judged by the defaults that are documented.
+// TestZeroValues: empty fields of a demand and of a kind of GPU take the documented defaults.
 func TestZeroValues(t *testing.T) {
 	h100, err := sharing.LookupGPU("H100 80GB HBM3")
 	if err != nil {

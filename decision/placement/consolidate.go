@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Limits bound what Consolidate may do. The zero value is the documented default.
+// Limits bound the moves and the search of Consolidate. The zero value is the documented default.
 type Limits struct {
 	Moves int // replicas that may move; 0 = 1
 	Nodes int // that are tried, those with most left first; 0 = 64

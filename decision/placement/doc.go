@@ -9,17 +9,17 @@
 // A [Scorer] works node by node: [Scorer.Filter] answers whether one takes a request, with a reason of decision/gate,
 // and [Scorer.Score] makes the best [Offer] of a node under a [Policy]. [Scorer.Assign] carries an offer out on a
 // layout that may be newer than the one it was made on: it checks everything again, objectives too. A [Placer] does all
-// of it for a request: an index picks some nodes, the scorer filters and scores these, and the best is assigned.
+// of it for a request: an index picks candidate nodes, the scorer filters and scores these, and the best is assigned.
 //
 // [Scorer.Explain] gives each node's reason to refuse, the replicas in the way and the remedy, [Placer.Group] places
 // requests all or none, and [Placer.Consolidate] finds a few moves that let a request in.
 //
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
-// on a shared GPU. Memory and compute of a GPU are apart: a request takes of each the amount that it states.
+// on a shared GPU. Memory and compute of a GPU are separate: a request takes the amounts that it states.
 //
 // Policies: [BestFit], [Spread], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
 // which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation
-// and Cotenant look ahead with come as a [Mix]; predictions come from [Models] where workloads were measured alone,
+// and Cotenant look ahead with come as a [Mix]; predictions come from [Models] for workloads with a solo measurement,
 // and are unknown, not zero, elsewhere.
 //
 // Everything is deterministic: equal layouts, requests and policies give equal placements, whatever else runs at the

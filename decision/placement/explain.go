@@ -60,7 +60,7 @@ func (s *Scorer) passes(n *layout.Node, r *Request, change func(*Request)) bool 
 // change is the least single change that lets a request onto a node.
 func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
 	if why.Code == gate.CodeSlowdownUnknown {
-		return "measure it and its neighbours alone, so that their objectives can be judged"
+		return "measure it and its neighbours alone, so that their objectives can be evaluated"
 	}
 	if n.Closed != "" {
 		return "open the node: " + n.Closed

@@ -74,7 +74,7 @@ func lacks(why *gate.Reason, c gate.Code, need, have int64) bool {
 	return false
 }
 
-// fits asks what a node has beside its GPUs, and how many of these.
+// fits checks CPU and memory of the host and the number of GPUs.
 func fits(n *layout.Node, r *Request, why *gate.Reason) bool {
 	switch {
 	case n.Closed != "":
@@ -118,14 +118,14 @@ type take struct {
 
 // asker asks the GPUs of one node for one request.
 type asker struct {
-	scorer *Scorer
-	judge  judge
-	ground *gate.Ground
-	open   bool // everybody trusts the request
-	chosen bool // the node's delivery chooses the GPU
+	scorer     *Scorer
+	neighbours neighbours
+	ground     *gate.Ground
+	open       bool // everybody trusts the request
+	chosen     bool // the node's delivery chooses the GPU
 }
 
-// fit computes what r would take of a GPU, and reports whether that is free.
+// fit computes the share of a GPU that r takes in t, and reports whether that share is free.
 func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
 	d := &n.Devices[i]
 	f := d.Free()
@@ -224,7 +224,7 @@ func profileOf(m *mig.Model, name string) *mig.Profile {
 	return p
 }
 
-// chooseMechanism sets what the request would run under on a GPU.
+// chooseMechanism sets the mechanism under which the request would run on a GPU.
 func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
 	mode := n.Devices[i].Mode
 	if t.mechanism = mode; mode != sharing.MechanismNone {
@@ -263,7 +263,7 @@ func (r *Request) accepts(m sharing.Mechanism, why *gate.Reason) bool {
 	return true
 }
 
-// mechanisms has a bit for what a GPU outside MIG mode may run for the request.
+// mechanisms returns a bit for each mechanism of a GPU outside MIG mode that the request accepts.
 func (r *Request) mechanisms() (bits uint32) {
 	var why gate.Reason
 	for m := range sharing.Mechanism(sharing.MechanismCount) {

@@ -62,7 +62,7 @@ func checkAll(c *layout.Cluster, requests []*Request) error {
 	return invalid(l.Err())
 }
 
-// compareNeeds orders requests by what they ask of GPUs, then of the node.
+// compareNeeds orders requests by their needs of GPUs, then of the host.
 func compareNeeds(a, b *Request) int {
 	return cmp.Or(cmp.Compare(a.GPUs*max(a.Milli, 1), b.GPUs*max(b.Milli, 1)), cmp.Compare(a.GPUMemory, b.GPUMemory),
 		cmp.Compare(sliceSize(a.Profile), sliceSize(b.Profile)), cmp.Compare(a.CPUMilli, b.CPUMilli),

@@ -14,20 +14,20 @@ import (
 )
 
 // index has a row for each position of the layout that it last followed. It needs about 100 bytes a node, and 4 for
-// each of its outlooks.
+// each of its estimates.
 type index struct {
 	last *layout.Cluster
 	rows []row
 	// packed has any of each row; 0 where no node is.
-	packed   []uint64
-	outlooks map[shape]scores
-	version  int // of the rows
+	packed    []uint64
+	estimates map[shape]scores
+	version   int // of the rows
 }
 
-// row sums up what is left of a node. A node can take no request that its row lacks something for.
+// row summarizes the free capacity of a node. A node takes no request with a need above its row.
 type row struct {
-	// any and own are packed CPU, memory and thousandths: those of the GPU that has
-	// most, and of the one that has most among those that a stranger may have.
+	// any and own are packed CPU, memory and thousandths: those of the GPU with
+	// most, and with most among the GPUs that an untrusted tenant may use.
 	any, own           uint64
 	gpuMemory          sharing.Bytes // most that is free on one GPU
 	model, tenant      string
@@ -43,21 +43,21 @@ func (x *index) follow(c *layout.Cluster) {
 		return
 	}
 	if c.Len() < len(x.rows) {
-		x.rows, x.packed, x.outlooks, x.last = nil, nil, nil, nil
+		x.rows, x.packed, x.estimates, x.last = nil, nil, nil, nil
 	}
-	if x.outlooks == nil {
-		x.outlooks = map[shape]scores{}
+	if x.estimates == nil {
+		x.estimates = map[shape]scores{}
 		x.version++
 	}
 	for len(x.rows) < c.Len() {
 		x.rows, x.packed = append(x.rows, row{}), append(x.packed, 0)
 		x.version++
 	}
-	for of, scores := range x.outlooks {
+	for of, scores := range x.estimates {
 		for len(scores) < len(x.rows) {
 			scores = append(scores, unknown)
 		}
-		x.outlooks[of] = scores
+		x.estimates[of] = scores
 	}
 	for chunk := 0; chunk*layout.ChunkSize < c.Len(); chunk++ {
 		if c.Same(x.last, chunk) {
@@ -73,7 +73,7 @@ func (x *index) follow(c *layout.Cluster) {
 				x.packed[i] = x.rows[i].any
 			}
 			x.version++
-			for _, scores := range x.outlooks {
+			for _, scores := range x.estimates {
 				scores[i] = unknown
 			}
 		}
@@ -124,7 +124,7 @@ func rowOf(n *layout.Node) row {
 	return r
 }
 
-// want has what an index asks of a row for a request.
+// want is a request with the conditions that a row must meet for it.
 type want struct {
 	*Request
 	need       uint64
@@ -156,10 +156,10 @@ func (w *want) met(r *row) bool {
 }
 
 const (
-	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that outlooks are of.
+	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that estimates are of.
 	cpuSteps, milliSteps = 1000, 50
-	// maxOutlooks bounds what an index keeps; beyond it, it drops one.
-	maxOutlooks = 144
+	// maxEstimates bounds the estimates of an index; a new one beyond it replaces another.
+	maxEstimates = 144
 )
 
 // scores are those of nodes for a request, by position: NaN is yet to be worked out, -Inf a node that does not take it.
@@ -170,28 +170,28 @@ var unknown = float32(math.NaN())
 // scores returns the policy's scores for a request by node.
 func (x *index) scores(r *Request) scores {
 	of := r.shape()
-	known := x.outlooks[of]
+	known := x.estimates[of]
 	if known == nil {
-		if len(x.outlooks) >= maxOutlooks {
-			for any := range x.outlooks {
-				delete(x.outlooks, any)
+		if len(x.estimates) >= maxEstimates {
+			for any := range x.estimates {
+				delete(x.estimates, any)
 				break
 			}
 		}
 		known = slices.Repeat(scores{unknown}, len(x.rows))
-		x.outlooks[of] = known
+		x.estimates[of] = known
 	}
 	return known
 }
 
-// predicted is the order in which nodes are looked at for a request: by what the policy makes of one much like it,
-// an outlook, of a round share and the next fewer or more steps of CPU, whichever leaves a node with as many.
+// predicted orders nodes for a request by the policy's scores of a similar one, an estimate: the share is rounded down,
+// and the CPU rounded down or up, whichever leaves as many whole steps of CPU on the node.
 type predicted struct {
 	scorer      *Scorer
 	c           *layout.Cluster
 	low, high   Request
 	lows, highs scores
-	over        int64 // CPU that is asked for over low
+	over        int64 // CPU of the request above low
 }
 
 // predict prepares the order in which nodes are scored for a request.

@@ -69,7 +69,7 @@ func NewMix(typical []Typical) (*Mix, error) {
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
-	// By what they are, so that the order of the input does not matter.
+	// Sorted by their fields, so that the order of the input does not matter.
 	type keyed struct {
 		key string
 		kind
@@ -123,7 +123,7 @@ func (m *Mix) model(v *View) uint64 {
 // that nobody asks for still does for kinds that take any.
 func (k *kind) accepts(bit uint64) bool { return k.models == math.MaxUint64 || k.models&bit != 0 }
 
-// prepare works out what the mix needs to know of the catalogue's MIG GPUs.
+// prepare computes the tables of the catalogue's MIG GPUs for the mix.
 func (m *Mix) prepare() {
 	if !m.profiles {
 		return

@@ -48,7 +48,7 @@ type calibrated struct {
 }
 
 const (
-	maxTenantsPredicted = 48 // what MPS admits on one GPU
+	maxTenantsPredicted = 48 // clients of MPS on one GPU
 	maxGroupsKept       = 8192
 )
 

@@ -289,7 +289,7 @@ func TestMemory(t *testing.T) {
 	before := heap()
 	p := NewPlacer(NewScorer(NewCotenant(mix), nil))
 	p.Best(c, &Request{CPUMilli: 96_000})
-	for i := int64(1); len(p.index.outlooks) < maxOutlooks; i++ {
+	for i := int64(1); len(p.index.estimates) < maxEstimates; i++ {
 		p.index.scores(&Request{CPUMilli: i})
 	}
 	for i := range int64(maxAnswers) {

@@ -10,11 +10,11 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
-// Placer places requests one after another, in two stages: an index over what is left of the nodes picks 64, and the
-// policy scores these. They are those that it scores best for a request much like this one, of a round share and round
-// CPU; the first such request costs a score of every node that may take it, worked out on all processors. Where none of
-// them takes the request, all others are searched, so a request is refused only when no node takes it. It is not safe
-// for concurrent use; it gives the same offers whatever it saw before.
+// Placer places requests one after another, in two stages: an index over the free capacity of the nodes picks the 64
+// with the best scores for a similar request, of a rounded share and rounded CPU, and the policy scores these
+// exactly. The first request of a rounded shape scores every node that may take it, on all processors. Where none of
+// the 64 takes the request all others are searched, so a request is refused only when no node takes it. A Placer is
+// not safe for concurrent use; its offers do not depend on earlier calls.
 type Placer struct {
 	scorer     *Scorer
 	index      index
@@ -95,7 +95,7 @@ type ReasonCount struct {
 	Code    gate.Code    `json:"code"`
 	Verdict gate.Verdict `json:"verdict"`
 	Nodes   int          `json:"nodes"`
-	Example string       `json:"example"` // what the first of the nodes says
+	Example string       `json:"example"` // the reason of the first of these nodes
 }
 
 // Error counts the nodes by reason: "0 of 3 nodes take job-7: 2 gpu-share (...)".
@@ -115,7 +115,7 @@ func (e *UnplacedError) Error() string {
 // Is reports whether target is ErrNoFit.
 func (e *UnplacedError) Is(target error) bool { return target == ErrNoFit }
 
-// Unplaced counts by reason why no node takes a request, by filtering every node. It returns nil where one does.
+// Unplaced counts the nodes that refuse a request by reason, by filtering every node. It returns nil where one does.
 func (s *Scorer) Unplaced(c *layout.Cluster, r *Request) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: c.Count()}
 	for n := range c.Nodes() {

@@ -10,7 +10,7 @@ import (
 
 // BestFit takes the node with the least CPU and GPUs left, both weighted alike: free CPU in 128 cores and free
 // GPUs in eighths of a node, the largest of the public trace it is compared on, in whole hundredths as Kubernetes
-// scores are. A MIG instance goes to the GPU with the fewest free units. It knows nothing of what is to come.
+// scores are. A MIG instance goes to the GPU with the fewest free units. It does not look ahead.
 type BestFit struct{}
 
 // Name is "best-fit".
@@ -134,16 +134,16 @@ func (k *kind) need(total sharing.Bytes) int32 {
 	return milliOf(k.gpuMemory, total)
 }
 
-// Cotenant puts a request where it strands least of what is free, by two estimates in thousandths of a GPU:
+// Cotenant puts a request on the node with the least stranded capacity after it, by two estimates in thousandths of a
+// GPU:
 //
-//   - what a run of requests drawn from the mix leaves free on the node when each
-//     takes what it needs until nothing fits: the mean over 16 such runs, seen
-//     after 16, 64, 256 and 512 requests. It sees what FGD's single next request
-//     can't: GPUs whose CPU others will have taken, and remainders that only a
-//     rare kind fills.
-//   - half of what the kinds can't use when each comes alone, as often as it
-//     fits, weighed by how often it comes. It keeps whole nodes free for those
-//     who need many GPUs, which a run of mostly small requests would not.
+//   - the capacity left free on the node after a run of requests drawn from the
+//     mix (Monte Carlo): the mean over 16 runs, after 16, 64, 256 and 512 requests.
+//     Unlike FGD's single next request it covers GPUs without CPU for later
+//     requests, and remainders that only a rare kind fills.
+//   - half of the capacity left by each kind in isolation, as often as it fits,
+//     weighted by its frequency. It keeps whole nodes free for requests of many
+//     GPUs, which runs of mostly small requests would not.
 //
 // MIG GPUs are valued by slices, as by Fragmentation. The runs are fixed: drawn once from a fixed seed, in the
 // mix's proportions. Estimates are kept in a table of fixed size, so scoring does not allocate; they rest on CPU in
@@ -151,7 +151,7 @@ func (k *kind) need(total sharing.Bytes) int32 {
 //
 // The numbers were chosen on the openb default trace together with four variations drawn from it (shares only,
 // twice the CPU-only tasks, half of the demand for several GPUs, a third of the tasks bound to models), so that it
-// allocates more than Fragmentation on each of the five. What it is given at run time is the mix, and nothing else.
+// allocates more than Fragmentation on each of the five. At run time its only input is the mix.
 type Cotenant struct {
 	mix  *Mix
 	runs [runCount]run
@@ -220,8 +220,8 @@ func (p *Cotenant) draw(kinds []kind) {
 // Name is "cotenant".
 func (p *Cotenant) Name() string { return "cotenant" }
 
-// Score is by how much less is stranded, in thousandths of a GPU; what a request makes use of counts as well, so it
-// is positive where a request fills what would have been lost.
+// Score is the decrease of stranded capacity, in thousandths of a GPU, including the capacity that the request itself
+// uses: it is positive where a request fills capacity that would have been stranded.
 func (p *Cotenant) Score(o *Option) float64 {
 	return p.stranded(o.Before) - p.stranded(o.After) - packing(o)
 }
@@ -250,6 +250,6 @@ func (p *Cotenant) stranded(v *View) float64 {
 	return slices + stranded
 }
 
-// memoEntry is an estimate by the hash of what it is of. Two nodes with the same
-// 64-bit hash would be taken for one, which we accept.
+// memoEntry is an estimate by the hash of a node's state. A collision of 64-bit
+// hashes would mix two states up, which is accepted.
 type memoEntry struct{ key, stranded atomic.Uint64 }

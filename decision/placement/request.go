@@ -38,7 +38,7 @@ type Request struct {
 
 	// GPUs is the number of GPUs that it needs, all of one node and by one mechanism; 0 is none at all.
 	GPUs int
-	// Milli is the thousandths of each GPU's compute: 1000 asks for whole GPUs. GPUMemory is what it takes of each
+	// Milli is the thousandths of each GPU's compute: 1000 asks for whole GPUs. GPUMemory is its part of each
 	// GPU's memory. Neither is charged for the other; 0 is not limited.
 	Milli     int
 	GPUMemory sharing.Bytes
@@ -70,8 +70,8 @@ const (
 	MaxGPUs     = 16 // of one request, and of a node that GPUs are chosen on: others have their first 16 looked at
 )
 
-// Mechanisms that placement knows how to fill. MIG with MPS inside, and what has
-// no GPU of its own to place on, are left to other tools.
+// placeable lists the mechanisms that placement supports: not MIG with MPS inside,
+// and none without a GPU of the node.
 var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 	sharing.MechanismMIG, sharing.MechanismHAMi,
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
@@ -117,7 +117,7 @@ func (r *Request) check(path string, l *problem.List) {
 	case r.Busy < 0 || r.Busy > 1000:
 		add("Busy", "thousandths of each GPU: 1 to 1000", "%d is out of range", r.Busy)
 	case r.GPUs > 0 && r.Milli == 0 && r.GPUMemory == 0 && r.Busy == 0:
-		add("Milli", "state Milli, GPUMemory or Profile; 1000 is a whole GPU", "how much of a GPU is not said")
+		add("Milli", "state Milli, GPUMemory or Profile; 1000 is a whole GPU", "the share of a GPU is missing")
 	}
 	for i, m := range r.Mechanisms {
 		if !slices.Contains(placeable, m) {

@@ -34,8 +34,8 @@ type Option struct {
 	Start   int     // of the MIG instance; -1 without
 	// Slowdown is the worst that is predicted for the request or one of its neighbours.
 	Slowdown Optional[float64]
-	// LostMilli is the thousandths of a GPU's work that the tenants lose more than before. Those that nothing is
-	// predicted for are taken to share evenly: n tenants are n times slower.
+	// LostMilli is the thousandths of a GPU's work that the tenants lose more than before. Without a
+	// prediction tenants are taken to share evenly: n tenants are n times slower.
 	LostMilli float64
 	// Unpredicted counts the tenants, the request included, without a
 	// prediction; 0 without a Slowdown when it would have no neighbours.
@@ -71,8 +71,8 @@ func (c Offer) GPUs() []int {
 // safe for concurrent use, and scoring a node does not allocate.
 type Scorer struct {
 	Policy Policy
-	// Forecaster predicts what neighbours do to each other; nil = nothing is predicted, and requests with an objective
-	// are given no neighbours.
+	// Forecaster predicts the slowdown of tenants by their neighbours; nil = no predictions, and requests with an
+	// objective get no neighbours.
 	Forecaster Forecaster
 	// Grounds are the gates' facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
 	// them.
@@ -103,7 +103,7 @@ func NewScorer(policy Policy, p Forecaster) *Scorer { return &Scorer{Policy: pol
 func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 	w, ok := s.scratch.Get().(*work)
 	if !ok {
-		w = &work{asker: asker{scorer: s, judge: judge{p: s.Forecaster}}}
+		w = &work{asker: asker{scorer: s, neighbours: neighbours{p: s.Forecaster}}}
 	}
 	w.chosen = layout.RulesOf(n.Delivery).Has(layout.RuleAnyDevice)
 	if w.open, w.ground, w.option.Request = open, nil, r; r.Demand != nil && len(s.Grounds) > 0 {
@@ -177,8 +177,8 @@ func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) flo
 	return w.best.Score
 }
 
-// one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless neighbours
-// or chance tell them apart; Cotenant is asked for the fullest of those that differ in this only.
+// one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless their
+// neighbours differ; under Cotenant only the fullest of GPUs that differ in nothing else is tried.
 func (s *Scorer) one(n *layout.Node, w *work) {
 	v := &w.before
 	_, one := n.Tenant()
@@ -362,5 +362,5 @@ func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float6
 	copy(best.gpus[:], gpus)
 }
 
-// tie is the difference up to which scores are equal: what adding the same numbers in another order may make of them.
+// tie is the difference up to which scores are equal: the rounding error of sums in another order.
 const tie = 1e-9

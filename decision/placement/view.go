@@ -21,15 +21,15 @@ type View struct {
 type GPUView struct {
 	Mechanism sharing.Mechanism
 	Tenants   int32
-	// Milli is the free thousandths: of compute that is neither booked nor expected to be used, or of memory where
-	// less of that is free.
+	// Milli is the free thousandths: of compute neither booked nor expected to be used, or of memory where less of
+	// that is free.
 	Milli  int32
 	Memory sharing.Bytes // that is free; means nothing where Total is 0
 	Total  sharing.Bytes // 0 = not known
 	MIG    *mig.Model    // of a GPU in MIG mode
-	Mask   uint32        // placement units that are not to be had, of a GPU in MIG mode
+	Mask   uint32        // placement units that are taken, of a GPU in MIG mode
 
-	idleMIG *mig.Model // what it is partitioned by when it is idle; nil = never
+	idleMIG *mig.Model // the model to partition it by while it is idle; nil = never
 }
 
 // fill makes the view that of a node as it is.
@@ -43,7 +43,7 @@ func (v *View) fill(n *layout.Node) {
 	}
 }
 
-// ViewOf returns what is free on a node, as policies see it.
+// ViewOf returns the free capacity of a node, as policies see it.
 func ViewOf(n *layout.Node) (v View) {
 	v.fill(n)
 	return v
@@ -128,7 +128,7 @@ func (g *GPUView) freeUnits() int {
 	return max(0, g.MIG.Units-bits.OnesCount32(g.Mask&(1<<g.MIG.Units-1)))
 }
 
-// apply takes from a GPU what a request takes of it.
+// apply subtracts the share of a request from a GPU.
 func (g *GPUView) apply(t *take, start int) {
 	g.Tenants++
 	if t.profile != nil {

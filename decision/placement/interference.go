@@ -11,18 +11,18 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Forecaster predicts what the tenants of one GPU do to each other; [Models] is one. It must answer the same for
-// the same question and be safe for concurrent use.
+// Forecaster predicts the slowdown and the latencies of tenants that share one GPU; [Models] is one. It must be
+// deterministic and safe for concurrent use.
 type Forecaster interface {
 	// Predict appends to out a prediction of each tenant of a group, co-located on one GPU of a model (as nodes name it)
-	// under a mechanism, in the order of the group and read-only; nil for what is not known. The group must not be kept.
+	// under a mechanism, in the order of the group and read-only; nil for an unknown one. The group must not be kept.
 	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
 
 // Interference adds to a policy the work that the tenants of a GPU are predicted to lose by a new neighbour: a
 // tenant of m thousandths that runs x times slower loses m*(1-1/x). Both are thousandths of a GPU, so they add up.
-// What is not known is not taken for nothing: n tenants that nothing is predicted for are taken to be n times
-// slower, as under even sharing of a busy GPU, and counted in Offer.Unpredicted.
+// Without a prediction, n tenants are taken to be n times slower, as under even sharing of a busy GPU, and are counted
+// in Offer.Unpredicted.
 type Interference struct {
 	Base Policy // nil = Spread
 }
@@ -35,8 +35,8 @@ func (p Interference) Score(o *Option) float64 { return p.base().Score(o) - o.Lo
 
 func (p Interference) base() Policy { return cmp.Or(p.Base, Policy(Spread{})) }
 
-// judge asks a forecaster, if there is one, without allocating anew each time.
-type judge struct {
+// neighbours asks a forecaster, if there is one, without allocating anew each time.
+type neighbours struct {
 	p             Forecaster
 	names         []string
 	on            []*layout.Assignment
@@ -50,22 +50,22 @@ type simulator interface {
 	simulate(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
 }
 
-// second judges a workload, tenant i of a group, by its prediction p, and where that leaves a limit open by the
+// second evaluates a workload, tenant i of a group, by its prediction p, and where that leaves a limit open by the
 // simulation, if the forecaster has one.
-func (j *judge) second(w *layout.Workload, p *predict.Prediction, gpu string, m sharing.Mechanism, group []string,
+func (j *neighbours) second(w *layout.Workload, p *predict.Prediction, gpu string, m sharing.Mechanism, group []string,
 	i int) gate.Reason {
-	why := judged(w, p)
+	why := evaluate(w, p)
 	if s, ok := j.p.(simulator); ok && why.Verdict == gate.VerdictUnknown && known(p) {
 		j.simulated = s.simulate(j.simulated[:0], gpu, m, group)
 		if p = j.simulated[i]; known(p) {
-			why = judged(w, p)
+			why = evaluate(w, p)
 		}
 	}
 	return why
 }
 
-// ask predicts for those that are on a GPU of a node, without a workload and with it, which comes last.
-func (j *judge) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.Mechanism) {
+// ask predicts for the tenants of a GPU, without and with another workload, which comes last.
+func (j *neighbours) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.Mechanism) {
 	j.on, j.names = j.on[:0], j.names[:0]
 	n.On(gpu, func(a *layout.Assignment) bool {
 		j.on = append(j.on, a)
@@ -81,12 +81,12 @@ func (j *judge) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.Mecha
 	j.after = j.p.Predict(j.after[:0], model, m, j.names)
 }
 
-// predict judges the objectives of r and of its neighbours on a GPU, and sets what is predicted in t.
+// predict evaluates the objectives of r and of its neighbours on a GPU, and sets the predictions in t.
 func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.Reason) bool {
 	if !gate.TraitsOf(t.mechanism).Trusting {
 		return true
 	}
-	d, j := &n.Devices[gpu], &a.judge
+	d, j := &n.Devices[gpu], &a.neighbours
 	tenants := d.Free().Tenants + 1
 	if j.p == nil {
 		used := 1000 - max(0, d.Free().Compute) + d.Free().Busy
@@ -120,7 +120,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 			}
 		}
 		t.lost += lost(milli, x) - lost(milli, before)
-		if f := judged(w, p); f.Verdict.Severity() > worst.Verdict.Severity() {
+		if f := evaluate(w, p); f.Verdict.Severity() > worst.Verdict.Severity() {
 			if worst = f; f.Verdict == gate.VerdictReject {
 				break
 			}
@@ -140,7 +140,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 }
 
 // workload returns the workload of the i-th tenant of the question; the last is r's.
-func (j *judge) workload(i int, r *Request) *layout.Workload {
+func (j *neighbours) workload(i int, r *Request) *layout.Workload {
 	if i < len(j.on) {
 		return j.on[i].Workload
 	}
@@ -188,7 +188,7 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 		for _, n := range beside[:min(slots-1, len(beside))] {
 			group = append(group, n.name)
 		}
-		j := judge{p: s.Forecaster}
+		j := neighbours{p: s.Forecaster}
 		f := j.second(v, s.Forecaster.Predict(nil, model, m, group)[0], model, m, group, 0)
 		if f.Verdict.Severity() > why.Verdict.Severity() {
 			why = f
@@ -205,8 +205,8 @@ func lost(milli int32, x float64) float64 { return float64(milli) * (1 - 1/max(1
 
 func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
 
-// judged holds a prediction against a workload's objectives.
-func judged(w *layout.Workload, p *predict.Prediction) gate.Reason {
+// evaluate compares a prediction with a workload's objectives.
+func evaluate(w *layout.Workload, p *predict.Prediction) gate.Reason {
 	if w.Objective.IsZero() {
 		return gate.Pass()
 	}
