@@ -282,7 +282,7 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 		for _, tenant := range l.Tenants {
 			for range tenant.Replicas {
 				if g.Mechanism == sharing.MechanismExclusive {
-					whys = append(whys, d.assign(tenant.Workload, node(d.Decision(tenant.Workload).GPUs), -1))
+					whys = append(whys, d.assign(g, tenant.Workload, node(d.Decision(tenant.Workload).GPUs), "", -1))
 				}
 			}
 		}
@@ -293,12 +293,12 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 			on := node(1)
 			for _, tenant := range l.Tenants {
 				for range tenant.Replicas {
-					whys = append(whys, d.assign(tenant.Workload, on, -1))
+					whys = append(whys, d.assign(g, tenant.Workload, on, "", -1))
 				}
 			}
 			for _, in := range l.Instances {
 				for range in.Replicas {
-					whys = append(whys, d.assign(in.Workload, on, in.Start))
+					whys = append(whys, d.assign(g, in.Workload, on, in.Profile, in.Start))
 				}
 			}
 		}
@@ -306,14 +306,13 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 	return whys
 }
 
-func (d *door) assign(workload, node string, start int) gate.Reason {
+func (d *door) assign(g *decision.GroupResult, workload, node, profile string, start int) gate.Reason {
 	w := &d.fleet.Workloads[slices.IndexFunc(d.fleet.Workloads, func(w decision.Workload) bool { return w.Name == workload })]
-	chosen := d.Decision(workload)
 	of := &layout.Workload{Name: workload, Tenant: w.Tenant, Trusts: w.Trust}
 	if d.fleet.Trust == decision.TrustAll && of.Tenant == "" {
 		of.Tenant = "all"
 	}
-	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), chosen.Mechanism, chosen.Profile))
+	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), g.Mechanism, profile))
 	why := d.scorer.Filter(d.c.Node(node), q)
 	if why.Verdict != gate.VerdictPass {
 		return why
