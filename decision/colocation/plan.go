@@ -17,9 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// planVersion is the version of the plan files that this package reads.
-const planVersion = "v1"
-
 // Plan lists the runs on one GPU: each load alone, then the cases, under each mode.
 type Plan struct {
 	Version     string              `yaml:"version,required"`
@@ -175,7 +172,7 @@ func (p *Plan) fill() {
 }
 
 func (p *Plan) check(list *problem.List, real bool) {
-	list.If(p.Version != planVersion, "version", "this program reads "+planVersion, "is %q", p.Version)
+	list.If(p.Version != "v1", "version", "this program reads v1", "is %q", p.Version)
 	list.If(!(p.Seconds >= 0.5 && p.Seconds <= 3600), "seconds", "", "must lie between 0.5 and 3600, is %v", p.Seconds)
 	list.If(!(p.WarmSeconds >= 0 && p.WarmSeconds < p.Seconds), "warm_seconds", "",
 		"must be less than seconds (%v), is %v", p.Seconds, p.WarmSeconds)
@@ -394,11 +391,6 @@ func (p *Plan) used() []string {
 		}
 	}
 	return out
-}
-
-// window is the part of a run that counts, without the warm-up at its start.
-func (p *Plan) window() loadgen.Window {
-	return loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}
 }
 
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }

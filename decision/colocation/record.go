@@ -40,6 +40,11 @@ func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, er
 	return t, err
 }
 
+// window is the part of a run that counts, without the warm-up at its start.
+func (p *Plan) window() loadgen.Window {
+	return loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}
+}
+
 // cachedShare is the share of a run's prompt tokens from which on it is noted that they came from a prefix cache.
 const cachedShare = 0.1
 

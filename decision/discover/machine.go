@@ -133,11 +133,17 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 			"GPU %s: the driver answers Insufficient Permissions, as it does inside a container that has a MIG device: what "+
 				"the whole GPU holds is not known: give `nvidia-smi -q -x` of the node itself", strings.Join(denied, ", "))
 	}
-	if n.meta != nil {
-		return
+	if n.meta == nil {
+		n.sharedBy(b, byMPS, inTurn, len(denied) > 0)
+		b.processes(n, inv)
 	}
+}
+
+// sharedBy sets the mechanism of a machine without Kubernetes by its GPUs with several processes: those under MPS, and
+// those that share by time-slicing. denied is set where the driver hides the whole of a GPU.
+func (n *node) sharedBy(b *build, byMPS, inTurn []string, denied bool) {
 	n.mechanismFrom = derived("processes on its GPUs")
-	if len(denied) > 0 {
+	if denied {
 		n.mechanism, n.mechanismFrom = sharing.MechanismMIG, guessed("nvidia-smi: Insufficient Permissions")
 	}
 	switch {
@@ -154,7 +160,6 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 			"GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",
 			strings.Join(byMPS, ", "), strings.Join(inTurn, ", "), n.mechanism)
 	}
-	b.processes(n, inv)
 }
 
 // layoutOf writes a GPU's MIG layout, "" where a placement is not known.

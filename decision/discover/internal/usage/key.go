@@ -178,8 +178,7 @@ type source struct {
 	scale  float64
 }
 
-// metrics are the names that are read: dcgm-exporter's (its default-counters.csv gives the units), those of its
-// first versions, and our own.
+// metrics are the names that are read: dcgm-exporter's (its default-counters.csv gives the units) and our own.
 var metrics = map[string]source{
 	"DCGM_FI_DEV_GPU_UTIL":          {FigureGPUUtil, 1},
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE": {FigureGraphics, 100},
@@ -187,9 +186,6 @@ var metrics = map[string]source{
 	"DCGM_FI_PROF_DRAM_ACTIVE":      {FigureDRAM, 100},
 	"DCGM_FI_DEV_FB_USED":           {FigureMemUsed, mib},
 	"DCGM_FI_DEV_POWER_USAGE":       {FigurePower, 1},
-
-	"dcgm_gpu_utilization": {FigureGPUUtil, 1},
-	"dcgm_fb_used":         {FigureMemUsed, mib},
 
 	"cotenant_gpu_util_ratio":          {FigureGPUUtil, 100},
 	"cotenant_gpu_graphics_util_ratio": {FigureGraphics, 100},
