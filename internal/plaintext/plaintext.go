@@ -1,5 +1,5 @@
-// Package plaintext makes text of other programs safe to print: a terminal obeys the
-// control characters of what it shows.
+// Package plaintext makes text of other programs safe to print, as terminals obey its
+// control characters, and formats numbers, money and lists for text.
 package plaintext
 
 import (
@@ -37,8 +37,8 @@ func Show(text string) string {
 	return b.String()
 }
 
-// NewWriter returns a Writer that hands what Show makes of its input to w. A character
-// that one Write begins and the next one ends is kept until then.
+// NewWriter returns a Writer that passes its input through Show to w. A character that is
+// split between two calls of Write is written whole.
 func NewWriter(w io.Writer) io.Writer { return &writer{to: w} }
 
 type writer struct {
@@ -71,7 +71,7 @@ func Count[N int | float64](n N, noun string) string {
 	return strconv.FormatFloat(rounded, 'f', -1, 64) + " " + noun
 }
 
-// Wrap breaks lines longer than width at words. What goes on stands hang columns further in than its line.
+// Wrap breaks lines longer than width at words. Continuation lines are indented by hang more columns.
 func Wrap(text string, width, hang int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -1,6 +1,6 @@
 // Package webpage writes pages: each is one HTML file of sentences, tables, charts and GPUs drawn as boxes, which
 // opens without a network, in light and dark, on paper and on a telephone. Observable Plot draws the charts; licences
-// stand in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.
+// are in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.
 //
 // A page is a value, and Write writes it:
 //
@@ -14,7 +14,7 @@
 //		Sections: []webpage.Section{{Tables: []webpage.Table{kept}, Charts: []webpage.Chart{latency}}}}
 //	err := page.Write(w)
 //
-// Answer and the table of the first section are what a reader sees first: put the numbers there. A name has one colour
+// A reader sees Answer and the table of the first section first: put the numbers there. A name has one colour
 // throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series
 // becomes small ones, one for each colour, with the same axes; a chart of lines with one point each becomes a table.
 // Texts may come from anybody: all are escaped. The same page gives the same bytes.
@@ -66,9 +66,9 @@ type Section struct {
 	Title  string // none on the first
 	Text   []string
 	Tables []Table
-	Maps   []Map // beside one another where there is room
+	Maps   []Map // in one row where there is room
 	Charts []Chart
-	Notes  []string // what spoils a figure, and what to do about it
+	Notes  []string // doubts about a figure, and the remedy
 	Folded bool     // closed until a reader opens it
 }
 
@@ -77,7 +77,7 @@ type Table struct {
 	Caption string
 	Head    []string
 	Rows    [][]string
-	Chosen  []int // rows that stand out
+	Chosen  []int // rows that are highlighted
 }
 
 // Add adds a row: figures as Number writes them, a pointer to none as "-", and anything else as fmt does.
@@ -97,7 +97,7 @@ func (t *Table) Add(cells ...any) {
 	t.Rows = append(t.Rows, row)
 }
 
-// Choose makes the last row stand out.
+// Choose highlights the last row.
 func (t *Table) Choose() { t.Chosen = append(t.Chosen, len(t.Rows)-1) }
 
 // Number writes a figure for a table: three significant digits, all of those before the point.
@@ -178,7 +178,7 @@ type Axis struct {
 // Series is a line of a chart, or a set of points.
 type Series struct {
 	Name   string
-	Colour string // the name whose colour it has; "" is Name
+	Colour string // the name that determines the colour; "" is Name
 	Points []Point
 }
 
@@ -208,7 +208,7 @@ func (c *Chart) Add(series string, p Point) {
 	s.Points = append(s.Points, p)
 }
 
-// Against returns an empty chart of what was predicted, in milliseconds, against what was measured.
+// Against returns an empty chart of predictions against measurements, in milliseconds.
 func Against(title string) Chart {
 	return Chart{Title: title, Scatter: true, Diagonal: true, X: Axis{Label: "measured (ms)", Log: true},
 		Y: Axis{Label: "predicted (ms)", Log: true}}

@@ -34,8 +34,8 @@ var (
 
 const colours = 8 // of the style sheet
 
-// Write writes the page. It refuses one without an answer, charts whose axes have no label, and rows that do not fit
-// their table.
+// Write writes the page. A page without an answer, charts with unlabelled axes, and rows that do not fit their table
+// are errors.
 func (p *Page) Write(w io.Writer) error {
 	l := layout{Page: *p, names: map[string]int{}}
 	if p.Title == "" || p.Answer == "" {
@@ -81,7 +81,7 @@ func (*layout) Style() template.CSS { return pageStyle }
 func (*layout) Script() template.JS { return d3Script + ";" + plotScript + ";" + pageScript }
 func (*layout) Licence() string     { return licences }
 
-// lay takes what has no content from a section, makes tables of charts of single points, and numbers names.
+// lay removes empty parts from a section, replaces charts of single points by tables, and collects names.
 func (l *layout) lay(s *Section) {
 	name := func(s string) {
 		l.names[s] = 0
@@ -121,7 +121,7 @@ func (l *layout) lay(s *Section) {
 	}
 }
 
-// single returns the table of a chart whose series have at most a point each.
+// single returns the table of a chart with at most one point in each series.
 func (c *Chart) single() (t Table, ok bool) {
 	t = Table{Caption: c.Title, Head: []string{"", c.X.Label, c.Y.Label}}
 	for _, s := range c.Series {
@@ -135,7 +135,7 @@ func (c *Chart) single() (t Table, ok bool) {
 	return t, true
 }
 
-// MarshalJSON writes X, Y and the interval's ends where there are any, and null for what is no number.
+// MarshalJSON writes X, Y and the interval's ends where there are any; NaN and infinity become null.
 func (p Point) MarshalJSON() ([]byte, error) {
 	v := []any{p.X, p.Y}
 	if p.High > p.Low {
@@ -149,7 +149,7 @@ func (p Point) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// numeric says whether a column holds numbers and dashes.
+// numeric reports whether a column holds only numbers and dashes.
 func numeric(t Table, column int) bool {
 	found := false
 	for _, r := range t.Rows {
