@@ -117,7 +117,7 @@ func (p *Plan) answers(today, after map[string]sharing.Answer) {
 	}
 }
 
-// reasons are those of what stays.
+// reasons groups the workloads that stay by reason.
 func (c *cluster) reasons(moved []Row) (out []Stay) {
 	all := maps.Clone(c.bounds)
 	for _, r := range moved {
@@ -201,8 +201,8 @@ func (p *Plan) because(come []string) string {
 	return strings.Join(why, ", and ")
 }
 
-// documented is the part of a decision that needs documents: the nodes that are configured, whole, and the workloads
-// whose pods go to them or ask for another device.
+// documented returns the part of a decision that needs documents: whole nodes that are configured, and the workloads
+// with pods that move to them or request another device.
 func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Result) *decision.Result {
 	out := *r
 	out.Decisions, out.Pools, out.Traps = nil, nil, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fresh configures empty nodes of a pool for what needs devices of one mode, and returns what is left over.
+// fresh configures empty nodes of a pool for replicas that need devices of one mode, and returns those without one.
 func (s *search) fresh(pool string, m sharing.Mechanism, left []want) []want {
 	left = slices.Clone(left)
 	slices.SortStableFunc(left, func(a, b want) int { return cmp.Compare(each(b.w), each(a.w)) })

@@ -17,7 +17,7 @@ import (
 type Step struct {
 	Action Action `json:"action"`
 	Pool   string `json:"pool,omitempty"` // in which its devices are
-	// Of a step on a node: the node, how it hands out its GPUs before, and what it is configured to.
+	// Of a step on a node: the node, its sharing before the step, and its configuration after it.
 	Node string       `json:"node,omitempty"`
 	Was  string       `json:"was,omitempty"`
 	Gets *layout.Node `json:"gets,omitempty"`
@@ -64,7 +64,7 @@ type move struct {
 }
 
 // order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
-// nothing is on it any more, and what has no objectives goes first. stuck names the workloads that no device is free
+// nothing is on it any more, and workloads without objectives go first. stuck names the workloads that no device is free
 // for, and reached is the layout without their moves.
 func (to *search) order(p *part, then map[string]map[string][]string) (steps []Step, stuck []string,
 	reached *layout.Cluster) {
@@ -105,7 +105,7 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 	return o.steps, nil, o.search.layout
 }
 
-// moves lists what has to move, what has no objectives first. All replicas of a workload whose request changes move.
+// moves lists the moves of a part, of workloads without objectives first. All replicas of a workload whose request changes move.
 // then has all replicas after the change.
 func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
 	for _, name := range p.workloads {

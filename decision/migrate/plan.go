@@ -27,7 +27,7 @@ type Plan struct {
 
 	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
 	Today, After *layout.Cluster `json:"-"` // placements; Steps lists the differences
-	// the decision for what moves to new nodes or gets another request; nil without
+	// the decision for workloads that move to new nodes or get another request; nil without
 	Result *decision.Result `json:"-"`
 
 	cluster *cluster
@@ -45,7 +45,7 @@ func (p *Plan) Stay(workload string) (why string, held bool) {
 // Changes reports whether anything is to change.
 func (p *Plan) Changes() bool { return len(p.Steps) > 0 }
 
-// Row says what changes for one workload on one node.
+// Row is the change of one workload on one node.
 type Row struct {
 	Node     string `json:"node"`
 	Workload string `json:"workload"`
@@ -56,7 +56,7 @@ type Row struct {
 	risky bool // that it keeps its objectives is not sure
 }
 
-// Answer says whether a workload keeps its objectives today and after the change.
+// Answer reports whether a workload meets its objectives today and after the change.
 type Answer struct {
 	Workload string         `json:"workload"`
 	Today    sharing.Answer `json:"today"`
@@ -95,19 +95,19 @@ type Bill struct {
 // moveHours bounds the time for which a replica that moves holds two devices; an assumption.
 const moveHours = 1
 
-// attempts bounds how often it is decided anew around what turned out not to move, and rounds how often a target is
-// sought for what was decided.
+// attempts bounds the decisions around workloads that cannot move, and rounds the targets that are tried for one
+// decision.
 const attempts, rounds = 16, 8
 
 // Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places, those
-// whose request names a MIG profile instances of it; those for which there is none stand in Stays with the reason, and
+// whose request names a MIG profile instances of it; those without one are in Stays with the reason, and
 // [Plan.Waits] names them. opts are those of [decision.Decide]; the error is its, or that of a fleet without state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }
 
-// Admit gives the workloads without today, and replicas that wait, a place beside what runs, and changes that only
-// where there is no other ([Plan.Disturbs]). Options and error are those of Make.
+// Admit places the workloads without today, and replicas that wait, on free devices, and moves running ones only
+// where there is no other way ([Plan.Disturbs]). Options and error are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
 		for w := range c.runs {
@@ -148,12 +148,12 @@ func total(l *layout.Cluster) map[string]int {
 	return out
 }
 
-// Disturbs reports whether a step changes what runs, beside starting what comes.
+// Disturbs reports whether a step does more than start arriving workloads.
 func (p *Plan) Disturbs() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != ActionMove || len(s.From) > 0 })
 }
 
-// plan makes a plan around what stays, of which hold may name more.
+// plan makes a plan in which workloads that cannot move stay; hold may add to them.
 func plan(ctx context.Context, f *decision.Fleet, opts decision.Options, hold func(*cluster)) (*Plan, error) {
 	f, _, err := decision.ResolveReplicas(ctx, f, opts)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *cluster) keep(again map[string]string) (lost string) {
 	return lost
 }
 
-// attempt plans around what stays. again names workloads that have to stay as well, for another attempt.
+// attempt plans with the workloads that may move. again names workloads that have to stay as well, for another attempt.
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
 	rest, asking := c.residual(c.fixedNodes())
 	if len(rest.Workloads)+len(asking)+len(c.bounds) == 0 {
@@ -228,7 +228,7 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	bound := false
 	for i := range r.Decisions {
 		switch d := &r.Decisions[i]; {
-		case d.Unplaced > 0 && d.Placed > 0: // Why is theirs who have a place
+		case d.Unplaced > 0 && d.Placed > 0: // Why is of the replicas that have a place
 			again[d.Workload] = fmt.Sprintf("only %d of %d replicas find room", d.Placed, d.Placed+d.Unplaced)
 		case d.Unplaced > 0 && c.of[d.Workload].Today == nil:
 			again[d.Workload] = d.Why
@@ -247,7 +247,7 @@ func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string
 	if bound {
 		return c.attempt(ctx)
 	}
-	// What turns out not to move is left where it is, and what was decided of the others still holds.
+	// Workloads that cannot move are left in place, and the decision for the others remains valid.
 	for round := range rounds {
 		s, lost := c.target(r, asking)
 		if len(lost) > 0 {
@@ -294,8 +294,7 @@ func (c *cluster) propose(s *search, r *decision.Result, last bool) (p *Plan, ag
 	return c.weigh(s, slices.DeleteFunc(all, func(p *part) bool { return steps[p] == nil }), steps, r)
 }
 
-// ordered finds the steps of parts. stuck has the workloads for which there are none, with what can be reached of their
-// part.
+// ordered finds the steps of parts. stuck has the workloads without steps, with the layout that their part can reach.
 func (s *search) ordered(all []*part) (steps map[*part][]Step, stuck map[string]*layout.Cluster) {
 	steps, stuck = map[*part][]Step{}, map[string]*layout.Cluster{}
 	then := replicas(s.layout)
@@ -311,7 +310,7 @@ func (s *search) ordered(all []*part) (steps map[*part][]Step, stuck map[string]
 	return steps, stuck
 }
 
-// reach leaves out of a target what no order of steps leads to, and what then is for nothing.
+// reach removes from a target the moves without an order of steps, and those that then save nothing.
 func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*layout.Cluster) {
 	for _, one := range all {
 		if steps[one] != nil {
@@ -380,7 +379,7 @@ func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *dec
 	return p, nil, nil
 }
 
-// reason says why an answer is provisional.
+// reason is the reason for which an answer is provisional.
 func reason(d *decision.Decision) string {
 	if len(d.Assumes) > 0 {
 		return "assumed is that " + d.Assumes[0].What

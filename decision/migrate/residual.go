@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// residual is the fleet of what may move and the GPUs that it may have, without those that come and ask for MIG
-// instances by their profile: no other devices start their pods.
+// residual is the fleet of workloads that may move, with the GPUs that they may have. asking names the arriving ones that
+// request MIG instances by profile: their pods start on no other devices.
 func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []string) {
 	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
 	gpus, held, kept := map[string]int{}, map[string]int{}, map[string]float64{}
@@ -119,7 +119,7 @@ func unused(n *layout.Node) (gpus int) {
 	return gpus
 }
 
-// asks is the reason for which what asks for MIG instances has no place.
+// asks is the reason for which a workload that requests MIG instances has no place.
 func (c *cluster) asks(w *decision.Workload) string {
 	return fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them", c.wants[w.Name]*each(w),
 		w.Request.Profile)

@@ -38,7 +38,7 @@ type Place struct {
 	Replicas int    `json:"replicas"`
 }
 
-// cluster is a fleet's state, and what bounds a change of it.
+// cluster is a fleet's state, and the limits of a change of it.
 type cluster struct {
 	fleet    *decision.Fleet
 	bounds   map[string]string // of workloads that move to devices of their kind only, the reason
@@ -119,7 +119,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 // observe lays out the cluster as it runs. Which nodes of a pool are spot is not known: those with the fewest replicas,
 // so that no more is saved by freeing them.
 func (c *cluster) observe() {
-	c.layout, _ = c.fleet.Layout() // what contradicts itself stays as it is
+	c.layout, _ = c.fleet.Layout() // nodes with contradictions stay as they are
 	byPool := map[string][]*layout.Node{}
 	for n := range c.layout.Nodes() {
 		byPool[n.Pool] = append(byPool[n.Pool], n)

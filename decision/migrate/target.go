@@ -10,9 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// target finds the layout to change to. Two are compared: today's with nodes emptied, and one in which what was decided
-// to run otherwise does so, as far as that is needed for its price. lost names workloads for which devices were too
-// few.
+// target finds the layout to change to, the cheaper of two: today's with nodes emptied, and one in which workloads have
+// the devices that were decided for them. lost names workloads for which devices were too few.
 func (c *cluster) target(r *decision.Result, asking []string) (best *search, lost map[string]string) {
 	base := c.newSearch(r)
 	base.mend(r)
@@ -61,7 +60,7 @@ func (c *cluster) home(w string) (pool string, one bool) {
 	return pool, pool != ""
 }
 
-// mend gives what misses an objective today the devices that were decided, where there are any.
+// mend gives workloads that miss an objective today the devices that were decided, where they are free.
 func (s *search) mend(r *decision.Result) {
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
@@ -104,8 +103,8 @@ func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []s
 	return lost
 }
 
-// redo moves what was decided to run otherwise, and reports whether some of it found its devices. What finds none is
-// left where it is.
+// redo moves workloads with another decision than today, and reports whether some found their devices. The others stay
+// in place.
 func (s *search) redo(r *decision.Result) bool {
 	var of []*decision.Decision
 	for i := range r.Decisions {
@@ -125,8 +124,8 @@ func (s *search) redo(r *decision.Result) bool {
 	return false
 }
 
-// admit gives what comes, and replicas that wait, devices: free ones before those of nodes that are configured anew,
-// and those before nodes that have to be emptied first. lost names those for which there are none, with the reason.
+// admit gives arriving workloads, and replicas that wait, devices: free ones before those of nodes that are configured anew,
+// and those before nodes that have to be emptied first. lost names those without devices, with the reason.
 func (s *search) admit(r *decision.Result, asking []string) (lost map[string]string) {
 	lost = map[string]string{}
 	for i := range r.Decisions {
@@ -166,7 +165,7 @@ func (s *search) admit(r *decision.Result, asking []string) (lost map[string]str
 	return lost
 }
 
-// ways are the kinds of devices that do for what comes: what was decided, and others that may be free.
+// ways are the kinds of devices that an arriving workload can use: the decided one, and others that may be free.
 func (s *search) ways(d *decision.Decision) []kind {
 	ways := []kind{{d.Mechanism, d.Profile}}
 	for i := range d.Candidates {
@@ -234,7 +233,7 @@ func (c *cluster) moved(l *layout.Cluster) map[string]bool {
 	return moved
 }
 
-// prune takes workloads back to where they are today as far as that costs nothing: what moved for nothing stays.
+// prune takes workloads back to their present devices where that costs nothing.
 func (s *search) prune() {
 	names := sortedKeys(s.moved(s.layout))
 	for again := true; again; {
