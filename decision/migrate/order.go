@@ -64,8 +64,8 @@ type move struct {
 }
 
 // order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
-// nothing is on it any more, and workloads without objectives go first. stuck names the workloads that no device is free
-// for, and reached is the layout without their moves.
+// nothing is on it any more, and workloads without objectives go first. stuck names those for which no device is free,
+// and reached is the layout without their moves.
 func (to *search) order(p *part, then map[string]map[string][]string) (steps []Step, stuck []string,
 	reached *layout.Cluster) {
 	o := &order{search: &search{cluster: to.cluster, layout: to.cluster.layout, fixed: to.fixed}, to: to}
@@ -105,8 +105,8 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 	return o.steps, nil, o.search.layout
 }
 
-// moves lists the moves of a part, of workloads without objectives first. All replicas of a workload whose request changes move.
-// then has all replicas after the change.
+// moves lists the moves of a part, of workloads without objectives first. All replicas of a workload move where its
+// request changes. then has all replicas after the change.
 func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
 	for _, name := range p.workloads {
 		w := o.of[name]

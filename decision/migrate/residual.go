@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// residual is the fleet of workloads that may move, with the GPUs that they may have. asking names the arriving ones that
-// request MIG instances by profile: their pods start on no other devices.
+// residual is the fleet of workloads that may move, with the GPUs that they may have. asking names the arriving ones
+// that request MIG instances by profile: their pods start on no other devices.
 func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []string) {
 	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
 	gpus, held, kept := map[string]int{}, map[string]int{}, map[string]float64{}

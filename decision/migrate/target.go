@@ -103,8 +103,8 @@ func (s *search) displace(r *decision.Result, of []*decision.Decision) (lost []s
 	return lost
 }
 
-// redo moves workloads with another decision than today, and reports whether some found their devices. The others stay
-// in place.
+// redo moves workloads with another decision than today, and reports whether some found their devices. The others
+// stay in place.
 func (s *search) redo(r *decision.Result) bool {
 	var of []*decision.Decision
 	for i := range r.Decisions {
@@ -124,8 +124,8 @@ func (s *search) redo(r *decision.Result) bool {
 	return false
 }
 
-// admit gives arriving workloads, and replicas that wait, devices: free ones before those of nodes that are configured anew,
-// and those before nodes that have to be emptied first. lost names those without devices, with the reason.
+// admit gives arriving workloads, and replicas that wait, devices: free ones before those of nodes that are configured
+// anew, and those before nodes that have to be emptied first. lost names those without devices, with the reason.
 func (s *search) admit(r *decision.Result, asking []string) (lost map[string]string) {
 	lost = map[string]string{}
 	for i := range r.Decisions {
