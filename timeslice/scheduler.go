@@ -21,17 +21,11 @@ type Scheduler struct {
 	Source string
 }
 
-// The DEFAULT level of an H200 with driver 580.159.04, measured with a spinning one-thread kernel in each of 2 and
-// 4 processes: on-time p50 2,090.7 and 2,090.5 us, switch 152.8 and 153.0 us.
-const (
-	h200Quantum = 2090600 * time.Nanosecond
-	h200Switch  = 152900 * time.Nanosecond
-)
-
 // H200 returns the scheduler measured on an H200 at the DEFAULT level with
-// driver 580: a quantum of 2.09 ms and 0.153 ms for a switch.
+// driver 580.159.04, with a spinning one-thread kernel in each of 2 and 4 processes: on-time p50 2,090.7 and 2,090.5 us,
+// switch 152.8 and 153.0 us.
 func H200() Scheduler {
-	return Scheduler{h200Quantum, h200Switch, sharing.BasisMeasured, "cotenant-h200-quantum"}
+	return Scheduler{2090600 * time.Nanosecond, 152900 * time.Nanosecond, sharing.BasisMeasured, "cotenant-h200-quantum"}
 }
 
 // longest bounds every duration of a model, so that sums of them cannot overflow.
