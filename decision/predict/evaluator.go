@@ -31,7 +31,7 @@ func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
 // measured there, the estimates are the predictor's, by its closed form where that leaves no objective open and else by
 // simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
 func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
-	if f == nil || len(tenants) > MaxGroup || slices.ContainsFunc(tenants, func(d Tenant) bool { return d.Solo == nil }) {
+	if f == nil || len(tenants) > maxGroup || slices.ContainsFunc(tenants, func(d Tenant) bool { return d.Solo == nil }) {
 		return fromPriors(m, share, tenants, confidence)
 	}
 	if share.Mechanism == sharing.MechanismExclusive {

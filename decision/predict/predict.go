@@ -28,8 +28,8 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, "+
 			"and SliceSlowdown for MIG", mechanism)
 	}
-	if len(group) == 0 || len(group) > MaxGroup {
-		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", MaxGroup, len(group))
+	if len(group) == 0 || len(group) > maxGroup {
+		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", maxGroup, len(group))
 	}
 	at := make([]int, len(group)) // sorted by content, so that the order of the group changes nothing
 	for i := range at {

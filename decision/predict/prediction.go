@@ -145,8 +145,8 @@ const (
 
 var methods = enum.Of[Method](profile.ErrUnknownName, "method", "simulated", "closed-form")
 
-// MaxGroup bounds a group; MPS itself admits 48 clients on driver 580.
-const MaxGroup = 64
+// maxGroup bounds a group; MPS itself admits 48 clients on driver 580.
+const maxGroup = 64
 
 // raise lifts every predicted percentile of a latency to its floor, in seconds.
 func (p *Prediction) raise(floor [costs.LatencyCount]float64) {

@@ -178,7 +178,7 @@ func TestLeaveOneSourceOut(t *testing.T) {
 		return math.Abs(guess/r.Ratio - 1)
 	})
 	right := of(func(r leftOut) float64 {
-		if (predicted(r) >= PaysAt) == r.Paid {
+		if (predicted(r) >= paysAt) == r.Paid {
 			return 1
 		}
 		return 0

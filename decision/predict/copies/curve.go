@@ -52,7 +52,7 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 		e := published.estimate(&s, &q, error90)
 		c.Points = append(c.Points, e)
 		keeps := e.Latency.Value > 0 && (objective == 0 || s.Latency.Seconds()*e.Latency.Value <= objective.Seconds())
-		if n > 1 && c.Best == n-1 && keeps && e.Ratio.Value >= c.Points[n-2].Ratio.Value+PaysAt-1 {
+		if n > 1 && c.Best == n-1 && keeps && e.Ratio.Value >= c.Points[n-2].Ratio.Value+paysAt-1 {
 			c.Best = n
 		}
 	}

@@ -14,7 +14,7 @@ type Estimate struct {
 	Ratio profile.Interval `json:"ratio"`
 	// Latency is the latency of a request over that of one copy alone; zero where requests queue without end.
 	Latency profile.Interval `json:"latency,omitzero"`
-	// Pays is the probability that the ratio is at least PaysAt.
+	// Pays is the probability that the ratio is at least paysAt.
 	Pays float64 `json:"pays"`
 	// Bound limits the rate.
 	Bound Bound `json:"bound"`
@@ -22,8 +22,8 @@ type Estimate struct {
 	Measured bool `json:"measured"`
 }
 
-// PaysAt is the ratio from which a copy is worth its memory and its operation.
-const PaysAt = 1.15
+// paysAt is the ratio from which a copy is worth its memory and its operation.
+const paysAt = 1.15
 
 // error90 is the half-width of the 90% interval on the logarithm of the ratio: the error on sources that were left out.
 const error90 = 0.356
@@ -60,6 +60,6 @@ func (l *law) estimate(s *Server, q *Setting, half float64) Estimate {
 	if w == 1 {
 		return e
 	}
-	e.Pays = math.Erfc(math.Log(PaysAt/r)/(half/1.645)/math.Sqrt2) / 2
+	e.Pays = math.Erfc(math.Log(paysAt/r)/(half/1.645)/math.Sqrt2) / 2
 	return e
 }
