@@ -64,12 +64,12 @@ func NewState(n *Node, running []Running) *State {
 			s.Notes = append(s.Notes, p.Text)
 		}
 	}
-	told := map[string]bool{}
+	seen := map[string]bool{}
 	for _, a := range s.cluster.At(0).Assignments {
-		if a.Assumed && !told[a.Key] && !quiet[a.Key] {
+		if a.Assumed && !seen[a.Key] && !quiet[a.Key] {
 			s.Notes = append(s.Notes, a.Key+" was bound by somebody else: which GPU it has is assumed")
 		}
-		told[a.Key] = true
+		seen[a.Key] = true
 	}
 	return s
 }

@@ -118,28 +118,28 @@ func (p *Plugin) event(about runtime.Object, kind, reason, note string) {
 	}
 }
 
-// tellNode writes events of what a node says wrongly of its GPUs.
-func (p *Plugin) tellNode(object *v1.Node, n *kubegpu.Node) {
+// reportNode writes events of the contradictions in the labels of a node.
+func (p *Plugin) reportNode(object *v1.Node, n *kubegpu.Node) {
 	if n == nil {
 		return
 	}
 	for _, text := range slices.Concat(n.Problems, n.Notes) {
-		p.tell(object, reasonLabels, text)
+		p.report(object, reasonLabels, text)
 	}
 }
 
-// maxTold bounds what is remembered as said; beyond it things are said again.
-const maxTold = 10_000
+// maxReported bounds the remembered events of nodes; beyond it they are written again.
+const maxReported = 10_000
 
-// tell writes an event of a node once.
-func (p *Plugin) tell(object *v1.Node, reason, text string) {
+// report writes an event of a node once.
+func (p *Plugin) report(object *v1.Node, reason, text string) {
 	p.mu.Lock()
 	key := object.Name + "\x00" + text
-	before := p.told[key]
-	if len(p.told) >= maxTold {
-		clear(p.told)
+	before := p.reported[key]
+	if len(p.reported) >= maxReported {
+		clear(p.reported)
 	}
-	p.told[key] = true
+	p.reported[key] = true
 	p.mu.Unlock()
 	if !before {
 		p.event(object, v1.EventTypeWarning, reason, text)

@@ -32,7 +32,7 @@ type Plugin struct {
 
 	mu       sync.Mutex
 	reserved map[types.UID]*kubegpu.Allocation
-	told     map[string]bool // notes on nodes that were logged already
+	reported map[string]bool // notes on nodes that were logged already
 	// lacksOther are waiting pods that a node refuses for want of CPU or memory.
 	lacksOther map[types.UID]bool
 	// refused are waiting pods with best nodes that other plugins refused.
@@ -68,7 +68,7 @@ func NewPlugin(a Args, h fwk.Handle) (*Plugin, error) {
 		return nil, err
 	}
 	p := &Plugin{handle: h, scorer: scorer, predicts: len(a.Measured) > 0,
-		reserved: map[types.UID]*kubegpu.Allocation{}, told: map[string]bool{}, lacksOther: map[types.UID]bool{},
+		reserved: map[types.UID]*kubegpu.Allocation{}, reported: map[string]bool{}, lacksOther: map[types.UID]bool{},
 		refused: map[types.UID]bool{}}
 	// A deleted pod needs no reservation; until then it bridges the time until
 	// the scheduler sees the annotations that PreBind wrote.
@@ -143,21 +143,21 @@ func (p *Plugin) state(info fwk.NodeInfo) *kubegpu.State {
 		next.node = last.node
 	} else {
 		next.node = kubegpu.ReadNode(object)
-		p.tellNode(object, next.node)
+		p.reportNode(object, next.node)
 	}
 	var running []kubegpu.Running
 	if next.node != nil {
 		for _, pi := range info.GetPods() {
 			r, notes := kubegpu.ReadRunning(pi.GetPod(), next.node, p.reservationOn(pi.GetPod(), object.Name))
 			for _, note := range notes {
-				p.tell(object, reasonAssumed, note)
+				p.report(object, reasonAssumed, note)
 			}
 			running = append(running, r)
 		}
 	}
 	next.state = kubegpu.NewState(next.node, running)
 	for _, note := range next.state.Notes {
-		p.tell(object, reasonAssumed, note)
+		p.report(object, reasonAssumed, note)
 	}
 	p.nodes.Store(object.Name, next)
 	return next.state
