@@ -10,25 +10,25 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Fleets of which not every division is compared are searched: from what stands, workloads leave their places,
-// those of a few GPUs or any few, and come back in another order, and what is worse may stand for a while, ever
-// more seldom. What asks for more hardly ever finds a better place by that, but nothing proves it.
+// Larger fleets are searched by destroy and repair: some workloads leave their places, those of a few GPUs or any few,
+// and return in another order. A worse arrangement is accepted with a probability that falls over time (simulated
+// annealing). The result is the best one found, which need not be optimal.
 const (
 	improvedUpTo = 2000 // workloads
 	Rounds       = 6
 	enough       = 2      // rounds from nothing that found nothing better
 	triesEach    = 20_000 // of a round
-	triesAside   = 8_000  // of a search of one round: what stands beside an answer
-	mostJudged   = 20_000 // GPUs and who may join them
+	triesAside   = 8_000  // of a search of one round, for comparisons with an answer
+	mostJudged   = 20_000 // evaluations of a GPU with a workload to join it
 	mostLooked   = 100e6  // GPUs looked at, in a round
 	leaving      = 12     // workloads at a time, at most
-	// What is worse may stand with a probability that falls with what it loses, in
-	// GPUs, and from a round's first try to its last.
+	// A worse arrangement is accepted with a probability that falls with its loss, in GPUs, and from a round's first
+	// try to its last.
 	replicaWorth        = 2 // GPUs
 	firstHeat, lastHeat = 0.4, 0.02
 )
 
-// search looks for a better arrangement than the one that stands.
+// search looks for a better arrangement than the present one.
 type search struct {
 	pl     *Planner
 	rng    *rand.Rand
@@ -36,14 +36,14 @@ type search struct {
 	ways   [][]wayIn // by workload: where it could go
 	bill   []tariff  // by pool
 	parts  []tariff  // likewise, with each GPU by itself
-	guide  []tariff  // one of the two: what a place costs by
+	guide  []tariff  // one of the two, by which places are priced
 	whole  []int     // pools that are bought in whole nodes
 	judged int
 	looked int
 	moving // of a fit
 	total  placement
 	short  bool    // the best arrangement lacks room for some
-	scale  float64 // what the dearest GPU counts
+	scale  float64 // weight of the dearest GPU
 
 	gone    []bool // of leave, by workload
 	leavers []int
@@ -56,7 +56,7 @@ type wayIn struct {
 	site *shared // nil for GPUs of its own
 }
 
-// arranged holds the places of all workloads, and what they are worth.
+// arranged holds the places of all workloads, with the figures by which arrangements are compared.
 type arranged struct {
 	way    []int // by workload: into its ways, -1 = nowhere
 	placed []int // by workload: replicas
@@ -67,7 +67,7 @@ type arranged struct {
 	replicas placement
 	cost     float64 // by the bill
 	guided   float64 // by the search's guide
-	// Of what is as good otherwise:
+	// Tie-breakers:
 	whole int
 	slow  int // grade
 	score float64
@@ -103,7 +103,7 @@ func (pl *Planner) improve(order []int) error {
 	best.copyFrom(at)
 	for k := 0; err == nil && k < pl.rounds && len(order) <= improvedUpTo; k++ {
 		from := best
-		if k%2 == 1 { // from nothing: what stands may lead nowhere else
+		if k%2 == 1 { // from nothing, to leave a local optimum
 			for w := range at.way {
 				s.remove(at, w)
 			}
@@ -215,7 +215,7 @@ func (s *search) weigh(a *arranged) {
 	}
 }
 
-// second works out what decides among those that are as good otherwise.
+// second computes the tie-breakers.
 func (s *search) second(a *arranged) {
 	a.whole, a.slow, a.score = 0, 0, 0
 	for _, f := range a.gpus {
@@ -239,7 +239,7 @@ func (s *search) second(a *arranged) {
 	}
 }
 
-// alone says whether a workload shares none of its GPUs.
+// alone reports whether a workload shares none of its GPUs.
 func (s *search) alone(a *arranged, w int) bool {
 	return !slices.ContainsFunc(a.gpus, func(f *filling) bool {
 		return f.tenants() > 1 && has(f.members, w)
@@ -293,7 +293,7 @@ func (s *search) round(at, best *arranged) error {
 	return nil
 }
 
-// seconds is positive where a is to be preferred to what is as good otherwise.
+// seconds compares the tie-breakers: positive where a is to be preferred to b.
 func (a *arranged) seconds(b *arranged) int {
 	byScore := 0
 	if math.Abs(a.score-b.score) >= 1e-6 {

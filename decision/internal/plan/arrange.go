@@ -32,7 +32,7 @@ func (pl *Planner) ban(w int, c *Choice, why gate.Reason) {
 	pl.Banned[w][c.GroupKey] = why
 }
 
-// open says whether a choice may still be taken.
+// open reports whether a choice may still be taken.
 func (pl *Planner) open(w int, c *Choice) bool {
 	_, banned := pl.Banned[w][c.GroupKey]
 	return !banned
@@ -66,7 +66,7 @@ func (pl *Planner) arrange() error {
 	return nil
 }
 
-// clear forgets where workloads stand.
+// clear removes all workloads from their places.
 func (pl *Planner) clear() {
 	pl.unite()
 	pl.Chosen = make([]*Choice, len(pl.Workloads))
@@ -108,13 +108,13 @@ const lonelyCosts = 1e6
 // mechanism costs the same: a turn lasts milliseconds.
 const turnsCost = 1e4
 
-// waits says whether somebody waits for a workload's answers.
+// waits reports whether a workload has a latency objective and a kind that is bound by latency.
 func (pl *Planner) waits(w int) bool {
 	cw := pl.Workloads[w]
 	return cw.Archetype.LatencyBound && cw.Workload().SLO != (profile.SLO{})
 }
 
-// lonely says whether a workload shares none of the group's GPUs.
+// lonely reports whether a workload shares none of the group's GPUs.
 func (g *Group) lonely(w int) bool {
 	return !slices.ContainsFunc(g.Sliced, func(s sliced) bool { return len(s.Members) > 1 && has(s.Members, w) }) &&
 		!slices.ContainsFunc(g.Bins, func(b bin) bool { return b.n > 1 && has(b.Members, w) })

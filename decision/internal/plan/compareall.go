@@ -132,7 +132,7 @@ func (pl *Planner) inPart(w int) error {
 	return nil
 }
 
-// lift takes a workload from the GPUs where it stands, until it is put back.
+// lift takes a workload from its GPUs; restore puts it back.
 func (pl *Planner) lift(w int) (restore func()) {
 	c := pl.Chosen[w]
 	if c == nil {

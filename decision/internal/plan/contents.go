@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// filling is the content of a shared GPU: replicas of some workloads, or instances of them where it is
-// sliced. Each content is there once, and knows what can still come.
+// filling is the content of a shared GPU: replicas of some workloads, or their instances where it is sliced. Equal
+// contents are one value, which caches how many replicas of each workload still fit.
 type filling struct {
 	site    *shared
 	members []Member            // by workload; replicas, or instances
@@ -47,7 +47,7 @@ func (s *search) newShared(key GroupKey) *shared {
 	return h
 }
 
-// filling is the one with these members, who are in order.
+// filling returns the content with these members, which are sorted by workload.
 func (s *search) filling(h *shared, members []Member) *filling {
 	name := make([]byte, 0, 4*len(members))
 	for _, m := range members {
@@ -155,7 +155,7 @@ func (s *search) counts(h *shared, members []Member) (out []mig.Count) {
 	return out
 }
 
-// layable says whether instances of members fit on one GPU.
+// layable reports whether instances of members fit on one GPU.
 func (s *search) layable(h *shared, members []Member) (bool, error) {
 	counts := s.counts(h, members)
 	var name []byte

@@ -89,8 +89,8 @@ func (e *evidence) place(i int) error {
 	return nil
 }
 
-// Measured says whether the profile of workload w holds under a mechanism on pool p: it was taken on that GPU, all
-// of which the workload gets, alone or beside others as the predictor knows it.
+// Measured reports whether the profile of workload w holds under a mechanism on pool p: it was taken on that GPU, and
+// the mechanism gives the workload a whole GPU or shares it in a way that the predictor models.
 func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	if !pl.Named(w) {
 		return false
@@ -109,7 +109,7 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	return false
 }
 
-// Named says whether a workload has a profile.
+// Named reports whether a workload has a profile.
 func (pl *Planner) Named(w int) bool {
 	return pl.Evidence != nil && pl.Evidence.Solos[pl.part[w]] != nil
 }
@@ -157,7 +157,7 @@ func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predi
 }
 
 // leastOf is the least work of a workload's requests, by its model or, where none
-// is stated, by what its profile's server was seen to read.
+// is stated, by the reads of its profile's server.
 func (pl *Planner) leastOf(w int) (l costs.Least) {
 	wl, gpus := pl.Workloads[w].Workload(), float64(pl.Workloads[w].Workload().GPUCount())
 	input, output := 0.0, 0.0

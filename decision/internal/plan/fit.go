@@ -109,8 +109,8 @@ func most(n int, fits func(int) bool) int {
 	return n - 1 - sort.Search(n, func(k int) bool { return fits(n - 1 - k) })
 }
 
-// fit counts the replicas of w, of those wanted, that find room by one of its ways, and what that adds to the cost;
-// with commit set they take their places.
+// fit counts the replicas of w, of those wanted, that find room by one of its ways, and returns the added cost; with
+// commit set they take their places.
 func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
 	p := v.c.Pool

@@ -74,7 +74,7 @@ func (g *grid) members(point int) []Member {
 	return out
 }
 
-// packing holds what a point's replicas add to a pool under one mechanism.
+// packing holds a point's replicas packed on GPUs of a pool under one mechanism.
 type packing struct {
 	worth // its cost is the added one of work that is slower there
 	group *Group
@@ -86,7 +86,7 @@ type way struct {
 	worth
 	load    load // of the whole pool
 	key     GroupKey
-	point   int // what is packed under the key
+	point   int // replicas packed under the key
 	packing *packing
 	more    float64
 	before  *way // where the others are
@@ -257,7 +257,7 @@ func (pl *Planner) slowed(key GroupKey, g *Group) (slow float64, grade int) {
 	return slow, grade
 }
 
-// overfull says that the instances of a point have more slices than the whole pool.
+// overfull reports that the instances of a point have more slices than the whole pool.
 func (pl *Planner) overfull(g *grid, key GroupKey, point int) bool {
 	if !gate.TraitsOf(key.Mechanism).Sliced {
 		return false

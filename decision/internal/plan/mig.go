@@ -122,7 +122,7 @@ func (g *Group) exact() (gpus []sliced, err error) {
 	return gpus, nil
 }
 
-// handOut gives the instances of a layout to members who wait for their profile.
+// handOut gives the instances of a layout to the members that wait for their profile.
 func handOut(l mig.Layout, waiting map[string][]Member) sliced {
 	s := sliced{Layout: l}
 	for _, in := range l.Instances {

@@ -11,10 +11,10 @@ import (
 )
 
 // How many nodes a pool needs is counted in one order, which placing (place.go) follows: nodes that one mechanism has
-// for itself; replicas on whole GPUs, the largest first, each where it leaves least; then single GPUs. Those who can't
-// lose their GPU come before those who can.
+// for itself; replicas on whole GPUs, the largest first, each where it leaves least; then single GPUs. Replicas
+// that must not be interrupted come before those that may.
 
-// sites are a pool's nodes, and what their delivery lets stand on one.
+// sites are a pool's nodes, with the rules of their delivery for one node.
 type sites struct {
 	pool     *score.CompiledPool
 	each     int // GPUs of a node; 1 where the pool does not say
@@ -31,7 +31,7 @@ type siteClass uint8
 
 const (
 	classOpen    siteClass = iota // any that is not taken by one mechanism
-	classTurns                    // nodes of its own, on which MIG may have what is left
+	classTurns                    // nodes of its own, whose free GPUs MIG may have
 	classLimited                  // nodes of its own, with one memory limit on each
 	classOwn                      // nodes of its own
 )
@@ -117,7 +117,7 @@ func (l *load) plus(o *load) load {
 	return out
 }
 
-// minus takes away what was added for a mechanism.
+// minus subtracts the load that was added for a mechanism.
 func (l *load) minus(o *load) load {
 	out := load{l.gpus - o.gpus, l.spot - o.spot, l.nodes - o.nodes, l.spotNodes - o.spotNodes, l.spare - o.spare,
 		l.spareSpot - o.spareSpot, l.single - o.single, l.singleSpot - o.singleSpot, l.wholes}
@@ -287,7 +287,7 @@ func (l *load) alike(s *sites, class siteClass, firm, spot int32) {
 type span struct {
 	low, high int32
 	spot      bool
-	at        int32 // whose it is
+	at        int32 // index of its GPU
 }
 
 // common returns the least and the largest number of slots that all GPUs could have; there is none where low > high.
@@ -343,7 +343,7 @@ func (s *sites) cover(spans []span, visit func(node []span)) {
 	}
 }
 
-// spanOf is the span of a GPU with tenants, of whom the strictest takes so many at most.
+// spanOf returns the span of a GPU with tenants: its upper end is the least of their limits.
 func spanOf(b *bin, spot bool, at int) span {
 	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at)}
 }

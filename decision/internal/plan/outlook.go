@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// outlook holds what is known of a workload on a pool's GPU before neighbours come.
+// outlook holds the figures of a workload on a pool's GPU without neighbours.
 type outlook struct {
 	Demand  predict.Tenant
 	Tokens  profile.Interval // of the isolated TPOT P99, where it is estimated by size
@@ -27,13 +27,13 @@ type outlook struct {
 type Assumption struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
-	// Basis tells what it was computed from, where it was.
+	// Basis is the kind of evidence that it was computed from; zero where it was not computed.
 	Basis sharing.Basis `json:"basis,omitzero"`
 	// Own means that it concerns the isolated workload, and forbids no neighbours; transfer errors are in its interval.
 	Own bool `json:"-"`
 }
 
-// priorBusy stands for a busy share that neither the workload nor its kind states.
+// priorBusy is assumed where neither the workload nor its kind states a busy share.
 const priorBusy = 0.4
 
 // assumedAlone is the part of an objective that a latency is assumed to take alone where nobody measured it.
@@ -44,7 +44,7 @@ type outlookKey struct {
 	measured       bool
 }
 
-// OutlookOf returns what workload w asks of a GPU of pool p under a mechanism.
+// OutlookOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
 func (pl *Planner) OutlookOf(w, p int, m sharing.Mechanism) *outlook {
 	w = pl.part[w]
 	key := outlookKey{w, pl.alike[p], pl.Measured(w, p, m)}
@@ -157,8 +157,9 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	return o
 }
 
-// requests fills in what the requests of a service that speaks no tokens ask of a GPU, and says whether that is known.
-// A batch that is gathered overlaps the host's part of the next with the GPU's of this one; else one follows the other.
+// requests fills in the demand of a service whose requests have no tokens, and reports whether it is known. Where
+// requests are batched, the host's part of one batch overlaps with the GPU's part of the one before; else one follows
+// the other.
 func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	t, known := w.RequestTime(gpu)
 	if !known || w.Load == nil && w.GPUBusy.IsZero() {
@@ -205,7 +206,7 @@ func (o *outlook) assume(what, why string) {
 	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
 }
 
-// Serves says whether a workload is a model server whose load and model give its latencies.
+// Serves reports whether a workload is a model server whose load and model give its latencies.
 func (pl *Planner) Serves(w *fleet.Workload) bool {
 	return w.Service == nil && w.Model != nil && w.Load != nil && w.GPUs <= 1 &&
 		!w.Load.InputTokens.IsZero() && !w.Load.OutputTokens.IsZero()
@@ -236,9 +237,9 @@ func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 	})
 }
 
-// bySize fills in the TPOT P99 alone by what the workload's model reads for a token, and says whether that is
-// known. Of what memory alone is stated, that may be little of it: then it tells only where even all of it is read
-// in less than what would be assumed otherwise.
+// bySize fills in the isolated TPOT P99 from the bytes that the workload's model reads for a token, and reports whether
+// it did. Where only memory is stated, all of it is an upper bound of the bytes: the estimate is used only if reading
+// them takes less than the time that would be assumed otherwise.
 func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
 	least, most, layers := w.Reads()
 	b, sigma := predict.TokenAlone(m, least, most, layers, w.GPUCount())

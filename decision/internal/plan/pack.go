@@ -17,7 +17,7 @@ type Member struct {
 	Replicas int
 }
 
-// has says whether a workload is among members.
+// has reports whether a workload is among members.
 func has(members []Member, w int) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
 }
@@ -50,7 +50,7 @@ type Group struct {
 	Pool      *score.CompiledPool
 	Mechanism sharing.Mechanism
 	Whole     int      // exclusive: GPUs
-	Wholes    []Member // exclusive: who has them
+	Wholes    []Member // exclusive: their replicas
 	Bins      []bin    // sharing without slices
 	Sliced    []sliced // MIG: one a GPU
 }
@@ -69,7 +69,7 @@ func (g *Group) GPUs() int {
 	return g.Whole + len(g.Bins) + len(g.Sliced)
 }
 
-// pack puts workloads, each with its number of replicas, into a group beside what it holds, without changing it.
+// pack puts workloads, each with its number of replicas, into a copy of a group.
 func (pl *Planner) pack(key GroupKey, base *Group, who []Member) (*Group, error) {
 	if err := pl.Opt.Err(); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func (f *filler) add(own sharing.Mechanism, size int) *place {
 	return n
 }
 
-// contents lists what a group's GPUs hold, firm ones first.
+// contents lists the contents of a group's GPUs.
 func (pl *Planner) contents(key GroupKey, g *Group) (out []*content) {
 	st := &pl.sites[key.Pool]
 	for _, m := range g.Wholes {
@@ -235,7 +235,7 @@ func (pl *Planner) slotsOf(key GroupKey) int {
 	return int(low)
 }
 
-// configure gives a node's devices the modes of what they hold, and assigns the replicas.
+// configure sets the modes of a node's devices by their contents, and assigns the replicas.
 func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[GroupKey]int, of []*layout.Workload,
 	number []int) {
 	rules := layout.RulesOf(n.Delivery)
@@ -282,7 +282,7 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 		}
 		at += c.size
 	}
-	if rules.WholeNodes() && from.own != sharing.MechanismNone { // the delivery shares what is left likewise
+	if rules.WholeNodes() && from.own != sharing.MechanismNone { // the delivery shares the other GPUs likewise
 		for ; at < len(n.Devices); at++ {
 			rules.Configure(&n.Devices[at], from.own, int32(max(2, busiest)))
 		}

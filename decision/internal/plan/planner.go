@@ -1,8 +1,8 @@
-// Package plan arranges a fleet on its pools. It enumerates what each workload could take (filter and score), drops
-// what misses an objective by its prospects, and looks for the cheapest arrangement of all together: a dynamic program
+// Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops those
+// that are predicted to miss an objective, and looks for the cheapest arrangement of all together: a dynamic program
 // over the ways to divide a few workloads among pools and mechanisms, exact packing of MIG instances, and for larger
-// fleets simulated annealing over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006). It puts nothing into words
-// for users: package decision does.
+// fleets simulated annealing over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006). Package
+// decision writes its answers for users.
 package plan
 
 import (
@@ -25,8 +25,8 @@ import (
 
 // Options tune Decide. The zero value is the documented default.
 type Options struct {
-	// Profiles are measurements of workloads alone. Workloads that name one (profile) are predicted beside their
-	// neighbours, and their objectives judged by that. nil = no evidence.
+	// Profiles are measurements of isolated workloads. The latencies of workloads that name one (profile) are predicted
+	// from it, with their neighbours. nil = no evidence.
 	Profiles *profile.Profiles
 	// Predictor predicts from Profiles; nil means NewPredictor's.
 	Predictor *predict.Predictor
@@ -36,8 +36,8 @@ type Options struct {
 	Input string
 	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
 	Headroom *Headroom
-	// Allow holds mechanisms that every pool may use as if what delivers them were installed there, whatever the pool
-	// lists and states as its delivery. Hardware that does not have one stays without it.
+	// Allow holds mechanisms that every pool may use as if their delivery were installed there, whatever mechanisms and
+	// delivery the pool states. A GPU without hardware support for one still does not get it.
 	Allow []sharing.Mechanism
 	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
 	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes GPUs that are paid for
@@ -80,7 +80,7 @@ func (o *Options) Check() error {
 	return l.Err()
 }
 
-// Err says why deciding is to end.
+// Err returns the error of the context of Decide.
 func (o *Options) Err() error {
 	if o.ctx == nil {
 		return nil
@@ -174,8 +174,8 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	return pl, nil
 }
 
-// compiled are workloads in an order that depends on what they ask for, and on names only between those that ask
-// for the same: ties between arrangements are broken by it, and a name must not decide about one.
+// compiled returns the workloads in an order that depends on their demands, and on names only between equal demands:
+// ties between arrangements are broken by this order, which names must not change.
 func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
 	type keyed struct {
 		key string
@@ -198,12 +198,12 @@ func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
 	return out
 }
 
-// Neighbours counts the replicas that could stand beside one of workload w's on a GPU of pool p, both by index.
+// Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
 func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
 	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
 }
 
-// evaluate collects what each workload could take, best first.
+// evaluate collects the choices of each workload, best first.
 func (pl *Planner) evaluate() {
 	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]gate.Reason, pl.Asked)
 	pl.unite()
@@ -246,7 +246,7 @@ func (pl *Planner) GroupKeys() []GroupKey {
 	})
 }
 
-// Prepare lets consequences decide where the gates would guess: what is not stated is assumed, and said so.
+// Prepare fills in demands that are not stated: predictions from assumptions decide, and answers list the assumptions.
 func (pl *Planner) Prepare() {
 	for _, cp := range pl.Pools {
 		same := func(o *score.CompiledPool) bool { return o.Ground().GPU() == cp.Ground().GPU() }
@@ -254,7 +254,7 @@ func (pl *Planner) Prepare() {
 	}
 	for w, cw := range pl.Workloads {
 		d := cw.Demand()
-		// Without its latency alone an objective can't be computed, and what the gates know of the kind decides.
+		// Without its isolated latency an objective can't be predicted, and the filter's facts of the kind decide.
 		d.Predicted = true
 		for k, limit := range seconds(cw.Workload().SLO) {
 			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()) ||

@@ -8,9 +8,8 @@ import (
 	"github.com/cotenant/cotenant/decision/gate"
 )
 
-// KeepsRate is the part of its rate alone that work without latency objectives keeps beside others wherever that leaves
-// nobody without a place. It is a preference: where replicas would wait, which do nothing at all, neighbours are
-// closer.
+// KeepsRate is the part of its isolated rate that work without latency objectives keeps on a shared GPU. It is a
+// preference: where replicas would wait for a place, GPUs are shared more closely.
 const KeepsRate = 0.8
 
 // The rates that are tried in pools for which replicas wait, and those in fleets of more than closelyUpTo workloads; in
@@ -48,7 +47,7 @@ func (pl *Planner) placementOf(placed []int) (p placement) {
 	return p
 }
 
-// Plan finds what each workload could take and arranges the fleet. Where replicas are left without a place, GPUs of the
+// Plan finds the choices of each workload and arranges the fleet. Where replicas are left without a place, GPUs of the
 // pools that they could use are shared more closely, step by step, if that places more.
 func (pl *Planner) Plan(trust fleet.Trust) error {
 	pl.Prepare()

@@ -13,18 +13,18 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise. Of what is
-// near its limit one in twenty may miss it, so that of all workloads, most of which are not, fewer than one in a
-// hundred does: tools/research/judge/REPORT-2026-11.md has the figures, and what less or more confidence costs.
+// DefaultConfidence is the probability with which a decision keeps objectives, unless Options set another. Of workloads
+// that are near a limit one in twenty may miss it, and of all workloads fewer than one in a hundred:
+// tools/research/judge/REPORT-2026-11.md has the figures, and the cost of less or more confidence.
 const DefaultConfidence = 0.97
 
-// Headroom is memory that a layout leaves free beside what its tenants need.
+// Headroom is memory that a layout leaves free in addition to the needs of its tenants.
 type Headroom struct {
 	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1:
 	// 2.5 percent lie between the nominal and the visible memory of boards.
 	Driver float64
-	// Fragmentation is the part of what is used that allocators lose where no
-	// hardware or enforced limit holds a process, 0 to 1.
+	// Fragmentation is the part of the used memory that allocators lose where no hardware or enforced limit holds a
+	// process, 0 to 1.
 	Fragmentation float64
 }
 
@@ -62,7 +62,7 @@ type Prospects struct {
 	Outcomes []predict.Estimate
 }
 
-// ProspectsOf computes what members see together; the answers are kept.
+// ProspectsOf predicts the figures of members that share a site; the answers are cached.
 func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 	key := binary.AppendUvarint(make([]byte, 0, 8+8*len(members)), uint64(pl.alike[s.Pool]))
 	key = append(key, byte(physics(s.Mechanism)))
@@ -111,7 +111,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	return pl.answerOf(s, members, tenants, first, by.Evaluate(machine, share, tenants, pl.Opt.Confidence))
 }
 
-// answerOf sums up what members see, the first tenant of each at first.
+// answerOf sums up the estimates of members. first has the index of the first tenant of each.
 func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, first []int,
 	all []predict.Estimate) Prospects {
 	r := Prospects{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
@@ -133,9 +133,9 @@ func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, 
 	return r
 }
 
-// count counts replicas on a shared GPU that take longer by a part of their time alone. The grade tells of a replica
-// whether it has its GPU to itself, keeps KeepsRate, or is slower, in as large steps: smaller differences do not decide
-// between mechanisms.
+// count adds replicas on a shared GPU that take longer by a part of their isolated time. The grade of a replica is 1
+// where it keeps KeepsRate, and larger in equal steps where it is slower: smaller differences do not decide between
+// mechanisms.
 func (pl *Planner) count(p *Prospects, replicas int, by float64) {
 	if p.slow += float64(replicas) * by; pl.Opt.Running {
 		return
@@ -143,8 +143,8 @@ func (pl *Planner) count(p *Prospects, replicas int, by float64) {
 	p.grade += replicas * max(1, int(math.Ceil(by/(1/KeepsRate-1))))
 }
 
-// slower returns how much longer than alone on a GPU of the pool a tenant takes: a server by what is limited, or else
-// by how busy it is.
+// slower returns the added time of a tenant over isolation on a GPU of the pool, 1 = as long again: of a server by its
+// limited latencies or, without limits, by its busy share.
 func (pl *Planner) slower(d *predict.Tenant, o *predict.Estimate, pool, w int) float64 {
 	if !d.Serves() {
 		return 1/o.Rate.Value - 1
@@ -166,10 +166,10 @@ func (pl *Planner) slower(d *predict.Tenant, o *predict.Estimate, pool, w int) f
 	return max(0, min(ratio, slowest)-1)
 }
 
-// slowest bounds what is counted of a server that does not keep up.
+// slowest bounds the ratio of a server that does not keep up.
 const slowest = 10
 
-// MemoryOf returns what a replica takes of a GPU or slice, context and all: of one of its own, what is stated of it.
+// MemoryOf returns the memory that a replica takes of a GPU or slice, with its context.
 func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 	cw := pl.Workloads[w]
 	need := cw.Demand().Memory.Under(m)
@@ -188,7 +188,7 @@ func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
 	return sharing.Bytes(total)
 }
 
-// reasonOf says which figure of workload w is furthest beyond its limit.
+// reasonOf returns a reason that names the figure of workload w which is furthest beyond its limit.
 func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	o := &p.Outcomes[0]
 	d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
@@ -212,7 +212,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 			}
 		}
 	}
-	for k, limit := range d.Limits { // what is missed in the median comes before what has no bound
+	for k, limit := range d.Limits { // a limit that the median misses comes before a figure without a bound
 		if v := o.P99[k]; limit > 0 && v.Value > limit && !math.IsInf(v.Value, 1) && math.IsInf(v.High, 1) {
 			return missed(k)
 		}

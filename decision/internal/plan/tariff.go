@@ -19,7 +19,7 @@ func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
 	return p.Price
 }
 
-// Interruptible says whether everybody on a GPU may lose it.
+// Interruptible reports whether all members of a GPU may be interrupted.
 func (pl *Planner) Interruptible(members []Member) bool {
 	return !slices.ContainsFunc(members, func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot })
 }
@@ -67,7 +67,7 @@ type tariff struct {
 	sites        *sites
 	price, cheap float64
 	unused       float64 // the part of its price that is taken off for a GPU which is bought with its node and left free
-	left         float64 // likewise what a reserved one counts that is used
+	left         float64 // likewise the part of its price that a used reserved one counts
 }
 
 func (pl *Planner) tariff(p int) tariff {
@@ -91,7 +91,7 @@ func (t *tariff) of(l *load) float64 {
 		t.price*(float64(paid.OnDemand)+t.left*float64(min(gpus, paid.Reserved)))
 }
 
-// Paid returns what is paid for of a pool.
+// Paid returns the GPUs of a pool that are paid for.
 func (pl *Planner) Paid(p int) score.Paid {
 	l := pl.load(p)
 	return pl.sites[p].paid(pl.sites[p].count(&l))
@@ -150,8 +150,8 @@ func (pl *Planner) home(w int) int {
 	return -1
 }
 
-// paid returns what is paid for where so many nodes are in use, some of them by those who may lose them: the reserved
-// GPUs in any case, which the nodes of others use first.
+// paid returns the GPUs that are paid for where so many nodes are in use, some of them interruptible: the reserved GPUs
+// in any case, which nodes that must not be interrupted use first.
 func (s *sites) paid(nodes, spot int) score.Paid {
 	reserved := s.pool.Reserved.Count
 	spot = min(spot, s.pool.Spot.Count/s.each)

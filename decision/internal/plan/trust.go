@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// trustClasses groups workloads whose trust is the same, so that who may stand
-// beside whom is worked out for classes and not for workloads.
+// trustClasses groups workloads with the same trust, so that compatibility is computed for classes and not for
+// workloads.
 type trustClasses struct {
 	of       []int // workload -> class
 	classes  []trustClass
@@ -24,7 +24,7 @@ type trustClasses struct {
 type trustClass struct {
 	gate.Party // its trusts are sorted
 	pin        string
-	// shareable counts the replicas that could stand beside another.
+	// shareable counts the replicas that may share a GPU.
 	shareable int
 }
 
@@ -64,12 +64,12 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 	return t
 }
 
-// trusts says whether two workloads may share: one tenant, or each names the other's.
+// trusts reports whether two workloads may share: one tenant, or each names the other's.
 func (t *trustClasses) trusts(a, b int) bool {
 	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
 }
 
-// Neighbours counts who could stand beside workload w in a pool.
+// Neighbours counts the replicas that could share a GPU with workload w in a pool.
 func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) gate.Neighbours {
 	own := &t.classes[t.of[w]]
 	trusted := t.trustedOf(own, own.Tenant, pool)
@@ -95,8 +95,8 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 	return n
 }
 
-// oneUser says whether two workloads may be clients of one MPS server, which runs
-// for one user: unless both state other user ids.
+// oneUser reports whether two workloads may be clients of one MPS server, which runs for one user: unless they state
+// different user ids.
 func (pl *Planner) oneUser(a, b int) bool {
 	x, y := pl.Workloads[a].Workload().UID, pl.Workloads[b].Workload().UID
 	return x.IsZero() || y.IsZero() || x == y

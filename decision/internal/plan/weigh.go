@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// weigh computes what each choice leads to, drops those that miss an objective or do not fit with headroom, and orders
-// the rest by what a replica costs.
+// weigh predicts the effects of each choice, drops those that miss an objective or do not fit with headroom, and orders
+// the rest by the cost of a replica.
 func (pl *Planner) weigh() {
 	for w := range pl.Choices {
 		pl.Choices[w] = pl.weighOne(w)
@@ -45,7 +45,7 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 	return kept
 }
 
-// consider fills in what a choice leads to, and says whether it can be taken.
+// consider fills in the predictions of a choice, and reports whether it can be taken.
 func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
 	if m := cw.Workload().Model; m != nil && m.Weights == fleet.PrecisionBF16 &&
@@ -153,14 +153,14 @@ func (pl *Planner) Counts(price cost.Money) float64 {
 	return float64(price.Micros()) / 1e6
 }
 
-// room counts the replicas of w, at most limit, that can stand beside the members of b: by memory with headroom,
-// trust, and everybody's objectives.
+// room counts the replicas of w, at most limit, that can join the members of b: by memory with headroom, trust, and the
+// objectives of all.
 func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) int {
 	n := min(limit, min(c.Tenants, b.limit)-b.n, mostTogether-b.n)
 	if need := pl.MemoryOf(w, g.Mechanism); need > 0 && g.Pool.Memory > 0 {
 		n = min(n, int((pl.Usable(p, g.Mechanism)-b.memory)/need))
 	}
-	// A KV cache of which nothing is known may take what a neighbour needs.
+	// A KV cache of unknown size may take the memory that a neighbour needs.
 	if pl.Workloads[w].Demand().Memory.KVPrior && !pl.Measured(w, p, g.Mechanism) {
 		n = min(n, 1-b.n)
 	}
@@ -190,7 +190,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		return r.rate >= pl.Least[p] && (r.Answer == sharing.AnswerYes ||
 			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism))
 	}
-	low, high := 0, n // fits(low) holds, what lies above high does not
+	low, high := 0, n // fits(low) holds, fits(k) fails for k > high
 	for step := 1; low < high; {
 		k := min(low+step, high)
 		if fits(k) {
@@ -204,8 +204,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 	return low
 }
 
-// videoFits says whether n more replicas of w leave the GPU's video engines
-// enough: what all use together stays under nine tenths.
+// videoFits reports whether with n more replicas of w the use of each video engine stays below nine tenths.
 func (pl *Planner) videoFits(b *bin, w, n int) bool {
 	dec, enc := 0.0, 0.0
 	add := func(w, n int) {
