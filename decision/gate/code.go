@@ -27,12 +27,12 @@ const (
 	CodePinnedElsewhere
 	CodeNotAllowedInPool
 	CodeNotDelivered
-	CodeResearch
-	CodeHardware
-	CodeHardwareUnknown
-	CodeNoEncoder
-	CodeNeedsVGPUHost
-	CodeMIGMPSDelivery
+	codeResearch
+	codeHardware
+	codeHardwareUnknown
+	codeNoEncoder
+	codeNeedsVGPUHost
+	codeMIGMPSDelivery
 
 	// About the GPU's present tenants.
 	CodeDeviceFault
@@ -43,31 +43,31 @@ const (
 	CodeMechanism
 
 	// Of the workload.
-	CodeNotAServer
-	CodeOneReplica
-	CodeMergeReplicas // Have: replicas
-	CodeGang
-	CodeBusyUnknown
-	CodeBusyPrior        // Have: load
-	CodeSaturated        // Have: load; Need: the load from which sharing gains nothing
-	CodeIsolation        // Axis, Level: the demand
-	CodeIsolationUnknown // Axis, Level: the demand
+	codeNotAServer
+	codeOneReplica
+	codeMergeReplicas // Have: replicas
+	codeGang
+	codeBusyUnknown
+	codeBusyPrior        // Have: load
+	codeSaturated        // Have: load; Need: the load from which sharing gains nothing
+	codeIsolation        // Axis, Level: the demand
+	codeIsolationUnknown // Axis, Level: the demand
 	CodeWeaker           // Axis, Level: today's isolation
-	CodeUntrusted        // Have: replicas that could be neighbours
+	codeUntrusted        // Have: replicas that could be neighbours
 	CodeAlone
-	CodeMultiGPU // Need: GPUs
-	CodeHAMiBypass
-	CodeNoMemoryFraction
-	CodeMIGIsThere
+	codeMultiGPU // Need: GPUs
+	codeHAMiBypass
+	codeNoMemoryFraction
+	codeMIGIsThere
 
 	// Of GPU memory and compute.
-	CodeMemoryUnknown
-	CodeKVPrior          // Have: memory
-	CodeMemoryForTwo     // Need, Have: memory
-	CodeBusyForTwo       // Have: load of one; Need: the available part
-	CodeProfilesUnknown  //
-	CodeSliceSaturated   // Have: load of a whole GPU; Profile
-	CodeMemorySlice      // Need: memory; Profile: the largest
+	codeMemoryUnknown
+	codeKVPrior          // Have: memory
+	codeMemoryForTwo     // Need, Have: memory
+	codeBusyForTwo       // Have: load of one; Need: the available part
+	codeProfilesUnknown  //
+	codeSliceSaturated   // Have: load of a whole GPU; Profile
+	codeMemorySlice      // Need: memory; Profile: the largest
 	CodeSliceTooSmall    // Need: memory; Profile
 	CodeSliceFits        // Need: memory; Profile
 	CodeSliceLoad        // Have: load of the slice; Profile
@@ -85,22 +85,22 @@ const (
 	CodePoolFull  // Need, Have: GPUs
 
 	// Of objectives, bounded by figures measured alone.
-	CodeSLOMissed     // Metric; Have: the least it can be; Need: the limit
-	CodeSLOOpen       // Metric; Have: the most it can be; Need: the limit
-	CodeSLOTurns      //
+	codeSLOMissed     // Metric; Have: the least it can be; Need: the limit
+	codeSLOOpen       // Metric; Have: the most it can be; Need: the limit
+	codeSLOTurns      //
 	CodeSLOUnmeasured // Have: replicas expected on the GPU
-	CodeSLOPredicted  // Have: replicas expected on the GPU
+	codeSLOPredicted  // Have: replicas expected on the GPU
 
 	// Of objectives, as predicted: Need: the limit; Have: the prediction; Low and High: its 90% interval.
 	// CodeSlowdown is in thousandths. The verdict is unknown where the limit lies within the interval. Tenants is
 	// how many were assumed on the GPU, 0 for those that are there.
 	CodeSlowdownUnknown
-	CodeTTFT
+	codeTTFT
 	CodeTPOT
-	CodeE2E
+	codeE2E
 	CodeSlowdown
-	CodeFloor      // Metric; Have: the least that the hardware allows; Need: the limit
-	CodeOverloaded // Have: share of the time that it keeps its part of the GPU busy; 0 = more than there is
+	codeFloor      // Metric; Have: the least that the hardware allows; Need: the limit
+	codeOverloaded // Have: share of the time that it keeps its part of the GPU busy; 0 = more than there is
 	CodePrecision  // the GPU has no arithmetic for the weights, and engines do not convert them
 
 	CodeTradeOff // the drawback of a choice
@@ -140,7 +140,7 @@ var codeNames = func() *enum.Names[Code] {
 	for c := range words {
 		names[c] = words[c].Code
 	}
-	return enum.Of[Code](ErrUnknownName, "code", names...)
+	return enum.Of[Code](errUnknownName, "code", names...)
 }()
 
 // Codes lists every code in the order of their values.
@@ -154,8 +154,8 @@ func (c Code) Source() sharing.SourceID {
 	return words[c].Source
 }
 
-// ErrUnknownName is wrapped by the error about a text that names no verdict or code, or a value that has no text.
-var ErrUnknownName = errors.New("gate: unknown name")
+// errUnknownName is wrapped by the error about a text that names no verdict or code, or a value that has no text.
+var errUnknownName = errors.New("gate: unknown name")
 
 // Verdict is the answer of a gate, or of all gates together, about a candidate. The zero value is VerdictUnknown.
 type Verdict uint8
@@ -168,7 +168,7 @@ const (
 	VerdictPass                   // does
 )
 
-var verdictNames = enum.Of[Verdict](ErrUnknownName, "verdict", "unknown", "reject", "fixable", "pass")
+var verdictNames = enum.Of[Verdict](errUnknownName, "verdict", "unknown", "reject", "fixable", "pass")
 
 var severities = [...]int{VerdictUnknown: 2, VerdictReject: 3, VerdictFixable: 1, VerdictPass: 0}
 

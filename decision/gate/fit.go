@@ -11,15 +11,15 @@ import (
 // gateFit decides memory and compute, and with them the profile and how many replicas one GPU carries.
 func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if d.Memory.KVPrior {
-		r.compare(VerdictPass, CodeKVPrior, 0, int64(d.Memory.KVCache))
+		r.compare(VerdictPass, codeKVPrior, 0, int64(d.Memory.KVCache))
 	}
 	t := &traits[r.Mechanism]
 	if d.Memory.Unknown {
 		switch r.Mechanism {
 		case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
-			r.say(VerdictPass, CodeMemoryUnknown)
+			r.say(VerdictPass, codeMemoryUnknown)
 		default:
-			r.say(VerdictUnknown, CodeMemoryUnknown)
+			r.say(VerdictUnknown, codeMemoryUnknown)
 		}
 		return
 	}
@@ -47,12 +47,12 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		return
 	}
 	if left.Memory -= need; !left.Suffices(min(need, cmp.Or(nb.Least, need)), 0, &why) {
-		r.compare(VerdictReject, CodeMemoryForTwo, int64(need), int64(total))
+		r.compare(VerdictReject, codeMemoryForTwo, int64(need), int64(total))
 		return
 	}
 	n := room(need, total, d.Busy, t.Capacity)
 	if n < 2 && need <= left.Memory && d.BusyBasis == BusyStated && !d.Predicted {
-		r.compare(VerdictReject, CodeBusyForTwo, permille(t.Capacity), permille(d.Busy))
+		r.compare(VerdictReject, codeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}
 	n = min(n, g.Seats(r.Mechanism, 0))
 	if t.Clients {
@@ -90,7 +90,7 @@ func PerInstance(m sharing.Mechanism) int {
 func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if len(g.slices) == 0 {
 		if g.answers[r.Mechanism] != sharing.AnswerNo {
-			r.say(VerdictUnknown, CodeProfilesUnknown)
+			r.say(VerdictUnknown, codeProfilesUnknown)
 		}
 		return
 	}
@@ -119,14 +119,14 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 	}
 	switch {
 	case saturated >= 0:
-		r.compare(VerdictReject, CodeSliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
+		r.compare(VerdictReject, codeSliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
 		if profile != nil {
 			r.slice = int16(saturated)
 		}
 	case unknown:
 		r.compare(VerdictUnknown, CodeGPUMemoryUnknown, int64(need), 0)
 	case tooSmall >= 0:
-		r.compare(VerdictReject, CodeMemorySlice, int64(need), 0).slice = int16(tooSmall) + 1
+		r.compare(VerdictReject, codeMemorySlice, int64(need), 0).slice = int16(tooSmall) + 1
 	}
 }
 
@@ -164,7 +164,7 @@ func (r *Report) Denser() []Reason {
 		why := Reason{Verdict: VerdictReject, Mechanism: r.Mechanism, Profile: s.Profile, demand: d, ground: r.ground}
 		switch {
 		case s.memory >= need:
-			why.Code, why.Have = CodeSliceSaturated, permille(d.Busy)
+			why.Code, why.Have = codeSliceSaturated, permille(d.Busy)
 		case s.memory > 0:
 			why.Code, why.Need = CodeSliceTooSmall, int64(need)
 		default:

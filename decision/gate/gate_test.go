@@ -21,7 +21,7 @@ func TestTexts(t *testing.T) {
 		if err != nil || back.UnmarshalText(b) != nil || back != c {
 			t.Errorf("%v comes back as %v: %v", c, back, err)
 		}
-		if text := (Reason{Code: c, Mechanism: sharing.MechanismMPS}).String(); strings.Contains(text, "%!") || c != CodeHardware && text == "" {
+		if text := (Reason{Code: c, Mechanism: sharing.MechanismMPS}).String(); strings.Contains(text, "%!") || c != codeHardware && text == "" {
 			t.Errorf("%v says %q", c, text)
 		}
 		if id := c.Source(); id != "" {
@@ -37,13 +37,13 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v comes back as %v: %v", v, back, err)
 		}
 	}
-	if _, err := codeCount.MarshalText(); !errors.Is(err, ErrUnknownName) {
+	if _, err := codeCount.MarshalText(); !errors.Is(err, errUnknownName) {
 		t.Errorf("%v", err)
 	}
-	if err := new(Code).UnmarshalText([]byte("gpu-shares")); !errors.Is(err, ErrUnknownName) {
+	if err := new(Code).UnmarshalText([]byte("gpu-shares")); !errors.Is(err, errUnknownName) {
 		t.Errorf("%v", err)
 	}
-	if err := new(Verdict).UnmarshalText([]byte("maybe")); !errors.Is(err, ErrUnknownName) {
+	if err := new(Verdict).UnmarshalText([]byte("maybe")); !errors.Is(err, errUnknownName) {
 		t.Errorf("%v", err)
 	}
 }
@@ -100,7 +100,7 @@ func TestWords(t *testing.T) {
 	if err := dec.Decode(&all); err != nil || len(all) != int(codeCount) {
 		t.Fatal(len(all), err)
 	}
-	for code, name := range map[Code]string{CodeFits: "fits", CodeMIGMode: "mig-mode", CodeIsolation: "isolation", CodeSliceFits: "slice-fits", CodeFloor: "floor", CodeTradeOff: "trade-off"} {
+	for code, name := range map[Code]string{CodeFits: "fits", CodeMIGMode: "mig-mode", codeIsolation: "isolation", CodeSliceFits: "slice-fits", codeFloor: "floor", CodeTradeOff: "trade-off"} {
 		if code.String() != name {
 			t.Errorf("%v, want %s", code, name)
 		}

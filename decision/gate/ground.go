@@ -99,7 +99,7 @@ func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
 		return true // they need nothing of a delivery
 	case sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
-		return true // CodeNeedsVGPUHost asks
+		return true // codeNeedsVGPUHost asks
 	}
 	listed := slices.Contains(k.Mechanisms, m)
 	if k.Delivery == sharing.DeliveryBare {
@@ -120,11 +120,11 @@ func (g *Ground) Denial(m sharing.Mechanism) Reason {
 	r := Reason{Verdict: VerdictPass, Mechanism: m}
 	switch {
 	case g.answers[m] == sharing.AnswerNo:
-		r.Verdict, r.Code = VerdictReject, CodeHardware
+		r.Verdict, r.Code = VerdictReject, codeHardware
 	case !g.delivered[m]:
 		r.Verdict, r.Code = VerdictFixable, CodeNotDelivered
 	case (m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU) && !g.vgpu:
-		r.Verdict, r.Code = VerdictFixable, CodeNeedsVGPUHost
+		r.Verdict, r.Code = VerdictFixable, codeNeedsVGPUHost
 	}
 	return r.About(nil, g)
 }

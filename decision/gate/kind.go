@@ -19,7 +19,7 @@ func (g *Ground) gatePool(d *Demand, r *Report) {
 		r.say(VerdictFixable, CodeNotDelivered)
 	}
 	if d.Encodes && g.noEncoder {
-		r.say(VerdictReject, CodeNoEncoder)
+		r.say(VerdictReject, codeNoEncoder)
 	}
 	if d.GPUs > g.together {
 		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(g.together))
@@ -31,20 +31,20 @@ func (g *Ground) gateHardware(r *Report) {
 	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return
 	case sharing.MechanismResearch:
-		r.say(VerdictReject, CodeResearch)
+		r.say(VerdictReject, codeResearch)
 		return
 	}
 	switch g.answers[r.Mechanism] {
 	case sharing.AnswerNo:
-		r.say(VerdictReject, CodeHardware)
+		r.say(VerdictReject, codeHardware)
 	case sharing.AnswerUnknown:
-		r.say(VerdictUnknown, CodeHardwareUnknown)
+		r.say(VerdictUnknown, codeHardwareUnknown)
 	}
 	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !g.vgpu {
-		r.say(VerdictFixable, CodeNeedsVGPUHost)
+		r.say(VerdictFixable, codeNeedsVGPUHost)
 	}
 	if r.Mechanism == sharing.MechanismMIGWithMPS && !g.delivered[r.Mechanism] {
-		r.say(VerdictFixable, CodeMIGMPSDelivery)
+		r.say(VerdictFixable, codeMIGMPSDelivery)
 	}
 }
 
@@ -52,17 +52,17 @@ func (g *Ground) gateHardware(r *Report) {
 func gateInServer(d *Demand, r *Report) {
 	switch {
 	case !d.Serves:
-		r.say(VerdictReject, CodeNotAServer)
+		r.say(VerdictReject, codeNotAServer)
 	case d.Replicas < 2:
-		r.say(VerdictReject, CodeOneReplica)
+		r.say(VerdictReject, codeOneReplica)
 	default:
-		r.compare(VerdictFixable, CodeMergeReplicas, 0, int64(d.Replicas))
+		r.compare(VerdictFixable, codeMergeReplicas, 0, int64(d.Replicas))
 	}
 }
 
 func gateKind(d *Demand, r *Report) {
 	if d.NeverShares {
-		r.say(VerdictReject, CodeGang)
+		r.say(VerdictReject, codeGang)
 		return
 	}
 	if !traits[r.Mechanism].Contends {
@@ -70,11 +70,11 @@ func gateKind(d *Demand, r *Report) {
 	}
 	switch {
 	case d.BusyBasis == BusyUnknown:
-		r.say(VerdictUnknown, CodeBusyUnknown)
+		r.say(VerdictUnknown, codeBusyUnknown)
 	case d.BusyBasis == BusyPrior:
-		r.compare(VerdictPass, CodeBusyPrior, 0, permille(d.Busy))
+		r.compare(VerdictPass, codeBusyPrior, 0, permille(d.Busy))
 	case !d.Predicted && d.SaturatedFrom > 0 && d.Busy >= d.SaturatedFrom:
-		r.compare(VerdictReject, CodeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
+		r.compare(VerdictReject, codeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
 	}
 }
 
@@ -85,9 +85,9 @@ func (g *Ground) gateIsolation(d *Demand, r *Report) {
 		}
 		switch g.levels[r.Mechanism][a].AtLeast(want) {
 		case sharing.AnswerNo:
-			r.say(VerdictReject, CodeIsolation).isolation(a, want)
+			r.say(VerdictReject, codeIsolation).isolation(a, want)
 		case sharing.AnswerUnknown:
-			r.say(VerdictUnknown, CodeIsolationUnknown).isolation(a, want)
+			r.say(VerdictUnknown, codeIsolationUnknown).isolation(a, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func gateTrust(nb Neighbours, r *Report) {
 		return
 	}
 	if nb.Untrusted > 0 {
-		r.compare(VerdictReject, CodeUntrusted, 0, int64(nb.Untrusted))
+		r.compare(VerdictReject, codeUntrusted, 0, int64(nb.Untrusted))
 	} else {
 		r.say(VerdictReject, CodeAlone)
 	}
@@ -121,16 +121,16 @@ func (g *Ground) gateFramework(d *Demand, r *Report) {
 	switch r.Mechanism {
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		if d.Bypasses {
-			r.say(VerdictFixable, CodeHAMiBypass)
+			r.say(VerdictFixable, codeHAMiBypass)
 		}
 	case sharing.MechanismMIGLikeEmulation:
 		switch d.Framework {
 		case "vllm", "tgi", "sglang": // have a flag for the part of the memory to take
 		default:
-			r.say(VerdictReject, CodeNoMemoryFraction)
+			r.say(VerdictReject, codeNoMemoryFraction)
 		}
 		if g.answers[sharing.MechanismMIG] == sharing.AnswerYes {
-			r.say(VerdictPass, CodeMIGIsThere)
+			r.say(VerdictPass, codeMIGIsThere)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 		g.gateToday(d, r)
 		gateTrust(nb, r)
 		if d.GPUs > 1 && m != sharing.MechanismInServer {
-			r.compare(VerdictReject, CodeMultiGPU, int64(d.GPUs), 0)
+			r.compare(VerdictReject, codeMultiGPU, int64(d.GPUs), 0)
 		}
 		g.gateFramework(d, r)
 	}
@@ -178,11 +178,11 @@ func (r *Reason) source() sharing.SourceID {
 	if g := r.ground; g != nil {
 		id := sharing.SourceID("")
 		switch r.Code {
-		case CodeIsolation, CodeIsolationUnknown, CodeWeaker:
+		case codeIsolation, codeIsolationUnknown, CodeWeaker:
 			id = g.isolation[r.Mechanism][r.Axis].Source
-		case CodeHardware, CodeHardwareUnknown:
+		case codeHardware, codeHardwareUnknown:
 			id = g.available[r.Mechanism].Source
-		case CodeMultiGPU:
+		case codeMultiGPU:
 			if usesInstances(r.Mechanism) {
 				id = "nvidia-mig-guide-deployment"
 			}

@@ -16,8 +16,8 @@ var limits = [...]struct {
 	metric profile.Metric
 	code   Code
 	name   string
-}{{profile.MetricTTFTP99, CodeTTFT, "TTFT P99"}, {profile.MetricTPOTP99, CodeTPOT, "TPOT P99"},
-	{profile.MetricE2EP99, CodeE2E, "E2E P99"}, {profile.MetricTPOTP50, CodeTPOT, "TPOT P50"}}
+}{{profile.MetricTTFTP99, codeTTFT, "TTFT P99"}, {profile.MetricTPOTP99, CodeTPOT, "TPOT P99"},
+	{profile.MetricE2EP99, codeE2E, "E2E P99"}, {profile.MetricTPOTP50, CodeTPOT, "TPOT P50"}}
 
 // ObjectiveName names a metric as objectives do.
 func ObjectiveName(m profile.Metric) string {
@@ -35,7 +35,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 		return
 	}
 	if d.Predicted {
-		r.compare(VerdictPass, CodeSLOPredicted, 0, int64(r.Tenants))
+		r.compare(VerdictPass, codeSLOPredicted, 0, int64(r.Tenants))
 		return
 	}
 	by := r.Slowdown
@@ -52,10 +52,10 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 		case !measured:
 			unmeasured = true
 		case float64(solo)*by.Low > float64(limit):
-			r.compare(VerdictReject, CodeSLOMissed, int64(limit)/1000,
+			r.compare(VerdictReject, codeSLOMissed, int64(limit)/1000,
 				int64(float64(solo)*by.Low)/1000).metric = limits[i].metric
 		case float64(solo)*by.High > float64(limit):
-			r.compare(VerdictUnknown, CodeSLOOpen, int64(limit)/1000,
+			r.compare(VerdictUnknown, codeSLOOpen, int64(limit)/1000,
 				int64(float64(solo)*by.High)/1000).metric = limits[i].metric
 		default:
 			continue
@@ -65,7 +65,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	turns := traits[r.Mechanism].Turns
 	switch {
 	case turns && d.LatencyBound && !bounded:
-		r.say(VerdictUnknown, CodeSLOTurns)
+		r.say(VerdictUnknown, codeSLOTurns)
 	case !unmeasured || r.Mechanism == sharing.MechanismExclusive:
 	case turns:
 		r.compare(VerdictUnknown, CodeSLOUnmeasured, 0, int64(r.Tenants))
@@ -161,7 +161,7 @@ func Missed(latency int, value, low, high, limit float64) Reason {
 func Impossible(latency int, least, limit float64) Reason {
 	l := limits[latency]
 	micros := func(s float64) int64 { return int64(math.Round(1e6 * s)) }
-	return Reason{Code: CodeFloor, Verdict: VerdictReject, Metric: l.metric, Need: micros(limit), Have: micros(least)}
+	return Reason{Code: codeFloor, Verdict: VerdictReject, Metric: l.metric, Need: micros(limit), Have: micros(least)}
 }
 
 // Slowed is the reason of a choice under which work without latency objectives keeps less of its rate alone than it
@@ -173,7 +173,7 @@ func Slowed(value, low, high, must float64) Reason {
 // Overloaded is the reason of a choice under which a load can't be served: the work takes longer than there is time, or
 // may do so. The figure is the share of the time that it takes; 0 = not known, but too much.
 func Overloaded(busy float64) Reason {
-	return Reason{Code: CodeOverloaded, Verdict: VerdictReject, Have: thousandths(busy)}
+	return Reason{Code: codeOverloaded, Verdict: VerdictReject, Have: thousandths(busy)}
 }
 
 // thousandths of a share; 0 of one that has no bound.

@@ -27,9 +27,9 @@ type Traits struct {
 }
 
 const (
-	// TurnsCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
+	// turnsCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
 	// (nos-gpu-sharing); on an H200 switching alone takes 6.8 %.
-	TurnsCapacity = 0.90
+	turnsCapacity = 0.90
 	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
 	// mpsClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.
 	mpsClients = 48
@@ -37,16 +37,16 @@ const (
 
 var traits = [sharing.MechanismCount]Traits{
 	sharing.MechanismExclusive:   {Capacity: 1, Split: 1},
-	sharing.MechanismTimeSlicing: {Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity},
+	sharing.MechanismTimeSlicing: {Contends: true, Turns: true, Trusting: true, Capacity: turnsCapacity},
 	sharing.MechanismMPS:         {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
 	sharing.MechanismMIG:         {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGWithMPS: {Holds: true, Contends: true, Trusting: true, Sliced: true, Limited: true,
 		Clients: true, Capacity: 1},
-	sharing.MechanismHAMi: {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: TurnsCapacity,
+	sharing.MechanismHAMi: {Holds: true, Contends: true, Turns: true, Trusting: true, Capacity: turnsCapacity,
 		Split: hamiSplit},
 	sharing.MechanismHAMiWithMPS: {Holds: true, Contends: true, Trusting: true, Limited: true, Clients: true,
 		Capacity: 1, Split: hamiSplit},
-	sharing.MechanismVGPU:             {Holds: true, Contends: true, Turns: true, Capacity: TurnsCapacity},
+	sharing.MechanismVGPU:             {Holds: true, Contends: true, Turns: true, Capacity: turnsCapacity},
 	sharing.MechanismMIGBackedVGPU:    {Holds: true, Sliced: true, Capacity: 1},
 	sharing.MechanismMIGLikeEmulation: {Contends: true, Trusting: true, Limited: true, Clients: true, Capacity: 1},
 	sharing.MechanismInServer:         {Contends: true, Trusting: true, Capacity: 1},

@@ -1,5 +1,5 @@
-// Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops those
-// that are predicted to miss an objective, and looks for the cheapest arrangement of all together: a dynamic program
+// Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops
+// those predicted to miss an objective, and looks for the cheapest arrangement of all together: a dynamic program
 // over the ways to divide a few workloads among pools and mechanisms, exact packing of MIG instances, and for larger
 // fleets simulated annealing over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006). Package
 // decision writes its answers for users.
