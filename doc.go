@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cotenant is the root of the Cotenant SDK, which decides how workloads share a GPU, does it, and measures
 // what it does. It holds no code; import what you need:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cost does the arithmetic of sharing a GPU: the cost of a workload's part of a GPU, the saving of sharing
 // and the point at which it ends, and the division of a shared hour among its tenants.
 //

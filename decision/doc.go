@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package decision decides how workloads share GPUs: which mechanism each workload gets, on which pool and in which
 // layout, the isolation that it really has, cost and saving, and known traps.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package loadgen puts load on OpenAI-compatible LLM endpoints, several tenants at once, and measures the latency and
 // throughput of each.
 //

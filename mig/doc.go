@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mig plans, checks and changes how an NVIDIA GPU is partitioned with Multi-Instance GPU (MIG).
 //
 //	gpu, err := mig.Lookup("A100 80GB")

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mps drives NVIDIA CUDA MPS: it talks to the control daemon, plans the shares of clients, builds client
 // environments that avoid the known traps, and verifies clients and their limits by the daemon's own lists.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sharing describes how a GPU can be shared: the mechanisms, the isolation of each with its conditions, the
 // abilities of each GPU, and the claims about sharing that look right and fail in production.
 //

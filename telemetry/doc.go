@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetry samples GPUs while workloads share them, and computes energy and idle time from the samples.
 // Package ledger divides a shared GPU among its tenants.
 //

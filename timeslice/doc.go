@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package timeslice models GPU time-slicing: contexts that share a
 // GPU without MPS have the whole of it in turn, one quantum at a time.
 //

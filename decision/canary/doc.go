@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package canary tests at every look whether a new replica and its neighbours on a GPU meet their objectives. The
 // verdict is promote, take back, keep looking, or undecided at the deadline with the data that would decide.
 //

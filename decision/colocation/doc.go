@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package colocation measures workloads alone and together on a GPU. Its rows calibrate the predictions of
 // decision/predict, and its report compares them with the measurements.
 //

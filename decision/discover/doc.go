@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package discover makes the fleet that package decision decides from the objects of a Kubernetes cluster, or from the
 // driver of a machine.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fleet holds a user's statements: pools of GPUs, the workloads that want them, the cluster as it runs today,
 // and the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from
 // strict YAML; package decision decides it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gate is the filter that decides whether a workload may run on a GPU by a mechanism: one vocabulary of
 // codes, reasons and verdicts, and one set of gates, for two entry points.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package layout holds a placement: nodes, their devices, the MIG instances on these, and the replicas of workloads
 // that hold them. The planner makes a layout, discovery reads one, manifests are written from one, a migration is the
 // difference of two, and a scheduler adds one replica after another to one.

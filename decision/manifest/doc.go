@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manifest writes the configuration that carries a decision out: the device plugin's and the GPU Operator's
 // documents, mig-parted's, DRA claims, each workload's own request with its environment and its framework's memory
 // fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with a one-page plan for the rollout.

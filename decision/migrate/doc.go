@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migrate plans the steps from the present placement of a cluster to one that costs less or meets more
 // objectives. Today is the first candidate: the fleet's state
 // ([decision.Fleet.Today]) and the arrangement that [decision.Decide] finds for what may move are compared by the same

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package observe makes profiles of model servers from their production metrics, without a benchmark: from two or
 // more of a server's metrics pages, or the answer to a Prometheus range query, it fits a decode step against the
 // batch and a prefill against its tokens, with intervals, and lists the figures that the data does not determine.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package placement places one request after another on a layout: nodes whose GPUs are already shared. It is the part
 // of Cotenant that other schedulers embed.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package predict predicts the latency and throughput of workloads that share one GPU under time-slicing and MPS, with
 // intervals, from measurements of each of them in isolation.
 //

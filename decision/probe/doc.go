@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package probe measures in under a minute how a GPU behaves when several processes share it: the length of a time
 // slice and the cost of a switch, what MPS costs a lone client, how far its clients slow each other down, and the
 // rates of memory and copies. A [Result] makes a [predict.Predictor] of that GPU and driver; [Report] shows both.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package review answers an operator's first questions about a cluster: its workloads and their cost, its idle GPUs,
 // the smallest change that frees most, and a checklist of the obstacles to further savings, each with the cost of the
 // GPUs that it concerns and the key or command that resolves it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package score filters and scores one workload against one pool: every mechanism passes the gates of decision/gate
 // and is weighed on criteria; their raw, normalised and weighted parts are kept with the score. Nothing allocates,
 // for schedulers.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package simgpu supplies the simulated servers of package loadgentest with a GPU that they share as package predict
 // simulates it: in turn by package timeslice, or at the same time by package contention. Its figures are simulated.
 //

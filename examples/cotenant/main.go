@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cotenant is the operators' program: it decides how workloads share GPUs, reads
 // a cluster, probes, measures, watches and changes, each as a command of its own.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mps drives CUDA MPS: start a control daemon, limit its clients, run commands as clients, prove that they
 // are clients, and stop. Without -real it plays all of it on a fake daemon and needs no GPU.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Quickstart decides how a fleet of workloads shares its GPUs: what it costs before and after, which mechanism each
 // workload gets, why, and what can bite. It needs no GPU and no cgo. The program to work with is examples/cotenant.
 //

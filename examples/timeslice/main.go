@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command timeslice shows what tenants of a time-sliced GPU do to each other: latency against the number of
 // tenants, simulated and in closed forms, as a table. It needs no GPU.
 package main

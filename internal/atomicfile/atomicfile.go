@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package atomicfile writes files so that a reader, or a crash, sees the old
 // content or the new content and nothing between.
 package atomicfile

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package golden compares output with files under testdata; run the tests with -update to rewrite them.
 package golden
 

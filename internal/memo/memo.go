@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package memo keeps results that are asked for again and again.
 package memo
 

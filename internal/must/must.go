@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package must ends a test where an error leaves nothing to test:
 //
 //	m := must.Get(mig.Lookup("A30"))(t)

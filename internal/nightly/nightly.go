@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nightly tells tests whether they were built with -tags nightly. Heavy
 // corpora run whole only then; other runs look at a sample of the same cases.
 package nightly

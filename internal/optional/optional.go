@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package optional holds a value that may be missing. A package that shows one to its users gives it a name of its own:
 //
 //	type Optional[T any] = optional.Value[T]

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plaintext makes text of other programs safe to print, as terminals obey its
 // control characters, and formats numbers, money and lists for text.
 package plaintext

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package problem collects everything that is wrong with an input, so that a
 // user gets one error that names each problem with its path and its remedy.
 package problem

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package promtext reads pages in Prometheus' text format, one after another in
 // one stream, with a library of Prometheus', and goes on after a broken line.
 package promtext

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package race says whether the race detector is compiled in. It makes what only computes ten to twenty times as
 // slow, and finds nothing where one goroutine computes: tests of that draw fewer random cases under it, and leave
 // out what takes longest. .ci/run runs the tests of every file that imports this one without the race detector too, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package simplex solves linear programs whose origin is feasible.
 package simplex
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package splitmix spreads the bits of numbers as SplitMix64 does (G. Steele, D. Lea and C. Flood, OOPSLA 2014).
 package splitmix
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stats holds the statistics that several packages report, so that a
 // percentile is the same number everywhere.
 package stats

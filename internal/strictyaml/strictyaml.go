@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package strictyaml decodes YAML and JSON documents strictly: unknown and duplicate keys, anchors, wrong types,
 // invalid UTF-8 and oversized input are problems, each with its path, and all of them are reported at once.
 package strictyaml

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webpage writes pages: each is one HTML file of sentences, tables, charts and GPUs drawn as boxes, which
 // opens without a network, in light and dark, on paper and on a telephone. Observable Plot draws the charts; licences
 // are in plot/LICENSE and in every page, and go generate fetches the versions that plot/update.sh names.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package yamlnode builds YAML documents whose keys stand in the order in
 // which they are given, so that the same values give the same bytes.
 package yamlnode

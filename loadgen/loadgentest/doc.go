@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package loadgentest provides an OpenAI-compatible server with scripted answers: the time to the first
 // token, the distance of the others, the tokens of an event, the layout of the bytes, and faults. It records all
 // events with their times, and a client's figures can be checked against that.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package prompt gives a loadgen.Tenant its prompts: from a file of JSON Lines ([Read]), made-up texts of
 // given lengths ([NewSynthetic]), or the lengths, shared prefixes and arrivals of a published [Trace].
 //

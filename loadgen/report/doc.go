@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package report compares the results of runs of loadgen, and shows them.
 //
 // [CompareRuns] compares two groups of repeated runs and refuses claims that so

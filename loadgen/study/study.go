@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package study makes load tests from plans of users: sweeps over loads and repeats, tenants isolated and together,
 // searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mignvml is the NVML adapter of package mig: real GPUs as mig.Device.
 //
 // Open loads NVML; it needs linux and cgo, and elsewhere fails with an error that says so. Reading (models, modes,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migtest has a simulated GPU for tests of code that partitions GPUs, in the manner of net/http/httptest.
 // It is built from the catalogue of package mig and is as strict as the hardware: only placements that the profile
 // has, no overlap, no more engines than the GPU has, compute instances that fit; ids that do not tell the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package parted reads, checks, makes and writes configurations of NVIDIA's mig-parted (version v1), which the GPU
 // Operator's MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile]
 // also finds it in Kubernetes manifests, [Check] says whether its entries can be placed, [EntryOf] makes an entry of a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package contention models clients of MPS: their kernels run at the same time and slow one another down.
 //
 // A [Law] holds the constants, [Law.Demand] converts a client's use of bandwidth and SMs into its effect on others, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mpstest is a fake MPS control daemon for tests, in the manner of net/http/httptest. It answers as the
 // daemon of NVIDIA's driver 580 was recorded to answer, refusals that exit 0 and silent rejections included, and as
 // the documentation says where newer releases know more.

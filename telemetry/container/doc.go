@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package container finds the container and pod of a process, and the GPUs that each pod was given.
 //
 // The driver names the processes that use a GPU by their ids. A Resolver goes from there to the container by the

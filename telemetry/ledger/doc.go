@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ledger keeps the accounts of a node's GPUs: each nanosecond of each
 // GPU is in exactly one account, with its energy and its price.
 //

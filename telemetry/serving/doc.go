@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package serving reads the metrics pages of model servers, of vLLM, SGLang and llama.cpp, into one form: running and
 // waiting requests, use of the KV cache, and the distributions of latencies and lengths. Of servers without tokens
 // (Text Embeddings Inference, Triton, Infinity and others on FastAPI) it reads the times of a request:

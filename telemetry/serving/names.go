@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package serving
 
 // figure maps a metric to a field, which one family of a page fills. A former name fills it only where the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetrynvml reads GPUs through NVIDIA's management library, as a reader for package telemetry.
 //
 // It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it runs; no CUDA toolkit, no root.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetrytest is a scripted GPU reader for tests, examples and dry runs: devices go through phases with
 // given figures, processes and faults. What it gives is always marked sharing.BasisSimulated.
 //

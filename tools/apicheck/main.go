@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Apicheck compares the exported names of the stable packages with those of an earlier commit, and fails on a break
 // that CHANGELOG.md does not name.
 //

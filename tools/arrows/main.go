@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arrows counts the arrows between the files of packages: a file points to another where it names what that declares.
 // In an order of the files in which as few as can be found point up, it prints how many do, and from where to where.
 //

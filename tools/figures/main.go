@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Figures counts what the size of the tree is judged by, and fails when the library and the examples or their tests
 // have more lines than the ratchet allows, or lines that are too long.
 //
@@ -23,8 +25,8 @@ import (
 // ratchet is the most lines of Go that the library and the examples may have together, generated files counted, and
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
-	ratchet     = 100498
-	testRatchet = 62495
+	ratchet     = 99652
+	testRatchet = 61504
 )
 
 // maxColumns is the longest line outside tests; a tab counts as one.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kube reads a live cluster's objects for package discover, by kubectl get and nothing else: kubectl finds the
 // cluster and logs in, also in a pod, by its service account. It reads no Secret and no ConfigMap.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops
 // those predicted to miss an objective, and looks for the cheapest arrangement of all together: a dynamic program
 // over the ways to divide a few workloads among pools and mechanisms, exact packing of MIG instances, and for larger

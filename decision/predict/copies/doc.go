@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package copies predicts the rate and latency of several copies of one server on one GPU, relative to those of a
 // single copy, for 1 to 8 copies under time-slicing, MPS, MIG, HAMi, or as instances of one process, from figures
 // of the single copy. It answers "does a second copy pay" for servers of any kind, with or without tokens.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package costs holds the constants that predictions rest on, each with unit, uncertainty, basis and source: those of
 // sharing a GPU ([Calibration]), those of model servers of which nothing was measured ([Priors]), and the peaks of the
 // GPUs ([Machine]).

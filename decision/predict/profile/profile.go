@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package profile holds measurements of workloads on GPUs: alone ([SoloProfile], [Profiles], [Solo]) and side by side
 // ([Rows]), the figures that they have ([Metric], [Interval], [Outcome]) and the limits that these are held against.
 //

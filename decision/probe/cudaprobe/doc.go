@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cudaprobe runs package probe's tasks on this machine's GPU. It talks to the CUDA driver library, which it
 // loads when it is opened: no CUDA toolkit is needed, only an installed driver (450 or newer) and a GPU from Volta
 // on. It needs linux and cgo; elsewhere it builds too, and Open says why there is no driver.

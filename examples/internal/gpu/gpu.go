@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gpu reaches this machine's GPUs: their list, and one to probe.
 package gpu
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package page prints for the examples, text folded at Width columns and no error
 // of writing lost. It also writes their files. A copy of an example takes it along.
 package page

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubegpu converts Kubernetes objects about GPUs into the terms of Cotenant's placement, and back.
 //
 // [ReadNode] reads a node as the NVIDIA device plugin, GPU Feature Discovery and HAMi write it, [ReadPod] a pod's

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package migration plays plans of a change in simulated clusters. Whether a pod may be on a node, and which pods a
 // budget counts, is answered by Kubernetes' own code.
 package migration

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plugin is a Kubernetes scheduler plugin that decides which workloads share a GPU: it filters nodes with
 // Cotenant's verdicts, scores them by one of its policies, reserves GPUs in memory and writes into each pod's
 // annotations and events where it was placed and why.

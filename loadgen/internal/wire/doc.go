@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wire reads the answers of a load generator's requests: bytes in, their times out. It knows sockets, HTTP's
 // chunked coding and server-sent events, and nothing of tokens, tenants or reports; it imports nothing of this module.
 //

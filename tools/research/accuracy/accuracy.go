@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package accuracy holds predictions against measurements: beside simpler rules, and of engines and kinds of tenants
 // that nothing was calibrated on. Its tests hold the predictor to what is promised, and each of its constants to
 // paying.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command freeze records what a tree answers, so that a change of the code can be compared with what was there:
 //
 //	go run -C tools/research ./freeze -tree DIR -out DIR    record the answers of the tree in DIR

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package judge holds decisions to simulated worlds. It draws random fleets (fleets.yaml), decides each from what
 // its users would state, and simulates the outcome event by event in a world that the decider does not see
 // (worlds.yaml), one in ten of them outside the published spreads. Beside the decision stand the rules of thumb

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package replay replays a trace of tasks on a cluster of shared GPUs under package placement's policies, by the
 // published protocol of the openb trace (Alibaba; Weng et al., "Beware of Fragmentation", USENIX ATC '23;
 // hkust-adsl/kubernetes-scheduler-simulator): tasks arrive in an order that a seed draws until a multiple of the

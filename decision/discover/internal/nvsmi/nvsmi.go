@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and knows its other outputs by name.
 //
 // A figure that nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package stream reads large JSON documents value by value.
 package stream
 

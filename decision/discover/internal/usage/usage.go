@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package usage reads the usage of GPUs and their tenants over time, and reduces it to statistics while it reads: pages
 // of dcgm-exporter, and answers of Prometheus' query API.
 //

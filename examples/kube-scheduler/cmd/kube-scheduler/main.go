@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command kube-scheduler is the Kubernetes scheduler with the Cotenant plugin built in.
 package main
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command fleet replays a trace of tasks on a cluster of shared GPUs and shows
 // how much of the cluster each placement policy gets allocated. Without files it
 // uses a small synthetic trace; all figures are simulated, and it needs no GPU.

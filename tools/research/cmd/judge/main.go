@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command judge holds decisions to simulated worlds: it decides random fleets and plays the outcome in worlds that
 // the decision does not see, beside the rules of thumb that people follow. Everything it prints is simulated.
 package main

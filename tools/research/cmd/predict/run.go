@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command predict says how well predictions of workloads that share a GPU are met by measurements, beside simpler
 // rules, and asks them yes-or-no questions. cotenant predict shows the predictions themselves.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command load runs the load client against scripted servers in simulated time, and prints its summaries as JSON.
 // It is a program of its own because freeze builds it against the tree that it records.
 package main

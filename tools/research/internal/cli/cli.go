@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cli holds what the research commands have in common: flags, exit codes and JSON.
 package cli
 
