@@ -105,20 +105,19 @@ func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, sibling
 	}
 }
 
-// besideLarger has steps that lie at a whole number of slices take a turn more next to a tenant with much longer ones,
-// and next to others the number that their length says.
+// besideLarger has steps that lie at a whole number of slices take a turn more beside a tenant with much longer
+// ones, and beside others the fewer of them one more the further below it they end.
 func (p *Predictor) besideLarger(models []tenantModel) {
 	for i := range models {
 		t := &models[i]
 		if t.edge == 0 {
 			continue
 		}
-		t.otherWay, t.otherShare = 1, 0
-		if t.length > t.edge*p.Parameters.Slice() {
-			t.otherShare = 1
-		}
+		below := 1 - t.length/(t.edge*p.Parameters.Slice())
+		more := min(max(1-below/table.Edges.Doubt.Value, 0), 1)
+		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
-			t.otherWay, t.otherShare = -1, t.otherShare-1
+			t.otherWay, t.otherShare = -1, more-1
 		}
 		if !slices.ContainsFunc(models, func(u tenantModel) bool { return u.gpu > table.Edges.Larger.Value*t.gpu }) {
 			continue

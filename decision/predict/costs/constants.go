@@ -52,7 +52,7 @@ type Constants struct {
 	}
 	Launched struct{ Busy, BusyPrefilling, Between, SharedCore, Gapless Constant }
 	SMs      struct{ Filling, LinkHalf, Usual Constant }
-	Edges    struct{ Alike, Larger, MostMoved Constant }
+	Edges    struct{ Alike, Larger, Doubt, MostMoved Constant }
 	// Of measured responses, of calibrations, and half-widths that are added to intervals.
 	Response struct{ Exponent, MostSMs, Agreed Constant }
 	Fit      struct{ FewSeries, PriorWeight, Pull Constant }

@@ -27,7 +27,7 @@ var neutral = map[*costs.Constant]float64{
 	&ofSteps.DecodeOfTPOT: 1, &ofSteps.LeastOfFirst: 0, &ofSteps.LoneError: 0, &ofSteps.UsualTail: 1, &ofSteps.UsualDoublings: 0,
 	&ofSteps.Spared: 0, &ofLaunches.Busy: 0, &ofLaunches.BusyPrefilling: 1, &ofLaunches.Between: 0, &ofLaunches.SharedCore: 1,
 	&ofLaunches.Gapless: 1, &costs.Table.SMs.Filling: 1, &costs.Table.SMs.LinkHalf: 1e9, &costs.Table.SMs.Usual: 1,
-	&costs.Table.Edges.Alike: 1, &costs.Table.Edges.Larger: 1e9,
+	&costs.Table.Edges.Alike: 1, &costs.Table.Edges.Larger: 1e9, &costs.Table.Edges.Doubt: 0,
 	&costs.Table.Edges.MostMoved: 0, &costs.Table.Response.Exponent: 1, &costs.Table.Response.MostSMs: 1,
 	&costs.Table.Response.Agreed: 0, &costs.Table.Doubts.Usual: 0, &costs.Table.Doubts.Beside: 0,
 }
