@@ -67,5 +67,5 @@ func ExamplePredicted() {
 	page := pages.Predicted(measured, "by the built-in constants")
 	fmt.Println(page.Answer)
 	// Output:
-	// TPOT P50 is missed by 10.6% on average under time-slicing (73% of 11 outcomes lie in the 90% intervals), and by 2.78% on average under mps (100% of 11 outcomes lie in the 90% intervals).
+	// TPOT P50 is missed by 10.5% on average under time-slicing (73% of 11 outcomes lie in the 90% intervals), and by 2.77% on average under mps (100% of 11 outcomes lie in the 90% intervals).
 }

@@ -72,7 +72,7 @@ func streamOf(t *tenantModel, n int) uint64 {
 const mostQueued = 1 << 14
 
 func newEngine(t *tenantModel, stream uint64, from, until time.Duration) *engine {
-	e := &engine{t: t, requests: rand.New(rand.NewPCG(5, stream)), noise: rand.New(rand.NewPCG(6, stream)), from: from,
+	e := &engine{t: t, requests: rand.New(rand.NewPCG(3, stream)), noise: rand.New(rand.NewPCG(4, stream)), from: from,
 		until: until}
 	if t.kind != profile.KindServer {
 		e.launched, e.start = t.pieces, -1 // a step that is not counted has ended

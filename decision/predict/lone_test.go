@@ -144,7 +144,7 @@ func TestIdleServerBeginsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
 	alone := *fourTenants(t)[1].TimeSlicing
-	alone.Load = profile.Load{Rate: 0.05, Prompt: 128, Output: 64}
+	alone.Load = profile.Load{Rate: 0.2, Prompt: 128, Output: 64}
 	out := must.Get(p.RunAlone(&alone))(t)
 	if p50, p99 := out[profile.MetricTTFTP50], out[profile.MetricTTFTP99]; p50 <= 0 || p99-p50 > 0.01 {
 		t.Errorf("the first token after %.4g ms, the slowest after %.4g", p50, p99)

@@ -67,8 +67,9 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 // leastGPUPart bounds the part of a step on the GPU: no row of a server comes near.
 const leastGPUPart = 0.3
 
-// takeApart finds the parts of a decode step and a prefill.
-func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile) error {
+// takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
+// of a step, where GPM does not tell; 0 = the parameter.
+func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost float64) error {
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
@@ -99,7 +100,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile) error {
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable,
 			t.step, t.prefill)
 	}
-	host, prefillBusy := p.idleParts(t, busy)
+	host, prefillBusy := p.idleParts(t, busy, usualHost)
 	if t.gaps && t.busy > 0 {
 		host, prefillBusy, t.perToken = 1-t.busy, table.Launched.BusyPrefilling.Value, 0
 	}
@@ -116,17 +117,34 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile) error {
 
 func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
-		err = t.takeApart(p, b)
+		err = t.takeApart(p, b, 0)
 	}
 	return t, err
+}
+
+// usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
+func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.SoloProfile) float64 {
+	sum, n := 0.0, 0
+	for _, q := range siblings {
+		if !alike(q, base) || q.GPUBusyFraction.IsZero() {
+			continue
+		}
+		if m, err := p.alone(q); err == nil {
+			sum, n = sum+m.host/m.step, n+1
+		}
+	}
+	return sum / float64(max(n, 1))
 }
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
 // which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
 // what is usual by as much as it may differ from that, as a Kalman filter does it.
-func (p *Predictor) idleParts(t *tenantModel, busy float64) (host, prefillBusy float64) {
+func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
 	host, prefillBusy = p.Parameters.HostFraction.Value, p.usualPrefill(t)
 	if busy <= 0 {
+		if usualHost > 0 {
+			host = usualHost
+		}
 		return host, prefillBusy
 	}
 	decoding, prefilling := t.steps*t.step, t.batch*t.prefill

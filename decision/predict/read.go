@@ -74,7 +74,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if percent, capped := s.CapPercent.Get(); capped && mechanism == sharing.MechanismMPS {
 		t.addCap(p, percent)
 	}
-	if err := t.takeApart(p, base); err != nil {
+	if err := t.takeApart(p, base, p.usualHost(base, s.Siblings)); err != nil {
 		return err
 	}
 	t.reference = t.alone[profile.MetricTPOTP50]
