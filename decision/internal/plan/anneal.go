@@ -24,6 +24,7 @@ const (
 	mostJudged   = 20_000 // evaluations of a GPU with a workload to join it
 	mostLooked   = 100e6  // GPUs looked at, in a round
 	leaving      = 12     // workloads at a time, at most
+	mostSplits   = 16_000 // tries to divide a workload afterwards, times the workloads
 	// A worse arrangement is accepted with a probability that falls with its loss, in GPUs, and from a round's first
 	// try to its last.
 	replicaWorth        = 2 // GPUs
@@ -89,6 +90,7 @@ func (a *arranged) compare(b *arranged) int {
 
 // improve arranges workloads one after another, looks for a better arrangement than that, and takes it.
 func (pl *Planner) improve(order []int) error {
+	pl.Search = SearchBestFound
 	s := pl.newSearch()
 	at, err := s.filled(order)
 	if len(order) <= improvedUpTo && at.replicas != s.total && err == nil { // the smallest first
@@ -133,25 +135,7 @@ func (pl *Planner) improve(order []int) error {
 	if err != nil {
 		return err
 	}
-	if err = s.take(best); err != nil {
-		return err
-	}
-	for _, w := range pl.lacking() {
-		if err := pl.inPart(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lacking are the workloads that have not all their replicas placed.
-func (pl *Planner) lacking() (ws []int) {
-	for w := range pl.Workloads {
-		if pl.Placed[w] < pl.Wanted[w] && len(pl.Choices[w]) > 0 {
-			ws = append(ws, w)
-		}
-	}
-	return ws
+	return s.take(best)
 }
 
 func (pl *Planner) newSearch() *search {

@@ -46,9 +46,7 @@ func (pl *Planner) arrange() error {
 	order := pl.order()
 	pl.clear()
 	all, err := pl.compareAll(order)
-	if pl.Search = SearchBestFound; all {
-		pl.Search = SearchAll
-	} else if err == nil {
+	if !all && err == nil {
 		err = pl.improve(order)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 
@@ -30,11 +31,7 @@ func (pl *Planner) compareAll(ws []int) (bool, error) {
 		return false, err
 	}
 	pl.take(g, pl.most(g, all))
-	for _, w := range ws {
-		if err := pl.inPart(w); err != nil {
-			return false, err
-		}
-	}
+	pl.Search = SearchAll
 	return true, nil
 }
 
@@ -73,7 +70,8 @@ func (pl *Planner) inPart(w int) error {
 	if pl.Placed[w] == replicas {
 		return nil
 	}
-	restore := pl.lift(w)
+	before := maps.Clone(pl.Groups)
+	pl.lift(w)
 	var best *Choice
 	var bestPack *Group
 	var worthIt worth
@@ -126,7 +124,7 @@ func (pl *Planner) inPart(w int) error {
 		}
 	}
 	if best == nil {
-		restore()
+		pl.Groups = before
 		return nil
 	}
 	pl.Chosen[w], pl.Placed[w] = best, most
@@ -134,20 +132,14 @@ func (pl *Planner) inPart(w int) error {
 	return nil
 }
 
-// lift takes a workload from its GPUs; restore puts it back.
-func (pl *Planner) lift(w int) (restore func()) {
-	c := pl.Chosen[w]
-	if c == nil {
-		return func() {}
+// lift takes a workload from its GPUs.
+func (pl *Planner) lift(w int) {
+	if c := pl.Chosen[w]; c != nil {
+		less := pl.without(pl.Groups[c.GroupKey], w)
+		if pl.Groups[c.GroupKey] = less; less.GPUs() == 0 {
+			delete(pl.Groups, c.GroupKey)
+		}
 	}
-	key := c.GroupKey
-	g := pl.Groups[key]
-	if less := pl.without(g, w); less.GPUs() > 0 {
-		pl.Groups[key] = less
-	} else {
-		delete(pl.Groups, key)
-	}
-	return func() { pl.Groups[key] = g }
 }
 
 // without is a group without a workload.
