@@ -134,7 +134,9 @@ func (s *podSpec) rules() *fleet.Scheduling {
 	all := s.requests()
 	out.CPUMilli, out.Memory = int(all["cpu"]), sharing.Bytes(all["memory"])
 	maps.DeleteFunc(all, func(key string, _ int64) bool { return key == "cpu" || key == "memory" || key == "pods" })
-	out.Resources = all
+	if len(all) > 0 {
+		out.Resources = all
+	}
 	if len(out.NodeSelector)+len(out.NodeAffinity)+len(out.Preferred)+len(out.Tolerations)+out.CPUMilli+len(all) == 0 &&
 		out.Memory == 0 {
 		return nil

@@ -47,8 +47,8 @@ func (pl *Planner) spill() error {
 	return pl.split()
 }
 
-// split divides workloads' replicas between two places where that costs less: first with all others where they are, then
-// with another that moves too.
+// split divides workloads' replicas between two places where that costs less: first with all others in their places,
+// then with another that moves too.
 func (pl *Planner) split() error {
 	tries := mostSplits / max(1, len(pl.Workloads))
 	for next := 0; next < len(pl.Workloads) && pl.Search != SearchAll; next++ {
