@@ -325,7 +325,9 @@ func (b *build) objectOf(n *node, keys, resources map[string]bool) fleet.NodeObj
 // only returns the entries of some keys.
 func only[M ~map[string]V, V any](all M, keys map[string]bool) M {
 	out := maps.Clone(all)
-	maps.DeleteFunc(out, func(key string, _ V) bool { return !keys[key] })
+	if maps.DeleteFunc(out, func(key string, _ V) bool { return !keys[key] }); len(out) == 0 {
+		return nil
+	}
 	return out
 }
 
