@@ -184,9 +184,9 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// settle is how long a daemon that writes no process ID must stay alive after an
+// survives is the time that a daemon without a process ID must stay alive after an
 // answer, since that could be another daemon's.
-const settle = 100 * time.Millisecond
+const survives = 100 * time.Millisecond
 
 // answers waits until the daemon answers. Where d has a process, the answer must
 // be of that one, which path runs, and not of a daemon that was quicker.
@@ -203,7 +203,7 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 				first = time.Now()
 			}
 			who, told := daemonOf(o.PipeDirectory, d.program)
-			mine := told && d.owns(who) || !told && time.Since(first) > settle
+			mine := told && d.owns(who) || !told && time.Since(first) > survives
 			if mine && d.process.alive() {
 				return nil
 			}

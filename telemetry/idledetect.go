@@ -103,15 +103,15 @@ func (d *idleDetector) Sample(x *Sample) error {
 		s.idle = appendInterval(s.idle, next)
 		return nil
 	}
-	s.intervals, s.pauses = d.settle(s, s.intervals)
+	s.intervals, s.pauses = d.close(s, s.intervals)
 	s.idle = s.idle[:0]
 	s.intervals = appendInterval(s.intervals, next)
 	return nil
 }
 
-// settle adds a device's present idleness to a list of its intervals, as active where it is too short to count, and
+// close adds a device's present idleness to a list of its intervals, as active where it is too short to count, and
 // returns all pauses.
-func (d *idleDetector) settle(s *idleState, list []StateInterval) ([]StateInterval, time.Duration) {
+func (d *idleDetector) close(s *idleState, list []StateInterval) ([]StateInterval, time.Duration) {
 	pauses, n := s.pauses, len(s.idle)
 	short := n > 0 && s.idle[n-1].To-s.idle[0].From < cmp.Or(d.opts.Sustain, defaultSustain)
 	for _, in := range s.idle {
@@ -218,7 +218,7 @@ func (d *idleDetector) Report(device int) (IdleReport, error) {
 	}
 	s := &d.devs[device]
 	r := IdleReport{Device: device, Basis: d.h.Info.Basis, DeepIdleWatts: s.deepIdle}
-	r.Intervals, r.Pauses = d.settle(s, slices.Clone(s.intervals))
+	r.Intervals, r.Pauses = d.close(s, slices.Clone(s.intervals))
 	return r, nil
 }
 

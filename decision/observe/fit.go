@@ -21,7 +21,7 @@ const (
 	// leastSpread is the ratio of the largest to the smallest mean batch, or prompt, of the windows from which on
 	// they tell a slope.
 	leastSpread = 1.5
-	settles     = 20  // rounds in which steps and prefills settle
+	mostFits    = 20  // rounds in which steps and prefills converge
 	ofRange     = 0.1 // of the windows lie below the low, and above the high end that leastSpread compares
 )
 
@@ -38,7 +38,7 @@ func fitOf(windows []window) *fitting {
 	f := &fitting{}
 	f.Windows = len(windows)
 	d := dispersion(windows)
-	batch, prompt := settle(windows, d)
+	batch, prompt := converge(windows, d)
 	f.take(&batch, &f.Step, &f.StepSequence, &f.StepAt, &f.Batch, "the windows' batches are too alike to tell how a "+
 		"decode step grows with the batch: one load only")
 	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to tell "+
@@ -65,9 +65,9 @@ func fitOf(windows []window) *fitting {
 	return f
 }
 
-// settle fits steps against batches and prefills against prompts (in thousands of tokens) until they agree.
-func settle(windows []window, d float64) (batch, prompt line) {
-	for range settles {
+// converge fits steps against batches and prefills against prompts (in thousands of tokens) until they agree.
+func converge(windows []window, d float64) (batch, prompt line) {
+	for range mostFits {
 		step, prefill := batch, prompt
 		batch, prompt = line{}, line{}
 		for i := range windows {
@@ -118,7 +118,7 @@ func (f *fitting) leaveOut(windows []window, d float64) {
 	gap, first := 0.0, 0.0
 	for k := range n {
 		from, to := k*len(sorted)/n, (k+1)*len(sorted)/n
-		step, prefill := settle(slices.Concat(sorted[:from], sorted[to:]), d)
+		step, prefill := converge(slices.Concat(sorted[:from], sorted[to:]), d)
 		var got, said [2]float64 // sums of gaps and of times to the first token
 		for i := range sorted[from:to] {
 			w := &sorted[from+i]

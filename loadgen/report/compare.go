@@ -73,7 +73,7 @@ type FigureComparison struct {
 	ShiftCI *ConfidenceInterval `json:"shift_ci,omitempty"`
 	// Change is Shift as a fraction of the base's median, missing when that is 0.
 	Change Optional[float64] `json:"change,omitzero"`
-	// Reasons are why a claim is not supported, and further caveats.
+	// Reasons list the causes of an unsupported claim, and further caveats.
 	Reasons []string `json:"reasons,omitempty"`
 }
 

@@ -122,7 +122,7 @@ type RunComparison struct {
 	Other   string             `json:"other"` //
 	Basis   string             `json:"basis"` // "measured" or "simulated"
 	Figures []FigureComparison `json:"figures"`
-	// Correction is how p-values were corrected for the number of figures; "" where nothing was tested.
+	// Correction names the correction of p-values for the number of figures; "" where nothing was tested.
 	Correction string `json:"correction,omitempty"`
 	// Withheld is the reason why nothing is claimed of latencies and rates, "" if nothing is
 	// withheld: they are those of the requests that did not fail.

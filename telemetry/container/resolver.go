@@ -252,7 +252,7 @@ func parseLogName(name string) (id string, pod Pod, ok bool) {
 // errUnknown is returned for a text or value that names nothing.
 var errUnknown = errors.New("container: unknown")
 
-// Reason is why a process's pod is not known. The zero Reason is ReasonNone: it is known.
+// Reason is the cause of an unknown pod of a process. The zero Reason is ReasonNone: it is known.
 type Reason uint8
 
 // The reasons.

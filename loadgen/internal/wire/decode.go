@@ -82,7 +82,7 @@ func (p *Parser) line() (line []byte, complete bool) {
 			p.err = ErrTooLong
 			return nil, false
 		}
-		p.settle() // data may point into rest or into carry
+		p.keep() // data may point into rest or into carry
 		p.carry = append(p.carry, p.rest...)
 		p.rest = nil
 		return nil, false
@@ -97,7 +97,7 @@ func (p *Parser) line() (line []byte, complete bool) {
 	}
 	p.rest = p.rest[end+1:]
 	if len(p.carry) > 0 {
-		p.settle() // data may point into the carry of the line before
+		p.keep() // data may point into the carry of the line before
 		line = append(p.carry, line...)
 		p.carry = line[:0]
 	}
@@ -124,7 +124,7 @@ func (p *Parser) field(line []byte) {
 			p.data, p.hasData = value, true
 			return
 		}
-		p.settle()
+		p.keep()
 		p.own = append(append(p.own, '\n'), value...)
 		p.data = p.own
 	case "event":
@@ -132,8 +132,8 @@ func (p *Parser) field(line []byte) {
 	}
 }
 
-// settle copies the pending data out of buffers that are about to change.
-func (p *Parser) settle() {
+// keep copies the pending data out of buffers that are about to change.
+func (p *Parser) keep() {
 	if p.hasData && (len(p.own) == 0 || len(p.data) == 0 || &p.own[0] != &p.data[0]) {
 		p.own = append(p.own[:0], p.data...)
 		p.data = p.own
