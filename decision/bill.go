@@ -181,11 +181,8 @@ func (a *account) billed(currency string) (Bill, error) {
 func (pl *answers) bill(r *Result) (err error) {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, pl.Asked
-	longer := 0.0 // an hour
 	for w, c := range pl.Chosen {
-		if c != nil {
-			longer += c.Longer * float64(pl.Placed[w])
-		} else if w < pl.Asked {
+		if c == nil && w < pl.Asked {
 			t.Unplaced++
 		}
 		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
@@ -212,7 +209,7 @@ func (pl *answers) bill(r *Result) (err error) {
 	if t.Bill, err = all.billed(t.Currency); err == nil && t.Currency != "" {
 		var s sums
 		t.MonthlyAlone = s.monthly(all.alone.micros, t.Currency).Decimal()
-		if micros := int64(math.Round(1e6 * longer)); micros > 0 {
+		if micros := int64(math.Round(1e6 * pl.Longer())); micros > 0 {
 			t.MonthlyLonger = s.monthly(micros, t.Currency).Decimal()
 		}
 		err = s.err

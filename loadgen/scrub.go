@@ -180,8 +180,7 @@ func (s *scrubber) cleanEnd(text string) string {
 	return text
 }
 
-// cleanValue cleans every text inside of a value that is to be encoded as JSON, and
-// removes fields that are named like a credential.
+// cleanValue cleans every text in a value that is to be encoded as JSON, and removes fields named like a credential.
 func (s *scrubber) cleanValue(v any) any {
 	switch v := v.(type) {
 	case string:

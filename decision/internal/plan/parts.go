@@ -95,6 +95,11 @@ func (pl *Planner) cost() (sum float64) {
 		t, l := pl.tariff(p), pl.load(p)
 		sum += t.of(&l)
 	}
+	return sum + pl.Longer()
+}
+
+// Longer is the added cost for an hour of work that takes longer than on the fleet's fastest GPU.
+func (pl *Planner) Longer() (sum float64) {
 	for w, c := range pl.Chosen {
 		if c != nil {
 			sum += c.Longer * float64(pl.Placed[w])
