@@ -13,7 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
@@ -40,7 +39,6 @@ func (c restless) Read(ctx context.Context, device int, group telemetry.Groups, 
 // TestThirtyDays runs a guard for thirty days with its log, while processes come and go, a GPU fails for an hour a day
 // and a notebook idles: the live heap of the 30th day is that of the first.
 func TestThirtyDays(t *testing.T) {
-	race.Long(t)
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	synctest.Test(t, func(t *testing.T) {
 		busy := map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 60, telemetry.MetricPowerWatts: 400}
