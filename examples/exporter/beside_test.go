@@ -37,15 +37,11 @@ func TestBesidePrometheus(t *testing.T) {
 	}
 	begun := time.Now()
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=\"m\"} ",
-			int(40*time.Since(begun).Seconds()), "\n")
+		fmt.Fprint(w, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total ", int(40*time.Since(begun).Seconds()), "\n")
 	}))
 	defer pages.Close()
 	at := freePort(t)
 	args := []string{"-simulate", "-speed", "60", "-scrape-interval", "4s", "-listen", at, "-state", filepath.Join(dir, "state"), "-prices", "deploy/prices.yaml"}
-	for _, who := range []string{"shop/chat/main", "shop/tagger/main", "search/summary/main"} {
-		args = append(args, "-serving", who+"="+pages.URL)
-	}
 	start := func(name string, args ...string) *exec.Cmd {
 		c := exec.Command(name, args...)
 		log, err := os.OpenFile(filepath.Join(dir, filepath.Base(name)+".log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
@@ -65,8 +61,12 @@ func TestBesidePrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	servers := "" // the pods of one server, a new one every two simulated hours
+	for round := range 2 + int(beside.Hours()*60/2) {
+		servers += fmt.Sprintf("  - {targets: [%q], labels: {namespace: shop, pod: chat-%d, container: main}}\n", pages.Listener.Addr(), round)
+	}
 	config := filepath.Join(dir, "prometheus.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "global: {scrape_interval: 2s, evaluation_interval: 5s}\nrule_files: [%q]\nscrape_configs:\n- {job_name: e, static_configs: [{targets: [%q]}]}\n", rules, at), 0o644); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "global: {scrape_interval: 2s, evaluation_interval: 5s}\nrule_files: [%q]\nscrape_configs:\n- {job_name: e, static_configs: [{targets: [%q]}]}\n- job_name: servers\n  static_configs:\n%s", rules, at, servers), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	listen := freePort(t)

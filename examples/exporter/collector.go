@@ -105,14 +105,6 @@ func (c *collector) small(o out, v *view) {
 	for _, gpu := range slices.Sorted(maps.Keys(v.Observed)) {
 		o.send("cotenant_gpu_observed_seconds_total", seconds(v.Observed[gpu]), gpu, c.node)
 	}
-	for _, pod := range slices.SortedFunc(maps.Keys(v.Tokens), container.Pod.Compare) {
-		for i, n := range []telemetry.Optional[float64]{v.Tokens[pod].Prompt, v.Tokens[pod].Generated} {
-			if n, ok := n.Get(); ok {
-				kind := []string{"prompt", "generation"}[i]
-				o.send("cotenant_tokens_total", n, c.node, pod.Namespace, pod.Name, pod.Container, kind)
-			}
-		}
-	}
 	if !v.at.IsZero() {
 		o.send("cotenant_exporter_stored_timestamp_seconds", float64(v.at.UnixMilli())/1e3, c.node)
 	}
@@ -122,14 +114,10 @@ func (c *collector) small(o out, v *view) {
 	if c.dcgm != nil {
 		dcgm = c.dcgm.state()
 	}
-	for i, up := range []sharing.Answer{now.Kubelet, now.Daemon, dcgm} {
+	for i, up := range []sharing.Answer{now.Kubelet, dcgm} {
 		if up != sharing.AnswerUnknown {
-			o.send("cotenant_exporter_source_up", one(up == sharing.AnswerYes), c.node, []string{"kubelet", "mps", "dcgm"}[i])
+			o.send("cotenant_exporter_source_up", one(up == sharing.AnswerYes), c.node, []string{"kubelet", "dcgm"}[i])
 		}
-	}
-	if now.Daemon == sharing.AnswerYes {
-		o.send("cotenant_mps_servers", float64(now.MPSServers), c.node)
-		o.send("cotenant_mps_clients", float64(now.MPSClients), c.node)
 	}
 	c.live(o, v, &now)
 }

@@ -22,9 +22,8 @@ import (
 
 type config struct {
 	listen, state, prices, root, node string
-	kubelet, mpsPipe, webConfig, nvml string
+	kubelet, webConfig, nvml          string
 	dcgm                              string // address of dcgm-exporter's page
-	pages                             map[container.Pod]string
 	objectives                        []objective
 	real, simulate                    bool
 	speed                             float64
@@ -55,7 +54,7 @@ Flags:
 
 // parse reads the flags, naming every problem.
 func parse(args []string, stdout io.Writer) (*config, error) {
-	c := &config{pages: map[container.Pod]string{}}
+	c := &config{}
 	fs := pages.FlagSet("exporter")
 	fs.StringVar(&c.listen, "listen", ":9400", "address to listen on")
 	fs.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML")
@@ -69,19 +68,12 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.StringVar(&c.root, "root", "/", "where the host's root folder is mounted")
 	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")
 	fs.StringVar(&c.kubelet, "kubelet", "", "socket of the kubelet's pod-resources API (default: not asked)")
-	fs.StringVar(&c.mpsPipe, "mps", "", "pipe directory of the MPS control daemon (default: not asked)")
 	fs.StringVar(&c.dcgm, "dcgm", "", "URL of dcgm-exporter's page on this node, for the activity of MIG instances\n"+
 		"before Hopper (default: not read)")
 	fs.DurationVar(&c.hold, "scrape-interval", 30*time.Second, "longest time between two scrapes: a new series is shown "+
 		"at 0 for\nso long, and the accounts stay as they are, so that rates miss nothing")
 	fs.StringVar(&c.webConfig, "web-config", "", "file with TLS and basic auth, as Prometheus' exporters take it")
 	fs.StringVar(&c.nvml, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
-	fs.Func("serving", "NAMESPACE/OWNER/CONTAINER=URL of the metrics page of a vLLM or SGLang server here, by the\n"+
-		"Deployment, StatefulSet or pod; repeat it (tokens served narrow what MPS hides)", func(s string) error {
-		pod, page, err := parseServing(s)
-		c.pages[pod] = page
-		return err
-	})
 	fs.Func("objective", "NAMESPACE/OWNER/CONTAINER=ttft:DURATION or tpot:DURATION, which the server's P95 should meet,\n"+
 		"for the alert ServerMissesObjective; repeat it", func(s string) error {
 		o, err := parseObjective(s)
@@ -133,25 +125,6 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	return c, errors.Join(probs...)
 }
 
-// ofOwner splits NAMESPACE/OWNER/CONTAINER=VALUE.
-func ofOwner(s string) (owner container.Pod, value string, ok bool) {
-	name, value, _ := strings.Cut(s, "=")
-	parts := strings.Split(name, "/")
-	if len(parts) != 3 {
-		return owner, value, false
-	}
-	return container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}.Clean(), value, true
-}
-
-// parseServing reads NAMESPACE/OWNER/CONTAINER=URL.
-func parseServing(s string) (container.Pod, string, error) {
-	owner, page, ok := ofOwner(s)
-	if u, err := url.Parse(page); !ok || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return owner, "", fmt.Errorf("-serving: %q (use NAMESPACE/OWNER/CONTAINER=http://HOST:PORT/metrics)", s)
-	}
-	return owner, page, nil
-}
-
 // objective is a bound on the P95 of a latency (ttft or tpot) of the servers of an owner.
 type objective struct {
 	owner   container.Pod
@@ -161,13 +134,15 @@ type objective struct {
 
 // parseObjective reads NAMESPACE/OWNER/CONTAINER=LATENCY:DURATION.
 func parseObjective(s string) (o objective, err error) {
-	owner, value, ok := ofOwner(s)
+	name, value, _ := strings.Cut(s, "=")
+	parts := strings.Split(name, "/")
 	latency, text, _ := strings.Cut(value, ":")
 	bound, err := time.ParseDuration(text)
-	if !ok || err != nil || bound <= 0 || latency != "ttft" && latency != "tpot" {
+	if len(parts) != 3 || err != nil || bound <= 0 || latency != "ttft" && latency != "tpot" {
 		return o, fmt.Errorf("-objective: %q (use NAMESPACE/OWNER/CONTAINER=ttft:400ms or tpot:40ms)", s)
 	}
-	return objective{owner, latency, bound}, nil
+	owner := container.Pod{Namespace: parts[0], Name: parts[1], Container: parts[2]}
+	return objective{owner.Clean(), latency, bound}, nil
 }
 
 func main() {

@@ -8,13 +8,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-func TestOwnersInFlags(t *testing.T) {
-	for _, s := range []string{"", "a/b=http://x", "a/b/c", "a/b/c=ftp://x", "a/b/c=/metrics"} {
-		if pod, page, err := parseServing(s); err == nil {
-			t.Errorf("%q: %v %s", s, pod, page)
-		}
-	}
-	for _, s := range []string{"a/b=ttft:1s", "a/b/c=e2e:1s", "a/b/c=ttft:1", "a/b/c=tpot:-1s", "a/b/c=ttft"} {
+func TestObjectives(t *testing.T) {
+	for _, s := range []string{"", "a/b=ttft:1s", "a/b/c=e2e:1s", "a/b/c=ttft:1", "a/b/c=tpot:-1s", "a/b/c=ttft"} {
 		if o, err := parseObjective(s); err == nil {
 			t.Errorf("%q: %v", s, o)
 		}

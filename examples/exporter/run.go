@@ -25,7 +25,6 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 
 	pages "github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -114,7 +113,6 @@ func open(c *config, p prices, log *slog.Logger) (_ *exporter, err error) {
 	if err := e.source(&o); err != nil {
 		return nil, err
 	}
-	o.Servers = c.pages
 	fast, slow := periods(c.period, c.speed)
 	e.fast = fast
 	o.Fast, o.Slow = time.Duration(float64(fast)*c.speed), time.Duration(float64(slow)*c.speed)
@@ -179,7 +177,7 @@ func (e *exporter) source(o *ledger.Options) error {
 			return err
 		}
 		e.reader, o.Basis = n, sharing.BasisSimulated
-		o.Resolver, o.Kubelet, o.MPS = container.NewResolver(n), n, n
+		o.Resolver, o.Kubelet = container.NewResolver(n), n
 		return nil
 	}
 	var root fs.FS = os.DirFS(e.c.root)
@@ -203,14 +201,6 @@ func (e *exporter) source(o *ledger.Options) error {
 		}
 		o.Kubelet = k
 		e.closers = append(e.closers, k.conn.Close)
-	}
-	if e.c.mpsPipe != "" {
-		options := mps.Options{PipeDirectory: e.c.mpsPipe, Timeout: 2 * time.Second, Logger: e.log}
-		daemon, err := mps.NewClient(options)
-		if err != nil {
-			return fmt.Errorf("-mps: %w", err)
-		}
-		o.MPS = daemon
 	}
 	return nil
 }

@@ -44,7 +44,6 @@ const (
 	mCost         = "cotenant_gpu_cost_micros_total"
 	mTotalSeconds = "cotenant_gpu_account_seconds_total"
 	mObserved     = "cotenant_gpu_observed_seconds_total"
-	mTokens       = "cotenant_tokens_total"
 	mStoreErrors  = "cotenant_exporter_store_errors_total"
 )
 

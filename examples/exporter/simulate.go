@@ -12,15 +12,14 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files, its
-// kubelet and its MPS daemon. What happens at a time depends on nothing else, so that a node goes on where it was after
+// simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files and
+// its kubelet. What happens at a time depends on nothing else, so that a node goes on where it was after
 // a restart. The figures are of the size that an H100 shows, and are made up.
 type simNode struct {
 	*telemetrytest.Reader
@@ -219,19 +218,4 @@ func (n *simNode) Slots(context.Context) (map[container.Device]int, error) {
 		out[d]++
 	}
 	return out, nil
-}
-
-// Snapshot returns the answer of the MPS control daemon.
-func (n *simNode) Snapshot(context.Context) (mps.Snapshot, error) {
-	s := mps.Snapshot{Time: time.Now(), Daemon: sharing.AnswerYes}
-	for _, gpu := range []int{4, 5} {
-		server := mps.ServerSnapshot{Server: int(simServer(gpu)), State: mps.StateActive}
-		for _, p := range n.pods() {
-			if p.gpu == gpu && p.running {
-				server.Clients = append(server.Clients, int(p.pid()))
-			}
-		}
-		s.Servers = append(s.Servers, server)
-	}
-	return s, nil
 }

@@ -67,10 +67,8 @@ func TestPerMillion(t *testing.T) {
 			series(perSecond/4, "pod", "p", "account", "tenant", "mechanism", "mps"), series(perSecond*3/4, "pod", "p", "account", "held-idle", "mechanism", "mps"),
 			series(perSecond, "pod", "other", "account", "tenant", "mechanism", "mps"),
 		},
-		mTokens: {
-			series(rates["prompt"], "pod", "p", "kind", "prompt"), series(rates["generation"], "pod", "p", "kind", "generation"),
-			series(0, "pod", "other", "kind", "generation"),
-		},
+		"vllm:prompt_tokens_total":       {series(rates["prompt"], "pod", "p")},
+		"sglang:generation_tokens_total": {series(rates["generation"], "pod", "p"), series(0, "pod", "other")},
 	}
 	q := &storage.MockQueryable{MockQuerier: &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, match ...*labels.Matcher) storage.SeriesSet {
 		var out []storage.Series

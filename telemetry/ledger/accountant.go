@@ -26,12 +26,8 @@ type Clock struct {
 type Options struct {
 	Clock    Clock
 	Resolver *container.Resolver
-	// Kubelet lists the holders of GPUs, and MPS the clients of MPS servers; nil is not asked.
+	// Kubelet lists the holders of GPUs; nil is not asked.
 	Kubelet Allocator
-	MPS     MPSDaemon
-	// Servers are the addresses of model servers' metrics pages, by the container of a pod or of a workload with one pod
-	// on the node (container.Pod.OwnedBy).
-	Servers map[container.Pod]string
 	// Price returns the price of a GPU's hour by its UUID and name; nil is no price.
 	Price func(uuid, name string) cost.Money
 	// Basis is the basis of the readings; with BasisSimulated every account has it.
@@ -48,7 +44,6 @@ type Options struct {
 type Accountant struct {
 	o       Options
 	holders *holders
-	servers *servers
 
 	mu      sync.Mutex
 	book    *book
@@ -63,8 +58,7 @@ func New(o Options) *Accountant {
 	if o.Price == nil {
 		o.Price = func(string, string) cost.Money { return cost.Money{} }
 	}
-	a := &Accountant{o: o, holders: &holders{alloc: o.Kubelet, mps: o.MPS, log: o.Logger},
-		servers: newServers(o.Servers, o.Logger)}
+	a := &Accountant{o: o, holders: &holders{alloc: o.Kubelet, log: o.Logger}}
 	var unread map[string]error
 	a.book, unread = restoreBook(bookOptions{clock: o.Clock.Name}, slices.Values(o.Records))
 	for name, err := range unread {
@@ -79,7 +73,6 @@ type View struct {
 	Rows     []Row
 	Totals   []Total
 	Observed map[string]time.Duration // by GPU, since it was first seen
-	Tokens   map[container.Pod]Tokens // of the servers that are read, since New or their pod's first window
 }
 
 // View returns the present accounts.
@@ -90,7 +83,7 @@ func (a *Accountant) View() View {
 }
 
 func (a *Accountant) view() View {
-	return View{a.book.listRows(), a.book.listTotals(), a.book.observed(), a.servers.all()}
+	return View{a.book.listRows(), a.book.listTotals(), a.book.observed()}
 }
 
 // Changes ends the rows of pods that are long gone, and returns their number, the records to be stored, and the
@@ -114,21 +107,28 @@ func (a *Accountant) Finish() {
 	}
 }
 
-// Watch asks the holders every period and reads the servers' pages twice as often, until ctx ends.
+// Watch asks the kubelet for the holders every period until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
-	var wg sync.WaitGroup
-	wg.Go(func() { every(ctx, period, func() { a.holders.ask(ctx, period) }) })
-	wg.Go(func() { a.servers.watch(ctx, period/2) })
-	wg.Wait()
+	if a.o.Kubelet == nil {
+		return
+	}
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		a.holders.ask(ctx, period)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // Status describes the node at present.
 type Status struct {
 	Devices []Device // in the order of the telemetry's header
-	// Kubelet and Daemon are whether the kubelet and the MPS daemon gave their last answers; unknown where they are not
-	// asked.
-	Kubelet, Daemon        sharing.Answer
-	MPSServers, MPSClients int
+	// Kubelet is whether the kubelet gave its last answer; unknown where it is not asked.
+	Kubelet sharing.Answer
 	// UnknownDevices counts the devices given to pods under names that are not understood, by their form
 	// (container.DeviceForm). Nobody is charged for holding them.
 	UnknownDevices map[string]int
@@ -188,10 +188,7 @@ func (a *Accountant) Status() Status {
 	h := a.holders
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.Kubelet, s.Daemon, s.MPSServers = h.kubelet, h.daemon, len(h.clients)
-	for _, clients := range h.clients {
-		s.MPSClients += len(clients)
-	}
+	s.Kubelet = h.kubelet
 	for _, given := range h.given {
 		for _, id := range given.Unknown {
 			s.UnknownDevices[container.DeviceForm(id)]++

@@ -217,12 +217,6 @@ func TestWhoPaysForAWindow(t *testing.T) {
 				}
 			}
 		}, []string{"tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0"}},
-		"the driver lists the MPS server alone, the daemon its clients": {[]float64{0, 0}, func(b *bench) {
-			b.procs = []telemetry.Process{{PID: 5, Name: "x"}}
-			b.holders.clients = map[int][]int{5: {10, 11}}
-			b.busy = 80
-			b.seconds(10)
-		}, []string{"tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0"}},
 		"the machine slept, and the first reading after it says nothing of the gap": {nil, func(b *bench) {
 			b.seconds(10)
 			b.at += time.Hour

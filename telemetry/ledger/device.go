@@ -3,7 +3,6 @@
 package ledger
 
 import (
-	"slices"
 	"time"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -53,8 +52,6 @@ type process struct {
 	memory   telemetry.Optional[sharing.Bytes]
 	instance telemetry.Optional[int]
 	overhead bool
-	// fromDaemon is set where the MPS daemon named it, not the driver.
-	fromDaemon bool
 }
 
 func (p *process) pod() container.Pod {
@@ -98,39 +95,13 @@ func (a *Accountant) identify(d *device) {
 		case !q.who.Known():
 			q.who = id
 		}
-		q.memory, q.instance, q.fromDaemon = p.Memory, p.GPUInstance, p.Name == mpsClient
-		_, q.overhead = a.holders.mpsClients(p.PID, p.Name)
+		q.memory, q.instance, q.overhead = p.Memory, p.GPUInstance, p.Name == mpsServer
 		d.listed = append(d.listed, q)
 	}
 }
 
-// withClients adds the clients that the MPS daemon has for a server in the list
-// and that no GPU's list has: a driver may list the server alone.
-func (a *Accountant) withClients(list []telemetry.Process) []telemetry.Process {
-	there := map[uint32]bool{}
-	for _, p := range list {
-		there[p.PID] = true
-	}
-	for _, d := range a.devs {
-		for pid, p := range d.procs {
-			there[pid] = there[pid] || !p.fromDaemon
-		}
-	}
-	out := slices.Clone(list)
-	for _, p := range list {
-		clients, _ := a.holders.mpsClients(p.PID, p.Name)
-		for _, client := range clients {
-			if pid := uint32(client); !there[pid] {
-				there[pid] = true
-				out = append(out, telemetry.Process{PID: pid, Name: mpsClient})
-			}
-		}
-	}
-	return out
-}
-
-// mpsClient is the name of processes that only the MPS daemon knows.
-const mpsClient = "client of the MPS daemon"
+// mpsServer is the name of the process that runs the kernels of MPS clients.
+const mpsServer = "nvidia-cuda-mps-server"
 
 // forget drops processes that no window has any more.
 func (a *Accountant) forget() {

@@ -5,8 +5,7 @@
 //
 // An Accountant is a telemetry.Sink. It finds the pod of each process (telemetry/container), divides each window of a
 // GPU's time with Divide by the figures that the mechanism allows, and posts the parts. The kubelet lists the holders
-// of GPUs, and the MPS daemon its clients. The tokens on the metrics pages of model servers narrow the bounds under
-// MPS.
+// of GPUs.
 //
 // The rest of a posting is unattributed, so that the accounts of a GPU always add up to the time since it was first
 // seen; time without observation is unattributed too. All amounts are integers:

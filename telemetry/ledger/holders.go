@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -22,16 +21,9 @@ type Allocator interface {
 	Slots(ctx context.Context) (map[container.Device]int, error)
 }
 
-// MPSDaemon is the part of mps.Client in use.
-type MPSDaemon interface {
-	Snapshot(ctx context.Context) (mps.Snapshot, error)
-}
-
-// holders caches the last answers of the kubelet and the MPS daemon. Both are asked
-// in the background: one that hangs holds up nobody.
+// holders caches the last answer of the kubelet. It is asked in the background, so that one that hangs holds up nobody.
 type holders struct {
-	alloc Allocator // nil: not asked
-	mps   MPSDaemon // nil: not asked
+	alloc Allocator
 	log   *slog.Logger
 
 	mu      sync.Mutex
@@ -39,65 +31,33 @@ type holders struct {
 	offered map[container.Device]int
 	givenAt time.Time
 	kubelet sharing.Answer // whether it answered last
-	daemon  sharing.Answer
-	clients map[int][]int // of each MPS server, by process id
 }
 
 // staleAfter bounds the age of the kubelet's answer.
 const staleAfter = time.Minute
 
-// every calls f at once, and each period until ctx ends.
-func every(ctx context.Context, period time.Duration, f func()) {
-	ticker := time.NewTicker(period)
-	defer ticker.Stop()
-	for {
-		f()
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
+// ask asks the kubelet, and logs when it begins or ceases to answer.
 func (h *holders) ask(ctx context.Context, period time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, max(period, time.Second))
 	defer cancel()
-	if h.alloc != nil {
-		given, err := h.alloc.Allocations(ctx)
-		var offered map[container.Device]int
-		if err == nil {
-			offered, err = h.alloc.Slots(ctx)
-		}
-		h.mu.Lock()
-		if h.note(&h.kubelet, "kubelet", err) {
-			h.given, h.offered, h.givenAt = given, offered, time.Now()
-		}
-		h.mu.Unlock()
+	given, err := h.alloc.Allocations(ctx)
+	var offered map[container.Device]int
+	if err == nil {
+		offered, err = h.alloc.Slots(ctx)
 	}
-	if h.mps != nil {
-		s, err := h.mps.Snapshot(ctx)
-		h.mu.Lock()
-		if h.note(&h.daemon, "MPS control daemon", err) {
-			h.clients = map[int][]int{}
-			for _, srv := range s.Servers {
-				h.clients[srv.Server] = srv.Clients
-			}
-		}
-		h.mu.Unlock()
-	}
-}
-
-// note remembers how a question ended, and logs when that changes; h.mu is held.
-func (h *holders) note(a *sharing.Answer, who string, err error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	now := sharing.AnswerOf(err == nil)
-	if now != *a && err != nil {
-		h.log.Warn("no answer", "from", who, "err", err)
-	} else if now != *a {
-		h.log.Info("answers", "who", who)
+	switch {
+	case err != nil && now != h.kubelet:
+		h.log.Warn("the kubelet does not answer", "err", err)
+	case err == nil:
+		h.given, h.offered, h.givenAt = given, offered, time.Now()
+		if now != h.kubelet {
+			h.log.Info("the kubelet answers")
+		}
 	}
-	*a = now
-	return err == nil
+	h.kubelet = now
 }
 
 // of returns the pods that hold any fitting device with their devices, and the number of slots offered.
@@ -123,12 +83,4 @@ func (h *holders) of(fits func(container.Device) bool) (held map[container.Pod][
 		}
 	}
 	return held, slots, true
-}
-
-// mpsClients lists the clients of a process that the MPS daemon reported, and whether it is an MPS server.
-func (h *holders) mpsClients(pid uint32, name string) (clients []int, server bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	clients, listed := h.clients[int(pid)]
-	return clients, listed || name == "nvidia-cuda-mps-server"
 }

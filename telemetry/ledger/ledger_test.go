@@ -5,6 +5,7 @@ package ledger
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -305,4 +306,31 @@ func FuzzRestore(f *testing.F) {
 			}
 		}
 	})
+}
+
+var still = Clock{Name: "t", Now: func() time.Duration { return 0 }}
+
+// TestABadRecordIsSetAside starts on a state with records that cannot be read:
+// they are named, kept under other names, and all others count on.
+func TestABadRecordIsSetAside(t *testing.T) {
+	var log strings.Builder
+	options := Options{
+		Clock: still, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Records: []Record{{`gpu "g"`, []byte(`{"observed_ns":-2}`)}, {"tokens a/b/c", []byte("1 2 - - -")}, {`row {"gpu"`, []byte("{}")}},
+	}
+	a := New(options)
+	for _, name := range []string{`gpu \"g`, "tokens a/b/c", `row {\"gpu`} {
+		if !strings.Contains(log.String(), name) {
+			t.Errorf("%s is not named: %s", name, log.String())
+		}
+	}
+	_, records, _, err := a.Changes()
+	if err != nil || len(records) != 6 {
+		t.Errorf("%q, %v", records, err)
+	}
+	log.Reset()
+	options.Records = slices.DeleteFunc(records, func(r Record) bool { return r.Value == nil })
+	if New(options); log.Len() > 0 {
+		t.Error(log.String())
+	}
 }

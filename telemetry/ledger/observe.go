@@ -117,9 +117,8 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 		return
 	}
 	d.looked = true
-	processes := a.withClients(x.Processes)
-	if !slices.Equal(processes, d.list) {
-		d.list, d.listed = processes, nil
+	if !slices.Equal(x.Processes, d.list) {
+		d.list, d.listed = slices.Clone(x.Processes), nil
 		a.identify(d)
 	}
 	for _, p := range d.listed {
@@ -130,7 +129,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	v, drawn := d.Watts.Get()
 	if u, ok := x.Get(telemetry.MetricGPUUtilPercent); ok && u == 0 && drawn {
 		least := &d.deepIdle
-		if len(processes) > 0 {
+		if len(x.Processes) > 0 {
 			least = &d.contextIdle
 		}
 		*least = telemetry.Some(min(v, least.Or(v)))

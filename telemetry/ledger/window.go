@@ -125,9 +125,6 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 		d.instanceCounters(all)
 	}
 	w.Claims = all.list()
-	if !isMIG {
-		a.servers.tokens(d.UUID, w.Claims, time.Minute)
-	}
 	return w
 }
 
