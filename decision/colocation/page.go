@@ -56,7 +56,7 @@ func (rep *Report) Page() *webpage.Page {
 			predicted = webpage.Interval(s.Value, s.Low, s.High)
 		}
 		if len(r.Objectives) > 0 {
-			kept = cmp.Or(r.missed(), "kept")
+			kept = cmp.Or(r.missed(), "met")
 		}
 		if v := r.Actual[of]; v > 0 {
 			took = webpage.Number(v)
@@ -71,8 +71,8 @@ func (rep *Report) Page() *webpage.Page {
 	}
 	var said []string
 	if worst != nil {
-		said = append(said, fmt.Sprintf("Together, %s suffers most: its median token or step takes %s times what it takes "+
-			"alone (%s, %s).", worst.Load, webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
+		said = append(said, fmt.Sprintf("%s slows down most: its median token or step takes %s times as long as when "+
+			"isolated (%s, %s).", worst.Load, webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
 	}
 	for _, a := range rep.Agreement {
 		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {

@@ -86,11 +86,11 @@ type objective struct {
 	Failed int `json:"failed,omitempty"`
 }
 
-// outcome is a word on the objective: kept, missed, or the requests that failed although those that ended met it.
+// outcome is "met", "MISSED", or the number of failed requests where all others met the objective.
 func (o *objective) outcome() string {
 	switch {
 	case o.Kept:
-		return "kept"
+		return "met"
 	case o.ActualMS != nil && *o.ActualMS <= o.LimitMS:
 		return plaintext.Count(o.Failed, "request") + " FAILED"
 	}
@@ -264,19 +264,19 @@ func (rep *Report) choices() (all []string) {
 			continue
 		}
 		cases = append(cases, v.Case)
-		text := fmt.Sprintf("%s: keep its workloads on GPUs of their own: none of the modes measured keeps every objective.",
+		text := fmt.Sprintf("%s: give each workload a GPU of its own: no measured mode meets every objective.",
 			v.Case)
 		if i := slices.IndexFunc(rep.Verdicts, func(o verdict) bool { return o.Case == v.Case && o.Best }); i >= 0 {
 			best := rep.Verdicts[i]
-			text = fmt.Sprintf("%s: choose %s, which kept every objective and delivered most, %s tokens/s.", v.Case, best.Mode,
+			text = fmt.Sprintf("%s: choose %s: it met every objective and delivered the most, %s tokens/s.", v.Case, best.Mode,
 				short(best.TokensPerS))
 			if best.KeptRate > 0 {
-				text = fmt.Sprintf("%s: choose %s, which kept every objective and %.0f%% of the rates alone, the most.", v.Case,
+				text = fmt.Sprintf("%s: choose %s: it met every objective at %.0f%% of the isolated rates, the most.", v.Case,
 					best.Mode, 100*best.KeptRate)
 			}
 		}
 		if len(rep.Invalid) > 0 {
-			text = v.Case + ": no choice: the load client shaped the figures (measure again)."
+			text = v.Case + ": no choice: the load client influenced the figures (measure again on an idle machine)."
 		}
 		all = append(all, text)
 	}

@@ -44,7 +44,7 @@ func TestBuiltInPlans(t *testing.T) {
 // A limit that the requests which ended met, while others failed, is not shown as missed.
 func TestOutcome(t *testing.T) {
 	met := 18.2
-	for want, o := range map[string]objective{"kept": {ActualMS: &met, LimitMS: 30, Kept: true},
+	for want, o := range map[string]objective{"met": {ActualMS: &met, LimitMS: 30, Kept: true},
 		"3 requests FAILED": {ActualMS: &met, LimitMS: 30, Failed: 3}, "MISSED": {ActualMS: &met, LimitMS: 12, Failed: 3}} {
 		if got := o.outcome(); got != want {
 			t.Errorf("%q, want %q", got, want)

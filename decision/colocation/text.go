@@ -74,7 +74,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 		}
 	}
 	if rep.Basis == sharing.BasisSimulated {
-		p.line("SIMULATED: every figure below is of embedded servers on a simulated GPU and of no real one.\n")
+		p.line("SIMULATED: every figure below comes from embedded servers on a simulated GPU, not from a real one.\n")
 	} else {
 		p.line("Measured on %s, driver %s.\n", cmp.Or(rep.GPU, "unknown"), cmp.Or(rep.Driver, "unknown"))
 	}
@@ -124,7 +124,7 @@ func (r *ReportRow) count() string {
 }
 
 func (p printer) alone(rows []ReportRow) {
-	p.line("Alone (latencies in ms)")
+	p.line("Isolated (latencies in ms)")
 	p.table(func(row func(...string)) {
 		head := []string{"mode", "load", "requests", "failed"}
 		var shown []profile.Metric
@@ -154,8 +154,8 @@ func (p printer) costs(rows []ReportRow) {
 	if !slices.ContainsFunc(rows, func(r ReportRow) bool { return r.TokenCosts != cost.TokenCosts{} }) {
 		return
 	}
-	p.line("What a million tokens cost (the GPU's price in equal parts among its tenants; good: output of requests " +
-		"within every limit of their load)")
+	p.line("Cost of a million tokens (the GPU's price divided equally among its tenants; good: output tokens of " +
+		"requests that met every limit)")
 	p.table(func(row func(...string)) {
 		row("mode", "case", "load", "tenants", "tokens/s", "input", "output", "good")
 		for i := range rows {
@@ -179,8 +179,8 @@ func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 			}
 			if !any {
 				any = true
-				p.line("Side by side, %s", title(m))
-				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "slower", "predicted", "n")
+				p.line("Co-located, %s", title(m))
+				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "ratio", "predicted", "n")
 			}
 			first, last := []string{r.name(r.Case), r.Load}, []string{times(r.Slowdown), "-", r.count()}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
@@ -208,7 +208,7 @@ func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 }
 
 func (p printer) agreement(list []agreement) {
-	p.line("Agreement of predictions, written before the runs side by side, with what came")
+	p.line("Predictions, written before the co-located runs, compared with the measurements")
 	points, inside := 0, 0
 	p.table(func(row func(...string)) {
 		row("mode", "figure", "mean error", "inside 90% interval", "mean width")
@@ -227,11 +227,11 @@ func (p printer) agreement(list []agreement) {
 }
 
 func (p printer) verdicts(list []verdict) {
-	p.line("Objectives as measured, and the mode to choose by them")
+	p.line("Measured objectives, and the mode to choose")
 	p.table(func(row func(...string)) {
 		delivered := "tokens/s"
 		if slices.ContainsFunc(list, func(v verdict) bool { return v.KeptRate > 0 }) {
-			delivered = "rates kept"
+			delivered = "of isolated"
 		}
 		row("case", "mode", delivered, "objectives", "", "expected", "")
 		for _, v := range list {

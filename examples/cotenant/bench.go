@@ -43,7 +43,7 @@ func benchFlags(fl *flag.FlagSet) *benchConfig {
 	c := &benchConfig{Flags: study.BindFlags(fl)}
 	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
 	page.Report(fl, &c.report, "write a page with the table, the charts and every run")
-	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs beside each run: telemetry.csv in -out")
+	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs during each run: telemetry.csv in -out")
 	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fl.Func("price", "`PRICE` of an hour of the GPUs, e.g. \"2.90 USD\": adds the costs of a million tokens", c.setPrice)
 	return c

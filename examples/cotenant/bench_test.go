@@ -319,7 +319,7 @@ func TestStudyOfAPlan(t *testing.T) {
 	if code != exitDone && code != exitInvalid {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	for _, s := range []string{"Together against alone", "\na ", "\nb ", "SYNTHETIC", "2 users, 40 requests/s"} {
+	for _, s := range []string{"Co-located relative to isolated", "\na ", "\nb ", "SYNTHETIC", "2 users, 40 requests/s"} {
 		if !strings.Contains(out, s) {
 			t.Errorf("no %q in\n%s", s, out)
 		}

@@ -83,8 +83,8 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 	figures := fl.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
 	var opts report.CompareOptions
 	fl.StringVar(&opts.Tenant, "tenant", "", "compare this tenant instead of the totals")
-	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "of the intervals; 1 minus it is the tests' level")
-	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "take runs that are invalid or incomplete, and say so")
+	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "confidence level of intervals and tests")
+	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "accept invalid or incomplete runs, and mark them")
 	asJSON := fl.Bool("json", false, "JSON instead of text")
 	const usage = "compare [flags] BASE... -- OTHER...\n\nCompares two groups of repeated runs, a run being one value."
 	if _, err := benchParse(fl, args, usage, std); err != nil {

@@ -62,8 +62,8 @@ func notValid(rep *colocation.Report) error {
 	if len(rep.Invalid) == 0 {
 		return nil
 	}
-	return exitWith(exitInvalid, fmt.Errorf("not valid: the load client shaped the figures of %s too; measure again when "+
-		"this machine does nothing else", strings.Join(rep.Invalid, ", ")))
+	return exitWith(exitInvalid, fmt.Errorf("not valid: the load client influenced the figures of %s; measure again when "+
+		"this machine is otherwise idle", strings.Join(rep.Invalid, ", ")))
 }
 
 func parseMeasure(args []string, std stdio) (*measureConfig, error) {
@@ -74,7 +74,7 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
 	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's)")
-	fl.Func("copies", "`NUMBERS` of copies of the plan's first server to run side by side, 1,2,4, in the place\n"+
+	fl.Func("copies", "`NUMBERS` of copies of the plan's first server to co-locate, 1,2,4, instead\n"+
 		"of its cases; {copy} in its command and url is the copy's number", func(text string) error {
 		for word := range strings.SplitSeq(text, ",") {
 			n, err := strconv.Atoi(strings.TrimSpace(word))
@@ -92,12 +92,12 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	})
 	fl.BoolVar(&c.json, "json", false, "print the report as JSON")
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
-	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML: the predictions are then wider")
+	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML; prediction intervals become wider")
 	fl.DurationVar(&c.opts.Silent, "silent", colocation.DefaultSilent,
-		"with -real: give a server up that answers nothing for so long, not even a request for one token")
-	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load so long beside a spinning "+
-		"neighbour, to count the time slices of its step, and under MPS beside probes, which slow it; 0 = do not")
-	page.Report(fl, &c.html, "write a page with the outcome, predicted against measured,")
+		"with -real: stop waiting for a server that answers nothing for this long, not even a request for one token")
+	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load this long next to a "+
+		"spinning neighbour, to count the time slices of its step, and under MPS next to stress kernels; 0 turns it off")
+	page.Report(fl, &c.html, "write a page with the outcome and the predictions,")
 	c.flags(fl)
 	if err := parse(fl, args, measureUsage, 0, std); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 	}
 	err = errors.Join(err, rep.WriteText(std.out))
 	if rep.Calibrated != "" {
-		fmt.Fprintf(std.out, "\nThe next run predicts with what this one measured by -predictor %s\n",
+		fmt.Fprintf(std.out, "\nTo predict the next run from these measurements, add -predictor %s\n",
 			filepath.Join(c.opts.Dir, rep.Calibrated))
 	}
 	return rep, err

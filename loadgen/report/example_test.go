@@ -39,7 +39,7 @@ func ExampleWriteInterference() {
 		log.Fatal(err)
 	}
 	// Output:
-	// Together against alone (median factor; of repeated runs with its interval at 95%)
+	// Co-located relative to isolated (ratio of medians; with a 95% interval for repeated runs)
 	// tenant  scenario  load      TTFT P99  TPOT P50  TPOT P99  e2e P50  e2e P99  output
 	// chat    mps       16 users  -         1.50×     1.50×     -        -        -
 }

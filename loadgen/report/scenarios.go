@@ -231,14 +231,14 @@ func figure(v Optional[float64], unit string) string {
 func (rows Scenarios) thresholdNote() string {
 	by := distinct(rows, func(r *Scenario) []string { return []string{r.Thresholds} })
 	if len(by) == 1 && by[0] == "" {
-		return "Thresholds: none given, so there is no goodput (give -slo-ttft, -slo-tpot or -slo-e2e)."
+		return "Thresholds: none given, so there is no goodput (add -slo-ttft, -slo-tpot or -slo-e2e)."
 	}
 	if len(by) > 1 {
 		by = distinct(rows, func(r *Scenario) []string {
 			return []string{r.Scenario + ": " + cmp.Or(r.Thresholds, "none given")}
 		})
 	}
-	return "Thresholds: " + strings.Join(by, "; ") + "; goodput counts the requests that keep them."
+	return "Thresholds: " + strings.Join(by, "; ") + "; goodput counts the requests that meet them."
 }
 
 // WriteText writes the table for people.
@@ -306,7 +306,7 @@ func WriteInterference(w io.Writer, results []*loadgen.Result) error {
 // interference compares each tenant together with others to itself in isolation. Runs that are invalid take no part,
 // and where the shares of failed requests differ there are no factors: they would be of those that did not fail.
 func interference(results []*loadgen.Result) (t webpage.Table, notes []string, answer string) {
-	t.Caption = "Together against alone (median factor; of repeated runs with its interval at 95%)"
+	t.Caption = "Co-located relative to isolated (ratio of medians; with a 95% interval for repeated runs)"
 	t.Head = []string{"tenant", "scenario", "load", "TTFT P99", "TPOT P50", "TPOT P99", "e2e P50", "e2e P99", "output"}
 	worst, done := 0.0, map[[3]string]bool{}
 	for _, r := range results {
@@ -340,7 +340,7 @@ func interference(results []*loadgen.Result) (t webpage.Table, notes []string, a
 			t.Add(row...)
 			if v := c.Figures[3].Other.Median / c.Figures[3].Base.Median; v > worst && !math.IsInf(v, 1) {
 				worst = v
-				answer = fmt.Sprintf("Together, %s suffers most: its median request takes %s of what it takes alone (%s, %s).\n",
+				answer = fmt.Sprintf("%s slows down most: its median request takes %s as long as when isolated (%s, %s).\n",
 					name, row[6], s.Scenario, row[2])
 			}
 		}

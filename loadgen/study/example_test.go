@@ -44,8 +44,8 @@ func ExampleBindFlags() {
 	// Output:
 	// rates [2 4 8] with 200 requests each
 	// -concurrency and -rate exclude one another (keep one)
-	// -cert: has no effect alone (add -key)
-	// -cert: has no effect alone (add -endpoint)
+	// -cert: has no effect without -key
+	// -cert: has no effect without -endpoint
 }
 
 // A sweep makes a run for each load, here of a server in this process.

@@ -85,7 +85,7 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("without one: %+v", c)
 	}
 	for says, args := range map[string][]string{
-		"add -key":                     {"-endpoint", srv.URL, "-cert", certFile},
+		"without -key":                 {"-endpoint", srv.URL, "-cert", certFile},
 		"no effect without an https":   {"-endpoint", "http://h", "-cert", certFile, "-key", keyFile},
 		"endpoints[0].cert_file":       {"-endpoint", srv.URL, "-cert", keyFile, "-key", keyFile},
 		"no certificate in PEM":        {"-endpoint", srv.URL, "-ca", keyFile},
