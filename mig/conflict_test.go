@@ -262,7 +262,7 @@ func changesOf(t *testing.T) []change {
 	t.Helper()
 	var changes []change
 	for _, c := range [][3]string{
-		{"a100-80gb", "", "1g.10gb=2,3g.40gb"}, {"a100-80gb", "3g.40gb@0,1g.10gb@4", "2g.20gb=2,1c.3g.40gb=2"},
+		{"a100-80gb", "", "1g.10gb=2,3g.40gb"}, {"a100-80gb", "3g.40gb@0[1+1],1g.10gb@4", "2g.20gb=2,3g.40gb"},
 		{"a100-80gb", "1g.10gb@0,1g.10gb@1[],2g.20gb@2,3g.40gb@4", "1g.10gb=2,3g.40gb"}, {"a30", "2g.12gb@0", "1g.6gb=2"},
 		{"H200", "7g.141gb@0", "1g.35gb=2"}, {"H200", "1g.35gb@0,3g.71gb@4", "1g.18gb=3"},
 	} {

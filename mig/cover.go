@@ -13,7 +13,7 @@ import (
 // wholeEps is the distance from a whole number within which a use of a column counts as that number.
 const wholeEps = 1e-6
 
-// itemCounts counts the demand for each profile, or for each size of compute instances.
+// itemCounts counts the demand for each profile.
 type itemCounts [maxProfiles]int32
 
 // coverProblem is an integer covering program: the fewest columns, repeated as often as need be, that take at least

@@ -19,7 +19,8 @@ type DiffOptions struct {
 	AllowBusy bool
 }
 
-// Diff plans the change of a GPU that holds have so that it holds the wanted devices, exactly these. Among all ways
+// Diff plans the change of a GPU that holds have so that it holds the wanted instances, exactly these. A GPU instance
+// that is divided into several compute instances is none of them. Among all ways
 // it destroys the fewest instances in use, then the fewest instances, then it avoids emptying the GPU on the way,
 // then it completes the fewest, then it leaves most starts free for the future. Instances that stay are not
 // touched, but that a GPU instance without compute instances gets them.
@@ -30,11 +31,10 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	if m == nil {
 		return ChangePlan{}, invalid(errors.New("the GPU has no model (Lookup finds one)"))
 	}
-	d, err := m.resolve(want)
+	n, err := m.resolve("want", want)
 	if err != nil {
 		return ChangePlan{}, err
 	}
-	n := d.instances()
 	if m.grid == nil {
 		if err := m.refuteBlind(n, Layout{}); err != nil {
 			return ChangePlan{}, err
@@ -49,7 +49,7 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	if _, ok := m.search(state{}, n); !ok {
 		return ChangePlan{}, m.explain(n, Layout{})
 	}
-	df := differ{m: m, have: have.Instances, demand: d}
+	df := differ{m: m, have: have.Instances, want: n}
 	plan := df.best()
 	plan.Have = have
 	if plan.BusyDestroyed == 0 || opts.AllowBusy {
@@ -59,13 +59,10 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 	return ChangePlan{}, &BusyError{Busy: busy, Plan: plan}
 }
 
-// PlanChange reads a device and plans its change to the wanted devices as Diff does; a nil want is the balanced
-// mix. Where MIG mode is off and instances are to be created, the plan says that it is switched on.
+// PlanChange reads a device and plans its change to the wanted instances as Diff does. Where MIG mode is off and
+// instances are to be created, the plan switches it on.
 func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions) (ChangePlan, error) {
 	state, err := dev.State(ctx)
-	if err == nil && want == nil {
-		want, err = state.Model.Balanced()
-	}
 	if err != nil {
 		return ChangePlan{}, opError("read state", state.UUID, err)
 	}
@@ -94,9 +91,9 @@ func sameCompute(in Instance, compute []int) bool {
 
 // differ looks for the best set of instances to keep.
 type differ struct {
-	m      *Model
-	have   []Instance
-	demand demand
+	m    *Model
+	have []Instance
+	want [maxProfiles]int
 }
 
 // best tries every set of instances to keep, those that lose least first. The
@@ -150,57 +147,32 @@ func (p *ChangePlan) freeStarts() int32 {
 // keeping plans with a given set kept; ok is false when the set is no part of
 // the demand or the rest can't be placed with it.
 func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
-	m := df.m
-	whole, cut := df.demand.n, slices.Clone(df.demand.cut)
+	m, n := df.m, df.want
 	var st state
-	var bare []int
+	var complete []int // kept instances without compute instances, which get one
 	for i, in := range df.have {
 		if keep>>i&1 == 0 {
 			continue
 		}
-		if in.Compute != nil && len(in.Compute) == 0 { // no compute instance
-			bare = append(bare, i)
-			continue
-		}
 		p := in.Profile.index
-		switch j := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == p && sameCompute(in, c.compute) }); {
-		case j >= 0:
-			cut = slices.Delete(cut, j, j+1)
-		case whole[p] > 0 && sameCompute(in, nil):
-			whole[p]--
-		default:
+		bare := in.Compute != nil && len(in.Compute) == 0
+		if n[p] == 0 || !bare && !sameCompute(in, nil) {
 			return ChangePlan{}, false
 		}
-		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
-	}
-	complete := map[int][]int{}
-	for _, i := range bare { // they take the rest of the demand
-		in := df.have[i]
-		p := in.Profile.index
-		switch j := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == p }); {
-		case whole[p] > 0:
-			whole[p]--
-			complete[i] = nil
-		case j >= 0:
-			complete[i] = cut[j].compute
-			cut = slices.Delete(cut, j, j+1)
-		default:
-			return ChangePlan{}, false
+		n[p]--
+		if bare {
+			complete = append(complete, i)
 		}
 		m.grid.add(&st, m.grid.slotOf(p, in.Placement))
-	}
-	n := whole
-	for _, c := range cut {
-		n[c.profile]++
 	}
 	slots, ok := m.search(st, n)
 	if !ok {
 		return ChangePlan{}, false
 	}
 	have := Layout{Model: m, Instances: df.have}
-	plan := m.plan(have, keep, m.cutInstances(slots, cut), complete)
+	plan := m.plan(have, keep, m.instances(slots), complete)
 	if plan.Empties {
-		if bridged, ok := df.bridge(n, cut); ok {
+		if bridged, ok := df.bridge(n); ok {
 			return bridged, true
 		}
 	}
@@ -209,7 +181,7 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 
 // bridge plans a complete exchange in which the first new instance is created
 // while an old one exists, so that the GPU stays partitioned throughout.
-func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, bool) {
+func (df *differ) bridge(n [maxProfiles]int) (ChangePlan, bool) {
 	g := df.m.grid
 	for _, old := range df.have {
 		var alone state
@@ -228,7 +200,7 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, boo
 				rest := n
 				rest[p]--
 				if slots, ok := df.m.search(first, rest); ok {
-					create := df.m.cutInstances(append([]int{s}, slots...), cut)
+					create := df.m.instances(append([]int{s}, slots...))
 					return df.m.plan(Layout{Model: df.m, Instances: df.have}, 0, create, nil), true
 				}
 			}
@@ -237,32 +209,15 @@ func (df *differ) bridge(n [maxProfiles]int, cut []cutInstance) (ChangePlan, boo
 	return ChangePlan{}, false
 }
 
-// cutInstances returns the instances of some slots, with the requested compute instances.
-func (m *Model) cutInstances(slots []int, cut []cutInstance) []Instance {
-	cut = slices.Clone(cut)
-	out := make([]Instance, 0, len(slots))
-	for _, s := range slots {
-		sl := &m.grid.slots[s]
-		in := Instance{Profile: m.Profiles[sl.profile], Placement: sl.Placement}
-		if i := slices.IndexFunc(cut, func(c cutInstance) bool { return c.profile == sl.profile }); i >= 0 {
-			in.Compute = cut[i].compute
-			cut = slices.Delete(cut, i, i+1)
-		}
-		out = append(out, in)
-	}
-	return out
-}
-
-// plan orders the steps; complete has the compute instances of kept instances that have none yet. Instances are
+// plan orders the steps; complete lists the kept instances that have no compute instance yet. Instances are
 // destroyed first and created after, but the last old one stays until the first new one exists where that is
 // possible and nothing else keeps the GPU partitioned.
-func (m *Model) plan(have Layout, keep uint32, create []Instance, complete map[int][]int) ChangePlan {
+func (m *Model) plan(have Layout, keep uint32, create []Instance, complete []int) ChangePlan {
 	p := ChangePlan{Model: m, Have: have, Create: create, Want: Layout{Model: m}}
 	for i, in := range have.Instances {
-		compute, bare := complete[i]
 		switch {
-		case bare:
-			in.Compute = compute
+		case slices.Contains(complete, i):
+			in.Compute = nil
 			p.Complete = append(p.Complete, in)
 			p.Steps = append(p.Steps, Step{opComplete, in})
 			continue

@@ -36,10 +36,9 @@ func TestDiff(t *testing.T) {
 		{"a100-80gb", "1g.10gb@4", "2g.20gb", false, "create 2g.20gb@0; destroy 1g.10gb@4", "", false},
 		{"a100-80gb", "1g.10gb@4,1g.10gb@5", "4g.40gb", false, "destroy 1g.10gb@5; create 4g.40gb@0; destroy 1g.10gb@4", "", false},
 		{"a100-80gb", "3g.40gb@4[1+1]", "3g.40gb", false, "create 3g.40gb@0; destroy 3g.40gb@4[1+1]", "", false},
-		{"a100-80gb", "3g.40gb@4[1+1]", "1c.3g.40gb=2", false, "", "", false},
+		{"a100-80gb", "3g.40gb@4[1+1]", "1c.3g.40gb=2", false, "", "divide it with nvidia-smi", false},
 		{"a100-80gb", "3g.40gb@4[]", "3g.40gb", false, "complete 3g.40gb@4", "", false},
-		{"a100-80gb", "3g.40gb@4[]", "1c.3g.40gb=2", false, "complete 3g.40gb@4[1+1]", "", false},
-		{"a100-80gb", "3g.40gb@4[],3g.40gb@0[1+1]", "3g.40gb,1c.3g.40gb=2", false, "complete 3g.40gb@4", "", false},
+		{"a100-80gb", "3g.40gb@4[],3g.40gb@0[1+1]", "3g.40gb", false, "complete 3g.40gb@4; destroy 3g.40gb@0[1+1]", "", false},
 		{"a100-80gb", "1g.10gb@0[],1g.10gb@1", "1g.10gb", false, "destroy 1g.10gb@0[]", "", false},
 		{"a100-80gb", "1g.10gb@0[],3g.40gb@4", "1g.10gb=2", false, "complete 1g.10gb@0; destroy 3g.40gb@4; create 1g.10gb@1", "", false},
 		{"a100-80gb", "1g.10gb@0[]", "", false, "destroy 1g.10gb@0[]", "", false},
@@ -83,7 +82,7 @@ func TestComplete(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "3g.40gb@4[],1g.10gb@0[]")
-	plan := must.Get(mig.Diff(m, have, want(t, "1c.3g.40gb=2,1g.10gb=2"), mig.DiffOptions{}))(t)
+	plan := must.Get(mig.Diff(m, have, want(t, "3g.40gb,1g.10gb=2"), mig.DiffOptions{}))(t)
 	if len(plan.Complete) != 2 || len(plan.Destroy) > 0 || len(plan.Create) != 1 {
 		t.Errorf("%+v", plan.Steps)
 	}

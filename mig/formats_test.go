@@ -97,21 +97,6 @@ func TestInvalidLayouts(t *testing.T) {
 	}
 }
 
-func TestBalanced(t *testing.T) {
-	for _, m := range mig.Models() {
-		counts, err := m.Balanced()
-		if err != nil {
-			if !errors.Is(err, mig.ErrNotSupported) || m.ComputeSlices == 7 {
-				t.Errorf("%s: %v", m, err)
-			}
-			continue
-		}
-		if _, err := m.Place(counts, mig.Layout{}); err != nil {
-			t.Errorf("%s: %v %v", m, counts, err)
-		}
-	}
-}
-
 func TestDraw(t *testing.T) {
 	a100, rtx := lookup(t, "A100 80GB"), lookup(t, "rtx-pro-6000-blackwell-server")
 	layouts := []mig.Layout{parse(t, a100, "2g.20gb@0,1g.10gb@2!busy,3g.40gb@4"), parse(t, rtx, "2g.48gb@0,1g.24gb+me@6"), {Model: a100}, {}}

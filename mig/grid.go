@@ -4,7 +4,6 @@ package mig
 
 import (
 	"cmp"
-	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -200,7 +199,7 @@ func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
 	}
 	weights, err := m.mix(mix)
 	if err != nil {
-		return nil, fmt.Errorf("mix: %w", err)
+		return nil, err
 	}
 	g := m.grid
 	frag := make([]float64, 1<<g.units)
@@ -225,12 +224,12 @@ func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
 // mix returns the weight of each profile, with sum 1.
 func (m *Model) mix(counts []Count) ([maxProfiles]float64, error) {
 	var w [maxProfiles]float64
-	d, err := m.resolve(counts)
+	demand, err := m.resolve("mix", counts)
 	if err != nil {
 		return w, err
 	}
 	sum := 0.0
-	for i, n := range d.instances() {
+	for i, n := range demand {
 		w[i] = float64(n)
 		sum += w[i]
 	}

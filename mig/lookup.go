@@ -323,24 +323,3 @@ func parsePCI(s string) (DeviceFilter, bool) {
 	f, err := ParseDeviceFilter(s)
 	return f, err == nil
 }
-
-// DeviceFilters returns the filters of the model's PCI identities. A device id
-// that other models share is given with the subsystems of this one.
-func (m *Model) DeviceFilters() []DeviceFilter {
-	var out []DeviceFilter
-	for _, p := range m.PCI {
-		f, _ := parsePCI(p.Device) // as the catalogue writes it
-		if len(f.Models()) < 2 {
-			out = append(out, f)
-			continue
-		}
-		for _, s := range p.Subsystems {
-			if sub, ok := parsePCI(s); ok {
-				g := f
-				g.HasSubsystem, g.Subsystem, g.SubsystemVendor = true, sub.Device, nvidiaVendor
-				out = append(out, g)
-			}
-		}
-	}
-	return out
-}

@@ -109,11 +109,8 @@ func ResourceName(profile string) (string, error) {
 	if len(n.Attributes) > 1 || len(n.Without) > 1 {
 		return "", invalid(fmt.Errorf("%q: a resource name holds one attribute", problem.Clip(profile)))
 	}
-	return resourceDomain + resourcePrefix + labelPart(n), nil
+	return resourceDomain + resourcePrefix + strings.ReplaceAll(n.String(), "+", "."), nil
 }
-
-// labelPart is the name as Kubernetes names and mig-parted labels write it.
-func labelPart(n Name) string { return strings.ReplaceAll(n.String(), "+", ".") }
 
 // ParseResourceName reads a resource name that ResourceName writes, with or without the "nvidia.com/".
 func ParseResourceName(s string) (Name, error) {

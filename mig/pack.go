@@ -5,8 +5,6 @@ package mig
 import (
 	"fmt"
 	"io"
-
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Packing spreads a demand over GPUs.
@@ -59,12 +57,11 @@ func (m *Model) Pack(demand []Count) (Packing, error) {
 	if err := m.needGrid(); err != nil {
 		return Packing{}, err
 	}
-	var list problem.List
-	pk := packer{model: m}
-	pk.readDemand(demand, &list)
-	if err := invalid(list.Err()); err != nil {
+	counts, err := m.resolve("demand", demand)
+	if err != nil {
 		return Packing{}, err
 	}
+	pk := newPacker(m, counts)
 	if pk.problem.demand == (itemCounts{}) {
 		return Packing{Optimal: true}, nil
 	}

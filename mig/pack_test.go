@@ -174,7 +174,7 @@ func TestPackRandom(t *testing.T) {
 func TestPack(t *testing.T) {
 	a100 := gpu(t, "a100-80gb")
 	for demand, want := range map[string]string{
-		"1g.10gb=40,3g.40gb=12": "11 GPUs, bound 11, optimal true", "1c.3g.40gb=8,3g.40gb=1": "2 GPUs, bound 2, optimal true", "1g.10gb=0": "0 GPUs, bound 0, optimal true",
+		"1g.10gb=40,3g.40gb=12": "11 GPUs, bound 11, optimal true", "1g.10gb=0": "0 GPUs, bound 0, optimal true",
 	} {
 		p, err := a100.Pack(counts(t, demand))
 		if got := fmt.Sprintf("%d GPUs, bound %d, optimal %v", p.GPUs, p.LowerBound, p.Optimal); err != nil || got != want {

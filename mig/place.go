@@ -19,11 +19,10 @@ import (
 // have may be the zero Layout for an empty GPU. Other errors are unknown profiles and bad counts (all at once), an
 // invalid have, and ErrPlacementsUnknown.
 func (m *Model) Place(want []Count, have Layout) (Layout, error) {
-	d, err := m.resolve(want)
+	n, err := m.resolve("want", want)
 	if err != nil {
 		return Layout{}, err
 	}
-	n := d.instances()
 	if m.grid == nil {
 		if why := m.refuteBlind(n, have); why != nil {
 			return Layout{}, why
@@ -37,7 +36,7 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 	if !ok {
 		return Layout{}, m.explain(n, have)
 	}
-	return NewLayout(m, slices.Concat(have.Instances, m.cutInstances(placed, d.cut))...), nil
+	return NewLayout(m, slices.Concat(have.Instances, m.instances(placed))...), nil
 }
 
 // PlacementsKnown reports whether the catalogue knows where the model's
@@ -184,7 +183,17 @@ func (m *Model) Layouts(profiles ...string) (iter.Seq[Layout], error) {
 
 // layoutOf returns the layout of some slots.
 func (m *Model) layoutOf(slots []int) Layout {
-	return NewLayout(m, m.cutInstances(slots, nil)...)
+	return NewLayout(m, m.instances(slots)...)
+}
+
+// instances returns the instances of some slots.
+func (m *Model) instances(slots []int) []Instance {
+	out := make([]Instance, 0, len(slots))
+	for _, s := range slots {
+		sl := &m.grid.slots[s]
+		out = append(out, Instance{Profile: m.Profiles[sl.profile], Placement: sl.Placement})
+	}
+	return out
 }
 
 // everyProfile is the set of all profiles.

@@ -262,10 +262,17 @@ func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
 	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")
 }
 
+// counts returns the least number of GPU instances: several compute instances ("1c.3g.40gb") may be in one.
 func counts(instances map[string]int) []mig.Count {
 	var out []mig.Count
 	for _, profile := range slices.Sorted(maps.Keys(instances)) {
-		out = append(out, mig.Count{Profile: profile, N: instances[profile]})
+		c := mig.Count{Profile: profile, N: instances[profile]}
+		if name, err := mig.ParseName(profile); err == nil && name.ComputeSlices < name.Slices {
+			c.N = (c.N*name.ComputeSlices + name.Slices - 1) / name.Slices
+			name.ComputeSlices = name.Slices
+			c.Profile = name.String()
+		}
+		out = append(out, c)
 	}
 	return out
 }

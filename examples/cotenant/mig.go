@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -37,7 +36,6 @@ var migWords = []struct {
 	{"pack", "-gpu NAME -demand COUNTS", "on how few GPUs does a demand fit?", migPack},
 	{"plan", "-gpu NAME -want COUNTS", "what has to change? (-have: what is there)", migChange(false)},
 	{"apply", "-gpu NAME -want COUNTS", "change it (simulated GPU, or -real)", migChange(true)},
-	{"generate", "-gpu NAME[,NAME]", "a mig-parted configuration for a node", migGenerate},
 }
 
 func runMig(ctx context.Context, args []string, std stdio) error {
@@ -75,7 +73,7 @@ func runMig(ctx context.Context, args []string, std stdio) error {
 	if err := parse(flagSet("mig"), args, page.Fold(text), len(args), std); err != nil {
 		return err
 	}
-	return badInput(errors.New("use check, pack, plan, apply or generate (see cotenant mig -h)"))
+	return badInput(errors.New("use check, pack, plan or apply (see cotenant mig -h)"))
 }
 
 // lookup reads -gpu: one GPU, or several separated by commas.
@@ -141,22 +139,6 @@ func migPack(c *migCall) func(context.Context) error {
 	}
 }
 
-func migGenerate(c *migCall) func(context.Context) error {
-	name := c.String("configmap", "", "write it as the ConfigMap `NAMESPACE/NAME` for the GPU Operator")
-	return func(context.Context) error {
-		config, err := parted.Generate(c.models...)
-		if err != nil {
-			return err
-		}
-		text, err := config.Marshal()
-		if *name != "" {
-			namespace, name := path.Split(*name)
-			text, err = config.ConfigMap(name, strings.TrimSuffix(namespace, "/"))
-		}
-		return errors.Join(err, printText(c.std.out, string(text)))
-	}
-}
-
 // open returns the real or the simulated GPU; done closes it.
 func (c *migCall) open(ctx context.Context, real bool, have, device string) (mig.Device, func() error, error) {
 	done := func() error { return nil }
@@ -189,7 +171,7 @@ func (c *migCall) open(ctx context.Context, real bool, have, device string) (mig
 func migChange(apply bool) func(*migCall) func(context.Context) error {
 	return func(c *migCall) func(context.Context) error {
 		have := c.String("have", "", "`LAYOUT` that is there, such as 3g.40gb@0,1g.10gb@4!busy (not with -real)")
-		text := c.String("want", "", "`COUNTS` that are wanted, or none; with -real the balanced mix where it is left out")
+		text := c.String("want", "", "`COUNTS` that are wanted, or none")
 		device := c.String("device", "", "`UUID`, PCI bus id or index of the real GPU; the first one where it is left out")
 		real := c.Bool("real", false, "use a real GPU through NVML")
 		var opts mig.DiffOptions
@@ -204,9 +186,7 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 			switch {
 			case err != nil:
 				return fmt.Errorf("-want: %w", err)
-			case *text == "none":
-				want = []mig.Count{}
-			case *text == "" && !*real:
+			case *text == "":
 				return badInput(errors.New("say what is wanted: -want 2g.20gb=2,3g.40gb, or -want none to empty the GPU"))
 			}
 			gpu, done, err := c.open(ctx, *real, *have, *device)

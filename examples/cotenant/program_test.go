@@ -46,7 +46,7 @@ func TestOutputNotWanted(t *testing.T) {
 	defer full.Close()
 	for _, args := range [][]string{
 		{"help"}, {"decide", "../quickstart/testdata/measured.yaml"}, {"decide", "-json", "../quickstart/testdata/measured.yaml"},
-		{"monitor", "-duration", "30m"}, {"discover"}, {"mig", "generate", "-gpu", "A30"},
+		{"monitor", "-duration", "30m"}, {"discover"}, {"mig", "pack", "-gpu", "A30", "-demand", "1g.6gb"},
 	} {
 		start := func(stdout *os.File) (code int, stderr string) {
 			var errs strings.Builder

@@ -30,11 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	want, err := gpu.Model().Balanced()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	want := []mig.Count{{Profile: gpu.Model().Profiles[0].Name, N: 3}}
 	plan, err := mig.Diff(gpu.Model(), state.Layout(), want, mig.DiffOptions{})
 	fmt.Println(plan.Steps, err)
 }

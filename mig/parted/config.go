@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parted reads, checks, makes and writes configurations of NVIDIA's mig-parted (version v1), which the GPU
-// Operator's MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile]
-// also finds it in Kubernetes manifests, [Check] says whether its entries can be placed, [EntryOf] makes an entry of a
-// layout and [Generate] a configuration of a node's GPUs. Errors about an input match mig.ErrInvalid.
+// Package parted reads, checks and writes configurations of NVIDIA's mig-parted (version v1), which the GPU Operator's
+// MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile] also finds it
+// in Kubernetes manifests, [Check] reports whether its entries can be placed, and [EntryOf] makes an entry of a layout.
+// Errors about an input match mig.ErrInvalid.
 //
 // It is stable: its API changes incompatibly only with a new major version.
 package parted

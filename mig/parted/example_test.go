@@ -11,7 +11,7 @@ import (
 
 func ExampleEntryOf() {
 	gpu, _ := mig.Lookup("A100 80GB")
-	packing, err := gpu.Pack([]mig.Count{{Profile: "1c.3g.40gb", N: 3}, {Profile: "2g.20gb", N: 2}, {Profile: "7g.80gb", N: 1}})
+	packing, err := gpu.Pack([]mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}, {Profile: "7g.80gb", N: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,24 +30,12 @@ func ExampleEntryOf() {
 	//       mig-enabled: true
 	//       mig-devices:
 	//         "2g.20gb": 2
-	//         "1c.3g.40gb": 3
+	//         "3g.40gb": 1
 	//     - devices: [1]
 	//       mig-enabled: true
 	//       mig-devices:
 	//         "7g.80gb": 1
 	// <nil>
-}
-
-func ExampleGenerate() {
-	gpu, _ := mig.Lookup("A30")
-	config, err := parted.Generate(gpu)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(config.Labels())
-	// Output:
-	// [all-1g.6gb all-1g.6gb.me all-2g.12gb all-2g.12gb.me all-4g.24gb all-balanced all-disabled all-enabled]
 }
 
 func ExampleParse() {
