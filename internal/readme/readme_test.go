@@ -171,7 +171,7 @@ func forMachines(args []string) bool {
 var nested = map[string][]string{
 	"cost":           {"tenants", "nodes", "sla", "compare"},
 	"cotenant bench": {"table", "compare"},
-	"cotenant mig":   {"check", "pack", "plan", "apply", "generate"},
+	"cotenant mig":   {"check", "pack", "plan", "apply"},
 	"mps":            {"run"},
 }
 

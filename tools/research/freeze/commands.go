@@ -113,7 +113,6 @@ var commandLines = []string{
 	"cotenant mig plan -json -gpu A100-80GB -have 3g.40gb@4!busy,2g.20gb@0 -want 3g.40gb=2",
 	"cotenant mig plan -json -gpu H100-SXM5-80GB -have 1g.10gb@0,1g.10gb@1!busy,2g.20gb@2 -want 4g.40gb,1g.10gb=1",
 	"cotenant mig apply -gpu A100-80GB -have 3g.40gb@4!busy,2g.20gb@0 -want 3g.40gb=2",
-	"cotenant mig generate -gpu A100-80GB,A30",
 	"cotenant probe", "cotenant probe -json",
 	"cotenant measure -print-plan", "cotenant measure -print-plan -plan mixed", "cotenant rows -schema",
 	"cotenant monitor", "cotenant monitor -json -duration 2h", "cotenant monitor -price 3.50 -duration 6h -every 3h",
