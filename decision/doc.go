@@ -5,7 +5,7 @@
 //
 //	fleet, err := decision.LoadFleet("fleet.yaml")
 //	result, err := decision.Decide(ctx, fleet, decision.Options{})
-//	folder, err := manifest.Build(fleet, result, manifest.Options{})
+//	folder, err := manifest.Build(fleet, result)
 //	err = folder.Write("plan") // the configuration, with plan.md
 //
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool

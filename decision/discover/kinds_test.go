@@ -35,7 +35,7 @@ func TestKindsAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := manifest.Build(&d.Discovery.Fleet, r, manifest.Options{})
+	folder, err := manifest.Build(&d.Discovery.Fleet, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func TestWrittenIsReadBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder, err := manifest.Build(f, r, manifest.Options{})
+		folder, err := manifest.Build(f, r)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

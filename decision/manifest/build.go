@@ -53,65 +53,31 @@ type File struct {
 	Note string // what it is for, in a few words
 }
 
-// Options tune Build. The zero value is the documented default.
-type Options struct {
-	// Deliveries are the ways to write each workload for. nil stands for DeliveryGPUOperator, DeliveryDRA,
-	// DeliveryHAMi and DeliveryVGPUManager, and for DeliveryVolcano and DeliveryKAI on the pools that state them, where
-	// they come first. A delivery that cannot deliver a mechanism is left out for it.
-	// DeliveryBare has no documents; DeliveryDevicePlugin is DeliveryGPUOperator without the Operator's values.
-	Deliveries        []sharing.Delivery
-	OperatorNamespace string // the namespace of the GPU Operator; "" is gpu-operator
-	KAIQueue          string // the queue of the pods under KAI; "" leaves the label out
-}
-
-// order is that of the deliveries: the first that delivers a workload writes
-// pods/, the others have a folder of their own. DRA always has its own.
-var order = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin, sharing.DeliveryHAMi,
-	sharing.DeliveryVGPUManager,
-	sharing.DeliveryDRA, sharing.DeliveryVolcano, sharing.DeliveryKAI}
-
-func (o Options) deliveries(pools []decision.Pool) []sharing.Delivery {
-	want := o.Deliveries
-	if want == nil {
-		want = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi,
-			sharing.DeliveryVGPUManager}
-		for _, p := range pools {
-			want = append(want, p.Delivery)
-		}
-	}
-	var out []sharing.Delivery
-	for _, d := range order {
-		if slices.Contains(want, d) && (d != sharing.DeliveryDevicePlugin || !slices.Contains(want,
-			sharing.DeliveryGPUOperator)) {
-			out = append(out, d)
-		}
-	}
-	return out
-}
+// operatorNamespace is the GPU Operator's, as its installation guide has it.
+const operatorNamespace = "gpu-operator"
 
 // Build writes the configuration of a decision r for f in memory: documents for every workload that has a place,
-// and plan.md with the rollout, the decision's traps, and what was left out. Names that Kubernetes would refuse are
-// folded to lower-case letters, digits and dashes. The error matches ErrInvalid, names every problem, and comes
-// without a folder.
-func Build(f *decision.Fleet, r *decision.Result, opts Options) (*Folder, error) {
+// and plan.md with the rollout, the decision's traps, and what was left out. Each node is set up by the delivery that
+// it was planned for. Names that Kubernetes would refuse are folded to lower-case letters, digits and dashes. The
+// error matches ErrInvalid, names every problem, and comes without a folder.
+func Build(f *decision.Fleet, r *decision.Result) (*Folder, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)
 	}
-	opts.OperatorNamespace = cmp.Or(opts.OperatorNamespace, "gpu-operator")
-	b := builder{result: r, opts: opts, deliveries: opts.deliveries(f.Pools), taken: map[string]bool{}}
-	return b.build(f)
+	b := builder{fleet: f, result: r, taken: map[string]bool{}}
+	return b.build()
 }
 
 // build writes all documents.
-func (b *builder) build(f *decision.Fleet) (*Folder, error) {
+func (b *builder) build() (*Folder, error) {
 	var l problem.List
-	b.read(f, &l)
+	b.read(&l)
 	b.check(&l)
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
 	for _, g := range b.groups {
-		b.Groups = append(b.Groups, Group{g.key, g.pool.Name, g.primary(), g.nodes})
+		b.Groups = append(b.Groups, Group{g.key, g.pool.Name, g.delivery, g.nodes})
 		for _, n := range g.nodes {
 			if x, y := n.Strangers(); x != nil {
 				b.warn(WarnStrangers, g.key, layout.RuleAnyDevice.Source(), "give them nodes of their own, deliver by DRA, or "+
@@ -136,17 +102,15 @@ func (b *builder) build(f *decision.Fleet) (*Folder, error) {
 
 type builder struct {
 	Folder
-	result     *decision.Result
-	opts       Options
-	deliveries []sharing.Delivery
-	groups     []*group
-	members    []*member // in the order of the decisions
-	memberOf   map[run]*member
-	untyped    []string // pools of virtual GPUs without a type
-	notes      []string // for plan.md
-	plan       *migrate.Plan
-	taken      map[string]bool // configurations that nodes choose today, which keep their names
-	err        error           // the first that writing a document met
+	fleet    *decision.Fleet
+	result   *decision.Result
+	groups   []*group
+	members  []*member // in the order of the decisions
+	memberOf map[run]*member
+	notes    []string // for plan.md
+	plan     *migrate.Plan
+	taken    map[string]bool // configurations that nodes choose today, which keep their names
+	err      error           // the first that writing a document met
 }
 
 func (b *builder) fail(err error) {
@@ -170,62 +134,31 @@ func (b *builder) warn(code sharing.WarningCode, path string, source sharing.Sou
 		Message: fmt.Sprintf(format, args...)})
 }
 
-func (b *builder) uses(ds ...sharing.Delivery) bool {
-	return slices.ContainsFunc(ds, func(d sharing.Delivery) bool { return slices.Contains(b.deliveries, d) })
-}
-
 // any reports whether a group shares in the way that is asked for.
 func (b *builder) any(is func(sharing.Mechanism) bool) bool {
 	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.any(is) })
 }
 
-// delivers are the chosen deliveries of a group, the primary one first. Unasked that is the one that its nodes are
-// planned for, and claims as another way to what the device plugin does.
-func (b *builder) delivers(g *group) []sharing.Delivery {
-	var out []sharing.Delivery
-	own := g.nodes[0].Delivery
-	if b.opts.Deliveries == nil && own != sharing.DeliveryBare && !plugin(own) && b.carries(own, g) {
-		return []sharing.Delivery{own}
+// uses reports whether nodes are set up by a delivery.
+func (b *builder) uses(d sharing.Delivery) bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.delivery == d })
+}
+
+// deliveryOf is the delivery that a group's nodes are planned for, or the DRA driver where the pool's own can't share
+// as planned and the driver can.
+func deliveryOf(g *group) sharing.Delivery {
+	d := g.nodes[0].Delivery
+	if d == sharing.DeliveryBare && !g.pool.Standalone && !slices.ContainsFunc(g.modes, func(m sharing.Mechanism) bool {
+		return sharing.Delivers(sharing.DeliveryDRA, m).Answer != sharing.AnswerYes
+	}) {
+		return sharing.DeliveryDRA
 	}
-	for _, d := range b.deliveries {
-		// HAMi's plugin and NVIDIA's cannot both hand out a node's GPUs.
-		wrongNode := (d == sharing.DeliveryHAMi || d == sharing.DeliveryVolcano) && !slices.ContainsFunc(g.modes, usesHAMi)
-		stated := b.opts.Deliveries == nil && (d == sharing.DeliveryVolcano || d == sharing.DeliveryKAI)
-		if !wrongNode && !stated && b.carries(d, g) {
-			out = append(out, d)
-		}
-	}
-	return out
+	return d
 }
 
 // plugin reports whether NVIDIA's device plugin hands out the GPUs.
 func plugin(d sharing.Delivery) bool {
 	return d == sharing.DeliveryGPUOperator || d == sharing.DeliveryDevicePlugin
-}
-
-// carries reports whether a delivery can set up a group's nodes as they are planned.
-func (b *builder) carries(d sharing.Delivery, g *group) bool {
-	for _, m := range g.modes {
-		if sharing.Delivers(d, m).Answer != sharing.AnswerYes {
-			return false
-		}
-	}
-	if !plugin(d) || plugin(g.nodes[0].Delivery) {
-		return true
-	}
-	rules := layout.RulesOf(d)
-	for _, n := range g.nodes {
-		other := layout.Node{Name: n.Name, Delivery: d, Devices: slices.Clone(n.Devices), Assignments: n.Assignments}
-		for i := range other.Devices {
-			if o := &other.Devices[i]; shared(o.Mode) {
-				rules.Configure(o, o.Mode, int32(g.slots()))
-			}
-		}
-		if _, problems := layout.Observe([]layout.Node{other}); len(problems) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func (b *builder) run() {
@@ -237,49 +170,31 @@ func (b *builder) run() {
 		b.page("rollout", "why there is nothing to apply", b.rollout())
 		return
 	}
-	b.vgpuFiles()
-	b.routers()
 	for _, g := range b.groups {
-		if len(g.by) == 0 {
+		if g.delivery == sharing.DeliveryBare {
 			b.undelivered(g)
 		}
 		b.nodeFile(g)
 	}
 	b.claims()
 	for _, m := range b.members {
-		for i, d := range m.by() {
-			if d != sharing.DeliveryDRA {
-				b.pods(m, d, i == 0)
-			}
-		}
+		b.pods(m)
 		b.limitWarnings(m)
+		if m.part == 0 {
+			b.canary(m.workload, m.Mechanism, b.result.Layout)
+		}
 	}
-	b.canaries()
 	b.cluster()
 	b.page("rollout", "the rollout, step by step: read it first", b.rollout())
 }
 
 func (b *builder) undelivered(g *group) {
-	var asked, can []string
-	for _, d := range b.deliveries {
-		asked = append(asked, d.String())
-	}
-	for _, d := range sharing.Deliveries() {
-		if d != sharing.DeliveryBare && b.carries(d, g) {
-			can = append(can, d.String())
-		}
-	}
-	reason := fmt.Sprintf("nothing of %s delivers %s", strings.Join(asked, ", "), named(g.modes))
+	reason, remedy := "no orchestrator hands out its GPUs", "set them up with packages mps and mig, or state its delivery"
 	if slices.Contains(g.modes, sharing.MechanismResearch) {
-		reason = "research systems bring their own deployment; only the nodes' labels are written"
-	}
-	remedy := ""
-	if len(can) > 0 {
-		slices.Sort(can)
-		remedy = "ask for one of " + strings.Join(can, ", ")
+		reason, remedy = "research systems bring their own deployment", ""
 	}
 	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
-	b.warn(WarnNotDelivered, g.key, source, remedy, "%s", reason)
+	b.warn(WarnNotDelivered, g.key, source, remedy, "%s: only the nodes' labels are written", reason)
 }
 
 // byPlugin reports whether the device plugin delivers a group.
@@ -294,14 +209,13 @@ func (b *builder) hasEntries() bool {
 
 // cluster writes what the cluster as a whole needs.
 func (b *builder) cluster() {
-	byPlugin, hasMIG, hasHAMi := b.byPlugin(), b.hasEntries(), b.any(usesHAMi)
+	byPlugin, hasMIG := b.byPlugin(), b.hasEntries()
 	for _, f := range []struct {
 		needed bool
 		write  func()
 	}{{true, b.eksGroups}, {byPlugin, b.pluginFiles}, {hasMIG, b.partedFiles},
-		{b.uses(sharing.DeliveryGPUOperator) && (hasMIG || byPlugin), b.operatorValues},
-		{hasHAMi && b.uses(sharing.DeliveryHAMi), b.hamiValues},
-		{hasHAMi && b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
+		{hasMIG || byPlugin, b.operatorValues}, {b.uses(sharing.DeliveryHAMi), b.hamiValues},
+		{b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
 	} {
 		if f.needed {
 			f.write()
@@ -311,7 +225,6 @@ func (b *builder) cluster() {
 
 // Codes of the warnings that Build gives besides those about configuration documents, which stand in package sharing.
 const (
-	// no delivery that was asked for can deliver the mechanism
 	WarnNotDelivered    sharing.WarningCode = "not-delivered"
 	WarnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
 	WarnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,8 +19,6 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-var everyDelivery = []sharing.Delivery{sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi, sharing.DeliveryVGPUManager, sharing.DeliveryVolcano, sharing.DeliveryKAI}
 
 func dump(f *Folder) []byte {
 	var b bytes.Buffer
@@ -39,7 +36,6 @@ func dump(f *Folder) []byte {
 func TestBuildGolden(t *testing.T) {
 	for range 10 {
 		s := mixed(t)
-		s.opts.Deliveries, s.opts.KAIQueue = everyDelivery, "team-a"
 		s.result.Traps = []decision.TrapHit{{ID: "mps-limit-per-process", Severity: sharing.SeverityHigh, Message: "limits | hold\nfor each process"}}
 		folder, err := s.build()
 		if err != nil {
@@ -55,7 +51,7 @@ func TestBuildLeavesInputAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	unexported := cmpopts.IgnoreUnexported(cost.Money{})
-	if diff := cmp.Diff(want.fleet, s.fleet, unexported) + cmp.Diff(want.result.Decisions, s.result.Decisions) + cmp.Diff(want.opts, s.opts); diff != "" {
+	if diff := cmp.Diff(want.fleet, s.fleet, unexported) + cmp.Diff(want.result.Decisions, s.result.Decisions); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -73,29 +69,6 @@ func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 	return slices.ContainsFunc(ws, func(w sharing.Warning) bool { return w.Code == code && w.Path == path })
 }
 
-// Unasked, KAI and Volcano write for the pools that state them, and for no others.
-func TestStatedDelivery(t *testing.T) {
-	s := mixed(t)
-	for i := range s.fleet.Pools {
-		switch p := &s.fleet.Pools[i]; p.Name {
-		case "dev":
-			p.Delivery, s.node("dev", 0).Delivery = sharing.DeliveryKAI, sharing.DeliveryKAI
-		case "edge":
-			p.Delivery, s.node("edge", 0).Delivery = sharing.DeliveryVolcano, sharing.DeliveryVolcano
-		}
-	}
-	folder, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{"pods/notebook.yaml": "kai-scheduler", "pods/on.yaml": "volcano", "pods/train.yaml": ""} {
-		text := find(t, folder, path)
-		if strings.Contains(text, "schedulerName:") != (want != "") || !strings.Contains(text, want) {
-			t.Errorf("%s: want scheduler %q:\n%s", path, want, text)
-		}
-	}
-}
-
 func TestBuildWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -104,17 +77,18 @@ func TestBuildWarnings(t *testing.T) {
 		code   sharing.WarningCode
 	}{
 		{"research", nil, "lab-research", WarnNotDelivered},
-		{"HAMi by DRA only", func(s *scene) { s.opts.Deliveries = []sharing.Delivery{sharing.DeliveryDRA} }, "edge-hami", WarnNotDelivered},
+		{"a machine without an orchestrator", func(s *scene) { s.fleet.Pools[1].Standalone = true; s.deliver(sharing.DeliveryBare) }, "serve-mps", WarnNotDelivered},
 		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
-		{"two namespaces on one claim", nil, "serve-mps", WarnClaimNamespaces},
+		{"two namespaces on one claim", func(s *scene) { s.deliver(sharing.DeliveryDRA) }, "serve-mps", WarnClaimNamespaces},
 		{"two processes", nil, "rerank", WarnPerProcess},
 		{"graphs", nil, "on", WarnCUDAGraphs},
 		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
 		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
 		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", WarnFractionUnknown},
 		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", WarnNodeSizeUnknown},
-		{"KAI enforces nothing", func(s *scene) { s.opts.Deliveries = everyDelivery }, "notebook", WarnNotEnforced},
+		{"KAI enforces nothing", func(s *scene) { s.deliver(sharing.DeliveryKAI) }, "notebook", WarnNotEnforced},
 		{"too many claims", func(s *scene) {
+			s.deliver(sharing.DeliveryDRA)
 			n := s.node("serve", 0)
 			for len(n.Devices) < 1001 {
 				n.Devices = append(n.Devices, n.Devices[0])
@@ -188,8 +162,8 @@ func TestPrivileges(t *testing.T) {
 	all := rolloutTable()
 	dec := yaml.NewDecoder(bytes.NewReader(rolloutYAML))
 	dec.KnownFields(true)
-	if err := dec.Decode(&all); err != nil || len(all.Phases) != 5 || len(all.Privileges) != 11 {
-		t.Error(err, len(all.Phases), len(all.Privileges))
+	if err := dec.Decode(&all); err != nil || len(all.Privileges) != 11 {
+		t.Error(err, len(all.Privileges))
 	}
 	for _, m := range sharing.Mechanisms() {
 		for _, p := range privileges(m) {
@@ -209,7 +183,6 @@ func TestPathsAreUnique(t *testing.T) {
 	for from, to := range map[int]string{6: "scheduler", 7: "values", 2: "configmap", 3: "serve-mps/claims"} {
 		s.rename(s.fleet.Workloads[from].Name, to)
 	}
-	s.opts.Deliveries = everyDelivery
 	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,6 +24,17 @@ type tenant struct {
 	workload    *decision.Workload
 }
 
+// tenant finds the name that a workload's documents have.
+func (b *builder) tenant(w *decision.Workload) tenant {
+	space, name := spaced(w.Name)
+	for _, m := range b.members {
+		if m.workload == w && m.part == 0 {
+			name = m.name
+		}
+	}
+	return tenant{space, name, w}
+}
+
 func (t *tenant) page(suffix string, port int) string {
 	host := strings.TrimSuffix(t.name+suffix+"."+t.space, ".")
 	return fmt.Sprintf("http://%s:%d/metrics", host, port)
@@ -34,77 +45,44 @@ func (t *tenant) file(kind string) string {
 	return "canary/" + strings.TrimPrefix(t.space+"."+t.name, ".") + kind + ".yaml"
 }
 
-// watched reports whether new replicas of a workload are worth a canary: it serves, states what it promises, and runs
-// in turn with others or beside them.
+// watched reports whether new replicas of a workload are worth a canary: it serves, states objectives, and shares a GPU
+// by turns or at the same time.
 func watched(w *decision.Workload, m sharing.Mechanism) bool {
-	promises := false
 	for range w.SLO.Limits() {
-		promises = true
+		return w.Kind == decision.KindOnlineInference && (shared(m) || usesHAMi(m))
 	}
-	return w.Kind == decision.KindOnlineInference && promises && (shared(m) || usesHAMi(m))
+	return false
 }
 
-// canaries writes the canaries of a decision's services.
-func (b *builder) canaries() {
-	for _, m := range b.members {
-		if !watched(m.workload, m.Mechanism) {
-			continue
-		}
-		beside := map[*member]int{} // replicas on a GPU that one of the service is on
-		for _, g := range m.groups {
-			for _, n := range g.nodes {
-				b.slots(n, func(s *slot) {
-					if !slices.ContainsFunc(s.tenants, func(t tenants) bool { return t.member == m }) {
-						return
-					}
-					for _, t := range s.tenants {
-						beside[t.member] = max(beside[t.member], t.pods)
-					}
-				})
+// neighbours are the workloads that a layout may put on one GPU with a new replica of w; w itself may be among them.
+func (b *builder) neighbours(w *decision.Workload, l *layout.Cluster) (out []tenant) {
+	on := map[string]bool{}
+	for n := range l.Nodes() {
+		for i := range n.Assignments {
+			for k := range n.Assignments {
+				a, other := &n.Assignments[i], &n.Assignments[k]
+				if i != k && a.Workload.Name == w.Name && a.Device >= 0 && other.Device >= 0 &&
+					n.Meets(int(a.Device), n.Devices[a.Device].Mode, int(other.Device)) {
+					on[other.Workload.Name] = true
+				}
 			}
 		}
-		beside[m]-- // the newcomer
-		var neighbours []tenant
-		for _, n := range b.members {
-			if beside[n] > 0 {
-				neighbours = append(neighbours, tenant{n.space, n.name, n.workload})
-			}
-		}
-		b.canary(tenant{m.space, m.name, m.workload}, neighbours)
 	}
+	for i := range b.fleet.Workloads {
+		if n := &b.fleet.Workloads[i]; on[n.Name] {
+			out = append(out, b.tenant(n))
+		}
+	}
+	return out
 }
 
-// planCanaries writes the canaries of the services that a plan's steps bring to shared GPUs. Their neighbours are
-// those on the same nodes then.
-func (b *builder) planCanaries() {
-	for i := range b.plan.Steps {
-		s := &b.plan.Steps[i]
-		if s.Action != migrate.ActionMove {
-			continue
-		}
-		w := b.workload(s)
-		name, _, _ := strings.Cut(s.Seat, " ")
-		var m sharing.Mechanism
-		if m.UnmarshalText([]byte(name)) != nil || !watched(w, m) {
-			continue
-		}
-		var neighbours []tenant
-		nodes := nodesOf(b.plan.After, w.Name)
-		for i := range b.plan.Fleet.Workloads {
-			n := &b.plan.Fleet.Workloads[i]
-			if n != w && slices.ContainsFunc(nodesOf(b.plan.After, n.Name),
-				func(on string) bool { return slices.Contains(nodes, on) }) {
-				space, name := spaced(n.Name)
-				neighbours = append(neighbours, tenant{space, name, n})
-			}
-		}
-		space, name := spaced(w.Name)
-		b.canary(tenant{space, name, w}, neighbours)
+// canary writes the plan of cotenant canary for a service that comes to GPUs with others, and the files by which
+// rollout controllers ask it.
+func (b *builder) canary(w *decision.Workload, m sharing.Mechanism, l *layout.Cluster) {
+	if !watched(w, m) {
+		return
 	}
-}
-
-// canary writes the plan of cotenant canary for a service, and what the rollout controllers ask it by.
-func (b *builder) canary(t tenant, neighbours []tenant) {
+	t, neighbours := b.tenant(w), b.neighbours(w, l)
 	if len(neighbours) == 0 {
 		return
 	}

@@ -34,7 +34,7 @@ func (b *builder) claims() {
 	}
 	for _, m := range b.members {
 		switch {
-		case !slices.Contains(m.by(), sharing.DeliveryDRA):
+		case m.delivery() != sharing.DeliveryDRA:
 		case !b.named(m):
 			b.template(m)
 		case len(pods[m]) > 0:
@@ -42,7 +42,7 @@ func (b *builder) claims() {
 			if len(pods[m]) > 1 {
 				header = append(header, fmt.Sprintf("One %s for each device: pods that name the same claim share it.", m.object()))
 			}
-			b.encode("dra/pods/"+m.file()+".yaml", "pods that share the claims of "+strings.Join(m.keys(), ", "), header,
+			b.encode("pods/"+m.file()+".yaml", "pods that share the claims of "+strings.Join(m.keys(), ", "), header,
 				pods[m]...)
 		}
 	}
@@ -56,7 +56,7 @@ func (b *builder) named(m *member) bool { return shared(m.Mechanism) && !b.consu
 // driver's, and under it the driver refuses claims that ask for MPS, so that no group of a folder with such has it.
 func (b *builder) consumes(m *member) bool {
 	return m.Mechanism == sharing.MechanismTimeSlicing && !slices.ContainsFunc(b.groups, func(g *group) bool {
-		return slices.Contains(g.by, sharing.DeliveryDRA) && g.any(usesMPS)
+		return g.delivery == sharing.DeliveryDRA && g.any(usesMPS)
 	}) && !slices.ContainsFunc(m.groups, func(g *group) bool {
 		return slices.ContainsFunc(g.members, func(o *member) bool {
 			return o.Mechanism == sharing.MechanismTimeSlicing && o.memory == 0
@@ -69,7 +69,7 @@ func (b *builder) draGates() string {
 	gates := map[string]bool{}
 	for _, m := range b.members {
 		switch {
-		case !slices.Contains(m.by(), sharing.DeliveryDRA):
+		case m.delivery() != sharing.DeliveryDRA:
 		case b.consumes(m):
 			gates["ConsumableShares, with consumableShares=memory"] = true
 		case m.Mechanism == sharing.MechanismTimeSlicing:
@@ -90,7 +90,7 @@ func (b *builder) template(m *member) {
 		p.header = append(p.header, consumableGates...)
 	}
 	p.claim = &c
-	b.encode("dra/pods/"+m.file()+".yaml", note, p.header, c.node(), p.node(m))
+	b.encode("pods/"+m.file()+".yaml", note, p.header, c.node(), p.node(m))
 }
 
 // consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
@@ -108,7 +108,7 @@ const maxClaims = 1000
 // sharedClaims writes one ResourceClaim for each device, which its tenants'
 // pods all name. A claim belongs to one namespace.
 func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices map[*member]int) {
-	if !slices.Contains(g.by, sharing.DeliveryDRA) || !slices.ContainsFunc(g.members, b.named) {
+	if g.delivery != sharing.DeliveryDRA || !slices.ContainsFunc(g.members, b.named) {
 		return
 	}
 	if n := g.gpus(); n > maxClaims {

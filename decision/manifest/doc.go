@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest writes the configuration that carries a decision out: the device plugin's and the GPU Operator's
-// documents, mig-parted's, DRA claims, each workload's own request with its environment and its framework's memory
-// fraction, and what belongs to no mechanism's package (HAMi, Volcano, KAI), with a one-page plan for the rollout.
+// Package manifest writes the configuration that carries a decision out: documents of the device plugin, the GPU
+// Operator and mig-parted, DRA claims, each workload's request with its environment and its framework's memory
+// fraction, values for HAMi and Volcano, and plan.md, which describes the rollout and is to be read first.
 //
-// [Build] takes a fleet and what package decision decided for it, and gives a [Folder] of documents in memory;
-// [Folder.Write] puts it on disk, all or none. The same decision gives the same bytes. Every document is checked by
-// the rules of the program that will read it before it is returned; what is legal there and does not do what it
-// looks like comes back as a [sharing.Warning] with its source.
+// [Build] takes a fleet and the result of [decision.Decide] for it, and returns a [Folder] of documents in memory;
+// [Folder.Write] puts it on disk, all or none. [Migration] does the same for the steps of a plan of package migrate.
+// The same decision gives the same bytes. Settings that are legal and do not do what they look like are returned as a
+// [sharing.Warning] with its source; [CheckPluginConfig] finds them in a device plugin's configuration of your own.
 //
-// [ParseConfig] reads the documents by which the device plugin shares GPUs, and says what they do otherwise than they
-// look.
+// Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group], with
+// one node label, one device-plugin configuration and one MIG layout. A layout that breaks the rules of its delivery is
+// refused. A workload's document is of the kind of object that was read from the cluster, or that suits it. MPS limits
+// hold for each client process, not for each container.
 //
 // A service with objectives that comes to share a GPU gets a canary: a plan for cotenant canary, an AnalysisTemplate of
 // Argo Rollouts, and the analysis of a Flagger Canary.
-//
-// A service of a language model with several replicas gets a router: the pool of the Gateway API inference extension
-// and values of llm-d's chart.
-//
-// Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group],
-// with one node label, one device-plugin configuration and one MIG layout, and a layout that breaks the rules of its
-// delivery is refused. A workload's document is of the kind of object that was read from the cluster, or that suits
-// it. MPS limits hold for each client process, not for each container.
 //
 // The package neither talks to a cluster nor decides anything. It is experimental.
 package manifest

@@ -52,7 +52,7 @@ func TestDRASeats(t *testing.T) {
   - {name: a, kind: batch, replicas: 2, memory: 9728MiB}
   - {name: b, kind: batch, replicas: 3, memory: 11776MiB}
 `, sharing.MechanismMPS, 3, []string{"a", "a", "b"}, []string{"b", "b"})
-	s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
+	s.deliver(sharing.DeliveryDRA)
 	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestDRASeats(t *testing.T) {
 func TestConsumableClaims(t *testing.T) {
 	build := func(memory string) *Folder {
 		s := sharedPool(t, "  - {name: a, kind: batch, replicas: 3, memory: 20GiB}\n  - {name: b, kind: batch"+memory+"}", sharing.MechanismTimeSlicing, 4, []string{"a", "a", "a", "b"})
-		s.opts = Options{Deliveries: []sharing.Delivery{sharing.DeliveryDRA}}
+		s.deliver(sharing.DeliveryDRA)
 		folder, err := s.build()
 		if err != nil {
 			t.Fatal(err)
@@ -80,13 +80,13 @@ func TestConsumableClaims(t *testing.T) {
 		return folder
 	}
 	folder := build(", memory: 10GiB")
-	doc := find(t, folder, "dra/pods/a.yaml")
+	doc := find(t, folder, "pods/a.yaml")
 	for _, want := range []string{"kind: ResourceClaimTemplate", "memory: 20480Mi", "resourceClaimTemplateName: a", "parallelism: 3", "featureGates.ConsumableShares=true", "DRAConsumableCapacity"} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("no %q in\n%s", want, doc)
 		}
 	}
-	if find(t, folder, "dra/pods/b.yaml"); bytes.Contains(dump(folder), []byte("kind: ResourceClaim\n")) {
+	if find(t, folder, "pods/b.yaml"); bytes.Contains(dump(folder), []byte("kind: ResourceClaim\n")) {
 		t.Errorf("%s", dump(folder))
 	}
 }

@@ -36,7 +36,7 @@ func (b *builder) eksGroups() {
 	b.encode("eks/cluster.yaml", "node groups for eksctl, where the nodes are not there yet", []string{
 		"Set CLUSTER and REGION. The GPU Operator installs the device plugin, and the image has the driver:",
 		"  eksctl create nodegroup -f eks/cluster.yaml --install-nvidia-plugin=false",
-		"  helm install gpu-operator nvidia/gpu-operator -n " + b.opts.OperatorNamespace + " --create-namespace \\",
+		"  helm install gpu-operator nvidia/gpu-operator -n " + operatorNamespace + " --create-namespace \\",
 		"    --set driver.enabled=false --set toolkit.enabled=false -f gpu-operator/values.yaml",
 		"The taint keeps pods without GPUs away; the Operator's pods and those of pods/ tolerate it."},
 		yamlnode.Map("apiVersion", "eksctl.io/v1alpha5", "kind", "ClusterConfig", "metadata",

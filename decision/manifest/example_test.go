@@ -27,7 +27,7 @@ workloads:
 	if err != nil {
 		log.Fatal(err)
 	}
-	folder, err := manifest.Build(fleet, result, manifest.Options{})
+	folder, err := manifest.Build(fleet, result)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -38,12 +38,7 @@ workloads:
 	// device-plugin/configmap.yaml
 	// device-plugin/exclusive.yaml
 	// device-plugin/serve-mps.yaml
-	// dra/claims/serve-mps.yaml
-	// dra/pods/chat.yaml
-	// dra/pods/embed.yaml
 	// gpu-operator/values.yaml
-	// inference-extension/chat.yaml
-	// llm-d/chat.values.yaml
 	// nodes/serve-mps.yaml
 	// plan.md
 	// pods/chat.yaml

@@ -19,16 +19,16 @@ import (
 // group is the nodes of a pool that are configured alike: one label, one device-plugin configuration and one of
 // mig-parted hold for all of them.
 type group struct {
-	pool    *decision.Pool
-	gpu     *layout.GPU
-	nodes   []*layout.Node
-	modes   []sharing.Mechanism // of their GPUs, in order
-	entries []parted.Entry      // of each node; nil where no GPU has instances
-	key     string              // names the group's documents, and is its nodes' label
-	at      string              // where its first node stands in the result
-	members []*member
-	by      []sharing.Delivery // those that deliver it, the first one writes pods/
-	planned bool               // a cluster that runs has it beside configurations of its own
+	pool     *decision.Pool
+	gpu      *layout.GPU
+	nodes    []*layout.Node
+	modes    []sharing.Mechanism // of their GPUs, in order
+	entries  []parted.Entry      // of each node; nil where no GPU has instances
+	key      string              // names the group's documents, and is its nodes' label
+	at       string              // the path of its first node in the result
+	members  []*member
+	delivery sharing.Delivery // hands out the GPUs of its nodes; DeliveryBare: nothing does
+	planned  bool             // a cluster that runs has configurations of its own besides
 }
 
 // member is a workload on the groups that the layout puts its replicas on.
@@ -40,8 +40,6 @@ type member struct {
 	groups   []*group      // none of a plan's workload whose nodes stay as they are
 	name     string        // the workload's, folded
 	part     int           // of the workload's places
-	service  string        // label of the pods of all its parts that a router finds them by
-	all      int           // replicas in all places
 	at       string        // where it stands in the result
 	space    string        // namespace; "" leaves it out
 	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit
@@ -88,25 +86,16 @@ func (m *member) slice() sharing.Bytes {
 	return b
 }
 
-// by are the deliveries of a workload: those that deliver all of its groups.
-func (m *member) by() []sharing.Delivery {
+// delivery is that of the workload's nodes, which are of one pool and share in one way.
+func (m *member) delivery() sharing.Delivery {
 	if len(m.groups) == 0 {
-		return nil
+		return sharing.DeliveryBare
 	}
-	out := slices.Clone(m.groups[0].by)
-	for _, g := range m.groups[1:] {
-		out = slices.DeleteFunc(out, func(d sharing.Delivery) bool { return !slices.Contains(g.by, d) })
-	}
-	return out
+	return m.groups[0].delivery
 }
 
-// primary is the first delivery of a group, or DeliveryBare.
-func (g *group) primary() sharing.Delivery {
-	return slices.Concat(g.by, []sharing.Delivery{sharing.DeliveryBare})[0]
-}
-
-// byPlugin reports whether the device plugin can hand the group's GPUs out.
-func (g *group) byPlugin() bool { return slices.ContainsFunc(g.by, plugin) }
+// byPlugin reports whether the device plugin hands out the group's GPUs.
+func (g *group) byPlugin() bool { return plugin(g.delivery) }
 
 // any reports whether GPUs of the group share in the way that is asked for.
 func (g *group) any(is func(sharing.Mechanism) bool) bool { return slices.ContainsFunc(g.modes, is) }
@@ -340,5 +329,5 @@ func (b *builder) partedFiles() {
 		return // its entries join those that are there
 	}
 	b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
-		yamlnode.ConfigMap(migConfigMap, b.opts.OperatorNamespace, map[string]string{"config.yaml": string(data)}))
+		yamlnode.ConfigMap(migConfigMap, operatorNamespace, map[string]string{"config.yaml": string(data)}))
 }

@@ -26,17 +26,13 @@ const migLabel = "nvidia.com/mig.config"
 
 // Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
 // the files that the steps name, no others. Objects are patched as the kinds that they are, without a number of
-// replicas, which stays with whoever sets it. Nodes that do not change are in no file. Of the options the Operator's
-// namespace counts.
-func Migration(p *migrate.Plan, opts Options) (*Folder, error) {
-	opts = Options{OperatorNamespace: cmp.Or(opts.OperatorNamespace, "gpu-operator"),
-		Deliveries: []sharing.Delivery{sharing.DeliveryGPUOperator}}
-	b := builder{result: cmp.Or(p.Result, &decision.Result{}), opts: opts, deliveries: opts.deliveries(nil), plan: p,
-		taken: map[string]bool{}}
+// replicas, which stays with whoever sets it. Nodes that do not change are in no file.
+func Migration(p *migrate.Plan) (*Folder, error) {
+	b := builder{fleet: p.Fleet, result: cmp.Or(p.Result, &decision.Result{}), plan: p, taken: map[string]bool{}}
 	for _, o := range p.Fleet.Today.Objects {
 		b.taken[o.Labels[pluginLabel]], b.taken[o.Labels[migLabel]] = true, true
 	}
-	return b.build(p.Fleet)
+	return b.build()
 }
 
 // runPlan writes the documents of a plan.
@@ -59,7 +55,14 @@ func (b *builder) runPlan() {
 			b.patch(s)
 		}
 	}
-	b.planCanaries()
+	for i := range b.plan.Steps {
+		s := &b.plan.Steps[i]
+		name, _, _ := strings.Cut(s.Seat, " ")
+		var m sharing.Mechanism
+		if s.Action == migrate.ActionMove && m.UnmarshalText([]byte(name)) == nil {
+			b.canary(b.workload(s), m, b.plan.After)
+		}
+	}
 	b.page("plan", "the steps: read it first", b.planPage())
 }
 
@@ -67,7 +70,7 @@ func (b *builder) runPlan() {
 // has.
 func (b *builder) planValues() {
 	var strategy any
-	if b.any(usesMIG) && !slices.ContainsFunc(b.plan.Fleet.Today.Nodes, partitioned) {
+	if b.any(usesMIG) && !slices.ContainsFunc(b.fleet.Today.Nodes, partitioned) {
 		strategy = yamlnode.Map("strategy", "mixed")
 	}
 	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
@@ -153,7 +156,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	if !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()) {
 		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
 	}
-	for _, p := range b.plan.Fleet.Pools {
+	for _, p := range b.fleet.Pools {
 		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool {
 			memory, _ := gpu.Memory.Get() // the label has what the driver reports, which is up to a twentieth less
 			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
@@ -299,7 +302,7 @@ func (b *builder) planPage() *planPage {
 }
 
 func (b *builder) planStep(s *migrate.Step) planStep {
-	out := planStep{Step: s, Drained: b.plan.Fleet.Today.Object(s.Node).Others}
+	out := planStep{Step: s, Drained: b.fleet.Today.Object(s.Node).Others}
 	if s.Action == migrate.ActionConfigure {
 		g := b.groups[slices.IndexFunc(b.groups, func(g *group) bool { return g.has(s.Node) })]
 		out.Labels, out.Group = b.labelsBefore(s, g), b.groupPage(g, s.Node)
@@ -313,7 +316,7 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 	object := b.kindOf(s)
 	out.Kind, out.Of, out.Rolls = object, strings.ToLower(object)+"/"+name+out.In, rolls(object)
 	out.Waits = b.waits(s)
-	for _, a := range b.plan.Fleet.Today.Autoscalers {
+	for _, a := range b.fleet.Today.Autoscalers {
 		if a.Workload == s.Workload {
 			out.Autoscalers = append(out.Autoscalers, a)
 		}
@@ -343,13 +346,13 @@ func (b *builder) waits(s *migrate.Step) bool {
 
 // workload is the one that a step moves.
 func (b *builder) workload(s *migrate.Step) *decision.Workload {
-	i := slices.IndexFunc(b.plan.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == s.Workload })
-	return &b.plan.Fleet.Workloads[i]
+	i := slices.IndexFunc(b.fleet.Workloads, func(w decision.Workload) bool { return w.Name == s.Workload })
+	return &b.fleet.Workloads[i]
 }
 
 // labelsBefore are the labels of a node as they were, as kubectl label takes them.
 func (b *builder) labelsBefore(s *migrate.Step, g *group) string {
-	labels := b.plan.Fleet.Today.Object(s.Node).Labels
+	labels := b.fleet.Today.Object(s.Node).Labels
 	had := map[string]string{pluginLabel: labels[pluginLabel],
 		migLabel: cmp.Or(labels[migLabel], allDisabled)} // the MIG manager heeds no label that goes
 	var out []string

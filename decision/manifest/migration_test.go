@@ -47,7 +47,7 @@ func migrationIn(t *testing.T, space, isolation, today string) map[string]string
 	if err != nil || !p.Changes() {
 		t.Fatal(err, p.Why, p.Stays)
 	}
-	folder, err := manifest.Migration(p, manifest.Options{})
+	folder, err := manifest.Migration(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ today:
 	}
 	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Action: migrate.ActionMove, Workload: "t/nightly", Replicas: 1, Pool: "a", Seat: "time-slicing", To: []migrate.Place{{Node: "t1", Replicas: 1}}}},
 		Result: &decision.Result{Decisions: []decision.Decision{{Workload: "t/nightly", Pool: "a", Mechanism: sharing.MechanismTimeSlicing, GPUs: 1}}}}
-	folder, err := manifest.Migration(p, manifest.Options{})
+	folder, err := manifest.Migration(p)
 	if err != nil {
 		t.Fatal(err)
 	}

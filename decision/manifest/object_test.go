@@ -86,14 +86,12 @@ func TestOwnDelivery(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range folder.Files {
-		if strings.HasPrefix(f.Path, "pods/") || strings.HasPrefix(f.Path, "device-plugin/") {
+		if strings.HasPrefix(f.Path, "device-plugin/") {
 			t.Errorf("%s is written", f.Path)
 		}
 	}
-	find(t, folder, "dra/pods/a.yaml")
-	s.opts.Deliveries = []sharing.Delivery{sharing.DeliveryGPUOperator}
-	if folder, err = s.build(); err != nil || !hasCode(folder.Warnings, "p-exclusive-mps", WarnNotDelivered) {
-		t.Errorf("%v, %v", err, folder.Warnings)
+	if doc := find(t, folder, "pods/a.yaml"); !strings.Contains(doc, "resourceClaimName: p-exclusive-mps-0") {
+		t.Error(doc)
 	}
 }
 
@@ -124,8 +122,5 @@ func TestProvisionalFirst(t *testing.T) {
 	page := find(t, folder, "plan.md")
 	if !strings.HasPrefix(page, "# GPU sharing rollout\n\nMeasure these first:\n\n- a by time-slicing is right if what it assumes is. Measure SM activity.\n") {
 		t.Error(page)
-	}
-	if i := strings.Index(page, "## General phases"); strings.Count(page[i:], "\n") > 12 {
-		t.Error(page[i:])
 	}
 }

@@ -49,15 +49,15 @@ func (b *builder) pluginFiles() {
 // pluginConfigs names the ConfigMap of the device plugin's configurations, that of the cluster where it is there: nodes
 // whose labels choose from it would have none in another. One that was not read is called NAME.
 func (b *builder) pluginConfigs() (namespace, name string, there bool) {
-	if b.plan != nil && b.plan.Fleet.Today.PluginConfigs != "" {
-		namespace, name = spaced(b.plan.Fleet.Today.PluginConfigs)
+	if b.plan != nil && b.fleet.Today.PluginConfigs != "" {
+		namespace, name = spaced(b.fleet.Today.PluginConfigs)
 		return namespace, name, true
 	}
 	chooses := func(o fleet.NodeObject) bool { return o.Labels[pluginLabel] != "" }
-	if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Objects, chooses) {
-		return b.opts.OperatorNamespace, "NAME", true
+	if b.plan != nil && slices.ContainsFunc(b.fleet.Today.Objects, chooses) {
+		return operatorNamespace, "NAME", true
 	}
-	return b.opts.OperatorNamespace, pluginConfigMap, false
+	return operatorNamespace, pluginConfigMap, false
 }
 
 // operatorValues writes the GPU Operator's settings: only those that the groups depend on.

@@ -29,8 +29,6 @@ type pod struct {
 	replicas    int
 	annotations map[string]string
 	scheduler   string
-	queue       string // of KAI
-	podLabels   map[string]string
 	env         []*yaml.Node
 	args        []string
 	limits      map[string]string
@@ -48,14 +46,10 @@ func (p *pod) node(m *member) *yaml.Node {
 		claims = yamlnode.List(yamlnode.Map("name", c.request()))
 		podClaims = yamlnode.List(yamlnode.Map("name", c.request(), source, c.name))
 	}
-	labels := maps.Clone(p.podLabels)
-	if p.queue != "" {
-		labels["kai.scheduler/queue"] = p.queue
-	}
 	selector, affinity := m.nodes()
 	own := m.surroundings()
 	return m.wrap(p, yamlnode.Map(
-		"metadata", yamlnode.Map("labels", labels, "annotations", p.annotations),
+		"metadata", yamlnode.Map("annotations", p.annotations),
 		"spec", yamlnode.Map(
 			"schedulerName", yamlnode.Some(p.scheduler),
 			"nodeSelector", selector,
@@ -70,7 +64,7 @@ func (p *pod) node(m *member) *yaml.Node {
 
 // newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
-	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m), podLabels: b.podLabels(m)}
+	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m)}
 	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, strings.Join(m.keys(), ", ")),
 		m.howTo()}
 	if len(p.args) > 0 {
@@ -108,10 +102,12 @@ func (b *builder) limitWarnings(m *member) {
 	}
 }
 
-// pods writes a workload for one delivery.
-func (b *builder) pods(m *member, d sharing.Delivery, first bool) {
-	p := b.newPod(m)
+// pods writes a workload for the delivery of its nodes. Claims and the pods that use them are written by claims.
+func (b *builder) pods(m *member) {
+	p, d := b.newPod(m), m.delivery()
 	switch d {
+	case sharing.DeliveryBare, sharing.DeliveryDRA:
+		return
 	case sharing.DeliveryHAMi, sharing.DeliveryVolcano:
 		m.share(p, d)
 		b.graphsWarning(m)
@@ -123,11 +119,7 @@ func (b *builder) pods(m *member, d sharing.Delivery, first bool) {
 	default:
 		b.pluginPod(p, m)
 	}
-	folder := "pods/"
-	if !first {
-		folder = d.String() + "/pods/"
-	}
-	b.encode(folder+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
+	b.encode("pods/"+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
 }
 
 // resource names the extended resource of a MIG profile.
@@ -149,7 +141,7 @@ func (b *builder) pluginPod(p *pod, m *member) {
 // nodeLabels are the labels of the group's nodes.
 func (b *builder) nodeLabels(g *group) map[string]string {
 	out := map[string]string{GroupLabel: g.key}
-	switch g.primary() {
+	switch g.delivery {
 	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()
 	case sharing.DeliveryHAMi:

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"regexp"
@@ -17,13 +16,13 @@ import (
 )
 
 // read takes over the decision's nodes and workloads, and notes what is left out of them.
-func (b *builder) read(f *decision.Fleet, l *problem.List) {
+func (b *builder) read(l *problem.List) {
 	pools, workloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
-	for i := range f.Pools {
-		pools[f.Pools[i].Name] = &f.Pools[i]
+	for i := range b.fleet.Pools {
+		pools[b.fleet.Pools[i].Name] = &b.fleet.Pools[i]
 	}
-	for i := range f.Workloads {
-		workloads[f.Workloads[i].Name] = &f.Workloads[i]
+	for i := range b.fleet.Workloads {
+		workloads[b.fleet.Workloads[i].Name] = &b.fleet.Workloads[i]
 	}
 	var poolNames, names []string
 	for n := range b.nodes() {
@@ -57,7 +56,7 @@ func (b *builder) read(f *decision.Fleet, l *problem.List) {
 		for k := range parts {
 			b.readPart(&parts[k], w, pools[parts[k].Pool], folded[partName(workloads, d.Workload, k)], at, on, l)
 			if m := b.memberOf[runOf(&parts[k])]; m != nil {
-				m.part, m.service, m.all = k, folded[d.Workload], cmp.Or(d.Placed, d.Replicas)
+				m.part = k
 			}
 		}
 		if d.Unplaced > 0 {
@@ -91,9 +90,7 @@ func (b *builder) readPart(d *decision.Decision, w *decision.Workload, pool *dec
 	case pool == nil:
 		l.Addf(at+".pool", "give the fleet that was decided", "the fleet has no pool %q", d.Pool)
 	case on[key] == nil && b.plan == nil:
-		if !slices.Contains(b.untyped, d.Pool) {
-			l.Addf(at, "give the result of Decide as it is", "no replica of %q is in its layout", d.Workload)
-		}
+		l.Addf(at, "give the result of Decide as it is", "no replica of %q is in its layout", d.Workload)
 	default:
 		m := newMember(d, w, pool, layout.GPUOf(pool.GPU), name)
 		m.at, m.groups = at, on[key]
@@ -132,14 +129,6 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 			continue
 		}
 		modes := nodeModes(n)
-		if slices.ContainsFunc(modes, isVGPU) && pool.VGPUType == "" {
-			if !slices.Contains(b.untyped, n.Pool) {
-				b.untyped = append(b.untyped, n.Pool)
-				b.notes = append(b.notes, fmt.Sprintf("Pool %s shares by %s, and its vgpu_type is not given: its documents are "+
-					"left out.", n.Pool, named(modes)))
-			}
-			continue
-		}
 		id := alike(n)
 		g := groups[id]
 		if g == nil {
@@ -165,7 +154,7 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 		}
 	}
 	for _, g := range b.groups {
-		g.by = b.delivers(g)
+		g.delivery = deliveryOf(g)
 	}
 	return on
 }
@@ -221,15 +210,9 @@ func checkName(l *problem.List, path, name string) {
 
 // check finds every reason for which no configuration can be written.
 func (b *builder) check(l *problem.List) {
-	checkName(l, "options.operator_namespace", b.opts.OperatorNamespace)
-	for i, d := range b.opts.Deliveries {
-		l.If(d == sharing.DeliveryBare || int(d) >= len(sharing.Deliveries()),
-			fmt.Sprintf("options.deliveries[%d]", i), "", "%v has no documents", d)
-	}
 	for _, g := range b.groups {
 		l.If(len(g.key) > 63, g.at, "shorten the pool's name",
 			"pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
-		g.checkVGPU(l)
 	}
 	for _, m := range b.members {
 		m.check(l)

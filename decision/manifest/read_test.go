@@ -20,12 +20,30 @@ type scene struct {
 	fleet  *decision.Fleet
 	result *decision.Result
 	nodes  []layout.Node
-	opts   Options
 }
 
 func (s *scene) build() (*Folder, error) {
 	s.result.Layout, _ = layout.Observe(s.nodes)
-	return Build(s.fleet, s.result, s.opts)
+	return Build(s.fleet, s.result)
+}
+
+// deliver has all nodes that a delivery can set up as they are set up by it.
+func (s *scene) deliver(d sharing.Delivery) {
+	for i := range s.nodes {
+		n := s.nodes[i]
+		n.Delivery, n.Devices = d, slices.Clone(n.Devices)
+		carries := true
+		for k := range n.Devices {
+			m := n.Devices[k].Mode
+			carries = carries && sharing.Delivers(d, m).Answer == sharing.AnswerYes
+			if shared(m) {
+				layout.RulesOf(d).Configure(&n.Devices[k], m, int32(n.Devices[k].Slots))
+			}
+		}
+		if _, problems := layout.Observe([]layout.Node{n}); carries && len(problems) == 0 {
+			s.nodes[i] = n
+		}
+	}
 }
 
 func (s *scene) workload(name string) *decision.Workload {
@@ -214,9 +232,6 @@ func TestBuildRefuses(t *testing.T) {
 		"not in the layout": {func(s *scene) { s.nodes = slices.Delete(s.nodes, 3, 4) }, []string{`result.decisions[3]: no replica of "ml/embed" is in its layout`}},
 		"broken rules":      {func(s *scene) { s.node("dev", 0).Devices[0].Slots = 3 }, []string{"the device plugin shares all full GPUs of a node by one mode"}},
 		"two shared":        {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
-		"options": {func(s *scene) {
-			s.opts.OperatorNamespace, s.opts.Deliveries = "Nope", []sharing.Delivery{sharing.DeliveryBare, 99}
-		}, []string{`operator_namespace: "Nope"`, "deliveries[0]: bare has no documents", "deliveries[1]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mixed(t)
@@ -302,21 +317,8 @@ func TestBuildOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder, err := Build(s.fleet, r, Options{})
+	folder, err := Build(s.fleet, r)
 	if err != nil || len(folder.Files) != 1 || !strings.Contains(find(t, folder, "plan.md"), "Nothing can be rolled out") {
 		t.Errorf("%v, %v", folder, err)
-	}
-}
-
-// A pool of virtual GPUs without a type is left out, and said to be.
-func TestVGPUTypeMissing(t *testing.T) {
-	s := mixed(t)
-	s.fleet.Pools[6].VGPUType = ""
-	folder, err := s.build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if plan := find(t, folder, "plan.md"); !strings.Contains(plan, "Pool vdi shares by vgpu, and its vgpu_type is not given") || strings.Contains(plan, "Group vdi-vgpu") {
-		t.Errorf("got\n%s", plan)
 	}
 }

@@ -4,6 +4,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -33,10 +34,6 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 			text += "- " + inline(s) + "\n"
 		}
 		return text
-	},
-	"locator": func(id sharing.SourceID) string {
-		source, _ := sharing.SourceByID(id)
-		return source.Locator
 	},
 }).Parse(pagesText))
 
@@ -70,18 +67,16 @@ func (b *builder) page(name, note string, v any) {
 
 // rolloutPage is the page of a roll-out: a step for the cluster, one for each group, and one for the workloads.
 type rolloutPage struct {
-	Namespace                            string
-	Plugin, MIG, Operator, DRA, MPS, EKS bool
-	Provisional                          []string
-	Gates                                string   // of the DRA driver
-	Objects                              string   // kinds of the workloads' objects
-	Claims                               []string // files of claims that several pods name
-	Notes                                []string
-	Phases                               []phase
-	Groups                               []groupPage
-	Workloads                            []workloadPage
-	Checks                               []decision.TrapHit
-	Cites                                sharing.Citations
+	Namespace             string
+	Plugin, MIG, MPS, EKS bool
+	Provisional           []string
+	Gates                 string   // of the DRA driver
+	Objects               string   // kinds of the workloads' objects
+	Claims                []string // files of claims that several pods name
+	Notes                 []string
+	Groups                []groupPage
+	Workloads             []workloadPage
+	Checks                []decision.TrapHit
 
 	step int
 }
@@ -98,7 +93,7 @@ type groupPage struct {
 	Mechanisms     string
 	GPUs, Nodes    int
 	Labels         []string
-	VGPU, Conf     string // the type of a virtual GPU, and the file for the host
+	VGPU           string // the type of a virtual GPU
 	// What to look for on a node.
 	Offers           []string // resources, with their amounts
 	MPS, Parted, MIG bool     // clients of MPS; instances, made by the MIG manager and offered as resources
@@ -116,27 +111,21 @@ type workloadPage struct {
 
 // rollout describes the roll-out.
 func (b *builder) rollout() *rolloutPage {
-	p := &rolloutPage{Namespace: b.opts.OperatorNamespace, Plugin: b.byPlugin(), MIG: b.hasEntries(),
-		Operator: b.uses(sharing.DeliveryGPUOperator), MPS: b.any(usesMPS),
-		EKS: slices.ContainsFunc(b.groups, (*group).onEKS), Provisional: b.provisional(),
-		Objects: b.objects(), Gates: b.draGates(), Notes: b.notes,
-		Phases: rolloutTable().Phases, Checks: b.checks()}
+	p := &rolloutPage{Namespace: operatorNamespace, Plugin: b.byPlugin(), MIG: b.hasEntries(),
+		MPS: b.any(usesMPS), EKS: slices.ContainsFunc(b.groups, (*group).onEKS), Provisional: b.provisional(),
+		Objects: b.objects(), Gates: b.draGates(), Notes: b.notes, Checks: b.checks()}
 	for _, g := range b.groups {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))
-		p.DRA = p.DRA || slices.Contains(g.by, sharing.DeliveryDRA) && g.primary() != sharing.DeliveryDRA
 	}
 	for _, m := range b.members {
 		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism, Object: m.object(),
 			Back: m.back()}
-		if by := m.by(); len(by) == 0 {
+		if m.delivery() == sharing.DeliveryBare {
 			w.File = ""
-		} else if by[0] == sharing.DeliveryDRA {
-			if w.File = "dra/" + w.File; b.named(m) {
-				for _, key := range m.keys() {
-					if !slices.Contains(p.Claims, key) {
-						p.Claims = append(p.Claims, key)
-					}
-				}
+		}
+		for _, key := range m.keys() {
+			if m.delivery() == sharing.DeliveryDRA && b.named(m) && !slices.Contains(p.Claims, key) {
+				p.Claims = append(p.Claims, key)
 			}
 		}
 		p.Workloads = append(p.Workloads, w)
@@ -163,7 +152,7 @@ func (b *builder) provisional() (out []string) {
 func (b *builder) groupPage(g *group, node string) groupPage {
 	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanisms: named(g.modes),
 		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
-		Claims: g.primary() == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
+		Claims: g.delivery == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
 	for _, m := range g.modes {
 		for _, right := range privileges(m) {
 			if !slices.Contains(p.Rights, right) {
@@ -171,7 +160,7 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 			}
 		}
 	}
-	if g.primary() == sharing.DeliveryHAMi {
+	if g.delivery == sharing.DeliveryHAMi {
 		p.HAMi = b.hamiSplit()
 		switch {
 		case g.any(usesMIG):
@@ -181,10 +170,7 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 		}
 	}
 	if g.any(isVGPU) {
-		p.VGPU = g.pool.VGPUType
-		if g.primary() == sharing.DeliveryVGPUManager {
-			p.Conf = "vgpu/" + g.key + ".conf"
-		}
+		p.VGPU = cmp.Or(g.pool.VGPUType, "virtual GPU with the memory that its tenant needs")
 	}
 	if g.byPlugin() {
 		offers := b.offered(g, g.nodes[0])
@@ -245,13 +231,6 @@ type privilege struct {
 	Source sharing.SourceID
 }
 
-// phase is a step of a roll-out.
-type phase struct {
-	When, Focus string
-	Do, Check   []string
-	Source      sharing.SourceID
-}
-
 //go:embed rollout.yaml
 var rolloutYAML []byte
 
@@ -260,7 +239,6 @@ var rolloutTable = sync.OnceValue(func() (all struct {
 		privilege `yaml:",inline"`
 		Of        []sharing.Mechanism
 	}
-	Phases []phase
 }) {
 	_ = yaml.Unmarshal(rolloutYAML, &all) // a test reads the file that is built in
 	return all

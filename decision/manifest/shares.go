@@ -117,12 +117,13 @@ func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(int64(b/sharin
 
 // kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
 func (b *builder) kaiPod(p *pod, m *member) error {
-	p.scheduler, p.queue = "kai-scheduler", b.opts.KAIQueue
+	p.scheduler = "kai-scheduler"
 	if !shared(m.Mechanism) {
 		p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
 		return nil
 	}
-	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs.")
+	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs. Add the label",
+		"kai.scheduler/queue with the name of the team's queue.")
 	b.warn(WarnNotEnforced, m.name, "kai-gpu-sharing",
 		"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes]",
 		"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+

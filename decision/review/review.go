@@ -234,5 +234,5 @@ func (r *Review) instancePart(w *decision.Workload) float64 {
 
 // Folder has the files of the plan's steps.
 func (r *Review) Folder() (*manifest.Folder, error) {
-	return manifest.Migration(r.Plan, manifest.Options{})
+	return manifest.Migration(r.Plan)
 }

@@ -118,7 +118,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 		}
 	}
 	if c.out != "" {
-		folder, err := manifest.Build(fleet, result, manifest.Options{})
+		folder, err := manifest.Build(fleet, result)
 		if err == nil {
 			err = writeFolder(folder, c.out, "decide", std.err)
 		}

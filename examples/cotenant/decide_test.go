@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/golden"
 )
 
 const decideFleets = "../quickstart/testdata/"
@@ -105,31 +103,6 @@ func TestDecideConfig(t *testing.T) {
 	if code != exitBadInput || !strings.Contains(errs, "workloads[0].model.config: w/config.json cannot be opened") || !strings.Contains(errs, "name the fleet as a file") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
-}
-
-// TestDecideOutRouters: the folder has a router before the replicas of a model server, and its pods the label by which
-// it finds them; the other services have one replica, or are no language models.
-func TestDecideOutRouters(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "plan")
-	if code, _, errs := program(t, "", "decide", "-out", dir, "../quickstart/fleet.yaml"); code != exitDone {
-		t.Fatalf("exit %d: %s", code, errs)
-	}
-	var b bytes.Buffer
-	for _, pattern := range []string{"inference-extension/*", "llm-d/*", "pods/chat.yaml"} {
-		files, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, _ := filepath.Rel(dir, file)
-			fmt.Fprintf(&b, "==> %s\n%s", filepath.ToSlash(name), data)
-		}
-	}
-	golden.Check(t, "testdata/decide/routers.txt", b.Bytes())
 }
 
 // TestSettleCommand: the measurement of a provisional answer is this program's command.

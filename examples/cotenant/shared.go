@@ -70,7 +70,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 		return badInput(err)
 	}
 	if c.out != "" {
-		folder, err := manifest.Migration(plan, manifest.Options{})
+		folder, err := manifest.Migration(plan)
 		if err == nil {
 			err = writeFolder(folder, c.out, "decide", std.err)
 		}

@@ -51,7 +51,7 @@ func TestDevicePlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		folder, err := manifest.Build(f, r, manifest.Options{})
+		folder, err := manifest.Build(f, r)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

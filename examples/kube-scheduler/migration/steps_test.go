@@ -405,7 +405,7 @@ func (c *cluster) planned(fleet *decision.Fleet) (*migrate.Plan, map[string][]by
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	folder, err := manifest.Migration(plan, manifest.Options{})
+	folder, err := manifest.Migration(plan)
 	if err != nil {
 		c.t.Fatal(err)
 	}
