@@ -26,8 +26,6 @@ type Config struct {
 	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
 	Profiles  *profile.Profiles
 	Predictor *predict.Predictor
-	// Hooks are a command and its arguments for each action.
-	Hooks map[Action][]string
 	// Reap lets idle tenants be reaped if their owners agreed; without it reaping is only proposed.
 	Reap bool
 	// Policy of reaping; the zero policy is the first of telemetry.ReapPolicies.
@@ -35,13 +33,12 @@ type Config struct {
 }
 
 type configFile struct {
-	GPUs     []configGPU         `yaml:"gpus,required"`
-	Tenants  []configTenant      `yaml:"tenants,required"`
-	Profiles string              `yaml:"profiles"`
-	Predict  string              `yaml:"predictor"`
-	Hooks    map[string][]string `yaml:"hooks"`
-	Policy   string              `yaml:"policy"`
-	Reap     bool                `yaml:"reap"`
+	GPUs     []configGPU    `yaml:"gpus,required"`
+	Tenants  []configTenant `yaml:"tenants,required"`
+	Profiles string         `yaml:"profiles"`
+	Predict  string         `yaml:"predictor"`
+	Policy   string         `yaml:"policy"`
+	Reap     bool           `yaml:"reap"`
 }
 
 type configGPU struct {
@@ -80,10 +77,13 @@ func parseConfig(data []byte) (*Config, error) {
 		return nil, err
 	}
 	r := reading{
-		c:     &Config{Hooks: map[Action][]string{}, Reap: f.Reap},
-		names: map[string]bool{}, whose: map[string]int{}, held: map[int]float64{},
+		c: &Config{Reap: f.Reap}, names: map[string]bool{}, whose: map[string]int{}, held: map[int]float64{},
 	}
-	r.hooks(&f)
+	if f.Policy != "" {
+		var err error
+		r.c.Policy, err = telemetry.ParseReapPolicy(f.Policy)
+		r.AddErr("policy", err)
+	}
 	r.If(len(f.GPUs) == 0, "gpus", "name each GPU: index, mechanism", "none")
 	for i, g := range f.GPUs {
 		if bad := g.Index < 0 || g.Index >= maxGPUs || r.named(g.Index); bad {
@@ -116,20 +116,6 @@ const maxGPUs = 1024
 // named reports that gpus has an index.
 func (r *reading) named(gpu int) bool {
 	return gpu >= 0 && gpu < len(r.c.GPUs) && r.c.GPUs[gpu].Mode != sharing.MechanismNone
-}
-
-func (r *reading) hooks(f *configFile) {
-	if f.Policy != "" {
-		var err error
-		r.c.Policy, err = telemetry.ParseReapPolicy(f.Policy)
-		r.AddErr("policy", err)
-	}
-	for name, hook := range f.Hooks {
-		a := Action(name)
-		r.If(!a.Acts() && a != ActionNotice, "hooks."+name, "use notice, cap, move or reap", "no action of that name")
-		r.If(len(hook) == 0 || hook[0] == "", "hooks."+name, "use a list: the program, then its arguments", "no command")
-		r.c.Hooks[a] = hook
-	}
 }
 
 func (r *reading) tenant(i int, t *configTenant) {

@@ -11,7 +11,7 @@ import (
 // A configuration or an error comes of any text.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{"", "gpus: [{index: 0, mechanism: mps}]\ntenants: [{name: a, kind: batch, gpu: 0, command: x}]", "gpus: null", "tenants: [{holds: .nan, tpot_ms: .inf, expect_tpot_ms: [.nan, 1]}]",
-		"hooks: {reap: [\"\"], x: null}", "gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {server: {model: m, slots: -1}, load: {rate: .inf}}}]"} {
+		"gpus: [{index: -1}, {index: 99999999999}]", "a: &a [*a]", "\x00", "tenants: [{profile: {server: {model: m, slots: -1}, load: {rate: .inf}}}]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -41,12 +41,11 @@ func TestConfigProblems(t *testing.T) {
 		"empty": {"gpus: []\ntenants: []", []string{"gpus: none", "tenants: none"}},
 		"everything": {`gpus: [{index: 0, mechanism: mps}, {index: 0, mechanism: mps}]
 policy: soon
-hooks: {keep: [x], reap: []}
 tenants:
 - {name: "a b", kind: batch, gpu: 7, holds: 2, tpot_ms: -1, expect_tpot_ms: [3]}
 - {name: s, kind: online-inference, gpu: 0}
 - {name: s, kind: online-inference, gpu: 0, profile: {server: {model: m}, load: {rate: 1, prompt: 2, output: 3}}}
-`, []string{"gpus[1].index", "policy", "hooks.keep", "hooks.reap", "tenants[0].name",
+`, []string{"gpus[1].index", "policy", "tenants[0].name",
 			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms",
 			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
 		"parts of a GPU": {`gpus: [{index: 0, mechanism: mps}, {index: 3, mechanism: mps}]

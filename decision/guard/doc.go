@@ -25,7 +25,6 @@
 // readings contradict each other: a GPU that runs nothing while it draws power or while a tenant serves, or shares
 // that add up to more than one GPU.
 //
-// An Actor carries proposals out through hooks, and records every step before it is taken. Its Log keeps the
-// budget, the cool-down and past actions over restarts, and stops the Actor when another program changes it. Run puts
-// everything together for one machine.
+// An Actor carries proposals out by a function of yours, and records every step before it is taken. Its Log keeps the
+// budget, the cool-down and past actions over restarts. Run puts everything together for one machine.
 package guard

@@ -71,7 +71,6 @@ type Proposal struct {
 	To       *int          `json:"to_gpu,omitempty"`                // index of the device to move to
 	Evidence []string      `json:"evidence"`
 	Effect   string        `json:"effect"`
-	Checks   *Checks       `json:"checks,omitempty"` // of actions that may be carried out
 	// Withheld is the reason for which the Action is only proposed.
 	Withheld string `json:"withheld,omitempty"`
 
@@ -292,7 +291,6 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 			evidence += ", objective " + ms(t.LimitMS)
 		}
 		p := g.blame(o, i, evidence)
-		p.Checks = &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Windows: s.slow, TPOT: v, Limit: limit}
 		if p.Action == ActionKeep && (!beyond || s.alarm || g.lead[i] != i) || s.alarm && p.Action == s.proposed &&
 			!p.Action.Acts() {
 			continue // it was expected, or it or its cause was reported already
@@ -358,19 +356,3 @@ func (g *Guard) Done(p *Proposal) {
 }
 
 func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }
-
-// health counts the servers and GPUs that can be judged at present, in a line.
-func (g *Guard) health() string {
-	judged, blind := 0, 0
-	for i := range g.tenants {
-		if _, _, ok := g.expected(i); ok && g.tenants[i].online() {
-			judged++
-		}
-	}
-	for i := range g.devices {
-		if g.devices[i].blind {
-			blind++
-		}
-	}
-	return fmt.Sprintf("%d servers have an expected TPOT, %d GPUs could not be judged at the end", judged, blind)
-}

@@ -57,12 +57,12 @@ func TestThirtyDays(t *testing.T) {
 			c.Tenants = append(c.Tenants, Tenant{Name: name + "/job", GPU: i, Kind: decision.KindBatch, PIDs: []uint32{1}},
 				Tenant{Name: name + "/book", GPU: i, Kind: decision.KindNotebook, PIDs: []uint32{2}, MayReap: true, Holds: 0.5})
 		}
-		l := open(t, path, false)
-		a := &Actor{Apply: true, Log: l, try: func(context.Context, *Proposal) error { return nil }}
+		l := open(t, path)
+		a := &Actor{Do: succeed, Log: l}
 		var live []uint64 // bytes after days 1, 10 and 30
 		acts := 0
 		ended := errors.New("ended")
-		_, err = Run(t.Context(), restless{base, time.Now()}, DefaultRules(10*time.Minute), c, a, func(o Observation, list []Proposal) error {
+		err = Run(t.Context(), restless{base, time.Now()}, DefaultRules(10*time.Minute), c, a, func(o Observation, list []Proposal) error {
 			acts += len(list)
 			if o.At != 24*time.Hour && o.At != 240*time.Hour && o.At != 720*time.Hour {
 				return nil

@@ -51,18 +51,18 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 		p := Proposal{
 			At: o.At, GPU: gpu, Target: t.Name, Owner: t.Owner, victim: -1, target: i,
 			Evidence: []string{fmt.Sprintf("%s has run nothing for %v", t.Name, long.Round(time.Second))},
-			Checks:   &Checks{ReadingAge: o.At - o.GPUs[gpu].At, Idle: long, Watched: s.idle.watched(o.At)},
 		}
-		if g.reap(&p, t, s) {
+		if g.reap(&p, t, s, long) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// reap completes the proposal of a notice or of a reaping, and answers whether it is time for one.
-func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState) bool {
-	policy, warn, idle, long := g.rules.Policy, noticeAfter(g.rules.Policy), s.idle, p.Checks.Idle
+// reap completes the proposal of a notice or of a reaping after so long an idle time, and answers whether it is time
+// for one.
+func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState, long time.Duration) bool {
+	policy, warn, idle := g.rules.Policy, noticeAfter(g.rules.Policy), s.idle
 	if idle.noticed == never {
 		if long < warn || p.At-idle.tried < warn {
 			return false

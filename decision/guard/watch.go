@@ -24,16 +24,16 @@ import (
 
 // Run guards a machine's GPUs until ctx ends: it samples reader, reads the tenants' servers' pages, and after
 // each window carries out the proposals through a. It calls report with each window's observation and
-// proposals, and ends with its error. health is a line about the servers and GPUs that could be judged.
+// proposals, and ends with its error.
 func Run(
 	ctx context.Context, reader telemetry.Reader, r Rules, c *Config, a *Actor, report func(Observation, []Proposal) error,
-) (health string, err error) {
+) error {
 	devices, err := reader.Devices(ctx)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if len(c.GPUs) > len(devices) {
-		return "", fmt.Errorf("%w: gpus: index %d, but this machine has %d GPUs", ErrNoGPU, len(c.GPUs)-1, len(devices))
+		return fmt.Errorf("%w: gpus: index %d, but this machine has %d GPUs", ErrNoGPU, len(c.GPUs)-1, len(devices))
 	}
 	seen, models := *c, map[string]*layout.GPU{}
 	seen.GPUs = make([]layout.Device, len(devices))
@@ -48,22 +48,21 @@ func Run(
 	w.pods = container.NewResolver(os.DirFS("/"))
 	g, err := New(r, seen)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if a.Log != nil {
-		if err := a.Log.begin(g.rules, c); err != nil {
-			return "", err
+		if err := a.Log.write(auditEntry{Event: eventBegin, Rules: &g.rules}); err != nil {
+			return err
 		}
 		g.resume(a.Log, time.Now())
 	}
-	err = w.run(ctx, reader, func(o Observation) error {
+	return w.run(ctx, reader, func(o Observation) error {
 		list := g.Step(o)
 		if err := g.carryOut(context.WithoutCancel(ctx), a, list); err != nil {
 			return err
 		}
 		return report(o, list)
 	})
-	return g.health(), err
 }
 
 // carryOut gives proposals to an actor, and records those that it carried out.

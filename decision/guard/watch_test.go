@@ -88,7 +88,7 @@ func TestRun(t *testing.T) {
 	var got *Proposal
 	found := errors.New("found")
 	judged := 0
-	_, err = Run(ctx, reader, DefaultRules(200*time.Millisecond), c, &Actor{}, func(o Observation, list []Proposal) error {
+	err = Run(ctx, reader, DefaultRules(200*time.Millisecond), c, &Actor{}, func(o Observation, list []Proposal) error {
 		if o.At >= quiet {
 			noisy.Store(true)
 		}

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/guard"
@@ -25,12 +28,11 @@ var guardExample string
 
 // guardConfig holds the flags of the command.
 type guardConfig struct {
-	real, json, apply         bool
-	acknowledge, printConfig  bool
-	path, audit, kill, policy string
-	span, window, cooldown    time.Duration
-	slow, budget              int
-	seed                      uint64
+	real, json, printConfig    bool
+	path, audit, apply, policy string
+	span, window, cooldown     time.Duration
+	slow, budget               int
+	seed                       uint64
 }
 
 func guardFlags(args []string, std stdio) (*guardConfig, error) {
@@ -40,12 +42,10 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.StringVar(&c.path, "config", "", "`FILE` that names the tenants; needed with -real")
 	fl.DurationVar(&c.span, "duration", 0, "time to watch (default: until Ctrl-C)")
 	fl.DurationVar(&c.window, "window", 2*time.Second, "length of one observation of the real node")
-	fl.BoolVar(&c.apply, "apply", false, "act; without it everything is only proposed")
+	fl.StringVar(&c.apply, "apply", "", "`PROGRAM` that carries out a proposal, its standard input, as JSON; without it "+
+		"everything is only proposed")
 	fl.BoolVar(&c.printConfig, "print-config", false, "print a configuration to start from and exit")
-	fl.StringVar(&c.kill, "kill", "", "take no action while this `FILE` exists")
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this `FILE`, as JSON lines")
-	fl.BoolVar(&c.acknowledge, "acknowledge", false, "act again although the log and its state file disagree: you have "+
-		"checked the actions taken")
 	fl.StringVar(&c.policy, "policy", "", "`POLICY` of reaping: idlebot, princeton, kubeflow or a duration "+
 		"(default: the configuration's, else idlebot)")
 	fl.IntVar(&c.slow, "slow", 3, "consecutive windows above the expected latency that raise an alarm")
@@ -64,10 +64,10 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	}
 	bad(c.real && c.path == "", "-real: no file names the tenants (add -config FILE)")
 	if !c.real {
-		probs = append(probs, refuse(fl, "is for -real only (add -real)", "config", "apply", "kill",
-			"audit", "acknowledge", "duration", "window")...)
+		probs = append(probs, refuse(fl, "is for -real only (add -real)",
+			"config", "apply", "audit", "duration", "window")...)
 	}
-	bad(c.apply && c.audit == "", "-apply: every action is recorded (add -audit FILE)")
+	bad(c.apply != "" && c.audit == "", "-apply: every action is recorded (add -audit FILE)")
 	bad(c.window < 500*time.Millisecond || c.window > 10*time.Minute, "-window: %v (use 500ms to 10m)", c.window)
 	bad(c.span < 0 || c.cooldown < 0, "-duration and -cooldown must not be negative")
 	bad(c.slow < 1 || c.slow > 30, "-slow: %d (use 1 to 30)", c.slow)
@@ -167,21 +167,35 @@ func proposalText(p *guard.Proposal) string {
 	return text
 }
 
+// carryOut runs the program of -apply with a proposal. It is killed when ctx ends; its children may go on.
+func (c *guardConfig) carryOut(ctx context.Context, p *guard.Proposal) error {
+	in, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, c.apply)
+	cmd.Stdin, cmd.WaitDelay = bytes.NewReader(in), time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %.200s", c.apply, err, page.Show(strings.TrimSpace(string(out))))
+	}
+	return nil
+}
+
 // watch guards this machine's GPUs.
 func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	s, err := guard.LoadConfig(c.path)
 	if err != nil {
 		return badInput(err)
 	}
-	a := &guard.Actor{Apply: c.apply, Kill: c.kill, Hooks: s.Hooks}
+	a, mode := &guard.Actor{}, "dry run (-apply acts)"
+	if c.apply != "" {
+		a.Do, mode = c.carryOut, "acting"
+	}
 	if c.audit != "" {
-		if a.Log, err = guard.OpenLog(c.audit, c.acknowledge); err != nil {
+		if a.Log, err = guard.OpenLog(c.audit); err != nil {
 			return badInput(fmt.Errorf("-audit: %w", err))
 		}
 		defer a.Log.Close()
-		if why := a.Log.Stopped(); why != "" {
-			fmt.Fprintln(std.err, "no action will be taken:", why)
-		}
 	}
 	driver, err := telemetrynvml.Open(telemetrynvml.Options{LoadOnly: true})
 	if err != nil {
@@ -197,18 +211,17 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 	if c.policy != "" {
 		s.Policy, _ = telemetry.ParseReapPolicy(c.policy)
 	}
-	mode := map[bool]string{true: "acting", false: "dry run (-apply acts)"}[c.apply]
 	fmt.Fprintf(std.err, "watching tenants: %d; GPUs: %d; %s\n", len(s.Tenants), len(s.GPUs), mode)
 	windows, said := 0, 0
 	told := func(_ guard.Observation, list []guard.Proposal) error {
 		windows, said = windows+1, said+len(list)
 		return c.tell(std, list)
 	}
-	health, err := guard.Run(ctx, driver, c.rules(c.window), s, a, told)
+	err = guard.Run(ctx, driver, c.rules(c.window), s, a, told)
 	if errors.Is(err, guard.ErrNoGPU) {
 		return badInput(err)
 	}
-	fmt.Fprintf(std.err, "windows of %v: %d; proposals: %d; %s\n", c.window, windows, said, health)
+	fmt.Fprintf(std.err, "windows of %v: %d; proposals: %d\n", c.window, windows, said)
 	if err == nil && c.span > 0 {
 		err = whole.Err() // without -duration, Ctrl-C is how it ends
 	}

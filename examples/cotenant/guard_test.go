@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestGuardBadInput(t *testing.T) {
 		args   []string
 		want   []string
 	}{
-		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "-policy", "never"}, []string{"-window", "-slow", "-apply: every action is recorded", "-policy", "-apply: is for -real"}},
+		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "x", "-policy", "never"}, []string{"-window", "-slow", "-apply: every action is recorded", "-policy", "-apply: is for -real"}},
 		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
 		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"guard.yaml", `gpu: unknown key`}},
 	} {
@@ -80,6 +81,24 @@ func TestGuardBadInput(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", name, want, errs)
 			}
 		}
+	}
+}
+
+// TestGuardProgram: the program of -apply gets a proposal as JSON, and its refusal cannot steer a terminal.
+func TestGuardProgram(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs sh")
+	}
+	program := filepath.Join(t.TempDir(), "act.sh")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ngrep -q '\"target\":\"b/job\"' && exit\nprintf '\\033[2Jgone'; exit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := guardConfig{apply: program}
+	if err := c.carryOut(t.Context(), &guard.Proposal{Action: guard.ActionCap, Target: "b/job"}); err != nil {
+		t.Error(err)
+	}
+	if err := c.carryOut(t.Context(), &guard.Proposal{}); err == nil || !strings.Contains(err.Error(), "[2Jgone") || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%q", err)
 	}
 }
 

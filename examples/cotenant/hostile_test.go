@@ -98,7 +98,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	p := guard.Proposal{Action: guard.ActionKeep, Target: strings.Join(hostile, " "), Pods: hostile, Evidence: hostile}
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
-	_, err = (&guard.Actor{Log: must.Get(guard.OpenLog(path, false))(t)}).Act(t.Context(), &p)
+	_, err = (&guard.Actor{Log: must.Get(guard.OpenLog(path))(t)}).Act(t.Context(), &p)
 	must.Do(t, err)
 	out := bytes.NewBuffer(must.Get(os.ReadFile(path))(t))
 	page.Run(t.Context(), "guard", out, out, func(w io.Writer) error {
