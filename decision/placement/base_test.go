@@ -76,7 +76,7 @@ func tenant(name string, trusts ...string) *layout.Workload {
 // pairs predicts by neighbour: name -> slowdown of anyone beside it.
 type pairs map[string]float64
 
-func (p pairs) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
+func (p pairs) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string, method predict.Method) []*predict.Prediction {
 	for i := range group {
 		x := 1.0
 		for j, n := range group {
@@ -84,7 +84,7 @@ func (p pairs) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism,
 				x *= p[n]
 			}
 		}
-		if x == 0 {
+		if x == 0 || method == predict.MethodSimulated {
 			out = append(out, nil)
 			continue
 		}
@@ -135,24 +135,25 @@ func zoo() ([]layout.Node, []Request) {
 	return nodes, requests
 }
 
-func zooMix(tb testing.TB, requests []Request) *Mix {
-	tb.Helper()
-	var typical []Typical
+func zooMix(requests []Request) (typical []Typical) {
 	for i, r := range requests {
 		typical = append(typical, Typical{r, float64(1 + i%3)})
 	}
-	m, err := NewMix(typical)
+	return typical
+}
+
+func cotenant(tb testing.TB, typical []Typical) *Cotenant {
+	tb.Helper()
+	p, err := NewCotenant(typical)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return m
+	return p
 }
 
 func policies(tb testing.TB) []Policy {
 	_, requests := zoo()
-	m := zooMix(tb, requests)
-	return []Policy{BestFit{}, Spread{}, NewFragmentation(m), NewCotenant(m), Interference{},
-		Interference{Base: NewCotenant(m)}}
+	return []Policy{BestFit{}, cotenant(tb, zooMix(requests))}
 }
 
 var named int

@@ -19,10 +19,9 @@
 // A request that states no mechanism gets whole GPUs, or the MIG instance that it names, and is never co-located
 // on a shared GPU. Memory and compute of a GPU are separate: a request takes the amounts that it states.
 //
-// Policies: [BestFit], [Spread], [Fragmentation] (FGD), [Cotenant] (the one to use) and [Interference],
-// which adds the work that neighbours are predicted to lose to any of them. The typical requests that Fragmentation
-// and Cotenant look ahead with come as a [Mix]; predictions come from [Models] for workloads with a solo measurement,
-// and are unknown, not zero, elsewhere.
+// Policies: [Cotenant] is the one to use where the typical requests are known; [BestFit] needs nothing. With a
+// [Forecaster], scores of either are lower by the work that neighbours are predicted to lose. Predictions come from
+// [Models] for workloads with a solo measurement, and are unknown, not zero, elsewhere.
 //
 // Everything is deterministic: equal layouts, requests and policies give equal placements, whatever else runs at the
 // same time. Layouts, policies and scorers are safe for concurrent use, a Placer is not. Nothing here does I/O or

@@ -21,7 +21,7 @@ import (
 
 // plainRun is Cotenant's run without packed words, early end or memory: every
 // request of the run is filtered by its definition.
-func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
+func plainRun(m *mix, v View, r *run, bit uint64) int64 {
 	sum := int64(0)
 	for at, id := range r.kinds {
 		for _, h := range horizons {
@@ -35,7 +35,7 @@ func plainRun(m *Mix, v View, r *run, bit uint64) int64 {
 		}
 		var fit []int
 		for g := range v.GPUs[:v.Len] {
-			if k.fits(&v.GPUs[g]) && v.GPUs[g].Milli > 0 {
+			if u := &v.GPUs[g]; u.Milli > 0 && u.Milli >= k.need(u.Total) && k.mechanisms>>u.Mechanism&1 == 1 {
 				fit = append(fit, g)
 			}
 		}
@@ -67,8 +67,8 @@ func TestEstimate(t *testing.T) {
 		{CPUMilli: 1_000, GPUs: 1, Milli: 200, Mechanisms: []sharing.Mechanism{sharing.MechanismMPS}},
 		{CPUMilli: 1_000, GPUs: 1, Profile: "1g.10gb"},
 	}
-	m := zooMix(t, requests)
-	p := NewCotenant(m)
+	p := cotenant(t, zooMix(requests))
+	m := p.mix
 	rng := rand.New(rand.NewPCG(5, 6))
 	mechs := []sharing.Mechanism{sharing.MechanismNone, sharing.MechanismMPS, sharing.MechanismTimeSlicing, sharing.MechanismExclusive}
 	for range 300 {
@@ -97,7 +97,7 @@ func TestEstimate(t *testing.T) {
 			t.Fatalf("again: %+v, %+v", again, got)
 		}
 		if rng.IntN(50) == 0 {
-			if fresh := NewCotenant(m).stranded(&v); fresh != got {
+			if fresh := cotenant(t, zooMix(requests)).stranded(&v); fresh != got {
 				t.Fatalf("by a new policy: %+v, %+v", fresh, got)
 			}
 		}
@@ -118,18 +118,11 @@ func TestMixOrderDoesNotMatter(t *testing.T) {
 	}
 	b := slices.Clone(a)
 	slices.Reverse(b)
-	ma, err := NewMix(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mb, err := NewMix(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pa, pb := cotenant(t, a), cotenant(t, b)
+	ma, mb := pa.mix, pb.mix
 	if len(ma.kinds) != len(mb.kinds) || len(ma.kinds) > len(requests) {
 		t.Fatalf("%d and %d kinds", len(ma.kinds), len(mb.kinds))
 	}
-	pa, pb := NewCotenant(ma), NewCotenant(mb)
 	for i := range pa.runs {
 		if pa.runs[i].needs != pb.runs[i].needs {
 			t.Fatal("the runs differ")
@@ -137,31 +130,7 @@ func TestMixOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestFragmentation works two nodes out by hand.
-func TestFragmentation(t *testing.T) {
-	m, err := NewMix([]Typical{
-		{Request{CPUMilli: 4_000, GPUs: 1, Milli: 500}, 1},
-		{Request{CPUMilli: 8_000, GPUs: 1, Milli: 1000}, 1},
-		{Request{CPUMilli: 8_000, GPUs: 2, Milli: 1000}, 1},
-		{Request{CPUMilli: 1_000}, 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := NewFragmentation(m)
-	// 400 and 1000 free: the half can't use 400, the whole likewise, two whole anything, nor does the CPU-only request.
-	v := View{CPUMilli: 8_000, Len: 2}
-	v.GPUs[0] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 400}
-	v.GPUs[1] = GPUView{Mechanism: sharing.MechanismMPS, Milli: 1000}
-	if got, want := p.stranded(&v), (400.0+400+1400+1400)/4; got != want {
-		t.Errorf("stranded %v, want %v", got, want)
-	}
-	v.CPUMilli = 4_000
-	if got, want := p.stranded(&v), (400.0+1400+1400+1400)/4; got != want {
-		t.Errorf("short of CPU: stranded %v, want %v", got, want)
-	}
-}
-
+// TestInterference compares a forecaster that knows a neighbour as noisy with none.
 func TestInterference(t *testing.T) {
 	request := func(name string, milli int) Request {
 		return Request{Name: name, GPUs: 1, Milli: milli, Mechanisms: onMPS, Workload: &layout.Workload{Name: name, Tenant: "t"}}
@@ -170,18 +139,18 @@ func TestInterference(t *testing.T) {
 	c := cluster(t, with(on("a", d), request("hog", 500), 0), with(on("b", d), request("quiet", 400), 0))
 	pred := pairs{"hog": 2, "quiet": 1.1, "new": 1.25}
 	r := request("new", 500)
-	o, _ := NewScorer(Interference{Base: BestFit{}}, pred).Score(c.At(0), &r)
+	o, _ := NewScorer(BestFit{}, pred).Score(c.At(0), &r)
 	// The newcomer loses 500*(1-1/2), the hog 500*(1-1/1.25).
-	plain, _ := NewScorer(BestFit{}, pred).Score(c.At(0), &r)
+	plain, _ := NewScorer(BestFit{}, nil).Score(c.At(0), &r)
 	if got, want := plain.Score-o.Score, 250.0+100; math.Abs(got-want) > 1e-9 || o.Slowdown != optional.Of(2.0) {
 		t.Errorf("lost %v, want %v; slowdown %v", got, want, o.Slowdown)
 	}
-	_, p, err := NewPlacer(NewScorer(Interference{Base: BestFit{}}, pred)).Place(c, &r)
+	_, p, err := NewPlacer(NewScorer(BestFit{}, pred)).Place(c, &r)
 	if err != nil || p.Node != "b" {
 		t.Errorf("%v, %v: want the quiet neighbour", p, err)
 	}
-	if _, p, err := NewPlacer(NewScorer(BestFit{}, pred)).Place(c, &r); err != nil || p.Node != "a" {
-		t.Errorf("%v, %v: best-fit does not ask", p, err)
+	if _, p, err := NewPlacer(NewScorer(BestFit{}, nil)).Place(c, &r); err != nil || p.Node != "a" {
+		t.Errorf("%v, %v: best-fit takes the fuller node", p, err)
 	}
 }
 
@@ -190,7 +159,7 @@ func TestUnplaced(t *testing.T) {
 	small := func(name string, cpu int64) layout.Node { n := on(name, d); n.CPUMilli = cpu; return n }
 	c := cluster(t, small("a", 100), small("b", 9_000), small("c", 200))
 	r := &Request{Name: "job", CPUMilli: 1_000, GPUs: 1, Milli: 1000, Models: []string{"A100"}}
-	_, _, err := NewPlacer(NewScorer(Spread{}, nil)).Place(c, r)
+	_, _, err := NewPlacer(NewScorer(BestFit{}, nil)).Place(c, r)
 	var e *UnplacedError
 	if !errors.As(err, &e) {
 		t.Fatal(err)
@@ -202,13 +171,13 @@ func TestUnplaced(t *testing.T) {
 	if !strings.Contains(err.Error(), "0 of 3 nodes take job: 2 cpu") {
 		t.Error(err)
 	}
-	if NewScorer(Spread{}, nil).Unplaced(c, &Request{Name: "small", CPUMilli: 10}) != nil {
+	if NewScorer(BestFit{}, nil).Unplaced(c, &Request{Name: "small", CPUMilli: 10}) != nil {
 		t.Error("a request that fits is explained away")
 	}
 }
 
 // benchNode is a node with eight partly used GPUs, and a mix of 60 kinds.
-func benchNode(b *testing.B) (*layout.Cluster, *Mix, []Request) {
+func benchNode(b *testing.B) (*layout.Cluster, *Cotenant, []Request) {
 	var requests []Request
 	var typical []Typical
 	for i := range 60 {
@@ -216,16 +185,12 @@ func benchNode(b *testing.B) (*layout.Cluster, *Mix, []Request) {
 		requests = append(requests, r)
 		typical = append(typical, Typical{r, float64(1 + i%4)})
 	}
-	m, err := NewMix(typical)
-	if err != nil {
-		b.Fatal(err)
-	}
 	n := layout.Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
 	for g := range 8 {
 		n.Devices = append(n.Devices, device(kindA, sharing.MechanismTimeSlicing))
 		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprint(g), Device: int16(g), CPUMilli: 2_000, Compute: int16(100 * (1 + g%4))})
 	}
-	return cluster(b, n), m, requests
+	return cluster(b, n), cotenant(b, typical), requests
 }
 
 // BenchmarkFilter filters a node whose GPUs are all too full.
@@ -244,8 +209,8 @@ func BenchmarkFilter(b *testing.B) {
 
 // BenchmarkScore scores one node for a share of a GPU: every GPU state is tried.
 func BenchmarkScore(b *testing.B) {
-	c, m, requests := benchNode(b)
-	for _, policy := range []Policy{BestFit{}, NewFragmentation(m), NewCotenant(m)} {
+	c, p, requests := benchNode(b)
+	for _, policy := range []Policy{BestFit{}, p} {
 		b.Run(policy.Name(), func(b *testing.B) {
 			scorer := NewScorer(policy, nil)
 			b.ReportAllocs()
@@ -258,8 +223,7 @@ func BenchmarkScore(b *testing.B) {
 
 // BenchmarkEstimate is a node that Cotenant has not seen before.
 func BenchmarkEstimate(b *testing.B) {
-	c, m, _ := benchNode(b)
-	p := NewCotenant(m)
+	c, p, _ := benchNode(b)
 	v := ViewOf(c.At(0))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -57,12 +57,12 @@ func ExamplePlacer_Consolidate() {
 	share := placement.Request{CPUMilli: 4_000, GPUs: 1, Milli: 300, GPUMemory: 20 * sharing.GiB, Mechanisms: mps, Workload: search}
 	most := placement.Request{CPUMilli: 2_000, GPUs: 1, Milli: 800, GPUMemory: 40 * sharing.GiB, Mechanisms: mps, Workload: search}
 	whole := placement.Request{CPUMilli: 8_000, GPUs: 1, Milli: 1000, Workload: search}
-	mix, err := placement.NewMix([]placement.Typical{{Request: share, Weight: 3}, {Request: whole, Weight: 1}})
+	policy, err := placement.NewCotenant([]placement.Typical{{Request: share, Weight: 3}, {Request: whole, Weight: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	scorer := placement.NewScorer(placement.NewCotenant(mix), nil)
+	scorer := placement.NewScorer(policy, nil)
 	placer := placement.NewPlacer(scorer)
 	for i, r := range []placement.Request{whole, share, share, share, share, most} {
 		if r.Name = fmt.Sprint("pod-", i); i == 5 { // somebody leaves
@@ -100,7 +100,7 @@ func ExamplePlacer_Consolidate() {
 func ExamplePlacer_Place() {
 	gpu := layout.Device{GPU: layout.GPUOf("A100-SXM4-80GB"), Mode: sharing.MechanismMIG, Dynamic: true}
 	c, _ := layout.Observe([]layout.Node{{Name: "a", Devices: []layout.Device{gpu, gpu}}})
-	mix, err := placement.NewMix([]placement.Typical{
+	policy, err := placement.NewCotenant([]placement.Typical{
 		{Request: placement.Request{GPUs: 1, Profile: "1g.10gb"}, Weight: 2},
 		{Request: placement.Request{GPUs: 1, Profile: "4g.40gb"}, Weight: 1},
 	})
@@ -108,7 +108,7 @@ func ExamplePlacer_Place() {
 		fmt.Println(err)
 		return
 	}
-	placer := placement.NewPlacer(placement.NewScorer(placement.NewFragmentation(mix), nil))
+	placer := placement.NewPlacer(placement.NewScorer(policy, nil))
 	for i, profile := range []string{"1g.10gb", "3g.40gb", "4g.40gb", "1g.10gb"} {
 		next, p, err := placer.Place(c, &placement.Request{Name: fmt.Sprint("pod-", i), GPUs: 1, Profile: profile})
 		if err != nil {

@@ -142,10 +142,10 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("no %q in\n%v", want, err)
 		}
 	}
-	if _, err := NewMix(nil); !errors.Is(err, ErrInvalid) {
+	if _, err := NewCotenant(nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("empty mix: %v", err)
 	}
-	if _, err := NewMix([]Typical{{Request: bad, Weight: math.NaN()}, {Request: Request{GPUs: 1}, Weight: -1}}); !errors.Is(err, ErrInvalid) ||
+	if _, err := NewCotenant([]Typical{{Request: bad, Weight: math.NaN()}, {Request: Request{GPUs: 1}, Weight: -1}}); !errors.Is(err, ErrInvalid) ||
 		!strings.Contains(err.Error(), "Typical[0].Weight") || !strings.Contains(err.Error(), "Typical[1].Request.Milli") {
 		t.Errorf("%v", err)
 	}
@@ -167,16 +167,15 @@ func TestBadInput(t *testing.T) {
 // open predicts a slowdown of 1.5 to 2.5, and counts simulations.
 type open struct{ simulations int }
 
-func (o *open) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
+func (o *open) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string, method predict.Method) []*predict.Prediction {
+	if method == predict.MethodSimulated {
+		o.simulations++
+		return append(out, make([]*predict.Prediction, len(group))...)
+	}
 	for range group {
 		out = append(out, &predict.Prediction{Slowdown: profile.Interval{Value: 2, Low: 1.5, High: 2.5}})
 	}
 	return out
-}
-
-func (o *open) simulate(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
-	o.simulations++
-	return append(out, make([]*predict.Prediction, len(group))...)
 }
 
 // TestSimulateLast: a limit that the closed form leaves open costs no simulation where another's refuses the request,

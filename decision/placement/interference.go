@@ -17,25 +17,12 @@ import (
 // deterministic and safe for concurrent use.
 type Forecaster interface {
 	// Predict appends to out a prediction of each tenant of a group, co-located on one GPU of a model (as nodes name it)
-	// under a mechanism, in the order of the group and read-only; nil for an unknown one. The group must not be kept.
-	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
+	// under a mechanism, in the order of the group and read-only; nil for an unknown one. The simulation is used where
+	// the closed form leaves an objective open: a scheduler with a deadline answers it with nil. The group must not be
+	// kept.
+	Predict(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string,
+		method predict.Method) []*predict.Prediction
 }
-
-// Interference adds to a policy the work that the tenants of a GPU are predicted to lose by a new neighbour: a
-// tenant of m thousandths that runs x times slower loses m*(1-1/x). Both are thousandths of a GPU, so they add up.
-// Without a prediction, n tenants are taken to be n times slower, as under even sharing of a busy GPU, and are counted
-// in Offer.Unpredicted.
-type Interference struct {
-	Base Policy // nil = Spread
-}
-
-// Name is that of the base with "+interference".
-func (p Interference) Name() string { return p.base().Name() + "+interference" }
-
-// Score is the base's less the thousandths that are lost.
-func (p Interference) Score(o *Option) float64 { return p.base().Score(o) - o.LostMilli }
-
-func (p Interference) base() Policy { return cmp.Or(p.Base, Policy(Spread{})) }
 
 // neighbours asks a forecaster, if there is one, without allocating anew each time.
 type neighbours struct {
@@ -46,19 +33,13 @@ type neighbours struct {
 	simulated     []*predict.Prediction
 }
 
-// simulator is a Forecaster that can also answer by the simulation, as decision does where the closed form leaves a
-// limit open.
-type simulator interface {
-	simulate(out []*predict.Prediction, gpu string, m sharing.Mechanism, group []string) []*predict.Prediction
-}
-
 // second evaluates a workload, tenant i of a group, by its prediction p, and where that leaves a limit open by the
-// simulation, if the forecaster has one.
+// simulation, where that is known.
 func (j *neighbours) second(w *layout.Workload, p *predict.Prediction, gpu string, m sharing.Mechanism, group []string,
 	i int) gate.Reason {
 	why := evaluate(w, p)
-	if s, ok := j.p.(simulator); ok && why.Verdict == gate.VerdictUnknown && known(p) {
-		j.simulated = s.simulate(j.simulated[:0], gpu, m, group)
+	if why.Verdict == gate.VerdictUnknown && known(p) {
+		j.simulated = j.p.Predict(j.simulated[:0], gpu, m, group, predict.MethodSimulated)
 		if p = j.simulated[i]; known(p) {
 			why = evaluate(w, p)
 		}
@@ -77,10 +58,10 @@ func (j *neighbours) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.
 	model := n.Devices[gpu].GPU.Name
 	j.before = j.before[:0]
 	if len(j.on) > 1 { // one has lost nothing
-		j.before = j.p.Predict(j.before, model, m, j.names)
+		j.before = j.p.Predict(j.before, model, m, j.names, predict.MethodClosedForm)
 	}
 	j.names = append(j.names, w.Name)
-	j.after = j.p.Predict(j.after[:0], model, m, j.names)
+	j.after = j.p.Predict(j.after[:0], model, m, j.names, predict.MethodClosedForm)
 }
 
 // predict evaluates the objectives of r and of its neighbours on a GPU, and sets the predictions in t.
@@ -91,9 +72,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 	d, j := &n.Devices[gpu], &a.neighbours
 	tenants := d.Free().Tenants + 1
 	if j.p == nil {
-		used := 1000 - max(0, d.Free().Compute) + d.Free().Busy
 		t.unknown = tenants
-		t.lost = lost(t.milli+t.busy, evenly(tenants)) + lost(used, evenly(tenants)) - lost(used, evenly(tenants-1))
 		limited := func(q layout.Assignment) bool {
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
 		}
@@ -177,7 +156,7 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 		}
 		var beside []neighbour
 		for j, q := range all {
-			if p := s.Forecaster.Predict(nil, model, m, []string{v.Name, q.Name})[0]; j == i {
+			if p := s.closedForm(model, m, v.Name, q.Name); j == i {
 				continue
 			} else if known(p) {
 				beside = append(beside, neighbour{q.Name, p.Slowdown.Value})
@@ -191,12 +170,17 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 			group = append(group, n.name)
 		}
 		j := neighbours{p: s.Forecaster}
-		f := j.second(v, s.Forecaster.Predict(nil, model, m, group)[0], model, m, group, 0)
+		f := j.second(v, s.closedForm(model, m, group...), model, m, group, 0)
 		if f.Verdict.Severity() > why.Verdict.Severity() {
 			why = f
 		}
 	}
 	return why
+}
+
+// closedForm is the prediction of the first of a group.
+func (s *Scorer) closedForm(gpu string, m sharing.Mechanism, group ...string) *predict.Prediction {
+	return s.Forecaster.Predict(nil, gpu, m, group, predict.MethodClosedForm)[0]
 }
 
 // evenly is the slowdown of tenants that share a busy GPU evenly.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
@@ -20,15 +19,13 @@ type Typical struct {
 	Weight  float64
 }
 
-// Mix is the distribution of requests that is expected: those of the last weeks,
-// say. It is read-only and safe for concurrent use.
-type Mix struct {
+// mix is the expected distribution of requests.
+type mix struct {
 	kinds  []kind
 	models map[string]uint64 // bit of a GPU model that some kind asks for
 	// profiles is set when some kind asks for a MIG profile, shares when some asks for something else of a GPU.
 	profiles, shares bool
 	tables           map[*mig.Model][]sliceTable
-	prepared         sync.Once
 }
 
 // kind is a typical request, prepared.
@@ -46,11 +43,10 @@ type kind struct {
 // use, by mask; nil where the GPU has no such profile.
 type sliceTable []float64
 
-// NewMix prepares a mix. Requests that differ in nothing that places them are put together; the order does not
-// matter. The error is an ErrInvalid that names every problem.
-func NewMix(typical []Typical) (*Mix, error) {
+// newMix prepares a mix. Requests that differ only in their names are put together, in an order of their own.
+func newMix(typical []Typical) (*mix, error) {
 	var l problem.List
-	m := &Mix{models: map[string]uint64{}, tables: map[*mig.Model][]sliceTable{}}
+	m := &mix{models: map[string]uint64{}, tables: map[*mig.Model][]sliceTable{}}
 	total := 0.0
 	for i := range typical {
 		t := &typical[i]
@@ -94,10 +90,11 @@ func NewMix(typical []Typical) (*Mix, error) {
 			m.kinds = append(m.kinds, k.kind)
 		}
 	}
+	m.prepare()
 	return m, nil
 }
 
-func (m *Mix) kind(r *Request) kind {
+func (m *mix) kind(r *Request) kind {
 	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(max(r.Milli, r.Busy)),
 		gpuMemory: r.GPUMemory,
 		models:    math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
@@ -114,7 +111,7 @@ func (m *Mix) kind(r *Request) kind {
 }
 
 // model returns the bit of a node's GPU model.
-func (m *Mix) model(v *View) uint64 {
+func (m *mix) model(v *View) uint64 {
 	if len(m.models) == 0 {
 		return math.MaxUint64
 	}
@@ -125,8 +122,16 @@ func (m *Mix) model(v *View) uint64 {
 // that nobody asks for still does for kinds that take any.
 func (k *kind) accepts(bit uint64) bool { return k.models == math.MaxUint64 || k.models&bit != 0 }
 
+// need is the thousandths that the kind takes of a GPU with so much memory.
+func (k *kind) need(total sharing.Bytes) int32 {
+	if k.milli > 0 || total == 0 {
+		return k.milli
+	}
+	return milliOf(k.gpuMemory, total)
+}
+
 // prepare computes the tables of the catalogue's MIG GPUs for the mix.
-func (m *Mix) prepare() {
+func (m *mix) prepare() {
 	if !m.profiles {
 		return
 	}
@@ -153,7 +158,7 @@ func (m *Mix) prepare() {
 
 // strandedSlices is the expected free part of a node's MIG GPUs, in thousandths of a GPU, that a request drawn from
 // the mix can't use. Kinds that ask for no instance of the GPU leave it out; where all do, nothing is expected.
-func (m *Mix) strandedSlices(v *View) float64 {
+func (m *mix) strandedSlices(v *View) float64 {
 	if !m.profiles {
 		return 0
 	}

@@ -60,7 +60,7 @@ func ExampleModels() {
 		fmt.Println(err)
 		return
 	}
-	scorer := placement.NewScorer(placement.Interference{Base: placement.BestFit{}}, models)
+	scorer := placement.NewScorer(placement.BestFit{}, models)
 	r := &placement.Request{Name: "another", GPUs: 1, Milli: 400, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}, Workload: named("tags", 0)}
 	for n := range c.Nodes() {
 		o, fit := scorer.Score(n, r)
@@ -147,7 +147,7 @@ func TestEveryDoorAgrees(t *testing.T) {
 					tenants[k].Limits[costs.LatencyTPOT] = v.Value / 1e3
 				}
 				decided := predict.EvaluatorOf(ps, &predictor).Evaluate(costs.MachineOf(gpu), costs.Share{Mechanism: mech, SMs: 1, Bandwidth: 1}, tenants, 0.95)
-				placed := m.Predict(nil, "H200", mech, names)
+				placed := m.Predict(nil, "H200", mech, names, predict.MethodClosedForm)
 				for i := range want {
 					for metric, v := range want[i].All() {
 						back, _ := other[len(other)-1-i].Get(metric)
@@ -188,7 +188,7 @@ func TestModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			for again := range 2 {
-				got := m.Predict(nil, "H200", mech, group)
+				got := m.Predict(nil, "H200", mech, group, predict.MethodClosedForm)
 				for i := range group {
 					if got[i] == nil || got[i].Slowdown != want[i].Slowdown {
 						t.Errorf("%v %v, time %d: %s %v, decision says %v", mech, group, again, group[i], got[i], want[i].Slowdown)
@@ -210,7 +210,7 @@ func TestModels(t *testing.T) {
 		"a crowd":       {"H200", sharing.MechanismMPS, make49()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := m.Predict(nil, c.gpu, c.mech, c.group)
+			got := m.Predict(nil, c.gpu, c.mech, c.group, predict.MethodClosedForm)
 			if len(got) != len(c.group) {
 				t.Fatalf("%d answers", len(got))
 			}
@@ -246,7 +246,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	m := models(t)
 	c := beside(t, sharing.MechanismMPS, "new", "rank")
 	r := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{})
-	scorer := placement.NewScorer(placement.Interference{}, m)
+	scorer := placement.NewScorer(placement.BestFit{}, m)
 	unknown, _ := scorer.Score(c.At(0), r)
 	known, _ := scorer.Score(c.At(1), r)
 	if unknown.Unpredicted != 2 || !unknown.Slowdown.IsZero() || known.Unpredicted != 0 || known.Slowdown.Or(0) <= 1 || unknown.Score >= known.Score {
@@ -265,7 +265,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		}
 	}
 	// A limit within the interval is for a measurement to settle.
-	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"})[0]
+	p := m.Predict(nil, "H200", sharing.MechanismMPS, []string{"rank", "rank"}, predict.MethodClosedForm)[0]
 	v, ok := p.Get(profile.MetricTPOTP99)
 	if !ok {
 		t.Fatal("no TPOT P99")
@@ -300,7 +300,7 @@ func TestModelsSettle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			closed, _ := m.Predict(nil, "H200", mech, group)[1].Get(profile.MetricTPOTP99)
+			closed, _ := m.Predict(nil, "H200", mech, group, predict.MethodClosedForm)[1].Get(profile.MetricTPOTP99)
 			played, _ := simulated[1].Get(profile.MetricTPOTP99)
 			c := beside(t, mech, group[0])
 			for ms, want := range map[float64]gate.Verdict{played.Low * 0.999: gate.VerdictReject, played.High * 1.001: gate.VerdictPass} {
@@ -308,7 +308,7 @@ func TestModelsSettle(t *testing.T) {
 					continue
 				}
 				r := request("b", group[1], mech, 300, layout.Objective{TPOTP99: time.Duration(ms * float64(time.Millisecond))})
-				scorer := placement.NewScorer(placement.Interference{}, m)
+				scorer := placement.NewScorer(placement.BestFit{}, m)
 				if f := scorer.Filter(c.At(0), r); f.Verdict != want {
 					t.Errorf("%v %v, limit %.3f of %.3f to %.3f: %v %v", mech, group, ms, played.Low, played.High, f.Verdict, f)
 				}
@@ -334,7 +334,7 @@ func TestModelsConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for i := range 27 {
 				group := []string{names[i%3], names[i/3%3], names[i/9]}
-				for _, p := range m.Predict(nil, "H200", sharing.MechanismMPS, group) {
+				for _, p := range m.Predict(nil, "H200", sharing.MechanismMPS, group, predict.MethodClosedForm) {
 					got[w] = append(got[w], p.Slowdown.Value)
 				}
 			}
@@ -389,26 +389,13 @@ func busy(tb testing.TB) (*layout.Cluster, *placement.Request) {
 	return c, r
 }
 
-func interferencePolicies(tb testing.TB, r *placement.Request) []placement.Policy {
-	tb.Helper()
-	mix, err := placement.NewMix([]placement.Typical{{Request: *r, Weight: 1}})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return []placement.Policy{placement.Interference{Base: placement.BestFit{}}, placement.Interference{Base: placement.NewCotenant(mix)}}
-}
-
 // BenchmarkScoreWithModels scores a node of eight GPUs with 23 tenants whose
 // slowdown and the request's are predicted for each GPU.
 func BenchmarkScoreWithModels(b *testing.B) {
 	c, r := busy(b)
-	for _, policy := range interferencePolicies(b, r) {
-		b.Run(policy.Name(), func(b *testing.B) {
-			scorer := placement.NewScorer(policy, models(b))
-			b.ReportAllocs()
-			for b.Loop() {
-				scorer.Score(c.At(0), r)
-			}
-		})
+	scorer := placement.NewScorer(placement.BestFit{}, models(b))
+	b.ReportAllocs()
+	for b.Loop() {
+		scorer.Score(c.At(0), r)
 	}
 }

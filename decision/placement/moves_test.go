@@ -72,11 +72,11 @@ func TestConsolidate(t *testing.T) {
 func TestOneMove(t *testing.T) {
 	race.Long(t)
 	const mix = "1g.10gb=1,1g.20gb=1,2g.20gb=1,3g.40gb=1,4g.40gb=1"
-	served := func(moves int, policy func(*Mix) Policy) float64 {
+	served := func(moves int, policy func([]Typical) Policy) float64 {
 		return migOn(t, "h100-80gb-sxm", 32, 0.9, mix, 1, 6_000, 0, moves, policy)
 	}
-	cotenant := func(m *Mix) Policy { return NewCotenant(m) }
-	best := served(0, func(*Mix) Policy { return BestFit{} })
+	cotenant := func(m []Typical) Policy { return cotenant(t, m) }
+	best := served(0, func([]Typical) Policy { return BestFit{} })
 	without, one, two := served(0, cotenant), served(1, cotenant), served(2, cotenant)
 	t.Logf("served: best-fit %.2f%%, cotenant %.2f%%, with one move for a refusal %.2f%%, with two %.2f%%", best, without, one,
 		two)

@@ -21,8 +21,8 @@ type Policy interface {
 	// Name is short and stable: "best-fit".
 	Name() string
 	// Score scores an option; higher is better. Scores are compared between options for one request only, or for one
-	// that represents similar ones. The scorer subtracts the work of GPUs beyond their capacity, in thousandths.
-	// The option must not be kept or changed.
+	// that represents similar ones. The scorer subtracts the work of GPUs beyond their capacity and the work that
+	// tenants are predicted to lose, in thousandths of a GPU. The option must not be kept or changed.
 	Score(o *Option) float64
 }
 
@@ -34,14 +34,6 @@ type Option struct {
 	After   *View
 	GPUs    []uint8 // those taken; empty for a request without GPU
 	Start   int     // of the MIG instance; -1 without
-	// Slowdown is the worst that is predicted for the request or one of its neighbours.
-	Slowdown Optional[float64]
-	// LostMilli is the thousandths of a GPU's work that the tenants lose more than before. Without a
-	// prediction tenants are taken to share evenly: n tenants are n times slower.
-	LostMilli float64
-	// Unpredicted counts the tenants, the request included, without a
-	// prediction; 0 without a Slowdown when it would have no neighbours.
-	Unpredicted int
 }
 
 // Offer is the best way for one node to take a request, by the node's name. It holds on the layout that it was made on,
@@ -49,8 +41,8 @@ type Option struct {
 type Offer struct {
 	Node  string
 	Score float64
-	// Slowdown is the worst that is predicted for the request or a neighbour of
-	// it. Unpredicted counts those without a prediction.
+	// Slowdown is the worst that is predicted for the request or a neighbour of it. Unpredicted counts the tenants, the
+	// request included, without a prediction; 0 without a Slowdown where there are no neighbours.
 	Slowdown    Optional[float64]
 	Unpredicted int
 	Mechanism   sharing.Mechanism // None without GPU
@@ -73,8 +65,10 @@ func (c Offer) GPUs() []int {
 // safe for concurrent use, and scoring a node does not allocate.
 type Scorer struct {
 	Policy Policy
-	// Forecaster predicts the slowdown of tenants by their neighbours; nil = no predictions, and requests with an
-	// objective get no neighbours.
+	// Forecaster predicts the slowdown of tenants by their neighbours. Scores are then lower by the work that the
+	// tenants of a GPU lose to a new one: a tenant of m thousandths that runs x times slower loses m*(1-1/x), and where
+	// x is not predicted n tenants are taken to be n times slower. nil = no predictions, and requests with an objective
+	// get no neighbours.
 	Forecaster Forecaster
 	// Grounds are the gates' facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
 	// them.
@@ -338,24 +332,25 @@ func (w *work) keepNear(m *int, want int, group func(gpu uint8) int8) (most int)
 // the best.
 func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float64) {
 	o := &w.option
-	o.GPUs, o.Start, o.Slowdown, o.LostMilli, o.Unpredicted = gpus, start, Optional[float64]{}, 0, 0
-	over := 0.0
+	o.GPUs, o.Start = gpus, start
+	over, lost, slowdown, unpredicted := 0.0, 0.0, 0.0, 0
 	for i := range takes {
 		t := &takes[i]
 		over += float64(t.over)
-		if t.slowdown > o.Slowdown.Or(0) {
-			o.Slowdown = optional.Of(t.slowdown)
-		}
-		o.LostMilli += t.lost
-		o.Unpredicted += int(t.unknown)
+		slowdown = max(slowdown, t.slowdown)
+		lost += t.lost
+		unpredicted += int(t.unknown)
 	}
-	score := s.Policy.Score(o) - over
+	score := s.Policy.Score(o) - lost - over
 	best := &w.best
 	if best.n >= 0 && !(score > best.Score+tie || score > best.Score-tie && free < w.bestFree) {
 		return
 	}
 	w.bestFree = free
-	best.Score, best.Slowdown, best.Unpredicted = score, o.Slowdown, o.Unpredicted
+	best.Score, best.Slowdown, best.Unpredicted = score, Optional[float64]{}, unpredicted
+	if slowdown > 0 {
+		best.Slowdown = optional.Of(slowdown)
+	}
 	best.Start, best.n = start, int8(len(gpus))
 	best.Mechanism, best.Profile, best.gpus = sharing.MechanismNone, nil, [MaxGPUs]uint8{}
 	if len(takes) > 0 {

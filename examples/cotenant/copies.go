@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,14 +24,14 @@ import (
 var copiesUsage string
 
 type copiesConfig struct {
-	profile, rows, gpu, load string
-	metrics                  []string
-	mechanisms               []sharing.Mechanism
-	server                   copies.Server
-	setting                  copies.Setting
-	most                     int
-	objective                time.Duration
-	json, chosen             bool // chosen: the mechanisms are named
+	profile, gpu, load string
+	metrics            []string
+	mechanisms         []sharing.Mechanism
+	server             copies.Server
+	setting            copies.Setting
+	most               int
+	objective          time.Duration
+	json, chosen       bool // chosen: the mechanisms are named
 }
 
 func runCopies(_ context.Context, args []string, std stdio) error {
@@ -43,18 +41,6 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 	c.flags(fl)
 	if err := parse(fl, args, copiesUsage, 0, std); err != nil {
 		return err
-	}
-	if c.rows != "" {
-		var others []string
-		fl.Visit(func(f *flag.Flag) {
-			if f.Name != "rows" && f.Name != "json" {
-				others = append(others, f.Name)
-			}
-		})
-		if errs := refuse(fl, "-rows reads these figures from the file", others...); len(errs) > 0 {
-			return badInput(errors.Join(errs...))
-		}
-		return c.answerRows(std)
 	}
 	if err := c.complete(std); err != nil {
 		return badInput(err)
@@ -88,7 +74,6 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
 	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
 		func(text string) error { c.metrics = append(c.metrics, text); return nil })
-	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
 		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 		return err
@@ -197,38 +182,6 @@ func (c *copiesConfig) readProfile() error {
 		c.load = "open"
 	}
 	return nil
-}
-
-func (c *copiesConfig) answerRows(std stdio) error {
-	text, err := page.Read(c.rows, std.in)
-	if err != nil {
-		return badInput(err)
-	}
-	rows, err := copies.ReadRows(bytes.NewReader(text))
-	if err != nil {
-		return badInput(err)
-	}
-	out := struct {
-		Rows []copies.Answer `json:"rows"`
-	}{}
-	for i := range rows {
-		out.Rows = append(out.Rows, rows[i].Answer())
-	}
-	if c.json {
-		return page.JSON(std.out, out)
-	}
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "id\tratio\t90% interval\tpays")
-	for _, a := range out.Rows {
-		if a.Ratio == nil {
-			fmt.Fprintf(w, "%s\tunknown: %s\n", a.ID, a.Reason)
-			continue
-		}
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f to %.2f\t%.0f%%\n", a.ID, a.Ratio.Value, a.Ratio.Low, a.Ratio.High, 100**a.Pays)
-	}
-	w.Flush()
-	return printText(std.out, b.String())
 }
 
 // text prints the curves side by side, and what follows from each.

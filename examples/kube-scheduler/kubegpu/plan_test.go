@@ -158,7 +158,7 @@ func TestPlan(t *testing.T) {
 // factors predicts the product of the neighbours' factors.
 type factors map[string]float64
 
-func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string) []*predict.Prediction {
+func (f factors) Predict(out []*predict.Prediction, _ string, _ sharing.Mechanism, group []string, _ predict.Method) []*predict.Prediction {
 	for i := range group {
 		x := 1.0
 		for j, n := range group {

@@ -28,9 +28,7 @@ var ErrArgs = errors.New("cotenant: invalid arguments")
 
 // Args are the plugin's arguments in the scheduler's configuration. The zero value is the documented default of each.
 type Args struct {
-	// Policy is cotenant, fgd, best-fit or spread; "" is cotenant where a mix is given, and best-fit where none is.
-	Policy string `json:"policy"`
-	// Mix is the requests of a typical day, which cotenant and fgd look ahead by.
+	// Mix is the requests of a typical day, by which the policy cotenant looks ahead. Without one it is best-fit.
 	Mix []MixEntry `json:"mix"`
 
 	// Measured and Workloads are what predictions rest on: what was measured of GPU models, and which of it the
@@ -103,54 +101,30 @@ func ParseArgs(data []byte) (Args, error) {
 // Scorer makes of the arguments the scorer that the plugin places by. The error is an ErrArgs that names every problem.
 func (a *Args) Scorer() (*placement.Scorer, error) {
 	var l problems.List
-	policy := a.policy(&l)
-	var predictor placement.Forecaster
+	scorer := placement.NewScorer(a.policy(&l), nil)
 	if models := a.models(&l); models != nil {
-		policy, predictor = placement.Interference{Base: policy}, models
+		scorer.Forecaster = models
 	}
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("%w:\n%w", ErrArgs, err)
 	}
-	return placement.NewScorer(policy, predictor), nil
+	return scorer, nil
 }
 
+// policy is the look-ahead by the mix, or best-fit without one.
 func (a *Args) policy(l *problems.List) placement.Policy {
-	name := a.Policy
-	if name == "" {
-		name = "best-fit"
-		if len(a.Mix) > 0 {
-			name = "cotenant"
-		}
-	}
-	var mix *placement.Mix
-	if len(a.Mix) > 0 {
-		typical := make([]placement.Typical, len(a.Mix))
-		for i := range a.Mix {
-			typical[i] = a.Mix[i].typical()
-		}
-		var err error
-		if mix, err = placement.NewMix(typical); err != nil {
-			addMixErr(l, err)
-		}
-	}
-	switch name {
-	case "cotenant", "fgd":
-		switch {
-		case len(a.Mix) == 0:
-			l.Addf("mix", "give the requests of a typical day", "policy %s looks ahead by a mix, and there is none", name)
-		case mix != nil && name == "fgd":
-			return placement.NewFragmentation(mix)
-		case mix != nil:
-			return placement.NewCotenant(mix)
-		}
-	case "best-fit":
+	if len(a.Mix) == 0 {
 		return placement.BestFit{}
-	case "spread":
-		return placement.Spread{}
-	default:
-		l.Addf("policy", "use cotenant, fgd, best-fit or spread", "there is no policy %.40q", name)
 	}
-	return nil
+	typical := make([]placement.Typical, len(a.Mix))
+	for i := range a.Mix {
+		typical[i] = a.Mix[i].typical()
+	}
+	policy, err := placement.NewCotenant(typical)
+	if err != nil {
+		addMixErr(l, err)
+	}
+	return policy
 }
 
 // mixFields are the arguments' names for what package placement finds wrong.
@@ -160,7 +134,7 @@ var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Req
 	"].Request.Mechanisms", "].mechanisms",
 	"].Weight", "].weight")
 
-// addMixErr records err, which NewMix returned, under the arguments' names.
+// addMixErr records err, which NewCotenant returned, under the arguments' names.
 func addMixErr(l *problems.List, err error) {
 	for line := range strings.Lines(strings.TrimPrefix(err.Error(), placement.ErrInvalid.Error()+": ")) {
 		if path, what, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && strings.HasPrefix(path, "Typical") {

@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
-const mixArgs = `{"policy":"cotenant","mix":[{"weight":3,"gpuMilli":250,"cpuMilli":2000},{"gpus":2,"cpuMilli":4000},{"profile":"1g.10gb"}]}`
+const mixArgs = `{"mix":[{"weight":3,"gpuMilli":250,"cpuMilli":2000},{"gpus":2,"cpuMilli":4000},{"profile":"1g.10gb"}]}`
 
 func someNodes() []*v1.Node {
 	hami := makeNode("hami", "nvidia.com/gpu=20", "")

@@ -15,7 +15,7 @@ import (
 
 // What the scheduler would decide, without a scheduler: the plugin's arguments make the scorer that it places by.
 func Example() {
-	args, err := plugin.ParseArgs([]byte("policy: spread"))
+	args, err := plugin.ParseArgs([]byte("mix:\n- {gpuMilli: 500}\n- {gpus: 2}"))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -40,27 +40,27 @@ func Example() {
 	}
 	// Output:
 	// ml/x GPU 0 as 1000m of exclusive on a
-	// ml/y GPU 0 as 1000m of exclusive on b
+	// ml/y GPU 1 as 1000m of exclusive on a
 }
 
 // Arguments are read strictly, and every problem is named.
 func ExampleParseArgs() {
-	_, err := plugin.ParseArgs([]byte("polcy: fgd\nmix:\n- {gpuMili: 250}\n"))
+	_, err := plugin.ParseArgs([]byte("mixx: []\nmix:\n- {gpuMili: 250}\n"))
 	fmt.Println(err)
 	// Output:
 	// cotenant: invalid arguments:
 	// unknown field "mix[0].gpuMili"
-	// unknown field "polcy"
+	// unknown field "mixx"
 }
 
 // Each problem of arguments is named with its path and remedy.
 func ExampleArgs_Scorer() {
-	args := plugin.Args{Policy: "fgd", Measured: []plugin.Measured{{Model: "A100"}}}
+	args := plugin.Args{Mix: []plugin.MixEntry{{Weight: -1}}, Measured: []plugin.Measured{{Model: "A100"}}}
 	_, err := args.Scorer()
 	fmt.Println(err)
 	// Output:
 	// cotenant: invalid arguments:
-	// mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)
+	// mix[0].weight: -1 is no weight (leave it out or use a positive number)
 	// measured[0].model: A100 stands for A100 80GB PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB (name one of them)
 	// measured[0].profilesFile: is missing (name the file)
 }

@@ -121,11 +121,6 @@ func TestScore(t *testing.T) {
 	if d := cmp.Diff(map[string]int64{"a": 0, "b": 100, "c": 99}, scores); d != "" {
 		t.Error(d)
 	}
-	f = newFixture(t, Args{Policy: "spread"}, nodes)
-	_, _, scores = f.attempt(t, makePod("p", "nvidia.com/gpu=1 cpu=2", ""))
-	if d := cmp.Diff(map[string]int64{"a": 100, "b": 99, "c": 99}, scores); d != "" {
-		t.Error(d)
-	}
 }
 
 // TestReserve reserves, reserves again, gives back twice, and holds that what is
@@ -445,7 +440,7 @@ func (c counting) Score(o *placement.Option) float64 {
 func TestPlanOnce(t *testing.T) {
 	f := newFixture(t, Args{}, someNodes())
 	var calls atomic.Int64
-	f.scorer = placement.NewScorer(counting{placement.Spread{}, &calls}, nil)
+	f.scorer = placement.NewScorer(counting{placement.BestFit{}, &calls}, nil)
 	pod := makePod("p", "nvidia.com/gpu=1 cpu=2", "")
 	ctx, state := t.Context(), framework.NewCycleState()
 	f.PreFilter(ctx, state, pod, nil)
@@ -547,14 +542,11 @@ func TestArgs(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{``, ""},
 		{`{}`, ""},
-		{`{"policy":"spread"}`, ""},
 		{mixArgs, ""},
 		{`{"measured":[{"model":"H200","profilesFile":"` + profiles + `"}],"workloads":{"chat":{"server":{"model":"8b"},"load":{"concurrency":4,"prompt":128,"output":64}}}}`, ""},
-		{`{"policy":"cotenat"}`, `policy: there is no policy "cotenat" (use cotenant, fgd, best-fit or spread)`},
-		{`{"policy":"fgd","workloads":{"chat":{}}}`, "mix: policy fgd looks ahead by a mix, and there is none (give the requests of a typical day)\nmeasured:"},
-		{`{"polcy":"fgd","mix":[{"wait":1}]}`, `unknown field "mix[0].wait"` + "\n" + `unknown field "polcy"`},
+		{`{"mixx":[],"mix":[{"wait":1}]}`, `unknown field "mix[0].wait"` + "\n" + `unknown field "mixx"`},
 		{`{"mix":[{"weight":"much"}]}`, "cannot unmarshal string into Go struct field MixEntry.mix.weight of type float64"},
-		{"policy: spread\npolicy: fgd", `key "policy" already set`},
+		{"mix: []\nmix: []", `key "mix" already set`},
 		{`{"measured":[{"predictorFile":"x"}]}`, "measured[0].model: is missing (name a GPU model)\nmeasured[0].profilesFile: is missing (name the file)"},
 		{`{"measured":[{"model":"H200","profilesFile":"` + profiles + `"}],"workloads":{"chat":{"load":{}}}}`, `workloads.chat.server: is empty (say at least {"model": ...})`},
 		{`{"measured":[{"model":"H200","profilesFile":"` + profiles + `"}],"workloads":{"chat":{"load":{}}}}`, "workloads.chat.load"},

@@ -94,7 +94,7 @@ var (
 type Cluster struct {
 	empty    *layout.Cluster
 	tasks    []task
-	mix      *placement.Mix
+	mix      []placement.Typical
 	capacity int64 // GPU thousandths
 	trace    string
 }
@@ -129,7 +129,7 @@ func Load(nodeFile, taskFile string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.mix, err = mixOf(c.tasks)
+	c.mix = mixOf(c.tasks)
 	return c, err
 }
 
@@ -272,12 +272,12 @@ func arrivals(tasks []task, seed int64, ratio float64, capacity int64) []placeme
 }
 
 // mixOf is the distribution of the tasks, which a placer knows in advance.
-func mixOf(tasks []task) (*placement.Mix, error) {
+func mixOf(tasks []task) []placement.Typical {
 	typical := make([]placement.Typical, len(tasks))
 	for i := range tasks {
 		typical[i] = placement.Typical{Request: tasks[i].request, Weight: 1}
 	}
-	return placement.NewMix(typical)
+	return typical
 }
 
 // Policies lists the policies that a trace is replayed under.
@@ -286,16 +286,16 @@ func Policies() []string { return slices.Clone(policyNames) }
 var policyNames = []string{"random", "best-fit", "fgd", "cotenant"}
 
 // policyOf makes a policy by name.
-func policyOf(name string, mix *placement.Mix, seed int64) (placement.Policy, error) {
+func policyOf(name string, mix []placement.Typical, seed int64) (placement.Policy, error) {
 	switch name {
 	case "random":
 		return random{seed: uint64(seed)}, nil
 	case "best-fit":
 		return placement.BestFit{}, nil
 	case "fgd":
-		return placement.NewFragmentation(mix), nil
+		return newFGD(mix), nil
 	case "cotenant":
-		return placement.NewCotenant(mix), nil
+		return placement.NewCotenant(mix)
 	}
 	return nil, fmt.Errorf("no policy %q", name)
 }
