@@ -28,8 +28,8 @@ type Calibrated struct {
 //
 // A simulation takes 4 to 45 ms and is run once for a group, which may be once for each GPU that a node shares: nothing
 // bounds the time of a first call but the number of different groups (the same workloads on another node of the same
-// model are the same group). A scheduler with a deadline wraps a Models in a [Forecaster] of its own that does not simulate:
-// objectives that closed forms leave open are then unknown.
+// model are the same group). A scheduler with a deadline wraps a Models in a [Forecaster] of its own that does not
+// simulate: objectives that closed forms leave open are then unknown.
 //
 // Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups, closed forms and simulations counted
 // each; beyond that all are forgotten), so that asking again does not allocate. It is safe for concurrent use.

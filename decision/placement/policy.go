@@ -38,15 +38,15 @@ const (
 //
 //   - the capacity left free on the node after a run of requests drawn from the
 //     mix (Monte Carlo): the mean over 16 runs, after 16, 64, 256 and 512 requests.
-//     Unlike the single next request of fragmentation gradient descent (FGD, USENIX ATC '23) it covers GPUs without
-//     CPU for later requests, and remainders that only a rare kind fills.
+//     Unlike the single next request of fragmentation gradient descent (FGD, USENIX ATC '23) it covers GPUs
+//     without CPU for later requests, and remainders that only a rare kind fills.
 //   - half of the capacity left by each kind in isolation, as often as it fits,
 //     weighted by its frequency. It keeps whole nodes free for requests of many
 //     GPUs, which runs of mostly small requests would not.
 //
-// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are fixed: drawn once from a fixed seed, in the
-// mix's proportions. Estimates are kept in a table of fixed size, so scoring does not allocate; they rest on CPU in
-// steps of 0.5 cores and memory in steps of 2 GiB, rounded down.
+// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are fixed: drawn once from a
+// fixed seed, in the mix's proportions. Estimates are kept in a table of fixed size, so scoring does not allocate; they
+// rest on CPU in steps of 0.5 cores and memory in steps of 2 GiB, rounded down.
 //
 // The numbers were chosen on the openb default trace together with four variations drawn from it (shares only,
 // twice the CPU-only tasks, half of the demand for several GPUs, a third of the tasks bound to models), so that it
@@ -72,9 +72,9 @@ const (
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix: the typical requests, such as those of the last weeks, whose names and order
-// do not matter. It draws the runs and sets 1 MiB aside for estimates. The error is an ErrInvalid that names every
-// problem.
+// NewCotenant returns the policy for a mix: the typical requests, such as those of the last weeks, whose names and
+// order do not matter. It draws the runs and sets 1 MiB aside for estimates. The error is an ErrInvalid that names
+// every problem.
 func NewCotenant(typical []Typical) (*Cotenant, error) {
 	m, err := newMix(typical)
 	if err != nil {
