@@ -31,7 +31,7 @@ func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
 	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
 	var row profile.Row
 	err := st.beside(ctx, func(ctx context.Context) error {
-		_, rows, err := f.play(ctx, st, &r, window, nil)
+		_, rows, err := f.play(ctx, st, &r, window)
 		if err == nil {
 			row = rows[0]
 		}
@@ -73,12 +73,6 @@ func (f *planFlow) turnsOf(alone, beside *profile.Row) (float64, error) {
 	return f.Predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
 }
 
-// loadPressure is the pressure of a load, alone on the GPU but for reporter and press.
-type loadPressure struct {
-	Load string `json:"load"`
-	*profile.Pressure
-}
-
 // pressedOutput bounds the answers of a server with a stress kernel, which may slow it by far: the drain would take
 // long.
 const pressedOutput = 16
@@ -104,7 +98,7 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		n++
 		r := run{mode: solo.mode, name: fmt.Sprintf("pressure-%s-%d", load, n), loads: solo.loads, pressed: true}
 		r.dir = filepath.Join(r.mode.String(), r.name)
-		_, rows, err := f.play(ctx, st, &r, loadgen.Window{To: d}, nil)
+		_, rows, err := f.play(ctx, st, &r, loadgen.Window{To: d})
 		if err != nil {
 			return 0, err
 		}
@@ -126,7 +120,6 @@ func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
 		return nil
 	}
 	solo.rows[0].Pressure = p
-	f.pressures = append(f.pressures, loadPressure{load, p})
 	return f.writeRows()
 }
 
@@ -183,37 +176,4 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 	close(worked)
 	ended.Wait()
 	return r, step, cmp.Or(failed, err)
-}
-
-// pressures tabulates how loads slow one another's kernels.
-func (p printer) pressures(list []loadPressure) {
-	if len(list) == 0 {
-		return
-	}
-	p.line("Pressure under MPS, and sensitivity (microseconds)")
-	p.table(func(row func(...string)) {
-		row("load", "a launch waits", "a wide launch waits", "step next to kernels of", "measured in")
-		for _, l := range list {
-			launch, wide, steps := "-", "-", "-"
-			for i := range l.Waits {
-				switch w := &l.Waits[i]; {
-				case !w.Wide:
-					launch = short(w.LinkUS())
-				case wide == "-":
-					wide = short(w.LinkUS())
-				}
-			}
-			var list []string
-			for _, q := range l.Presses {
-				if !q.Reads {
-					list = append(list, fmt.Sprintf("%.0f us %sx", q.KernelUS, short(q.StepMS/max(l.StepMS, 1e-9))))
-				}
-			}
-			if len(list) > 0 {
-				steps = strings.Join(list, ", ")
-			}
-			row(l.Load, launch, wide, steps, fmt.Sprintf("%.0f s", l.Seconds))
-		}
-	})
-	p.line("")
 }

@@ -59,7 +59,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 		p := prediction{Mode: m, Case: c.Name, written: file.Written}
 		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {
 			p.Problem = err.Error()
-			f.noteAt(fmt.Sprintf("%s/%s", m, c.Name), "no prediction: %s", p.Problem)
+			f.note("%s: no prediction: %s", m, p.Problem)
 		}
 		file.Cases = append(file.Cases, p)
 	}

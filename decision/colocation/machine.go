@@ -107,8 +107,6 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
 	}
-	st.dead, st.tail = map[int]error{}, func(int) string { return "" }
-	st.ask = func(ctx context.Context, server int) error { return askToken(ctx, &m.plan.Servers[server]) }
 	if len(m.plan.Servers[0].Command) == 0 {
 		st.notes = append(st.notes, "the servers ran already: that they run under "+md.String()+" is the plan's word")
 		for i := range m.plan.Servers {
@@ -139,7 +137,6 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 		return nil, errors.Join(err, st.close())
 	}
 	st.notes = append(st.notes, g.notes...)
-	st.tail = func(server int) string { return g.servers[server].tail() }
 	st.tenants = g.servers
 	if m.opts.Probe != nil && g.daemon != nil {
 		st.pressed = func(ctx context.Context, play player, use func(probe.Pressed) error) error {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,9 +30,6 @@ import (
 
 // envServer gives the test binary the role of a server that makes its CUDA calls like any other; the value is its port.
 const envServer = "MEASURE_TEST_SERVER"
-
-// envHang makes the server stop answering after a few requests, as an engine does that has died behind its API.
-const envHang = "MEASURE_TEST_HANG"
 
 // envEmpty makes the server answer some requests with no token.
 const envEmpty = "MEASURE_TEST_EMPTY"
@@ -93,16 +89,6 @@ func playServer(port string) (int, error) {
 		return 1, err
 	}
 	serve := http.Handler(srv)
-	if os.Getenv(envHang) != "" {
-		var served atomic.Int64
-		serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost && served.Add(1) > 3 { // its health goes on
-				<-r.Context().Done()
-				return
-			}
-			srv.ServeHTTP(w, r)
-		})
-	}
 	if os.Getenv(envEmpty) != "" {
 		var served atomic.Int64
 		serve = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -271,46 +257,6 @@ func TestRealServerElsewhere(t *testing.T) {
 	began := time.Now()
 	if r = realRun(ctx, t, strings.Replace(plan, "start_seconds: 6", "start_seconds: 300", 1), how{}); time.Since(began) > 20*time.Second {
 		t.Errorf("an interrupt took %v: %s", time.Since(began), r.stderr)
-	}
-}
-
-// A server that stops answering while its health goes on is named soon, with the end of its log; its loads fail, the
-// others are measured, and the report says what is missing.
-func TestRealServerHangs(t *testing.T) {
-	if DefaultSilent > 15*time.Second-500*time.Millisecond {
-		t.Errorf("a server that hangs is named after %v", DefaultSilent)
-	}
-	plan := strings.Replace(realPlan, "%[3]s=%[2]d", envHang+"=1, %[3]s=%[2]d", 1) + `  - {name: z, server: c, concurrency: 1, prompt: 16, output: 8}
-cases:
-  - {name: both, loads: [x, y]}
-  - {name: well, loads: [x, z]}
-modes: [time-slicing]
-`
-	plan = strings.Replace(plan, "loads:\n", fmt.Sprintf("  - {name: c, model: m, api: completions, url: \"http://127.0.0.1:%[1]d\", percent: 10, memory: 8GiB, command: [env, %%[4]s, %%[3]s=%[1]d, %%[5]s]}\nloads:\n", freePort(t)), 1)
-	began := time.Now()
-	r := realRun(t.Context(), t, plan, how{opts: Options{Silent: 2 * time.Second}})
-	rep, stderr := r.report, r.stderr
-	if took := time.Since(began); r.code != exitFailed || took > time.Minute {
-		t.Fatalf("after %v: %s", took, stderr)
-	}
-	for _, want := range []string{"time-slicing: solo-y is missing", "server b at http://127.0.0.1:", "has stopped answering: nothing came for 2", "its log ends:", `"Client":false`,
-		"time-slicing: both is missing: load y failed: server b stopped answering before"} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("%q is not said: %s", want, stderr)
-		}
-	}
-	var runs, missing []string
-	for _, r := range rep.Rows {
-		runs = append(runs, r.Case+" "+r.Load)
-	}
-	for _, m := range rep.Missing {
-		missing = append(missing, m.Case)
-	}
-	if want := []string{"solo-x x", "solo-z z", "well x", "well z"}; !slices.Equal(runs, want) || !slices.Equal(missing, []string{"solo-y", "both"}) || rep.Complete {
-		t.Errorf("runs %q, missing %q, complete %v", runs, missing, rep.Complete)
-	}
-	if !strings.Contains(r.stdout, "MISSING: solo-y by time-slicing: server b at") {
-		t.Error(r.stdout)
 	}
 }
 

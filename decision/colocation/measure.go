@@ -13,7 +13,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -28,10 +27,8 @@ type planFlow struct {
 	site Site
 
 	runs        []run // in the order in which they were made
-	cut         []run // the part of one that was interrupted
 	missing     []missing
 	predictions []prediction
-	pressures   []loadPressure
 	cached      []string // loads of which it was noted that a prefix cache answers
 }
 
@@ -46,15 +43,13 @@ type missing struct {
 // run is one run of loads, alone or side by side.
 type run struct {
 	mode  sharing.Mechanism
-	name  string // case, or "solo-" and the load, "-again-" and a number
+	name  string // case, or "solo-" and the load
 	loads []string
 	dir   string // below the results' folder
 	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
 	pressed bool
 	began   time.Time
-	drift   float64           // of one alone, see drift
-	rows    profile.Rows      // by load
-	rates   []cost.TokenRates // by load
+	rows    profile.Rows // by load
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
@@ -78,7 +73,7 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 		f.note("the GPU's name is unknown: it is taken for the predictor's, %s", f.Predictor.GPU)
 	}
 	err := f.measure(ctx)
-	if len(f.runs)+len(f.cut)+len(f.missing) == 0 {
+	if len(f.runs)+len(f.missing) == 0 {
 		return nil, err
 	}
 	calibrated, cerr := f.calibrate()
@@ -99,11 +94,8 @@ func (f *planFlow) measure(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("%s: %w", m, err))
 		}
 		if ctx.Err() != nil && (err != nil || i < len(f.plan.Modes)-1) { // else all runs were made
-			kept := plaintext.Count(len(f.runs), "run")
-			if len(f.cut) > 0 {
-				kept += fmt.Sprintf(", and what there is of %s", f.cut[0].dir)
-			}
-			return fmt.Errorf("%w; kept in %s: %s: %w", errInterrupted, f.Dir, kept, context.Cause(ctx))
+			return fmt.Errorf("%w; kept in %s: %s: %w", errInterrupted, f.Dir, plaintext.Count(len(f.runs), "run"),
+				context.Cause(ctx))
 		}
 	}
 	return errors.Join(errs...)
@@ -126,7 +118,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 	}
 	var errs []error
 	for _, load := range f.plan.used() {
-		err := f.runAlone(ctx, st, m, load)
+		err := f.tryRun(ctx, st, run{mode: m, name: "solo-" + load, loads: []string{load}})
 		switch {
 		case err != nil:
 		case m == sharing.MechanismTimeSlicing:
@@ -165,64 +157,32 @@ func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
 // measureRun makes one run and keeps its rows.
 func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
-	servers := map[string]int{}
-	for _, name := range r.loads {
-		p, i := f.plan.serverFor(f.plan.load(name))
-		if p.Kind == profile.KindServer {
-			servers[name] = i
-		}
-		if st.dead[i] != nil {
-			return fmt.Errorf("load %s failed: server %s stopped answering before", name, f.plan.Servers[i].Name)
-		}
-	}
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
-	w := f.watch(ctx, st, servers)
-	rec, rows, err := f.play(w.ctx, st, &r, f.plan.window(), w.progress)
-	if stopped := w.end(); stopped != nil {
-		return stopped
-	}
-	if err != nil && (ctx.Err() == nil || rec == nil) {
+	rec, rows, err := f.play(ctx, st, &r, f.plan.window())
+	if err != nil {
 		return err
 	}
-	loads := r.loads
-	r.loads = nil
-	for i, name := range loads {
-		row := rows[i]
-		rates := cost.TokenRates{}
+	for i, name := range r.loads {
 		if t, ok := rec.Summary.Tenant(name); ok {
-			rates = cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
-			if g := t.Goodput; g != nil {
-				rates.Good = g.OutputTokensPerS.Or(0)
-			}
 			f.noteCached(&r, name, t.PromptCache)
-			if n := &t.Counts; err == nil { // else an interrupt cut requests off
-				for _, c := range slices.Sorted(maps.Keys(n.Examples)) {
-					f.note("%s: %d of %d requests of %s failed: %s", r.dir, n.ByClass[c], n.Total, name, n.Examples[c])
-				}
+			for _, c := range slices.Sorted(maps.Keys(t.Counts.Examples)) {
+				f.note("%s: %d of %d requests of %s failed: %s", r.dir, t.Counts.ByClass[c], t.Counts.Total, name,
+					t.Counts.Examples[c])
 			}
 		}
-		if row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {
-			if err != nil {
-				continue
-			}
+		if row := &rows[i]; row.Requests.Or(0)+row.Steps.Or(0) == 0 && row.Kind == profile.KindServer {
 			return fmt.Errorf("%s, load %s: no request was answered in the counted time; see %s", r.dir, name,
 				filepath.Join(f.Dir, r.dir, loadgen.ArtifactRequests))
 		}
-		r.rows, r.loads, r.rates = append(r.rows, row), append(r.loads, name), append(r.rates, rates)
 	}
-	if err != nil {
-		if len(r.rows) > 0 {
-			f.cut = append(f.cut, r)
-		}
-		return err
-	}
+	r.rows = rows
 	f.runs = append(f.runs, r)
 	return f.writeRows()
 }
 
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
-func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window,
-	progress func(loadgen.Progress)) (*recording, profile.Rows, error) {
+func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window) (*recording, profile.Rows,
+	error) {
 	plan, err := f.offer(st, r, window)
 	if err != nil {
 		return nil, nil, err
@@ -234,19 +194,19 @@ func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.W
 			continue
 		}
 		t := st.tenants[at]
-		defer t.meter.begin(ctx)()
+		t.meter.begin()
 		if err := t.halt(false); err != nil {
 			return nil, nil, fmt.Errorf("tenant %s: %w", p.Name, err)
 		}
 		defer func() { _ = t.halt(true) }() // one that has ended is said to have
 		tenants[i] = t
 	}
-	rec, err := f.record(ctx, r.dir, plan, st.source, progress)
-	if rec == nil {
+	rec, err := f.record(ctx, r.dir, plan, st.source)
+	if err != nil {
 		return nil, nil, err
 	}
-	if r.solo() {
-		r.drift = drift(ownSteps(rec, tenants[0]), &rec.Summary.Window)
+	if r.solo() && !r.pressed {
+		f.noteDrift(r, ownSteps(rec, tenants[0]), &rec.Summary.Window)
 	}
 	var rows profile.Rows
 	for i, name := range r.loads {
@@ -284,7 +244,7 @@ func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone boo
 	if t.ended() {
 		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
 	}
-	if t.plan.Progress.none() {
+	if t.plan.Progress.Line == "" {
 		if alone {
 			row.Step.P50 = profile.Some(inMS(nominalStep))
 			row.StepsPerS = profile.Some(float64(time.Second / nominalStep))

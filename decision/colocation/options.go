@@ -14,16 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
-
-// DefaultSilent bounds the time in which a server answers nothing, a prefill of seconds included.
-const DefaultSilent = 13 * time.Second
 
 // Options configure [Measure].
 type Options struct {
@@ -32,11 +28,6 @@ type Options struct {
 	// Predictor predicts the runs side by side; nil is predict.NewPredictor for real
 	// servers and the simulation's own for simulated ones.
 	Predictor *predict.Predictor
-	// Price of a GPU hour; above zero it adds the cost of a million tokens.
-	Price cost.Money
-	// Silent is the time after which a server that answers nothing, not even a request
-	// for one token, counts as stopped; 0 is DefaultSilent.
-	Silent time.Duration
 	// Spinner is the time of each load's run with a spinning kernel, which counts the time slices of its step, where the
 	// site has one; 0 leaves it out, and the stress kernels under MPS (see package probe) too.
 	Spinner time.Duration
@@ -49,7 +40,6 @@ type Options struct {
 }
 
 func (o Options) filled() Options {
-	o.Silent = cmp.Or(o.Silent, DefaultSilent)
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
@@ -82,15 +72,11 @@ type stand struct {
 	// tenants that work by themselves, by server, halted; nil where requests of a client are their steps.
 	tenants []*server
 
-	// ask requests one token of a server, and tail returns the end of its log; nil where servers cannot stop.
-	ask  func(ctx context.Context, server int) error
-	tail func(server int) string
 	// beside calls run while a kernel spins on the GPU; nil where it can't.
 	beside func(ctx context.Context, run func(context.Context) error) error
 	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
 	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
-	strangers []string      // other holders of the GPU
-	dead      map[int]error // servers known to have stopped
+	strangers []string // other holders of the GPU
 }
 
 // player has a tenant work for a time, and returns the median of its step.
@@ -100,7 +86,7 @@ type player func(context.Context, time.Duration) (time.Duration, error)
 type bench struct {
 	Options
 	simulated bool
-	notes     []note
+	notes     []string
 	shaped    map[string]bool // runs in which the client limited the figures
 }
 
@@ -113,39 +99,12 @@ func (b *bench) say(format string, args ...any) {
 }
 
 // note keeps a remark for readers of the figures, once.
-func (b *bench) note(format string, args ...any) { b.noteAt("", format, args...) }
-
-// noteAt keeps a remark that concerns one run. Remarks of the same words become one that names all of their runs.
-func (b *bench) noteAt(at, format string, args ...any) {
+func (b *bench) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	i := slices.IndexFunc(b.notes, func(n note) bool { return n.text == text })
-	if i < 0 {
-		i, b.notes = len(b.notes), append(b.notes, note{text: text})
-		b.say("note: %s", (&note{[]string{at}, text}).String())
+	if !slices.Contains(b.notes, text) {
+		b.notes = append(b.notes, text)
+		b.say("note: %s", text)
 	}
-	if n := &b.notes[i]; at != "" && !slices.Contains(n.at, at) {
-		n.at = append(n.at, at)
-	}
-}
-
-// note is a remark, with the runs that it concerns.
-type note struct {
-	at   []string
-	text string
-}
-
-// mostRuns bounds the runs that a remark names.
-const mostRuns = 4
-
-func (n *note) String() string {
-	at := n.at
-	if more := len(at) - mostRuns; more > 0 {
-		at = append(slices.Clone(at[:mostRuns]), fmt.Sprintf("and %d more", more))
-	}
-	if where := strings.Join(at, ", "); where != "" {
-		return where + ": " + n.text
-	}
-	return n.text
 }
 
 // write writes a file of the results.
@@ -157,11 +116,11 @@ func (b *bench) write(name string, v any) error {
 	return os.WriteFile(filepath.Join(b.Dir, name), append(data, '\n'), 0o644)
 }
 
-// record makes a run of the plan's tenants. The part of an interrupted run is returned with the error.
-func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader,
-	progress func(loadgen.Progress)) (*recording, error) {
+// record makes a run of the plan's tenants.
+func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader) (*recording,
+	error) {
 	plan.Simulated = b.simulated
-	opts := loadgen.Options{Progress: progress, Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,
+	opts := loadgen.Options{Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,
 		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.simulatedTime {
 		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
@@ -169,11 +128,7 @@ func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, s
 	}
 	r, err := record(ctx, plan, opts, source)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", dir, err)
-		if r == nil || r.Result == nil {
-			return nil, err
-		}
-		return r, err
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if h := &r.Summary.ClientHealth; !h.Valid {
 		b.shaped[dir] = true

@@ -13,8 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Page returns the report as a page: the slowdowns and the best mechanism, each tenant predicted and measured, and the
-// pressure of tenants on one another's kernels.
+// Page returns the report as a page: the slowdowns and the best mechanism, and each tenant predicted and measured.
 func (rep *Report) Page() *webpage.Page {
 	p := &webpage.Page{Title: "Workloads side by side", Basis: fmt.Sprintf("Measured on %s, driver %s.",
 		cmp.Or(rep.GPU, "an unknown GPU"), cmp.Or(rep.Driver, "unknown"))}
@@ -86,16 +85,12 @@ func (rep *Report) Page() *webpage.Page {
 	for _, m := range rep.Missing {
 		notes = append(notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))
 	}
-	pressed := webpage.Section{Title: "Pressure under MPS: waits of kernels, and steps, by the length of kernels"}
-	for _, l := range rep.Pressures {
-		pressed.Charts = append(pressed.Charts, pressureCharts(l.Load, l.Pressure)...)
-	}
-	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: notes}, against, pressed}
+	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: notes}, against}
 	return p
 }
 
-// beside reports whether the page shows a row: of a complete run of several loads.
-func (r *ReportRow) beside() bool { return !r.Cut && r.Tenants > 1 }
+// beside reports whether the page shows a row: of a run of several loads.
+func (r *ReportRow) beside() bool { return r.Tenants > 1 }
 
 // missed lists the limits that were not kept.
 func (r *ReportRow) missed() string {
@@ -114,32 +109,4 @@ func (r *ReportRow) missed() string {
 		}
 	}
 	return strings.Join(slices.Compact(out), ", ")
-}
-
-// pressureCharts draw how a tenant slows co-located kernels, and they the tenant, by the length of the kernels.
-func pressureCharts(name string, p *profile.Pressure) []webpage.Chart {
-	length := func(us float64) float64 { return max(us, 1) } // a logarithmic axis has no place for none
-	waits := webpage.Chart{Title: "Launches beside " + name,
-		X: webpage.Axis{Label: "length of the kernel launched (us)", Log: true},
-		Y: webpage.Axis{Label: "mean time to its end (us)", Log: true}}
-	for _, w := range p.Waits {
-		what := "one block"
-		if w.Wide {
-			what = "a block on each SM"
-			waits.Add("nobody beside", webpage.Point{X: length(w.KernelUS), Y: w.AloneMeanUS})
-		}
-		waits.Add(what, webpage.Point{X: length(w.KernelUS), Y: w.BesideMeanUS})
-	}
-	steps := webpage.Chart{Title: "Step of " + name + " beside kernels",
-		X:      webpage.Axis{Label: "length of the kernels back to back (us)", Log: true},
-		Y:      webpage.Axis{Label: "median step (ms)", Log: true},
-		Limits: []webpage.Limit{{Name: "nothing beside", At: p.StepMS}}}
-	for _, q := range p.Presses {
-		what := "calculating, all SMs"
-		if q.Reads {
-			what = "reading memory"
-		}
-		steps.Add(what, webpage.Point{X: length(q.KernelUS), Y: q.StepMS})
-	}
-	return []webpage.Chart{waits, steps}
 }

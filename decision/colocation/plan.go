@@ -36,7 +36,6 @@ type Plan struct {
 
 	text    []byte // as it was read
 	serving int    // so many of Servers serve tokens; then come Tenants
-	copied  bool   // all servers are copies of one, of which the first is run alone
 }
 
 // modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
@@ -55,7 +54,7 @@ type Server struct {
 	API     loadgen.API `yaml:"api"`
 	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
 	Engine  string      `yaml:"engine"`        // of its rows, e.g. vllm; "" is not known and widens predictions
-	// Kind of a tenant is stepper or burster, and Progress where its steps are seen. It is run for each case that
+	// Kind of a tenant is stepper or burster, and Progress the source of its steps. It is run for each case that
 	// names it, and halted (SIGSTOP) between them.
 	Kind     profile.Kind `yaml:"kind"`
 	Progress Progress     `yaml:"progress"`
@@ -73,9 +72,6 @@ type Progress struct {
 	// Line is a regular expression for the lines on standard output that end a step. A group named ms or s holds
 	// the step's own length, which a burster needs; else it is the time since the last such line.
 	Line string `yaml:"line"`
-	// Metric is a counter of steps in the Prometheus format, as URL#NAME. Steps are as long as the time in which it
-	// grows by one.
-	Metric string `yaml:"metric"`
 
 	line *regexp.Regexp
 }
@@ -120,9 +116,6 @@ type PlanOptions struct {
 	Real bool
 	// Seconds, when not 0, replaces the runs' length.
 	Seconds float64
-	// Copies, when given, are the numbers of copies of the first server to run side by side, with its first load each, in
-	// the place of the plan's cases. "{copy}" in its command and addresses is the copy's number, from 1.
-	Copies []int
 }
 
 // ParsePlan reads a plan strictly, fills in the defaults, and names everything
@@ -136,9 +129,6 @@ func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
 		p.Seconds, p.WarmSeconds = opts.Seconds, 0
 	}
 	var list problem.List
-	if len(opts.Copies) > 0 {
-		p.copyServer(opts.Copies, &list)
-	}
 	p.fill()
 	p.check(&list, opts.Real)
 	if err := list.Err(); err != nil {
@@ -153,16 +143,13 @@ func (p *Plan) fill() {
 	p.WarmSeconds = cmp.Or(p.WarmSeconds, min(1.5, 0.15*p.Seconds))
 	if len(p.Modes) == 0 {
 		p.Modes = modes()
-		if p.copied {
-			p.Modes = p.Modes[:2] // no copy has a share of its own
-		}
 	}
 	p.serving = len(p.Servers)
 	for _, t := range p.Tenants {
 		t.Model = cmp.Or(t.Model, t.Name)
 		p.Servers, p.Loads = append(p.Servers, t), append(p.Loads, Load{Name: t.Name, Server: t.Name})
 	}
-	if len(p.Cases) == 0 && !p.copied {
+	if len(p.Cases) == 0 {
 		c := Case{Name: "together"}
 		for _, s := range p.Servers {
 			if i := slices.IndexFunc(p.Loads, func(l Load) bool { return l.Server == s.Name }); i >= 0 {
@@ -262,24 +249,19 @@ func (p *Plan) checkReach(list *problem.List) {
 	running := 0
 	hosts := map[string]int{}
 	for i := range p.Servers {
-		s, at := &p.Servers[i], p.at(i)
-		name, address, remedy := ".url", s.URL, `for example "http://127.0.0.1:8001"`
-		if i >= p.serving {
-			name, remedy = ".progress.metric", `for example "http://127.0.0.1:9100/metrics#steps_total"`
-			address, _, _ = strings.Cut(s.Progress.Metric, "#")
-			list.If(len(s.Command) == 0, at+".command", "give one: it is halted while others run alone", "is missing")
-		}
+		s, at, address := &p.Servers[i], p.at(i), p.Servers[i].URL
 		u, err := url.Parse(address)
 		switch j, taken := 0, false; {
-		case i >= p.serving && address == "":
+		case i >= p.serving:
+			list.If(len(s.Command) == 0, at+".command", "give one: it is halted while others run alone", "is missing")
 		case err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http"):
-			list.Addf(at+name, remedy, "must be an HTTP URL, is %q", address)
+			list.Addf(at+".url", `for example "http://127.0.0.1:8001"`, "must be an HTTP URL, is %q", address)
 		default:
 			if len(s.Command) > 0 { // which listens there
 				address = u.Host
 			}
 			j, taken = hosts[address]
-			list.If(taken, at+name, "give each an address of its own", "is on that of %s, %s", p.at(j), address)
+			list.If(taken, at+".url", "give each an address of its own", "is on that of %s, %s", p.at(j), address)
 			hosts[address] = i
 		}
 		if len(s.Command) == 0 {
@@ -310,10 +292,6 @@ func (s *Server) checkKind(list *problem.List, path string, tenant bool) {
 	list.If(s.URL != "" || s.Slots != 0 || s.Engine != "", path+".url", "put it under servers",
 		"a %s serves no tokens", s.Kind)
 	p := &s.Progress
-	list.If(p.Line != "" && p.Metric != "", path+".progress", "give one of them", "has both line and metric")
-	if _, name, _ := strings.Cut(p.Metric, "#"); p.Metric != "" && name == "" {
-		list.Addf(path+".progress.metric", "write URL#NAME", "%q names no counter", p.Metric)
-	}
 	if p.Line == "" {
 		return
 	}
@@ -381,11 +359,8 @@ func (p *Plan) serverFor(l *Load) (*Server, int) {
 	return &p.Servers[i], i
 }
 
-// used lists the loads that any case needs, in the plan's order: those are run alone. Of copies one is.
+// used lists the loads that any case needs, in the plan's order: each of them is also run isolated.
 func (p *Plan) used() []string {
-	if p.copied {
-		return []string{p.Loads[0].Name}
-	}
 	var out []string
 	for _, l := range p.Loads {
 		if slices.ContainsFunc(p.Cases, func(c Case) bool { return slices.Contains(c.Loads, l.Name) }) {

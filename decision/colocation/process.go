@@ -3,12 +3,9 @@
 package colocation
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,8 +16,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 // server is a process that was started for a mode, or one that ran already, of which only the plan is known.
@@ -46,16 +41,10 @@ func startServer(p *Server, env []string, dir, log string) (*server, error) {
 	s := &server{plan: p, cmd: exec.Command(p.Command[0], p.Command[1:]...), log: log, done: make(chan struct{})}
 	s.cmd.Env, s.cmd.Dir = env, dir
 	ownGroup(s.cmd)
-	address, err := p.URL, error(nil)
-	if p.Kind == profile.KindServer {
-		err = answers(ctx, p.URL)
-	} else {
-		s.meter = &meter{progress: &p.Progress, client: serving.NewClient(), value: -1}
-		address = p.Progress.Metric
-		_, err = s.meter.read(ctx)
-	}
-	if err == nil && address != "" {
-		return nil, fmt.Errorf("%s: %w", address, errOccupied)
+	if p.Kind != profile.KindServer {
+		s.meter = &meter{progress: &p.Progress}
+	} else if answers(ctx, p.URL) == nil {
+		return nil, fmt.Errorf("%s: %w", p.URL, errOccupied)
 	}
 	out, err := os.Create(log)
 	if err != nil {
@@ -110,7 +99,7 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 		if s.meter != nil && !errors.Is(err, errNoStep) {
 			return fmt.Errorf("tenant %s: %w", s.plan.Name, err)
 		}
-		if waited := time.Since(began); waited >= next && (s.meter == nil || !s.plan.Progress.none()) {
+		if waited := time.Since(began); waited >= next && (s.meter == nil || s.plan.Progress.Line != "") {
 			tail := s.tail()
 			m.say("%s is not ready after %v: %v; its last lines:\n%s", s.plan.Name, waited.Round(time.Second), err,
 				map[bool]string{true: "  (as before)", false: tail}[tail == last])
@@ -136,66 +125,38 @@ func (m *Machine) answers(ctx context.Context, s *server, began time.Time) error
 	switch {
 	case s.meter == nil:
 		return answers(ctx, p.URL)
-	case p.Progress.none() && time.Since(began) < m.settle:
+	case p.Progress.Line == "" && time.Since(began) < m.settle:
 		return errNoStep
-	case p.Progress.none():
+	case p.Progress.Line == "":
 		return nil
 	}
-	ok, err := s.meter.started(ctx)
-	switch {
-	case err != nil && p.Progress.Metric != "":
-		return fmt.Errorf("%w: %w", errNoStep, err)
-	case err == nil && !ok && p.Progress.Line != "":
+	switch ok, err := s.meter.started(); {
+	case err != nil:
+		return err
+	case !ok:
 		return fmt.Errorf("%w: no line has matched %q", errNoStep, p.Progress.Line)
-	case err == nil && !ok:
-		return errNoStep
 	}
-	return err
+	return nil
 }
 
-// answers requests the list of models.
+// answers requests the list of models of an OpenAI-compatible API.
 func answers(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	status, err := request(ctx, http.MethodGet, url, "/models", nil)
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("/v1/models answers %d %s", status, http.StatusText(status))
-	}
-	return err
-}
-
-// askToken requests one token of a server, since many answer health checks when their
-// engine has died. An answer of any status will do.
-func askToken(ctx context.Context, p *Server) error {
-	path, body := "/completions", map[string]any{"model": p.Model, "prompt": "one", "max_tokens": 1}
-	if p.API == loadgen.APIChat {
-		path, body["messages"] = "/chat/completions", []map[string]string{{"role": "user", "content": "one"}}
-		delete(body, "prompt")
-	}
-	_, err := request(ctx, http.MethodPost, p.URL, path, body)
-	return err
-}
-
-// request sends a request to an OpenAI-compatible API and reads the answer to its end.
-func request(ctx context.Context, method, url, path string, body any) (status int, err error) {
-	var data []byte
-	if body != nil {
-		if data, err = json.Marshal(body); err != nil {
-			return 0, err
-		}
-	}
-	url = strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1") + "/v1" + path
-	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(data))
+	url = strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1") + "/v1/models"
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
-	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/v1/models answers %s", resp.Status)
+	}
+	return nil
 }
 
 // tail is the end of the server's output.

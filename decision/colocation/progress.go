@@ -5,7 +5,6 @@ package colocation
 import (
 	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 const (
@@ -27,8 +25,6 @@ const (
 	shownLines  = 6                      // at the end of an output, each of shownWidth at most
 	shownWidth  = 160                    // characters
 	mostLines   = 50_000                 // a second; reading more would slow the tenant
-	pollPeriod  = 50 * time.Millisecond  // of a counter
-	pollTime    = 2 * time.Second        // that its page may take
 	saidEvery   = 5 * time.Second        // while a server or tenant is waited for
 	nominalStep = 100 * time.Millisecond // of a tenant without visible progress
 )
@@ -41,9 +37,6 @@ func (p *Progress) length() (group int, unit time.Duration) {
 	return p.line.SubexpIndex("s"), time.Second
 }
 
-// none reports whether a tenant has no source of its steps.
-func (p *Progress) none() bool { return p.Line == "" && p.Metric == "" }
-
 // doneStep is a step that ended.
 type doneStep struct {
 	at   time.Time
@@ -53,7 +46,6 @@ type doneStep struct {
 // meter counts the steps of a tenant. It is safe for concurrent use.
 type meter struct {
 	progress *Progress
-	client   *serving.Client // of the counter
 
 	mu     sync.Mutex
 	steps  []doneStep
@@ -63,7 +55,6 @@ type meter struct {
 	failed error     // why the steps cannot be counted
 	second time.Time // in which lines are counted
 	lines  int       // in that second
-	value  float64   // of the counter; negative before it was read
 }
 
 // listen reads a tenant's output to its end: the lines that end its steps, and the beginning of it into a log.
@@ -129,72 +120,18 @@ func (m *meter) step(now time.Time, took time.Duration) {
 	}
 }
 
-// poll reads the tenant's counter until ctx ends.
-func (m *meter) poll(ctx context.Context) {
-	tick := time.NewTicker(pollPeriod)
-	defer tick.Stop()
-	for {
-		v, err := m.read(ctx)
-		m.mu.Lock()
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			m.failed = err
-		case v < m.value:
-			m.failed = fmt.Errorf("the counter %s went back from %g to %g: was it started again?", m.progress.Metric,
-				m.value, v)
-		case m.value >= 0 && v > m.value:
-			now, n := time.Now(), int(min(v-m.value, mostLines))
-			for i := range n {
-				if each := now.Sub(m.last) / time.Duration(n); !m.last.IsZero() {
-					m.steps = append(m.steps, doneStep{now.Add(-time.Duration(n-1-i) * each), each})
-				}
-			}
-			m.last = now
-		}
-		if err == nil {
-			m.value = v
-		}
-		m.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// read returns the counter's value, over all its labels.
-func (m *meter) read(ctx context.Context) (float64, error) {
-	url, name, _ := strings.Cut(m.progress.Metric, "#")
-	ctx, cancel := context.WithTimeout(ctx, pollTime)
-	defer cancel()
-	return m.client.Counter(ctx, url, name)
-}
-
 // started reports whether the tenant has done a step, or why that is not known.
-func (m *meter) started(ctx context.Context) (bool, error) {
-	if m.progress.Metric != "" {
-		v, err := m.read(ctx)
-		return v > 0, err
-	}
+func (m *meter) started() (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.seen, m.failed
 }
 
-// begin counts anew. It returns the function that ends the counting.
-func (m *meter) begin(ctx context.Context) (end func()) {
+// begin counts anew.
+func (m *meter) begin() {
 	m.mu.Lock()
-	m.steps, m.last, m.failed, m.value = nil, time.Time{}, nil, -1
-	m.mu.Unlock()
-	if m.progress.Metric == "" {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var polling sync.WaitGroup
-	polling.Go(func() { m.poll(ctx) })
-	return func() { cancel(); polling.Wait() }
+	defer m.mu.Unlock()
+	m.steps, m.last, m.failed = nil, time.Time{}, nil
 }
 
 // shown is the end of an output, indented and without control characters. Of a line that overwrites itself, as progress

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -32,11 +31,9 @@ type Report struct {
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
 
-	Rows      []ReportRow    `json:"rows"`
-	Pressures []loadPressure `json:"pressures,omitempty"`
-	Agreement []agreement    `json:"agreement"`
-	Verdicts  []verdict      `json:"verdicts,omitempty"`
-	Copies    []copiesRow    `json:"copies,omitempty"` // with PlanOptions.Copies
+	Rows      []ReportRow `json:"rows"`
+	Agreement []agreement `json:"agreement"`
+	Verdicts  []verdict   `json:"verdicts,omitempty"`
 }
 
 // ReportRow is one load in one run.
@@ -47,8 +44,7 @@ type ReportRow struct {
 	Load     string            `json:"load"`
 	Tenants  int               `json:"tenants"`
 	Began    time.Time         `json:"began"`
-	Run      string            `json:"run"`                 // folder
-	Cut      bool              `json:"cut_short,omitempty"` // the run was interrupted: nothing is concluded from it
+	Run      string            `json:"run"` // folder
 	Kind     profile.Kind      `json:"kind,omitzero"`
 	Requests int               `json:"requests"`
 	Failed   int               `json:"failed"`
@@ -57,9 +53,6 @@ type ReportRow struct {
 	Actual map[profile.Metric]float64 `json:"actual"`
 	// Slowdown is TPOT or step p50 over that of the load alone under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
-	// TokenCosts are with -price: the GPU's price divided among its tenants in equal
-	// parts. Good tokens are of requests within each of the load's limits.
-	cost.TokenCosts
 
 	// Predicted is set for runs of several loads, with the time at which it was written. ErrorFraction is predicted over
 	// actual, less one.
@@ -140,9 +133,7 @@ func (rep *Report) end(failed error, b *bench) {
 	for i := range rep.Verdicts { // no mode is chosen on results shaped by the client
 		rep.Verdicts[i].Best = rep.Verdicts[i].Best && len(rep.Invalid) == 0
 	}
-	for i := range b.notes {
-		rep.Notes = append(rep.Notes, b.notes[i].String())
-	}
+	rep.Notes = b.notes
 	if failed != nil {
 		rep.Problem = failed.Error()
 		if errors.Is(failed, errInterrupted) {
@@ -157,36 +148,22 @@ func (f *planFlow) report(failed error) *Report {
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, &f.bench)
 	rep.Missing = f.missing
-	for i, r := range slices.Concat(f.runs, f.cut) {
+	for _, r := range f.runs {
 		for j, load := range r.loads {
 			row := ReportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants,
-				Began: r.began, Run: r.dir, Cut: i >= len(f.runs)}
+				Began: r.began, Run: r.dir}
 			p, written := predicted(f.predictions, r.mode, r.name, load)
-			if row.Cut {
-				p = nil
-			}
 			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.load(load).SLO)
-			if f.Price.Sign() > 0 && row.Tenants > 0 {
-				var err error
-				if row.TokenCosts, err = cost.PerMillionTokens(f.Price, row.Tenants, r.rates[j]); err != nil {
-					rep.Notes = append(rep.Notes, "cost of "+row.Load+": "+err.Error())
-				}
-			}
 			rep.Rows = append(rep.Rows, row)
 		}
 	}
-	rep.Pressures = f.pressures
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
 	rep.Verdicts = f.verdicts(rep.Rows)
-	rep.Copies = f.copies()
 	return rep
 }
 
 // soloRow is the row of a load alone under time-slicing, nil if it was not run.
 func (f *planFlow) soloRow(load string) *profile.Row {
-	if f.plan.copied {
-		load = f.plan.Loads[0].Name
-	}
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
 			return &r.rows[0]
@@ -292,7 +269,7 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 			n, mixed, rates := 0, false, 0
 			for i := range rows {
 				r := &rows[i]
-				if r.Mode != m || r.Case != c.Name || r.Cut {
+				if r.Mode != m || r.Case != c.Name {
 					continue
 				}
 				n++

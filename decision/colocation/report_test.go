@@ -5,7 +5,6 @@ package colocation
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -52,17 +51,16 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// Equal remarks are merged with their runs, and runs with figures shaped by the client are listed in order.
+// Equal remarks are kept once, and runs with figures shaped by the client are listed in order.
 func TestEnd(t *testing.T) {
 	b := &bench{Options: Options{Progress: func(string) {}}, shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}}
-	for i := range 11 {
-		b.noteAt(fmt.Sprintf("mps/case-%d", i), "no prediction: no profile of a")
+	for range 11 {
+		b.note("mps: no prediction: no profile of a")
 		b.note("a prefix cache answers")
 	}
 	var rep Report
 	rep.end(nil, b)
-	want := []string{"mps/case-0, mps/case-1, mps/case-2, mps/case-3, and 7 more: no prediction: no profile of a",
-		"a prefix cache answers"}
+	want := []string{"mps: no prediction: no profile of a", "a prefix cache answers"}
 	if !slices.Equal(rep.Notes, want) || !slices.Equal(rep.Invalid, []string{"mps/pair", "time-slicing/pair"}) || !rep.Complete {
 		t.Errorf("%q, %q, complete %v", rep.Notes, rep.Invalid, rep.Complete)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -47,23 +46,6 @@ var tableMetrics = []struct {
 	{profile.MetricTokensPerSecond, "tokens/s"}, {profile.MetricStepP50, "step p50"},
 	{profile.MetricStepsPerSecond, "steps/s"}}
 
-// copies tabulates the rate of copies over that of one.
-func (p printer) copies(rows []copiesRow) {
-	if len(rows) == 0 {
-		return
-	}
-	p.line("Copies of one server; the ratio is to one alone under time-slicing, predicted from that one with a 90%% " +
-		"interval.")
-	p.table(func(row func(cells ...string)) {
-		row("mode", "copies", "rate/s", "ratio", "predicted")
-		for _, r := range rows {
-			row(r.Mode.String(), fmt.Sprint(r.Copies), fmt.Sprintf("%.4g", r.Rate), fmt.Sprintf("%.2f", r.Ratio),
-				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Predicted.Value, r.Predicted.Low, r.Predicted.High))
-		}
-	})
-	p.line("")
-}
-
 // WriteText writes the report for people, in lines of at most 100 columns.
 func (rep *Report) WriteText(w io.Writer) error {
 	p := printer{bufio.NewWriter(w)}
@@ -88,13 +70,10 @@ func (rep *Report) WriteText(w io.Writer) error {
 	for _, m := range rep.Missing {
 		p.line("MISSING: %s by %s: %s\n", m.Case, m.Mode, strings.ReplaceAll(m.Reason, "\n", "\n  "))
 	}
-	p.copies(rep.Copies)
 	p.alone(rep.Rows)
 	for _, m := range modes {
 		p.beside(rep.Rows, m)
 	}
-	p.pressures(rep.Pressures)
-	p.costs(rep.Rows)
 	if len(rep.Agreement) > 0 {
 		p.agreement(rep.Agreement)
 	}
@@ -105,14 +84,6 @@ func (rep *Report) WriteText(w io.Writer) error {
 		p.line("note: %s", n)
 	}
 	return p.Flush()
-}
-
-// name is a name in the row, marked where its run was cut short.
-func (r *ReportRow) name(s string) string {
-	if r.Cut {
-		return s + " (cut short)"
-	}
-	return s
 }
 
 // count is the number of requests, or of steps.
@@ -139,30 +110,11 @@ func (p printer) alone(rows []ReportRow) {
 			if r.Tenants > 1 {
 				continue
 			}
-			cells := []string{r.Mode.String(), r.name(r.Load), r.count(), fmt.Sprint(r.Failed)}
+			cells := []string{r.Mode.String(), r.Load, r.count(), fmt.Sprint(r.Failed)}
 			for _, m := range shown {
 				cells = append(cells, number(r.Actual, m))
 			}
 			row(append(cells, times(r.Slowdown))...)
-		}
-	})
-	p.line("")
-}
-
-// costs shows the cost of a million tokens for each tenant, where a price was given.
-func (p printer) costs(rows []ReportRow) {
-	if !slices.ContainsFunc(rows, func(r ReportRow) bool { return r.TokenCosts != cost.TokenCosts{} }) {
-		return
-	}
-	p.line("Cost of a million tokens (the GPU's price divided equally among its tenants; good: output tokens of " +
-		"requests that met every limit)")
-	p.table(func(row func(...string)) {
-		row("mode", "case", "load", "tenants", "tokens/s", "input", "output", "good")
-		for i := range rows {
-			if r := &rows[i]; r.TokenCosts != (cost.TokenCosts{}) {
-				row(append([]string{r.Mode.String(), r.name(r.Case), r.Load, fmt.Sprint(r.Tenants),
-					number(r.Actual, profile.MetricTokensPerSecond)}, r.Texts()...)...)
-			}
 		}
 	})
 	p.line("")
@@ -182,7 +134,7 @@ func (p printer) beside(rows []ReportRow, m sharing.Mechanism) {
 				p.line("Co-located, %s", title(m))
 				row("case", "load", "figure", "predicted", "90% interval", "actual", "error", "inside", "ratio", "predicted", "n")
 			}
-			first, last := []string{r.name(r.Case), r.Load}, []string{times(r.Slowdown), "-", r.count()}
+			first, last := []string{r.Case, r.Load}, []string{times(r.Slowdown), "-", r.count()}
 			if s := r.PredictedSlowdown; s != nil && s.Value > 0 {
 				last[1] = times(&s.Value)
 			}

@@ -10,8 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/pages"
-	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
 // The first sentence of a page is the answer; its sections draw each pool's GPUs.
@@ -51,21 +49,4 @@ func ExamplePlan() {
 	// Output:
 	// Free 1 of 4 nodes: 18,980 USD a month, 1 move, no objective at risk.
 	// 4 nodes with GPUs today, 3 after.
-}
-
-// How far are predictions from what was measured, here of an H100 by the constants of an H200?
-func ExamplePredicted() {
-	rows, err := profile.LoadRows("../predict/testdata/h100-colocation.json")
-	if err != nil {
-		log.Fatal(err)
-	}
-	predictor := predict.NewPredictor()
-	measured, err := predictor.PredictRows(predict.MethodClosedForm, rows, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	page := pages.Predicted(measured, "by the built-in constants")
-	fmt.Println(page.Answer)
-	// Output:
-	// TPOT P50 is missed by 10.5% on average under time-slicing (73% of 11 outcomes lie in the 90% intervals), and by 2.77% on average under mps (100% of 11 outcomes lie in the 90% intervals).
 }

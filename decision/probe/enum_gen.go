@@ -4,7 +4,7 @@
 
 package probe
 
-// String returns "none", "spin", "pulse", "compute", "stream", "to-device" or "from-device".
+// String returns "none", "spin", "compute" or "stream".
 func (k Kind) String() string                   { return kinds.String(k) }
 func (k Kind) MarshalText() ([]byte, error)     { return kinds.Text(k) }
 func (k *Kind) UnmarshalText(text []byte) error { return kinds.Parse(k, text) }

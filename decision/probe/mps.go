@@ -100,17 +100,3 @@ func (r *run) readShared(ctx context.Context) error {
 		"two clients of MPS that read, together"})
 	return nil
 }
-
-// percentages reads back how many SMs a client gets.
-func (r *run) percentages(ctx context.Context) error {
-	sms, err := r.site.SMs(ctx, percentages)
-	if err != nil {
-		return err
-	}
-	for i, p := range percentages {
-		n := float64(sms[i])
-		r.Measured = append(r.Measured, Measurement{fmt.Sprintf(SMsAtPercentage, p), n, "SMs", n, n, 1,
-			"as a client of MPS sees them"})
-	}
-	return nil
-}

@@ -34,9 +34,6 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 				t.Errorf("%v: %s is %+v, want %v", c, name, m, ms)
 			}
 		}
-		if lost, ok := r.Get(probe.EarlyEnd); !ok || math.Abs(lost.Value) > 0.001 {
-			t.Errorf("%v: %+v is lost when work ends early on a GPU that loses nothing", c, lost)
-		}
 		if lost, ok := r.Get(probe.SliceLoss); !ok || math.Abs(lost.Value) > 0.003*float64(c.quantum)/1e6 {
 			t.Errorf("%v: %+v of each slice is lost on a GPU that loses nothing", c, lost)
 		}
@@ -77,7 +74,7 @@ func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 		t.Error("exclusive mode: MPS was not measured")
 	}
 	r = must.Get(probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{}))(t)
-	for _, name := range []string{probe.LoneStepCost, probe.ShortBesideLong, probe.DRAMReadShared, "sms_at_50_percent"} {
+	for _, name := range []string{probe.LoneStepCost, probe.ShortBesideLong, probe.DRAMReadShared} {
 		if why := reason(r, name); !strings.Contains(why, "MPS") {
 			t.Errorf("no MPS: %s was not measured because %q", name, why)
 		}
@@ -119,15 +116,12 @@ func TestFewProcesses(t *testing.T) {
 // TestReasons: each name has its own reason, on one line, once.
 func TestReasons(t *testing.T) {
 	r := must.Get(probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
-		switch tasks[0].Kind {
-		case probe.KindToDevice:
-			return errors.New("nothing can be pinned")
-		case probe.KindStream:
+		if tasks[0].Kind == probe.KindStream {
 			return errors.Join(errors.New("no memory"), errors.New("no memory"), errors.New("try later"))
 		}
 		return nil
 	}}, probe.Options{}))(t)
-	for name, want := range map[string]string{probe.ToDevice: "nothing can be pinned", probe.DRAMRead: "no memory; try later", probe.DRAMReadShared: "no memory; try later", probe.FromDevice: ""} {
+	for name, want := range map[string]string{probe.DRAMRead: "no memory; try later", probe.DRAMReadShared: "no memory; try later", probe.KernelLaunch: ""} {
 		if got := reason(r, name); got != want {
 			t.Errorf("%s was not measured because %q, want %q", name, got, want)
 		}
@@ -195,9 +189,6 @@ func TestRecorded(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, m.Value, want)
 		}
 	}
-	if m, _ := r.Get(probe.EarlyEnd); math.Abs(m.Value) > 0.03 {
-		t.Errorf("%+v is lost when work ends early", m)
-	}
 }
 
 // recording is a site that answers as an H100 did.
@@ -211,9 +202,6 @@ func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe
 		return r.Simulated.Run(ctx, m, tasks...)
 	}
 	name := map[int]string{2: "testdata/h100-2.json", 4: "testdata/h100-4.json"}[len(tasks)]
-	if tasks[1].Kind == probe.KindPulse {
-		name = "testdata/h100-pulse.json"
-	}
 	data, err := os.ReadFile(name)
 	if err != nil {
 		r.t.Fatal(err)

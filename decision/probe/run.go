@@ -22,15 +22,11 @@ const (
 	SliceLoss    = "slice_loss"     // ms, of work that reads memory
 	LoneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
 
-	EarlyEnd        = "early_end_loss"   // ms lost, beyond two switches, when work ends within its slice
-	KernelLaunch    = "kernel_launch"    // us for each kernel of next to no work that is launched by itself
-	MPSLaunchCost   = "mps_launch_cost"  // us that MPS adds to each
-	DRAMRead        = "dram_read"        // GB/s
-	DRAMReadMPS     = "dram_read_mps"    // of a lone MPS client
-	DRAMReadShared  = "dram_read_shared" // of two MPS clients together
-	ToDevice        = "host_to_device"   // GB/s, pinned memory
-	FromDevice      = "device_to_host"
-	SMsAtPercentage = "sms_at_%v_percent"
+	KernelLaunch   = "kernel_launch"    // us for each kernel of next to no work that is launched by itself
+	MPSLaunchCost  = "mps_launch_cost"  // us that MPS adds to each
+	DRAMRead       = "dram_read"        // GB/s
+	DRAMReadMPS    = "dram_read_mps"    // of a lone MPS client
+	DRAMReadShared = "dram_read_shared" // of two MPS clients together
 
 	// Times longer than alone under MPS: a step of short kernels beside neighbours of four kinds, and theirs beside it.
 	ShortBesideThread = "short_beside_one_thread"
@@ -55,18 +51,11 @@ const (
 	suspiciousMisfit = 0.03                   // between 2 and 4 processes' quantum and switch
 )
 
-// percentages lists the active thread percentages at which SMs are read back.
-var percentages = []float64{10, 25, 50, 75, 100}
-
 // Names lists all that a probe measures, in order.
 func Names() []string {
-	names := []string{Quantum, Switch, SliceLoss, EarlyEnd, KernelLaunch, DRAMRead, ToDevice, FromDevice,
-		LoneStepCost, MPSLaunchCost, ShortBesideThread, ThreadBesideShort, ShortBesideLong, LongBesideShort,
-		ShortBesideFull, FullBesideShort, ShortBesideRead, ReadBesideShort, DRAMReadMPS, DRAMReadShared}
-	for _, p := range percentages {
-		names = append(names, fmt.Sprintf(SMsAtPercentage, p))
-	}
-	return names
+	return []string{Quantum, Switch, SliceLoss, KernelLaunch, DRAMRead, LoneStepCost, MPSLaunchCost, ShortBesideThread,
+		ThreadBesideShort, ShortBesideLong, LongBesideShort, ShortBesideFull, FullBesideShort, ShortBesideRead,
+		ReadBesideShort, DRAMReadMPS, DRAMReadShared}
 }
 
 // Options configure [Run]. The zero value is a whole probe.
@@ -125,10 +114,9 @@ func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 
 func (r *run) stages(ctx context.Context) error {
 	all := []stage{
-		{"a lone process, memory and copies", []string{KernelLaunch, DRAMRead, ToDevice, FromDevice}, r.lone},
+		{"a lone process and memory", []string{KernelLaunch, DRAMRead}, r.lone},
 		{"turns of 2 and 4 processes", []string{Quantum, Switch}, r.turns},
 		{"work over many slices", []string{SliceLoss}, r.resumed},
-		{"work that ends within its slice", []string{EarlyEnd}, r.early},
 		{"MPS: a lone client", []string{LoneStepCost, MPSLaunchCost}, r.loneClient},
 		{"MPS: short kernels beside one busy thread", []string{ShortBesideThread, ThreadBesideShort},
 			r.beside(oneThread, ShortBesideThread, ThreadBesideShort)},
@@ -139,7 +127,6 @@ func (r *run) stages(ctx context.Context) error {
 		{"MPS: short kernels beside reading", []string{ShortBesideRead, ReadBesideShort},
 			r.beside(reads, ShortBesideRead, ReadBesideShort)},
 		{"MPS: one that reads, and two", []string{DRAMReadMPS, DRAMReadShared}, r.readShared},
-		{"MPS: percentages", Names()[len(Names())-len(percentages):], r.percentages},
 		{"whether somebody came meanwhile", nil, r.lookAgain},
 	}
 	for i, s := range all {
@@ -200,7 +187,6 @@ func fullKernels(d time.Duration) Task {
 func reads(d time.Duration) Task {
 	return Task{Kind: KindStream, Kernels: 40, Bytes: 256 << 20, PerSM: 8, For: d}
 }
-func copies(k Kind) Task { return Task{Kind: k, Bytes: 64 << 20, For: loneFor / 2} }
 
 // lone looks whether anybody else is on the GPU, and measures what needs no neighbour.
 func (r *run) lone(ctx context.Context) error {
@@ -220,25 +206,11 @@ func (r *run) lone(ctx context.Context) error {
 				fmt.Sprintf("%d kernels of next to no work, launched one by one, for each", shortKernels))
 		}
 	}
-	for _, t := range []struct {
-		name string
-		Task
-		what string
-	}{
-		{DRAMRead, reads(loneFor), "kernels that read 256 MiB each"},
-		{ToDevice, copies(KindToDevice), "copies of 64 MiB from pinned memory"},
-		{FromDevice, copies(KindFromDevice), "copies of 64 MiB to pinned memory"},
-	} {
-		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, t.Task)
-		if ctx.Err() != nil {
-			return err
-		}
-		if err != nil {
-			r.NotMeasured = append(r.NotMeasured, NotMeasured{t.name, reasons(err)})
-			continue
-		}
-		r.measure(t.name, "GB/s", readings[0].Steps, rate(readings[0].Bytes), t.what)
+	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, reads(loneFor))
+	if err != nil {
+		return err
 	}
+	r.measure(DRAMRead, "GB/s", readings[0].Steps, rate(readings[0].Bytes), "kernels that read 256 MiB each")
 	return nil
 }
 

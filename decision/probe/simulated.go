@@ -28,7 +28,6 @@ const SimulatedGPU = "simulated GPU"
 const (
 	simulatedSMs       = 132
 	simulatedBandwidth = 3000.0 // GB/s
-	simulatedCopies    = 50.0
 	simulatedLaunch    = 4 * time.Microsecond
 	simulatedExchange  = 15 * time.Microsecond
 	simulatedMPSLaunch = 300 * time.Nanosecond
@@ -54,7 +53,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 	if m == sharing.MechanismMPS && s.NoMPS {
 		return nil, errNoMPS
 	}
-	if k := tasks[0].Kind; k == KindSpin || k == KindPulse {
+	if tasks[0].Kind == KindSpin {
 		return s.takeTurns(ctx, tasks)
 	}
 	out := make([]Reading, len(tasks))
@@ -91,13 +90,10 @@ func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	return step
 }
 
-// kernel returns the time of one kernel or copy of a task alone.
+// kernel returns the time of one kernel of a task alone.
 func (t Task) kernel() time.Duration {
-	switch t.Kind {
-	case KindStream:
+	if t.Kind == KindStream {
 		return time.Duration(float64(t.Bytes) / simulatedBandwidth)
-	case KindToDevice, KindFromDevice:
-		return time.Duration(float64(t.Bytes) / simulatedCopies)
 	}
 	return t.Kernel
 }
@@ -111,26 +107,14 @@ func beside(t Task, step time.Duration, neighbour Task) time.Duration {
 	return step + time.Duration(max(1, t.Kernels))*min(neighbour.kernel(), 100*time.Microsecond)
 }
 
-// SMs implements Site.
-func (s *Simulated) SMs(_ context.Context, percent []float64) ([]int, error) {
-	if s.NoMPS {
-		return nil, errNoMPS
-	}
-	out := make([]int, len(percent))
-	for i, p := range percent {
-		out[i] = max(8, int(p*simulatedSMs/100)/2*2)
-	}
-	return out, nil
-}
-
-// takeTurns runs spinning and pulsing tasks on a time-sliced GPU.
+// takeTurns runs spinning tasks, and a reading one beside them, on a time-sliced GPU.
 func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, error) {
 	if s.Exclusive && len(tasks) > 1 {
 		return nil, errors.New("the simulated GPU's compute mode admits one process only")
 	}
 	all := tasks
 	if s.Stranger > 0 {
-		all = append(all[:len(all):len(all)], Task{Kind: KindPulse, Kernel: s.Stranger, Pause: strangersPeriod,
+		all = append(all[:len(all):len(all)], Task{Kind: KindCompute, Kernel: s.Stranger, Pause: strangersPeriod,
 			For: time.Hour})
 	}
 	engine := timeslice.Engine{Scheduler: s.Scheduler, Until: time.Nanosecond}
@@ -165,9 +149,6 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 			return nil, errors.New("a simulated process never had its turn")
 		case t.Kind == KindStream:
 			out[i].Steps = takers[i].steps
-			continue
-		case t.Kind == KindPulse:
-			out[i].Pulses = lane
 			continue
 		}
 		out[i].Span = Interval{lane[0].From, lane[len(lane)-1].To}

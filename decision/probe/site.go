@@ -21,18 +21,15 @@ type Kind uint8
 
 // The kinds of tasks.
 const (
-	KindNone       Kind = iota
-	KindSpin            // one thread that reads the GPU's clock and notes when it was off the GPU
-	KindPulse           // one thread that works, ends, pauses, and notes when it ran
-	KindCompute         // steps of kernels that calculate and touch no memory
-	KindStream          // steps of kernels that read device memory
-	KindToDevice        // copies from pinned host memory
-	KindFromDevice      // copies to pinned host memory
+	KindNone    Kind = iota
+	KindSpin         // one thread that reads the GPU's clock and notes when it was off the GPU
+	KindCompute      // steps of kernels that calculate and touch no memory
+	KindStream       // steps of kernels that read device memory
 )
 
-var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "pulse", "compute", "stream", "to-device", "from-device")
+var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "compute", "stream")
 
-// Task describes the work that one process repeats on the GPU for a time, steps and copies at least once.
+// Task describes the work that one process repeats on the GPU for a time, a step at least once.
 type Task struct {
 	Kind  Kind          `json:"kind"`
 	Delay time.Duration `json:"delay,omitempty"` // before it begins
@@ -47,8 +44,8 @@ type Task struct {
 	Kernel   time.Duration `json:"kernel,omitempty"`
 	// PerSM is the number of blocks of 256 threads for each SM; 0 means a single block of one thread.
 	PerSM int           `json:"per_sm,omitempty"`
-	Pause time.Duration `json:"pause,omitempty"` // between pulses, or after each step
-	Bytes int64         `json:"bytes,omitempty"` // of a copy, or that a kernel reads
+	Pause time.Duration `json:"pause,omitempty"` // after each step
+	Bytes int64         `json:"bytes,omitempty"` // that a kernel reads
 }
 
 // Interval is a stretch of time on the GPU's clock, which all processes share.
@@ -62,11 +59,10 @@ func (i Interval) Length() time.Duration { return i.To - i.From }
 
 // Reading holds the recordings of one task.
 type Reading struct {
-	Span   Interval        `json:"span"`             // of a spin: its first and last look at the clock
-	Off    []Interval      `json:"off,omitempty"`    // of a spin: when it was off the GPU for more than 5 us
-	Pulses []Interval      `json:"pulses,omitempty"` // when it ran
-	Steps  []time.Duration `json:"steps,omitempty"`  // of steps and copies, on the host's clock from launch to end
-	Bytes  int64           `json:"bytes,omitempty"`  // in each step
+	Span  Interval        `json:"span"`            // of a spin: its first and last look at the clock
+	Off   []Interval      `json:"off,omitempty"`   // of a spin: when it was off the GPU for more than 5 us
+	Steps []time.Duration `json:"steps,omitempty"` // on the host's clock from launch to end
+	Bytes int64           `json:"bytes,omitempty"` // in each step
 }
 
 // Info describes a GPU before it is probed.
@@ -92,8 +88,6 @@ type Site interface {
 	// Run runs tasks at once, each in a process of its own: MechanismTimeSlicing, or MechanismMPS as clients of a
 	// daemon of the site's own. The readings are in the order of the tasks.
 	Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error)
-	// SMs returns how many SMs an MPS client sees at each active thread percentage.
-	SMs(ctx context.Context, percent []float64) ([]int, error)
 }
 
 // ErrMIG reports a GPU in MIG mode: measurements on an instance are not true of the

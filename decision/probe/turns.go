@@ -64,26 +64,6 @@ func (t *turns) switches(quantum time.Duration) []time.Duration {
 	return out
 }
 
-// handoversOf returns the time lost around each pulse that ran within one gap of a spinning neighbour: from the
-// neighbour's last stamp to the work's beginning, and from its end to the neighbour's next stamp.
-func handoversOf(spin, pulse Reading) (lost []time.Duration) {
-	k := 0
-	for i, p := range pulse.Pulses {
-		for k < len(spin.Off) && spin.Off[k].To < p.From {
-			k++
-		}
-		if k == len(spin.Off) {
-			break
-		}
-		gap := spin.Off[k]
-		alone := (i == 0 || pulse.Pulses[i-1].To < gap.From) && (i+1 == len(pulse.Pulses) || pulse.Pulses[i+1].From > gap.To)
-		if alone && gap.From <= p.From && p.To <= gap.To {
-			lost = append(lost, gap.Length()-p.Length())
-		}
-	}
-	return lost
-}
-
 // away is the share of a lone spinning process's time in which it was off the GPU, and how often: somebody else had it.
 func away(r Reading) (share float64, times int) {
 	var sum time.Duration
@@ -198,30 +178,3 @@ const (
 	resumedKernels = 1000
 	resumedFor     = 800 * time.Millisecond
 )
-
-// early has work end within its slice, beside a process that spins.
-func (r *run) early(ctx context.Context) error {
-	quantum, change, err := r.scheduler()
-	if err != nil {
-		return err
-	}
-	var lost []time.Duration
-	for _, part := range []float64{0.1, 0.3, 0.6} {
-		pulse := time.Duration(part * quantum * float64(time.Millisecond))
-		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing,
-			Task{Kind: KindSpin, For: 700 * time.Millisecond}, Task{Kind: KindPulse, Kernel: pulse, Pause: time.Millisecond,
-				Delay: 50 * time.Millisecond, For: 600 * time.Millisecond})
-		if err != nil {
-			return err
-		}
-		for _, d := range handoversOf(readings[0], readings[1]) {
-			lost = append(lost, d-time.Duration(2*change*float64(time.Millisecond)))
-		}
-	}
-	if len(lost) < 20 {
-		return fmt.Errorf("only %d pieces of work ran within one slice", len(lost))
-	}
-	r.measure(EarlyEnd, "ms", lost, millis, "work of a tenth, a third and two thirds of a slice, beside a spinning "+
-		"process")
-	return nil
-}

@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
@@ -31,7 +29,6 @@ type measureConfig struct {
 
 	opts    colocation.Options
 	seconds float64
-	copies  []int
 }
 
 func runMeasure(ctx context.Context, args []string, std stdio) error {
@@ -74,27 +71,10 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
 	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's)")
-	fl.Func("copies", "`NUMBERS` of copies of the plan's first server to co-locate, 1,2,4, instead\n"+
-		"of its cases; {copy} in its command and url is the copy's number", func(text string) error {
-		for word := range strings.SplitSeq(text, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(word))
-			if err != nil {
-				return err
-			}
-			c.copies = append(c.copies, n)
-		}
-		return nil
-	})
 	fl.StringVar(&c.predictorFile, "predictor", "", "predictor `FILE` to predict with")
-	fl.Func("price", "`PRICE` of a GPU hour, \"2.90 USD\": adds the cost of a million tokens", func(s string) (err error) {
-		c.opts.Price, err = cost.ParsePrice(s)
-		return err
-	})
 	fl.BoolVar(&c.json, "json", false, "print the report as JSON")
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML; prediction intervals become wider")
-	fl.DurationVar(&c.opts.Silent, "silent", colocation.DefaultSilent,
-		"with -real: stop waiting for a server that answers nothing for this long, not even a request for one token")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load this long next to a "+
 		"spinning neighbour, to count the time slices of its step, and under MPS next to stress kernels; 0 turns it off")
 	page.Report(fl, &c.html, "write a page with the outcome and the predictions,")
@@ -112,9 +92,6 @@ func (c *measureConfig) check() error {
 	if c.real && c.plan == "simulated" && !c.printPlan {
 		bad("-plan: -real needs a plan of the servers to measure (-print-plan prints one to start from)")
 	}
-	if c.opts.Silent < time.Second {
-		bad("-silent: must be 1s or more, is %v", c.opts.Silent)
-	}
 	if s := c.opts.Spinner; s < 0 || s > 0 && s < time.Second || s > 10*time.Minute {
 		bad("-spinner: must be 0, or lie between 1s and 10m, is %v", s)
 	}
@@ -130,7 +107,7 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 			return nil, badInput(fmt.Errorf("-plan: %w", err))
 		}
 	}
-	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds, Copies: c.copies})
+	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds})
 	if err != nil {
 		return nil, badInput(fmt.Errorf("plan %s: %w", c.plan, err))
 	}

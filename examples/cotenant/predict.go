@@ -18,7 +18,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/observe"
-	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -30,10 +29,10 @@ import (
 var predictUsage string
 
 type predictConfig struct {
-	profiles, metrics           []string
-	predictor, gpu, out, report string
-	json                        bool
-	method                      predict.Method
+	profiles, metrics   []string
+	predictor, gpu, out string
+	json                bool
+	method              predict.Method
 }
 
 func runPredict(_ context.Context, args []string, std stdio) error {
@@ -50,14 +49,13 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 	fl.TextVar(&c.method, "method", predict.MethodSimulated, "simulated, or closed-form: faster and less accurate")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.Func("out", "with -from-metrics: write the profiles to `FILE`", page.Named(&c.out))
-	page.Report(fl, &c.report, "with -profiles: write a page of predictions beside measurements")
 	if err := parse(fl, args, predictUsage, 0, std); err != nil {
 		return err
 	}
 	switch {
 	case len(c.metrics) > 0:
 		const why = "-from-metrics makes profiles; give them to -profiles in another run"
-		if errs := refuse(fl, why, "profiles", "predictor", "report", "method"); len(errs) > 0 {
+		if errs := refuse(fl, why, "profiles", "predictor", "method"); len(errs) > 0 {
 			return badInput(errors.Join(errs...))
 		}
 		return c.observe(std)
@@ -69,10 +67,6 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 	rep, err := c.predict()
 	if err != nil {
 		return badInput(err)
-	}
-	how := fmt.Sprintf("Predicted by the constants of %s (%s).", rep.Predictor.GPU, c.method)
-	if err := page.WriteHTML(c.report, pages.Predicted(rep.shown, how)); err != nil {
-		return err
 	}
 	if c.json {
 		return page.JSON(std.out, rep)
@@ -91,8 +85,6 @@ type predictReport struct {
 	Assumed []string               `json:"assumed,omitempty"` // where the files do not say
 	Rows    []predictRow           `json:"rows"`
 	Errors  []predict.ErrorSummary `json:"errors,omitempty"` // of the rows that were measured
-
-	shown []predict.Measured
 }
 
 type predictRow struct {
@@ -150,17 +142,18 @@ func (c *predictConfig) predict() (*predictReport, error) {
 		}
 		files = append(files, rows)
 	}
+	var found []predict.Measured
 	for i, rows := range files {
 		of, err := p.PredictRows(c.method, rows, &all)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.profiles[i], err)
 		}
-		rep.shown = append(rep.shown, of...)
+		found = append(found, of...)
 	}
-	for i := range rep.shown {
-		rep.Rows = append(rep.Rows, predictRowOf(&rep.shown[i]))
+	for i := range found {
+		rep.Rows = append(rep.Rows, predictRowOf(&found[i]))
 	}
-	rep.Errors = predict.ErrorsOf(rep.shown)
+	rep.Errors = predict.ErrorsOf(found)
 	return rep, nil
 }
 

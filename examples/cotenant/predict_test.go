@@ -136,11 +136,6 @@ func TestPredictRefuses(t *testing.T) {
 			t.Errorf("%q: exit %d, %s%s", args, code, out, errs)
 		}
 	}
-	html := filepath.Join(dir, "p.html")
-	code, _, errs := program(t, "", "predict", "-profiles", predictRows+"h100-two-models.json", "-method", "closed-form", "-report", html)
-	if page, err := os.ReadFile(html); code != exitDone || err != nil || !strings.Contains(string(page), "Predicted and measured") {
-		t.Errorf("exit %d: %s, %v", code, errs, err)
-	}
 }
 
 // Pages without times are of their files' times; what was made of them is read back as profiles.

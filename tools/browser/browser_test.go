@@ -36,8 +36,8 @@ var axe string
 //go:embed testdata/look.js
 var look string
 
-// pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads, {cluster} the
-// fleet of the built-in cluster and {recorded} the series that predict's report names. A command runs in the repository's root.
+// pages are the commands that make each page: {} is the file to write, {fleet} a fleet of 800 workloads and {cluster} the
+// fleet of the built-in cluster. A command runs in the repository's root.
 var pages = []struct{ name, command, file string }{ // file is the page below {} where that is a folder
 	{"bench of three scenarios", "cotenant bench table -report {} loadgen/report/testdata/runs/example", ""},
 	{"built-in fleet", "cotenant decide -report {} examples/quickstart/fleet.yaml", ""},
@@ -45,13 +45,10 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"800 workloads", "cotenant decide -report {} {fleet}", ""},
 	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
 	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
-	{"pressure of three loads", "cotenant measure -plan mixed -seconds 2 -out {}-runs -report {}", ""},
 	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -progress=false -report {}", ""},
 	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report {}", ""},
-	{"side by side", "cotenant measure -seconds 2 -out {}.runs -report {}", ""},
-	{"one series predicted", "cotenant predict -profiles decision/predict/testdata/h100-two-models.json -report {}", ""},
+	{"co-located", "cotenant measure -plan mixed -seconds 2 -out {}.runs -report {}", ""},
 	{"calculator", "cotenant cost -report {}", ""},
-	{"recorded series", "cotenant predict -method closed-form {recorded} -report {}", ""},
 }
 
 // pictures are those of the README, by the names of their pages.
@@ -103,19 +100,12 @@ func TestPages(t *testing.T) {
 	}
 	bin := filepath.Dir(build.Args[3])
 	browser := open(t)
-	written, err := os.ReadFile(filepath.Join(root, "tools/research/accuracy/REPORT-2026-11.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, recorded, _ := strings.Cut(string(written), "\ngo run -C tools/research ./cmd/predict ")
-	recorded, _, _ = strings.Cut(recorded, "\n")
-	recorded = strings.ReplaceAll(recorded, "../../decision", "decision")
 	fleet, cluster := filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "cluster.yaml")
 	if err := os.WriteFile(fleet, []byte(largeFleet()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	do := func(command, file string) ([]byte, error) {
-		args := strings.Fields(strings.NewReplacer("{recorded}", recorded, "{}", file, "{fleet}", fleet, "{cluster}", cluster).Replace(command))
+		args := strings.Fields(strings.NewReplacer("{}", file, "{fleet}", fleet, "{cluster}", cluster).Replace(command))
 		cmd := exec.Command(filepath.Join(bin, args[0]), args[1:]...)
 		cmd.Dir = root
 		return cmd.CombinedOutput()

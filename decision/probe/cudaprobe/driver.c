@@ -23,8 +23,6 @@
 	X(cuMemGetInfo_v2, memoryInfo, (size_t *, size_t *)) \
 	X(cuMemAlloc_v2, alloc, (CUdeviceptr *, size_t)) \
 	X(cuMemFree_v2, release, (CUdeviceptr)) \
-	X(cuMemAllocHost_v2, allocHost, (void **, size_t)) \
-	X(cuMemFreeHost, releaseHost, (void *)) \
 	X(cuMemsetD8_v2, fill, (CUdeviceptr, unsigned char, size_t)) \
 	X(cuMemcpyDtoH_v2, read, (void *, CUdeviceptr, size_t)) \
 	X(cuMemcpyHtoDAsync_v2, toDevice, (CUdeviceptr, const void *, size_t, CUstream)) \
@@ -75,8 +73,6 @@ CUresult c_function(CUfunction *f, CUmodule m, const char *name) { return p_modu
 CUresult c_memory(size_t *unused, size_t *total) { return p_memoryInfo(unused, total); }
 CUresult c_alloc(CUdeviceptr *p, size_t n) { return p_alloc(p, n); }
 CUresult c_release(CUdeviceptr p) { return p_release(p); }
-CUresult c_allocHost(void **p, size_t n) { return p_allocHost(p, n); }
-CUresult c_releaseHost(void *p) { return p_releaseHost(p); }
 CUresult c_fill(CUdeviceptr p, size_t n) { return p_fill(p, 1, n); }
 CUresult c_read(void *to, CUdeviceptr from, size_t n) { return p_read(to, from, n); }
 CUresult c_toDevice(CUdeviceptr to, const void *from, size_t n, CUstream s) { return p_toDevice(to, from, n, s); }
@@ -91,10 +87,6 @@ CUresult c_graphDestroy(CUgraphExec e) { return p_graphExecDestroy(e); }
 
 CUresult c_spin(CUfunction f, CUstream s, CUdeviceptr gaps, CUdeviceptr span, unsigned cap, unsigned long long ns, unsigned long long least) {
 	void *args[] = {&gaps, &span, &cap, &ns, &least};
-	return p_launch(f, 1, 1, 1, 1, 1, 1, 0, s, args, NULL);
-}
-CUresult c_pulse(CUfunction f, CUstream s, CUdeviceptr stamps, unsigned index, unsigned iters) {
-	void *args[] = {&stamps, &index, &iters};
 	return p_launch(f, 1, 1, 1, 1, 1, 1, 0, s, args, NULL);
 }
 CUresult c_compute(CUfunction f, CUstream s, unsigned blocks, unsigned threads, unsigned iters, CUdeviceptr sink) {

@@ -28,10 +28,10 @@ var ptx string
 
 // gpu is a context on a device, with the kernels in it. All of it belongs to one thread.
 type gpu struct {
-	stream                        C.CUstream
-	spin, pulse, compute, reading C.CUfunction
-	sms                           int
-	held                          []func() // releases what the task under way holds
+	stream                 C.CUstream
+	spin, compute, reading C.CUfunction
+	sms                    int
+	held                   []func() // releases what the task under way holds
 }
 
 func openGPU(device C.CUdevice, sms int) (*gpu, error) {
@@ -49,7 +49,7 @@ func openGPU(device C.CUdevice, sms int) (*gpu, error) {
 	if err := check("cuModuleLoadDataEx", r); err != nil {
 		return nil, fmt.Errorf("%w %s", err, strings.TrimSpace(C.GoString(log)))
 	}
-	for name, f := range map[string]*C.CUfunction{"spin": &g.spin, "pulse": &g.pulse, "compute": &g.compute,
+	for name, f := range map[string]*C.CUfunction{"spin": &g.spin, "compute": &g.compute,
 		"stream": &g.reading} {
 		c := C.CString(name)
 		err := check("cuModuleGetFunction "+name, C.c_function(f, module, c))
@@ -136,24 +136,6 @@ func intervals(from C.CUdeviceptr, n int) ([]probe.Interval, error) {
 		out[i] = interval(v[2*i:])
 	}
 	return out, err
-}
-
-func (g *gpu) runPulse(t probe.Task, rates map[string]float64) (r probe.Reading, err error) {
-	buffer, err := g.alloc(16 * mostStamps)
-	if err != nil {
-		return r, err
-	}
-	iters := C.uint(float64(t.Kernel) / rates[pulseRate])
-	n := 0
-	for began := time.Now(); time.Since(began) < t.For && n < mostStamps; n++ {
-		code := C.c_pulse(g.pulse, g.stream, buffer, C.uint(n), iters)
-		if err := errors.Join(check("launching pulse", code), g.wait()); err != nil {
-			return r, err
-		}
-		time.Sleep(t.Pause)
-	}
-	r.Pulses, err = intervals(buffer, n)
-	return r, err
 }
 
 // runSteps launches the same work again and again and waits for each.
@@ -268,26 +250,6 @@ func (g *gpu) runStream(t probe.Task) (r probe.Reading, err error) {
 	return r, err
 }
 
-func (g *gpu) runCopy(t probe.Task) (r probe.Reading, err error) {
-	device, err := g.alloc(t.Bytes)
-	if err != nil {
-		return r, err
-	}
-	var host unsafe.Pointer
-	if err = check("cuMemAllocHost", C.c_allocHost(&host, C.size_t(t.Bytes))); err != nil {
-		return r, err
-	}
-	defer C.c_releaseHost(host)
-	r, err = g.runSteps(t, func() error {
-		if t.Kind == probe.KindToDevice {
-			return check("cuMemcpyHtoDAsync", C.c_toDevice(device, host, C.size_t(t.Bytes), g.stream))
-		}
-		return check("cuMemcpyDtoHAsync", C.c_fromDevice(host, device, C.size_t(t.Bytes), g.stream))
-	})
-	r.Bytes = t.Bytes
-	return r, err
-}
-
 // do runs a task.
 func (g *gpu) do(t probe.Task, rates map[string]float64) (probe.Reading, error) {
 	defer g.release()
@@ -295,21 +257,15 @@ func (g *gpu) do(t probe.Task, rates map[string]float64) (probe.Reading, error) 
 	switch t.Kind {
 	case probe.KindSpin:
 		return g.runSpin(t)
-	case probe.KindPulse:
-		return g.runPulse(t, rates)
 	case probe.KindCompute:
 		return g.runCompute(t, rates)
 	case probe.KindStream:
 		return g.runStream(t)
-	case probe.KindToDevice, probe.KindFromDevice:
-		return g.runCopy(t)
 	}
 	return probe.Reading{}, fmt.Errorf("cudaprobe: cannot run a %s", t.Kind)
 }
 
 // Names of rates: ns of the GPU for each iteration of a kernel, by its grid.
-const pulseRate = "pulse"
-
 func computeRate(perSM int) string { return fmt.Sprintf("compute-%d", perSM) }
 
 // tune finds the rates, with nobody else on the GPU.
@@ -340,7 +296,6 @@ func (g *gpu) tune() (map[string]float64, error) {
 		}
 		return nil
 	}
-	err = of(pulseRate, func(iters C.uint) C.CUresult { return C.c_pulse(g.pulse, g.stream, words, 0, iters) })
 	for _, perSM := range []int{0, 1, 8} {
 		if err == nil {
 			err = of(computeRate(perSM), func(iters C.uint) C.CUresult {

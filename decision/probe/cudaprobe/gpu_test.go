@@ -72,7 +72,6 @@ func TestGPURecord(t *testing.T) {
 	spin := probe.Task{Kind: probe.KindSpin, For: 600 * time.Millisecond}
 	for name, tasks := range map[string][]probe.Task{
 		"2": {spin, spin}, "4": {spin, spin, spin, spin},
-		"pulse": {spin, {Kind: probe.KindPulse, Kernel: 600 * time.Microsecond, Pause: time.Millisecond, Delay: 50 * time.Millisecond, For: 500 * time.Millisecond}},
 	} {
 		readings := must.Get(site.Run(t.Context(), sharing.MechanismTimeSlicing, tasks...))(t)
 		data, err := json.Marshal(readings)

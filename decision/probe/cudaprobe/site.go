@@ -115,7 +115,7 @@ func (s *Site) processes(ctx context.Context, m sharing.Mechanism, n int) ([]*pr
 		if err := s.startDaemon(ctx); err != nil {
 			return nil, fmt.Errorf("MPS: %w", err)
 		}
-		list, env = &s.clients, s.clientEnviron(0)
+		list, env = &s.clients, s.clientEnviron()
 	}
 	*list = slices.DeleteFunc(*list, func(p *process) bool { return p.dead })
 	for len(*list) < n {
@@ -165,11 +165,10 @@ const (
 	besideDriver   = "/usr/local/nvidia/bin/" + controlProgram
 )
 
-// clientEnviron is the environment of a client, with an active thread percentage unless that is 0.
-func (s *Site) clientEnviron(percent float64) []string {
+// clientEnviron is the environment of an MPS client.
+func (s *Site) clientEnviron() []string {
 	pipe := s.client.PipeDirectory()
-	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe,
-		ActiveThreadPercentage: percent}.Environ(os.Environ())
+	env, err := mps.ClientEnvironment{PipeDirectory: pipe, DaemonPipeDirectory: pipe}.Environ(os.Environ())
 	if err != nil {
 		env = append(os.Environ(), mps.EnvPipeDirectory+"="+pipe)
 	}
@@ -186,26 +185,6 @@ func (s *Site) verify(ctx context.Context, p *process) error {
 		return errors.New("MPS: the process runs without MPS, so nothing can be measured")
 	}
 	return nil
-}
-
-// SMs implements probe.Site.
-func (s *Site) SMs(ctx context.Context, percent []float64) ([]int, error) {
-	if err := s.startDaemon(ctx); err != nil {
-		return nil, fmt.Errorf("MPS: %w", err)
-	}
-	out, errs := make([]int, len(percent)), make([]error, len(percent))
-	var wg sync.WaitGroup
-	for i, p := range percent {
-		wg.Go(func() {
-			c, err := s.start(ctx, s.clientEnviron(p))
-			if errs[i] = err; err == nil {
-				out[i] = c.hello.Info.SMs
-				c.stop()
-			}
-		})
-	}
-	wg.Wait()
-	return out, errors.Join(errs...)
 }
 
 // spinFor bounds one spin of the neighbour, after which it is asked to go on.

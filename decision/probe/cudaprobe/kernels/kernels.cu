@@ -32,18 +32,6 @@ extern "C" __global__ void spin(u64 *gaps, u64 *span, unsigned cap, u64 ns, u64 
   span[2] = n;
 }
 
-// pulse keeps one thread busy for iters dependent operations and records when
-// it began and ended, at stamps[2 index] and stamps[2 index + 1]. What it
-// computes is looked at, or the assembler leaves it out.
-extern "C" __global__ void pulse(u64 *stamps, unsigned index, unsigned iters) {
-  u64 t0 = now();
-  float x = (float)t0;
-  for (unsigned i = 0; i < iters; i++) asm volatile("fma.rn.f32 %0, %0, %0, %0;" : "+f"(x));
-  if (x == 1.5f) t0 = 0;
-  stamps[2 * index] = t0;
-  stamps[2 * index + 1] = now();
-}
-
 // compute keeps every thread busy with arithmetic and touches no memory.
 extern "C" __global__ void compute(unsigned iters, float *sink) {
   float a = threadIdx.x, b = blockIdx.x, c = 1, d = 2;

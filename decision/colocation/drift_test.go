@@ -28,6 +28,7 @@ import (
 type scripted struct {
 	Simulation
 	cacheBlocks int
+	spinner     time.Duration // of runs beside a neighbour that spins, "spinner-" and the load
 	reply       func(s *scripted, r loadgentest.Request) loadgentest.Reply
 
 	servers []*loadgentest.Server // which stay from one measurement to the next
@@ -38,7 +39,8 @@ type scripted struct {
 }
 
 func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string, ...any)) (*stand, error) {
-	st := &stand{close: func() error { return nil }}
+	st := &stand{close: func() error { return nil },
+		beside: func(ctx context.Context, run func(context.Context) error) error { return run(ctx) }}
 	for i := range s.plan.Servers {
 		if i == len(s.servers) {
 			srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, NoLog: true, CacheBlocks: s.cacheBlocks, Script: s.script})
@@ -84,10 +86,10 @@ func (s *scripted) measure(t *testing.T) results {
 	t.Helper()
 	s.prompts = map[string]map[string]int{}
 	var r results
-	h := how{plan: []byte(scriptedPlan), opts: Options{Dir: t.TempDir(), simulatedTime: true}}
+	h := how{plan: []byte(scriptedPlan), opts: Options{Dir: t.TempDir(), simulatedTime: true, Spinner: s.spinner}}
 	h.said = func(line string) {
 		_, line, _ = strings.Cut(strings.TrimPrefix(line, "simulated: "), ": ")
-		if name, length, ok := strings.Cut(line, ", "); ok && length == "3 s" {
+		if name, length, ok := strings.Cut(line, ", "); ok && (length == "3 s" || strings.HasPrefix(line, "spinner-")) {
 			s.mu.Lock()
 			s.run, s.began = name, time.Now()
 			s.mu.Unlock()
@@ -99,58 +101,27 @@ func (s *scripted) measure(t *testing.T) results {
 	return r
 }
 
-// A run alone in which the server warms up is made again, the last one counts, and one that never settles is noted. A
-// server that is steady, if with requests that differ, is not run twice.
-func TestUnsettledRunsAreMadeAgain(t *testing.T) {
+// An isolated run in which the server warms up is noted, and a steady one is not, if with requests that differ.
+func TestDriftIsNoted(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name string
-		slow []string // runs in whose first half the server is slow
-		runs []string // of the load alone; the last one counts
-		note string
-	}{
-		{"steady", nil, []string{"solo-x"}, ""},
-		{"once", []string{"solo-x"}, []string{"solo-x", "solo-x-again-1"}, ""},
-		{"twice", []string{"solo-x", "solo-x-again-1"}, []string{"solo-x", "solo-x-again-1", "solo-x-again-2"}, ""},
-		{"never", []string{"solo-x", "solo-x-again-1", "solo-x-again-2"}, []string{"solo-x", "solo-x-again-1", "solo-x-again-2"},
-			"time-slicing: the tokens of the second half of solo-x-again-2 came 5.0 times as fast as those of its first, after 3 runs alone"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				s := &scripted{reply: func(s *scripted, r loadgentest.Request) loadgentest.Reply {
-					took := time.Duration(20+10*(r.N%3)) * time.Millisecond // requests differ, halves do not
-					if slices.Contains(c.slow, s.run) && r.Model == "warming" {
-						took = 20 * time.Millisecond
-						if time.Since(s.began) < 2*time.Second {
-							took = 100 * time.Millisecond
-						}
+	for want, slow := range map[string]bool{"": false,
+		"time-slicing/solo-x: steps took 5.0 times as long in the first half as in the second": true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &scripted{reply: func(s *scripted, r loadgentest.Request) loadgentest.Reply {
+				took := time.Duration(20+10*(r.N%3)) * time.Millisecond // requests differ, halves do not
+				if slow && s.run == "solo-x" {
+					took = 20 * time.Millisecond
+					if time.Since(s.began) < 2*time.Second {
+						took = 100 * time.Millisecond
 					}
-					return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: took}
-				}}
-				r := s.measure(t)
-				defer func() { must.Do(t, s.close()) }()
-				dirs := must.Get(filepath.Glob(filepath.Join(r.dir, "time-slicing", "solo-*")))(t)
-				for i := range dirs {
-					dirs[i] = filepath.Base(dirs[i])
 				}
-				if want := append(slices.Clone(c.runs), "solo-y"); !slices.Equal(dirs, want) {
-					t.Errorf("runs %q, want %q: %s", dirs, want, r.stderr)
-				}
-				if said := strings.Count(r.stderr, "it is made again"); said != len(c.runs)-1 {
-					t.Errorf("it is said %d times: %s", said, r.stderr)
-				}
-				rows, err := profile.LoadRows(filepath.Join(r.dir, "rows.simulated.json"))
-				if err != nil || len(rows) != 4 || rows[0].Case != "simulated/"+c.runs[len(c.runs)-1] {
-					t.Fatalf("%v: %+v", err, rows)
-				}
-				if p50 := rows[0].TPOT.P50.Or(0); c.note == "" && (p50 < 19 || p50 > 31) {
-					t.Errorf("the row is of the run that had not settled: %v ms", p50)
-				}
-				if notes := strings.Join(r.report.Notes, "\n"); !strings.HasPrefix(notes, c.note) || c.note == "" && notes != "" {
-					t.Errorf("notes %q", notes)
-				}
-			})
+				return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: took}
+			}}
+			r := s.measure(t)
+			if notes := strings.Join(r.report.Notes, "\n"); !strings.HasPrefix(notes, want) || (notes == "") == slow {
+				t.Errorf("notes %q, want %q", notes, want)
+			}
+			must.Do(t, s.close())
 		})
 	}
 }
@@ -233,8 +204,6 @@ func TestDrift(t *testing.T) {
 		"a little faster":                {[][2]float64{{2, 11}, {3, 11}, {3.5, 11}, {5, 10}, {6, 10}, {6.5, 10}}, 0},
 		"as chance has it":               {[][2]float64{{2, 37}, {2.1, 37}, {3, 33}, {3.1, 33}, {5, 26}, {5.1, 26}, {6, 39}, {6.1, 39}}, 0},
 		"before the window only":         {[][2]float64{{.1, 90}, {.5, 90}, {.9, 90}, {.95, 90}, {2, 10}, {3, 10}, {3.5, 10}, {5, 10}, {6, 10}, {6.5, 10}}, 0},
-		"few in the first half":          {[][2]float64{{.5, 40}, {2, 40}, {3, 40}, {5, 10}, {5.1, 10}, {5.2, 10}, {5.3, 10}, {6, 10}, {6.5, 10}, {6.6, 10}}, 4},
-		"none ended in the first half":   {[][2]float64{{6.3, 128}, {6.3, 128}, {6.3, 128}, {6.3, 128}, {9.7, 71}, {9.7, 71}, {9.8, 70}, {9.8, 70}}, 128.0 / 70},
 		"ended in another order than so": {[][2]float64{{6.5, 12}, {6, 12}, {5, 12}, {3.5, 32}, {3, 28}, {2, 30}}, 2.5},
 	} {
 		var steps []doneStep
