@@ -265,8 +265,11 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 // TestPrice: with a price a run says what a million tokens cost, by kind.
 func TestPrice(t *testing.T) {
 	args := []string{"-simulate", "baseline", "-concurrency", "2", "-requests", "8", "-max-tokens", "3", "-price", "3.60 USD", "-progress=false"}
-	code, out, errs := execBench(t.Context(), "", append(args, "-json", "-slo-e2e", "1h")...)
-	if code != exitDone && code != exitInvalid {
+	code, out, errs := exitInvalid, "", ""
+	for n := 0; code == exitInvalid && n < 10; n++ { // on a busy machine the client may shape a run, which has no costs
+		code, out, errs = execBench(t.Context(), "", append(args, "-json", "-slo-e2e", "1h")...)
+	}
+	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	var runs []struct {
