@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// An isolated run has drifted where the median step of one half of it is more than drifted times as long as that of the
-// other; each half needs fewestSteps.
+// An isolated run has drifted where the median step of one half of it is more than drifted times as long as that of
+// the other; each half needs fewestSteps.
 const (
 	drifted     = 1.2
 	fewestSteps = 3
