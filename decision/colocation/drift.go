@@ -17,9 +17,9 @@ const (
 	fewestSteps = 3
 )
 
-// noteDrift notes an isolated run of changing speed: an engine that compiles or captures graphs as requests come is slow
-// at first, and one may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of them,
-// then 4.4). Its profile would be that of neither state.
+// noteDrift notes an isolated run of changing speed: an engine that compiles or captures graphs as requests come is
+// slow at first, and one may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of
+// them, then 4.4). Its profile would be that of neither state.
 func (f *planFlow) noteDrift(r *run, steps []doneStep, w *loadgen.WindowSummary) {
 	if times := drift(steps, w); times > 0 {
 		f.note("%s: steps took %.1f times as long in the first half as in the second, so predictions from it are off: "+
