@@ -36,7 +36,6 @@ type build struct {
 
 	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
 	sharedSeries map[*workload]bool   // measured only together with others on its device
-	vendors      map[string][]string  // nodes of other vendors' GPUs, by vendor
 }
 
 // pool is nodes with the same GPUs.
@@ -68,9 +67,9 @@ func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
 		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{},
-		sharedSeries: map[*workload]bool{}, vendors: map[string][]string{},
-		Discovery: &Discovery{Pods: c.pods, kai: map[string]string{}, Provenance: map[string]Provenance{}},
-		findings:  slices.Clone(c.findings)}
+		sharedSeries: map[*workload]bool{},
+		Discovery:    &Discovery{Pods: c.pods, Provenance: map[string]Provenance{}},
+		findings:     slices.Clone(c.findings)}
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
@@ -91,7 +90,6 @@ func (c *Collector) Discover() *Discovery {
 	b.checkKAI()
 	b.checkHeld()
 	b.check()
-	b.checkGates()
 	b.leftOut()
 	b.traps()
 	b.unknowns()

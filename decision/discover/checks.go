@@ -18,33 +18,19 @@ import (
 
 // leftOut finds GPUs that are no part of the fleet, and those of it that no pod holds.
 func (b *build) leftOut() {
-	for _, vendor := range slices.Sorted(maps.Keys(b.vendors)) {
-		b.find("other-vendor", sharing.SeverityInfo, "cluster", "node resources and ResourceSlices",
-			"%s with GPUs of %s, which are named and left: %s", plaintext.Count(len(b.vendors[vendor]), "node"), vendor,
-			plaintext.Some(b.vendors[vendor], mostNames, len(b.vendors[vendor])))
-	}
-	apart := map[string][]*node{}
 	for _, n := range b.nodes {
-		if n.apart != "" && n.gpu != nil {
-			in := "no pool"
-			if p := b.poolOf[n]; p != nil {
-				in = "pool " + p.name
-			}
-			key := n.apart + "\x00" + n.gpu.Name + "\x00" + n.instanceType + "\x00" + in
-			apart[key] = append(apart[key], n)
+		if n.apart == "" || n.gpu == nil {
+			continue
 		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(apart)) {
-		nodes := apart[key]
-		n, gpus, names := nodes[0], 0, []string{}
-		for _, m := range nodes {
-			gpus, names = gpus+m.gpus, append(names, m.name)
-		}
+		in := "no pool"
 		pool := decision.Pool{GPU: n.gpu.Name, InstanceType: n.instanceType, GPUsPerNode: decision.Some(n.gpus)}
+		if p := b.poolOf[n]; p != nil {
+			in = "pool " + p.name
+		}
 		b.price(&pool)
-		b.find("nodes-"+strings.ReplaceAll(n.apart, " ", "-"), sharing.SeverityMedium, "node "+names[0], "node status",
-			"%s of %s on nodes that are %s (%s) are counted apart: they are in %s%s", plaintext.Count(gpus, "GPU"), n.gpu.Name,
-			n.apart, plaintext.Some(names, mostNames, len(names)), key[strings.LastIndexByte(key, 0)+1:], monthly(&pool, gpus))
+		b.find("nodes-"+strings.ReplaceAll(n.apart, " ", "-"), sharing.SeverityMedium, "node "+n.name, "node status",
+			"is %s: its %s of %s are counted apart, in %s%s", n.apart, plaintext.Count(n.gpus, "GPU"), n.gpu.Name, in,
+			monthly(&pool, n.gpus))
 	}
 	b.unheld()
 }
@@ -108,46 +94,12 @@ func monthly(p *decision.Pool, gpus int) string {
 	return fmt.Sprintf(": %s a month", m.Round(2))
 }
 
-// idleGPUs finds GPUs on which nothing ran and nothing was held.
-func (b *build) idleGPUs(u *usage.Usage, kind string) {
-	type idle struct {
-		n       int
-		longest time.Duration
-	}
-	by := map[*node]*idle{}
-	for i := range u.Devices {
-		s := &u.Devices[i]
-		n := b.byName[s.Node]
-		if n == nil || n.inMIG > 0 || s.Profile != "" || !s.Instance.IsZero() || s.Times.Known < time.Hour ||
-			s.Times.Held > 0 || s.Times.Busy > 0 {
-			continue
-		}
-		if by[n] == nil {
-			by[n] = &idle{}
-		}
-		by[n].n++
-		by[n].longest = max(by[n].longest, s.Times.Known)
-	}
-	for _, n := range b.nodes {
-		if by[n] == nil {
-			continue
-		}
-		money := ""
-		if p := b.poolOf[n]; p != nil {
-			money = monthly(&b.Fleet.Pools[p.index], by[n].n)
-		}
-		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind,
-			"%s of %d: nothing ran and nothing was held in %s%s", plaintext.Count(by[n].n, "idle GPU"), n.gpus,
-			span(by[n].longest), money)
-	}
-}
-
 // strayDevices finds samples of GPUs that are in no node.
 func (b *build) strayDevices(u *usage.Usage, kind string) {
 	if len(b.nodes) == 0 {
 		return
 	}
-	stray, matched := map[string]bool{}, 0
+	stray := map[string]bool{}
 	for i := range u.Devices {
 		s := &u.Devices[i]
 		switch n := b.byName[s.Node]; {
@@ -155,71 +107,35 @@ func (b *build) strayDevices(u *usage.Usage, kind string) {
 			stray["node "+s.Node] = true
 		case n != nil && len(n.uuids) > 0 && s.GPU != "" && !slices.Contains(n.uuids, s.GPU):
 			stray["GPU "+s.GPU] = true
-		default:
-			matched++
 		}
 	}
-	names := slices.Sorted(maps.Keys(stray))
-	switch {
-	case len(names) == 0:
-	case matched == 0:
+	if names := slices.Sorted(maps.Keys(stray)); len(names) > 0 {
 		b.find("gpu-in-no-node", sharing.SeverityMedium, names[0], kind,
-			"none of the samples is of a node among the objects (%s in all): another cluster's, or the exporter names itself "+
-				"and not its node", plaintext.Count(len(names), "name"))
-	default:
-		for _, name := range names[:min(len(names), maxTold)] {
-			b.find("gpu-in-no-node", sharing.SeverityMedium, name, kind,
-				"there are samples of it, and no such GPU among the objects")
-		}
+			"there are samples of %s that are not among the objects: another cluster's, or the exporter names itself and not "+
+				"its node", plaintext.Some(names, mostNames, len(names)))
 	}
 }
 
 // anotherTime bounds how far apart samples and objects may be without a finding: a cluster changes in a day or two.
 const anotherTime = 48 * time.Hour
 
-// checkSources finds samples that were refused, and sources whose times have nothing in common.
+// checkSources finds samples that were refused, and samples of another time than the objects.
 func (b *build) checkSources(u *usage.Usage) {
-	reasons := map[string]int{}
-	example := ""
-	for _, list := range [][]usage.Stats{u.Tenants, u.Devices} {
-		for i := range list {
-			for f, v := range list[i].Figures {
-				for r, n := range v.Refused {
-					reasons[fmt.Sprintf("%v: %v", f, r)] += n
-					if text := fmt.Sprintf("%v of %v", f, list[i].Key); n > 0 && (example == "" || text < example) {
-						example = text
-					}
-				}
-			}
-		}
-		if len(reasons) > 0 {
-			break
-		}
-	}
+	var end time.Time
 	for i := range u.Sources {
-		if s := &u.Sources[i]; s.Refused > 0 {
-			b.find("samples-refused", sharing.SeverityMedium, "samples of "+example, s.Name,
-				"%d of %d samples are refused (%s); the rest is used", s.Refused, s.Samples,
-				strings.Join(slices.Sorted(maps.Keys(reasons)), ", "))
+		s := &u.Sources[i]
+		if s.Refused > 0 {
+			b.find("samples-refused", sharing.SeverityMedium, "samples of "+s.Name, s.Name,
+				"%d of %d samples are refused: negative, too large, no number, or not after the sample before; the rest is used",
+				s.Refused, s.Samples)
+		}
+		if s.To.After(end) {
+			end = s.To
 		}
 	}
-	timed := slices.DeleteFunc(slices.Clone(u.Sources), func(s usage.Source) bool { return s.From.IsZero() })
-	if len(timed) == 0 {
-		return
-	}
-	latest := slices.MaxFunc(timed, func(x, y usage.Source) int { return x.From.Compare(y.From) })
-	earliest := slices.MinFunc(timed, func(x, y usage.Source) int { return x.To.Compare(y.To) })
-	if at := b.c.at; !at.IsZero() {
-		end := slices.MaxFunc(timed, func(x, y usage.Source) int { return x.To.Compare(y.To) }).To
-		if off := at.Sub(end).Abs(); off > anotherTime {
-			b.find("samples-of-another-time", sharing.SeverityMedium, latest.Name, "times of the objects",
-				"the samples end on %s and the objects are of %s: they are %s apart", end.Format(time.DateOnly),
-				at.Format(time.DateOnly), span(off))
-		}
-	}
-	if latest.From.After(earliest.To.Add(time.Hour)) {
-		b.find("clocks-disagree", sharing.SeverityMedium, earliest.Name, latest.Name,
-			"its samples end %s before those of %s begin: other times, or clocks that disagree",
-			span(latest.From.Sub(earliest.To)), latest.Name)
+	if off := b.c.at.Sub(end).Abs(); !b.c.at.IsZero() && !end.IsZero() && off > anotherTime {
+		b.find("samples-of-another-time", sharing.SeverityMedium, "samples", "times of the objects",
+			"the samples end on %s and the objects are of %s: they are %s apart", end.Format(time.DateOnly),
+			b.c.at.Format(time.DateOnly), span(off))
 	}
 }

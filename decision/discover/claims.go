@@ -5,8 +5,6 @@ package discover
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -86,8 +84,7 @@ type claim struct {
 	allocated []allocation
 	memory    sharing.Bytes   // that it asks for of each device, the most; 0 = not said
 	pods      int             // that it is reserved for
-	observes  bool            // some of it is admin access, which takes no device from anybody
-	admin     map[string]bool // its requests of admin access
+	admin     map[string]bool // its requests of admin access, which take no device from anybody
 	elsewhere bool            // it was given devices of other drivers
 }
 
@@ -107,7 +104,7 @@ func (s *claimSpec) claim() claim {
 			req = r.First[0]
 		}
 		if req.Admin {
-			out.observes, out.admin[r.Name] = true, true
+			out.admin[r.Name] = true
 			continue
 		}
 		out.memory = max(out.memory, sharing.Bytes(quantity(req.Capacity.Requests["memory"])))
@@ -127,9 +124,7 @@ func (c *Collector) takeClaim(file string, o *claimObject) {
 		switch {
 		case r.Driver != draDriver:
 			k.elsewhere = true
-		case r.Admin || k.admin[request]:
-			k.observes = true
-		default:
+		case !r.Admin && !k.admin[request]:
 			k.allocated = append(k.allocated, allocation{deviceID{r.Pool, r.Device},
 				sharing.Bytes(quantity(r.Consumed["memory"]))})
 		}
@@ -230,17 +225,4 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 		all = append(all, h)
 	}
 	return all
-}
-
-// checkGates finds claims with parameters that the DRA driver refuses under its feature gates.
-func (b *build) checkGates() {
-	for _, of := range []map[string]*claim{b.c.claims, b.c.templates} {
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			gate := map[string]string{"MPS": "MPSSupport", "TimeSlicing": "TimeSlicingSettings"}[of[name].strategy]
-			if b.c.gates != nil && gate != "" && !b.c.gates[gate] {
-				b.find("dra-gate-off", sharing.SeverityHigh, "claim "+name, "GPUCluster, spec.draDriver.featureGates",
-					"asks for %s, and the DRA driver's feature gate %s is off: it cannot be prepared", of[name].strategy, gate)
-			}
-		}
-	}
 }

@@ -86,8 +86,6 @@ type Discovery struct {
 	// Add them to decision.Options.Profiles to predict from them.
 	Profiles map[string]profile.SoloProfile
 	Pods     int // that were read, with GPUs or without
-
-	kai map[string]string // KAI's limits on the memory of shares, by pool
 }
 
 // Options tune a Collector. The zero value is the documented default.
@@ -122,12 +120,8 @@ type Collector struct {
 	clusters          map[string][]string        // nodes by the cluster that a label names
 	usage             *usage.Reader              // nil = no samples
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
-	parted            []*partedConfig
-	kai               version // of the scheduler itself
 	exporter          version
-	gates             map[string]bool           // of the DRA driver, as the GPU Operator's GPUCluster sets them
-	foreign           map[string]map[string]int // devices of other DRA drivers, by driver and node
-	at                time.Time                 // the latest time in any object
+	at                time.Time // the latest time in any object
 	machines          []*machine
 	pages             []metricsPage
 	troubles          problem.List // of the file that is read
@@ -146,7 +140,7 @@ func New(opts Options) *Collector {
 		generation: map[string]int64{},
 		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		answers: map[string]string{}, hamiNames: map[string]role{},
-		poolNode: map[string]string{}, foreign: map[string]map[string]int{}, controllers: map[string]*controller{},
+		poolNode: map[string]string{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
 		told: map[string]int{}}
@@ -181,8 +175,6 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 			c.AddInventory(stem(name), inv)
 		}
 		return inFile(name, err)
-	} else if what := nvsmi.Unread(head); what != "" {
-		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, what)
 	}
 	if read := usage.Sniff(head); read != nil {
 		if c.usage == nil {
@@ -209,8 +201,9 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
-		"nvidia-smi printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, "+
+		"samples of dcgm-exporter, a model server's metrics, or `nvidia-smi -q -x` of the machine itself (its other "+
+		"forms, and what a container sees, lack figures)", name, firstLine(string(text)))
 }
 
 func inFile(name string, err error) error {

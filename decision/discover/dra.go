@@ -80,10 +80,6 @@ type sliceObject struct {
 // counters, and one of each GPU's devices.
 func (c *Collector) takeSlice(file string, o *sliceObject) {
 	if o.Spec.Driver != draDriver {
-		if c.foreign[o.Spec.Driver] == nil {
-			c.foreign[o.Spec.Driver] = map[string]int{}
-		}
-		c.foreign[o.Spec.Driver][o.Spec.NodeName] += len(o.Spec.Devices)
 		return
 	}
 	pool := o.Spec.Pool.Name
@@ -110,25 +106,6 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 		}
 		c.devices[pool][d.Name] = one
 	}
-}
-
-// gpuClusterObject is the GPU Operator's configuration of the stack that delivers GPUs by DRA, from v26.7.0.
-type gpuClusterObject struct {
-	Spec struct {
-		Driver struct {
-			Gates map[string]bool `json:"featureGates"`
-		} `json:"draDriver"`
-		Exporter struct {
-			Version string `json:"version"`
-		} `json:"dcgmExporter"`
-	} `json:"spec"`
-}
-
-func (c *Collector) takeGPUCluster(file string, o *gpuClusterObject) {
-	if c.gates = o.Spec.Driver.Gates; c.gates == nil {
-		c.gates = map[string]bool{}
-	}
-	c.exporter.see(exporterImage, "/dcgm-exporter:"+o.Spec.Exporter.Version, file+": GPUCluster")
 }
 
 type deviceClassObject struct {

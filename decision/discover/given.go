@@ -12,6 +12,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -100,8 +101,8 @@ type Hints struct {
 	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
 }
 
-// WorkloadHint overrides fields of workloads; fields that it lacks keep their values. The latencies of a pattern's hint
-// apply to those of its workloads that serve requests.
+// WorkloadHint overrides the fields of workloads of these names; fields that it lacks keep their values. The latencies
+// of a pattern's hint apply to those of its workloads that serve requests.
 type WorkloadHint struct {
 	Kind      decision.Kind                    `yaml:"kind"`
 	Memory    decision.Optional[sharing.Bytes] `yaml:"memory"`
@@ -188,34 +189,28 @@ func (b *build) hintWorkload(at string, out *decision.Workload) {
 		b.note("trust", Provenance{basisGiven, "hints"})
 	}
 	keys := matching(h.Workloads, out.Name)
-	for _, k := range keys {
+	for _, k := range keys { // first: latencies depend on whether it serves requests
 		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
 	}
+	serves := out.Kind.Serves()
 	for _, k := range keys {
 		v, from := h.Workloads[k], Provenance{basisGiven, "hints, workloads." + k}
-		serves := out.Kind.Serves() || k == out.Name
-		set := func(key string, given bool, write func()) {
-			if given {
-				write()
+		hint, into := reflect.ValueOf(v), reflect.ValueOf(out).Elem()
+		for i := range hint.NumField() {
+			field := hint.Type().Field(i)
+			key := field.Tag.Get("yaml")
+			takes := serves || k == out.Name || key != "slo" && key != "solo"
+			if takes && !hint.Field(i).IsZero() {
+				into.FieldByName(field.Name).Set(hint.Field(i))
 				b.note(at+"."+key, from)
 			}
 		}
-		set("kind", v.Kind != fleet.KindUnknown, func() {})
-		set("memory", !v.Memory.IsZero(), func() { out.Memory, out.Model = v.Memory, nil })
-		set("model", v.Model != nil, func() {
-			out.Model, out.Memory = v.Model, decision.Optional[sharing.Bytes]{}
+		if v.Model != nil {
+			out.Memory = decision.Optional[sharing.Bytes]{}
 			delete(b.Provenance, at+".memory")
-		})
-		set("gpu_busy", !v.GPUBusy.IsZero(), func() { out.GPUBusy = v.GPUBusy })
-		set("peak_busy", !v.PeakBusy.IsZero(), func() { out.PeakBusy = v.PeakBusy })
-		set("slo", serves && v.SLO != profile.SLO{}, func() { out.SLO = v.SLO })
-		set("solo", serves && v.Solo != profile.SLO{}, func() { out.Solo = v.Solo })
-		set("load", v.Load != nil, func() { out.Load = v.Load })
-		set("isolation", v.Isolation != decision.Isolation{}, func() { out.Isolation = v.Isolation })
-		set("tenant", v.Tenant != "", func() { out.Tenant = v.Tenant })
-		set("trust", len(v.Trust) > 0, func() { out.Trust = v.Trust })
-		set("pool", v.Pool != "", func() { out.Pool = v.Pool })
-		set("spot", v.Spot, func() { out.Spot = true })
+		} else if !v.Memory.IsZero() {
+			out.Model = nil
+		}
 	}
 	if !out.Memory.IsZero() || out.Model != nil {
 		if p := b.Provenance[at+".pool"]; p.Basis == basisDerived {

@@ -130,14 +130,11 @@ func serverOf(image string, words []string) string {
 	return ""
 }
 
-// version is a program's version, as the tag of its image has it. The zero value is unknown.
+// version is that of dcgm-exporter, as the tag of its image has it. The zero value is unknown.
 type version struct {
-	text, source string
-	numbers      []int // those that behaviour depends on
+	text    string
+	numbers []int
 }
-
-var kaiImage = regexp.MustCompile(`/kai-scheduler/(?:scheduler|binder|admission|operator)` +
-	`:v?((\d{1,4})\.(\d{1,4})\.[0-9A-Za-z.-]{1,40})$`)
 
 // exporterImage has DCGM's version first: 4.5.3-4.8.2.
 var exporterImage = regexp.MustCompile(`/dcgm-exporter:((\d+)\.(\d+)\.(\d+)-(\d+)\.(\d+)\.(\d+))`)
@@ -152,13 +149,13 @@ func (v *version) before(numbers ...int) bool {
 	return v.text != "" && slices.Compare(v.numbers, numbers) < 0
 }
 
-// see notes the version of an image of the program: the oldest, where there are several. One of zeros says nothing.
-func (v *version) see(program *regexp.Regexp, image, source string) {
-	m := program.FindStringSubmatch(image)
+// see notes the version of an image of dcgm-exporter: the oldest, where there are several. One of zeros is unknown.
+func (v *version) see(image string) {
+	m := exporterImage.FindStringSubmatch(image)
 	if m == nil {
 		return
 	}
-	got := version{text: m[1], source: source}
+	got := version{text: m[1]}
 	for _, text := range m[2:] {
 		n, _ := strconv.Atoi(text) // digits
 		got.numbers = append(got.numbers, n)
@@ -168,50 +165,16 @@ func (v *version) see(program *regexp.Regexp, image, source string) {
 	}
 }
 
-// heldByKAI describes the limits that this version of KAI enforces on shares, in short and at length, with the source.
-func (v *version) heldByKAI() (short, long string, source sharing.SourceID) {
-	switch {
-	case v.text == "":
-		return "its memory is held only in some modes of KAI from 0.17 (version not known)",
-			"before 0.17, and later by default, KAI holds nothing of the shares that it gives; from 0.17 HAMi-core may hold " +
-				"the memory, from 0.18 the driver too (global.gpuSharingMode). Which version runs is not among the objects: add " +
-				"the pods of KAI's own namespace", "kai-gpu-sharing-modes"
-	case v.before(0, 17):
-		return "KAI " + v.text + " holds no memory",
-			"KAI " + v.text + " places pods by their share and holds none of it: each can take all of the GPU's memory",
-			"kai-gpu-sharing"
-	case v.before(0, 18):
-		return "KAI " + v.text + " holds memory only with its binder's plugin hamicore",
-			"KAI " + v.text + " holds the memory of shares only with its binder's plugin hamicore, and by default nothing; " +
-				"which it is, the objects do not say", "kai-hami-isolation"
-	}
-	return "KAI " + v.text + " holds memory only in mode HamiCore or NvFractions",
-		"KAI " + v.text + " holds the memory of shares only in mode HamiCore or NvFractions (global.gpuSharingMode), and " +
-			"by default nothing; which it is, the objects do not say", "kai-gpu-sharing-modes"
-}
-
-// checkKAI reports how the shares of each pool's GPUs are limited, where KAI hands them out.
+// checkKAI reports that KAI may not enforce the memory of shares. Annotations by container are read by the mode in
+// which the driver enforces limits.
 func (b *build) checkKAI() {
 	for _, w := range b.workloads {
 		n, _ := b.home(w)
-		p := b.poolOf[n]
-		if p == nil || w.first.ask.delivery != sharing.DeliveryKAI || b.kai[p.name] != "" {
-			continue
+		if p := b.poolOf[n]; p != nil && w.first.ask.delivery == sharing.DeliveryKAI &&
+			!strings.HasPrefix(w.first.ask.resource, "annotation nvidia.com/container.") {
+			b.find("kai-memory", sharing.SeverityMedium, "pool "+p.name, "kai-gpu-sharing-modes",
+				"KAI places pods by their share, and each can take all of the GPU's memory, unless its global.gpuSharingMode is "+
+					"HamiCore (from 0.17) or NvFractions (from 0.18)")
 		}
-		// Annotations by container are read by the mode in which the driver enforces limits.
-		if strings.HasPrefix(w.first.ask.resource, "annotation "+kaiContainer) &&
-			!b.c.kai.before(0, 18) {
-			continue
-		}
-		short, long, source := b.c.kai.heldByKAI()
-		b.kai[p.name] = short
-		if b.c.kai.source != "" {
-			long += " (" + b.c.kai.source + ")"
-		}
-		b.find("kai-memory", sharing.SeverityMedium, "pool "+p.name, string(source), "%s", long)
 	}
 }
-
-// kaiContainer begins the annotations by container of KAI's mode NvFractions:
-// nvidia.com/container.NAME.gpu-memory.limit, from 0.18.
-const kaiContainer = "nvidia.com/container."

@@ -178,7 +178,6 @@ func init() { // a composite literal would be an initialization cycle
 			func(c *Collector, _ string, o *budgetObject) { c.budgets = append(c.budgets, o) })},
 		"ResourceQuota": {"", []string{"v1"}, false, taking(
 			func(c *Collector, _ string, o *quotaObject) { c.quotas = append(c.quotas, o) })},
-		"GPUCluster":            {"nvidia.com", []string{"v1alpha1"}, false, taking((*Collector).takeGPUCluster)},
 		"DeviceClass":           {"resource.k8s.io", dra, false, taking((*Collector).takeDeviceClass)},
 		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
 		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},

@@ -154,9 +154,6 @@ func (n *node) sharedBy(b *build, byMPS, inTurn []string, denied bool) {
 	case len(inTurn) > 0:
 		n.mechanism = sharing.MechanismTimeSlicing
 	}
-	if len(byMPS) > 0 && n.inMIG > 0 {
-		b.find("mps-and-mig", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi", "MPS and MIG are in use together")
-	}
 	if len(byMPS) > 0 && len(inTurn) > 0 {
 		b.find("sharing-differs", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi",
 			"GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",

@@ -93,7 +93,6 @@ func (b *build) takeUsage() {
 			b.measure(w, g, kind)
 		}
 	}
-	b.idleGPUs(u, kind)
 	b.strayDevices(u, kind)
 }
 

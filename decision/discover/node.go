@@ -156,23 +156,18 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.replicas = 1
 	}
 	b.checkNode(n)
-	if slices.Contains(n.managers, "the device plugin") {
-		b.checkLayout(n)
-	}
 	return n
 }
 
-// otherVendor counts the GPUs of AMD and Intel on a node.
+// otherVendors begin the resources of the plugins of AMD and Intel.
+var otherVendors = []string{"amd.com/", "gpu.intel.com/"}
+
+// otherVendor reports the GPUs of AMD and Intel on a node.
 func (b *build) otherVendor(n *node) {
-	for _, v := range otherVendors {
-		gpus := b.c.foreign[v.driver][n.name]
-		for key, text := range n.meta.Status.Capacity {
-			if strings.HasPrefix(key, v.resource) && !strings.Contains(key, "memory") {
-				gpus = max(gpus, count(text))
-			}
-		}
-		if gpus > 0 {
-			b.vendors[v.name] = append(b.vendors[v.name], fmt.Sprintf("%s (%d)", n.name, gpus))
+	for _, key := range sortedKeys(n.meta.Status.Capacity) {
+		if begins(key, otherVendors) {
+			b.find("other-vendor", sharing.SeverityInfo, "node "+n.name, "resource "+key,
+				"offers %s of %s, of another vendor: they are left out", n.meta.Status.Capacity[key], key)
 		}
 	}
 }

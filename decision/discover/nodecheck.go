@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,34 +18,22 @@ const cordonHAMi = "hami.io/device-cordon"
 // readApart finds the GPUs of a node that take no new pods: cordoned, unhealthy, tainted.
 func (n *node) readApart(b *build) {
 	for text := range strings.SplitSeq(n.meta.Metadata.Annotations[cordonHAMi], ",") {
-		uuid := strings.TrimSpace(text)
-		if uuid == "" {
-			continue
+		if uuid := strings.TrimSpace(text); n.card(uuid) != nil {
+			n.apartGPUs[uuid] = "cordoned"
 		}
-		if n.card(uuid) == nil {
-			b.find("gpu-cordoned", sharing.SeverityLow, "node "+n.name, "annotation "+cordonHAMi,
-				"names GPU %.60q, which the node does not have: nothing is cordoned by it", uuid)
-			continue
-		}
-		n.apartGPUs[uuid] = "cordoned"
-		b.find("gpu-cordoned", sharing.SeverityMedium, "node "+n.name, "annotation "+cordonHAMi,
-			"GPU %s is cordoned: HAMi's scheduler leaves it out, and pods that run on it stay", uuid)
 	}
 	for i := range n.registered {
 		if d := &n.registered[i]; d.Healthy != nil && !*d.Healthy {
 			n.apartGPUs[d.ID] = "not healthy"
 		}
 	}
-	var tainted []string
+	var apart []string
 	for _, gpu := range sortedKeys(n.apartGPUs) {
-		if taint, ok := strings.CutPrefix(n.apartGPUs[gpu], "tainted "); ok {
-			tainted = append(tainted, gpu+" ("+taint+")")
-		}
+		apart = append(apart, gpu+" ("+n.apartGPUs[gpu]+")")
 	}
-	if len(tainted) > 0 {
-		b.find("gpu-tainted", sharing.SeverityMedium, "node "+n.name, "ResourceSlice, taints of devices",
-			"%s: no new claim is given %s", plaintext.Some(tainted, mostNames, len(tainted)),
-			plaintext.Count(len(tainted), "tainted GPU"))
+	if len(apart) > 0 {
+		b.find("gpus-apart", sharing.SeverityMedium, "node "+n.name, "annotations and ResourceSlices",
+			"no new pods are given %s", plaintext.Some(apart, mostNames, len(apart)))
 	}
 }
 
@@ -83,7 +72,11 @@ func (b *build) checkNode(n *node) {
 		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
 			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}
-	b.checkEffect(n)
+	if mps := n.mechanism == sharing.MechanismMPS && len(n.instances) > 0; mps ||
+		slices.ContainsFunc(n.inside, func(in Inside) bool { return in.Mechanism == sharing.MechanismMIGWithMPS }) {
+		b.find("mps-and-mig", sharing.SeverityHigh, object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy",
+			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+	}
 	if n.label(mig.LabelConfigState) == "failed" {
 		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
 			"its MIG configuration %.60q was not applied", n.label(labelMIG))
@@ -129,18 +122,17 @@ func (n *node) kinds() (out []string) {
 // checkGuest reports a GPU that is virtual: its machine's figures hold only inside.
 func (b *build) checkGuest(object, product, source string, labelled bool) bool {
 	v, ok := sharing.ParseVGPUType(product)
-	switch {
-	case ok && v.Slices > 0:
-		b.find("vgpu-guest", sharing.SeverityMedium, object, source,
-			"its GPU is the vGPU %s: a MIG instance of %d slices and %v of a board %s, whose other instances belong to other "+
-				"virtual machines", v.Name, v.Slices, v.Memory, v.Board)
-	case ok:
-		b.find("vgpu-guest", sharing.SeverityMedium, object, source,
-			"its GPU is the vGPU %s: %v of a board %s, which other virtual machines may share; exclusive holds only inside "+
-				"this machine", v.Name, v.Memory, v.Board)
-	case labelled:
-		b.find("vgpu-guest", sharing.SeverityMedium, object, "label nvidia.com/vgpu.present",
-			"its GPU is a vGPU, which other virtual machines may share: exclusive holds only inside this machine")
+	if !ok && !labelled {
+		return false
 	}
-	return ok || labelled
+	what := ""
+	if ok {
+		what = fmt.Sprintf(" %s, %v of a board %s", v.Name, v.Memory, v.Board)
+	}
+	if v.Slices > 0 {
+		what += fmt.Sprintf(" as a MIG instance of %s", plaintext.Count(v.Slices, "slice"))
+	}
+	b.find("vgpu-guest", sharing.SeverityMedium, object, source,
+		"its GPU is a vGPU%s: other virtual machines may share the board, and exclusive holds only inside this machine", what)
+	return true
 }

@@ -37,7 +37,7 @@ type NodeGPUs struct {
 // themselves: "is this node's GPU shared, and among how many?". Devices that the kubelet took out of service are
 // unhealthy, and MIG instances are those that it offers.
 func ReadNode(k *KubeNode) *NodeGPUs {
-	b := &build{c: &Collector{}, others: map[string]bool{}, hamiCounts: map[string]bool{}, vendors: map[string][]string{}}
+	b := &build{c: &Collector{}, others: map[string]bool{}, hamiCounts: map[string]bool{}}
 	o := &nodeObject{}
 	o.Metadata.Name, o.Metadata.Labels, o.Metadata.Annotations = k.Name, k.Labels, k.Annotations
 	o.Status.Capacity, o.Status.Allocatable = k.Capacity, k.Allocatable

@@ -69,8 +69,6 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 			m := sharing.MechanismTimeSlicing
 			if n.label(key+".sharing-strategy") == "mps" {
 				m = sharing.MechanismMIGWithMPS
-				b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label "+key+".sharing-strategy",
-					"MPS and MIG together: the device plugin refuses MPS on MIG devices")
 			}
 			inside = append(inside, Inside{name, m, each})
 		}
@@ -86,6 +84,14 @@ func (b *build) tellInside(n *node, source string) {
 			"each of its %d instances %s is shared by %d pods by %s: between the pods of one instance the hardware isolates "+
 				"neither memory nor compute nor faults", n.instances[in.Profile], in.Profile, in.Pods, plain(in.Mechanism))
 	}
+}
+
+// plain returns the mechanism by which the pods of one MIG instance share it.
+func plain(m sharing.Mechanism) sharing.Mechanism {
+	if m == sharing.MechanismMIGWithMPS {
+		return sharing.MechanismMPS
+	}
+	return m
 }
 
 // profileName is the profile in the name of a resource: "1g.10gb.me" is 1g.10gb+me.
@@ -194,21 +200,8 @@ func (n *node) readReplicas(b *build, resource string) int {
 	case strategy == "":
 		n.mechanismFrom = derived("no label says that it is shared")
 	}
-	if strategy == "none" && replicas > 1 {
-		b.find("replicas-without-sharing", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
-			"label nvidia.com/gpu.replicas says %d and nvidia.com/gpu.sharing-strategy says none: replicas without sharing; it "+
-				"is taken for whole GPUs", replicas)
-		if labelled := count(n.label("nvidia.com/gpu.count")); labelled*replicas != n.capacity(resource) {
-			replicas = 1
-		}
-	}
-	if n.mechanism == sharing.MechanismMPS && capable == "false" {
-		b.find("mps-not-capable", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mps.capable",
-			"shares by MPS and label nvidia.com/mps.capable says false: the control daemon does not run")
-	}
-	if n.mechanism == sharing.MechanismMPS && (len(n.instances) > 0 || n.single != "") {
-		b.find("mps-and-mig", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.sharing-strategy",
-			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+	if strategy == "none" && count(n.label("nvidia.com/gpu.count"))*replicas != n.capacity(resource) {
+		replicas = 1
 	}
 	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
 		b.find("sharing-without-replicas", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
@@ -321,10 +314,6 @@ func (n *node) readRegistered(b *build) {
 	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
 		n.resource = "volcano.sh/vgpu-number"
 	}
-	if n.registry == sharing.DeliveryVolcano && n.amount("volcano.sh/vgpu-number") == 0 {
-		b.find("registered-not-offered", sharing.SeverityLow, "node "+n.name, n.deliveryFrom.Source,
-			"GPUs are registered, and the node offers no volcano.sh/vgpu-number: its device plugin does not run")
-	}
 	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
 	for i := range n.registered {
 		d := &n.registered[i]
@@ -335,10 +324,6 @@ func (n *node) readRegistered(b *build) {
 		}
 		if d.Mode == "mig" {
 			n.inMIG, n.whole = n.inMIG+1, n.whole-1
-		}
-		if d.Healthy != nil && !*d.Healthy {
-			b.find("unhealthy-gpus", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source, "GPU %s is not healthy",
-				d.ID)
 		}
 		if known := n.memory(); known > 0 && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
 			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source,

@@ -79,8 +79,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 	c.pods++
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
 	for i := range o.Spec.Containers {
-		c.kai.see(kaiImage, o.Spec.Containers[i].Image, file+": image of pod "+key)
-		c.exporter.see(exporterImage, o.Spec.Containers[i].Image, file)
+		c.exporter.see(o.Spec.Containers[i].Image)
 	}
 	p := newPod(&o.Metadata, &o.Spec)
 	p.readClaims(o)
@@ -284,7 +283,7 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		return
 	}
 	for i := range o.Spec.Template.Spec.Containers {
-		c.exporter.see(exporterImage, o.Spec.Template.Spec.Containers[i].Image, file)
+		c.exporter.see(o.Spec.Template.Spec.Containers[i].Image)
 	}
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name

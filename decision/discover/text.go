@@ -59,9 +59,6 @@ func (d *Discovery) sharing(s *Sharing) string {
 			text += fmt.Sprintf("; each %s is shared by %s among %d pods, isolation between them: %s", in.Profile,
 				plain(in.Mechanism), in.Pods, isolation(v, in.Mechanism))
 		}
-		if s.Mechanism == sharing.MechanismTimeSlicing && d.kai[s.Pool] != "" {
-			text += "; " + d.kai[s.Pool]
-		}
 	}
 	return text
 }

@@ -33,16 +33,6 @@ func (b *build) check() {
 					asked += h.gpus
 				}
 			}
-			f, tenants := p.framework.memoryFraction.Or(0), n.tenantsOfOne()
-			if n.mechanism == sharing.MechanismTimeSlicing && f*float64(tenants) > 1 {
-				b.find("memory-oversubscribed", sharing.SeverityHigh, "workload "+p.of.name, "memory fraction flag",
-					"each pod takes %.0f%% of a GPU's memory where %d share one: %s fit, and the next fails to start", 100*f,
-					tenants, plaintext.Count(int(1/f), "pod"))
-			} else if n.mechanism == sharing.MechanismTimeSlicing && f*float64(n.replicas) > 1 && p.of.all > 1 {
-				b.find("memory-oversubscribed", sharing.SeverityMedium, "workload "+p.of.name, "memory fraction flag",
-					"each pod takes %.0f%% of a GPU's memory where %d may share one: %s would fit, and the next fail to start",
-					100*f, n.replicas, plaintext.Count(int(1/f), "pod"))
-			}
 		}
 		b.checkMemory(n)
 		if n.offered > 0 && asked > n.offered && n.registry == sharing.DeliveryBare {
@@ -77,44 +67,37 @@ func (n *node) tenantsOfOne() int {
 	return most
 }
 
-// checkMemory looks for GPUs of which pods were given, or ask for, more memory than there is.
+// checkMemory reports GPUs, and nodes, of which pods were given or request more memory than there is.
 func (b *build) checkMemory(n *node) {
 	total := n.memory()
-	if total == 0 {
-		return
-	}
-	given, ofCards, ofLimits := sharing.Bytes(0), map[string]sharing.Bytes{}, map[string]sharing.Bytes{}
+	of, all := map[string]sharing.Bytes{}, sharing.Bytes(0)
 	for _, p := range n.pods {
 		for i := range p.held {
 			h := &p.held[i]
-			v := h.bytes(total)
-			switch {
-			case h.delivery == sharing.DeliveryKAI:
-				ofLimits[h.device] += v
-			case h.profile != "" || h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano:
-			case h.device != "":
-				ofCards[h.device] += v
-				given += v
-			default:
-				given += v * sharing.Bytes(h.gpus)
+			kai := h.delivery == sharing.DeliveryKAI
+			if !kai && h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano || h.profile != "" {
+				continue
+			}
+			if h.device != "" {
+				of[h.device] += h.bytes(total)
+			}
+			if !kai {
+				all += h.bytes(total) * sharing.Bytes(h.gpus)
 			}
 		}
 	}
-	if given > total*sharing.Bytes(n.gpus) {
-		b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "nvidia.com/gpumem",
-			"pods are given %v of GPU memory, and its %s have %v", given, plaintext.Count(n.gpus, "GPU"),
-			total*sharing.Bytes(n.gpus))
-		return
-	}
-	beyond := func(of map[string]sharing.Bytes, severity sharing.Severity, format string) {
-		for gpu, v := range of {
-			if v > total+total/12 { // as the driver may show some percent more
-				b.find("memory-oversubscribed", severity, "node "+n.name, "annotations of pods", format, v, gpu, total)
-			}
+	exceeds := func(what string, given, has sharing.Bytes) {
+		if given > has+has/12 { // as the driver may show some percent more
+			b.find("memory-oversubscribed", sharing.SeverityHigh, "node "+n.name, "resources and annotations of pods",
+				"pods are given %v of the memory of %s, and there are %v", given, what, has)
 		}
 	}
-	beyond(ofCards, sharing.SeverityHigh, "pods are given %v of the memory of GPU %s, which has %v")
-	beyond(ofLimits, sharing.SeverityMedium, "the pods on one GPU (%[2]s) may take %[1]v together, and it has %[3]v")
+	if total > 0 {
+		exceeds(plaintext.Count(n.gpus, "GPU"), all, total*sharing.Bytes(n.gpus))
+		for gpu, given := range of {
+			exceeds("GPU "+gpu, given, total)
+		}
+	}
 }
 
 // atStake returns the cost of a workload's GPUs in a month: its parts of shared ones.

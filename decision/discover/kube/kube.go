@@ -45,7 +45,7 @@ func Read(ctx context.Context, take func(name string, r io.Reader) error, messag
 
 // extensions are the resources that many clusters lack.
 var extensions = []string{"leaderworkersets", "resourceslices", "resourceclaims", "resourceclaimtemplates",
-	"deviceclasses", "gpuclusters"}
+	"deviceclasses"}
 
 // noSuchKind is kubectl's message about a kind that the cluster lacks.
 const noSuchKind = "the server doesn't have a resource type"

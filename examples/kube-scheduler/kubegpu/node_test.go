@@ -112,7 +112,7 @@ func TestReadNode(t *testing.T) {
 		{name: "more mig than fits", allocatable: "nvidia.com/mig-3g.40gb=3", labels: "gpu.product=NVIDIA-A100-SXM4-80GB gpu.count=1 mig.strategy=mixed",
 			want: "A100-SXM4-80GB 80GiB as : mig[3g.40gb@0 3g.40gb@4], closed: one of which it is not known where its MIG instances are"},
 		{name: "hami", allocatable: "nvidia.com/gpu=20", register: hami,
-			want: "L40S 47.99GiB as nvidia.com/gpu: hami/10, hami+mps/10 unhealthy (GPU GPU-b is not healthy)"},
+			want: "L40S 47.99GiB as nvidia.com/gpu: hami/10, hami+mps/10 unhealthy (no new pods are given GPU-b (not healthy))"},
 		{name: "thousandths", allocatable: "cotenant.dev/gpu-milli=2000", labels: "gpu.product=Tesla-T4 cotenant.dev/mechanism=mps",
 			want: "Tesla T4 15GiB as cotenant.dev/gpu-milli: mps, mps"},
 		{name: "unknown product", allocatable: "nvidia.com/gpu=1", labels: "gpu.product=NVIDIA-Z900 gpu.memory=4096 gpu.count=1",

@@ -47,29 +47,6 @@ func (k Key) samePod(o Key) bool {
 	return k.Namespace == o.Namespace && k.Pod == o.Pod && (k.UID == o.UID || k.UID == "" || o.UID == "")
 }
 
-// String names the key for problems.
-func (k Key) String() string {
-	var parts []string
-	add := func(name, v string) {
-		if v != "" {
-			parts = append(parts, name+"="+v)
-		}
-	}
-	add("node", k.Node)
-	add("gpu", k.GPU)
-	if i, ok := k.Index.Get(); ok && k.GPU == "" {
-		add("index", strconv.Itoa(i))
-	}
-	if i, ok := k.Instance.Get(); ok {
-		add("instance", strconv.Itoa(i))
-	}
-	if k.Pod != "" {
-		add("pod", k.Namespace+"/"+k.Pod)
-		add("uid", k.UID)
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
 // labels are the values of a series' labels that are read. No other is kept.
 type labels map[string]string
 
@@ -141,23 +118,19 @@ const (
 	figureEnd
 )
 
-// figures describes each figure: its name, its largest possible value, the flag of a slot with a sample, and the flag
+// figures describes each figure: its largest possible value, the flag of a slot with a sample, and the flag
 // of a slot with a sample of at least so much: work, or held memory.
 var figures = [figureEnd]struct {
-	name         string
 	limit, least float64
 	known, on    uint8
 }{
-	FigureGPUUtil:  {"gpu-util", 100, busyPercent, slotGPUUtil, slotGPUBusy},
-	FigureGraphics: {"graphics", 100, busyPercent, slotUtil, slotBusy},
-	FigureSM:       {"sm", 100, workPercent, slotUtil, slotBusy},
-	FigureDRAM:     {"dram", 100, workPercent, slotUtil, slotBusy},
-	FigureMemUsed:  {"mem-used", maxBytes, heldBytes, slotMem, slotHeld},
-	FigurePower:    {"power", maxWatts, 0, 0, 0},
+	FigureGPUUtil:  {100, busyPercent, slotGPUUtil, slotGPUBusy},
+	FigureGraphics: {100, busyPercent, slotUtil, slotBusy},
+	FigureSM:       {100, workPercent, slotUtil, slotBusy},
+	FigureDRAM:     {100, workPercent, slotUtil, slotBusy},
+	FigureMemUsed:  {maxBytes, heldBytes, slotMem, slotHeld},
+	FigurePower:    {maxWatts, 0, 0, 0},
 }
-
-// String names the figure.
-func (f Figure) String() string { return figures[f].name }
 
 // Set is a set of figures.
 type Set uint16
@@ -208,16 +181,3 @@ const servers = `(vllm|sglang):(num_requests_(running|waiting)|num_(running|queu
 func Query() string {
 	return `{__name__=~"` + strings.Join(slices.Sorted(maps.Keys(metrics)), "|") + "|" + servers + `"}`
 }
-
-// Refusal names the reason for refusing a sample. The zero Refusal is none.
-type Refusal string
-
-// The refusals.
-const (
-	RefusalNegative  Refusal = "negative"     // below zero
-	RefusalPercent   Refusal = "percent"      // above 100 percent, as where percent are given for fractions
-	RefusalOver      Refusal = "over"         // more than there can be: above 100 percent, or DCGM's value for "blank"
-	RefusalNotNumber Refusal = "not-a-number" // or infinite
-	RefusalClock     Refusal = "clock"        // a time that no clock should show
-	RefusalOrder     Refusal = "order"        // not after the sample before it: a copy, or a clock that went back
-)

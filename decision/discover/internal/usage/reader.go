@@ -151,16 +151,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	before := a.last()
 	src.Samples++
-	v, why := f.check(v)
-	if why == "" && ms != noTime && (ms < earliest || ms > latest) {
-		why = RefusalClock
-	}
-	if why != "" {
-		a.refuse(why, 1)
-		src.Refused++
-		return
-	}
-	if !a.add(ms, v) {
+	if !a.add(f, ms, v) {
 		src.Refused++
 		return
 	}

@@ -23,8 +23,8 @@ type acc struct {
 	sketch
 	segments []segment // by time
 	cur      int       // that of the last sample
-	refused  map[Refusal]int
-	parts    bool // some value is no whole number
+	percent  int64     // refused as percent where a fraction is expected
+	parts    bool      // some value is no whole number
 }
 
 // last returns the time of the last sample, noTime without one.
@@ -35,40 +35,22 @@ func (a *acc) last() int64 {
 	return a.segments[a.cur].to
 }
 
-// check returns the reason why a value is impossible. Percentages a little above 100, as
-// profiling counters give them, are 100.
-func (f Figure) check(v float64) (float64, Refusal) {
-	switch {
-	case math.IsNaN(v) || math.IsInf(v, 0):
-		return v, RefusalNotNumber
-	case v < 0:
-		return v, RefusalNegative
-	case figures[f].limit == 100 && v > 100 && v <= 101:
-		return 100, ""
-	case f != FigureGPUUtil && figures[f].limit == 100 && v > 200 && v <= 100*100:
-		return v, RefusalPercent
-	case v > figures[f].limit:
-		return v, RefusalOver
+// add takes a sample of a figure; it answers false for one that is impossible, by its value or its clock, or not after
+// those before it. Percentages a little above 100, as profiling counters give them, are 100.
+func (a *acc) add(f Figure, ms int64, v float64) bool {
+	limit := figures[f].limit
+	if limit == 100 && v > 100 && v <= 101 {
+		v = 100
 	}
-	return v, ""
-}
-
-// add takes a sample that can be; it answers false for one that is not after those before it.
-func (a *acc) add(ms int64, v float64) bool {
-	if ms != noTime && !a.place(ms) {
-		a.refuse(RefusalOrder, 1)
+	if f != FigureGPUUtil && limit == 100 && v > 200 && v <= 100*100 {
+		a.percent++
+	}
+	if !(v >= 0 && v <= limit) || ms != noTime && (ms < earliest || ms > latest || !a.place(ms)) {
 		return false
 	}
 	a.parts = a.parts || v != math.Trunc(v)
 	a.sketch.add(v)
 	return true
-}
-
-func (a *acc) refuse(why Refusal, n int) {
-	if a.refused == nil {
-		a.refused = map[Refusal]int{}
-	}
-	a.refused[why] += n
 }
 
 // place finds the sample's segment: the current one where no other begins before the sample, else a new one. It
@@ -91,15 +73,13 @@ func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
 	a.parts = a.parts || o.parts
 	a.segments = append(a.segments, o.segments...)
-	for why, n := range o.refused {
-		a.refuse(why, n)
-	}
+	a.percent += o.percent
 }
 
 // statistics reduces the series.
 func (a *acc) statistics() Statistics {
 	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n)),
-		Refused: a.refused, Fractions: a.parts && a.max <= 1}
+		Percent: a.percent, Fractions: a.parts && a.max <= 1}
 	if len(a.segments) > 0 {
 		s.From = stamp(slices.MinFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.from, y.from) }).from)
 		s.To = stamp(slices.MaxFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.to, y.to) }).to)
@@ -228,17 +208,11 @@ func (s *slots) get(slot int64) uint8 {
 // times adds the slots up, by the utilization that known and busy mean.
 func (s *slots) times(known, busy uint8) (t Times) {
 	for _, f := range s.flags {
-		if f&slotHeld != 0 {
-			t.Held += slotTime
-		}
 		if f&known == 0 {
 			continue
 		}
 		t.Known += slotTime
-		switch {
-		case f&busy != 0:
-			t.Busy += slotTime
-		case f&slotHeld != 0:
+		if f&busy == 0 && f&slotHeld != 0 {
 			t.ExecutionIdle += slotTime
 		}
 	}

@@ -22,9 +22,7 @@ import (
 // Usage holds the sources' summary.
 type Usage struct {
 	Tenants []Stats // one entry for each key, in the order of the keys
-	// Devices has one entry for each GPU and MIG instance, without a pod: each
-	// moment counts once, although several pods' series may repeat it.
-	Devices []Stats
+	Devices []Key   // of each GPU and MIG instance, without a pod
 	Sources []Source
 }
 
@@ -73,17 +71,16 @@ type Statistics struct {
 	// P50 and P95 are at most 1/128 of them above the truth and never below it.
 	P50, P95, Max, Mean float64
 	From, To            time.Time
-	Refused             map[Refusal]int
+	Percent             int64 // samples that were refused as percent where a fraction is expected
 	// Fractions reports that no value is above 1 and not all are whole numbers.
 	Fractions bool
 }
 
 // Times are sums over slots of a minute in which anything is known.
 type Times struct {
-	Known         time.Duration // with a utilization
-	Busy          time.Duration // 5 % of utilization, or 2 % of SMs or memory bandwidth, at some moment of the slot
-	Held          time.Duration // 1 GiB of memory held
-	ExecutionIdle time.Duration // held and not busy
+	Known time.Duration // with a utilization
+	// ExecutionIdle is with 1 GiB of memory held, and never 5 % of utilization, or 2 % of SMs or memory bandwidth.
+	ExecutionIdle time.Duration
 }
 
 // overlapSlots is in how many slots another pod's series must repeat a device
@@ -132,9 +129,7 @@ func (r *Reader) Usage() *Usage {
 		d.add(merged[k])
 	}
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
-		all := Stats{Key: d.key}
-		all.reduce(&d.all, divided[d.key.GPU])
-		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times, Void: all.Void})
+		u.Devices = append(u.Devices, d.key)
 		d.attribute(stats, r.Repeats)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
@@ -212,7 +207,7 @@ const (
 // fraction is expected, or NVML's utilization, which is whole percent, has only fractions.
 func units(of map[Figure]Statistics) (out Set) {
 	for f, m := range of {
-		if percent := int64(m.Refused[RefusalPercent]); percent*100 > m.N+percent || f == FigureGPUUtil && m.Fractions {
+		if m.Percent*100 > m.N+m.Percent || f == FigureGPUUtil && m.Fractions {
 			out |= 1 << f
 		}
 	}
