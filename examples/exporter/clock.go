@@ -4,6 +4,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/telemetry/ledger"
@@ -32,10 +35,16 @@ func periods(period time.Duration, speed float64) (fast, slow time.Duration) {
 	return fast, max(min(slowTicks*fast, ledger.DriverKeeps), fast, minRealSlow)
 }
 
-// processClock counts from the program's start, for systems that say no more.
-func processClock() ledger.Clock {
+// bootClock counts from the system's start by the files under the host's root folder, so that it goes on over restarts of
+// the program; where there are none, from the program's start.
+func bootClock(root fs.FS) ledger.Clock {
 	begun := time.Now()
-	return ledger.Clock{
-		Name: "process " + begun.UTC().Format(time.RFC3339Nano), Now: func() time.Duration { return time.Since(begun) },
+	id, err := fs.ReadFile(root, "proc/sys/kernel/random/boot_id")
+	up, err2 := fs.ReadFile(root, "proc/uptime")
+	before, err3 := time.ParseDuration(strings.SplitN(string(up), " ", 2)[0] + "s")
+	name := "boot " + strings.TrimSpace(string(id))
+	if errors.Join(err, err2, err3) != nil {
+		name, before = "process "+begun.UTC().Format(time.RFC3339Nano), 0
 	}
+	return ledger.Clock{Name: name, Now: func() time.Duration { return before + time.Since(begun) }}
 }

@@ -3,11 +3,9 @@
 package main
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -142,9 +140,9 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 	o.send("cotenant_exporter_info", 1, c.node, c.source, c.basis.String(), c.period.String())
 	o.send("cotenant_exporter_refused_postings_total", float64(now.Refused), c.node)
 	unknown, pods := map[container.Reason]int{}, map[container.Pod]bool{}
-	there, mechanisms := map[string]bool{}, map[sharing.Mechanism]bool{}
+	there := map[string]bool{}
 	for i, d := range now.Devices {
-		there[d.UUID], mechanisms[d.Mechanism] = true, true
+		there[d.UUID] = true
 		o.send("cotenant_gpu_up", one(d.Down == ""), d.UUID, c.node, d.Down)
 		o.send("cotenant_gpu_info", 1, d.UUID, c.node, strconv.Itoa(i), d.Name, mechanismLabel(d.Mechanism), c.basis.String())
 		if d.Price.Currency() != "" {
@@ -189,9 +187,6 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
 		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())
 	}
-	for _, m := range slices.Sorted(maps.Keys(mechanisms)) {
-		c.mechanismInfo(o, m)
-	}
 }
 
 // bounds sends the objectives of the pods that are resident.
@@ -202,34 +197,5 @@ func (c *collector) bounds(o out, pods map[container.Pod]bool) {
 				o.send("cotenant_objective_seconds", b.bound.Seconds(), c.node, pod.Namespace, pod.Name, pod.Container, b.latency)
 			}
 		}
-	}
-}
-
-// trapsOf lists the traps of a mechanism, by the beginning of their names.
-func trapsOf(m sharing.Mechanism) []sharing.Trap {
-	prefix := map[sharing.Mechanism]string{
-		sharing.MechanismTimeSlicing: "timeslic", sharing.MechanismMPS: "mps-", sharing.MechanismMIG: "mig-",
-		sharing.MechanismHAMi: "hami-",
-	}[m]
-	var out []sharing.Trap
-	for _, t := range sharing.Traps() {
-		if prefix != "" && strings.HasPrefix(t.ID, prefix) {
-			out = append(out, t)
-		}
-	}
-	slices.SortFunc(out, func(a, b sharing.Trap) int { return cmp.Compare(a.ID, b.ID) })
-	return out
-}
-
-func (c *collector) mechanismInfo(o out, m sharing.Mechanism) {
-	if m == sharing.MechanismNone {
-		return
-	}
-	for axis := range sharing.Axis(sharing.AxisCount) {
-		o.send("cotenant_mechanism_isolation_info", 1, c.node, m.String(), axis.String(), sharing.Isolation(m,
-			axis).Level.String())
-	}
-	for _, t := range trapsOf(m) {
-		o.send("cotenant_mechanism_trap_info", 1, c.node, m.String(), t.ID, t.Severity.String())
 	}
 }

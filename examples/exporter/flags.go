@@ -29,7 +29,6 @@ type config struct {
 	speed                             float64
 	period                            time.Duration
 	hold                              time.Duration // that new series are shown at 0
-	print                             string        // rules, dashboard or metrics
 }
 
 const usage = `Says who used the GPUs of this node, per pod, to the last GPU-second.
@@ -41,10 +40,8 @@ const usage = `Says who used the GPUs of this node, per pod, to the last GPU-sec
 It serves /metrics, /healthz and /livez (does any GPU answer?).
 Without -state the counters begin anew with each start.
 
-Print what goes with the metrics, and end:
-  go run . -rules       recording and alert rules for Prometheus
-  go run . -dashboard   a dashboard for Grafana
-  go run . -metrics     the table of metrics
+METRICS.md lists the metrics; deploy has rules for Prometheus and a dashboard
+for Grafana.
 
 Exit codes: 0 done, also after Ctrl-C or SIGTERM; 5 the GPUs, the state or the
 port cannot be used; 2 bad input.
@@ -80,21 +77,12 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 		c.objectives = append(c.objectives, o)
 		return err
 	})
-	for _, name := range []string{"rules", "dashboard", "metrics"} {
-		fs.BoolFunc(name, "print the "+name+" and end", func(string) error {
-			if c.print != "" && c.print != name {
-				return fmt.Errorf("-%s and -%s (print one)", c.print, name)
-			}
-			c.print = name
-			return nil
-		})
-	}
 	if err := pages.Parse(fs, args, usage, 0, stdout); err != nil {
 		return nil, err
 	}
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
-	if c.print == "" && c.real == c.simulate {
+	if c.real == c.simulate {
 		bad("say -real for this machine's GPUs or -simulate for a made-up node (one of them)")
 	}
 	if !(c.speed > 0) || c.speed > 1e5 {

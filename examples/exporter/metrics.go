@@ -3,7 +3,7 @@
 package main
 
 import (
-	_ "embed" // rules and dashboard
+	_ "embed" // the table of metrics
 	"slices"
 	"strings"
 
@@ -61,16 +61,3 @@ var metrics = func() (all []metric) {
 	}
 	return all
 }()
-
-// The rules and the dashboard are files that go with the metrics; tests hold that every metric they name is there.
-// A million tokens cost what the tenant's container was charged with, idle time too, over the tokens of the same
-// time: cost.PerUnits in PromQL, in millionths of the currency's unit.
-var (
-	//go:embed deploy/rules.yaml
-	rulesYAML string
-	//go:embed deploy/dashboard.json
-	dashboardJSON string
-)
-
-// printed holds rules, dashboard and table by their flags.
-var printed = map[string]string{"rules": rulesYAML, "dashboard": dashboardJSON, "metrics": metricsTable}

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"container/list"
 	"errors"
 	"io"
 	"net"
@@ -20,12 +19,11 @@ import (
 // What a client may take of the exporter. One page is rendered for all, so that a
 // slow reader costs its connection: some 50 KB with the kernel's buffer.
 const (
-	maxConnections = 1024
-	maxInFlight    = 512 // of /metrics
-	writeBuffer    = 16 << 10
-	readTimeout    = 10 * time.Second
-	writeTimeout   = 20 * time.Second
-	idleTimeout    = time.Minute
+	maxInFlight  = 512 // of /metrics
+	writeBuffer  = 16 << 10
+	readTimeout  = 10 * time.Second
+	writeTimeout = 20 * time.Second
+	idleTimeout  = time.Minute
 )
 
 // limited lets a handler serve at most n clients at a time, and refuses the others.
@@ -111,42 +109,4 @@ func (f frugal) Accept() (net.Conn, error) {
 		_ = t.SetWriteBuffer(writeBuffer) // the kernel's own is right, but large
 	}
 	return c, err
-}
-
-// waiting closes the connection that has been longest without a request where more than max are open, so that idle
-// clients keep nobody out.
-type waiting struct {
-	max int
-
-	mu    sync.Mutex
-	open  int
-	order list.List // of those without a request, the longest first
-	at    map[net.Conn]*list.Element
-}
-
-// state is the server's ConnState.
-func (w *waiting) state(c net.Conn, s http.ConnState) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.at == nil {
-		w.at = map[net.Conn]*list.Element{}
-	}
-	if e := w.at[c]; e != nil {
-		w.order.Remove(e)
-		delete(w.at, c)
-	}
-	switch s {
-	case http.StateNew:
-		w.open++
-		w.at[c] = w.order.PushBack(c)
-	case http.StateIdle:
-		w.at[c] = w.order.PushBack(c)
-	case http.StateClosed, http.StateHijacked:
-		w.open--
-	}
-	if e := w.order.Front(); s == http.StateNew && w.open > w.max && e != nil {
-		first, _ := w.order.Remove(e).(net.Conn)
-		delete(w.at, first)
-		_ = first.Close() // which the server then notices
-	}
 }

@@ -39,10 +39,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return pages.BadInput(err)
 		}
-		if c.print != "" {
-			_, err = io.WriteString(stdout, printed[c.print])
-			return err
-		}
 		prices, err := readPrices(c.prices)
 		if invalid := web.Validate(c.webConfig); invalid != nil {
 			err = errors.Join(err, fmt.Errorf("-web-config: %w", invalid))
@@ -228,7 +224,7 @@ func (e *exporter) serveOn(ctx context.Context, l net.Listener) error {
 	defer cancel()
 	srv := &http.Server{
 		Handler: e.handler(), ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, ConnState: (&waiting{max: maxConnections}).state,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
 	}
 	address := l.Addr().String()
 	l = frugal{l}
