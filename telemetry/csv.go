@@ -3,6 +3,9 @@
 package telemetry
 
 import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -44,14 +47,15 @@ var csvColumns = func() []string {
 // the programs on the GPU with semicolons between them, ? for one without a name, - where there is none, and nothing
 // where they were not listed. Processes' ids and memory, and events, are not kept.
 type CSVWriter struct {
-	w   io.Writer
-	buf []byte
-	err error
-	h   Header
+	w     *csv.Writer
+	cells []string // of a row
+	h     Header
 }
 
 // NewCSVWriter returns a writer to w. It buffers.
-func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{w: w} }
+func NewCSVWriter(w io.Writer) *CSVWriter {
+	return &CSVWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBuffer))}
+}
 
 const csvBuffer = 64 << 10 // the size of one write, in bytes
 
@@ -62,52 +66,28 @@ func (c *CSVWriter) Begin(h Header) error {
 	}
 	c.h = h
 	c.h.Devices = slices.Clone(h.Devices)
-	c.buf = append(append(c.buf, strings.Join(csvColumns, ",")...), '\n')
-	return nil
+	return c.w.Write(csvColumns)
 }
 
 // Event takes no notice of events.
 func (c *CSVWriter) Event(Event) error { return nil }
 
-// text writes a cell and a comma, as number does.
-func (c *CSVWriter) text(s string) {
-	if strings.ContainsAny(s, "\",\r\n") || strings.TrimSpace(s) != s {
-		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
-	}
-	c.buf = append(append(c.buf, s...), ',')
-}
-
-func (c *CSVWriter) number(v float64, ok bool) {
-	if ok {
-		c.buf = appendNumber(c.buf, v)
-	}
-	c.buf = append(c.buf, ',')
-}
-
 // row writes a row of a device or of an instance of it.
-func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) {
+func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) error {
 	d := &c.h.Devices[x.Device]
 	period := c.h.SlowPeriod
 	if x.Groups&GroupsFast != 0 {
 		period = c.h.Period
 	}
-	basis, _ := c.h.Info.Basis.MarshalText() // Begin has seen it
-	c.text(string(appendSeconds(nil, x.At)))
-	c.text(c.h.Start.Round(0).UTC().Add(x.At).Format(time.RFC3339Nano))
-	c.text(string(appendSeconds(nil, period)))
-	c.text(string(basis))
-	c.number(float64(x.Device), true)
-	c.text(d.UUID)
-	c.text(d.Name)
+	c.cells = append(c.cells[:0], formatSeconds(x.At), c.h.Start.Round(0).UTC().Add(x.At).Format(time.RFC3339Nano),
+		formatSeconds(period), c.h.Info.Basis.String(), strconv.Itoa(x.Device), d.UUID, d.Name)
 	for _, n := range []Optional[int]{instance, slices} {
-		c.number(float64(n.Or(0)), !n.IsZero())
+		c.cells = append(c.cells, formatNumber(float64(n.Or(0)), !n.IsZero()))
 	}
 	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		c.number(f.Get(m))
+		c.cells = append(c.cells, formatNumber(f.Get(m)))
 	}
-	c.text(throttle)
-	c.text(programs)
-	c.buf[len(c.buf)-1] = '\n'
+	return c.w.Write(append(c.cells, throttle, programs))
 }
 
 // Sample writes the rows of a sample.
@@ -127,15 +107,12 @@ func (c *CSVWriter) Sample(x *Sample) error {
 		programs = programsText(x.Processes)
 	}
 	none := Optional[int]{}
-	c.row(x, &x.figures, none, none, throttle, programs)
-	for i := range x.Instances {
+	err := c.row(x, &x.figures, none, none, throttle, programs)
+	for i := 0; i < len(x.Instances) && err == nil; i++ {
 		in := &x.Instances[i]
-		c.row(x, &in.figures, Some(in.ID), in.ComputeSlices, "", "")
+		err = c.row(x, &in.figures, Some(in.ID), in.ComputeSlices, "", "")
 	}
-	if len(c.buf) < csvBuffer {
-		return c.err
-	}
-	return c.Flush()
+	return err
 }
 
 // programsText writes the names of programs as one cell.
@@ -160,27 +137,26 @@ func programsText(list []Process) string {
 
 // Flush writes the buffered rows. After an error it returns that error.
 func (c *CSVWriter) Flush() error {
-	if c.err == nil && len(c.buf) > 0 {
-		_, c.err = c.w.Write(c.buf)
-	}
-	c.buf = c.buf[:0]
-	return c.err
+	c.w.Flush()
+	return c.w.Error()
 }
 
-// appendNumber writes the shortest text that reads back as v, without an exponent where that is readable.
-func appendNumber(b []byte, v float64) []byte {
+// formatNumber writes the shortest text that reads back as v, without an exponent where that is readable; nothing for a
+// missing figure.
+func formatNumber(v float64, ok bool) string {
+	if !ok {
+		return ""
+	}
 	format := byte('f')
 	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e21) {
 		format = 'g'
 	}
-	return strconv.AppendFloat(b, v, format, -1, 64)
+	return strconv.FormatFloat(v, format, -1, 64)
 }
 
-// appendSeconds writes a duration of 0 or more exactly, with nine decimals.
-func appendSeconds(b []byte, d time.Duration) []byte {
-	b = strconv.AppendInt(b, int64(d/time.Second), 10)
-	frac := strconv.Itoa(int(d%time.Second) + 1e9)
-	return append(append(b, '.'), frac[1:]...)
+// formatSeconds writes a duration of 0 or more exactly, with nine decimals.
+func formatSeconds(d time.Duration) string {
+	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 }
 
 // WriteCSV writes the series in the form that CSVWriter describes. Equal series give equal bytes.

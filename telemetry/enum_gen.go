@@ -4,7 +4,7 @@
 
 package telemetry
 
-// String returns "unknown", "gap", "clock-jump", "lost", "back", "read-error", "dropped", "hung" or "failing".
+// String returns "unknown", "gap", "lost", "back", "read-error", "dropped", "hung" or "failing".
 func (e EventKind) String() string                   { return eventNames.String(e) }
 func (e EventKind) MarshalText() ([]byte, error)     { return eventNames.Text(e) }
 func (e *EventKind) UnmarshalText(text []byte) error { return eventNames.Parse(e, text) }

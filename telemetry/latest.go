@@ -61,7 +61,7 @@ func (l *Latest) Event(e Event) error {
 	if l.devs == nil {
 		return ErrNotBegun
 	}
-	if i := e.Device.Or(-1); l.h.check(i) == nil {
+	if i := e.Device; l.h.check(i) == nil {
 		switch e.Kind {
 		case EventLost, EventHung, EventFailing:
 			l.devs[i].down = Some(e)

@@ -95,7 +95,7 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
 	exited, readers := make(chan struct{}), 0
-	read := func(device Optional[int], period time.Duration, tick func(int64)) {
+	read := func(device int, period time.Duration, tick func(int64)) {
 		readers++
 		go func() {
 			r.every(ctx, device, period, tick)
@@ -108,13 +108,12 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	for d := range devices {
 		if GroupsFast&^s.opts.Skip != 0 {
 			w := r.worker(d, clockFast)
-			read(Some(d), s.opts.Period, func(n int64) { r.fast(ctx, w, n) })
+			read(d, s.opts.Period, func(n int64) { r.fast(ctx, w, n) })
 		}
 		// The slow clock runs even when its groups are skipped: it also looks for lost devices.
 		w := r.worker(d, clockSlow)
-		read(Some(d), s.opts.SlowPeriod, func(n int64) { r.slow(ctx, w, n) })
+		read(d, s.opts.SlowPeriod, func(n int64) { r.slow(ctx, w, n) })
 	}
-	read(Optional[int]{}, s.opts.SlowPeriod, func(int64) { r.watchClock(time.Now()) })
 	<-ctx.Done()
 	return r.end(exited, readers)
 }
@@ -147,12 +146,11 @@ func (r *run) end(exited <-chan struct{}, readers int) error {
 	defer close(r.left)
 	timer := time.NewTimer(lastWait)
 	defer timer.Stop()
-	for wait := true; wait && readers > r.hanging(); {
+	for late := false; readers > 0 && !late; readers-- {
 		select {
 		case <-exited:
-			readers--
 		case <-timer.C:
-			wait = false
+			late = true
 		}
 	}
 	r.mu.Lock()
@@ -187,7 +185,6 @@ type run struct {
 	start   time.Time
 	sinks   []Sink
 	elapsed func() time.Duration // the time since the start
-	drift   drift                // of one goroutine only
 	stop    func()               // ends the sampling
 	left    chan struct{}        // closed when Stream returns
 
@@ -197,9 +194,8 @@ type run struct {
 	closed  bool // Stream has returned: the sinks are the caller's again
 }
 
-// every calls tick at each multiple of period since the start, until ctx ends.
-// Gaps are those of a device where one is given.
-func (r *run) every(ctx context.Context, device Optional[int], period time.Duration, tick func(int64)) {
+// every calls tick at each multiple of period since the start, until ctx ends, and records a device's gaps.
+func (r *run) every(ctx context.Context, device int, period time.Duration, tick func(int64)) {
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	last := r.start
@@ -214,10 +210,8 @@ func (r *run) every(ctx context.Context, device Optional[int], period time.Durat
 		}
 		now := time.Now()
 		if due := int64(now.Sub(r.start) / period); due > n {
-			if !device.IsZero() {
-				r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n), Detail: period.String() +
-					" clock"})
-			}
+			r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n),
+				Detail: period.String() + " clock"})
 			n = due
 		}
 		last = now
@@ -293,7 +287,7 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.At = r.elapsed()
-	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device.String(), "length", e.Length,
+	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device, "length", e.Length,
 		"count", e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {

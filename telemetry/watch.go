@@ -81,24 +81,9 @@ func (r *run) hung(device int, c clock) {
 	now.hangs = true
 	if d.down != EventHung {
 		d.down = EventHung
-		r.emit(Event{Kind: EventHung, Device: Some(device), Length: r.elapsed() - now.since, Detail: "reading " +
+		r.emit(Event{Kind: EventHung, Device: device, Length: r.elapsed() - now.since, Detail: "reading " +
 			now.group.String() + " does not return"})
 	}
-}
-
-// hanging counts the readings that are known to hang: waiting for them is in vain.
-func (r *run) hanging() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for i := range r.devices {
-		for _, now := range r.devices[i].reading {
-			if now.hangs {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // read reads one group into w.x and says whether the device is still there.
@@ -143,7 +128,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 		}
 		d.failures[g]++
 		if n := d.failures[g]; worthTelling(n-1, n) {
-			r.emit(Event{Kind: EventReadError, Device: Some(x.Device), Count: n, Detail: err.Error()})
+			r.emit(Event{Kind: EventReadError, Device: x.Device, Count: n, Detail: err.Error()})
 		}
 	default:
 		d.lost, *last = false, answerOK
@@ -152,7 +137,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 	if dropped > 0 {
 		d.dropped += dropped
 		if worthTelling(d.dropped-dropped, d.dropped) {
-			r.emit(Event{Kind: EventDropped, Device: Some(x.Device), Count: d.dropped, Detail: g.String()})
+			r.emit(Event{Kind: EventDropped, Device: x.Device, Count: d.dropped, Detail: g.String()})
 		}
 	}
 	return !isLost
@@ -188,7 +173,7 @@ func (r *run) judge(device int) {
 		return
 	}
 	d.down = down
-	e := Event{Kind: down, Device: Some(device), Detail: d.why}
+	e := Event{Kind: down, Device: device, Detail: d.why}
 	if down == EventUnknown {
 		e.Kind, e.Detail = EventBack, ""
 	}
@@ -287,28 +272,4 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 		}
 	}
 	return r.err
-}
-
-const jumpThreshold = 100 * time.Millisecond // far above the effect of slewing in one tick
-
-// drift watches the wall clock against the monotonic one.
-type drift struct{ last time.Duration }
-
-// observe returns by how much the wall clock jumped since the last call, 0 for
-// less than jumpThreshold. Both are times since the start.
-func (d *drift) observe(wall, mono time.Duration) time.Duration {
-	now := wall - mono
-	jump := now - d.last
-	d.last = now
-	if jump.Abs() < jumpThreshold {
-		return 0
-	}
-	return jump
-}
-
-// watchClock records a jump of the wall clock since the last call.
-func (r *run) watchClock(now time.Time) {
-	if jump := r.drift.observe(now.Round(0).Sub(r.start.Round(0)), now.Sub(r.start)); jump != 0 {
-		r.event(Event{Kind: EventClockJump, Length: jump})
-	}
 }

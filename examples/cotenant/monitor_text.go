@@ -85,12 +85,14 @@ func writeReport(w io.Writer, r *telemetry.Report) error {
 		for _, s := range telemetry.States() {
 			fmt.Fprintf(t, "%.2f\t", g.HoursByState[s])
 		}
-		kwh := "-"
-		if j, ok := g.Energy.IntegratedJoules.Get(); ok {
-			kwh = fmt.Sprintf("%.2f", j/3.6e6)
+		for _, joules := range []telemetry.Optional[float64]{g.Energy.IntegratedJoules, g.Energy.CounterJoules} {
+			kwh := "-"
+			if j, ok := joules.Get(); ok {
+				kwh = fmt.Sprintf("%.2f", j/3.6e6)
+			}
+			fmt.Fprintf(t, "%s\t", kwh)
 		}
-		agree := map[sharing.Answer]string{sharing.AnswerYes: "agrees", sharing.AnswerNo: "differs"}[g.Energy.Agree]
-		fmt.Fprintf(t, "%s\t%s\t\n", kwh, agree)
+		fmt.Fprintln(t)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -118,11 +120,7 @@ func writeReport(w io.Writer, r *telemetry.Report) error {
 
 // eventText writes an event on one line.
 func eventText(e telemetry.Event) string {
-	text := "all GPUs"
-	if d, ok := e.Device.Get(); ok {
-		text = fmt.Sprintf("GPU %d", d)
-	}
-	text = fmt.Sprintf("%v  %s: %v", e.At.Round(time.Millisecond), text, e.Kind)
+	text := fmt.Sprintf("%v  GPU %d: %v", e.At.Round(time.Millisecond), e.Device, e.Kind)
 	if e.Count > 0 {
 		text += fmt.Sprintf(" x%d", e.Count)
 	}

@@ -374,7 +374,7 @@ func TestDownAndBack(t *testing.T) {
 	for _, kind := range []telemetry.EventKind{telemetry.EventHung, telemetry.EventLost, telemetry.EventFailing} {
 		b := newBench(t)
 		b.seconds(10)
-		if err := b.Event(telemetry.Event{Kind: kind, Device: telemetry.Some(0)}); err != nil {
+		if err := b.Event(telemetry.Event{Kind: kind, Device: 0}); err != nil {
 			t.Fatal(err)
 		}
 		b.at += time.Minute
@@ -384,7 +384,7 @@ func TestDownAndBack(t *testing.T) {
 		}
 		b.want("idle/ 10.0", "unattributed/ 60.0")
 		b.at += time.Minute
-		_ = b.Event(telemetry.Event{Kind: telemetry.EventBack, Device: telemetry.Some(0)})
+		_ = b.Event(telemetry.Event{Kind: telemetry.EventBack, Device: 0})
 		b.seconds(10)
 		b.want("idle/ 20.0", "unattributed/ 120.0")
 	}

@@ -138,13 +138,9 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 
 // Event notes which devices are down.
 func (a *Accountant) Event(e telemetry.Event) error {
-	index, ok := e.Device.Get()
-	if !ok {
-		return nil
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := a.devs[index]
+	d := a.devs[e.Device]
 	switch e.Kind {
 	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing:
 		a.close(d, d.last)
