@@ -35,8 +35,8 @@ func periods(period time.Duration, speed float64) (fast, slow time.Duration) {
 	return fast, max(min(slowTicks*fast, ledger.DriverKeeps), fast, minRealSlow)
 }
 
-// bootClock counts from the system's start by the files under the host's root folder, so that it goes on over restarts of
-// the program; where there are none, from the program's start.
+// bootClock counts from the system's start by the files under the host's root folder, so that it goes on over restarts
+// of the program; where there are none, from the program's start.
 func bootClock(root fs.FS) ledger.Clock {
 	begun := time.Now()
 	id, err := fs.ReadFile(root, "proc/sys/kernel/random/boot_id")

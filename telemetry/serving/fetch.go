@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
-	"sync"
 
 	"github.com/cotenant/cotenant/internal/promtext"
 )
@@ -22,47 +20,15 @@ const (
 )
 
 // Client reads metrics pages. A page belongs to a tenant, and must not make the client's machine send other requests:
-// redirects are errors, proxies of the environment are not used, and a name keeps the address that it was first
-// resolved to, so that a server that moved needs a new Client. It is safe for concurrent use.
-type Client struct {
-	http http.Client
-	// resolve looks a name up.
-	resolve func(ctx context.Context, host string) ([]string, error)
+// redirects are errors, and proxies of the environment are not used. It is safe for concurrent use.
+type Client struct{ http http.Client }
 
-	mu sync.Mutex
-	at map[string]string // address by name
-}
-
-// NewClient returns a client that has resolved nothing yet.
+// NewClient returns a client without open connections.
 func NewClient() *Client {
-	c := &Client{at: map[string]string{}, resolve: net.DefaultResolver.LookupHost}
-	c.http.Transport = &http.Transport{DialContext: c.dial, MaxResponseHeaderBytes: 64 << 10}
+	c := new(Client)
+	c.http.Transport = &http.Transport{MaxResponseHeaderBytes: 64 << 10}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
-}
-
-func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	ip, known := c.at[host]
-	c.mu.Unlock()
-	if !known {
-		all, err := c.resolve(ctx, host)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		if ip, known = c.at[host]; !known {
-			ip = all[0]
-			c.at[host] = ip
-		}
-		c.mu.Unlock()
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, network, net.JoinHostPort(ip, port))
 }
 
 func (c *Client) page(ctx context.Context, url string) ([]byte, error) {

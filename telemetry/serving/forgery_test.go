@@ -3,9 +3,7 @@
 package serving
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,29 +44,4 @@ func count(t *testing.T, url string) (float64, error) {
 	c := NewClient()
 	defer c.http.CloseIdleConnections()
 	return c.Counter(t.Context(), url, "vllm:generation_tokens_total")
-}
-
-// TestAddressStays lets a name point to another tenant's server later.
-func TestAddressStays(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, tokensPage) }))
-	defer server.Close()
-	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := NewClient()
-	lookups := 0
-	c.resolve = func(context.Context, string) ([]string, error) {
-		lookups++
-		return []string{map[bool]string{true: "127.0.0.1", false: "192.0.2.1"}[lookups == 1]}, nil
-	}
-	for range 3 {
-		if readings, err := c.Fetch(t.Context(), "http://tenant.example:"+port); len(readings) != 1 || err != nil {
-			t.Errorf("%v, %v", readings, err)
-		}
-		c.http.CloseIdleConnections()
-	}
-	if lookups != 1 {
-		t.Errorf("resolved %d times", lookups)
-	}
 }

@@ -41,12 +41,9 @@ const maxReadings = 100_000
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
 // rest are returned with it. ErrNone reports that nothing was found, with the metrics looked for.
 func Parse(in io.Reader) ([]Reading, error) {
-	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
+	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
 	for k, r := range p.readings {
-		if p.blocks[k] {
-			r.tokensOfBlocks()
-		}
 		if k.engine == EngineFastAPI && (r.E2E == nil || p.others(k.page)) {
 			delete(p.readings, k)
 		}
@@ -70,7 +67,6 @@ type parser struct {
 	readings map[key]*Reading
 	ranks    map[key]int
 	from     map[filled]string // families by the fields that they filled
-	blocks   map[key]bool      // readings with a prefix cache that counts blocks
 	families []string          // that were not read, some of them
 }
 
@@ -177,7 +173,7 @@ func (p *parser) family(page int, engine Engine, fig figure, f *dto.MetricFamily
 		}
 		p.from[at] = f.GetName()
 		if strings.HasPrefix(fig.field, "Prefix") && strings.Contains(f.GetHelp(), "blocks") {
-			p.blocks[k] = true
+			continue // vLLM's early 0.8 counts blocks, not tokens
 		}
 		v := &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
 		if ms := m.GetTimestampMs(); ms > 0 {
@@ -222,18 +218,6 @@ func totals(f *dto.MetricFamily) map[key]map[int]bool {
 		}
 	}
 	return out
-}
-
-// tokensOfBlocks turns the prefix cache's counters of blocks, as early 0.8 has them, into tokens: every prompt was
-// looked up.
-func (r *Reading) tokensOfBlocks() {
-	queries, ok := r.PrefixQueries.Get()
-	prompt, known := r.PromptTokens.Get()
-	hits, found := r.PrefixHits.Get()
-	r.PrefixQueries, r.PrefixHits = Optional[float64]{}, Optional[float64]{}
-	if ok && known && found && queries > 0 {
-		r.PrefixQueries, r.PrefixHits = optional.Of(prompt), optional.Of(min(1, hits/queries)*prompt)
-	}
 }
 
 // labels returns the owner of a figure, and the rank that reports it: -1 for none.
