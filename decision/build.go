@@ -140,7 +140,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 			p := cp.Ground().Isolation(c.Mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
-		d.NotChosen = pl.notChosen(w, &d, share)
+		d.NotChosen = pl.notChosen(w, &d)
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
 	var err error

@@ -8,47 +8,33 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// notChosen explains the misses of a smaller MIG slice than the one chosen, and the price of candidates that score
-// higher.
-func (pl *answers) notChosen(w int, d *Decision, share workloadShare) (out []string) {
+// notChosen explains why a smaller MIG slice than the one chosen would not do; nil where no smaller one was tried.
+func (pl *answers) notChosen(w int, d *Decision) []string {
 	taken := pl.Chosen[w]
-	if s := taken.Smaller; s != nil {
-		inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
-		p := pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside)
-		text := pl.why(w, taken, p)
-		if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
-			text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
-		}
-		out = append(out, fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, d.Pool, text))
+	s := taken.Smaller
+	if s == nil {
+		return nil
 	}
-	price, own := pl.Pools[taken.Pool].Price, pl.alone(w)-share.micros
-	if own <= 0 || price.Micros() == 0 {
-		return out
+	inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
+	text := pl.why(w, taken, pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside))
+	if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
+		text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
 	}
-	for _, c := range d.Candidates {
-		if c.Verdict == gate.VerdictPass && !c.Chosen && c.Pool == d.Pool && c.Score > d.Candidates[0].Score {
-			var more sums
-			out = append(out, fmt.Sprintf("%s on %s scores higher: apart from its neighbours it takes GPUs of its own, "+
-				"for %s %s a month more", c.Mechanism, c.Pool, plaintext.Amount(more.monthly(own, price.Currency()).Decimal()),
-				price.Currency()))
-		}
-	}
-	return out
+	return []string{fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, d.Pool, text)}
 }
 
-// listing is a candidate in words on its pool; pool is -1 for a MIG profile that
-// is smaller than the candidate's and does not do.
+// listing is a candidate in words on its pool, with its score; pool is -1 for a MIG profile that is smaller than the
+// candidate's and does not do.
 type listing struct {
 	Candidate
-	pool int
+	pool  int
+	score float64
 }
 
 // mostPoolsListed is the number of pools up to which every mechanism on every pool is a candidate in words; with more
@@ -69,33 +55,35 @@ func (pl *answers) candidates(w int) []Candidate {
 		for _, m := range sharing.Mechanisms() {
 			p := pl.bestPool(w, m)
 			score.EvaluateMechanism(cw, pl.Pools[p], beside[p], m, &s)
-			list = append(list, listing{pl.words(w, p, &s), p})
+			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 		}
 	} else {
 		for p, cp := range pl.Pools {
 			for _, m := range sharing.Mechanisms() {
 				score.EvaluateMechanism(cw, cp, beside[p], m, &s)
-				list = append(list, listing{pl.words(w, p, &s), p})
+				list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 				if m != sharing.MechanismMIG {
 					continue
 				}
 				for _, r := range s.Denser() {
 					list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
-						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1})
+						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
 				}
 			}
 		}
 	}
-	out := make([]Candidate, len(list))
 	for i := range list {
 		pl.annotate(w, &list[i])
-		out[i] = list[i].Candidate
 	}
-	slices.SortStableFunc(out, func(a, b Candidate) int {
+	slices.SortStableFunc(list, func(a, b listing) int {
 		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
-			cmp.Compare(b.Score, a.Score), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
+			cmp.Compare(b.score, a.score), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
 			cmp.Compare(a.Pool, b.Pool))
 	})
+	out := make([]Candidate, len(list))
+	for i := range list {
+		out[i] = list[i].Candidate
+	}
 	return out
 }
 
@@ -148,7 +136,7 @@ func (pl *answers) annotate(w int, l *listing) {
 			l.Verdict = why.Verdict
 		}
 		if l.Verdict == gate.VerdictReject {
-			l.Score, l.Parts = 0, nil
+			l.score = 0
 		}
 	}
 	chosen := slices.ContainsFunc(pl.Parts(w), func(part int) bool {
@@ -200,14 +188,6 @@ func (pl *answers) words(w, p int, s *score.Scored) Candidate {
 	c := Candidate{Pool: pl.Pools[p].Pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
 		Tenants: s.Tenants,
 		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
-	if s.Verdict != gate.VerdictReject {
-		c.Score = round(s.Score, 2)
-		c.Parts = make([]ScorePart, 0, fleet.CriterionCount)
-		for i := range fleet.CriterionCount {
-			c.Parts = append(c.Parts, ScorePart{fleet.Criterion(i), round(s.Raw[i], 4), round(s.Normalised[i], 4),
-				round(cw.Weights[i], 4), round(s.Weighted[i], 4)})
-		}
-	}
 	for i := range s.Len() {
 		c.Reasons = append(c.Reasons, s.Reason(i).Text())
 	}

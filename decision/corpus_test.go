@@ -36,8 +36,7 @@ type expertAnswer struct {
 	MostPerGPU int                 `yaml:"most_per_gpu"`
 	Apart      []string            `yaml:"apart"`
 	MoreGPUs   int                 `yaml:"more_gpus"`
-	Why        string              `yaml:"why"`        // a part of the answer's reason
-	NotChosen  string              `yaml:"not_chosen"` // a part of the reasons against other candidates
+	Why        string              `yaml:"why"` // a part of the answer's reason
 }
 
 // disagreement argues one difference between program and expert.
@@ -222,9 +221,6 @@ func (c *expertCase) differences(r *Result) (out []string) {
 		}
 		if !strings.Contains(d.Why, e.Why) {
 			say("why %s", d.Why)
-		}
-		if !strings.Contains(strings.Join(d.NotChosen, "\n"), e.NotChosen) {
-			say("not chosen %q", d.NotChosen)
 		}
 		if e.MoreGPUs > 0 && (d.MoreGPUs == nil || d.MoreGPUs.GPUs != e.MoreGPUs) {
 			say("more GPUs %+v", d.MoreGPUs)

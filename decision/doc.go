@@ -10,8 +10,7 @@
 //
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
 // and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
-// coded reason and its source, and is then scored on weighted criteria whose raw, normalised and weighted parts stay in
-// the result. Not sharing is always a candidate. Traps in the input are reported by severity.
+// coded reason and its source. Not sharing is always a candidate. Traps in the input are reported by severity.
 //
 // The answer is a layout ([Result.Layout], of package layout): nodes, the modes of their devices, and the
 // device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are
@@ -20,7 +19,8 @@
 // Priorities are strict: stated objectives are met; then replicas are placed, online services before other
 // work before notebooks, or as the fleet's priorities say; then money counts; among equal costs, the least
 // slowdown, so that paid GPUs are used. Work without objectives keeps four fifths of its rate if every replica still
-// has a place; otherwise GPUs are shared more closely, and the answer gives the price of more of them.
+// has a place; otherwise GPUs are shared more closely, and the answer gives the price of more of them. Of candidates
+// that are equal in all of this, the one that isolates more is taken; for notebooks and CI the simpler one.
 //
 // Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.
 //

@@ -88,7 +88,7 @@ workloads:
 	// workloads[0].slo.ttft_p99: -5ms is out of range (write a positive duration, for example 500ms)
 }
 
-// A scheduler filters and scores one workload against one pool without allocating.
+// A scheduler filters one workload against one pool without allocating.
 func ExampleEvaluate() {
 	fleet, err := decision.ParseFleet([]byte(fourTeams))
 	if err != nil {
@@ -103,16 +103,16 @@ func ExampleEvaluate() {
 	decision.Evaluate(workload, pool, gate.Neighbours{Untrusted: 3}, &ev)
 	for i := range ev.Candidates {
 		if c := &ev.Candidates[i]; c.Verdict == gate.VerdictPass {
-			fmt.Println(strings.TrimSpace(fmt.Sprintf("%.0f %v %s", c.Score, c.Mechanism, c.Profile())))
+			fmt.Println(strings.TrimSpace(fmt.Sprintf("%v %s", c.Mechanism, c.Profile())))
 			for k := range c.Len() {
 				fmt.Println("   ", c.Reason(k))
 			}
 		}
 	}
 	// Output:
-	// 61 exclusive
+	// exclusive
 	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
-	// 61 mig 1g.20gb
+	// mig 1g.20gb
 	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
 	//     does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
 	//     fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU

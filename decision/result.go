@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -81,7 +80,7 @@ type Decision struct {
 	// NotChosen gives the reasons against the best other candidates.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
-	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict and score
+	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict, isolation and simplicity
 	// Traps are the traps in the input; Accepts are risks of the layout, Avoids traps that it prevents. The most severe
 	// come first.
 	Traps   []TrapHit   `json:"traps"`
@@ -160,18 +159,7 @@ type Candidate struct {
 	Chosen    bool              `json:"chosen,omitempty"`
 	// Tenants counts the replicas of the workload that a GPU takes that way.
 	Tenants int               `json:"tenants_per_gpu"`
-	Score   float64           `json:"score"`
-	Parts   []ScorePart       `json:"parts,omitempty"` // absent where rejected
 	Reasons []gate.ReasonText `json:"reasons"`
-}
-
-// ScorePart is one criterion's part of a score.
-type ScorePart struct {
-	Criterion  fleet.Criterion `json:"criterion"`
-	Raw        float64         `json:"raw"`
-	Normalised float64         `json:"normalised"`
-	Weight     float64         `json:"weight"`
-	Weighted   float64         `json:"weighted"`
 }
 
 // CostResult compares the hourly cost of a workload, all replicas together, with exclusive GPUs of the same pool.

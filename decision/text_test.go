@@ -131,21 +131,6 @@ workloads:
 	}
 }
 
-// TestScoresStayOnTheirScale: of 100, the pool's price included.
-func TestScoresStayOnTheirScale(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	for _, one := range decidedFleets(t) {
-		for _, d := range one.result.Decisions {
-			for _, c := range d.Candidates {
-				if c.Score < 0 || c.Score > 100 {
-					t.Errorf("%s: %s on %s: score %v", d.Workload, c.Mechanism, c.Pool, c.Score)
-				}
-			}
-		}
-	}
-}
-
 // TestEveryTrapIsShownInFull: claim, truth, remedy and sources, whatever its length.
 func TestEveryTrapIsShownInFull(t *testing.T) {
 	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))

@@ -136,10 +136,10 @@ func (t *text) candidate(cs []Candidate, k int) {
 	c := &cs[k]
 	reasons := c.deciding()
 	same := func(o Candidate) bool {
-		return o.Verdict == c.Verdict && o.Pool == c.Pool && len(o.Parts) == 0 && slices.Equal(o.deciding(), reasons)
+		return o.Verdict == c.Verdict && o.Pool == c.Pool && slices.Equal(o.deciding(), reasons)
 	}
 	names := []string{choice(c.Mechanism, c.Profile)}
-	if len(c.Parts) == 0 {
+	if c.Verdict == gate.VerdictReject {
 		if slices.IndexFunc(cs, same) < k {
 			return
 		}
@@ -151,12 +151,8 @@ func (t *text) candidate(cs []Candidate, k int) {
 		}
 	}
 	line := strings.Join(names, ", ") + " on " + c.Pool
-	if len(c.Parts) > 0 {
-		var parts []string
-		for _, p := range c.Parts {
-			parts = append(parts, fmt.Sprintf("%s %.1f", p.Criterion, 100*p.Weighted))
-		}
-		line += fmt.Sprintf(": %d on a GPU, score %.1f of 100 (%s)", c.Tenants, c.Score, strings.Join(parts, ", "))
+	if c.Verdict != gate.VerdictReject {
+		line += fmt.Sprintf(": %d on a GPU", c.Tenants)
 	}
 	verdict := c.Verdict.String()
 	if c.Chosen {

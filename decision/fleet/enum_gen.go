@@ -4,11 +4,6 @@
 
 package fleet
 
-// String returns "isolation", "latency", "throughput", "cost", "complexity" or "density".
-func (c Criterion) String() string                   { return criterionNames.String(c) }
-func (c Criterion) MarshalText() ([]byte, error)     { return criterionNames.Text(c) }
-func (c *Criterion) UnmarshalText(text []byte) error { return criterionNames.Parse(c, text) }
-
 // String returns "measured", "estimated", "vendor", "synthetic", "nvml-utilization" or "equal-concurrency".
 func (e Evidence) String() string                   { return evidenceNames.String(e) }
 func (e Evidence) MarshalText() ([]byte, error)     { return evidenceNames.Text(e) }

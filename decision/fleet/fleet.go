@@ -170,7 +170,6 @@ type Workload struct {
 	UID     Optional[int]       `yaml:"uid"`     // user id its processes run under
 	// Scheduling holds its pods' requirements on their nodes, which plans of a running cluster respect.
 	Scheduling *Scheduling `yaml:"scheduling"`
-	Weights    *Weights    `yaml:"weights"` // of the criteria; default by kind
 }
 
 // DecodeNode reads a workload; its figures may name the GPU that they were measured on.

@@ -272,9 +272,6 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	u := w.UID.Or(0)
 	c.If(u < 0 || u > 1<<31-2, path+".uid", "use a user id from 0", "%d is out of range", u)
-	if w.Weights != nil {
-		c.AddErr(path+".weights", w.Weights.validate())
-	}
 }
 
 // latencies of tokens only servers have, and those of requests all but training.

@@ -15,14 +15,14 @@ import (
 
 // CompiledPool is a pool prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledPool struct {
-	Pool        *fleet.Pool
-	ground      *gate.Ground
-	Memory      sharing.Bytes // of one GPU; 0 = not known
-	Price       cost.Money
-	Priced      bool
-	Spot        fleet.Tariff                    // how many GPUs may be spot, where that is cheaper, and for how much
-	Reserved    fleet.Tariff                    // likewise those that are paid for in any case
-	isolationMu [sharing.MechanismCount]float64 // mean level, 0 to 1
+	Pool      *fleet.Pool
+	ground    *gate.Ground
+	Memory    sharing.Bytes // of one GPU; 0 = not known
+	Price     cost.Money
+	Priced    bool
+	Spot      fleet.Tariff                    // how many GPUs may be spot, where that is cheaper, and for how much
+	Reserved  fleet.Tariff                    // likewise those that are paid for in any case
+	isolation [sharing.MechanismCount]float64 // the mean level of each mechanism, 0 to 1
 }
 
 // Ground returns the gates' data of the pool's GPUs.
@@ -54,22 +54,16 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 	if t := pool.Reserved; t != nil {
 		p.Reserved = fleet.Tariff{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
 	}
-	for m := range p.isolationMu {
-		sum := 0.0
+	for m := range p.isolation {
+		levels := 0.0
 		for a := range sharing.AxisCount {
-			sum += levelValue(p.ground.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level)
+			if l := p.ground.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level; l > sharing.LevelNone {
+				levels += float64(l - sharing.LevelNone)
+			}
 		}
-		p.isolationMu[m] = sum / float64(sharing.AxisCount)
+		p.isolation[m] = levels / float64(sharing.AxisCount*int(sharing.LevelHardware-sharing.LevelNone))
 	}
 	return p, nil
-}
-
-// levelValue places a level between 0 (none, or not known) and 1 (hardware).
-func levelValue(l sharing.Level) float64 {
-	if l <= sharing.LevelNone {
-		return 0
-	}
-	return float64(l-sharing.LevelNone) / float64(sharing.LevelHardware-sharing.LevelNone)
 }
 
 // CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
@@ -77,7 +71,6 @@ type CompiledWorkload struct {
 	workload  *fleet.Workload
 	demand    gate.Demand
 	Archetype *Archetype
-	Weights   [fleet.CriterionCount]float64
 }
 
 // Workload returns the workload as it was given.
@@ -92,14 +85,6 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 	if w.Kind < fleet.KindCount {
 		c.Archetype = &archetypes[w.Kind]
 	}
-	weights := c.Archetype.Weights
-	if w.Isolation == (fleet.Isolation{}) {
-		weights.Isolation = min(weights.Isolation, 1)
-	}
-	if w.Weights != nil {
-		weights = *w.Weights
-	}
-	c.Weights = weights.Normalised()
 	d := &c.demand
 	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
 		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
@@ -155,8 +140,9 @@ func (w *CompiledWorkload) Shareable() bool {
 type Archetype struct {
 	Kind  fleet.Kind
 	Class string // the risk class that the kind falls in
-	// Weights are the default weights of the criteria. Isolation counts at most 1 where the workload demands none.
-	Weights fleet.Weights
+	// Simple: of mechanisms that cost the same, the one that is simplest to run comes first, not the one that isolates
+	// most: for work that idles for long and may be started again.
+	Simple bool
 	// NeverShares: the kind runs on whole GPUs.
 	NeverShares bool
 	// LatencyBound: time-slicing is out when it has latency objectives.

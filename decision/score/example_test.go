@@ -9,7 +9,6 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 func notebook() (*score.CompiledWorkload, *score.CompiledPool) {
@@ -30,26 +29,21 @@ workloads:
 	return score.CompileWorkload(&f.Workloads[0]), pool
 }
 
-// Every mechanism is filtered and scored; the best of those that pass comes first.
+// A lone notebook may have a whole GPU or a part of one by several mechanisms; the score orders those of equal cost.
 func ExampleEvaluate() {
 	w, p := notebook()
 	var ev score.Evaluation
 	score.Evaluate(w, p, gate.Neighbours{Trusted: 1}, &ev)
-	fmt.Println(ev.Foremost().Mechanism)
-	// Output: exclusive
-}
-
-// One mechanism is scored in parts that sum to its score.
-func ExampleEvaluateMechanism() {
-	w, p := notebook()
-	var c score.Scored
-	score.EvaluateMechanism(w, p, gate.Neighbours{Trusted: 1}, sharing.MechanismExclusive, &c)
-	sum := 0.0
-	for _, part := range c.Weighted {
-		sum += part
+	for _, c := range ev.Candidates {
+		if c.Verdict == gate.VerdictPass {
+			fmt.Printf("%.0f %v\n", c.Score, c.Mechanism)
+		}
 	}
-	fmt.Printf("%v, %.1f of %.1f\n", c.Verdict, 100*sum, c.Score)
-	// Output: pass, 60.8 of 60.8
+	// Output:
+	// 101 exclusive
+	// 75 time-slicing
+	// 50 mps
+	// 51 mig
 }
 
 // What the engine takes from a kind is data.
