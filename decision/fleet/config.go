@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -51,7 +52,7 @@ func decodeConfig(data []byte) (*modelConfig, []string, error) {
 		return nil, nil, &problem.Problem{Message: "is a page in HTML, as a login gives, and no config.json",
 			Remedy: "download it with a token"}
 	}
-	data = withoutNumbersOfPython(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
+	data = pythonNumber.ReplaceAll(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("${1}null"))
 	var outer, c modelConfig
 	if err := unmarshal(data, &outer, ""); err != nil {
 		return nil, nil, err
@@ -108,32 +109,8 @@ func unmarshal(data []byte, c any, within string) error {
 	return nil
 }
 
-// withoutNumbersOfPython writes null for the numbers that Python's json writes and JSON does not have, outside texts.
-func withoutNumbersOfPython(data []byte) []byte {
-	out := make([]byte, 0, len(data))
-	quoted := false
-next:
-	for i := 0; i < len(data); i++ {
-		if quoted && data[i] == '\\' && i+1 < len(data) {
-			out = append(out, data[i], data[i+1])
-			i++
-			continue
-		}
-		if data[i] == '"' {
-			quoted = !quoted
-		}
-		if !quoted {
-			for _, word := range []string{"-Infinity", "Infinity", "NaN"} {
-				if bytes.HasPrefix(data[i:], []byte(word)) {
-					out, i = append(out, "null"...), i+len(word)-1
-					continue next
-				}
-			}
-		}
-		out = append(out, data[i])
-	}
-	return out
-}
+// pythonNumber matches the numbers that Python's json writes and JSON does not have, where a value begins.
+var pythonNumber = regexp.MustCompile(`([:\[,]\s*)-?(?:Infinity|NaN)\b`)
 
 // unlike are parts of the names of fields that a decoder of grouped heads does not have.
 var unlike = []string{"mamba", "ssm", "state_size", "conv_", "lightning", "recurrent", "rwkv", "retention", "compress",

@@ -63,22 +63,19 @@ type modelConfig struct {
 	MoEBlock      bool     `json:"enable_moe_block"`
 
 	// The layers' windows: the part of a context that each keeps.
-	Window        *int         `json:"sliding_window"`
-	UseWindow     *bool        `json:"use_sliding_window"`
-	WindowFrom    int          `json:"max_window_layers"`
-	WindowPattern pattern      `json:"sliding_window_pattern"` // every so many layers has no window
-	Chunk         *int         `json:"attention_chunk_size"`
-	Rotary        []int        `json:"no_rope_layers"` // 1: with chunks
-	RotaryStep    int          `json:"no_rope_layer_interval"`
-	LayerTypes    []string     `json:"layer_types"`
-	BlockTypes    []string     `json:"layers_block_type"`
-	Pattern       string       `json:"hybrid_override_pattern"`
-	FullStep      int          `json:"full_attention_interval"`
-	FullLayers    []int        `json:"attn_layer_indices"`
-	FullIndexes   []int        `json:"full_attn_idxs"`
-	AttentionList []int        `json:"attn_type_list"` // 1: full, 0: linear
-	Linear        *linearLists `json:"linear_attn_config"`
-	KVShared      int          `json:"num_kv_shared_layers"`
+	Window        *int     `json:"sliding_window"`
+	UseWindow     *bool    `json:"use_sliding_window"`
+	WindowFrom    int      `json:"max_window_layers"`
+	WindowPattern pattern  `json:"sliding_window_pattern"` // every so many layers has no window
+	Chunk         *int     `json:"attention_chunk_size"`
+	Rotary        []int    `json:"no_rope_layers"` // 1: with chunks
+	RotaryStep    int      `json:"no_rope_layer_interval"`
+	LayerTypes    []string `json:"layer_types"`
+	BlockTypes    []string `json:"layers_block_type"`
+	Pattern       string   `json:"hybrid_override_pattern"`
+	FullStep      int      `json:"full_attention_interval"`
+	FullLayers    []int    `json:"attn_layer_indices"`
+	KVShared      int      `json:"num_kv_shared_layers"`
 
 	// Of the full layers of Gemma 4, and of all layers' own embeddings.
 	GlobalDim   int  `json:"global_head_dim"`
@@ -87,7 +84,6 @@ type modelConfig struct {
 	DoubleWide  bool `json:"use_double_wide_mlp"`
 	LayerVocab  int  `json:"vocab_size_per_layer_input"`
 	LayerHidden int  `json:"hidden_size_per_layer_input"`
-	LaurelRank  int  `json:"laurel_rank"`
 
 	recurrent
 
@@ -96,15 +92,13 @@ type modelConfig struct {
 	Quantization *quantization `json:"quantization_config"`
 }
 
-// recurrent holds the shape of layers with a state instead of a cache: gated delta networks, Mamba 2, convolutions.
+// recurrent holds the shape of layers with a state instead of a cache: gated delta networks and Mamba 2.
 type recurrent struct {
 	KeyHeads   int    `json:"linear_num_key_heads"`
 	ValueHeads int    `json:"linear_num_value_heads"`
 	KeyDim     int    `json:"linear_key_head_dim"`
 	LinearDim  int    `json:"linear_value_head_dim"`
 	Kernel     int    `json:"linear_conv_kernel_dim"`
-	KDAHeads   int    `json:"linear_num_heads"`
-	KDADim     int    `json:"linear_head_dim"`
 	Inner      int    `json:"mamba_d_ssm"`
 	Expand     int    `json:"mamba_expand"`
 	MHeads     int    `json:"mamba_n_heads"`
@@ -118,21 +112,6 @@ type recurrent struct {
 	MKernelToo int    `json:"conv_kernel"`
 	StateType  string `json:"mamba_ssm_cache_dtype"`
 	StateToo   string `json:"mamba_ssm_dtype"`
-	ShortConv  int    `json:"conv_l_cache"`
-
-	// LFM2 states a wider feed-forward than it has.
-	BlockWidth  int     `json:"block_ff_dim"`
-	BlockAdjust bool    `json:"block_auto_adjust_ff_dim"`
-	BlockFactor float64 `json:"block_ffn_dim_multiplier"`
-	BlockOf     int     `json:"block_multiple_of"`
-}
-
-// linearLists are the layers of Kimi Linear, counted from 1, and the shape of the linear ones.
-type linearLists struct {
-	Full   []int `json:"full_attn_layers"`
-	Linear []int `json:"kda_layers"`
-	Heads  int   `json:"num_heads"`
-	Dim    int   `json:"head_dim"`
 }
 
 // sizes is a size for all layers, or one for each.

@@ -4,10 +4,7 @@ package fleet
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
-	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -34,11 +31,8 @@ func grouped(bits float64, floating bool, group int, each float64) format {
 	return f
 }
 
-// The blocks of the OCP Microscaling Formats 1.0.
-var (
-	mxfp4 = grouped(4, true, 32, 8)
-	mxfp8 = grouped(8, true, 32, 8)
-)
+// mxfp4 is that of the OCP Microscaling Formats 1.0.
+var mxfp4 = grouped(4, true, 32, 8)
 
 // precision is the format's number.
 func (f format) precision() Precision {
@@ -90,29 +84,25 @@ func (q *quantization) bitsAndBytes() format {
 	return grouped(4, false, 64, 32)
 }
 
-// byAlgorithm is the format of Model Optimizer's quant_algo.
-func (q *quantization) byAlgorithm(name string) (format, bool) {
-	group := func(otherwise int) int {
-		if q.Group != nil {
-			return *q.Group
+// byAlgorithm is the format of Model Optimizer's quant_algo; none for one that is not known.
+func (q *quantization) byAlgorithm() format {
+	name := strings.ToUpper(cmp.Or(q.Algorithm, "FP8"))
+	for _, f := range []struct {
+		part     string
+		bits     float64
+		floating bool
+		group    int // weights of a scale, unless the file states it
+		each     float64
+	}{{"NVFP4", 4, true, 16, 8}, {"MXFP4", 4, true, 32, 8}, {"MXFP8", 8, true, 32, 8}, {"W4A", 4, false, 128, 16},
+		{"INT4", 4, false, 128, 16}, {"W8A", 8, false, 0, 0}, {"INT8", 8, false, 0, 0}, {"FP8", 8, true, 0, 0}} {
+		if strings.Contains(name, f.part) {
+			if q.Group != nil {
+				f.group = *q.Group
+			}
+			return grouped(f.bits, f.floating, f.group, f.each)
 		}
-		return otherwise
 	}
-	switch name = strings.ToUpper(name); {
-	case strings.Contains(name, "NVFP4"):
-		return grouped(4, true, group(16), 8), true
-	case strings.Contains(name, "MXFP4"):
-		return grouped(4, true, group(32), 8), true
-	case strings.Contains(name, "MXFP8"):
-		return grouped(8, true, group(32), 8), true
-	case strings.HasPrefix(name, "W4A") || strings.HasPrefix(name, "INT4"):
-		return grouped(4, false, group(128), 16), true
-	case strings.HasPrefix(name, "W8A") || strings.HasPrefix(name, "INT8"):
-		return eight, true
-	case strings.HasPrefix(name, "FP8"):
-		return fp8, true
-	}
-	return format{}, false
+	return format{}
 }
 
 // format is that of a group of compressed-tensors.
@@ -129,66 +119,4 @@ func (n *number) format() format {
 		each += n.Bits
 	}
 	return grouped(n.Bits, floating, group, each)
-}
-
-// hqq is the format of HQQ: a scale and a zero point of 16 bits each a group.
-func (q *quantization) hqq() format {
-	of := struct {
-		Bits  float64 `json:"nbits"`
-		Group int     `json:"group_size"`
-	}{4, 64}
-	nested := struct {
-		Weights json.RawMessage `json:"weight_quant_params"`
-	}{}
-	if json.Unmarshal(q.HQQ, &nested) == nil && len(nested.Weights) > 0 {
-		_ = json.Unmarshal(nested.Weights, &of)
-	} else {
-		_ = json.Unmarshal(q.HQQ, &of)
-	}
-	return grouped(of.Bits, false, of.Group, 32)
-}
-
-// torchAO is the format of a torchao configuration, by its name.
-func (q *quantization) torchAO() (format, bool) {
-	var name string
-	if json.Unmarshal(q.Type, &name) == nil {
-		return named(name, q.Group)
-	}
-	var of struct {
-		Default struct {
-			Type string `json:"_type"`
-			Data struct {
-				Group *int `json:"group_size"`
-			} `json:"_data"`
-		} `json:"default"`
-	}
-	_ = json.Unmarshal(q.Type, &of)
-	return named(of.Default.Type, of.Default.Data.Group)
-}
-
-var bitsInName = regexp.MustCompile(`(int|uint|float|fp)_?(\d+)`)
-
-// named is the format with its kind and bits in a name: int4_weight_only, Float8DynamicActivationFloat8WeightConfig,
-// fp8_e4m3, qint8, fp4.
-func named(name string, group *int) (format, bool) {
-	all := bitsInName.FindAllStringSubmatch(strings.ToLower(name), -1)
-	if len(all) == 0 {
-		return format{}, false
-	}
-	found := all[len(all)-1]
-	bits, _ := strconv.ParseFloat(found[2], 64)
-	floating := found[1] == "float" || found[1] == "fp"
-	each, of := 32.0, 0
-	if floating {
-		each = 8
-	}
-	if group != nil {
-		of = *group
-	} else if bits <= 4 {
-		if of = 128; floating {
-			of = 32
-		}
-	}
-	f := grouped(bits, floating, of, each)
-	return f, f.valid()
 }

@@ -69,7 +69,8 @@ func (d *decoder) check() error {
 		field = "hybrid_override_pattern"
 	}
 	for i, kind := range kinds {
-		_, known := mixers[kind]
+		m, known := mixers[kind]
+		known = known && (m != mixLinear || max(c.ValueHeads, c.MHeads, c.MHeadsToo) > 0)
 		l.If(!known, fmt.Sprintf("%s[%d]", field, i), instead, "%q is a layer that is not read here", problem.Clip(kind))
 	}
 	l.If(l.Len() == 0 && len(kinds) > 0 && len(kinds) < c.Layers, field, instead, "has %d of %d layers", len(kinds),
@@ -87,22 +88,14 @@ func (d *decoder) count() error {
 			d.attention(at, i, true)
 		case mixWindow:
 			d.attention(at, i, false)
-		case mixBoth:
-			d.attention(at, i, true)
-			d.linear(at)
 		case mixLinear:
 			d.linear(at)
-		case mixConv:
-			d.matrix(at+"conv.in_proj", 3*c.Hidden, c.Hidden)
-			d.matrix(at+"conv.out_proj", c.Hidden, c.Hidden)
-			d.state += 2 * float64(c.Hidden) * float64(c.ShortConv)
 		}
 		d.feedForward(at, i)
 		d.keep(at+"norms", 2*float64(c.Hidden))
 		if c.LayerHidden > 0 {
 			d.matrix(at+"per_layer_input_gate", c.Hidden, c.LayerHidden)
 			d.matrix(at+"per_layer_projection", c.Hidden, c.LayerHidden)
-			d.matrix(at+"laurel", c.Hidden, 2*c.LaurelRank)
 		}
 	}
 	if c.LayerHidden > 0 { // of each token, one row
@@ -202,7 +195,7 @@ func (d *decoder) attention(at string, layer int, full bool) {
 		} else {
 			d.matrix(at+"q_proj", c.Hidden, query)
 		}
-		if layer < c.Layers-c.KVShared || c.LayerHidden > 0 && c.LaurelRank > 0 { // Gemma 3n has weights that it leaves
+		if layer < c.Layers-c.KVShared {
 			d.matrix(at+"k_proj", c.Hidden, kv*dim)
 			if !full || !c.KeyIsValue {
 				d.matrix(at+"v_proj", c.Hidden, kv*dim)
@@ -242,10 +235,6 @@ func (d *decoder) feedForward(at string, layer int) {
 	experts := max(c.Experts, c.LocalExperts, c.RoutedExperts)
 	sparse := experts > 0 && d.sparse(layer, kind)
 	width := c.Intermediate.at(layer)
-	if c.BlockAdjust && c.BlockOf > 0 && c.BlockFactor > 0 && c.BlockFactor < 16 {
-		width = int(c.BlockFactor * float64(2*cmp.Or(c.BlockWidth, width)/3))
-		width = (width + c.BlockOf - 1) / c.BlockOf * c.BlockOf
-	}
 	if c.DoubleWide && layer >= c.Layers-c.KVShared {
 		width *= 2
 	}

@@ -16,15 +16,13 @@ const (
 	mixFull                 // keeps keys and values of the whole context
 	mixWindow               // keeps those of a window or chunk
 	mixLinear               // keeps a state
-	mixBoth                 // keeps keys and values, and a state
-	mixConv                 // keeps the last few tokens
 )
 
 // mixers are the layer types of transformers, under their present and older names.
 var mixers = map[string]mixer{"full_attention": mixFull, "attention": mixFull, "*": mixFull, "global": mixFull,
 	"deepseek_sparse_attention": mixFull, "indexed_attention": mixFull, "sliding_attention": mixWindow,
-	"chunked_attention": mixWindow, "linear_attention": mixLinear, "mamba": mixLinear, "M": mixLinear, "hybrid": mixBoth,
-	"conv": mixConv, "mlp": mixNothing, "moe": mixNothing, "-": mixNothing, "E": mixNothing}
+	"chunked_attention": mixWindow, "linear_attention": mixLinear, "mamba": mixLinear, "M": mixLinear,
+	"mlp": mixNothing, "moe": mixNothing, "-": mixNothing, "E": mixNothing}
 
 // kinds are the types of the layers where the config has them one by one.
 func (d *decoder) kinds() []string {
@@ -60,21 +58,8 @@ func (d *decoder) mixer(i int) mixer {
 			m = sliding(true)
 		}
 		return m
-	case d.Linear != nil && len(d.Linear.Linear) > 0:
-		return full(!slices.Contains(d.Linear.Linear, i+1))
-	case len(d.AttentionList) > 0:
-		return full(i >= len(d.AttentionList) || d.AttentionList[i] != 0)
 	case d.FullLayers != nil:
 		return full(slices.Contains(d.FullLayers, i))
-	case d.FullIndexes != nil:
-		if slices.Contains(d.FullIndexes, i) {
-			return mixFull
-		}
-		return mixConv
-	case d.ModelType == "falcon_h1":
-		return mixBoth
-	case strings.HasPrefix(d.ModelType, "minimax") && d.ModelType != "minimax_m2":
-		return full(i%2 == 0)
 	case d.FullStep > 0:
 		return full((i+1)%d.FullStep == 0)
 	case d.Chunk != nil && *d.Chunk > 0 && (i < len(d.Rotary) && d.Rotary[i] != 0 ||
@@ -104,22 +89,7 @@ func (d *decoder) linear(at string) {
 		d.keep(at+"linear_attn.conv1d", float64(2*key+value)*float64(c.Kernel))
 		d.matrix(at+"linear_attn.out_proj", value, c.Hidden)
 		state(value, c.KeyDim, (2*key+value)*max(0, c.Kernel-1))
-	case c.KDAHeads > 0 || c.Linear != nil: // Kimi delta attention
-		heads, dim := c.KDAHeads, c.KDADim
-		if c.Linear != nil {
-			heads, dim = cmp.Or(c.Linear.Heads, heads), cmp.Or(c.Linear.Dim, dim)
-		}
-		inner := heads * dim
-		for _, name := range []string{"q_proj", "k_proj", "v_proj", "o_proj"} {
-			d.matrix(at+"self_attn."+name, c.Hidden, inner)
-		}
-		for _, name := range []string{"f", "g"} { // through as many as a head has
-			d.matrix(at+"self_attn."+name+"_a_proj", c.Hidden, dim)
-			d.matrix(at+"self_attn."+name+"_b_proj", dim, inner)
-		}
-		d.keep(at+"self_attn.b_proj", float64(c.Hidden)*float64(heads))
-		state(inner, dim, 3*inner*max(0, c.Kernel-1))
-	case max(c.MHeads, c.MHeadsToo) > 0: // Mamba 2
+	default: // Mamba 2
 		name := at + "mamba."
 		if d.family.MLP == "mixer" {
 			name = at + "mixer."
@@ -131,13 +101,5 @@ func (d *decoder) linear(at string) {
 		d.keep(name+"conv1d", float64(mixed)*float64(cmp.Or(c.MKernel, c.MKernelToo)))
 		d.matrix(name+"out_proj", inner, c.Hidden)
 		state(inner, size, mixed*max(0, cmp.Or(c.MKernel, c.MKernelToo)-1))
-	default: // lightning attention
-		_, dim := d.heads(true)
-		inner := c.Heads * dim
-		d.matrix(at+"self_attn.qkv_proj", c.Hidden, 3*inner)
-		d.matrix(at+"self_attn.output_gate", c.Hidden, inner)
-		d.matrix(at+"self_attn.out_proj", inner, c.Hidden)
-		wide = 4
-		state(inner, dim, 0)
 	}
 }

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -17,15 +16,12 @@ import (
 )
 
 // quantization holds the number formats of weights by config.json, as transformers
-// (src/transformers/utils/quantization_config.py), compressed-tensors, NVIDIA's Model Optimizer and others write it.
+// (src/transformers/utils/quantization_config.py), compressed-tensors and NVIDIA's Model Optimizer write it.
 type quantization struct {
-	Method string          `json:"quant_method"`
-	Bits   float64         `json:"bits"`
-	Group  *int            `json:"group_size"`
-	Sym    *bool           `json:"sym"`
-	Zero   *bool           `json:"zero_point"`
-	Head   bool            `json:"lm_head"`
-	Type   json.RawMessage `json:"quant_type"` // of torchao
+	Method string  `json:"quant_method"`
+	Bits   float64 `json:"bits"`
+	Group  *int    `json:"group_size"`
+	Head   bool    `json:"lm_head"`
 
 	// Of bitsandbytes.
 	Load4  *bool `json:"load_in_4bit"`
@@ -38,37 +34,20 @@ type quantization struct {
 	Ignore         []string `json:"ignore"`
 	IgnoredLayers  []string `json:"ignored_layers"`
 	ExcludeModules []string `json:"exclude_modules"`
-	Exclude        []string `json:"exclude"`
-	SkipModules    []string `json:"skip_modules"`
-	NotQuantized   []string `json:"linear_weights_not_to_quantize"`
 
-	Algorithm   string                  `json:"quant_algo"`
-	KVAlgorithm string                  `json:"kv_cache_quant_algo"`
-	KVScheme    *number                 `json:"kv_cache_scheme"`
-	KVGroup     []string                `json:"kv_cache_group"`
-	Nested      *quantization           `json:"quantization"`
-	ByLayer     map[string]quantization `json:"quantized_layers"`
+	Algorithm   string        `json:"quant_algo"`
+	KVAlgorithm string        `json:"kv_cache_quant_algo"`
+	KVScheme    *number       `json:"kv_cache_scheme"`
+	Nested      *quantization `json:"quantization"`
 	Groups      map[string]struct {
 		Weights *number  `json:"weights"`
 		Targets []string `json:"targets"`
 	} `json:"config_groups"`
-	Block   []int           `json:"weight_block_size"`
-	Dynamic json.RawMessage `json:"dynamic"`      // of GPTQModel
-	Extra   json.RawMessage `json:"extra_config"` // of AutoRound
-	Weights string          `json:"weights"`      // of quanto
-	HQQ     json.RawMessage `json:"quant_config"`
-	Global  *struct {
-		Weight *quarkNumber `json:"weight"`
-	} `json:"global_quant_config"` // of Quark
-	Layerwise map[string]struct {
-		Weight *quarkNumber `json:"weight"`
-	} `json:"layer_quant_config"`
+	Block []int `json:"weight_block_size"`
 
-	// Of AQLM.
-	CodeBits  float64 `json:"nbits_per_codebook"`
-	Codebooks float64 `json:"num_codebooks"`
-	InGroup   float64 `json:"in_group_size"`
-	OutGroup  float64 `json:"out_group_size"`
+	// Formats of single modules, which are not read: of GPTQModel, and of Model Optimizer.
+	Dynamic json.RawMessage `json:"dynamic"`
+	ByLayer json.RawMessage `json:"quantized_layers"`
 }
 
 // number is a format of numbers as compressed-tensors writes it.
@@ -78,12 +57,6 @@ type number struct {
 	Group     *int    `json:"group_size"`
 	Symmetric *bool   `json:"symmetric"`
 	Scale     string  `json:"scale_dtype"`
-}
-
-// quarkNumber is the same as AMD's Quark writes it.
-type quarkNumber struct {
-	Type  string `json:"dtype"`
-	Group *int   `json:"group_size"`
 }
 
 // scheme assigns a format to each module.
@@ -225,81 +198,40 @@ func (d *decoder) scheme() (*scheme, error) {
 		q.Method = cmp.Or(q.Method, method)
 	}
 	s := &scheme{}
-	for _, name := range slices.Concat(q.NotConverted, q.Skipped, q.Ignore, q.IgnoredLayers, q.ExcludeModules, q.Exclude,
-		q.SkipModules, q.NotQuantized) {
+	for _, name := range slices.Concat(q.NotConverted, q.Skipped, q.Ignore, q.IgnoredLayers, q.ExcludeModules) {
 		d.rule(&s.skip, name, unquantized)
 	}
-	known := true
 	switch method := strings.ToLower(q.Method); method {
 	case "fp8", "fbgemm_fp8", "deepseek_fp8":
 		s.all = q.blocks(fp8)
-	case "gptq", "gptq_marlin", "awq", "awq_marlin", "auto-round", "auto_round", "autoround", "intel/auto-round":
+	case "gptq", "gptq_marlin", "awq", "awq_marlin":
 		s.all, s.head = q.integers(), q.Head
-		d.overridden(q, s)
 	case "bitsandbytes":
 		s.all = q.bitsAndBytes()
 	case "mxfp4":
 		s.all, s.experts = mxfp4, true
-	case "mxfp8":
-		s.all = mxfp8
-	case "modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8":
-		if known = len(q.Groups) > 0 && d.groups(q, s); !known {
-			s.all, known = q.byAlgorithm(cmp.Or(q.Algorithm, "FP8"))
-		}
-		s.head, s.only = true, len(q.ByLayer) > 0
-		for _, name := range slices.Sorted(maps.Keys(q.ByLayer)) {
-			of := q.ByLayer[name]
-			f, understood := of.byAlgorithm(of.Algorithm)
-			if !understood {
-				d.note("quantized_layers: quant_algo %q of %s is not understood: 16 bits were counted", problem.Clip(of.Algorithm),
-					problem.Clip(name))
-				f = unquantized
-			}
-			d.rule(&s.some, name, f)
-		}
-		known = known || s.only
-	case "compressed-tensors", "compressed_tensors":
-		known, s.head = d.groups(q, s), true
-	case "hqq":
-		s.all = q.hqq()
-	case "aqlm":
-		s.all = format{bits: q.CodeBits * q.Codebooks / max(1, q.InGroup*max(1, q.OutGroup)), floating: false}
-		s.all.narrow = s.all.bits
-	case "torchao":
-		s.all, known = q.torchAO()
-	case "quanto":
-		s.all, known = named(q.Weights, q.Group)
-	case "quark":
+	case "modelopt", "modelopt_fp4", "modelopt_mxfp8":
 		s.head = true
-		if known = q.Global != nil && q.Global.Weight != nil; known {
-			s.all, known = named(q.Global.Weight.Type, q.Global.Weight.Group)
+		if d.groups(q, s); !s.all.valid() && !s.only {
+			s.all = q.byAlgorithm()
 		}
-		for _, name := range slices.Sorted(maps.Keys(q.Layerwise)) {
-			if w := q.Layerwise[name].Weight; w != nil {
-				f, understood := named(w.Type, w.Group)
-				if !understood {
-					d.note("layer_quant_config: dtype %q of %s is not understood: 16 bits were counted", problem.Clip(w.Type),
-						problem.Clip(name))
-					f = unquantized
-				}
-				d.rule(&s.some, name, f)
-			}
-		}
-	case "eetq":
-		s.all = eight
-	case "bitnet":
-		s.all = format{bits: 2, narrow: 2}
-	case "exl2", "exl3":
-		s.all = format{bits: q.Bits, narrow: q.Bits}
+	case "compressed-tensors", "compressed_tensors":
+		d.groups(q, s)
+		s.head = true
 	default:
 		return nil, &problem.Problem{Path: "quantization_config.quant_method", Remedy: "state weights beside config",
 			Message: fmt.Sprintf("%q is not read here", problem.Clip(method))}
 	}
-	if !known || !s.all.valid() && !s.only {
+	if !s.all.valid() && !s.only || !absent(q.Dynamic) || !absent(q.ByLayer) {
 		return nil, &problem.Problem{Path: "quantization_config", Remedy: "state weights beside config",
 			Message: fmt.Sprintf("the format of the weights of %s is not read here", problem.Clip(q.Method))}
 	}
 	return s, nil
+}
+
+// absent reports a field that is missing, null or empty.
+func absent(field json.RawMessage) bool {
+	return slices.Contains([]string{"", "null", "{}"}, string(field))
 }
 
 // rule adds one, or notes that it is not understood.
@@ -310,7 +242,7 @@ func (d *decoder) rule(r *rules, name string, f format) {
 }
 
 // groups reads the groups of compressed-tensors: those of all matrices last, after those of some.
-func (d *decoder) groups(q *quantization, s *scheme) bool {
+func (d *decoder) groups(q *quantization, s *scheme) {
 	for _, name := range slices.Sorted(maps.Keys(q.Groups)) {
 		g := q.Groups[name]
 		if g.Weights == nil {
@@ -329,41 +261,6 @@ func (d *decoder) groups(q *quantization, s *scheme) bool {
 		}
 	}
 	s.only = s.all.bits == 0 && s.some.len() > 0
-	return s.all.bits > 0 || s.only
-}
-
-// overridden reads the exceptions for modules in GPTQModel's dynamic and AutoRound's extra_config.
-func (d *decoder) overridden(q *quantization, s *scheme) {
-	for field, data := range map[string]json.RawMessage{"dynamic": q.Dynamic, "extra_config": q.Extra} {
-		var of map[string]json.RawMessage
-		if len(data) == 0 || bytes.Equal(data, []byte("null")) {
-			continue
-		}
-		if err := json.Unmarshal(data, &of); err != nil {
-			d.note("quantization_config.%s is not understood", field)
-			continue
-		}
-		for _, name := range slices.Sorted(maps.Keys(of)) {
-			own := *q
-			if err := json.Unmarshal(of[name], &own); err != nil {
-				d.note("quantization_config.%s: %s is not understood", field, problem.Clip(name))
-				continue
-			}
-			pattern, negative := strings.CutPrefix(name, "-:")
-			if field == "dynamic" {
-				pattern = "re:" + strings.TrimPrefix(pattern, "+:")
-			}
-			f := own.integers()
-			if f.narrow >= 16 {
-				f = unquantized
-			}
-			if negative {
-				d.rule(&s.skip, pattern, unquantized)
-			} else {
-				d.rule(&s.some, pattern, f)
-			}
-		}
-	}
 }
 
 // kv is the precision of the KV cache that the checkpoint asks for, and under which name.
@@ -390,9 +287,6 @@ func (d *decoder) kv() (Precision, string) {
 			return f.precision(), "kv_cache_scheme"
 		}
 		d.note("kv_cache_scheme is not understood: a KV cache of 16 bits was counted")
-	}
-	if len(q.KVGroup) > 0 {
-		return PrecisionFP8, "kv_cache_group"
 	}
 	return PrecisionUnknown, ""
 }

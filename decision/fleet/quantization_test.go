@@ -49,14 +49,13 @@ func TestQuantizations(t *testing.T) {
 		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":false}`, 16, fleet.PrecisionBF16},
 		{`{"quant_method":"bitsandbytes"}`, 4.5, fleet.PrecisionINT4}, // as servers load what says nothing
 
-		// GPTQ, AWQ and AutoRound: a scale and a zero point a group.
+		// GPTQ and AWQ: a scale and a zero point a group.
 		{`{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false}`, 4 + 20./128, fleet.PrecisionINT4},
 		{`{"quant_method":"gptq","bits":4,"group_size":32}`, 4 + 20./32, fleet.PrecisionINT4},
 		{`{"quant_method":"gptq","bits":8,"group_size":128}`, 8 + 24./128, fleet.PrecisionINT8},
 		{`{"quant_method":"gptq","bits":3,"group_size":-1}`, 3, fleet.PrecisionINT4},
 		{`{"quant_method":"awq","bits":4,"group_size":64,"zero_point":true}`, 4 + 20./64, fleet.PrecisionINT4},
 		{`{"quant_method":"awq","bits":4}`, 4 + 20./128, fleet.PrecisionINT4},
-		{`{"quant_method":"auto-round","bits":4,"group_size":128,"packing_format":"auto_round:auto_gptq"}`, 4 + 20./128, fleet.PrecisionINT4},
 
 		// compressed-tensors.
 		{group(`"num_bits":8,"type":"float","strategy":"channel"`, `"Linear"`), 8, fleet.PrecisionFP8},
@@ -76,18 +75,6 @@ func TestQuantizations(t *testing.T) {
 		{`{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":128,"exclude_modules":["lm_head"]}`, 4 + 16./128, fleet.PrecisionINT4},
 		{`{"quant_method":"modelopt","quant_algo":"MXFP8","ignore":["lm_head"]}`, 8.25, fleet.PrecisionFP8},
 		{`{"quant_method":"modelopt","ignore":["lm_head"]}`, 8, fleet.PrecisionFP8},
-
-		// Others.
-		{`{"quant_method":"hqq","quant_config":{"weight_quant_params":{"nbits":4,"group_size":64,"axis":1}},"skip_modules":["lm_head"]}`, 4.5, fleet.PrecisionINT4},
-		{`{"quant_method":"aqlm","nbits_per_codebook":16,"num_codebooks":1,"in_group_size":8,"out_group_size":1,"linear_weights_not_to_quantize":["lm_head.weight"]}`, 2, fleet.PrecisionINT4},
-		{`{"quant_method":"eetq"}`, 8, fleet.PrecisionINT8},
-		{`{"quant_method":"torchao","quant_type":{"default":{"_type":"Int4WeightOnlyConfig","_data":{"group_size":128}}}}`, 4.25, fleet.PrecisionINT4},
-		{`{"quant_method":"torchao","quant_type":"int8_weight_only"}`, 8, fleet.PrecisionINT8},
-		{`{"quant_method":"torchao","quant_type":{"default":{"_type":"Float8DynamicActivationFloat8WeightConfig"}}}`, 8, fleet.PrecisionFP8},
-		{`{"quant_method":"quanto","weights":"int8"}`, 8, fleet.PrecisionINT8},
-		{`{"quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp4","qscheme":"per_group","group_size":32}},"exclude":["lm_head"]}`, 4.25, fleet.PrecisionFP4},
-		{`{"quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor"}},"exclude":["lm_head"]}`, 8, fleet.PrecisionFP8},
-		{`{"quant_method":"exl3","bits":3.5}`, 3.5, fleet.PrecisionINT4},
 	} {
 		m := quantized(t, c.config)
 		want := linear8B*c.bits/8 + rest8B
@@ -138,14 +125,8 @@ func TestQuantizedModules(t *testing.T) {
 		{`{"quant_method":"modelopt","quant_algo":"FP8","exclude_modules":["lm_head","model.layers.0*"]}`, linear8B + layer, ""},
 		{`{"quant_method":"modelopt","quant_algo":"FP8"}`, linear8B - embedding8B, ""}, // of its head too
 		{`{"quant_method":"gptq","bits":8,"group_size":-1,"lm_head":true}`, linear8B - embedding8B, ""},
-		{`{"quant_method":"gptq","bits":8,"group_size":-1,"dynamic":{"-:.*self_attn.*":{}}}`, linear8B + attention, ""},
-		{`{"quant_method":"gptq","bits":8,"group_size":-1,"dynamic":{"+:.*down_proj":{"bits":4}}}`, linear8B - down/2, ""},
-		{`{"quant_method":"gptq","bits":8,"group_size":-1,"dynamic":[1]}`, linear8B, "quantization_config.dynamic is not understood"},
-		{`{"quant_method":"auto-round","bits":8,"group_size":-1,"extra_config":{"model.layers.0.mlp.down_proj":{"bits":16}}}`, linear8B + down/32, ""},
 		{mixed(`"re:.*self_attn.*"`), (linear8B-attention)*4.5/8 + attention, ""},
 		{mixed(`"re:.*\\.q_proj$","model.layers.0.mlp.down_proj"`), (linear8B-query-down/32)*4.5/8 + query + down/32, ""},
-		{`{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{"model.layers.0.mlp.down_proj":{"quant_algo":"FP8"},"model.layers.1.mlp.down_proj":{"quant_algo":"NVFP4","group_size":16}}}`, 2*linear8B - down/32 - down/32*(2-4.5/8), ""},
-		{`{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{"model.layers.0.mlp.down_proj":{"quant_algo":"TERNARY"}}}`, 2 * linear8B, `"TERNARY" of model.layers.0.mlp.down_proj is not understood`},
 	} {
 		m := quantized(t, c.config)
 		if got := m.WeightBytes(m.Parameters) - rest8B; math.Abs(got/c.want-1) > 1e-4 {
@@ -235,14 +216,13 @@ func TestKVSchemes(t *testing.T) {
 	}{
 		`"quant_method":"fp8"`:                        {2, ""},
 		`"quant_method":"fp8","kv_cache_scheme":null`: {2, ""},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"head"}`:                              {1, "in fp8 was counted, as kv_cache_scheme asks"},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":4,"type":"float","group_size":16}`:                                {0.5 * 9 / 8, "in fp4 was counted, as kv_cache_scheme asks"},
-		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"int"}`:                                                  {1, "in int8 was counted, as kv_cache_scheme asks"},
-		`"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"FP8"`:                                            {1, "as kv_cache_quant_algo asks"},
-		`"quant_method":"modelopt","quant_algo":"NVFP4","kv_cache_quant_algo":"NVFP4"`:                                        {0.5 * 9 / 8, "as kv_cache_quant_algo asks"},
-		`"quant_method":"modelopt","quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8"}`:                           {1, "as kv_cache_quant_algo asks"},
-		`"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"TERNARY"`:                                        {2, `kv_cache_quant_algo "TERNARY" is not understood`},
-		`"quant_method":"quark","global_quant_config":{"weight":{"dtype":"fp8_e4m3"}},"kv_cache_group":["*k_proj","*v_proj"]`: {1, "as kv_cache_group asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"float","strategy":"head"}`:    {1, "in fp8 was counted, as kv_cache_scheme asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":4,"type":"float","group_size":16}`:      {0.5 * 9 / 8, "in fp4 was counted, as kv_cache_scheme asks"},
+		`"quant_method":"fp8","kv_cache_scheme":{"num_bits":8,"type":"int"}`:                        {1, "in int8 was counted, as kv_cache_scheme asks"},
+		`"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"FP8"`:                  {1, "as kv_cache_quant_algo asks"},
+		`"quant_method":"modelopt","quant_algo":"NVFP4","kv_cache_quant_algo":"NVFP4"`:              {0.5 * 9 / 8, "as kv_cache_quant_algo asks"},
+		`"quant_method":"modelopt","quantization":{"quant_algo":"FP8","kv_cache_quant_algo":"FP8"}`: {1, "as kv_cache_quant_algo asks"},
+		`"quant_method":"modelopt","quant_algo":"FP8","kv_cache_quant_algo":"TERNARY"`:              {2, `kv_cache_quant_algo "TERNARY" is not understood`},
 	} {
 		read := func(string) ([]byte, error) {
 			return configOf(t, "Llama-3.1-8B", `{"quantization_config":{`+config+`}}`), nil
