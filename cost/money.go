@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"math/big"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -74,20 +73,16 @@ func (m Money) match(o Money) ([3]byte, error) {
 	return [3]byte{}, fmt.Errorf("%w: %s and %s", ErrCurrency, m, o)
 }
 
-func (m Money) with(micros int64, currency [3]byte) (Money, error) {
-	if micros > maxMicros || micros < -maxMicros {
-		return Money{}, ErrOverflow
-	}
-	return Money{micros: micros, currency: currency}, nil
-}
-
 // Add returns m + o, which must be of one currency.
 func (m Money) Add(o Money) (Money, error) {
 	cur, err := m.match(o)
 	if err != nil {
 		return Money{}, err
 	}
-	return m.with(m.micros+o.micros, cur)
+	if sum := m.micros + o.micros; sum <= maxMicros && sum >= -maxMicros {
+		return Money{sum, cur}, nil
+	}
+	return Money{}, ErrOverflow
 }
 
 // Sub returns m - o, which must be of one currency.
@@ -290,31 +285,6 @@ func ratio(num, den int64) (PPM, error) {
 		return -PPM(q), nil
 	}
 	return PPM(q), nil
-}
-
-// ppmFromFloat returns the PPM nearest to a fraction (0.25 is 25%), rounding
-// half away from zero. NaN, infinities and numbers out of range are errors.
-func ppmFromFloat(fraction float64) (PPM, error) {
-	if math.IsNaN(fraction) || math.IsInf(fraction, 0) {
-		return 0, badInput("a fraction must be a finite number, not %v", fraction)
-	}
-	r := new(big.Rat).SetFloat64(fraction)
-	q := roundRat(r.Mul(r, new(big.Rat).SetInt64(int64(Whole))))
-	if !q.IsInt64() {
-		return 0, ErrOverflow
-	}
-	return PPM(q.Int64()), nil
-}
-
-// roundRat rounds half away from zero.
-func roundRat(r *big.Rat) *big.Int {
-	num := new(big.Int).Abs(r.Num())
-	num.Lsh(num, 1).Add(num, r.Denom())
-	q := num.Quo(num, new(big.Int).Lsh(r.Denom(), 1))
-	if r.Sign() < 0 {
-		q.Neg(q)
-	}
-	return q
 }
 
 // Float returns the fraction as a number: 0.08 for 8%.

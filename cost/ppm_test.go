@@ -46,23 +46,6 @@ func TestPPMRounding(t *testing.T) {
 		}
 	}
 }
-
-func TestPPMFromFloat(t *testing.T) {
-	for f, want := range map[float64]PPM{0.25: 250_000, 0.08: 80_000, 1.0 / 3: 333_333, -0.00000051: -1, 2.0 / 3: 666_667, 0: 0} {
-		if p, err := ppmFromFloat(f); err != nil || p != want {
-			t.Errorf("ppmFromFloat(%v) = %d, %v; want %d", f, p, err, want)
-		}
-	}
-	for f, want := range map[float64]error{math.Inf(1): ErrInput, math.Inf(-1): ErrInput, math.MaxFloat64: ErrOverflow, 1e13: ErrOverflow} {
-		if p, err := ppmFromFloat(f); !errors.Is(err, want) {
-			t.Errorf("ppmFromFloat(%v) = %d, %v; want %v", f, p, err, want)
-		}
-	}
-	if _, err := ppmFromFloat(math.NaN()); !errors.Is(err, ErrInput) {
-		t.Errorf("NaN: %v", err)
-	}
-}
-
 func FuzzParsePPM(f *testing.F) {
 	for _, s := range []string{"8%", "-0.0001%", "%", "8", "922337203685477.5807%"} {
 		f.Add(s)

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/big"
 	"math/bits"
 	"slices"
 
@@ -47,20 +46,14 @@ const (
 // false where it is not known: that no source gives a figure does not mean that there is no overhead.
 // sharing.InfoFor(m).Overhead is the bracket to plan with until you measure.
 func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
-	if !o.Known {
+	if !o.Known || !(0 <= o.Low && o.Low <= o.High && o.High <= maxOverhead.Float()) {
 		return 0, 0, false
 	}
-	low, errLow := ppmFromFloat(o.Low)
-	high, errHigh := ppmFromFloat(o.High)
-	if errLow != nil || errHigh != nil || low < 0 || high < low {
-		return 0, 0, false
-	}
-	return low, high, true
+	return PPM(math.Round(o.Low * float64(Whole))), PPM(math.Round(o.High * float64(Whole))), true
 }
 
 // PerUnits returns the cost of a number of units of work on a GPU (or a share of one) with an hourly price that does
-// ratePerSecond of them each second: a million tokens at 2500 tokens/s, say. The rate is taken as the exact binary
-// number it is and the result is rounded once.
+// ratePerSecond of them each second: a million tokens at 2500 tokens/s, say. It is as exact as the rate, in float64.
 func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	var l problem.List
 	l.If(units < 0, "units", "give 0 or more", "%d is below zero", units)
@@ -69,14 +62,11 @@ func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	if err := inputErr(&l); err != nil {
 		return Money{}, err
 	}
-	r := new(big.Rat).SetFloat64(ratePerSecond)
-	r.Mul(r, new(big.Rat).SetInt64(3600))
-	r.Quo(new(big.Rat).SetInt64(units), r)
-	q := roundRat(r.Mul(r, new(big.Rat).SetInt64(hourly.micros)))
-	if !q.IsInt64() {
+	micros := math.Round(float64(units) * float64(hourly.micros) / (ratePerSecond * 3600))
+	if !(math.Abs(micros) <= maxMicros) {
 		return Money{}, ErrOverflow
 	}
-	return hourly.with(q.Int64(), hourly.currency)
+	return Money{int64(micros), hourly.currency}, nil
 }
 
 // TokenRates are the tokens that a server takes in and gives each second. 0 is none, or not known.

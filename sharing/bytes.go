@@ -4,8 +4,10 @@ package sharing
 
 import (
 	"fmt"
-	"math/big"
+	"math"
+	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -91,19 +93,19 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	case size == 0:
 		return bad("use B, KiB, MiB, GiB, TiB (or kB, MB, GB, TB)")
 	}
-	// Rat reads exponents too, of any size: they are kept from it.
-	r := new(big.Rat)
-	if len(num) > 30 || strings.Trim(num, "0123456789.") != "" {
-		num = ""
-	}
-	if _, ok := r.SetString(num); !ok {
+	whole, frac, _ := strings.Cut(num, ".")
+	if len(num) > 30 || whole+frac == "" || strings.Trim(whole+frac, "0123456789") != "" {
 		return bad("write a plain decimal number and a unit")
 	}
-	r.Mul(r, new(big.Rat).SetInt64(size))
-	q := new(big.Int).Quo(r.Num(), r.Denom())
-	if !q.IsInt64() {
+	part := int64(0) // of the decimals, by Horner's rule from the last one, rounded down
+	for _, digit := range slices.Backward([]byte(frac)) {
+		part = (int64(digit-'0')*size + part) / 10
+	}
+	n, err := strconv.ParseUint("0"+whole, 10, 64)
+	hi, lo := bits.Mul64(n, uint64(size))
+	if err != nil || hi > 0 || lo > math.MaxInt64-uint64(part) {
 		return bad("it does not fit 63 bits")
 	}
-	*b = Bytes(q.Int64())
+	*b = Bytes(lo) + Bytes(part)
 	return nil
 }

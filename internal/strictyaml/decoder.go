@@ -6,7 +6,6 @@ import (
 	"encoding"
 	"fmt"
 	"math"
-	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -256,26 +255,27 @@ func parseInt(n *yaml.Node) (int64, error) {
 	case "!!int":
 		return strconv.ParseInt(s, 0, 64)
 	case "!!float":
-		if len(s) > 64 || exponentAbove(s, 30) {
+		mantissa, exponent, scientific := strings.Cut(strings.ToLower(s), "e")
+		whole, frac, _ := strings.Cut(mantissa, ".")
+		zeros := -len(frac) // to append to the digits
+		if e, err := strconv.Atoi(exponent); scientific && err == nil && max(e, -e) <= 64 {
+			zeros += e
+		} else if scientific {
 			return 0, strconv.ErrRange
 		}
-		r, ok := new(big.Rat).SetString(s)
-		if !ok || !r.IsInt() || !r.Num().IsInt64() {
+		digits := whole + frac
+		if strings.Trim(digits, "+-0") == "" {
+			return 0, nil
+		}
+		for ; zeros < 0 && strings.HasSuffix(digits, "0"); zeros++ {
+			digits = digits[:len(digits)-1]
+		}
+		if zeros < 0 {
 			return 0, strconv.ErrSyntax
 		}
-		return r.Num().Int64(), nil
+		return strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
 	}
 	return 0, strconv.ErrSyntax
-}
-
-// exponentAbove keeps big.Rat from building a number of a billion digits.
-func exponentAbove(s string, limit int) bool {
-	i := strings.IndexAny(s, "eE")
-	if i < 0 {
-		return false
-	}
-	e, err := strconv.Atoi(s[i+1:])
-	return err != nil || e > limit || e < -limit
 }
 
 func kindName(n *yaml.Node) string {
