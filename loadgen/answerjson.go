@@ -28,23 +28,17 @@ type wireChunk struct {
 }
 
 type wireMessage struct {
-	Content          wireText          `json:"content"`
-	Refusal          wireText          `json:"refusal"`
-	Audio            *wireAudio        `json:"audio"`
-	ReasoningContent wireText          `json:"reasoning_content"`
-	Reasoning        wireText          `json:"reasoning"`
-	ToolCalls        []json.RawMessage `json:"tool_calls"`
-	FunctionCall     json.RawMessage   `json:"function_call"`
+	Content          wireText                          `json:"content"`
+	Refusal          wireText                          `json:"refusal"`
+	Audio            struct{ Data, Transcript string } // neither where only its expiry is sent
+	ReasoningContent wireText                          `json:"reasoning_content"`
+	Reasoning        wireText                          `json:"reasoning"`
+	ToolCalls        []json.RawMessage                 `json:"tool_calls"`
+	FunctionCall     json.RawMessage                   `json:"function_call"`
 	// ReasoningDetails is OpenRouter's form of reasoning, with or without Reasoning.
 	ReasoningDetails []struct {
 		Text string `json:"text"`
 	} `json:"reasoning_details"`
-}
-
-// wireAudio is a piece of speech, of its transcript, or its time of expiry alone.
-type wireAudio struct {
-	Data       string `json:"data"`
-	Transcript string `json:"transcript"`
 }
 
 // usage is the server's token count. Completion is cumulative in a stream.
@@ -53,21 +47,20 @@ type usage struct {
 	Completion wireCount `json:"completion_tokens"`
 	// Cached is OpenAI's part of the prompt that came from a prefix cache. vLLM says it
 	// with --enable-prompt-tokens-details, SGLang with --enable-cache-report.
-	Cached cachedTokens  `json:"prompt_tokens_details"`
-	Output outputDetails `json:"completion_tokens_details"`
+	Cached    cachedTokens    `json:"prompt_tokens_details"`
+	Reasoning reasoningTokens `json:"completion_tokens_details"`
 }
 
-// outputDetails are parts of usage.Completion, 0 where the server does not report them:
-// reasoning, streamed or hidden, and speech. Other contents fail no request.
-type outputDetails struct{ Reasoning, Audio int }
+// reasoningTokens is the part of usage.Completion that is reasoning, streamed or hidden; 0 where the server does not
+// report it. Other contents fail no request.
+type reasoningTokens int
 
-func (o *outputDetails) UnmarshalJSON(b []byte) error {
+func (n *reasoningTokens) UnmarshalJSON(b []byte) error {
 	var details struct {
 		Reasoning wireCount `json:"reasoning_tokens"`
-		Audio     wireCount `json:"audio_tokens"`
 	}
 	if json.Unmarshal(b, &details) == nil {
-		*o = outputDetails{max(int(details.Reasoning), 0), max(int(details.Audio), 0)}
+		*n = reasoningTokens(max(details.Reasoning, 0))
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	}
 	rec.Endpoint, rec.Status, rec.Error, rec.Streamed, rec.Reused = a.endpoint.label, 0, "", false, false
 	rec.ConnectedNS, rec.WrittenNS, rec.FirstByteNS, rec.EndNS = 0, 0, 0, 0
-	rec.Refused, rec.AudioEvents = false, 0
+	rec.Refused = false
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	w := &watchdog{clock: c.clock, limits: c.timeouts, start: start, streamed: !c.tenant.NonStreaming, cancel: cancel}

@@ -22,7 +22,6 @@ type config struct {
 	DrainS        float64        `json:"drain_s,omitempty"`
 	WindowFromS   float64        `json:"window_from_s,omitempty"`
 	WindowToS     float64        `json:"window_to_s,omitempty"`
-	StallFactor   float64        `json:"stall_factor"`
 	Tenants       []tenantConfig `json:"tenants"`
 	Clock         clockConfig    `json:"clock"`
 	Host          hostConfig     `json:"host"`
@@ -85,7 +84,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *confi
 	c := &config{
 		SchemaVersion: schemaVersion, RunID: o.RunID, Scenario: p.Scenario, Basis: "measured", Seed: p.Seed,
 		DurationS: p.Duration.Seconds(), DrainS: p.Drain.Seconds(), WindowFromS: w.From.Seconds(), WindowToS: w.To.Seconds(),
-		StallFactor: stallFactor, Meta: scrub.cleanMap(o.Meta),
+		Meta:  scrub.cleanMap(o.Meta),
 		Clock: clockConfig{clk.Base(), "times are this plus the monotonic time since; a step of the wall clock moves none"},
 		Host:  host(),
 	}

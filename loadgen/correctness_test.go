@@ -143,7 +143,7 @@ func TestCoordinatedOmission(t *testing.T) {
 		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 15}}
 	})
 	m := &res.Summary.Measures
-	if m.TTFT.P99 < 5000 || m.TTFT.P99 != m.TTFTFailuresInfinite.P99 {
+	if m.TTFT.P99 < 5000 {
 		t.Errorf("TTFT p99 %v ms", m.TTFT.P99)
 	}
 	if rate := m.CompletedPerS; rate < 9 || rate > 9.6 {

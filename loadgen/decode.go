@@ -20,9 +20,8 @@ var errMalformed = errors.New("loadgen: malformed answer")
 type delta struct {
 	text      string // visible content, a refusal's too
 	reasoning string
-	tool      bool // a tool-call delta
+	other     bool // a tool-call delta, speech or its transcript
 	refusal   bool // the text is a refusal
-	audio     bool // speech, or its transcript
 	finish    string
 	hasUsage  bool
 	usage     usage
@@ -35,7 +34,7 @@ type delta struct {
 func (d *delta) content() bool { return d.visible() || d.reasoning != "" }
 
 // visible reports whether the event carries content other than reasoning.
-func (d *delta) visible() bool { return d.text != "" || d.tool || d.audio }
+func (d *delta) visible() bool { return d.text != "" || d.other }
 
 // decodeDelta reads an event's data, or the body of an answer in one piece. Text and
 // reasoning of several choices are joined.
@@ -60,7 +59,6 @@ func decodeDelta(data []byte) (delta, error) {
 		for _, m := range []*wireMessage{&c.Delta, &c.Message} {
 			d.text += m.Content.text + m.Refusal.text
 			d.refusal = d.refusal || m.Refusal.text != ""
-			d.audio = d.audio || m.Audio != nil && (m.Audio.Data != "" || m.Audio.Transcript != "")
 			switch {
 			case m.Content.reasoning != "":
 				d.reasoning += m.Content.reasoning
@@ -73,7 +71,8 @@ func decodeDelta(data []byte) (delta, error) {
 					d.reasoning += part.Text
 				}
 			}
-			d.tool = d.tool || len(m.ToolCalls) > 0 || present(m.FunctionCall)
+			d.other = d.other || len(m.ToolCalls) > 0 || present(m.FunctionCall) ||
+				m.Audio.Data+m.Audio.Transcript != ""
 		}
 		if c.FinishReason != "" {
 			d.finish = worseFinish(d.finish, c.FinishReason)
@@ -151,7 +150,7 @@ func (t *template) learn(data []byte, d *delta) {
 		return
 	}
 	text := d.text + d.reasoning
-	if (d.text == "") == (d.reasoning == "") || d.tool || d.audio || d.finish != "" || d.hasUsage {
+	if (d.text == "") == (d.reasoning == "") || d.other || d.finish != "" || d.hasUsage {
 		return
 	}
 	want := *d

@@ -25,7 +25,7 @@ func TestDecodeDelta(t *testing.T) {
 		{in: `{"choices":[{"delta":{"reasoning_content":"r"}}]}`, want: delta{reasoning: "r"}},
 		{in: `{"choices":[{"delta":{"reasoning":"r","content":null}}]}`, want: delta{reasoning: "r"}},
 		{in: `{"choices":[{"delta":{"reasoning":"r","reasoning_content":"r"}}]}`, want: delta{reasoning: "r"}},
-		{in: `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}`, want: delta{tool: true}},
+		{in: `{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}}]}`, want: delta{other: true}},
 		{in: `{"choices":[{"delta":{"tool_calls":[]}}]}`, want: delta{}},
 		{in: `{"choices":[{"message":{"content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":5}}`,
 			want: delta{text: "whole", finish: "stop", hasUsage: true, usage: usage{Prompt: 3, Completion: 5}}},

@@ -62,7 +62,7 @@ func TestDefinitionsExactly(t *testing.T) {
 	t.Run("one token has no tpot", func(t *testing.T) {
 		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}, nil)
 		must(t, "tpot", r.TPOT, -1)
-		if m.TPOT.Count != 0 || m.ChunkGap.Count != 0 || m.Stall != nil || m.UserTokensPerS != nil {
+		if m.TPOT.Count != 0 || m.ChunkGap.Count != 0 {
 			t.Errorf("%+v", m)
 		}
 	})
@@ -92,7 +92,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.NonStreaming = true })
 		must(t, "e2e", r.E2E, 230*ms)
 		must(t, "ttft", r.TTFT, -1)
-		if m.OutputTokens != 10 || m.TTFT.Count != 0 || m.TTFTFailuresInfinite.Count != 0 || m.Counts.OK != 1 {
+		if m.OutputTokens != 10 || m.TTFT.Count != 0 || m.Counts.OK != 1 {
 			t.Errorf("%+v", m)
 		}
 	})
@@ -135,10 +135,6 @@ func TestDefinitionsExactly(t *testing.T) {
 			p.Tenants[0].Requests = 50
 			p.Tenants[0].SLO = loadgen.RequestSLO{Stall: 100 * ms}
 		})
-		s := res.Summary.Stall
-		if s == nil || s.Gaps != 1000 || s.Count != 20 || s.Share != 0.02 || s.GapMaxMS != 120 || s.LimitMS < 99.9 || s.LimitMS > 100.1 {
-			t.Errorf("%+v", s)
-		}
 		if g := res.Summary.Tenants[0].Goodput; g == nil || g.Met != 49 || g.Fraction != optional.Of(0.98) {
 			t.Errorf("%+v", g)
 		}

@@ -103,33 +103,6 @@ func (h *Histogram) Quantile(q float64) (time.Duration, bool) {
 	return min(time.Duration(us)*time.Microsecond, h.max), true
 }
 
-// medianAboveZero is the median of the samples of at least half a microsecond.
-func (h *Histogram) medianAboveZero() (time.Duration, bool) {
-	n := h.Count()
-	if n == 0 {
-		return 0, false
-	}
-	zero := n - h.above(0)
-	if zero == n {
-		return 0, false
-	}
-	rank := zero + stats.Rank(0.5, n-zero)
-	return h.Quantile(float64(rank) / float64(n))
-}
-
-func (h *Histogram) above(limit time.Duration) int64 {
-	if h.Count() == 0 {
-		return 0
-	}
-	var n int64
-	for _, b := range h.hdr.Distribution() {
-		if b.Count > 0 && time.Duration(b.From)*time.Microsecond > limit {
-			n += b.Count
-		}
-	}
-	return n
-}
-
 // Figures summarises the distribution.
 func (h *Histogram) Figures() Figures {
 	n := h.Count()
@@ -148,23 +121,6 @@ func (h *Histogram) Figures() Figures {
 		f.Method = "exact"
 	}
 	return f
-}
-
-// withFailures gives the percentiles with failed more samples of +Inf.
-func (h *Histogram) withFailures(failed int64) WithFailures {
-	n := h.Count()
-	if n+failed == 0 {
-		return WithFailures{}
-	}
-	q := func(p float64) Millis {
-		rank := stats.Rank(p, n+failed)
-		if rank > n {
-			return Millis(math.Inf(1))
-		}
-		d, _ := h.Quantile(float64(rank) / float64(n))
-		return millis(d)
-	}
-	return WithFailures{Count: n + failed, P50: q(0.5), P90: q(0.9), P95: q(0.95), P99: q(0.99)}
 }
 
 // Merge adds the samples of other, which stays as it is.

@@ -102,34 +102,6 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram) {
 	for _, d := range m.Distributions() {
 		*d.Figures = h[d.Metric].Figures()
 	}
-	for _, f := range []struct {
-		to *WithFailures
-		of LatencyMetric
-	}{{&m.TTFTFailuresInfinite, MetricTTFT}, {&m.E2EFailuresInfinite, MetricE2E}} {
-		// Answers in one piece have no first token: nothing to compare failures with.
-		if h[f.of].Count() > 0 || m.Counts.OK == 0 {
-			*f.to = h[f.of].withFailures(m.Counts.Failed)
-		}
-	}
-	if m.TPOT.Count > 0 {
-		rate := func(ms Millis) float64 {
-			if ms <= 0 {
-				return 0
-			}
-			return 1000 / float64(ms)
-		}
-		m.UserTokensPerS = &UserRate{P50: rate(m.TPOT.P50), P5: rate(m.TPOT.P95), P1: rate(m.TPOT.P99)}
-	}
-	gaps := h[MetricChunkGap]
-	if median, ok := gaps.medianAboveZero(); ok {
-		limit := median * stallFactor
-		p999, _ := gaps.Quantile(0.999)
-		n := gaps.above(limit)
-		m.Stall = &Stall{
-			Factor: stallFactor, Gaps: gaps.Count(), LimitMS: millis(limit), Count: n,
-			Share: float64(n) / float64(gaps.Count()), GapP999MS: millis(p999), GapMaxMS: m.ChunkGap.Max,
-		}
-	}
 }
 
 // LatencyMetric names a distribution of a tenant.

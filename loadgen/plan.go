@@ -35,9 +35,6 @@ type LoadPlan struct {
 	Simulated bool
 }
 
-// stallFactor is the k of the stall figures.
-const stallFactor = 5
-
 // Window is a part of the run, as offsets from its start. A request belongs to
 // it by its intended start, a token by the time of its event.
 type Window struct {

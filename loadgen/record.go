@@ -55,12 +55,9 @@ type Record struct {
 	OutputTokens int           `json:"output_tokens"` // delivered, by TokenSource
 	// ReasoningTokens of the answer are reasoning, by the server's usage; HiddenTokens
 	// of them were not sent and are not among OutputTokens.
-	ReasoningTokens int `json:"reasoning_tokens,omitempty"`
-	HiddenTokens    int `json:"hidden_tokens,omitempty"`
-	// AudioTokens of the answer are speech, by the server's usage; AudioEvents of Events carried it or its transcript.
-	AudioTokens int  `json:"audio_tokens,omitempty"`
-	AudioEvents int  `json:"audio_events,omitempty"`
-	Refused     bool `json:"refused,omitempty"` // the model declined to answer
+	ReasoningTokens int  `json:"reasoning_tokens,omitempty"`
+	HiddenTokens    int  `json:"hidden_tokens,omitempty"`
+	Refused         bool `json:"refused,omitempty"` // the model declined to answer
 	// AskedTokens is the bound of the output that the request set, of all its choices; 0
 	// means none. IgnoreEOS is true if it requested an answer of exactly that length.
 	AskedTokens int  `json:"asked_tokens,omitempty"`

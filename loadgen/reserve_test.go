@@ -10,29 +10,6 @@ import (
 	"testing"
 )
 
-// TestTheReserveIsKeptUntilTheEnd holds the room that the last artifacts need on a disk that the requests fill.
-func TestTheReserveIsKeptUntilTheEnd(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "run")
-	d, err := newRunDir(dir, newScrubber(nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	reserve := filepath.Join(dir, reserveFile)
-	if info, err := os.Stat(reserve); err != nil || info.Size() != reserveBytes {
-		t.Fatalf("%v, %v", info, err)
-	}
-	if problems := d.writeData(&Result{}); len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	if _, err := os.Stat(reserve); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the reserve is still there (%v)", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 3 {
-		t.Errorf("%v, %v", entries, err)
-	}
-}
-
 // TestNoHalfLine: a disk that fills in the middle of a line leaves whole lines.
 func TestNoHalfLine(t *testing.T) {
 	for _, half := range []string{"", `{"tenant":"t","id":3,"cla`} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
@@ -16,12 +17,18 @@ import (
 // and in all, and a server that says nothing leaves no figure.
 func TestPromptCache(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("shared ", 64))
-	for _, blocks := range []int{0, 100} {
-		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{}), func(p *loadgen.LoadPlan, so *loadgentest.Options, _ *loadgen.Options) {
-			p.Tenants[0].Prompts, p.Tenants[0].Requests, so.CacheBlocks = loadgen.Texts(words+" one", words+" two three", "short"), 3, blocks
+	for _, reports := range []bool{false, true} {
+		script := func(r loadgentest.Request) (reply loadgentest.Reply) {
+			if reports {
+				reply.CachedTokens = optional.Of([]int{0, 64, 0}[r.N])
+			}
+			return reply
+		}
+		res, _ := bubble(t, script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
+			p.Tenants[0].Prompts, p.Tenants[0].Requests = loadgen.Texts(words+" one", words+" two three", "short"), 3
 		})
 		s := &res.Summary
-		if blocks == 0 {
+		if !reports {
 			if _, known := res.Records[0].CachedTokens.Get(); known || s.PromptCache != nil {
 				t.Errorf("%+v, %+v", res.Records[0], s.PromptCache)
 			}

@@ -255,7 +255,6 @@ func (r *runner) result(complete bool) (*Result, error) {
 	from, to := total.interval()
 	w := r.plan.window()
 	sum.Window = WindowSummary{FromNS: from, ToNS: to, Cut: w.From > 0 || w.To > 0}
-	sum.SteadyState = steadyState(res.Timeline, from, to)
 	sum.ClientHealth = r.health(pacer)
 	if r.dir == nil {
 		sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)

@@ -70,27 +70,10 @@ func newRunDir(path string, scrub *scrubber) (*runDir, error) {
 		return nil, opError("read", path, err)
 	}
 	d.requests, err = newRequestLog(filepath.Join(path, ArtifactRequests))
-	if err == nil {
-		err = d.reserve()
-	}
 	if err != nil {
 		return nil, errors.Join(err, d.abandon())
 	}
 	return d, nil
-}
-
-// reserveBytes are kept on the disk for the last files: a disk that the requests fill must not cost the summary.
-const reserveBytes = 512 << 10
-
-const reserveFile = "reserve" + partialSuffix
-
-func (d *runDir) reserve() error {
-	data := make([]byte, reserveBytes)
-	if _, err := rand.NewChaCha8([32]byte{}).Read(data); err != nil { // a file system can't compress it
-		return err
-	}
-	path := filepath.Join(d.path, reserveFile)
-	return opError("write", path, os.WriteFile(path, data, 0o644))
 }
 
 // remove removes a file that may be there.
@@ -107,7 +90,7 @@ func (d *runDir) abandon() error {
 	if d == nil {
 		return nil
 	}
-	errs := []error{d.remove(reserveFile), d.remove(artifactConfig)}
+	errs := []error{d.remove(artifactConfig)}
 	if d.requests != nil {
 		errs = append(errs, d.requests.discard())
 	}
@@ -123,7 +106,7 @@ func (d *runDir) writeJSON(name string, v any) error {
 	if err != nil {
 		return &OpError{Op: "encode", Path: filepath.Join(d.path, name), Err: err}
 	}
-	return d.write(name, append(d.scrub.cleanJSON(b), '\n'))
+	return d.write(name, append(b, '\n'))
 }
 
 func (d *runDir) write(name string, data []byte) error {
@@ -140,7 +123,6 @@ func (d *runDir) writeData(res *Result) []error {
 		}
 	}
 	note(d.requests.close())
-	note(d.remove(reserveFile))
 	lines, err := histogramLines(res.Histograms)
 	note(err)
 	if err == nil {

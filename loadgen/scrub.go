@@ -3,7 +3,6 @@
 package loadgen
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/hex"
@@ -216,44 +215,6 @@ func (s *scrubber) cleanMap(m map[string]any) map[string]any {
 		return nil
 	}
 	return s.cleanValue(m).(map[string]any)
-}
-
-// cleanJSON removes credentials from the texts of an encoded document. Names and numbers are left alone, and so are
-// credentials so short that they may be a part of the document's own words: it must stay readable.
-func (s *scrubber) cleanJSON(doc []byte) []byte {
-	if len(s.forms) == 0 {
-		return doc
-	}
-	var out bytes.Buffer
-	for len(doc) > 0 {
-		start := bytes.IndexByte(doc, '"')
-		if start < 0 {
-			break
-		}
-		end := start + 1
-		for end < len(doc) && doc[end] != '"' {
-			if doc[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		end = min(end+1, len(doc))
-		out.Write(doc[:start])
-		literal := doc[start:end]
-		doc = doc[end:]
-		var text string
-		name := bytes.HasPrefix(bytes.TrimLeft(doc, " \t\r\n"), []byte(":"))
-		if name || json.Unmarshal(literal, &text) != nil ||
-			!slices.ContainsFunc(s.forms, func(f string) bool { return len(f) >= gramSize && strings.Contains(text, f) }) {
-			out.Write(literal)
-			continue
-		}
-		if b, err := json.Marshal(s.clean(text)); err == nil {
-			out.Write(b)
-		}
-	}
-	out.Write(doc)
-	return out.Bytes()
 }
 
 const redacted = "[redacted]"

@@ -199,25 +199,3 @@ func TestSaturated(t *testing.T) {
 		t.Errorf("%d of 500 steady runs accused", accused)
 	}
 }
-
-func TestSteadyState(t *testing.T) {
-	rows := func(tokens ...int64) []TimelineRow {
-		var out []TimelineRow
-		for i, n := range tokens {
-			out = append(out, TimelineRow{UnixNS: int64(i+1) * 1e9, Tokens: n})
-		}
-		return out
-	}
-	for _, tc := range []struct {
-		rows []TimelineRow
-		want string
-	}{
-		{rows(100, 100, 101, 99, 100, 100), "yes"}, {rows(50, 60, 90, 100, 110, 130), "no"}, {rows(1, 2, 3), "unknown"},
-		{rows(0, 0, 0, 0, 0, 0), "unknown"},
-	} {
-		got := steadyState(tc.rows, 1e9, 100e9)
-		if got.Verdict != tc.want || got.Reason == "" || got.TokenRateDrift.IsZero() != (tc.want == "unknown") {
-			t.Errorf("%+v, want %s", got, tc.want)
-		}
-	}
-}

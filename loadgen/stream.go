@@ -176,9 +176,6 @@ func (s *stream) notAStream() error {
 func (s *stream) kind(d *delta) {
 	s.reasoned = s.reasoned || d.reasoning != ""
 	s.rec.Refused = s.rec.Refused || d.refusal
-	if d.audio {
-		s.rec.AudioEvents++
-	}
 }
 
 // content counts a content event.
@@ -258,7 +255,7 @@ func (s *stream) hiddenTokens(rec *Record) int {
 	if !s.hasUsage || rec.Class != ClassOK {
 		return 0
 	}
-	rec.ReasoningTokens, rec.AudioTokens = s.usage.Output.Reasoning, s.usage.Output.Audio
+	rec.ReasoningTokens = int(s.usage.Reasoning)
 	if s.reasoned || rec.ReasoningTokens >= int(s.usage.Completion) {
 		return 0
 	}

@@ -20,28 +20,13 @@ const schemaVersion = 1
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// Millis is a time in milliseconds. In JSON an infinite one is the string "+Inf".
+// Millis is a time in milliseconds.
 type Millis float64
 
 func millis(d time.Duration) Millis { return Millis(float64(d) / 1e6) }
 
-// MarshalJSON writes a number, or "+Inf".
-func (m Millis) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(m), 1) {
-		return []byte(`"+Inf"`), nil
-	}
-	// Whole nanoseconds are all that was measured.
-	return json.Marshal(math.Round(float64(m)*1e6) / 1e6)
-}
-
-// UnmarshalJSON reads a number, or "+Inf".
-func (m *Millis) UnmarshalJSON(b []byte) error {
-	if string(b) == `"+Inf"` {
-		*m = Millis(math.Inf(1))
-		return nil
-	}
-	return json.Unmarshal(b, (*float64)(m))
-}
+// MarshalJSON writes whole nanoseconds: no more was measured.
+func (m Millis) MarshalJSON() ([]byte, error) { return json.Marshal(math.Round(float64(m)*1e6) / 1e6) }
 
 // Figures describes a distribution in milliseconds. With Count 0 there are no
 // figures, and the JSON has the count alone.
@@ -58,31 +43,11 @@ type Figures struct {
 
 // MarshalJSON leaves everything but the count out of an empty distribution.
 func (f Figures) MarshalJSON() ([]byte, error) {
-	type plain Figures
-	return counted(f.Count, plain(f))
-}
-
-// counted is the JSON of a distribution's figures, of its count alone where it is empty.
-func counted[T any](count int64, figures T) ([]byte, error) {
-	if count == 0 {
+	if f.Count == 0 {
 		return []byte(`{"count":0}`), nil
 	}
-	return json.Marshal(figures)
-}
-
-// WithFailures are percentiles in which every failed request counts as +Inf.
-type WithFailures struct {
-	Count int64  `json:"count"`
-	P50   Millis `json:"p50"`
-	P90   Millis `json:"p90"`
-	P95   Millis `json:"p95"`
-	P99   Millis `json:"p99"`
-}
-
-// MarshalJSON leaves everything but the count out of an empty distribution.
-func (f WithFailures) MarshalJSON() ([]byte, error) {
-	type plain WithFailures
-	return counted(f.Count, plain(f))
+	type plain Figures
+	return json.Marshal(plain(f))
 }
 
 // Counts counts requests.
@@ -144,8 +109,6 @@ type AnswerSums struct {
 	PromptTokens    int64 `json:"prompt_tokens"`
 	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
 	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
-	AudioTokens     int64 `json:"audio_tokens,omitempty"`
-	AudioEvents     int64 `json:"audio_events,omitempty"`
 	Refusals        int64 `json:"refusals,omitempty"` // requests
 	// ShortAnswers counts the requests with answers known to have fewer tokens than requested, and
 	// ShortIgnoringEOS those of them that requested exactly as many: a server that knows ignore_eos has none.
@@ -165,8 +128,7 @@ func sumsOf(r *Record) AnswerSums {
 	}
 	return AnswerSums{
 		PromptTokens: int64(r.PromptTokens), ReasoningTokens: int64(r.ReasoningTokens), HiddenTokens: int64(r.HiddenTokens),
-		AudioTokens: int64(r.AudioTokens), AudioEvents: int64(r.AudioEvents), Refusals: one(r.Refused),
-		ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS), ImplausibleCounts: one(r.Implausible),
+		Refusals: one(r.Refused), ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS), ImplausibleCounts: one(r.Implausible),
 	}
 }
 
@@ -174,23 +136,10 @@ func (s *AnswerSums) add(o AnswerSums) {
 	s.PromptTokens += o.PromptTokens
 	s.ReasoningTokens += o.ReasoningTokens
 	s.HiddenTokens += o.HiddenTokens
-	s.AudioTokens += o.AudioTokens
-	s.AudioEvents += o.AudioEvents
 	s.Refusals += o.Refusals
 	s.ShortAnswers += o.ShortAnswers
 	s.ShortIgnoringEOS += o.ShortIgnoringEOS
 	s.ImplausibleCounts += o.ImplausibleCounts
-}
-
-// Stall describes the chunk gaps longer than Factor times their median.
-type Stall struct {
-	Factor    float64 `json:"factor"`
-	Gaps      int64   `json:"gaps"`
-	LimitMS   Millis  `json:"limit_ms"`
-	Count     int64   `json:"count"`
-	Share     float64 `json:"share"`
-	GapP999MS Millis  `json:"gap_p999_ms"`
-	GapMaxMS  Millis  `json:"gap_max_ms"`
 }
 
 // Goodput counts the requests that keep a tenant's SLO.
@@ -219,13 +168,6 @@ type SLOFigures struct {
 	Stall Millis `json:"stall_ms,omitempty"`
 }
 
-// UserRate is the speed that single requests saw: 1/tpot. P5 is the rate that 5% of the requests did not reach.
-type UserRate struct {
-	P50 float64 `json:"p50"`
-	P5  float64 `json:"p5"`
-	P1  float64 `json:"p1"`
-}
-
 // Measures are the figures of a tenant, or of all of them together.
 type Measures struct {
 	Counts        Counts  `json:"counts"`
@@ -240,7 +182,6 @@ type Measures struct {
 	TokenSource        TokenSource  `json:"token_source"`
 	ITLBasis           string       `json:"itl_basis,omitempty"`
 	OutputTokensPerS   float64      `json:"output_tokens_per_s"`
-	UserTokensPerS     *UserRate    `json:"user_tokens_per_s,omitempty"`
 
 	TTFT          Figures `json:"ttft_ms"`
 	TTFTService   Figures `json:"ttft_service_ms"`
@@ -256,10 +197,6 @@ type Measures struct {
 	Written       Figures `json:"written_ms"`
 	FirstByte     Figures `json:"first_byte_ms"`
 
-	TTFTFailuresInfinite WithFailures `json:"ttft_ms_failures_infinite"`
-	E2EFailuresInfinite  WithFailures `json:"e2e_ms_failures_infinite"`
-
-	Stall   *Stall   `json:"stall,omitempty"`   // absent without gaps
 	Goodput *Goodput `json:"goodput,omitempty"` // absent without an SLO
 }
 
@@ -294,7 +231,6 @@ type Summary struct {
 	Measures
 	Tenants      []TenantSummary   `json:"tenants"`
 	ClientHealth ClientHealth      `json:"client_health"`
-	SteadyState  SteadyState       `json:"steady_state"`
 	Definitions  map[string]string `json:"definitions"`
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
@@ -27,14 +28,15 @@ import (
 // scripted is a site of servers under a script, which knows the run that goes on. All is in simulated time.
 type scripted struct {
 	Simulation
-	cacheBlocks int
-	spinner     time.Duration // of runs beside a neighbour that spins, "spinner-" and the load
-	reply       func(s *scripted, r loadgentest.Request) loadgentest.Reply
+	caches  bool          // the servers report the words of prompts that they have seen as cached
+	spinner time.Duration // of runs beside a neighbour that spins, "spinner-" and the load
+	reply   func(s *scripted, r loadgentest.Request) loadgentest.Reply
 
 	servers []*loadgentest.Server // which stay from one measurement to the next
 	mu      sync.Mutex
 	run     string    // that goes on
 	began   time.Time // when it did
+	seen    map[string]bool
 	prompts map[string]map[string]int
 }
 
@@ -43,7 +45,7 @@ func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string
 		beside: func(ctx context.Context, run func(context.Context) error) error { return run(ctx) }}
 	for i := range s.plan.Servers {
 		if i == len(s.servers) {
-			srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, NoLog: true, CacheBlocks: s.cacheBlocks, Script: s.script})
+			srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, NoLog: true, Script: s.script})
 			if err != nil {
 				return nil, err
 			}
@@ -62,7 +64,18 @@ func (s *scripted) script(r loadgentest.Request) loadgentest.Reply {
 		s.prompts[of] = map[string]int{}
 	}
 	s.prompts[of][r.Prompt]++
-	return s.reply(s, r)
+	reply := s.reply(s, r)
+	if s.caches {
+		if s.seen == nil {
+			s.seen = map[string]bool{}
+		}
+		cached := 0
+		if s.seen[r.Prompt] {
+			cached = r.PromptTokens - 16 // an engine computes the last block
+		}
+		s.seen[r.Prompt], reply.CachedTokens = true, optional.Of(cached)
+	}
+	return reply
 }
 
 func (s *scripted) close() (err error) {
@@ -131,7 +144,7 @@ func TestDriftIsNoted(t *testing.T) {
 func TestPromptsOfRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{cacheBlocks: 1 << 16, reply: func(*scripted, loadgentest.Request) loadgentest.Reply {
+		s := &scripted{caches: true, reply: func(*scripted, loadgentest.Request) loadgentest.Reply {
 			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 20 * time.Millisecond}
 		}}
 		first := s.measure(t)

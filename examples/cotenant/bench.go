@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -24,8 +23,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/loadgen/study"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 //go:embed usage/bench.txt
@@ -34,16 +31,15 @@ var benchUsage string
 // benchConfig holds the flags of a load test and of its output.
 type benchConfig struct {
 	*study.Flags
-	progress, sampled, asJSON bool
-	report                    string // a page
-	price                     cost.Money
+	progress, asJSON bool
+	report           string // a page
+	price            cost.Money
 }
 
 func benchFlags(fl *flag.FlagSet) *benchConfig {
 	c := &benchConfig{Flags: study.BindFlags(fl)}
 	fl.BoolVar(&c.progress, "progress", true, "live progress on stderr")
 	page.Report(fl, &c.report, "write a page with the table, the charts and every run")
-	fl.BoolVar(&c.sampled, "telemetry", false, "sample this machine's GPUs during each run: telemetry.csv in -out")
 	fl.BoolVar(&c.asJSON, "json", false, "print the summaries as JSON instead of tables")
 	fl.Func("price", "`PRICE` of an hour of the GPUs, e.g. \"2.90 USD\": adds the costs of a million tokens", c.setPrice)
 	return c
@@ -54,17 +50,8 @@ func (c *benchConfig) setPrice(text string) (err error) {
 	return err
 }
 
-// The parts that tests replace: the verdict's bounds and this machine's GPUs.
-var (
-	benchHealth loadgen.HealthLimits
-	benchGPUs   = func() (telemetry.Reader, func() error, error) {
-		src, err := telemetrynvml.Open(telemetrynvml.Options{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return src, src.Close, nil
-	}
-)
+// benchHealth holds the bounds of the client-health verdict. Tests replace it.
+var benchHealth loadgen.HealthLimits
 
 func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
@@ -85,17 +72,11 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 		c.report = filepath.Join(c.Dir, "report.html")
 		c.File.Duration, c.File.Tenants[0].Warmup = time.Second, 4
 	}
-	if c.sampled && c.Dir == "" {
-		return badInput(errors.New("-telemetry: needs a directory to write into (add -out)"))
-	}
 	if err := errors.Join(c.Apply(), c.Check()); err != nil {
 		return badInput(err)
 	}
 	if err := c.Resolve(study.FileOptions{Stdin: std.in}); err != nil {
 		return badInput(err)
-	}
-	if c.sampled && len(c.Scenarios) > 0 {
-		return badInput(errors.New("-telemetry: a simulated server has no GPU (add -endpoint or -plan)"))
 	}
 	constants := costs.H200().Parameters
 	c.Device = func(how string) loadgentest.Device {
@@ -114,21 +95,6 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 			}
 			fmt.Fprintln(std.err, run, now.Line(last))
 			last = now
-		}
-	}
-	if c.sampled {
-		src, closeSource, err := benchGPUs()
-		if err != nil {
-			return fmt.Errorf("-telemetry: %w", err)
-		}
-		defer func() { err = errors.Join(err, closeSource()) }()
-		c.Sample = func(ctx context.Context, w io.Writer) error {
-			sampler, err := telemetry.NewSampler(src, telemetry.SamplerOptions{})
-			if err != nil {
-				return err
-			}
-			out := telemetry.NewCSVWriter(w)
-			return errors.Join(sampler.Stream(ctx, out), out.Flush())
 		}
 	}
 	o, err := study.Run(ctx, c.Config)

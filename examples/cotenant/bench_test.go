@@ -24,8 +24,6 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
 func init() {
@@ -161,8 +159,6 @@ func TestExitCodes(t *testing.T) {
 		{"argument", []string{"-requests", "3", "x"}, exitBadInput, `unexpected argument "x"`},
 		{"two loads", []string{"-concurrency", "3", "-rate", "4"}, exitBadInput, "-concurrency and -rate exclude one another"},
 		{"report that is no page", []string{"-report", "load.txt"}, exitBadInput, "ends in .html"},
-		{"telemetry without a place", []string{"-telemetry"}, exitBadInput, "add -out"},
-		{"telemetry without a GPU", []string{"-telemetry", "-out", filepath.Join(full, "new")}, exitBadInput, "has no GPU"},
 		{"search without an SLO", []string{"-search", "1,5"}, exitBadInput, "-slo-ttft"},
 		{"no rate keeps the SLO", append([]string{"-endpoint", slow, "-search", "100,200", "-slo-e2e", "1us"}, "-requests", "4", "-progress=false"), exitNo, "no rate of the search keeps the SLOs"},
 		{"directory in use", append([]string{"-endpoint", url, "-out", full}, small...), exitBadInput, "exists and is not empty"},
@@ -454,50 +450,6 @@ func TestInvalidByClientHealth(t *testing.T) {
 	code, out, errs := execBench(t.Context(), "", "-endpoint", url, "-rate", "200", "-requests", "10", "-progress=false")
 	if code != exitInvalid || !strings.Contains(errs, "send lag p99") || !strings.Contains(out, "INVALID") {
 		t.Errorf("exit %d: %s\n%s", code, out, errs)
-	}
-}
-
-// telemetryTap says when a source was read.
-type telemetryTap struct {
-	telemetry.Reader
-	read chan<- struct{}
-}
-
-func (t telemetryTap) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
-	select {
-	case t.read <- struct{}{}:
-	default:
-	}
-	return t.Reader.Read(ctx, device, group, r)
-}
-
-func TestTelemetryBesideARun(t *testing.T) {
-	// The answer waits until the GPU has been sampled.
-	sampled := make(chan struct{}, 100)
-	url := benchServe(t, func(loadgentest.Request) loadgentest.Reply {
-		for range 10 {
-			<-sampled
-		}
-		return loadgentest.Reply{}
-	})
-	src, err := telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{
-		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricGPUUtilPercent: 42}}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := false
-	defer func(was func() (telemetry.Reader, func() error, error)) { benchGPUs = was }(benchGPUs)
-	benchGPUs = func() (telemetry.Reader, func() error, error) {
-		return telemetryTap{src, sampled}, func() error { closed = true; return nil }, nil
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	code, out, errs := execBench(t.Context(), "", "-endpoint", url, "-concurrency", "1", "-requests", "1", "-progress=false", "-out", dir, "-telemetry", "-json")
-	if code != benchWant(benchSummary(t, dir)) || !closed || !strings.HasPrefix(out, "[\n") {
-		t.Fatalf("exit %d, closed %v: %s%s", code, closed, out, errs)
-	}
-	csv, err := os.ReadFile(filepath.Join(dir, loadgen.ArtifactTelemetry))
-	if err != nil || !bytes.Contains(csv, []byte("42")) || !bytes.Contains(csv, []byte("simulated")) {
-		t.Errorf("%v: %s", err, csv)
 	}
 }
 

@@ -314,7 +314,7 @@ func (a *answer) chunk(delta, finish string, sent int) string {
 
 func (a *answer) usage(tokens int) string {
 	prompt, details := max(1, a.req.PromptTokens), ""
-	if cached, ok := a.req.CachedTokens.Get(); ok {
+	if cached, ok := a.reply.CachedTokens.Get(); ok {
 		details = fmt.Sprintf(`,"prompt_tokens_details":{"cached_tokens":%d}`, cached)
 	}
 	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, prompt, tokens, prompt+tokens,

@@ -51,7 +51,7 @@ type Model struct {
 	StepKernels int
 	KernelMean  time.Duration
 	KernelCV    float64
-	// PrefillPerToken is the prefill's length per prompt token that is not in a prefix cache; 0 means 20 µs.
+	// PrefillPerToken is the prefill's length per prompt token; 0 means 20 µs.
 	PrefillPerToken time.Duration
 	// SMDemand and BandwidthDemand are the fractions of the GPU that a decode kernel uses when it runs alone; 0 means
 	// 0.4 and 0.6. A prefill kernel uses 0.9 of the SMs.
@@ -209,7 +209,7 @@ type sequence struct {
 }
 
 func (c *gpuClient) begin(r Request, tokens int) *sequence {
-	s := &sequence{client: c, prompt: max(1, r.PromptTokens-r.CachedTokens.Or(0)), left: tokens,
+	s := &sequence{client: c, prompt: max(1, r.PromptTokens), left: tokens,
 		tokens: make(chan struct{}, tokens)}
 	g := c.gpu
 	g.mu.Lock()

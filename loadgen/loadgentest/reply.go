@@ -66,6 +66,8 @@ type Reply struct {
 	Role   bool
 	RoleAt time.Duration
 	Usage  Usage
+	// CachedTokens of the prompt come from a prefix cache, by the usage report; a missing number is not reported.
+	CachedTokens loadgen.Optional[int]
 	// SeparateFinish gives the finish reason in an event of its own, FinishAfter the last token.
 	SeparateFinish bool
 	FinishAfter    time.Duration
@@ -90,14 +92,11 @@ type Reply struct {
 
 // Request describes one request to the server.
 type Request struct {
-	N      int // number of the request since the server's start, from 0
-	Path   string
-	Model  string
-	Prompt string // the prompt, or the messages' contents joined by newlines
-	// PromptTokens are the prompt's words; CachedTokens of them were in the server's
-	// prefix cache, missing where it has none.
-	PromptTokens int
-	CachedTokens loadgen.Optional[int]
+	N            int // number of the request since the server's start, from 0
+	Path         string
+	Model        string
+	Prompt       string // the prompt, or the messages' contents joined by newlines
+	PromptTokens int    // words of the prompt
 	MaxTokens    int
 	Stream       bool
 	Header       map[string]string

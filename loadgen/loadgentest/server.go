@@ -16,8 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // Options tune a Server. The zero value is the documented default.
@@ -36,10 +34,6 @@ type Options struct {
 	// simulated GPU; Reply's TTFT and Interval are not used then.
 	GPU   *GPU
 	Model Model
-	// CacheBlocks, when above 0, gives the server a prefix cache of so many blocks of 16 tokens
-	// (words of the prompt), the least recently used dropped first. Prompts of one model that begin alike share it;
-	// usage reports the tokens found in it as cached_tokens, and a simulated GPU does not prefill them again.
-	CacheBlocks int
 	// NoLog keeps no Served records.
 	NoLog bool
 }
@@ -65,7 +59,6 @@ type Server struct {
 	cancel context.CancelFunc
 	slots  chan struct{}
 	client *gpuClient
-	cache  *prefixCache // nil without one
 
 	mu     sync.Mutex
 	n      int
@@ -78,9 +71,6 @@ func NewServer(opts Options) (*Server, error) {
 		opts.Script = Always(Reply{})
 	}
 	s := &Server{opts: opts}
-	if opts.CacheBlocks > 0 {
-		s.cache = newPrefixCache(opts.CacheBlocks)
-	}
 	if opts.Slots > 0 {
 		s.slots = make(chan struct{}, opts.Slots)
 	}
@@ -181,9 +171,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req.N = s.n
 	s.n++
 	req.PromptTokens = len(strings.Fields(req.Prompt))
-	if s.cache != nil {
-		req.CachedTokens = optional.Of(s.cache.use(req.Model, req.Prompt))
-	}
 	s.mu.Unlock()
 	served.Request = req
 	reply := s.opts.Script(req)

@@ -8,11 +8,7 @@
 //		return err // names every bad line
 //	}
 //	part := trace.Slice(0, 10*time.Minute)
-//	texts, err := part.Prompts(prompt.TraceOptions{MaxInput: 8192})
-//	if err != nil {
-//		return err
-//	}
-//	tenant.Prompts, tenant.Load.Schedule = texts, part.Schedule(1)
+//	tenant.Prompts, tenant.Load.Schedule = part.Prompts(1), part.Schedule(1)
 //
 // No tokenizer is needed: a word of a made-up prompt is about a token. Readers are strict: an error
 // wraps loadgen.ErrInput and names each bad line, and nothing is returned with it.

@@ -22,11 +22,7 @@ func ExampleReadTrace() {
 		return
 	}
 	part := trace.Slice(0, 5*time.Second)
-	prompts, err := part.Prompts(prompt.TraceOptions{MaxInput: 300})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	prompts := part.Prompts(1)
 	fmt.Println(part.Schedule(2))
 	for at := range part.Schedule(2).Arrivals(nil) {
 		p, err := prompts.Next()
@@ -34,9 +30,9 @@ func ExampleReadTrace() {
 	}
 	// Output:
 	// trace of 3 arrivals at speed 2
-	// 0s 300 44 <nil>
-	// 2.1572895s 300 109 <nil>
-	// 2.2709385s 300 55 <nil>
+	// 0s 374 44 <nil>
+	// 2.1572895s 396 109 <nil>
+	// 2.2709385s 879 55 <nil>
 }
 
 // A bad prompts file is refused whole, every bad line named.

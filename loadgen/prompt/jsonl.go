@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -147,26 +146,6 @@ func (o *object) decode(name string, into any, what string) bool {
 		return false
 	}
 	return true
-}
-
-func (o *object) require(name string, into any, what string) bool {
-	if _, has := o.values[name]; !has {
-		o.bad(name, "add it", "missing")
-	}
-	return o.decode(name, into, what)
-}
-
-// number reads a required finite number of 0 or more.
-func (o *object) number(name string) (float64, bool) {
-	v := math.NaN()
-	if !o.require(name, &v, "a number") {
-		return 0, false
-	}
-	if !(v >= 0) || math.IsInf(v, 0) {
-		o.bad(name, "use a number of 0 or more", "is %v", v)
-		return 0, false
-	}
-	return v, true
 }
 
 // count reads an optional number of tokens above 0.

@@ -24,8 +24,7 @@ type TraceFormat uint8
 // The formats.
 const (
 	TraceUnknown TraceFormat = iota
-	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens unless all fit
-	// another power of two, may be missing
+	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens, may be missing
 	TraceMooncake
 	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
 	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
@@ -40,12 +39,15 @@ const maxTraceTokens = 100_000_000
 // maxTraceTime bounds a timestamp: a hundred years.
 const maxTraceTime = 100 * 365 * 24 * time.Hour
 
+// blockTokens is the size of the blocks that Mooncake traces hash.
+const blockTokens = 512
+
 // TraceRequest is one request of a trace.
 type TraceRequest struct {
 	At           time.Duration // since the trace's first request
 	InputTokens  int
 	OutputTokens int
-	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the last one filled in part: an
+	// Blocks are the hashes of the prompt's blocks of 512 tokens, the last one filled in part: an
 	// equal beginning is a shared prefix. nil if the trace has none.
 	Blocks []int64
 	// Session groups the turns of a conversation, "" if the trace doesn't say.
@@ -57,8 +59,6 @@ type TraceRequest struct {
 type Trace struct {
 	Format   TraceFormat
 	Requests []TraceRequest
-	// BlockTokens is the size of a block of TraceRequest.Blocks, 0 without blocks.
-	BlockTokens int
 }
 
 // DetectTrace finds the format by a file's beginning, which holds at least the first line. The error wraps ErrInput.
@@ -72,13 +72,9 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 	if bytes.HasPrefix(line, []byte("{")) {
 		return TraceMooncake, nil
 	}
-	names, _ := splitCSV(string(line))
-	for _, name := range names {
-		switch strings.TrimSpace(name) {
-		case "ContextTokens":
-			return TraceAzure, nil
-		case "Request tokens":
-			return TraceBurstGPT, nil
+	for _, format := range []TraceFormat{TraceAzure, TraceBurstGPT} {
+		if bytes.Contains(line, []byte(traceFields[format].input)) {
+			return format, nil
 		}
 	}
 	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, "+
@@ -88,27 +84,24 @@ func DetectTrace(head []byte) (TraceFormat, error) {
 // ReadTrace reads a whole trace. It is strict: a missing column or field, a value that is not of its kind and a row of
 // another length are errors, all named (the first 20) in one error that wraps ErrInput, and then there is no trace.
 func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
-	t := &Trace{Format: format}
-	var row func(line) (r TraceRequest, keep bool)
-	var blocked []hashed
-	switch format {
-	case TraceMooncake:
-		row = t.mooncake(&blocked)
-	case TraceAzure:
-		row = (&table{required: azureColumns, read: azureRow}).row
-	case TraceBurstGPT:
-		row = (&table{required: burstGPTColumns, read: burstGPTRow}).row
-	default:
+	if format == TraceUnknown || int(format) >= len(traceFields) {
 		return nil, fmt.Errorf("%w: trace format %v (use mooncake, azure or burstgpt)", loadgen.ErrInput, format)
 	}
+	t, f := &Trace{Format: format}, &traceFields[format]
+	row := (&table{required: []string{f.at, f.input, f.output}}).row
+	if format == TraceMooncake {
+		row = f.object
+	}
 	err := readLines(r, func(l line) {
-		if req, keep := row(l); keep && l.good() {
+		values := row(l)
+		if values == nil {
+			return
+		}
+		req := f.request(&l, values)
+		if failed := format == TraceBurstGPT && req.OutputTokens == 0; l.good() && !failed {
 			t.Requests = append(t.Requests, req)
 		}
 	})
-	if err == nil && format == TraceMooncake {
-		err = t.blocks(blocked)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,31 +139,19 @@ func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
 	return s
 }
 
-// TraceOptions tune Trace.Prompts. The zero value is the documented default.
-type TraceOptions struct {
-	// MaxInput cuts longer prompts, so that a trace fits a model's context; 0 means no bound.
-	MaxInput int
-	Seed     uint64
-}
-
 // TraceSource is a PromptSource with the lengths of a trace and made-up words. Where the trace has block hashes,
 // equal blocks are equal text, so that shared prefixes are shared on the server too. It ends with the trace, and is
 // safe for concurrent use.
 type TraceSource struct {
 	trace *Trace
-	opts  TraceOptions
+	seed  uint64
 
 	mu   sync.Mutex
 	next int
 }
 
 // Prompts returns the trace's prompts, in its order.
-func (t *Trace) Prompts(opts TraceOptions) (*TraceSource, error) {
-	if opts.MaxInput < 0 {
-		return nil, fmt.Errorf("loadgen: a bound of %d prompt tokens (use 0 or more)", opts.MaxInput)
-	}
-	return &TraceSource{trace: t, opts: opts}, nil
-}
+func (t *Trace) Prompts(seed uint64) *TraceSource { return &TraceSource{trace: t, seed: seed} }
 
 // Next returns the prompt of the trace's next request. A length of 0 becomes 1.
 func (p *TraceSource) Next() (loadgen.Prompt, error) {
@@ -183,23 +164,15 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	}
 	r := &p.trace.Requests[n]
 	out := loadgen.Prompt{MaxTokens: max(r.OutputTokens, 1), PromptTokens: max(r.InputTokens, 1), Session: r.Session}
-	if limit := p.opts.MaxInput; limit > 0 {
-		out.PromptTokens = min(out.PromptTokens, limit)
-	}
-	out.Text = p.text(n, r.Blocks, out.PromptTokens)
-	return out, nil
-}
-
-func (p *TraceSource) text(n int, blocks []int64, left int) string {
 	var b strings.Builder
-	for _, block := range blocks {
-		k := min(p.trace.BlockTokens, left)
-		appendWords(&b, rand.New(rand.NewPCG(p.opts.Seed, uint64(block))), k)
-		if left -= k; left == 0 {
-			return b.String()
-		}
+	left := out.PromptTokens
+	for _, block := range r.Blocks {
+		k := min(blockTokens, left)
+		appendWords(&b, rand.New(rand.NewPCG(p.seed, uint64(block))), k)
+		left -= k
 	}
 	// What the blocks don't cover is the request's own.
-	appendWords(&b, rand.New(rand.NewPCG(^p.opts.Seed, uint64(n))), left)
-	return b.String()
+	appendWords(&b, rand.New(rand.NewPCG(^p.seed, uint64(n))), left)
+	out.Text = b.String()
+	return out, nil
 }

@@ -3,7 +3,10 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,36 +15,95 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/loadgen"
 )
 
-// The columns of the CSV formats, by name: their order has changed between
-// releases and tools that go by position read the wrong ones.
-var (
-	azureColumns    = []string{"TIMESTAMP", "ContextTokens", "GeneratedTokens"}
-	burstGPTColumns = []string{"Timestamp", "Request tokens", "Response tokens"}
-)
-
-// cells reads one row's cells by column.
-type cells struct {
-	line
-	column map[string]int
-	values []string
+// fields are the names of a format's columns or fields: their order has changed between releases, and tools that go by
+// position read the wrong ones.
+type fields struct {
+	at, input, output, session string // a session may be missing
+	time                       func(text string) (time.Duration, error)
+	remedy                     string // for times
 }
 
-func (c *cells) get(column string) string {
-	i, has := c.column[column]
-	if !has {
-		return ""
+var traceFields = [...]fields{
+	TraceMooncake: {at: "timestamp", input: "input_length", output: "output_length", time: unit(time.Millisecond),
+		remedy: "use milliseconds, 0 or more"},
+	TraceAzure: {at: "TIMESTAMP", input: "ContextTokens", output: "GeneratedTokens", time: azureTime,
+		remedy: "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00"},
+	TraceBurstGPT: {at: "Timestamp", input: "Request tokens", output: "Response tokens", session: "Session ID",
+		time: unit(time.Second), remedy: "use seconds, 0 or more"},
+}
+
+// unit reads a number of units of time.
+func unit(d time.Duration) func(string) (time.Duration, error) {
+	return func(text string) (time.Duration, error) {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v*float64(d) <= float64(maxTraceTime)) {
+			return 0, cmp.Or(err, errors.New("too late"))
+		}
+		return time.Duration(v * float64(d)), nil
 	}
-	return strings.TrimSpace(c.values[i])
+}
+
+// azureTime reads the time stamps of 2023 (no zone) and of 2024. Go reads a fraction of a second after the seconds
+// whether or not the layout has one.
+func azureTime(text string) (time.Duration, error) {
+	at, err := time.Parse("2006-01-02 15:04:05", text)
+	if err != nil {
+		at, err = time.Parse("2006-01-02 15:04:05Z07:00", text)
+	}
+	return at.Sub(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), err
+}
+
+// object returns the fields of a JSON object, nil where one is missing.
+func (f *fields) object(l line) map[string]string {
+	o, ok := parseObject(l)
+	if !ok {
+		return nil
+	}
+	values := map[string]string{}
+	for name, raw := range o.values {
+		values[name] = string(raw)
+	}
+	for _, name := range []string{f.at, f.input, f.output} {
+		if values[name] == "" {
+			l.bad(name, "add it", "missing")
+		}
+	}
+	if !l.good() {
+		return nil
+	}
+	return values
+}
+
+// request reads a request. Hashes of blocks are optional, line by line.
+func (f *fields) request(l *line, values map[string]string) TraceRequest {
+	r := TraceRequest{InputTokens: tokens(l, f.input, values), OutputTokens: tokens(l, f.output, values)}
+	if f.session != "" {
+		r.Session = values[f.session]
+	}
+	var err error
+	if r.At, err = f.time(values[f.at]); err != nil || r.At < 0 || r.At > maxTraceTime {
+		l.bad(f.at, f.remedy, "is %q", problem.Clip(values[f.at]))
+	}
+	hashes := values["hash_ids"]
+	if f != &traceFields[TraceMooncake] || hashes == "" || hashes == "null" {
+		return r
+	}
+	if err := json.Unmarshal([]byte(hashes), &r.Blocks); err != nil {
+		l.bad("hash_ids", "write a list of whole numbers", "is %s", problem.Clip(hashes))
+	} else if need := (r.InputTokens + blockTokens - 1) / blockTokens; len(r.Blocks) != need {
+		l.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", blockTokens), "%d ids for %d tokens, which are %d blocks",
+			len(r.Blocks), r.InputTokens, need)
+	}
+	return r
 }
 
 // tokens reads a whole number of 0 or more; some exports write it as "12.0".
-func (c *cells) tokens(column string) int {
-	v, err := strconv.ParseFloat(c.get(column), 64)
+func tokens(l *line, name string, values map[string]string) int {
+	v, err := strconv.ParseFloat(values[name], 64)
 	if err != nil || !(v >= 0 && v <= maxTraceTokens) || v != math.Trunc(v) {
-		c.bad(column, fmt.Sprintf("use a whole number from 0 to %d", maxTraceTokens), "is %q", problem.Clip(c.get(column)))
+		l.bad(name, fmt.Sprintf("use a whole number from 0 to %d", maxTraceTokens), "is %q", problem.Clip(values[name]))
 		return 0
 	}
 	return int(v)
@@ -50,28 +112,31 @@ func (c *cells) tokens(column string) int {
 // table reads a CSV trace with a header.
 type table struct {
 	required []string
-	read     func(c *cells) (r TraceRequest, keep bool)
-	column   map[string]int
-	width    int
-	broken   bool // the header is unusable: its rows would only repeat that
+	names    []string // of the columns
+	broken   bool     // the header is unusable: its rows would only repeat that
 }
 
-func (t *table) row(l line) (r TraceRequest, keep bool) {
+// row returns the values of a row by column, nil for the header and for rows that are not of its length.
+func (t *table) row(l line) map[string]string {
 	if t.broken {
-		return r, false
+		return nil
 	}
 	values, err := splitCSV(string(l.text))
 	switch {
 	case err != nil:
 		l.bad("", "", "not a CSV row: %v", err)
-	case t.column == nil:
+	case t.names == nil:
 		t.header(l, values)
-	case len(values) != t.width:
-		l.bad("", "complete or remove the row", "%d columns, the header has %d", len(values), t.width)
+	case len(values) != len(t.names):
+		l.bad("", "complete or remove the row", "%d columns, the header has %d", len(values), len(t.names))
 	default:
-		return t.read(&cells{l, t.column, values})
+		row := map[string]string{}
+		for i, name := range t.names {
+			row[name] = strings.TrimSpace(values[i])
+		}
+		return row
 	}
-	return r, false
+	return nil
 }
 
 func (t *table) header(l line, names []string) {
@@ -79,16 +144,15 @@ func (t *table) header(l line, names []string) {
 		l.list.Add(&problem.Problem{Line: l.n, Path: "header", Message: fmt.Sprintf(format, name), Remedy: remedy})
 		t.broken = true
 	}
-	t.column, t.width = map[string]int{}, len(names)
-	for i, name := range names {
+	for _, name := range names {
 		name = strings.TrimSpace(name)
-		if _, twice := t.column[name]; twice && slices.Contains(t.required, name) {
+		if slices.Contains(t.names, name) && slices.Contains(t.required, name) {
 			bad("keep one", "column %q twice", name)
 		}
-		t.column[name] = i
+		t.names = append(t.names, name)
 	}
 	for _, name := range t.required {
-		if _, has := t.column[name]; has {
+		if slices.Contains(t.names, name) {
 			continue
 		}
 		remedy := "columns are found by name; add it"
@@ -103,130 +167,4 @@ func splitCSV(line string) ([]string, error) {
 	r := csv.NewReader(strings.NewReader(line))
 	r.FieldsPerRecord = -1
 	return r.Read()
-}
-
-// azureLayouts are the time stamps of 2023 (no zone) and of 2024. Go reads a
-// fraction of a second after the seconds whether or not the layout has one.
-var azureLayouts = []string{"2006-01-02 15:04:05", "2006-01-02 15:04:05Z07:00"}
-
-func azureRow(c *cells) (TraceRequest, bool) {
-	r := TraceRequest{InputTokens: c.tokens("ContextTokens"), OutputTokens: c.tokens("GeneratedTokens")}
-	stamp := c.get("TIMESTAMP")
-	for _, layout := range azureLayouts {
-		at, err := time.Parse(layout, stamp)
-		if err != nil {
-			continue
-		}
-		if r.At = at.Sub(azureEpoch); r.At < 0 || r.At > maxTraceTime {
-			break
-		}
-		return r, true
-	}
-	c.bad("TIMESTAMP", "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00", "is %q",
-		problem.Clip(stamp))
-	return r, false
-}
-
-var azureEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func burstGPTRow(c *cells) (TraceRequest, bool) {
-	r := TraceRequest{
-		InputTokens: c.tokens("Request tokens"), OutputTokens: c.tokens("Response tokens"),
-		Session: c.get("Session ID"),
-	}
-	s, err := strconv.ParseFloat(c.get("Timestamp"), 64)
-	if err != nil || !(s >= 0 && s <= maxTraceTime.Seconds()) {
-		c.bad("Timestamp", "use seconds, 0 or more", "is %q", problem.Clip(c.get("Timestamp")))
-		return r, false
-	}
-	r.At = time.Duration(s * 1e9)
-	return r, r.OutputTokens > 0 // else it failed
-}
-
-// blockSizes are the sizes of blocks in which tools write Mooncake traces; the published ones have 512 tokens.
-var blockSizes = []int{512, 16, 32, 64, 128, 256, 1024, 2048}
-
-// hashed is a line with hashes of blocks.
-type hashed struct{ line, tokens, blocks int }
-
-// holds reports whether a prompt of so many tokens has so many blocks of a size.
-func (h hashed) holds(size int) bool { return h.blocks == (h.tokens+size-1)/size }
-
-// mooncake reads a line. Hashes of blocks are optional, line by line.
-func (t *Trace) mooncake(all *[]hashed) func(line) (TraceRequest, bool) {
-	return func(l line) (r TraceRequest, keep bool) {
-		o, ok := parseObject(l)
-		if !ok {
-			return r, false
-		}
-		r = request(o)
-		if string(o.values["hash_ids"]) == "null" {
-			delete(o.values, "hash_ids")
-		}
-		if o.decode("hash_ids", &r.Blocks, "a list of whole numbers") && o.good() {
-			*all = append(*all, hashed{l.n, r.InputTokens, len(r.Blocks)})
-		}
-		return r, true
-	}
-}
-
-// blocks finds the size of a trace's blocks: 512 tokens, or another that all of its lines have, of which at least two
-// have several. Of a trace of no one size the lines that do not have 512 are problems.
-func (t *Trace) blocks(all []hashed) error {
-	t.BlockTokens = 0
-	if len(all) == 0 {
-		return nil
-	}
-	several := 0
-	for _, h := range all {
-		if h.blocks > 1 {
-			several++
-		}
-	}
-	for _, size := range blockSizes {
-		if size != blockSizes[0] && several < 2 {
-			break
-		}
-		if !slices.ContainsFunc(all, func(h hashed) bool { return !h.holds(size) }) {
-			t.BlockTokens = size
-			return nil
-		}
-	}
-	var l problem.List
-	for _, h := range all {
-		if size := blockSizes[0]; !h.holds(size) && l.Len() <= problem.Enough {
-			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.hash_ids", h.line), Line: h.line,
-				Message: fmt.Sprintf("%d ids for %d tokens, which are %d blocks", h.blocks, h.tokens, (h.tokens+size-1)/size),
-				Remedy: fmt.Sprintf("give one id for each %d tokens, or all lines blocks of one other size, a power of two from "+
-					"16 to 2048", size)})
-		}
-	}
-	return l.Under(loadgen.ErrInput)
-}
-
-// request reads a request.
-func request(o *object) (r TraceRequest) {
-	if v, ok := o.number("timestamp"); ok {
-		if ns := v * float64(time.Millisecond); ns <= float64(maxTraceTime) {
-			r.At = time.Duration(ns)
-		} else {
-			o.bad("timestamp", "check its unit", "%v is beyond a hundred years", v)
-		}
-	}
-	r.InputTokens = o.tokens("input_length")
-	r.OutputTokens = o.tokens("output_length")
-	return r
-}
-
-// tokens reads a required whole number of 0 or more.
-func (o *object) tokens(name string) int {
-	v, ok := o.number(name)
-	if !ok {
-		return 0
-	}
-	if v != float64(int64(v)) || v > maxTraceTokens {
-		o.bad(name, fmt.Sprintf("use a whole number up to %d", maxTraceTokens), "is %v", v)
-		return 0
-	}
-	return int(v)
 }

@@ -17,7 +17,7 @@ func TestHostileText(t *testing.T) {
 	tenant.Counts = loadgen.Counts{Total: 2, Failed: 2, ByClass: map[loadgen.Class]int64{loadgen.ClassTruncated: 2},
 		Examples: map[loadgen.Class]string{loadgen.ClassTruncated: evil}}
 	s := loadgen.Summary{RunID: evil, Scenario: evil, Basis: evil, Stopped: evil, Tenants: []loadgen.TenantSummary{tenant}, Measures: tenant.Measures}
-	s.ClientHealth.Reasons, s.SteadyState.Reason = []string{evil}, evil
+	s.ClientHealth.Reasons = []string{evil}
 	var b bytes.Buffer
 	results := []*loadgen.Result{{Summary: s}}
 	rows := ScenariosOf(results)

@@ -177,8 +177,7 @@ func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 		caption := []string{fmt.Sprintf("%s, %s, %s: %d requests, %d ok, %d failed", s.Scenario, s.Tenants[i].Name,
 			s.Tenants[i].Load, m.Counts.Total, m.Counts.OK, m.Counts.Failed), FailedByClass(&m.Counts),
 			fmt.Sprintf("%.1f requests/s", m.CompletedPerS), fmt.Sprintf("%.1f tokens/s (%s)", m.OutputTokensPerS, tokens(m)),
-			s.RunID, strings.TrimSuffix("receive times: "+s.ClientHealth.Stamps, "receive times: "),
-			fmt.Sprintf("steady state: %s (%s)", s.SteadyState.Verdict, s.SteadyState.Reason)}
+			s.RunID, strings.TrimSuffix("receive times: "+s.ClientHealth.Stamps, "receive times: ")}
 		caption = slices.DeleteFunc(append(caption, remarks(m)...), func(text string) bool { return text == "" })
 		t := webpage.Table{Caption: strings.Join(caption, "; "),
 			Head: []string{"ms", "count", "mean", "p50", "p90", "p95", "p99", "max"}}

@@ -72,12 +72,6 @@ var plainFigures = map[string]func(*loadgen.Measures) (float64, bool){
 		}
 		return m.Goodput.Fraction.Get()
 	},
-	"stall.share": func(m *loadgen.Measures) (float64, bool) {
-		if m.Stall == nil {
-			return 0, false
-		}
-		return m.Stall.Share, true
-	},
 }
 
 // share is a part of some, and whether there are any.

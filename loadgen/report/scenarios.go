@@ -47,7 +47,6 @@ type Scenario struct {
 	Invalid      int               `json:"invalid_runs"`
 	CutOff       int               `json:"cut_off_runs,omitempty"`   // ended before their time
 	P99IsMax     bool              `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
-	FailuresInf  bool              `json:"p99_infinite_with_failures,omitempty"`
 }
 
 // Scenarios is the table of an LLM-serving study: throughput, latencies and goodput by scenario and load.
@@ -125,7 +124,6 @@ func (r *Scenario) summarize(runs []*loadgen.Summary) {
 	r.TokensPerS = median(runs, tokens).Or(0)
 	for _, s := range runs {
 		r.P99IsMax = r.P99IsMax || s.E2E.Count > 0 && s.E2E.Count < 100
-		r.FailuresInf = r.FailuresInf || math.IsInf(float64(s.E2EFailuresInfinite.P99), 1)
 	}
 }
 
@@ -180,9 +178,6 @@ func (r *Scenario) remarks() (m []string) {
 	}
 	if r.P99IsMax {
 		m = append(m, "P99 is the maximum of fewer than 100 requests")
-	}
-	if r.FailuresInf {
-		m = append(m, "P99 infinite with failures")
 	}
 	return m
 }

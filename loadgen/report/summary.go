@@ -51,7 +51,6 @@ func WriteSummary(w io.Writer, s *loadgen.Summary) error {
 	for _, reason := range s.Implausible() {
 		fmt.Fprintf(b, "token counts: INVALID: %s\n", reason)
 	}
-	fmt.Fprintf(b, "steady state: %s (%s)\n", s.SteadyState.Verdict, s.SteadyState.Reason)
 	return b.Flush()
 }
 
@@ -131,9 +130,6 @@ func remarks(m *loadgen.Measures) (lines []string) {
 		if r.n > 0 {
 			lines = append(lines, fmt.Sprintf("%d of %d answers %s", r.n, m.Counts.OK, r.what))
 		}
-	}
-	if m.AudioEvents > 0 {
-		lines = append(lines, fmt.Sprintf("%d events of speech, %d tokens of it", m.AudioEvents, m.AudioTokens))
 	}
 	return lines
 }

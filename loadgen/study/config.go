@@ -3,10 +3,8 @@
 package study
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -46,9 +44,6 @@ type Config struct {
 	// Dir receives the artifacts: those of one run, or a folder for each of several.
 	// It must not exist or must be empty; "" keeps nothing.
 	Dir string
-	// Sample, when not nil, writes telemetry as CSV during each run until its context
-	// ends; the CSV is put into the run's folder.
-	Sample func(ctx context.Context, w io.Writer) error
 	// Progress, when not nil, receives the state of the named run; see loadgen.Options.
 	Progress func(run string, now loadgen.Progress)
 	// Note, when not nil, receives a line for each run that is made again, discarded or lengthened.

@@ -250,7 +250,7 @@ func (t *Tenant) load() loadgen.OfferedLoad {
 func (t *Tenant) source(seed uint64) (loadgen.PromptSource, error) {
 	switch {
 	case t.trace != nil:
-		return t.trace.Prompts(prompt.TraceOptions{Seed: seed})
+		return t.trace.Prompts(seed), nil
 	case t.synthetic != nil:
 		return prompt.NewSynthetic(*t.synthetic)
 	}

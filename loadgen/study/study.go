@@ -94,24 +94,18 @@ type test struct {
 }
 
 // run makes one run and keeps its result, also when it was cut off.
-func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (res *loadgen.Result,
-	err error) {
+func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (*loadgen.Result, error) {
 	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated}
 	if t.Dir != "" {
 		opts.Dir = t.Dir
 		if t.several {
 			opts.Dir = filepath.Join(t.Dir, fileName(name))
 		}
-		end, sampleErr := t.sampled(ctx, opts.Dir)
-		if sampleErr != nil {
-			return nil, sampleErr
-		}
-		defer func() { err = errors.Join(err, end()) }()
 	}
 	if t.Progress != nil {
 		opts.Progress = func(now loadgen.Progress) { t.Progress(name, now) }
 	}
-	res, err = loadgen.Run(ctx, plan, opts)
+	res, err := loadgen.Run(ctx, plan, opts)
 	if res != nil {
 		t.Results = append(t.Results, res)
 	}

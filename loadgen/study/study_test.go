@@ -4,7 +4,6 @@ package study
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"flag"
 	"io"
@@ -132,36 +131,6 @@ func TestPlanOfTestdata(t *testing.T) {
 		if err := errors.Join(err, sim.Close()); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestBeside: telemetry of a run is put beside it.
-func TestBeside(t *testing.T) {
-	dir := t.TempDir()
-	run := filepath.Join(dir, "run")
-	sampled := make(chan struct{})
-	url := serve(t, func(r loadgentest.Request) loadgentest.Reply {
-		<-sampled
-		return loadgentest.Reply{}
-	})
-	c, err := configured(t, "-endpoint", url, "-concurrency", "1", "-requests", "2", "-out", run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Sample = func(ctx context.Context, w io.Writer) error {
-		_, err := io.WriteString(w, "sampled\n")
-		close(sampled)
-		<-ctx.Done()
-		return err
-	}
-	if _, err := Run(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(run, loadgen.ArtifactTelemetry)); err != nil || string(got) != "sampled\n" {
-		t.Errorf("%v: %q", err, got)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, "*.partial")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 
