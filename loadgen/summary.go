@@ -128,7 +128,8 @@ func sumsOf(r *Record) AnswerSums {
 	}
 	return AnswerSums{
 		PromptTokens: int64(r.PromptTokens), ReasoningTokens: int64(r.ReasoningTokens), HiddenTokens: int64(r.HiddenTokens),
-		Refusals: one(r.Refused), ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS), ImplausibleCounts: one(r.Implausible),
+		Refusals: one(r.Refused), ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS),
+		ImplausibleCounts: one(r.Implausible),
 	}
 }
 

@@ -93,8 +93,8 @@ func (f *fields) request(l *line, values map[string]string) TraceRequest {
 	if err := json.Unmarshal([]byte(hashes), &r.Blocks); err != nil {
 		l.bad("hash_ids", "write a list of whole numbers", "is %s", problem.Clip(hashes))
 	} else if need := (r.InputTokens + blockTokens - 1) / blockTokens; len(r.Blocks) != need {
-		l.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", blockTokens), "%d ids for %d tokens, which are %d blocks",
-			len(r.Blocks), r.InputTokens, need)
+		l.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", blockTokens),
+			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, need)
 	}
 	return r
 }
