@@ -183,7 +183,9 @@ func settleCommand(s *decision.Settle) string {
 		}
 	}
 	name := strings.ReplaceAll(s.Workload, "/", "-")
-	return fmt.Sprintf("%s -duration %s -telemetry -out %s-alone", line, minutes(s.Duration), name)
+	length := minutes(s.Duration)
+	return fmt.Sprintf("cotenant monitor -real -duration %s -csv %s-alone.csv & %s -duration %s -out %s-alone", length, name,
+		line, length, name)
 }
 
 func minutes(d profile.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }

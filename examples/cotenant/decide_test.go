@@ -109,15 +109,17 @@ func TestDecideConfig(t *testing.T) {
 func TestSettleCommand(t *testing.T) {
 	for want, s := range map[string]decision.Settle{
 		"cotenant monitor -real -duration 10m -json": {Duration: profile.Duration(10 * time.Minute)},
-		"cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate 0.75 -random-input-len 9 " +
-			"-random-output-len 7 -ignore-eos -duration 5m -telemetry -out a-b-alone": {Workload: "a/b", Endpoint: true,
+		"cotenant monitor -real -duration 5m -csv a-b-alone.csv & cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL " +
+			"-rate 0.75 -random-input-len 9 -random-output-len 7 -ignore-eos -duration 5m -out a-b-alone": {Workload: "a/b", Endpoint: true,
 			Rate: 0.75, InputTokens: 9, OutputTokens: 7, Duration: profile.Duration(5 * time.Minute)},
 	} {
 		if got := settleCommand(&s); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-		if code, _, errs := program(t, "", append(strings.Fields(want)[1:], "-h")...); s.Endpoint && code != exitDone {
-			t.Errorf("%s -h: exit %d, %s", want, code, errs)
+		for command := range strings.SplitSeq(want, " & ") {
+			if code, _, errs := program(t, "", append(strings.Fields(command)[1:], "-h")...); code != exitDone {
+				t.Errorf("%s -h: exit %d, %s", command, code, errs)
+			}
 		}
 	}
 	const open = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
