@@ -184,8 +184,8 @@ func settleCommand(s *decision.Settle) string {
 	}
 	name := strings.ReplaceAll(s.Workload, "/", "-")
 	length := minutes(s.Duration)
-	return fmt.Sprintf("cotenant monitor -real -duration %s -csv %s-alone.csv & %s -duration %s -out %s-alone", length, name,
-		line, length, name)
+	return fmt.Sprintf("cotenant monitor -real -duration %s -csv %s-alone.csv & %s -duration %s -out %s-alone",
+		length, name, line, length, name)
 }
 
 func minutes(d profile.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }
