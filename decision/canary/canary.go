@@ -71,8 +71,8 @@ func New(p Plan) (*Canary, error) {
 }
 
 // Look adds the observations since the last look, once a second or so, and returns the verdict. Observations that are
-// missing, contradictory or outside of a limit's range of load count for nothing; a look that is not later than
-// the last one, or not of the plan's tenants, is ignored.
+// missing, contradictory or made under a load unlike that of the limit count for nothing; a look that is not later
+// than the last one, or not of the plan's tenants, is ignored.
 func (c *Canary) Look(l Look) Verdict {
 	c.gone = l.At <= c.at
 	if c.done || c.gone || len(l.Tenants) != len(c.tenants) {
@@ -127,16 +127,10 @@ func (t *tenantState) take(p *Tenant, s *Seen) {
 
 // limit returns the limit of an objective: the end that promotion needs, and the one that taking back needs.
 func (t *tenantState) limit(k int, o *Objective, load serving.Optional[float64]) (strict, lax float64, why string) {
-	at, known := load.Get()
+	at := load.Or(0)
 	switch before := &t.before[k]; {
 	case o.Limit > 0:
 		return o.Limit, o.Limit, ""
-	case len(o.Predicted) > 0:
-		v, ok := o.at(at)
-		if !known || !ok {
-			return 0, 0, fmt.Sprintf("%s is not predicted for its load (%v)", o.Metric, load)
-		}
-		return o.scale(v, allowance), o.scale(v, allowance), ""
 	case before.size() < minRequests:
 		return 0, 0, "nothing is known of its " + o.Metric + " before the newcomer came"
 	case len(t.loads) > 0 && !(at >= median(t.loads)/loadSlack && at <= median(t.loads)*loadSlack):
@@ -213,7 +207,7 @@ func (c *Canary) bars() (kept, broken, slow float64) {
 	}
 	// A detector's expectation grows by one with each block, all of which may be wrong.
 	total := (c.plan.Deadline + c.plan.Watch).Seconds()
-	alpha := c.plan.WrongTakeBack / float64(c.plan.PerDay) / float64(streams)
+	alpha := c.plan.WrongTakeBack / float64(streams)
 	return math.Log(1 / c.plan.WrongPromotion), math.Log(total / minBlock.Seconds() / (alpha * (1 - slowPart))),
 		math.Log(total / binLength.Seconds() / (alpha * slowPart))
 }

@@ -16,7 +16,7 @@ import (
 func twoTenants() canary.Plan {
 	return canary.Plan{Deadline: 10 * time.Minute, Tenants: []canary.Tenant{
 		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.4}}},
-		{Name: "chat", MinLoad: 1, MaxLoad: 5, Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.3}}},
+		{Name: "chat", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.3}}},
 	}}
 }
 
@@ -58,10 +58,8 @@ func TestNothingBadPromotes(t *testing.T) {
 				l.Tenants[1].Metrics = make([]canary.Sample, 1)
 			}
 		}, "chat ttft: nothing was observed lately"},
-		"the load vanishes": {func(s int, l *canary.Look) { l.Tenants[1].Load = some([]float64{2, 0.1}[min(s/60, 1)]) }, "a load of 0.1 lies outside"},
-		"the load triples":  {func(s int, l *canary.Look) { l.Tenants[1].Load = some([]float64{2, 6}[min(s/60, 1)]) }, "a load of 6 lies outside"},
-		"no numbers":        {func(_ int, l *canary.Look) { l.Tenants[0].Metrics[0].Values[0] = math.NaN() }, "ttft is negative or no number"},
-		"a metric too few":  {func(_ int, l *canary.Look) { l.Tenants[0].Metrics = nil }, "0 metrics for 1 objectives"},
+		"no numbers":       {func(_ int, l *canary.Look) { l.Tenants[0].Metrics[0].Values[0] = math.NaN() }, "ttft is negative or no number"},
+		"a metric too few": {func(_ int, l *canary.Look) { l.Tenants[0].Metrics = nil }, "0 metrics for 1 objectives"},
 		"too near the limit": {func(s int, l *canary.Look) { l.Tenants[1].Metrics[0].Values = []float64{0.2, 0.2, 0.31, 0.31, 0.2} },
 			"stands too near its limit"},
 	} {
@@ -98,31 +96,21 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestLimits: without a stated limit, what is predicted for the load decides, or what a neighbour was used to.
+// TestLimits: without a stated limit a neighbour's figures from before decide, under a load like the one then.
 func TestLimits(t *testing.T) {
 	p := twoTenants()
-	p.Tenants[1].Objectives[0] = canary.Objective{Metric: "ttft", Predicted: []canary.Point{{Load: 2, Value: 0.2}, {Load: 4, Value: 0.4}}}
-	if r := lookOn(t, p, func(int, *canary.Look) {}); r.Verdict != canary.Promote || math.Abs(r.Objectives[1].Limit-0.26) > 1e-9 {
-		t.Errorf("predicted: %s: %s", r.Verdict, r.Reason)
-	}
-	if r := lookOn(t, p, func(_ int, l *canary.Look) { l.Tenants[1].Load = some(3) }); math.Abs(r.Objectives[1].Limit-0.39) > 1e-9 {
-		t.Errorf("predicted: %+v", r.Objectives[1])
-	}
-	if r := lookOn(t, p, func(_ int, l *canary.Look) { l.Tenants[1].Load = some(1) }); !strings.Contains(r.Reason, "is not predicted for its load (1)") {
-		t.Errorf("not predicted: %s: %s", r.Verdict, r.Reason)
-	}
-	p.Tenants[1].Objectives[0].Predicted = nil
+	p.Tenants[1].Objectives[0].Limit = 0
 	if r := lookOn(t, p, func(int, *canary.Look) {}); !strings.Contains(r.Reason, "nothing is known of its ttft before") {
 		t.Errorf("before: %s: %s", r.Verdict, r.Reason)
 	}
 	for name, c := range map[string]struct {
-		chat float64
-		want canary.Verdict
-	}{"as before": {0.2, canary.Promote}, "half as slow again": {0.33, canary.TakeBack}} {
+		chat, load float64
+		want       canary.Verdict
+	}{"as before": {0.2, 2, canary.Promote}, "half as slow again": {0.33, 2, canary.TakeBack},
+		"under three times the load": {0.2, 6, canary.CannotTell}, "without load": {0.2, 0.1, canary.CannotTell}} {
 		r := lookOn(t, p, func(s int, l *canary.Look) {
-			load := l.Tenants[1].Load
 			*l = seen(s-60, 0.25, map[bool]float64{true: 0.2, false: c.chat}[s < 60])
-			l.Tenants[1].Load = load
+			l.Tenants[1].Load = some(map[bool]float64{true: 2, false: c.load}[s < 60])
 		})
 		if r.Verdict != c.want {
 			t.Errorf("%s: %s: %s", name, r.Verdict, r.Reason)
@@ -146,11 +134,11 @@ func TestSteps(t *testing.T) {
 
 func TestBadPlans(t *testing.T) {
 	bad := canary.Plan{
-		Deadline: -1, WrongPromotion: 2, WrongTakeBack: math.NaN(), PerDay: -1,
+		Deadline: -1, WrongPromotion: 2, WrongTakeBack: math.NaN(),
 		Tenants: []canary.Tenant{
-			{Name: "a", MinLoad: 3, MaxLoad: 2, Objectives: []canary.Objective{{Quantile: 1}}},
+			{Name: "a", Objectives: []canary.Objective{{Quantile: 1}}},
 			{Name: "a", Objectives: []canary.Objective{
-				{Metric: "x", Limit: 1, Predicted: []canary.Point{{1, 1}, {1, -1}}, AfterPromotion: true}}},
+				{Metric: "x", Limit: -1, AfterPromotion: true}}},
 		},
 	}
 	_, err := canary.New(bad)
@@ -158,9 +146,9 @@ func TestBadPlans(t *testing.T) {
 		t.Fatal("it is taken")
 	}
 	for _, want := range []string{
-		"deadline: ", "wrong_promotion: ", "wrong_take_back: ", "canaries_per_day: ", "tenants[0].min_load: ",
+		"deadline: ", "wrong_promotion: ", "wrong_take_back: ",
 		"tenants[0].objectives[0].quantile: ", "tenants[0].objectives[0].metric: ", "tenants[0].objectives[0]: nothing says",
-		"tenants[1].name: ", "tenants[1].objectives[0].predicted: ", "tenants[1].objectives[0].predicted[1]: ",
+		"tenants[1].name: ", "tenants[1].objectives[0].limit: ",
 		"tenants[1].objectives: none decides",
 	} {
 		if !strings.Contains(err.Error(), want) {

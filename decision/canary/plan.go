@@ -25,10 +25,9 @@ type Plan struct {
 	// WrongPromotion bounds the probability that a canary is promoted although a tenant is at its limit or
 	// beyond; 0 is 0.01.
 	WrongPromotion float64 `yaml:"wrong_promotion"`
-	// WrongTakeBack bounds the probability that within a day a newcomer is taken back although all keep their
-	// objectives; 0 is 0.05. It is spent in equal parts by PerDay canaries, 0 is 20.
+	// WrongTakeBack bounds the probability that a newcomer is taken back although all tenants keep their objectives; 0
+	// is 0.0025: one of 20 days with 20 canaries each.
 	WrongTakeBack float64 `yaml:"wrong_take_back"`
-	PerDay        int     `yaml:"canaries_per_day"`
 	// Tenants are the newcomer, which comes first, and its neighbours.
 	Tenants []Tenant `yaml:"tenants,required"`
 }
@@ -37,9 +36,6 @@ type Plan struct {
 type Tenant struct {
 	Name       string      `yaml:"name,required"`
 	Objectives []Objective `yaml:"objectives,required"`
-	// MinLoad and MaxLoad, in the unit of Seen.Load, bound the load under which observations count; 0 = no bound.
-	MinLoad float64 `yaml:"min_load"`
-	MaxLoad float64 `yaml:"max_load"`
 
 	// Page is for an Endpoint: the address of the metrics page of the tenant's model server. vLLM and SGLang have ttft,
 	// itl, tpot, e2e and queue in seconds; llama.cpp has only itl, a mean each second.
@@ -54,31 +50,22 @@ type Counter struct {
 	Name string `yaml:"name,required"`
 }
 
-// An Objective of a tenant for one metric: a share Quantile of the observations is within a limit. The limit is
-// stated, or 1.3 times the prediction for the load, or for a neighbour that has neither 1.3 times its own quantile
-// before the newcomer came.
+// An Objective of a tenant for one metric: a share Quantile of the observations is within a limit. For a neighbour
+// without a stated one the limit is 1.3 times its own quantile before the newcomer came.
 type Objective struct {
 	Metric   string  `yaml:"metric,required"` // such as ttft; the source gives it its meaning and its unit
 	Quantile float64 `yaml:"quantile"`        // above 0 and below 1; 0 is 0.5
 	Limit    float64 `yaml:"limit"`           // in the metric's unit; 0 = none is stated
-	// Predicted is the quantile that is expected, by load, in ascending order of it.
-	Predicted []Point `yaml:"predicted"`
-	// AtLeast means that more is better, as for a rate of steps: the limit is the least, a prediction is divided by 1.3.
+	// AtLeast means that more is better, as for a rate of steps: the limit is the least, a quantile is divided by 1.3.
 	AtLeast bool `yaml:"at_least"`
 	// AfterPromotion keeps the objective from being a condition of promotion: it is watched on after it.
 	AfterPromotion bool `yaml:"after_promotion"`
 }
 
-// Point holds a prediction at a load.
-type Point struct {
-	Load  float64 `yaml:"load,required"`
-	Value float64 `yaml:"value,required"`
-}
-
-// allowance times a prediction is the limit of a tenant without a stated one.
+// allowance times its quantile before the newcomer came is the limit of a neighbour without a stated one.
 const allowance = 1.3
 
-// loadSlack is the factor by which a load may lie beyond those that a limit was made for.
+// loadSlack is the factor by which a neighbour's load may differ from that before the newcomer came.
 const loadSlack = 1.25
 
 // LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it; it wraps
@@ -134,17 +121,13 @@ func (p Plan) withDefaults() (Plan, error) {
 	def(&p.Deadline, 30*time.Minute, "deadline")
 	def(&p.Watch, 2*time.Hour, "watch")
 	part(&p.WrongPromotion, 0.01, "wrong_promotion")
-	part(&p.WrongTakeBack, 0.05, "wrong_take_back")
-	p.PerDay = cmp.Or(p.PerDay, 20)
-	l.If(p.PerDay < 0, "canaries_per_day", "use 1 or more", "%d", p.PerDay)
+	part(&p.WrongTakeBack, 0.0025, "wrong_take_back")
 	l.If(len(p.Tenants) == 0, "tenants", "name the newcomer, then its neighbours", "none")
 	p.Tenants = slices.Clone(p.Tenants)
 	names := map[string]bool{}
 	for i := range p.Tenants {
 		t, at := &p.Tenants[i], fmt.Sprintf("tenants[%d]", i)
 		l.If(t.Name == "" || names[t.Name], at+".name", "name each tenant once", "%q", t.Name)
-		l.If(!(t.MinLoad >= 0) || !(t.MaxLoad >= 0) || t.MaxLoad > 0 && t.MaxLoad < t.MinLoad, at+".min_load",
-			"use 0, or bounds in ascending order", "%v to %v", t.MinLoad, t.MaxLoad)
 		names[t.Name] = true
 		t.Objectives = slices.Clone(t.Objectives)
 		gates := 0
@@ -164,13 +147,7 @@ func (p Plan) withDefaults() (Plan, error) {
 func (o *Objective) check(l *problem.List, at string, newcomer bool) {
 	l.If(o.Metric == "", at+".metric", "name the metric", "it is empty")
 	l.If(!(o.Limit >= 0) || math.IsInf(o.Limit, 0), at+".limit", "use the metric's unit, or leave it out", "%v", o.Limit)
-	l.If(o.Limit > 0 && len(o.Predicted) > 0, at+".predicted", "leave one out", "there is a limit, too")
-	l.If(newcomer && o.Limit == 0 && len(o.Predicted) == 0, at, "add limit or predicted",
-		"nothing says what the newcomer is allowed")
-	for j, p := range o.Predicted {
-		l.If(!(p.Load > 0) || !(p.Value > 0) || j > 0 && p.Load <= o.Predicted[j-1].Load,
-			fmt.Sprintf("%s.predicted[%d]", at, j), "use positive numbers in ascending order of the load", "%v", p)
-	}
+	l.If(newcomer && o.Limit == 0, at, "add limit", "nothing says what the newcomer is allowed")
 }
 
 // scale widens a value by the allowance, to the side that the objective allows.
@@ -179,19 +156,4 @@ func (o *Objective) scale(v, by float64) float64 {
 		return v / by
 	}
 	return v * by
-}
-
-// at returns the prediction at a load, if the load is within the predicted range.
-func (o *Objective) at(load float64) (float64, bool) {
-	p := o.Predicted
-	if !(load >= p[0].Load/loadSlack && load <= p[len(p)-1].Load*loadSlack) {
-		return 0, false
-	}
-	load = min(max(load, p[0].Load), p[len(p)-1].Load)
-	i := max(1, slices.IndexFunc(p, func(p Point) bool { return p.Load >= load }))
-	if len(p) == 1 {
-		return p[0].Value, true
-	}
-	part := (load - p[i-1].Load) / (p[i].Load - p[i-1].Load)
-	return p[i-1].Value + part*(p[i].Value-p[i-1].Value), true
 }

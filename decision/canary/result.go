@@ -32,11 +32,9 @@ type Result struct {
 	Needs []string      `json:"needs,omitempty"`
 	Block time.Duration `json:"block_ns"` // the present length of the blocks of the test
 	// WrongPromotion bounds the probability that this canary is promoted wrongly, WrongTakeBack that it is taken back
-	// wrongly; PerDay such canaries have WrongTakeBackDay.
-	WrongPromotion   float64 `json:"wrong_promotion"`
-	WrongTakeBack    float64 `json:"wrong_take_back"`
-	WrongTakeBackDay float64 `json:"wrong_take_back_a_day"`
-	PerDay           int     `json:"canaries_per_day"`
+	// wrongly.
+	WrongPromotion float64 `json:"wrong_promotion"`
+	WrongTakeBack  float64 `json:"wrong_take_back"`
 
 	Objectives []Evidence `json:"objectives"`
 }
@@ -64,8 +62,7 @@ func (c *Canary) Result() Result {
 	r := Result{
 		Verdict: c.verdict, Reason: c.reason, Done: c.done,
 		At: time.Duration(c.bins) * binLength, Block: time.Duration(length) * binLength,
-		WrongPromotion: c.plan.WrongPromotion, WrongTakeBack: c.plan.WrongTakeBack / float64(c.plan.PerDay),
-		WrongTakeBackDay: c.plan.WrongTakeBack, PerDay: c.plan.PerDay,
+		WrongPromotion: c.plan.WrongPromotion, WrongTakeBack: c.plan.WrongTakeBack,
 	}
 	needKept, needBroken, needSlow := c.bars()
 	for i := range c.tenants {

@@ -29,11 +29,8 @@ const (
 	spread      = 0.3  // standard deviation of the logarithm of a request's latency
 	shared      = 0.15 // and of the noise that all requests share
 	looks       = 1800 // a second each
-	baseLatency = 1.0  // s, of a tenant at the average load
+	baseLatency = 1.0  // s, of every tenant
 )
-
-// predicted is the latency at a load; it doubles as the load does.
-func predicted(load float64) float64 { return baseLatency * load / rate }
 
 // z of a quantile of the standard normal distribution, by bisection.
 func z(q float64) float64 {
@@ -48,19 +45,12 @@ func z(q float64) float64 {
 	return low
 }
 
-// plan promises two tenants a limit, and two 1.3 times what is predicted for their load.
+// plan has an objective for each tenant.
 func (w *world) plan() canary.Plan {
 	p := canary.Plan{}
 	up := math.Exp(z(w.q) * math.Hypot(spread, shared)) // of the quantile over the median
-	for i, name := range []string{"newcomer", "chat", "search", "code"} {
-		o := canary.Objective{Metric: "latency", Quantile: w.q}
-		if i%2 == 0 {
-			o.Limit = 1.3 * baseLatency * up
-		} else {
-			for _, load := range []float64{1, 2, 4} {
-				o.Predicted = append(o.Predicted, canary.Point{Load: load, Value: predicted(load) * up})
-			}
-		}
+	for _, name := range []string{"newcomer", "chat", "search", "code"} {
+		o := canary.Objective{Metric: "latency", Quantile: w.q, Limit: 1.3 * baseLatency * up}
 		t := canary.Tenant{Name: name, Objectives: []canary.Objective{o}}
 		if w.late {
 			t.Objectives[0].AfterPromotion = true
@@ -109,11 +99,7 @@ func (g *generator) look() canary.Look {
 		load := g.load(at)
 		for i := range g.next {
 			for ; g.next[i] < at+step; g.next[i] += g.r.ExpFloat64() / load {
-				base := 1.3 * baseLatency
-				if i%2 == 1 {
-					base = 1.3 * predicted(load)
-				}
-				v := g.harm[i] * base * math.Exp(spread*g.r.NormFloat64()+shared*g.z)
+				v := g.harm[i] * 1.3 * baseLatency * math.Exp(spread*g.r.NormFloat64()+shared*g.z)
 				slow := g.slowAt > 0 && i == g.who && g.next[i] >= g.slowAt
 				if slow {
 					v *= g.slowBy

@@ -53,7 +53,6 @@ func ExampleProfiles() {
 	// rand-8b on vllm at 6.5 requests/s, from 17 pairs of pages
 	// a step of 17.2 sequences: 9.4 ms (9.1 to 9.7)
 	// a prefill of 327 tokens: 21.6 ms (19.4 to 23.9)
-	// not told: the prefix cache: not on the pages
 }
 
 // A server that was started again with another model makes no profile with what came before: a step would be of both.

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 const (
@@ -45,6 +44,9 @@ func fitOf(windows []window) *fitting {
 		"a prefill's fixed part from that of each token")
 	f.Prompt *= 1e3
 	f.leaveOut(windows, d)
+	if slices.ContainsFunc(windows, func(w window) bool { return w.Drafted.Or(0) > 0 }) {
+		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
+	}
 	if prompt.n == 0 {
 		f.Unknown = append(f.Unknown, "prefills: the pages do not say when requests began and got their first token")
 	} else if windows[0].Queue == nil && windows[0].PromptSeconds.IsZero() {
@@ -236,38 +238,4 @@ func (l *line) meanError() float64 {
 
 func (l *line) slopeError() float64 {
 	return math.Hypot(l.sd/math.Sqrt(l.variance*float64(l.n)), modelError*l.slope)
-}
-
-// caches reads the server's figures on its caches and on speculation.
-func (f *fitting) caches(pages []serving.Reading, all *serving.Reading) {
-	for i := range pages {
-		if v, ok := pages[i].KVUsage.Get(); ok {
-			f.KVUse = profile.Some(max(v, f.KVUse.Or(0)))
-		}
-	}
-	share := func(to *profile.Optional[float64], of, among float64) {
-		if among > 0 {
-			*to = profile.Some(min(1, of/among))
-		}
-	}
-	if hits, ok := all.PrefixHits.Get(); ok {
-		share(&f.Hits, hits, all.PrefixQueries.Or(all.PromptTokens.Or(0)))
-	}
-	if kept, ok := all.Accepted.Get(); ok {
-		share(&f.Accepted, kept, all.Drafted.Or(0))
-	}
-	if h := all.StepTokens; h != nil {
-		if most, ok := h.Quantile(1); ok && !math.IsInf(most.High, 1) {
-			f.Chunk = profile.Some(int(most.High))
-		}
-	}
-	if all.Drafted.Or(0) > 0 {
-		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
-	}
-	if f.KVUse.IsZero() {
-		f.Unknown = append(f.Unknown, "the KV cache: not on the pages")
-	}
-	if f.Hits.IsZero() {
-		f.Unknown = append(f.Unknown, "the prefix cache: not on the pages")
-	}
 }

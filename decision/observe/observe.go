@@ -130,7 +130,6 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 			len(pages), requests, len(p.Left))
 	}
 	fit := fitOf(windows)
-	fit.caches(pages, &all)
 	prompt, output := all.PromptTokens.Or(0)/requests, all.GenerationTokens.Or(0)/requests
 	p.SoloProfile = profile.SoloProfile{
 		Version: profile.VersionOfKinds, Engine: all.Engine.String(), Mechanism: sharing.MechanismTimeSlicing,

@@ -87,15 +87,9 @@ type ServingFit struct {
 	PrefillLeftOut Optional[float64] `yaml:"prefill_left_out" json:"prefill_left_out,omitzero"`
 	Batch          float64           `yaml:"batch" json:"batch"`
 	Prompt         float64           `yaml:"prompt" json:"prompt"`
-	Chunk          Optional[int]     `yaml:"chunk" json:"chunk,omitzero"`   // most tokens that a step computed
-	Slots          Optional[int]     `yaml:"slots" json:"slots,omitzero"`   // sequences at which it made others wait
-	KVUse          Optional[float64] `yaml:"kv_use" json:"kv_use,omitzero"` // largest share of the KV cache in use
-	// share of the prompts' tokens that was cached
-	Hits Optional[float64] `yaml:"prefix_hits" json:"prefix_hits,omitzero"`
-	// share of the proposed tokens that was kept
-	Accepted Optional[float64] `yaml:"accepted" json:"accepted,omitzero"`
-	Windows  int               `yaml:"windows" json:"windows"`           // pairs of pages behind it
-	Unknown  []string          `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
+	Slots          Optional[int]     `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
+	Windows        int               `yaml:"windows" json:"windows"`           // pairs of pages behind it
+	Unknown        []string          `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
 }
 
 func (f *ServingFit) check(list *problem.List, path string) {
@@ -111,9 +105,6 @@ func (f *ServingFit) check(list *problem.List, path string) {
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
 	checkFraction(list, problem.Join(path, "step_left_out"), f.StepLeftOut, 3)
 	checkFraction(list, problem.Join(path, "prefill_left_out"), f.PrefillLeftOut, 3)
-	checkFraction(list, problem.Join(path, "kv_use"), f.KVUse, 1)
-	checkFraction(list, problem.Join(path, "prefix_hits"), f.Hits, 1)
-	checkFraction(list, problem.Join(path, "accepted"), f.Accepted, 1)
 }
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
