@@ -35,9 +35,6 @@ vllm:time_to_first_token_seconds_count{model_name="m"} %[2]d
 # TYPE vllm:request_success_total counter
 vllm:request_success_total{model_name="m"} %[2]d
 `, 3*n, 4*n, n)
-		case "/llama":
-			fmt.Fprintf(w, "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total %d\n"+
-				"# TYPE llamacpp:tokens_predicted_seconds_total counter\nllamacpp:tokens_predicted_seconds_total %v\n", 100*n, 2*n)
 		case "/steps":
 			fmt.Fprintf(w, "# TYPE steps_total counter\nsteps_total{rank=\"0\"} %d\nsteps_total{rank=\"1\"} %d\n", n, n)
 		case "/moved":
@@ -69,9 +66,6 @@ vllm:request_success_total{model_name="m"} %[2]d
 	}
 	if s := look(counted("/steps", "steps_total")); len(s.Metrics[0].Values) != 2 || s.Metrics[0].Values[0] <= 0 {
 		t.Errorf("steps %+v", s)
-	}
-	if v := look(page("/llama", "itl")).Metrics[0].Values; len(v) != 1 || v[0] != 0.02 {
-		t.Errorf("llama: %v", v)
 	}
 	for want, tenant := range map[string]Tenant{
 		"went back": counted("/back", "steps_total"), "no metric other": counted("/steps", "other"),

@@ -38,7 +38,7 @@ type Tenant struct {
 	Objectives []Objective `yaml:"objectives,required"`
 
 	// Page is for an Endpoint: the address of the metrics page of the tenant's model server. vLLM and SGLang have ttft,
-	// itl, tpot, e2e and queue in seconds; llama.cpp has only itl, a mean each second.
+	// itl, tpot, e2e and queue in seconds.
 	// Counter is a counter of a Prometheus page: its metric is steps, a second.
 	Page    string   `yaml:"page"`
 	Counter *Counter `yaml:"counter"`

@@ -79,13 +79,8 @@ func (t *tenantSource) page(ctx context.Context, p *Tenant, s *Seen) error {
 		ended, known = ended+n, known && ok
 		of := map[string]*serving.Histogram{"ttft": d.TTFT, "itl": d.ITL, "tpot": d.TPOT, "e2e": d.E2E, "queue": d.Queue}
 		for k, o := range p.Objectives {
-			seconds, timed := d.DecodeSeconds.Get()
 			switch h := of[o.Metric]; {
 			case o.Metric == steps:
-			case o.Metric == "itl" && h == nil && timed: // llama.cpp's: the mean since the page before
-				if tokens := d.GenerationTokens.Or(0); tokens > 0 {
-					s.Metrics[k].Values = append(s.Metrics[k].Values, seconds/tokens)
-				}
 			case h == nil:
 				err = errors.Join(err, fmt.Errorf("its page has no %s", o.Metric))
 			default:

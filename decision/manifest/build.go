@@ -242,9 +242,9 @@ const (
 // ErrExists is matched when Folder.Write would have to replace something.
 var ErrExists = errors.New("manifest: the folder is not empty")
 
-// Write puts the files into dir, all or none: they are written and synced beside it and put in place by one rename.
-// dir must not exist or be an empty folder; else the error matches ErrExists and nothing is touched. Its parents
-// are made. A path that is absolute, leaves dir or stands twice is an error.
+// Write puts the files into dir, all or none: they are written next to it and put in place by one rename. dir must not
+// exist or be an empty folder; else the error matches ErrExists and nothing is touched. Its parents are made. A path
+// that is absolute or leaves dir is an error.
 func (f *Folder) Write(dir string) error {
 	dir, err := resolve(dir)
 	if err == nil {
@@ -256,7 +256,7 @@ func (f *Folder) Write(dir string) error {
 	return err
 }
 
-// swap fills a folder beside dir and puts it in dir's place.
+// swap fills a folder next to dir and puts it in dir's place.
 func (f *Folder) swap(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -306,17 +306,11 @@ func (f *Folder) fill(dir string) error {
 	}
 	defer root.Close()
 	for _, file := range f.Files {
-		if err := root.MkdirAll(path.Dir(file.Path), 0o755); err != nil {
-			return err
+		err := root.MkdirAll(path.Dir(file.Path), 0o755)
+		if err == nil {
+			err = root.WriteFile(file.Path, file.Data, 0o644)
 		}
-		out, err := root.OpenFile(file.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		if err != nil {
-			return err
-		}
-		if _, err = out.Write(file.Data); err == nil {
-			err = out.Sync()
-		}
-		if err = errors.Join(err, out.Close()); err != nil {
 			return err
 		}
 	}

@@ -34,42 +34,26 @@ type pluginConfig struct {
 		TimeSlicing *replication `yaml:"timeSlicing"`
 		MPS         *replication `yaml:"mps"`
 	} `yaml:"sharing"`
-	IMEX struct {
-		ChannelIDs []int                   `yaml:"channelIDs"` // none, or 0
-		Required   decision.Optional[bool] `yaml:"required"`
-	} `yaml:"imex"`
+	IMEX ignoredValue `yaml:"imex"`
 }
 
-// pluginFlags are the flags of the plugin and of GPU feature discovery that the document holds.
+// pluginFlags are the flags of the plugin and of GPU feature discovery that the document holds. Those that have nothing
+// to do with sharing are taken whatever they say.
 type pluginFlags struct {
-	MIGStrategy             string                  `yaml:"migStrategy"` // none, single or mixed
-	FailOnInitError         decision.Optional[bool] `yaml:"failOnInitError"`
-	MPSRoot                 string                  `yaml:"mpsRoot"` // of the MPS daemon, by default /run/nvidia/mps
-	NvidiaDriverRoot        string                  `yaml:"nvidiaDriverRoot"`
-	NvidiaDevRoot           string                  `yaml:"nvidiaDevRoot"`
-	GDRCopyEnabled          decision.Optional[bool] `yaml:"gdrcopyEnabled"`
-	GDSEnabled              decision.Optional[bool] `yaml:"gdsEnabled"`
-	MOFEDEnabled            decision.Optional[bool] `yaml:"mofedEnabled"`
-	UseNodeFeatureAPI       decision.Optional[bool] `yaml:"useNodeFeatureAPI"`
-	DeviceDiscoveryStrategy string                  `yaml:"deviceDiscoveryStrategy"`
-	RenameByDefault         ignoredValue            `yaml:"renameByDefault"`
-	FailRequests            ignoredValue            `yaml:"failRequestsGreaterThanOne"`
-	Plugin                  struct {
-		PassDeviceSpecs               decision.Optional[bool] `yaml:"passDeviceSpecs"`
-		DeviceListStrategy            strictyaml.Strings      `yaml:"deviceListStrategy"` // envvar, volume-mounts, cdi-...
-		DeviceIDStrategy              string                  `yaml:"deviceIDStrategy"`   // uuid or index
-		CDIAnnotationPrefix           string                  `yaml:"cdiAnnotationPrefix"`
-		NvidiaCTKPath                 string                  `yaml:"nvidiaCTKPath"`
-		ContainerDriverRoot           string                  `yaml:"containerDriverRoot"`
-		SharedDevicesAllocationPolicy string                  `yaml:"sharedDevicesAllocationPolicy"` // distributed or packed
-	} `yaml:"plugin"`
-	GFD struct {
-		Oneshot         decision.Optional[bool] `yaml:"oneshot"`
-		NoTimestamp     decision.Optional[bool] `yaml:"noTimestamp"`
-		SleepInterval   string                  `yaml:"sleepInterval"`
-		OutputFile      string                  `yaml:"outputFile"`
-		MachineTypeFile string                  `yaml:"machineTypeFile"`
-	} `yaml:"gfd"`
+	MIGStrategy       string       `yaml:"migStrategy"` // none, single or mixed
+	MPSRoot           string       `yaml:"mpsRoot"`     // of the MPS daemon, by default /run/nvidia/mps
+	RenameByDefault   ignoredValue `yaml:"renameByDefault"`
+	FailRequests      ignoredValue `yaml:"failRequestsGreaterThanOne"`
+	FailOnInitError   ignoredValue `yaml:"failOnInitError"`
+	NvidiaDriverRoot  ignoredValue `yaml:"nvidiaDriverRoot"`
+	NvidiaDevRoot     ignoredValue `yaml:"nvidiaDevRoot"`
+	GDRCopyEnabled    ignoredValue `yaml:"gdrcopyEnabled"`
+	GDSEnabled        ignoredValue `yaml:"gdsEnabled"`
+	MOFEDEnabled      ignoredValue `yaml:"mofedEnabled"`
+	UseNodeFeatureAPI ignoredValue `yaml:"useNodeFeatureAPI"`
+	DiscoveryStrategy ignoredValue `yaml:"deviceDiscoveryStrategy"`
+	Plugin            ignoredValue `yaml:"plugin"`
+	GFD               ignoredValue `yaml:"gfd"`
 }
 
 // replication shares GPUs: under MPS the plugin gives each replica an equal share of memory and of active threads.
@@ -124,16 +108,9 @@ func (d *pluginConfig) marshal() ([]byte, error) {
 
 // check finds every reason for which the plugin would refuse the document.
 func (d *pluginConfig) check(l *problem.List) {
-	oneOf(l, "flags.migStrategy", d.Flags.MIGStrategy, "none", "single", "mixed")
-	oneOf(l, "flags.plugin.deviceIDStrategy", d.Flags.Plugin.DeviceIDStrategy, "uuid", "index")
-	oneOf(l, "flags.plugin.sharedDevicesAllocationPolicy", d.Flags.Plugin.SharedDevicesAllocationPolicy, "distributed",
-		"packed")
-	for i, s := range d.Flags.Plugin.DeviceListStrategy {
-		oneOf(l, fmt.Sprintf("flags.plugin.deviceListStrategy[%d]", i), s, "envvar", "volume-mounts", "cdi-annotations",
-			"cdi-cri")
-	}
-	if ids := d.IMEX.ChannelIDs; len(ids) > 0 && !slices.Equal(ids, []int{0}) {
-		l.Addf("imex.channelIDs", "write [0] or leave it out", "the plugin knows no other channel than 0")
+	known := []string{"none", "single", "mixed"}
+	if s := d.Flags.MIGStrategy; s != "" && !slices.Contains(known, s) {
+		l.Addf("flags.migStrategy", problem.Meant(s, known, "none, single or mixed"), "%q is not known to the plugin", s)
 	}
 	d.Sharing.MPS.check(l, "sharing.mps", func(at string, name string) {
 		switch {
@@ -154,13 +131,6 @@ func (d *pluginConfig) check(l *problem.List) {
 }
 
 var migResource = regexp.MustCompile(`^nvidia\.com/mig-[0-9]+(c\.[0-9]+)?g\.[0-9]+gb([.-][a-z0-9.]*[a-z0-9])?$`)
-
-func oneOf(l *problem.List, path, value string, allowed ...string) {
-	if value != "" && !slices.Contains(allowed, value) {
-		remedy := problem.Meant(value, allowed, "one of "+strings.Join(allowed, ", "))
-		l.Addf(path, remedy, "%q is not known to the plugin", value)
-	}
-}
 
 func (b *replication) check(l *problem.List, path string, checkName func(at, name string)) {
 	if b == nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -185,22 +184,6 @@ func (c *cluster) alike(after *layout.Cluster, then map[string][]string, w strin
 	}
 	whole := k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
 	return whole && k == c.kind(w) && len(pools) == 1 && c.running(w) > 0
-}
-
-// because returns the purpose of a plan.
-func (p *Plan) because(come []string) string {
-	var why []string
-	if p.Bill.GPUsFreed > 0 {
-		freed := plaintext.Count(p.Bill.NodesToday-p.Bill.NodesAfter, "node")
-		why = append(why, fmt.Sprintf("it empties %s of %d", freed, p.Bill.NodesToday))
-	}
-	if len(p.Mends) > 0 {
-		why = append(why, "it mends "+strings.Join(p.Mends, ", "))
-	}
-	if len(come) > 0 {
-		why = append(why, "it gives a place to "+strings.Join(come, ", "))
-	}
-	return strings.Join(why, ", and ")
 }
 
 // documented returns the part of a decision that needs documents: whole nodes that are configured, and the workloads

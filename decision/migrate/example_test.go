@@ -49,7 +49,7 @@ func Example() {
 		fmt.Printf("%v: %s\n", s.Workloads, s.Why)
 	}
 	// Output:
-	// it empties 1 node of 3
+	// Free 1 of 3 nodes: 8,760 USD a month, 1 move, no objective at risk.
 	// 1. Move 2 replicas of lab/embed from n1 (2) to n2 (2), each to exclusive: each new replica is ready before an old one stops
 	// 2. Give n1 back: nothing runs on it any more
 	// [lab/fit]: a Job's pods run to their end where they are

@@ -25,7 +25,7 @@ type Plan struct {
 	// Answers say whether workloads keep their objectives, where that is known today or after.
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
-	Why     string   `json:"why"`
+	Why     string   `json:"why"`             // nothing changes, or the summary of the change
 
 	Fleet        *decision.Fleet `json:"-"` // the fleet with its state
 	Today, After *layout.Cluster `json:"-"` // placements; Steps lists the differences
@@ -376,7 +376,7 @@ func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *dec
 		}
 	}
 	slices.Sort(p.Mends)
-	p.Why = p.because(come)
+	p.Why = p.Summary()
 	p.Result = p.documented(c, s.now, r)
 	return p, nil, nil
 }

@@ -3,7 +3,6 @@
 package observe
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -43,7 +42,6 @@ func fitOf(windows []window) *fitting {
 	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to tell "+
 		"a prefill's fixed part from that of each token")
 	f.Prompt *= 1e3
-	f.leaveOut(windows, d)
 	if slices.ContainsFunc(windows, func(w window) bool { return w.Drafted.Or(0) > 0 }) {
 		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
 	}
@@ -102,45 +100,6 @@ func (w *window) beside(step, prefill *line, d float64) (seen, own, together flo
 
 // share is the part of a window's time that goes to prefills of so many ms.
 func (w *window) share(prefill float64) float64 { return min(0.9, w.requests*prefill/1e3/w.seconds) }
-
-// folds are the most parts that windows are left out in.
-const folds = 8
-
-// leaveOut finds the errors of the means of windows by a fit to the others: windows of like batches together, as in
-// CV+ (Barber and others, Predictive inference with the jackknife+, Annals of Statistics 49(1), 2021), one by one
-// where they are few, with Student's t for the quantile that so few errors do not have.
-func (f *fitting) leaveOut(windows []window, d float64) {
-	n := min(folds, len(windows))
-	if n < 3 {
-		return
-	}
-	sorted := slices.SortedStableFunc(slices.Values(windows), func(a, b window) int {
-		return cmp.Compare(a.batch, b.batch)
-	})
-	gap, first := 0.0, 0.0
-	for k := range n {
-		from, to := k*len(sorted)/n, (k+1)*len(sorted)/n
-		step, prefill := converge(slices.Concat(sorted[:from], sorted[to:]), d)
-		var got, said [2]float64 // sums of gaps and of times to the first token
-		for i := range sorted[from:to] {
-			w := &sorted[from+i]
-			seen, own, together := w.beside(&step, &prefill, d)
-			extra := max(prefill.at(w.prompt/1e3), 0)
-			tokens := w.seconds * w.batch / w.gap
-			got[0], said[0] = got[0]+tokens*1e3*w.gap, said[0]+tokens*step.at(seen)/(1-w.share(extra))
-			got[1], said[1] = got[1]+w.requests*1e3*w.first, said[1]+w.requests*(own+extra*(1+together))
-		}
-		gap += math.Pow(math.Log(got[0]/said[0]), 2) / float64(n)
-		if got[1] > 0 && said[1] > 0 {
-			first += math.Pow(math.Log(got[1]/said[1]), 2) / float64(n)
-		}
-	}
-	t := distuv.StudentsT{Sigma: 1, Nu: float64(n - 1)}.Quantile(0.95)
-	f.StepLeftOut = profile.Some(min(3, t*math.Sqrt(gap)))
-	if first > 0 {
-		f.PrefillLeftOut = profile.Some(min(3, t*math.Sqrt(first)))
-	}
-}
 
 // together is the number of other requests that begin in the same step as one: those that come while the GPU is at
 // one thing, which arrivals meet by its part of the time. Steps and prefills in ms.

@@ -79,17 +79,13 @@ type ServingFit struct {
 	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
 	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
 	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
-	StepAt    Interval `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
-	PrefillAt Interval `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
-	// StepLeftOut and PrefillLeftOut are half-widths of 90% intervals on the scale of logarithms: the errors of the mean
-	// times between tokens, and to the first, of windows by a fit to the other windows.
-	StepLeftOut    Optional[float64] `yaml:"step_left_out" json:"step_left_out,omitzero"`
-	PrefillLeftOut Optional[float64] `yaml:"prefill_left_out" json:"prefill_left_out,omitzero"`
-	Batch          float64           `yaml:"batch" json:"batch"`
-	Prompt         float64           `yaml:"prompt" json:"prompt"`
-	Slots          Optional[int]     `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
-	Windows        int               `yaml:"windows" json:"windows"`           // pairs of pages behind it
-	Unknown        []string          `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
+	StepAt    Interval      `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval      `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	Batch     float64       `yaml:"batch" json:"batch"`
+	Prompt    float64       `yaml:"prompt" json:"prompt"`
+	Slots     Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
+	Windows   int           `yaml:"windows" json:"windows"`           // pairs of pages behind it
+	Unknown   []string      `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
 }
 
 func (f *ServingFit) check(list *problem.List, path string) {
@@ -103,8 +99,6 @@ func (f *ServingFit) check(list *problem.List, path string) {
 	}
 	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
-	checkFraction(list, problem.Join(path, "step_left_out"), f.StepLeftOut, 3)
-	checkFraction(list, problem.Join(path, "prefill_left_out"), f.PrefillLeftOut, 3)
 }
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.
