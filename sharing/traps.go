@@ -51,28 +51,14 @@ func TrapByID(id string) (Trap, bool) {
 	return Trap{}, false
 }
 
-// WarningCode names a kind of Warning for machines, for example "rename-ignored". The codes about the configuration
-// of the Kubernetes device plugin are here, since several packages use them; a package that raises others lists them.
+// WarningCode names a kind of Warning for machines, for example "not-delivered". Packages list those that they raise.
 type WarningCode string
-
-// Codes of warnings about the configuration of the device plugin.
-const (
-	WarnRenameIgnored        WarningCode = "rename-ignored"         // the plugin ignores a resource's rename
-	WarnDevicesIgnored       WarningCode = "devices-ignored"        // the plugin ignores a resource's devices
-	WarnFlagIgnored          WarningCode = "flag-ignored"           // a sharing key is under flags
-	WarnResourcesIgnored     WarningCode = "resources-ignored"      // the plugin ignores custom resources
-	WarnTimeSlicingIgnored   WarningCode = "time-slicing-ignored"   // both blocks are present and MPS wins
-	WarnMIGStrategyConflict  WarningCode = "mig-strategy-conflict"  // the block does not go with the MIG strategy
-	WarnReplicasNotCapacity  WarningCode = "replicas-not-capacity"  // replicas have no memory or compute of their own
-	WarnLargeRequestsAllowed WarningCode = "large-requests-allowed" // several replicas give no larger share
-	WarnUnevenPercentage     WarningCode = "uneven-percentage"      // whole percentages leave SMs unused
-)
 
 // Warning marks a part of a configuration that is legal but has no effect, or another one than it seems: a field that
 // the reader of the configuration ignores, a limit that cannot take effect, a document that lacks a feature gate.
 type Warning struct {
 	Code    WarningCode `json:"code"`
-	Path    string      `json:"path,omitempty"` // where in the document, e.g. "sharing.mps.resources[0].rename"
+	Path    string      `json:"path,omitempty"` // where in the document, e.g. "mig.strategy"
 	Message string      `json:"message"`
 	Remedy  string      `json:"remedy,omitempty"`
 	Source  SourceID    `json:"source,omitempty"`

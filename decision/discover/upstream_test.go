@@ -48,7 +48,7 @@ func TestUpstreamTable(t *testing.T) {
 			t.Errorf("%s: there is no %s in %s", project, name, dir)
 		}
 	}
-	if rows < 15 {
+	if rows < 10 {
 		t.Errorf("%d rows", rows)
 	}
 }

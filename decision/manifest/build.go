@@ -23,9 +23,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is matched by every error about an input: a decision that cannot be configured, or a document that
-// cannot be read or that its reader would refuse. Such an error names every problem with its path and, where there
-// is one, the remedy.
+// ErrInvalid is matched by every error about an input: a decision that cannot be configured. It names every problem
+// with its path and, where there is one, the remedy.
 var ErrInvalid = errors.New("manifest: invalid")
 
 func invalid(err error) error { return problem.Under(ErrInvalid, err) }
@@ -223,7 +222,7 @@ func (b *builder) cluster() {
 	}
 }
 
-// Codes of the warnings that Build gives besides those about configuration documents, which stand in package sharing.
+// Codes of the warnings of Build and Migration.
 const (
 	WarnNotDelivered    sharing.WarningCode = "not-delivered"
 	WarnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
@@ -237,6 +236,9 @@ const (
 	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
 	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
 	WarnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
+	// replicas of the device plugin have no memory or compute of their own
+	WarnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
+	WarnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

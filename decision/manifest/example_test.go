@@ -58,23 +58,3 @@ func ExampleParseHAMiRegister() {
 	// 1 NVIDIA-L4 10 pods, 23034 MiB, healthy: true
 	// "GPU-1,10" has 2 fields; at least five belong there
 }
-
-// What the plugin would ignore without a word becomes a warning.
-func ExampleCheckPluginConfig() {
-	warnings, err := manifest.CheckPluginConfig([]byte(`
-version: v1
-flags: {renameByDefault: true}
-sharing:
-  mps:
-    resources:
-    - {name: nvidia.com/gpu, devices: [0], replicas: 4}
-`))
-	fmt.Println(err)
-	for _, w := range warnings {
-		fmt.Println(w.Code, w.Path)
-	}
-	// Output:
-	// <nil>
-	// flag-ignored flags.renameByDefault
-	// devices-ignored sharing.mps.resources[0].devices
-}

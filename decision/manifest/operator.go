@@ -5,38 +5,35 @@ package manifest
 import (
 	"slices"
 
-	"github.com/cotenant/cotenant/decision"
+	"go.yaml.in/yaml/v3"
+
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Names of the ConfigMaps that the GPU Operator is pointed to.
+// Names of the ConfigMaps that the GPU Operator is pointed to, and of a whole GPU as a resource.
 const (
 	pluginConfigMap = "device-plugin-config"
 	migConfigMap    = "mig-parted-config"
+	gpuResource     = "nvidia.com/gpu"
 )
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() {
-	configs := map[string]*pluginConfig{}
+	configs := map[string]*yaml.Node{}
 	if b.plan == nil {
-		configs[exclusiveKey] = &pluginConfig{Flags: pluginFlags{MIGStrategy: "none"}}
+		configs[exclusiveKey] = yamlnode.Map("version", "v1", "flags", yamlnode.Map("migStrategy", "none"))
 	}
 	for _, g := range b.groups {
 		if !g.byPlugin() {
 			continue
 		}
-		c := g.pluginConfig()
-		configs[g.pluginKey()] = c
-		for _, w := range c.warnings() {
-			w.Path = g.key + ": " + w.Path
-			b.Warnings = append(b.Warnings, w)
-		}
+		configs[g.pluginKey()] = b.pluginConfig(g)
 	}
 	docs := map[string]string{}
 	for _, key := range sortedKeys(configs) {
-		doc, err := configs[key].marshal()
+		doc, err := yamlnode.Encode(nil, configs[key])
 		b.fail(err)
 		docs[key] = string(doc)
 		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
@@ -136,22 +133,31 @@ func (g *group) pluginKey() string {
 	return g.key
 }
 
-// pluginConfig is the device-plugin configuration of the group's nodes.
-func (g *group) pluginConfig() *pluginConfig {
-	c := &pluginConfig{Flags: pluginFlags{MIGStrategy: "none"}}
-	replicas := &replication{FailRequestsGreaterThanOne: decision.Some(true),
-		Resources: []replicated{{Name: gpuResource, Replicas: g.slots()}}}
+// pluginConfig is the device plugin's configuration document (version v1, as api/config/v1 has it at 1b826acc, 0.20)
+// for the nodes of a group. Under MPS the plugin gives each replica an equal share of memory and of active threads.
+func (b *builder) pluginConfig(g *group) *yaml.Node {
+	var turns, clients, root any
+	n, strategy := g.slots(), "none"
+	replicas := yamlnode.Map("failRequestsGreaterThanOne", true, "resources",
+		yamlnode.List(yamlnode.Map("name", gpuResource, "replicas", n)))
 	switch m := g.full(); {
 	case m == sharing.MechanismTimeSlicing:
-		c.Sharing.TimeSlicing = replicas
+		turns = replicas
+		b.warn(WarnReplicasNotCapacity, g.key, "k8s-device-plugin", "",
+			"replicas are time slices on the same GPU, not capacity: no replica has memory or compute of its own")
 	case usesMPS(m):
-		c.Flags.MPSRoot = mpsRoot
-		c.Sharing.MPS = replicas
+		root, clients = mpsRoot, replicas
+		if 100%n != 0 {
+			b.warn(WarnUnevenPercentage, g.key, "k8s-device-plugin-mps", "the daemon itself takes fractions: set the "+
+				"percentage with a client of your own", "the plugin gives each of %d replicas %d%% of the threads and leaves %d%% "+
+				"to nobody", n, 100/n, 100-n*(100/n))
+		}
 	}
 	if g.any(usesMIG) {
-		c.Flags.MIGStrategy = "mixed"
+		strategy = "mixed"
 	}
-	return c
+	return yamlnode.Map("version", "v1", "flags", yamlnode.Map("migStrategy", strategy, "mpsRoot", root), "sharing",
+		yamlnode.Map("timeSlicing", turns, "mps", clients))
 }
 
 // mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin, nvidia-gpu-operator).
