@@ -165,13 +165,16 @@ func (p *csvParser) text(col string, into interface{ UnmarshalText([]byte) error
 	}
 }
 
+// maxSeconds bounds times: nine years, of which a nanosecond is lost after three months.
+const maxSeconds = 1 << 28
+
 // seconds reads a cell of seconds.
 func (p *csvParser) seconds(col string) time.Duration {
-	d, ok := parseSeconds(p.get(col))
-	if !ok {
+	v, ok := p.number(col)
+	if p.get(col) == "" || ok && !(v >= 0 && v <= maxSeconds) {
 		p.problem(col, "write seconds, 0 or more: 1.25", "telemetry: %.40q", p.get(col))
 	}
-	return d
+	return time.Duration(math.Round(v * 1e9))
 }
 
 // maxDevices bounds the devices of a file.
@@ -275,18 +278,4 @@ func (p *csvParser) figures(f *figures) {
 			f.Set(m, v)
 		}
 	}
-}
-
-// parseSeconds reads a number of seconds exactly, to the nanosecond.
-func parseSeconds(s string) (time.Duration, bool) {
-	whole, frac, _ := strings.Cut(s, ".")
-	if whole == "" || strings.Trim(whole+frac, "0123456789") != "" {
-		return 0, false
-	}
-	secs, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || secs > math.MaxInt64/int64(time.Second)-1 {
-		return 0, false
-	}
-	ns, err := strconv.ParseInt((frac + "000000000")[:9], 10, 64)
-	return time.Duration(secs)*time.Second + time.Duration(ns), err == nil
 }

@@ -36,12 +36,14 @@ func TestEnergyBetween(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for _, d := range []time.Duration{0, 1, time.Second - 1, time.Second, 90*time.Hour + 7} {
-		if got, ok := parseSeconds(formatSeconds(d)); !ok || got != d {
-			t.Errorf("%v comes back as %v, %v", d, got, ok)
+		p := csvParser{col: map[string]int{colAt: 0}, rec: []string{formatSeconds(d)}}
+		if got := p.seconds(colAt); p.probs.Len() > 0 || got != d {
+			t.Errorf("%v comes back as %v, %v", d, got, p.probs.Err())
 		}
 	}
-	for _, bad := range []string{"", ".5", "1e3", "-1", "1.00000000x", "99999999999999999999.000000000", "9223372036.999999999"} {
-		if got, ok := parseSeconds(bad); ok {
+	for _, bad := range []string{"", "-1", "1.00000000x", "9223372036.999999999", "inf"} {
+		p := csvParser{col: map[string]int{colAt: 0}, rec: []string{bad}}
+		if got := p.seconds(colAt); p.probs.Len() != 1 {
 			t.Errorf("%q reads as %v", bad, got)
 		}
 	}

@@ -82,7 +82,7 @@ func (s *Sampler) Run(ctx context.Context) (*Series, error) {
 // off: a reading under way is waited for, for a second. One that hangs is left behind with its tick; the device is then
 // recorded as down (EventHung), and the sinks get nothing any more. The end of ctx is no error.
 func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
-	devices, err := s.list(ctx)
+	devices, err := s.src.Devices(ctx)
 	if err != nil {
 		return err
 	}
@@ -118,29 +118,6 @@ func (s *Sampler) Stream(ctx context.Context, sinks ...Sink) error {
 	return r.end(exited, readers)
 }
 
-// list lists the devices, for as long as ctx allows.
-func (s *Sampler) list(ctx context.Context) ([]Device, error) {
-	type answer struct {
-		devices []Device
-		err     error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		devices, err := s.src.Devices(ctx)
-		got <- answer{devices, err}
-	}()
-	var a answer
-	select {
-	case a = <-got:
-	case <-ctx.Done():
-		a.err = &OpError{Op: "list GPUs", Err: ctx.Err()}
-	}
-	if a.err == nil && len(a.devices) == 0 {
-		a.err = ErrNoDevices
-	}
-	return a.devices, a.err
-}
-
 // end waits for the readers that answer, notes which hang, and closes the sinks to them.
 func (r *run) end(exited <-chan struct{}, readers int) error {
 	defer close(r.left)
@@ -166,6 +143,9 @@ func (r *run) end(exited <-chan struct{}, readers int) error {
 
 // begin makes the state of one sampling and gives every sink the header.
 func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, error) {
+	if len(devices) == 0 {
+		return nil, ErrNoDevices
+	}
 	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices)), stop: func() {},
 		left: make(chan struct{})}
 	for i := range r.devices {

@@ -229,9 +229,6 @@ func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Durat
 	if err != nil {
 		return err
 	}
-	if len(devices) == 0 {
-		return ErrNoDevices
-	}
 	r, err := s.begin(start, devices, sinks)
 	if err != nil {
 		return err

@@ -200,29 +200,6 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAHungList: the end of the context ends a sampling whose list of devices does not come.
-func TestAHungList(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &hungList{Reader: threeGPUs(t), release: make(chan struct{})}
-		defer close(src.release)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := sampler(t, src, telemetry.SamplerOptions{}).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("err = %v", err)
-		}
-	})
-}
-
-type hungList struct {
-	telemetry.Reader
-	release chan struct{}
-}
-
-func (h *hungList) Devices(ctx context.Context) ([]telemetry.Device, error) {
-	<-h.release
-	return h.Reader.Devices(ctx)
-}
-
 // TestAFailingGPU: a device whose every reading fails is down, with the error;
 // groups that it does not have say nothing, and one that answers is enough.
 func TestAFailingGPU(t *testing.T) {
