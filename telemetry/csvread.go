@@ -105,7 +105,7 @@ func (p *csvParser) columns(head []string) {
 			p.problem(name, "", "%v", err)
 		}
 		if _, twice := p.col[name]; twice {
-			p.problem(name, "keep one", "telemetry: the column stands twice")
+			p.problem(name, "keep one", "telemetry: the column is there twice")
 		}
 		p.col[name] = i
 	}

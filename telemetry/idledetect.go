@@ -124,7 +124,7 @@ func (d *idleDetector) close(s *idleState, list []StateInterval) ([]StateInterva
 	return list, pauses
 }
 
-// appendInterval joins next to the last interval when they tell the same.
+// appendInterval joins next to the last interval where both have the same state.
 func appendInterval(list []StateInterval, next StateInterval) []StateInterval {
 	if n := len(list); n > 0 && list[n-1].State == next.State && list[n-1].Server == next.Server &&
 		list[n-1].To == next.From {
@@ -227,7 +227,7 @@ type State uint8
 
 // The states.
 const (
-	// StateUnknown: the figures that would tell are missing, or a gap.
+	// StateUnknown: the figures that decide it are missing, or there is a gap.
 	StateUnknown State = iota
 	// StateActive: work is done, or the device was idle for less than the sustain time.
 	StateActive

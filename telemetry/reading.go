@@ -27,7 +27,7 @@ type Reader interface {
 	Devices(ctx context.Context) ([]Device, error)
 	// Read reads one group of one device into r. Figures that the device cannot give are left out, which is
 	// no error. On an error the figures that r holds still count, its processes and instances do not; an
-	// error that wraps ErrLost says that the device is gone, one that wraps ErrUnsupported that it does not have
+	// error that wraps ErrLost means that the device is gone, one that wraps ErrUnsupported that it does not have
 	// the group. What r refers to must not be changed after Read returns.
 	Read(ctx context.Context, device int, group Groups, r *Reading) error
 }

@@ -64,7 +64,7 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 type Recovery struct {
 	Policy ReapPolicy    `json:"policy"`
 	Basis  sharing.Basis `json:"basis"` // of the series, from which the recovery is derived
-	// Observed is the GPU time that was looked at, Unknown that part of it for
+	// Observed is the observed GPU time, Unknown the part of it for
 	// which the state is unknown and which is never recoverable.
 	Observed time.Duration `json:"observed_ns"`
 	Unknown  time.Duration `json:"unknown_ns"`

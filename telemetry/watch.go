@@ -86,7 +86,7 @@ func (r *run) hung(device int, c clock) {
 	}
 }
 
-// read reads one group into w.x and says whether the device is still there.
+// read reads one group into w.x and reports whether the device is still there.
 func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 	x := &w.x
 	r.begins(w, g)

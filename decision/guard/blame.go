@@ -144,7 +144,7 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 			rate, ms(tpot), rate*tpot/1e3, maxSequences)
 	}
 	if a, ok := seen.Activity.Get(); ok && a < telemetry.IdleBelow {
-		return "contradictory: " + t.Name + " says that it serves, and takes nothing of the GPU's time"
+		return "contradictory: " + t.Name + " serves by its own page, and takes nothing of the GPU's time"
 	}
 	worst, known := g.foresee(t.GPU, i, g.suspecting(by, 100))
 	if known && tpot > maxSlowdown*worst.High {
@@ -218,7 +218,7 @@ func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 		}
 	}
 	slices.SortFunc(out, func(a, b suspect) int {
-		if a.load != b.load { // a share of the GPU says more
+		if a.load != b.load { // a share of the GPU is stronger evidence
 			return map[bool]int{true: 1, false: -1}[a.load]
 		}
 		return cmp.Or(cmp.Compare(b.rise, a.rise), cmp.Compare(a.name, b.name))
@@ -226,7 +226,7 @@ func (g *Guard) suspects(gpu, victim int) (out []suspect) {
 	return out
 }
 
-// powerRise is the least growth of a GPU's power, as a factor, that shows that somebody does more.
+// powerRise is the least growth of a GPU's power, as a factor, that counts as more work.
 const powerRise = 1.15
 
 // eliminate finds the only neighbour of which neither load nor share of the GPU
@@ -268,7 +268,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	home := g.tenants[victim].GPU
 	if by.tenant < 0 {
 		p.Action = ActionNotice
-		p.Effect = "a process that belongs to no tenant is nobody's to cap or move: find its owner, " +
+		p.Effect = "a process that belongs to no tenant cannot be capped or moved: find its owner, " +
 			"or keep it off this GPU"
 		return
 	}

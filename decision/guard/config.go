@@ -20,7 +20,7 @@ import (
 
 // Config names the GPUs and tenants to watch, and the actions that are allowed.
 type Config struct {
-	// GPUs are the machine's, by their index. One of mode None has no tenants, and nobody moves there.
+	// GPUs are the machine's, by their index. One of mode None has no tenants, and no tenant is moved there.
 	GPUs    []layout.Device
 	Tenants []Tenant
 	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
@@ -153,7 +153,7 @@ func (r *reading) tenant(i int, t *configTenant) {
 	default:
 		out.Expect = telemetry.Some(profile.Interval{Value: (e[0] + e[1]) / 2, Low: e[0], High: e[1]})
 	}
-	r.If(out.online() && t.Metrics == "", where, "add metrics", "nothing tells its latency")
+	r.If(out.online() && t.Metrics == "", where, "add metrics", "its latency cannot be observed")
 	r.If(t.Metrics != "" && !strings.HasPrefix(t.Metrics, "http://") && !strings.HasPrefix(t.Metrics, "https://"),
 		where+".metrics", "use the http:// or https:// address of the server's metrics page", "%q", t.Metrics)
 	out.Workload = r.processes(where, i, t, out.Command, gpus)
@@ -181,7 +181,7 @@ func (r *reading) processes(where string, i int, t *configTenant, command []stri
 	for _, pid := range t.PIDs {
 		own = append(own, fmt.Sprintf("process %d", pid))
 	}
-	r.If(len(own) == 0, where, "add workload, command or pids", "nothing tells which processes are its own")
+	r.If(len(own) == 0, where, "add workload, command or pids", "its processes cannot be identified")
 	for _, o := range own {
 		for _, gpu := range gpus {
 			at := fmt.Sprint(o, " on GPU ", gpu)

@@ -47,7 +47,7 @@ tenants:
 - {name: s, kind: online-inference, gpu: 0, profile: {server: {model: m}, load: {rate: 1, prompt: 2, output: 3}}}
 `, []string{"gpus[1].index", "policy", "tenants[0].name",
 			"tenants[0].gpu", "tenants[0].holds", "tenants[0].tpot_ms", "tenants[0].expect_tpot_ms",
-			"tenants[1]: nothing tells its latency", "tenants[0]: nothing tells which processes", "tenants[2].name", "tenants[2].profile"}},
+			"tenants[1]: its latency cannot be observed", "tenants[0]: its processes cannot be identified", "tenants[2].name", "tenants[2].profile"}},
 		"parts of a GPU": {`gpus: [{index: 0, mechanism: mps}, {index: 3, mechanism: mps}]
 tenants:
 - {name: a, kind: batch, gpu: 3, holds: 0.7, command: a}

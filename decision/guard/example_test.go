@@ -53,5 +53,5 @@ func ExampleLoadConfig() {
 	fmt.Println(err)
 	// Output:
 	// guard: testdata/bad.yaml: tenants[0].gpu: 3 is not among gpus
-	// tenants[0]: nothing tells its latency (add metrics)
+	// tenants[0]: its latency cannot be observed (add metrics)
 }

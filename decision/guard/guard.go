@@ -55,7 +55,7 @@ const (
 	ActionReap   Action = "reap"
 )
 
-// Acts reports that the action changes anything for anybody.
+// Acts reports that the action changes how tenants run.
 func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 
 // A Proposal names an Action with its evidence and the effect to expect.
@@ -168,7 +168,7 @@ func New(r Rules, c Config) (*Guard, error) {
 func (g *Guard) Step(o Observation) []Proposal {
 	g.window++
 	g.acted = slices.DeleteFunc(g.acted, func(at time.Duration) bool { return o.At-at >= time.Hour })
-	if g.at > 0 && o.At-g.at > 3*g.rules.Window/2 { // nobody looked for longer than a window
+	if g.at > 0 && o.At-g.at > 3*g.rules.Window/2 { // windows are missing
 		for i := range g.devices {
 			g.devices[i].blind = true
 		}

@@ -35,7 +35,7 @@ type Tenant struct {
 	MayReap bool   `yaml:"may_be_reaped"`
 	Owner   string `yaml:"owner"`
 
-	// PIDs, Workload and Command tell its processes: their ids, the namespace and name of the pod that they run in or
+	// PIDs, Workload and Command identify its processes: their ids, the namespace and name of the pod that they run in or
 	// of the Deployment, StatefulSet, Job or DaemonSet that owns it (with or without a container), or whole successive
 	// arguments of their command lines, the first of which may leave out the folder of a path.
 	PIDs     []uint32 `yaml:"pids"`

@@ -13,7 +13,7 @@ import (
 // idleTime is an unbroken time in which a tenant ran nothing.
 type idleTime struct {
 	since, seen time.Duration // up to when it was seen
-	unseen      []span        // the parts of it that nobody saw
+	unseen      []span        // the parts of it without an observation
 	// When a notice was last proposed, when one was carried out, and when reaping was last proposed; never = not yet.
 	tried, noticed, asked time.Duration
 }
@@ -199,7 +199,7 @@ func (g *Guard) unsound(o *Observation, i int) string {
 // context that does nothing costs 26 to 50 W on boards with HBM (arXiv 2605.23918).
 const contextWatts = 60
 
-// idleRise bounds the mean power over a time that nobody saw, as a multiple of the idle device's, where nothing
+// idleRise bounds the mean power over a time without observations, as a multiple of the idle device's, where nothing
 // ran: at 75 W idle and 500 W busy, work for 2% of the time exceeds it.
 const idleRise = 1.10
 

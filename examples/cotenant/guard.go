@@ -102,7 +102,7 @@ func runGuard(ctx context.Context, args []string, std stdio) error {
 	return c.simulate(ctx, std)
 }
 
-// simulate watches the simulated node through a day, and carries out there what is proposed.
+// simulate watches the simulated node through a day, and carries out the proposals there.
 func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 	n, err := newNode(c.seed)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 				g.Done(&list[i])
 			}
 		}
-		if err := c.tell(std, list); err != nil {
+		if err := c.show(std, list); err != nil {
 			return err
 		}
 	}
@@ -129,8 +129,8 @@ func (c *guardConfig) simulate(ctx context.Context, std stdio) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// tell prints proposals.
-func (c *guardConfig) tell(std stdio, list []guard.Proposal) (err error) {
+// show prints proposals.
+func (c *guardConfig) show(std stdio, list []guard.Proposal) (err error) {
 	enc := json.NewEncoder(std.out)
 	for i := 0; i < len(list) && err == nil; i++ {
 		if c.json {
@@ -212,16 +212,16 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 		s.Policy, _ = telemetry.ParseReapPolicy(c.policy)
 	}
 	fmt.Fprintf(std.err, "watching tenants: %d; GPUs: %d; %s\n", len(s.Tenants), len(s.GPUs), mode)
-	windows, said := 0, 0
-	told := func(_ guard.Observation, list []guard.Proposal) error {
-		windows, said = windows+1, said+len(list)
-		return c.tell(std, list)
+	windows, proposals := 0, 0
+	report := func(_ guard.Observation, list []guard.Proposal) error {
+		windows, proposals = windows+1, proposals+len(list)
+		return c.show(std, list)
 	}
-	err = guard.Run(ctx, driver, c.rules(c.window), s, a, told)
+	err = guard.Run(ctx, driver, c.rules(c.window), s, a, report)
 	if errors.Is(err, guard.ErrNoGPU) {
 		return badInput(err)
 	}
-	fmt.Fprintf(std.err, "windows of %v: %d; proposals: %d\n", c.window, windows, said)
+	fmt.Fprintf(std.err, "windows of %v: %d; proposals: %d\n", c.window, windows, proposals)
 	if err == nil && c.span > 0 {
 		err = whole.Err() // without -duration, Ctrl-C is how it ends
 	}

@@ -102,7 +102,7 @@ func TestHostileNames(t *testing.T) {
 	must.Do(t, err)
 	out := bytes.NewBuffer(must.Get(os.ReadFile(path))(t))
 	page.Run(t.Context(), "guard", out, out, func(w io.Writer) error {
-		return errors.Join((&guardConfig{}).tell(stdio{out: w}, []guard.Proposal{p}), (&guardConfig{json: true}).tell(stdio{out: w}, []guard.Proposal{p}))
+		return errors.Join((&guardConfig{}).show(stdio{out: w}, []guard.Proposal{p}), (&guardConfig{json: true}).show(stdio{out: w}, []guard.Proposal{p}))
 	})
 	shown(t, "guard", out.String())
 }

@@ -25,13 +25,13 @@ import (
 var nodeRows []byte
 
 // node is the simulated node through a day: four GPUs, which monitor reads, and the tenants on them, which guard
-// watches. The latency of its server is the predicted one, alone or beside the batch job that comes in the afternoon.
+// watches. The latency of its server is predicted, isolated or co-located with the batch job of the afternoon.
 type node struct {
 	*telemetrytest.Reader
-	config      guard.Config
-	alone, slow float64 // TPOT of chat in milliseconds
-	noise       *rand.Rand
-	moved, gone string // tenants that guard moved and reaped
+	config         guard.Config
+	isolated, slow float64 // TPOT of chat in milliseconds
+	noise          *rand.Rand
+	moved, gone    string // tenants that guard moved and reaped
 }
 
 const chatPID, batchPID = 2101, 2102 // of the script
@@ -65,13 +65,13 @@ func newNode(seed uint64) (*node, error) {
 			Owner: "ann"},
 		{Name: "lab/training", Kind: decision.KindTraining, GPU: 2, Holds: 1, PIDs: []uint32{4711}, Owner: "bob"},
 	}
-	if n.alone, err = n.predict(1); err == nil {
+	if n.isolated, err = n.predict(1); err == nil {
 		n.slow, err = n.predict(2)
 	}
 	return n, err
 }
 
-// predict returns the median TPOT of the first of so many tenants beside one another.
+// predict returns the median TPOT of the first of several co-located tenants.
 func (n *node) predict(tenants int) (float64, error) {
 	var group []profile.Solo
 	for _, t := range n.config.Tenants[:tenants] {
@@ -90,7 +90,7 @@ func (n *node) predict(tenants int) (float64, error) {
 	return v.Value, nil
 }
 
-// observe returns what guard sees of the window that ends at a time.
+// observe returns the observation of the window that ends at a time.
 func (n *node) observe(ctx context.Context, at time.Duration) guard.Observation {
 	n.SetTime(at - time.Second)
 	o := guard.Observation{At: at, GPUs: make([]guard.GPUSeen, len(n.config.GPUs)),
@@ -124,7 +124,7 @@ func (n *node) observe(ctx context.Context, at time.Duration) guard.Observation 
 		o.Tenants[k] = guard.TenantSeen{At: at, Gone: !there[pid] || t.Name == n.gone, Activity: telemetry.Some(share[pid])}
 	}
 	if chat := &o.Tenants[0]; share[chatPID] > 0 {
-		tpot := n.alone
+		tpot := n.isolated
 		if there[batchPID] && n.moved == "" {
 			tpot = n.slow
 		}
@@ -133,7 +133,7 @@ func (n *node) observe(ctx context.Context, at time.Duration) guard.Observation 
 	return o
 }
 
-// carry does in the node what guard proposes, and says whether it did.
+// carry carries out a proposal in the node, and reports whether it did.
 func (n *node) carry(p *guard.Proposal) bool {
 	switch {
 	case p.Withheld != "":

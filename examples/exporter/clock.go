@@ -13,7 +13,7 @@ import (
 )
 
 // scaledClock runs speed times as fast as the wall clock since a start that is
-// kept with the state, so that a simulated node lives on while nobody looks.
+// kept with the state, so that a simulated node goes on while the program is not running.
 func scaledClock(start time.Time, speed float64) ledger.Clock {
 	begun := time.Now()
 	before := max(begun.Sub(start.Round(0)), 0)

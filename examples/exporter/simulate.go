@@ -65,7 +65,7 @@ var simSlots = []simSlot{
 	{gpu: 5, namespace: "lab", app: "sweep", from: 2, to: 8, load: 0.4},
 	{gpu: simMIG, slices: 3, namespace: "shop", app: "small", to: 12, load: 0.8},
 	{gpu: simMIG, slices: 2, namespace: "lab", app: "course", from: 1, to: 10, load: 0.5},
-	{gpu: simMIG, slices: 1, namespace: "search", app: "index", from: 3, to: 12, load: 0.7}, // one slice is nobody's
+	{gpu: simMIG, slices: 1, namespace: "search", app: "index", from: 3, to: 12, load: 0.7}, // one slice has no holder
 	{gpu: 7, namespace: "lab", app: "render", to: 11, load: 0.4},
 }
 

@@ -42,7 +42,7 @@ const patience = 100 * time.Millisecond
 const energyHolds = 3
 
 // A list of processes holds for ten cheap readings, and for up to sixty while the memory in use stays the same and
-// the driver charges nobody else with anything: a process cannot come or go without memory. Of 12,502 pairs of
+// the driver charges no other process with anything: a process cannot come or go without memory. Of 12,502 pairs of
 // successive lists recorded on H100 and H200, no two named other processes where the memory had not changed.
 const (
 	listHolds    = slowTicks

@@ -31,7 +31,7 @@ var (
 //
 // A container inside another (Docker in a pod) counts for the outermost one below the pod. Under a private cgroup
 // namespace of the reader paths begin with "/.." and may lack the pod's part; the container's id is still there.
-// A container's monitor (conmon) runs outside of it and is in none.
+// A container's monitor (conmon) runs outside of the container, and belongs to none.
 func ParseCgroup(text []byte) (ref Ref, ok bool) {
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimRight(line, "\r\n"), ":", 3)

@@ -258,11 +258,11 @@ type Reason uint8
 // The reasons.
 const (
 	ReasonNone      Reason = iota
-	ReasonGone             // the process ended before it was looked at
+	ReasonGone             // the process ended before it was read
 	ReasonHidden           // its control group cannot be read, or a namespace hides it
 	ReasonHost             // it runs in no container
 	ReasonNoPod            // its container belongs to no pod that the node knows
-	ReasonReused           // its id was another process's until now: counts for the id since then are nobody's
+	ReasonReused           // its id was another process's until now: counts for the id since then have no owner
 	ReasonMalformed        // the system's data on it cannot be parsed
 )
 

@@ -127,7 +127,7 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 // Status describes the node at present.
 type Status struct {
 	Devices []Device // in the order of the telemetry's header
-	// Kubelet is whether the kubelet gave its last answer; unknown where it is not asked.
+	// Kubelet answers whether the kubelet gave its last answer; unknown without one.
 	Kubelet sharing.Answer
 	// UnknownDevices counts the devices given to pods under names that are not understood, by their form
 	// (container.DeviceForm). Nobody is charged for holding them.

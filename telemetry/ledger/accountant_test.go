@@ -361,7 +361,7 @@ func TestNamesOfDevices(t *testing.T) {
 	b.given = []container.Allocation{{Pod: shop, Devices: []container.Device{d}}}
 	b.holders.ask(t.Context(), time.Second)
 	b.at += 10 * time.Second
-	b.devs[0].looked = true
+	b.devs[0].listing = true
 	x := telemetry.Sample{Groups: telemetry.GroupGPM}
 	for i := range 2 {
 		x.Instances = append(x.Instances, telemetry.Instance{ID: i + 1, ComputeSlices: telemetry.Some(3), Start: telemetry.Some(4 * i)})

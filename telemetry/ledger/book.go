@@ -17,7 +17,7 @@ import (
 )
 
 // Other is the name of the pod, and of the namespace, to which everything goes that
-// has no row of its own any more. Kubernetes gives it to nobody.
+// has no row of its own any more. No pod in Kubernetes can have it.
 const Other = "(other)"
 
 // maxOthers bounds the namespaces that have a pod Other of their own.
@@ -52,7 +52,7 @@ type Part struct {
 type posting struct {
 	GPU string
 	// To is the end of the time, on the ledger's clock. It begins where the last posting ended; the first posting of a
-	// GPU only says where it begins, and has no parts.
+	// GPU sets the beginning, and has no parts.
 	To        time.Duration
 	Mechanism sharing.Mechanism
 	// Parts divide the time as Divide does; their sum is at most the time. What they leave over is unattributed. A part

@@ -16,7 +16,7 @@ type device struct {
 	seen
 	mig      sharing.Answer
 	minor    telemetry.Optional[int]
-	gap      bool                 // nobody has looked since another run
+	gap      bool                 // not observed since an earlier run
 	last     time.Duration        // of the last cheap reading
 	layout   []telemetry.Instance // the last instances that were listed
 	energyAt time.Duration        // of the last reading of the energy counter
@@ -38,7 +38,7 @@ type seen struct {
 	procs     map[uint32]*process
 	util1     map[uint32]float64 // by process, as shares
 	measured  bool               // util1 is there
-	looked    bool               // processes were listed
+	listing   bool               // processes were listed
 	instances []telemetry.Instance
 	energy    telemetry.Optional[float64] // the counter's newest reading
 }

@@ -24,7 +24,7 @@ type Window struct {
 	Length time.Duration
 	// Mechanism is the way in which the GPU was shared. What is neither Exclusive, MPS nor MIG is divided as TimeSlicing.
 	Mechanism sharing.Mechanism
-	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where nobody looked or the
+	// Busy is the share of the time in which the GPU did something, from 0 to 1; missing where it was not observed or the
 	// GPU cannot say. Under MIG instances have their own.
 	Busy telemetry.Optional[float64]
 	// Powered answers whether resident programs keep the power above deep idle; unknown counts as yes.
@@ -103,7 +103,7 @@ func (w *Window) check() error {
 //
 // Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, compared
 // with its figure of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more
-// ran, and the rest is unattributed. Under MPS the driver cannot tell clients apart: the server's own time is
+// ran, and the rest is unattributed. Under MPS the driver cannot distinguish clients: the server's own time is
 // overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each instance has its own
 // counters; without them its time goes to the resident tenants, between nothing and all.
 //

@@ -39,7 +39,7 @@ func TestDivide(t *testing.T) {
 		want []string
 	}{
 		"nothing there": {Window{Mechanism: ts, Busy: telemetry.Some(0.0)}, []string{"idle/ 100.00 measured"}},
-		"nobody looked": {Window{Mechanism: ts}, []string{"unattributed/ 100.00 unknown"}},
+		"not observed":  {Window{Mechanism: ts}, []string{"unattributed/ 100.00 unknown"}},
 		"held and unused, one of four": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Slots: 4, Claims: []Claim{{Pod: a, Held: 1}}},
 			[]string{"held-idle/a 25.00 measured", "idle/ 75.00 measured", "tenant/a 0.00 measured"}},
 		"held, how many are offered is not known": {Window{Mechanism: ts, Busy: telemetry.Some(0.0), Claims: []Claim{{Pod: a, Held: 1}, {Pod: b, Held: 3}}},

@@ -21,7 +21,7 @@ type Allocator interface {
 	Slots(ctx context.Context) (map[container.Device]int, error)
 }
 
-// holders caches the last answer of the kubelet. It is asked in the background, so that one that hangs holds up nobody.
+// holders caches the last answer of the kubelet. Requests run in the background, so that one that hangs delays nothing.
 type holders struct {
 	alloc Allocator
 	log   *slog.Logger

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// Begin takes the devices. What a GPU that was known before did since then is unattributed: nobody looked.
+// Begin takes the devices. The time of a GPU since an earlier run is unattributed: it was not observed.
 func (a *Accountant) Begin(h telemetry.Header) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,7 +116,7 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 	if !x.Groups.Has(telemetry.GroupProcesses) {
 		return
 	}
-	d.looked = true
+	d.listing = true
 	if !slices.Equal(x.Processes, d.list) {
 		d.list, d.listed = slices.Clone(x.Processes), nil
 		a.identify(d)

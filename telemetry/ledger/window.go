@@ -80,8 +80,8 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 		Samples: min(samplesPerSecond*length.Seconds(), samplesKept),
 	}
 	isMIG := d.mig == sharing.AnswerYes
-	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 && !(d.looked && isMIG) {
-		return w // nobody looked, or not at all of it
+	if d.gap || d.Down != "" || d.util.n == 0 && len(d.instances) == 0 && !(d.listing && isMIG) {
+		return w // it was not observed, or not all of it
 	}
 	if w.Busy = d.whole; w.Busy.IsZero() {
 		w.Busy = d.util.get()

@@ -39,7 +39,7 @@ const maxReadings = 100_000
 // pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
-// rest are returned with it. ErrNone reports that nothing was found, with the metrics looked for.
+// rest are returned with it. ErrNone reports that nothing was found, with the metrics that Parse knows.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
@@ -107,7 +107,7 @@ func (p *parser) others(page int) bool {
 	return false
 }
 
-// none lists the metrics looked for on a page of which nothing was read.
+// none lists the known metrics for a page of which nothing was read.
 func (p *parser) none() error {
 	has := ""
 	if len(p.families) > 0 {

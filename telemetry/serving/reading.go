@@ -48,9 +48,9 @@ type Reading struct {
 	Engine Engine
 	Model  string
 	// Replica is vLLM's engine or SGLang's data-parallel rank, after the instance where Prometheus adds that; empty
-	// where the page does not tell replicas apart.
+	// where the page does not distinguish replicas.
 	Replica string
-	At      time.Time // of the figures, where the page says; else the zero Time
+	At      time.Time // of the figures, where the page has it; else the zero Time
 
 	Running Optional[float64] // requests in the batch
 	Waiting Optional[float64] // requests in the queue

@@ -3,7 +3,7 @@
 // Package telemetrynvml reads GPUs through NVIDIA's management library, as a reader for package telemetry.
 //
 // It needs linux and cgo, and libnvidia-ml.so.1 of an installed driver when it runs; no CUDA toolkit, no root.
-// Elsewhere it builds too, and Open says why there is no driver.
+// Elsewhere it builds too, and the error of Open gives the reason.
 //
 // What a driver does not give is missing. Values that cannot be are dropped and counted in
 // telemetry.Reading.Dropped: utilizations above 100%, samples from the future, power of tens of kilowatts.

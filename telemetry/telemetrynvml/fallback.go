@@ -15,7 +15,7 @@ import (
 // Reader is a telemetry.Reader over NVML. On this platform there is none.
 type Reader struct{}
 
-// Open returns an error that wraps ErrUnavailable and says why.
+// Open returns an error that wraps ErrUnavailable and gives the reason.
 func Open(Options) (*Reader, error) { return nil, unavailable() }
 
 func unavailable() error {

@@ -45,7 +45,7 @@ type gpmState struct {
 	at        time.Time // of prev; zero before the first
 }
 
-// step takes a sample with get and says whether there is one before it, far
+// step takes a sample with get and reports whether there is one before it, far
 // enough back, to compare with; the two are then (prev, cur) until done.
 func (g *gpmState) step(lib nvml.Interface, now time.Time, get func(nvml.GpmSample) nvml.Return) (bool, nvml.Return) {
 	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {

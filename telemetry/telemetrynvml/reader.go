@@ -207,7 +207,7 @@ func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	return out, ctx.Err()
 }
 
-// Read reads one group of a device. The context is looked at before the call;
+// Read reads one group of a device. The context is checked before the call;
 // a call into the driver cannot be broken off.
 func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
 	if err := ctx.Err(); err != nil {

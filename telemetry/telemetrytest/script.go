@@ -146,7 +146,7 @@ const (
 )
 
 // Day returns the script of a day on four GPUs: a model server with quiet times, which shares its GPU with a batch job
-// from 14:10 to 14:35, a notebook that somebody left open, a job that hangs, and a free GPU that falls off the bus for
+// from 14:10 to 14:35, a notebook that was left open, a job that hangs, and a free GPU that falls off the bus for
 // two hours. The figures are invented, of the size that an H200 shows.
 func Day(seed uint64) Script {
 	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)
