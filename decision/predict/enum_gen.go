@@ -13,8 +13,3 @@ func (e *Evidence) UnmarshalText(text []byte) error { return evidences.Parse(e, 
 func (m Method) String() string                   { return methods.String(m) }
 func (m Method) MarshalText() ([]byte, error)     { return methods.Text(m) }
 func (m *Method) UnmarshalText(text []byte) error { return methods.Parse(m, text) }
-
-// String returns "leave-one-case-out", "leave-one-model-out" or "leave-one-series-out".
-func (s Split) String() string                   { return splits.String(s) }
-func (s Split) MarshalText() ([]byte, error)     { return splits.Text(s) }
-func (s *Split) UnmarshalText(text []byte) error { return splits.Parse(s, text) }

@@ -13,35 +13,19 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// learn sets the residuals of a mechanism from the errors of each series in a subset by predictors calibrated on
-// its other series; of one series alone, from those of each case by the others.
-func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) {
-	var cases []*sharedCase
-	series := map[string]int{}
-	for _, sc := range s.cases {
-		if sc.Rows[0].Mechanism == m && u.admits(sc) && sc.err == nil {
-			cases = append(cases, sc)
-			series[sc.series]++
-		}
-	}
+// learn sets the residuals of a mechanism from the errors of the predictions of a subset, and reports whether there are
+// any.
+func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) (any bool) {
 	var seen [profile.MetricCount]errorsSeen
-	chosen := map[subset]int{}
-	for _, sc := range cases {
-		left := u
-		if len(series) > 1 {
-			left.series[1] = sc.series
-		} else {
-			left.name[1] = sc.Rows[0].Case
+	for _, sc := range s.cases {
+		if sc.Rows[0].Mechanism != m || !u.admits(sc) {
+			continue
 		}
-		k, ok := chosen[left]
-		if !ok {
-			k = s.best(m, left)
-			chosen[left] = k
-		}
-		for j, p := range s.try(sc, k).predictions {
+		for j, p := range s.predictions(sc) {
 			for metric, v := range p.All() {
 				if got, ok := sc.Rows[j].Compared(metric); ok {
 					seen[metric].add(sc.series, v, got)
+					any = true
 				}
 			}
 		}
@@ -49,6 +33,7 @@ func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) {
 	for metric := range seen {
 		to[profile.Metric(metric)] = seen[metric].weighed(to[profile.Metric(metric)])
 	}
+	return any
 }
 
 // errorsSeen are the errors of predictions of a metric.
@@ -117,7 +102,7 @@ func conformal(values []float64, q float64) float64 {
 // engines learns from cases of tenants that the models were not calibrated on by how much each engine is mispredicted
 // co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of the
 // residuals.
-func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
+func (s *study) engines(u subset) (out []costs.Learned) {
 	type key struct {
 		of        string
 		mechanism sharing.Mechanism
@@ -126,20 +111,13 @@ func (s *study) engines(p *Predictor, u subset) (out []costs.Learned) {
 		off    []float64 // logarithms of measured over predicted values
 		series map[string]bool
 	}
-	bare := *p
-	bare.Learned = nil
 	found := map[key]*seen{}
 	for _, sc := range s.cases {
-		if sc.calibrates || sc.err != nil || !u.holds(sc) {
+		if sc.calibrates || !u.holds(sc) {
 			continue
 		}
 		m := sc.Rows[0].Mechanism
-		here := bare
-		here.GPU = sc.gpu
-		predictions, err := here.predict(m, sc.group, s.method, s.known)
-		if err != nil {
-			continue
-		}
+		predictions := s.predictions(sc)
 		for j := range predictions {
 			r := &sc.Rows[j]
 			v, ok := predictions[j].Get(r.Kind.MainMetric())

@@ -142,11 +142,11 @@ func TestParametersArePlausible(t *testing.T) {
 	if len(ranges) > 0 {
 		t.Errorf("not listed: %v", ranges)
 	}
-	if got := fitted.Parameters.QueueShare.Basis; got != sharing.BasisFitted {
-		t.Errorf("queue_share is %s", got)
+	if got := fitted.Parameters.LoneStepCost.Basis; got != sharing.BasisFitted {
+		t.Errorf("lone_step_cost is %s", got)
 	}
 	if r := fitted.MPS[profile.MetricTPOTP50]; r.Points != 39 || r.Mean.Or(1) > 0.05 {
-		t.Errorf("the error with a case left out is not reported: %+v", r)
+		t.Errorf("the error is not reported: %+v", r)
 	}
 }
 

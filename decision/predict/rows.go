@@ -71,7 +71,7 @@ type sharedCase struct {
 	calibrates bool
 
 	series, gpu string
-	tried       []trialOf // by trial; see study
+	predictions []Prediction // see study.predictions
 }
 
 // sharedCases lists the cases of more than one tenant, each tenant with its profile in

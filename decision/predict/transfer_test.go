@@ -57,7 +57,7 @@ func TestTransfer(t *testing.T) {
 // Who calibrates on a GPU of his own gets a predictor of that GPU.
 func TestCalibrateElsewhere(t *testing.T) {
 	p := must.Get(predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04").Fit(predict.MethodClosedForm, rowsOf(t, "h100-colocation.json")))(t)
-	if p.Parameters.Quantum.Basis != sharing.BasisTransferred || p.Parameters.SliceLoss.Basis != sharing.BasisFitted || p.Parameters.HostFraction.Basis != sharing.BasisPrior {
+	if p.Parameters.Quantum.Basis != sharing.BasisTransferred || p.Parameters.LoneStepCost.Basis != sharing.BasisFitted || p.Parameters.HostFraction.Basis != sharing.BasisPrior {
 		t.Errorf("%+v", p.Parameters)
 	}
 	measured, err := p.PredictRows(predict.MethodClosedForm, rowsOf(t, "h100-colocation.json"), nil)

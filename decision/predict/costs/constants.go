@@ -55,7 +55,7 @@ type Constants struct {
 	Edges    struct{ Alike, Larger, Doubt, MostMoved Constant }
 	// Of measured responses, of calibrations, and half-widths that are added to intervals.
 	Response struct{ Exponent, MostSMs, Agreed Constant }
-	Fit      struct{ FewSeries, PriorWeight, Pull Constant }
+	Fit      struct{ FewSeries, PriorWeight Constant }
 	Doubts   struct{ Usual, Beside, Near, Far Constant }
 }
 

@@ -60,7 +60,7 @@ func leaveDaysOut(p predict.Predictor, mechanisms ...sharing.Mechanism) ([]predi
 			files = append(files, rows)
 		}
 	}
-	measured, err := p.CrossValidate(predict.MethodSimulated, predict.SplitLeaveOneSeriesOut, files...)
+	measured, err := p.CrossValidate(predict.MethodSimulated, files...)
 	for i := range measured {
 		measured[i].Series = name[measured[i].Row]
 	}

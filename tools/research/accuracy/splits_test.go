@@ -37,9 +37,8 @@ func errorsBy(es []predict.ErrorSummary) map[sharing.Mechanism]map[profile.Metri
 	return out
 }
 
-// TestH200Splits holds both splits of the H200 data against the errors, the
-// coverage and the widths that are demanded.
-func TestH200Splits(t *testing.T) {
+// TestH200 holds the predictions of the H200 data against the errors, the coverage and the widths that are demanded.
+func TestH200(t *testing.T) {
 	race.Long(t)
 	rows := rowsOf(t, "h200-colocation.json")
 	type limit struct{ mean, p95 float64 }
@@ -48,39 +47,37 @@ func TestH200Splits(t *testing.T) {
 		sharing.MechanismMPS:         {profile.MetricTPOTP50: {0.035, 0.10}, profile.MetricE2EP50: {0.035, 0.10}, profile.MetricTokensPerSecond: {0.04, 1}},
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-			t.Run(method.String()+"/"+split.String(), func(t *testing.T) {
-				t.Parallel()
-				measured, err := predict.NewPredictor().CrossValidate(method, split, rows)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got := errorsBy(predict.ErrorsOf(measured))
-				for m, metrics := range limits {
-					for metric, want := range metrics {
-						e := got[m][metric]
-						if wantRows := map[bool]int{true: 36, false: 39}[metric == profile.MetricTokensPerSecond]; e.Rows != wantRows {
-							t.Errorf("%s %s: %d rows, want %d", m, metric, e.Rows, wantRows)
-						}
-						// One series, widened for what others differ by, may hold all of itself.
-						if c := e.CoverageFraction.Or(0); c < 0.85 {
-							t.Errorf("%s %s: the 90%% interval covers %.0f%%", m, metric, 100*c)
-						}
-						if w := e.WidthFraction.Or(1); w > 0.3 {
-							t.Errorf("%s %s: mean width %.0f%%", m, metric, 100*w)
-						}
-						slack := 1.0
-						if method == predict.MethodClosedForm {
-							slack = 1.15 // the demanded figures are the simulation's
-						}
-						if e.MeanFraction > slack*want.mean || e.P95Fraction > slack*want.p95 {
-							t.Errorf("%s %s: mean %.1f%%, p95 %.1f%%; want at most %.1f and %.1f", m, metric,
-								100*e.MeanFraction, 100*e.P95Fraction, 100*want.mean, 100*want.p95)
-						}
+		t.Run(method.String(), func(t *testing.T) {
+			t.Parallel()
+			measured, err := predict.NewPredictor().CrossValidate(method, rows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := errorsBy(predict.ErrorsOf(measured))
+			for m, metrics := range limits {
+				for metric, want := range metrics {
+					e := got[m][metric]
+					if wantRows := map[bool]int{true: 36, false: 39}[metric == profile.MetricTokensPerSecond]; e.Rows != wantRows {
+						t.Errorf("%s %s: %d rows, want %d", m, metric, e.Rows, wantRows)
+					}
+					// One series, widened for what others differ by, may hold all of itself.
+					if c := e.CoverageFraction.Or(0); c < 0.85 {
+						t.Errorf("%s %s: the 90%% interval covers %.0f%%", m, metric, 100*c)
+					}
+					if w := e.WidthFraction.Or(1); w > 0.3 {
+						t.Errorf("%s %s: mean width %.0f%%", m, metric, 100*w)
+					}
+					slack := 1.0
+					if method == predict.MethodClosedForm {
+						slack = 1.15 // the demanded figures are the simulation's
+					}
+					if e.MeanFraction > slack*want.mean || e.P95Fraction > slack*want.p95 {
+						t.Errorf("%s %s: mean %.1f%%, p95 %.1f%%; want at most %.1f and %.1f", m, metric,
+							100*e.MeanFraction, 100*e.P95Fraction, 100*want.mean, 100*want.p95)
 					}
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

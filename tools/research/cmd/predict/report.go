@@ -22,7 +22,7 @@ type report struct {
 	Predictor  summary                          `json:"predictor"`
 	Assumed    []string                         `json:"assumed,omitempty"` // where the files do not say
 	Errors     errorTable                       `json:"errors"`
-	Splits     map[predict.Split]errorTable     `json:"splits,omitempty"`
+	Splits     map[string]errorTable            `json:"splits,omitempty"`
 	Baselines  map[accuracy.Baseline]errorTable `json:"baselines"`         // of simpler rules
 	Series     []series                         `json:"series,omitempty"`  // each predicted by the others
 	Classes    []series                         `json:"classes,omitempty"` // likewise, by engine and kind of tenant
@@ -103,29 +103,22 @@ func (o *options) report(p *predict.Predictor, others *profile.Profiles) (*repor
 		}
 		rep.Baselines[b] = tableOf(errs)
 	}
-	if !o.splits || len(rep.Errors) == 0 {
+	if !o.splits || len(rep.Errors) == 0 || len(files) == 1 {
 		return rep, nil
 	}
-	rep.Splits = map[predict.Split]errorTable{}
-	if len(files) > 1 {
-		var err error
-		rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut], err = o.seriesOut(files)
-		return rep, err
-	}
-	for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-		held, err := predict.NewPredictor().CrossValidate(o.method, split, files...)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.data[0], err)
-		}
-		rep.Splits[split] = tableOf(predict.ErrorsOf(held))
-	}
-	return rep, nil
+	var err error
+	rep.Splits = map[string]errorTable{}
+	rep.Series, rep.Classes, rep.Splits[seriesOut], err = o.seriesOut(files)
+	return rep, err
 }
+
+// seriesOut names the errors of each series by the others.
+const seriesOut = "leave-one-series-out"
 
 // seriesOut predicts each series by the others, and returns the errors by series, by engine
 // and kind of tenant, and of all.
 func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all errorTable, err error) {
-	held, err := predict.NewPredictor().CrossValidate(o.method, predict.SplitLeaveOneSeriesOut, files...)
+	held, err := predict.NewPredictor().CrossValidate(o.method, files...)
 	if err != nil {
 		return nil, nil, nil, err
 	}

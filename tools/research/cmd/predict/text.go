@@ -10,7 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/tools/research/accuracy"
@@ -25,9 +24,6 @@ func (rep *report) write(out io.Writer) error {
 	writeAssumed(w, rep.Assumed)
 	if len(rep.Errors) > 0 {
 		list := []series{{Series: "predicted", Errors: rep.Errors}}
-		for _, split := range []predict.Split{predict.SplitLeaveOneCaseOut, predict.SplitLeaveOneModelOut} {
-			list = append(list, series{Series: strings.TrimPrefix(split.String(), "leave-"), Errors: rep.Splits[split]})
-		}
 		for _, b := range accuracy.Baselines() {
 			list = append(list, series{Series: baselineNames[b], Errors: rep.Baselines[b]})
 		}
@@ -38,7 +34,7 @@ func (rep *report) write(out io.Writer) error {
 		fmt.Fprintln(w)
 	}
 	if len(rep.Series) > 0 {
-		writeSeries(w, rep.Series, rep.Classes, rep.Splits[predict.SplitLeaveOneSeriesOut])
+		writeSeries(w, rep.Series, rep.Classes, rep.Splits[seriesOut])
 	}
 	_, err := w.WriteTo(out)
 	return err
