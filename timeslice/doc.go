@@ -5,7 +5,7 @@
 //
 // A [Scheduler] models the driver on one GPU: a quantum and the cost of a switch, measured ([H200]) or
 // calibrated ([CalibrateProbe]). Closed forms answer for tenants that are always busy ([Scheduler.RoundRobin]) and
-// for those that think between steps ([ClosedLoop]). [Simulate] answers for everything else, with a latency histogram
+// for those that think between steps ([ClosedLoop]). [Simulate] answers for everything else, with all latencies
 // for each tenant and its waits by neighbour. The same seed gives the same result, which is marked as simulated.
 //
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no

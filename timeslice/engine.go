@@ -331,7 +331,7 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	for i, t := range sim.Tenants {
 		t.Steps = max(1, t.Steps)
 		loops[i] = &loop{t: t, rng: rand.New(rand.NewPCG(sim.Seed, uint64(i))), warmup: sim.Warmup,
-			step: newLatency(sim.For), request: newLatency(sim.For)}
+			step: &Latency{}, request: &Latency{}}
 		engine.Tenants[i] = loops[i]
 	}
 	usage, totals, err := engine.Run(ctx)
@@ -341,13 +341,13 @@ func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
 	res := &Result{Basis: sharing.BasisSimulated, Scheduler: sim.Scheduler, Seed: sim.Seed, Totals: totals,
 		Tenants: make([]TenantResult, len(loops))}
 	for i, p := range loops {
-		res.Tenants[i] = TenantResult{Name: cmp.Or(p.t.Name, fmt.Sprintf("tenant %d", i)), Step: p.step, Request: p.request,
-			Unfinished: p.unfinished(totals.Simulated), Usage: usage[i]}
+		res.Tenants[i] = TenantResult{Name: cmp.Or(p.t.Name, fmt.Sprintf("tenant %d", i)), Step: p.step.close(),
+			Request: p.request.close(), Unfinished: p.unfinished(totals.Simulated), Usage: usage[i]}
 	}
 	return res, nil
 }
 
-// maxTenants bounds a simulation's memory: two histograms and a row of waits for each tenant.
+// maxTenants bounds a simulation's memory: the latencies and a row of waits for each tenant.
 const maxTenants = 256
 
 func (sim Simulation) validate() error {

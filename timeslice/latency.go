@@ -4,48 +4,43 @@ package timeslice
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
-// Latency is a histogram of simulated latencies, to three significant figures
-// and 100 ns. It must not be copied. Reading is safe for concurrent use.
+// Latency holds simulated latencies. Reading is safe for concurrent use.
 type Latency struct {
-	h   *hdrhistogram.Histogram
-	sum time.Duration
+	sorted []time.Duration // once the simulation has ended
+	sum    time.Duration
 }
 
-const latencyUnit = 100 * time.Nanosecond
+func (l *Latency) record(d time.Duration) { l.sorted, l.sum = append(l.sorted, d), l.sum+d }
 
-func newLatency(longest time.Duration) *Latency {
-	return &Latency{h: hdrhistogram.New(1, max(1000, 1+int64(longest/latencyUnit)), 3)}
-}
-
-func (l *Latency) record(d time.Duration) {
-	// No latency exceeds the simulated time, for which the histogram is built.
-	if l.h.RecordValue(int64(d/latencyUnit)) == nil {
-		l.sum += d
-	}
+// close prepares the latencies for reading.
+func (l *Latency) close() *Latency {
+	slices.Sort(l.sorted)
+	return l
 }
 
 // Count is the number of latencies.
-func (l *Latency) Count() int64 { return l.h.TotalCount() }
+func (l *Latency) Count() int64 { return int64(len(l.sorted)) }
 
-// Mean is their exact mean; false when there are none.
+// Mean is their mean; false when there are none.
 func (l *Latency) Mean() (time.Duration, bool) {
-	if l.Count() == 0 {
+	if len(l.sorted) == 0 {
 		return 0, false
 	}
-	return l.sum / time.Duration(l.Count()), true
+	return l.sum / time.Duration(len(l.sorted)), true
 }
 
 // Quantile is the latency that a share q (0 to 1) of them does not exceed; false when there are none.
 func (l *Latency) Quantile(q float64) (time.Duration, bool) {
-	if l.Count() == 0 {
+	if len(l.sorted) == 0 {
 		return 0, false
 	}
-	return time.Duration(l.h.ValueAtQuantile(100*min(max(q, 0), 1))) * latencyUnit, true
+	return stats.NearestRank(l.sorted, min(max(q, 0), 1)), true
 }
 
 // MarshalJSON writes the count, and in milliseconds the mean, p50, p90, p95,
