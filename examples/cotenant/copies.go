@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -25,7 +24,6 @@ var copiesUsage string
 
 type copiesConfig struct {
 	profile, gpu, load string
-	metrics            []string
 	mechanisms         []sharing.Mechanism
 	server             copies.Server
 	setting            copies.Setting
@@ -42,7 +40,7 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 	if err := parse(fl, args, copiesUsage, 0, std); err != nil {
 		return err
 	}
-	if err := c.complete(std); err != nil {
+	if err := c.complete(); err != nil {
 		return badInput(err)
 	}
 	var curves []copies.Curve
@@ -72,8 +70,6 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 		})
 	}
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
-	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
-		func(text string) error { c.metrics = append(c.metrics, text); return nil })
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
 		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 		return err
@@ -104,11 +100,8 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 }
 
 // complete fills in what the flags name, and names everything that is wrong with them.
-func (c *copiesConfig) complete(std stdio) error {
+func (c *copiesConfig) complete() error {
 	var errs []error
-	if len(c.metrics) > 0 {
-		errs = append(errs, c.readMetrics(std))
-	}
 	if c.profile != "" {
 		errs = append(errs, c.readProfile())
 	}
@@ -135,36 +128,6 @@ func (c *copiesConfig) complete(std stdio) error {
 		c.server.Latency = g + h
 	}
 	return errors.Join(errs...)
-}
-
-// readMetrics takes the times of a request from one or two pages of a server, the rate by the times of their files.
-// Figures that flags give stay.
-func (c *copiesConfig) readMetrics(std stdio) error {
-	readings, err := readPages(c.metrics, std.in)
-	if err != nil {
-		return fmt.Errorf("-metrics: %w", err)
-	}
-	last, took := readings[len(readings)-1], 0.0
-	if len(readings) == 2 {
-		took = last.At.Sub(readings[0].At).Seconds()
-		if last, err = last.Since(readings[0]); err != nil {
-			return fmt.Errorf("-metrics: %w", err)
-		}
-	}
-	mean, ok := last.Service()
-	if !ok || len(readings) > 2 {
-		return fmt.Errorf("-metrics: %d pages or models: give one or two pages of one server that speaks no tokens "+
-			"and served requests", len(readings))
-	}
-	if took >= 1 {
-		c.server.Rate = cmp.Or(c.server.Rate, mean.Requests/took)
-	}
-	s := &c.server
-	s.Latency, s.GPUTime = cmp.Or(s.Latency, mean.Latency), cmp.Or(s.GPUTime, mean.GPUTime)
-	if s.HostTime == 0 && mean.HostTime <= s.Latency {
-		s.HostTime = mean.HostTime
-	}
-	return nil
 }
 
 // readProfile takes the figures of the first tenant alone of a file.

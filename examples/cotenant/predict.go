@@ -32,7 +32,6 @@ type predictConfig struct {
 	profiles, metrics   []string
 	predictor, gpu, out string
 	json                bool
-	method              predict.Method
 }
 
 func runPredict(_ context.Context, args []string, std stdio) error {
@@ -46,7 +45,6 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 		"Prometheus' answer to a range query; pages without times have their file's time", &c.metrics)
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor (default: the built-in one, of an H200)")
 	fl.StringVar(&c.gpu, "gpu", "", "`NAME` of the GPU of rows and pages that name none (default: the predictor's)")
-	fl.TextVar(&c.method, "method", predict.MethodSimulated, "simulated, or closed-form: faster and less accurate")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.Func("out", "with -from-metrics: write the profiles to `FILE`", page.Named(&c.out))
 	if err := parse(fl, args, predictUsage, 0, std); err != nil {
@@ -55,7 +53,7 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 	switch {
 	case len(c.metrics) > 0:
 		const why = "-from-metrics makes profiles; give them to -profiles in another run"
-		if errs := refuse(fl, why, "profiles", "predictor", "method"); len(errs) > 0 {
+		if errs := refuse(fl, why, "profiles", "predictor"); len(errs) > 0 {
 			return badInput(errors.Join(errs...))
 		}
 		return c.observe(std)
@@ -76,7 +74,6 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 
 // predictReport is the output of -json.
 type predictReport struct {
-	Method    predict.Method `json:"method"`
 	Predictor struct {
 		GPU    string   `json:"gpu"`
 		Driver string   `json:"driver,omitempty"`
@@ -119,7 +116,7 @@ func (c *predictConfig) predict() (*predictReport, error) {
 	if _, err := sharing.LookupGPU(c.gpu); err != nil && c.gpu != "" && plain(c.gpu) != plain(p.GPU) {
 		return nil, fmt.Errorf("-gpu: %w", err)
 	}
-	rep := &predictReport{Method: c.method, Rows: []predictRow{}}
+	rep := &predictReport{Rows: []predictRow{}}
 	rep.Predictor.GPU, rep.Predictor.Driver, rep.Predictor.Models = p.GPU, p.Driver, p.Models
 	var all profile.Profiles
 	var files []profile.Rows
@@ -144,7 +141,7 @@ func (c *predictConfig) predict() (*predictReport, error) {
 	}
 	var found []predict.Measured
 	for i, rows := range files {
-		of, err := p.PredictRows(c.method, rows, &all)
+		of, err := p.PredictRows(predict.MethodSimulated, rows, &all)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.profiles[i], err)
 		}

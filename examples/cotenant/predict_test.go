@@ -32,7 +32,7 @@ func TestPredict(t *testing.T) {
 func TestPredictJSON(t *testing.T) {
 	report := func(args ...string) (rep predictReport) {
 		t.Helper()
-		code, out, errs := program(t, "", append([]string{"predict", "-json", "-method", "closed-form"}, args...)...)
+		code, out, errs := program(t, "", append([]string{"predict", "-json"}, args...)...)
 		if code != exitDone || errs != "" {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
@@ -41,9 +41,9 @@ func TestPredictJSON(t *testing.T) {
 		}
 		return rep
 	}
-	file := predictRows + "h200-colocation.json"
+	file := predictRows + "h200-two-models.json"
 	rep := report("-profiles", file)
-	if len(rep.Rows) != 78 || len(rep.Errors) == 0 || len(rep.Assumed) != 1 || rep.Predictor.GPU != "H200" {
+	if len(rep.Rows) != 12 || len(rep.Errors) == 0 || len(rep.Assumed) != 1 || rep.Predictor.GPU != "H200" {
 		t.Errorf("%d rows, %d errors, assumed %q, by the %s", len(rep.Rows), len(rep.Errors), rep.Assumed, rep.Predictor.GPU)
 	}
 	for _, r := range rep.Rows {
@@ -118,12 +118,11 @@ func TestPredictRefuses(t *testing.T) {
 	}
 	file := predictRows + "h200-colocation.json"
 	for args, want := range map[string]string{
-		"":                                   "name a file of rows",
-		"-dta x":                             "not defined: -dta",
-		"-profiles " + file + " more":        "more",
-		"-profiles " + file + " -method all": "all",
-		"-profiles nowhere.json":             "nowhere.json",
-		"-profiles " + write("none", "[]"):   "there are no rows",
+		"":                                 "name a file of rows",
+		"-dta x":                           "not defined: -dta",
+		"-profiles " + file + " more":      "more",
+		"-profiles nowhere.json":           "nowhere.json",
+		"-profiles " + write("none", "[]"): "there are no rows",
 		"-profiles " + write("bad", `[{"mechanism":"mps","case":"x","server":{},"tenants":2}]`): "[0].load",
 		"-profiles " + file + " -predictor " + write("p", `{"version":1}`):                      "version: is 1",
 		"-profiles " + file + " -gpu H2000":                                                     "-gpu: ",

@@ -15,16 +15,14 @@ func predictions(t *tree) (map[string]question, error) {
 	}
 	out := map[string]question{}
 	for name, file := range files {
-		for _, method := range []string{"simulated", "closed-form"} {
-			out[name+", "+method] = predicted(file, method)
-		}
+		out[name] = predicted(file)
 	}
 	return out, nil
 }
 
 // predicted asks for the rows of a file by name, with those that several rows share numbered.
-func predicted(file, method string) question {
-	args := []string{"-profiles", file, "-json", "-method", method}
+func predicted(file string) question {
+	args := []string{"-profiles", file, "-json"}
 	return func(t *tree) (any, error) {
 		name := "predict"
 		given := append(args, "-splits=false")
