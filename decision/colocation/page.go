@@ -5,6 +5,7 @@ package colocation
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -13,100 +14,184 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Page returns the report as a page: the slowdowns and the best mechanism, and each tenant predicted and measured.
+// tableMetrics are those that the tables have room for; report.json has all.
+var tableMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricE2EP50,
+	profile.MetricTokensPerSecond, profile.MetricStepP50, profile.MetricStepsPerSecond}
+
+// chartMetrics are those with a chart of predictions against measurements.
+var chartMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
+	profile.MetricTTFTP99, profile.MetricStepP50}
+
+// WriteText writes the sentences and tables of the report's page, sentences in lines of at most 100 columns.
+func (rep *Report) WriteText(w io.Writer) error { return rep.Page().WriteText(w, 100) }
+
+// Page returns the report as a page: the mode to choose for each case, the slowdowns, the objectives, and each load
+// isolated, predicted and co-located.
 func (rep *Report) Page() *webpage.Page {
-	p := &webpage.Page{Title: "Workloads side by side", Basis: fmt.Sprintf("Measured on %s, driver %s.",
+	p := &webpage.Page{Title: "Workloads on one GPU", Basis: fmt.Sprintf("Measured on %s, driver %s.",
 		cmp.Or(rep.GPU, "an unknown GPU"), cmp.Or(rep.Driver, "unknown"))}
 	if rep.Basis == sharing.BasisSimulated {
-		p.Basis = "Simulated: embedded servers on a simulated GPU, and no real one."
+		p.Basis = "SIMULATED: every figure below comes from embedded servers on a simulated GPU, not from a real one."
 	}
 	if !rep.Complete {
-		p.Invalid = append(p.Invalid, "Not complete: "+rep.Problem)
+		p.Invalid = append(p.Invalid, "NOT COMPLETE: "+strings.ReplaceAll(rep.Problem, "\n", "; "))
 	}
 	for _, run := range rep.Invalid {
 		p.Invalid = append(p.Invalid, "INVALID: the load client shaped the figures of "+run+
 			" too; measure again when this machine does nothing else.")
 	}
-	t := webpage.Table{Head: []string{"load", "case", "mechanism", "slower (times)", "predicted",
-		"P50 of a token or step (ms)", "predicted (ms)", "objectives"}}
-	against := webpage.Section{Title: "Predicted before the runs, and measured; equal on the dashed line"}
-	for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50, profile.MetricTPOTP99,
-		profile.MetricTTFTP99, profile.MetricStepP50} {
+	p.Answer = strings.Join(append(rep.choices(), rep.sums()...), "\n")
+	notes := slices.Clone(rep.Notes)
+	for _, m := range rep.Missing {
+		notes = append(notes, fmt.Sprintf("MISSING: %s by %s: %s", m.Case, m.Mode, m.Reason))
+	}
+	if slices.ContainsFunc(rep.Rows, func(r ReportRow) bool { return r.Mode == sharing.MechanismMIGLikeEmulation }) {
+		notes = append(notes, title(sharing.MechanismMIGLikeEmulation))
+	}
+	against := webpage.Section{Title: "Predicted and measured; equal on the dashed line"}
+	for _, m := range chartMetrics {
 		c := webpage.Against(m.Title())
 		for i := range rep.Rows {
 			r := &rep.Rows[i]
-			if v, ok := r.Predicted[m]; ok && r.beside() && r.Actual[m] > 0 {
+			if v, ok := r.Predicted[m]; ok && r.Tenants > 1 && r.Actual[m] > 0 {
 				c.Add(r.Mode.String(), webpage.Point{X: r.Actual[m], Y: v.Value, Low: v.Low, High: v.High})
 			}
 		}
 		against.Charts = append(against.Charts, c)
 	}
+	p.Sections = []webpage.Section{{Tables: []webpage.Table{rep.slowdowns(), rep.objectives()}, Notes: notes}, against,
+		{Title: "Isolated (latencies in ms)", Tables: []webpage.Table{rep.isolated()}},
+		{Title: "Co-located, predicted before the runs and measured", Tables: []webpage.Table{rep.coLocated()}}}
+	return p
+}
+
+// sums returns the largest slowdown, and how well the medians were predicted.
+func (rep *Report) sums() (all []string) {
 	var worst *ReportRow
 	for i := range rep.Rows {
-		r := &rep.Rows[i]
-		if !r.beside() {
-			continue
-		}
-		if r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
+		if r := &rep.Rows[i]; r.Tenants > 1 && r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
 		}
-		of, predicted, took, foreseen, kept := r.Kind.MainMetric(), "-", "-", "-", "-"
+	}
+	if worst != nil {
+		all = append(all, fmt.Sprintf("%s slows down most: its median token or step takes %s times as long as when "+
+			"isolated (%s, %s).", worst.Load, webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
+	}
+	points, inside := 0, 0
+	for _, a := range rep.Agreement {
+		if a.Mode != nil {
+			continue
+		}
+		points, inside = points+a.Points, inside+a.Inside
+		if a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50 {
+			all = append(all, fmt.Sprintf("%s was predicted to %s%% on average, and %d of %d outcomes lie in their 90%% "+
+				"intervals.", a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
+		}
+	}
+	if points > 0 {
+		all = append(all, fmt.Sprintf("%d of %d figures lie inside their 90%% intervals.", inside, points))
+	}
+	if len(rep.Verdicts) == 0 {
+		all = append(all, "No case ran to its end.")
+	}
+	return all
+}
+
+// slowdowns tabulates the co-located loads by case; those of the mode to choose are highlighted.
+func (rep *Report) slowdowns() webpage.Table {
+	t := webpage.Table{Head: []string{"load", "case", "mode", "slowdown", "predicted", "P50 (ms)"}}
+	for i := range rep.Rows {
+		r := &rep.Rows[i]
+		if r.Tenants < 2 {
+			continue
+		}
+		predicted := "-"
 		if s := r.PredictedSlowdown; s != nil {
 			predicted = webpage.Interval(s.Value, s.Low, s.High)
 		}
-		if len(r.Objectives) > 0 {
-			kept = cmp.Or(r.missed(), "met")
-		}
-		if v := r.Actual[of]; v > 0 {
-			took = webpage.Number(v)
-		}
-		if v, ok := r.Predicted[of]; ok {
-			foreseen = webpage.Interval(v.Value, v.Low, v.High)
-		}
-		t.Add(r.Load, r.Case, r.Mode, r.Slowdown, predicted, took, foreseen, kept)
+		t.Add(r.Load, r.Case, r.Mode, r.Slowdown, predicted, r.actual(r.Kind.MainMetric()))
 		if slices.ContainsFunc(rep.Verdicts, func(v verdict) bool { return v.Best && v.Case == r.Case && v.Mode == r.Mode }) {
 			t.Choose()
 		}
 	}
-	var said []string
-	if worst != nil {
-		said = append(said, fmt.Sprintf("%s slows down most: its median token or step takes %s times as long as when "+
-			"isolated (%s, %s).", worst.Load, webpage.Number(*worst.Slowdown), worst.Case, worst.Mode))
-	}
-	for _, a := range rep.Agreement {
-		if a.Mode == nil && (a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50) {
-			said = append(said, fmt.Sprintf("%s was predicted to %s%% on average, and %d of %d outcomes lie in their 90%% "+
-				"intervals.", a.Metric.Title(), webpage.Number(100*a.MeanErrorFraction), a.Inside, a.Points))
-		}
-	}
-	p.Answer = strings.Join(append(rep.choices(), cmp.Or(strings.Join(said, " "), "Nothing ran side by side to its end.")),
-		"\n")
-	notes := slices.Clone(rep.Notes)
-	for _, m := range rep.Missing {
-		notes = append(notes, fmt.Sprintf("Not run: %s by %s: %s", m.Case, m.Mode, m.Reason))
-	}
-	p.Sections = []webpage.Section{{Tables: []webpage.Table{t}, Notes: notes}, against}
-	return p
+	return t
 }
 
-// beside reports whether the page shows a row: of a run of several loads.
-func (r *ReportRow) beside() bool { return r.Tenants > 1 }
-
-// missed lists the limits that were not kept.
-func (r *ReportRow) missed() string {
-	names := map[profile.Metric]string{profile.MetricTTFTP99: "TTFT P99", profile.MetricTPOTP99: "TPOT P99",
-		profile.MetricE2EP99: "E2E P99"}
-	var out []string
-	for _, o := range r.Objectives {
-		switch {
-		case o.Kept:
-		case o.ActualMS == nil:
-			out = append(out, names[o.Metric]+": no answer ended")
-		case *o.ActualMS > o.LimitMS:
-			out = append(out, fmt.Sprintf("%s %s > %s", names[o.Metric], short(*o.ActualMS), short(o.LimitMS)))
-		default:
-			out = append(out, fmt.Sprintf("%d requests failed", r.Failed))
+// objectives tabulates the outcome of each case's objectives in each mode.
+func (rep *Report) objectives() webpage.Table {
+	t := webpage.Table{Caption: "Objectives", Head: []string{"case", "mode", "tokens/s", "load", "objective",
+		"measured (ms)", "limit", "outcome", "expected"}}
+	for _, v := range rep.Verdicts {
+		delivered := webpage.Number(v.TokensPerS)
+		if v.KeptRate > 0 {
+			delivered = fmt.Sprintf("%.0f%% of isolated", 100*v.KeptRate)
+		}
+		for _, o := range v.Objectives {
+			t.Add(v.Case, v.Mode, delivered, o.Load, o.Metric.Title(), o.ActualMS, o.LimitMS, o.outcome(), o.Expected)
 		}
 	}
-	return strings.Join(slices.Compact(out), ", ")
+	return t
+}
+
+// isolated tabulates the loads that ran isolated.
+func (rep *Report) isolated() webpage.Table {
+	t := webpage.Table{Head: []string{"mode", "load", "requests", "failed"}}
+	var shown []profile.Metric
+	for _, m := range tableMetrics {
+		if slices.ContainsFunc(rep.Rows, func(r ReportRow) bool { return r.Tenants == 1 && r.Actual[m] > 0 }) {
+			t.Head, shown = append(t.Head, m.Title()), append(shown, m)
+		}
+	}
+	t.Head = append(t.Head, "slowdown")
+	for i := range rep.Rows {
+		r := &rep.Rows[i]
+		if r.Tenants > 1 {
+			continue
+		}
+		cells := []any{r.Mode, r.Load, r.count(), r.Failed}
+		for _, m := range shown {
+			cells = append(cells, r.actual(m))
+		}
+		t.Add(append(cells, r.Slowdown)...)
+	}
+	return t
+}
+
+// coLocated tabulates the figures of co-located loads, each with its prediction.
+func (rep *Report) coLocated() webpage.Table {
+	t := webpage.Table{Head: []string{"case", "mode", "load", "figure", "predicted", "measured", "error", "inside", "n"}}
+	for i := range rep.Rows {
+		r := &rep.Rows[i]
+		for _, m := range tableMetrics {
+			v, expected := r.Predicted[m]
+			if r.Tenants < 2 || r.Actual[m] == 0 && !expected {
+				continue
+			}
+			predicted, off, inside := "-", "-", "-"
+			if expected {
+				predicted = webpage.Interval(v.Value, v.Low, v.High)
+			}
+			if e, ok := r.ErrorFraction[m]; ok {
+				off, inside = fmt.Sprintf("%+.1f%%", 100*e), map[bool]string{true: "yes", false: "NO"}[r.Inside[m]]
+			}
+			t.Add(r.Case, r.Mode, r.Load, m.Title(), predicted, r.actual(m), off, inside, r.count())
+		}
+	}
+	return t
+}
+
+// actual is a measured figure for a table, nil where there is none.
+func (r *ReportRow) actual(m profile.Metric) *float64 {
+	if v, ok := r.Actual[m]; ok {
+		return &v
+	}
+	return nil
+}
+
+// count is the number of requests, or of steps.
+func (r *ReportRow) count() string {
+	if r.Kind != profile.KindServer {
+		return fmt.Sprintf("%d steps", r.Steps)
+	}
+	return fmt.Sprint(r.Requests)
 }

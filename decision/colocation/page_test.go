@@ -19,11 +19,14 @@ func TestPageOfMissingFigures(t *testing.T) {
 			Actual:    map[profile.Metric]float64{profile.MetricTPOTP50: 20},
 			Predicted: map[profile.Metric]profile.Interval{profile.MetricTPOTP50: {Value: 10, Low: 5, High: 15}}},
 	}}
-	rows := rep.Page().Sections[0].Tables[0].Rows
-	for i, want := range [][]string{{"silent", "c", "mps", "-", "-", "-", "-", "-"},
-		{"heard", "c", "mps", "-", "-", "20.0", "10.0 (5.00 to 15.0)", "-"}} {
-		if !slices.Equal(rows[i], want) {
-			t.Errorf("%q, want %q", rows[i], want)
+	p := rep.Page()
+	slowdowns, figures := p.Sections[0].Tables[0].Rows, p.Sections[3].Tables[0].Rows
+	for i, want := range [][]string{{"silent", "c", "mps", "-", "-", "-"}, {"heard", "c", "mps", "-", "-", "20.0"}} {
+		if !slices.Equal(slowdowns[i], want) {
+			t.Errorf("%q, want %q", slowdowns[i], want)
 		}
+	}
+	if want := []string{"c", "mps", "heard", "TPOT P50", "10.0 (5.00 to 15.0)", "20.0", "-", "-", "0"}; len(figures) != 1 || !slices.Equal(figures[0], want) {
+		t.Errorf("%q, want %q", figures, want)
 	}
 }

@@ -104,7 +104,7 @@ func TestTenantsByLines(t *testing.T) {
 	if p := r.row(t, "together", "a").Predicted; p[profile.MetricStepP50].Value == 0 {
 		t.Errorf("nothing was predicted: %v", r.stderr)
 	}
-	if !strings.Contains(r.stdout, "step p50") || !strings.Contains(r.stdout, "steps/s") {
+	if !strings.Contains(r.stdout, "STEP P50") || !strings.Contains(r.stdout, "STEPS/S") {
 		t.Error(r.stdout)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -246,7 +247,7 @@ func (rep *Report) choices() (all []string) {
 		if i := slices.IndexFunc(rep.Verdicts, func(o verdict) bool { return o.Case == v.Case && o.Best }); i >= 0 {
 			best := rep.Verdicts[i]
 			text = fmt.Sprintf("%s: choose %s: it met every objective and delivered the most, %s tokens/s.", v.Case, best.Mode,
-				short(best.TokensPerS))
+				webpage.Number(best.TokensPerS))
 			if best.KeptRate > 0 {
 				text = fmt.Sprintf("%s: choose %s: it met every objective at %.0f%% of the isolated rates, the most.", v.Case,
 					best.Mode, 100*best.KeptRate)

@@ -19,8 +19,8 @@ var ErrNothingToFit = errors.New("predict: no measured co-located row to calibra
 // co-located rows.
 //
 // Rows measured in one go on one machine are a series (Row.Series; a file whose rows have none is one): two of them
-// differ by more than two runs in one do, so few series widen the intervals (see [costs.Residual]). Only rows of p's GPU
-// count, see [Predictor.On]; rows that name none are taken for such.
+// differ by more than two runs in one do, so few series widen the intervals (see [costs.Residual]). Only rows of the
+// predictor's GPU count, see [Predictor.On]; rows that name none are taken for such.
 func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -29,9 +29,9 @@ func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error)
 	return s.calibrate(subset{gpu: oneName(p.GPU)})
 }
 
-// CrossValidate predicts every co-located row of the files by a predictor that was calibrated, from p, without the row's
-// series: on the other series of the same GPU where there are seven or more, or else on those of p's GPU, or else on
-// all. A workload without an isolated row in its file is looked up in the others. The rows keep their order;
+// CrossValidate predicts every co-located row of the files by a predictor that was calibrated, from p, without the
+// row's series: on the other series of the same GPU where there are seven or more, or else on those of p's GPU, or else
+// on all. A workload without an isolated row in its file is looked up in the others. The rows keep their order;
 // Measured.Series tells them apart.
 func (p Predictor) CrossValidate(method Method, files ...profile.Rows) ([]Measured, error) {
 	s, err := newStudy(p, method, files)

@@ -8,12 +8,12 @@ import (
 	"flag"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -82,11 +82,11 @@ type costAnswer struct {
 func (a *costAnswer) printf(format string, args ...any) { fmt.Fprintf(&a.text, format, args...) }
 
 func (a *costAnswer) table(rows [][]string) {
-	t := tabwriter.NewWriter(&a.text, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {
-		fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
+		cells[0] = "  " + cells[0]
 	}
-	_ = t.Flush()
+	t := webpage.Table{Head: rows[0], Rows: rows[1:]}
+	a.text.WriteString(t.Text())
 }
 
 // published cites the answer of a source to the flags' defaults.

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -32,7 +30,7 @@ func runGPUs(_ context.Context, args []string, std stdio) error {
 		return page.JSON(std.out, rows)
 	}
 	t := pages.GPUs(rows)
-	return printTable(std.out, t.Head, t.Rows)
+	return printText(std.out, t.Text())
 }
 
 func runIsolation(_ context.Context, args []string, std stdio) error {
@@ -54,10 +52,8 @@ func runIsolation(_ context.Context, args []string, std stdio) error {
 		return page.JSON(std.out, rows)
 	}
 	t := pages.Isolation(rows)
-	if err := printTable(std.out, t.Head, t.Rows); err != nil {
-		return err
-	}
 	var b strings.Builder
+	b.WriteString(t.Text())
 	var sources sharing.Citations
 	for i, s := range rows {
 		if i%sharing.AxisCount == 0 {
@@ -70,13 +66,4 @@ func runIsolation(_ context.Context, args []string, std stdio) error {
 		b.WriteByte('\n')
 	}
 	return printText(std.out, page.Fold(b.String()))
-}
-
-// printTable writes a table's head and rows as text.
-func printTable(w io.Writer, head []string, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{head}, rows...) {
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
-	}
-	return tw.Flush()
 }

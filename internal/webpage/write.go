@@ -15,6 +15,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
@@ -69,6 +70,57 @@ func (p *Page) Write(w io.Writer) error {
 		return err
 	}
 	return t.Execute(plaintext.NewWriter(w), &l)
+}
+
+// WriteText writes the sentences, tables and notes of a page for a terminal, in lines of at most width columns but for
+// tables.
+func (p *Page) WriteText(w io.Writer, width int) error {
+	var b strings.Builder
+	line := func(text string) { b.WriteString(plaintext.Wrap(text, width, 4) + "\n") }
+	for _, text := range slices.Concat([]string{p.Basis}, p.Invalid, []string{p.Answer}) {
+		if text != "" {
+			line(text + "\n")
+		}
+	}
+	for _, s := range p.Sections {
+		titled := s.Title == ""
+		for _, t := range s.Tables {
+			if len(t.Rows) == 0 {
+				continue
+			}
+			if !titled {
+				titled = true
+				line(s.Title)
+			}
+			if t.Caption != "" {
+				line(t.Caption)
+			}
+			b.WriteString(t.Text() + "\n")
+		}
+		for _, n := range s.Notes {
+			line("note: " + n)
+		}
+		if len(s.Notes) > 0 {
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
+	return err
+}
+
+// Text lines up the columns of a table for a terminal.
+func (t *Table) Text() string {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range slices.Concat([][]string{t.Head}, t.Rows) {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	_ = tw.Flush() // b takes everything
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // layout is a page as the template takes it.

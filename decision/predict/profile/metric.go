@@ -63,7 +63,7 @@ func (k Kind) MainMetric() Metric {
 
 // Title writes a metric for readers: "TPOT P50".
 func (m Metric) Title() string {
-	return strings.ToUpper(strings.NewReplacer("_ms", "", "_", " ").Replace(m.String()))
+	return strings.ToUpper(strings.NewReplacer("_ms", "", "_per_s", "/s", "_", " ").Replace(m.String()))
 }
 
 // Interval is a predicted value with the bounds within which the measured one
