@@ -88,8 +88,8 @@ func (u *subset) of(gpu, series string) bool {
 func (u *subset) holds(sc *sharedCase) bool  { return u.of(sc.gpu, sc.series) }
 func (u *subset) admits(sc *sharedCase) bool { return sc.calibrates && u.holds(sc) }
 
-// predictions returns the uncalibrated predictor's predictions for a case, nil where there are none: with intervals that
-// hold only what the predictions themselves add to the usual error, and with nothing carried over to another GPU.
+// predictions returns the predictions of the uncalibrated predictor for a case, nil where there are none. Intervals
+// hold only the own additions of predictions to the usual error, and nothing is carried over to another GPU.
 func (s *study) predictions(sc *sharedCase) []Prediction {
 	if sc.predictions == nil && sc.err == nil {
 		p := s.bare
