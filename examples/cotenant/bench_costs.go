@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/loadgen/study"
@@ -38,9 +37,7 @@ func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
 		return err
 	}
 	if c.price.Sign() > 0 {
-		if err := writeCosts(&b, runs); err != nil {
-			return err
-		}
+		b.WriteString(costTable(runs))
 	}
 	if c.Dir != "" {
 		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
@@ -109,17 +106,15 @@ func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err e
 	return out, nil
 }
 
-// writeCosts writes the costs of every run's tenants.
-func writeCosts(w io.Writer, runs []runCosts) error {
-	fmt.Fprint(w, "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n"+
-		"requests that kept their SLO)\n")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "scenario\tload\ttenant\tinput\toutput\tgood")
+// costTable tabulates the costs of every run's tenants.
+func costTable(runs []runCosts) string {
+	t := webpage.Table{Head: []string{"scenario", "load", "tenant", "input", "output", "good"}}
 	for _, r := range runs {
 		for _, c := range r.Costs {
-			load, kinds := report.LevelOf(r.Summary).Text, strings.Join(c.Texts(), "\t")
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", r.Scenario, load, c.Tenant, kinds)
+			kinds := c.Texts()
+			t.Add(r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant, kinds[0], kinds[1], kinds[2])
 		}
 	}
-	return tw.Flush()
+	return "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n" +
+		"requests that kept their SLO)\n" + t.Text()
 }

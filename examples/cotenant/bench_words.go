@@ -27,15 +27,6 @@ func runBenchWord(word string, args []string, std stdio) error {
 	return words[word](flagSet("bench "+word), args, std)
 }
 
-// benchParse reads the flags of a word, and the runs that its usage takes.
-func benchParse(fl *flag.FlagSet, args []string, usage string, std stdio) ([]*loadgen.Result, error) {
-	usage = "usage: cotenant bench " + usage + "\n"
-	if err := parse(fl, args, usage, math.MaxInt, std); err != nil || !strings.Contains(usage, "RUN") {
-		return nil, err
-	}
-	return benchRuns(fl.Args())
-}
-
 // benchRuns reads run directories.
 func benchRuns(dirs []string) ([]*loadgen.Result, error) {
 	if len(dirs) == 0 {
@@ -57,8 +48,11 @@ func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON instead of text")
 	var html string
 	page.Report(fl, &html, "write a page with the table, the charts and every run")
-	const usage = "table [flags] RUN...\n\nThe table of runs, or of all runs in folders, and an index of them."
-	results, err := benchParse(fl, args, usage, std)
+	const usage = "usage: cotenant bench table [flags] RUN...\n\nThe table of runs, or of all runs in folders, and an index of them.\n"
+	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
+		return err
+	}
+	results, err := benchRuns(fl.Args())
 	if err == nil && html != "" {
 		err = writeBenchPage(html, results)
 	}
@@ -86,8 +80,8 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "confidence level of intervals and tests")
 	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "accept invalid or incomplete runs, and mark them")
 	asJSON := fl.Bool("json", false, "JSON instead of text")
-	const usage = "compare [flags] BASE... -- OTHER...\n\nCompares two groups of repeated runs, a run being one value."
-	if _, err := benchParse(fl, args, usage, std); err != nil {
+	const usage = "usage: cotenant bench compare [flags] BASE... -- OTHER...\n\nCompares two groups of repeated runs, a run being one value.\n"
+	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
 		return err
 	}
 	if split < 0 {

@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -138,7 +138,7 @@ func (c *copiesConfig) readProfile() error {
 	}
 	all := rows.Profiles()
 	if len(all) == 0 {
-		return fmt.Errorf("-profile: %s has no row of one tenant alone: cotenant measure -copies 1 makes one", c.profile)
+		return fmt.Errorf("-profile: %s has no row of one isolated tenant: cotenant measure makes them", c.profile)
 	}
 	c.server = copies.ServerOf(&all[0])
 	if all[0].Load.Rate > 0 && c.load == "grows" {
@@ -154,29 +154,26 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 		copies.LoadDivided: "The load of the one is divided over the copies",
 		copies.LoadOpen:    "Each copy has requests at the rate of the one"}
 	fmt.Fprintf(&b, "%s. Total rate relative to one copy, with 90%% intervals:\n\n", loads[c.setting.Load])
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "copies")
-	best := 0
+	t, best := webpage.Table{Head: []string{"copies"}}, 0
 	for i, curve := range curves {
-		fmt.Fprintf(w, "\t%s", curve.Mechanism)
+		t.Head = append(t.Head, curve.Mechanism.String())
 		if curve.Points[curve.Best-1].Ratio.Value > curves[best].Points[curves[best].Best-1].Ratio.Value {
 			best = i
 		}
 	}
 	for n := range c.most {
-		fmt.Fprintf(w, "\n%d", n+1)
+		cells := []any{n + 1}
 		for _, curve := range curves {
 			if n >= len(curve.Points) {
-				fmt.Fprint(w, "\tno room")
+				cells = append(cells, "no room")
 				continue
 			}
 			r := curve.Points[n].Ratio
-			fmt.Fprintf(w, "\t%.2f (%.2f-%.2f)", r.Value, r.Low, r.High)
+			cells = append(cells, fmt.Sprintf("%.2f (%.2f-%.2f)", r.Value, r.Low, r.High))
 		}
+		t.Add(cells...)
 	}
-	fmt.Fprint(w, "\n")
-	w.Flush()
-	b.WriteByte('\n')
+	b.WriteString(t.Text() + "\n")
 	for i, curve := range curves {
 		e := curve.Points[curve.Best-1]
 		fmt.Fprintf(&b, "%s: ", curve.Mechanism)

@@ -15,12 +15,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cotenant/cotenant/decision/observe"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -184,22 +184,34 @@ func fiveFigures(v profile.Interval) profile.Interval {
 
 // text returns the report for people: a line for each tenant, and each note once.
 func (rep *predictReport) text() string {
-	var b bytes.Buffer
-	for _, m := range sharing.Mechanisms() {
-		other := func(r predictRow) bool { return r.Mechanism != m }
-		writePredictions(&b, m, slices.DeleteFunc(slices.Clone(rep.Rows), other))
-	}
 	if len(rep.Rows) == 0 {
-		b.WriteString("Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n")
+		return "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n"
 	}
-	var said []string
+	t := webpage.Table{Head: []string{"mechanism", "case", "tenant, in/out", "median, 90% interval (ms)", "measured", "error", "slowdown"}}
+	var notes []string
 	for _, r := range rep.Rows {
 		for _, note := range append(strings.Split(r.Unknown, "\n"), r.Notes...) {
-			if note != "" && !slices.Contains(said, note) {
-				said = append(said, note)
-				fmt.Fprintf(&b, "note: %s: %s\n", r.Case, note)
+			if note != "" && !slices.Contains(notes, note) {
+				notes = append(notes, note)
 			}
 		}
+		got, predicted, miss, slowdown := "-", "unknown", "-", "-"
+		actual, measured := r.Actual[r.Kind.MainMetric()]
+		if measured {
+			got = webpage.Number(actual)
+		}
+		if v := r.Predicted[r.Kind.MainMetric()]; r.Slowdown != nil {
+			predicted, slowdown = webpage.Interval(v.Value, v.Low, v.High), webpage.Number(r.Slowdown.Value)
+			if measured {
+				miss = fmt.Sprintf("%+.1f%%", 100*(v.Value/actual-1))
+			}
+		}
+		t.Add(r.Mechanism, r.Case, r.tenant(), predicted, got, miss, slowdown)
+	}
+	var b strings.Builder
+	b.WriteString(t.Text() + "\n")
+	for _, note := range notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	for _, a := range rep.Assumed {
 		fmt.Fprintf(&b, "assumed: %s\n", a)
@@ -214,48 +226,19 @@ func (rep *predictReport) text() string {
 	return b.String()
 }
 
-func writePredictions(w io.Writer, m sharing.Mechanism, rows []predictRow) {
-	if len(rows) == 0 {
-		return
+// tenant names the row's tenant by its model, its share of the SMs where that is limited, and its load.
+func (r *predictRow) tenant() string {
+	name := cmp.Or(r.Server.Model, r.Server.String())
+	if percent := r.Server.SMPercent.Or(100); percent < 100 {
+		name += fmt.Sprintf("@%g%%", percent)
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "%s\tTENANT, IN/OUT\tTPOT P50\t90%%\tMEASURED\tERROR\tSLOWDOWN\n", strings.ToUpper(m.String()))
-	for _, r := range rows {
-		name := cmp.Or(r.Server.Model, r.Server.String())
-		if percent := r.Server.SMPercent.Or(100); percent < 100 {
-			name += fmt.Sprintf("@%g%%", percent)
-		}
-		switch {
-		case r.Kind != profile.KindServer:
-			name += ", steps"
-		case r.Load.Closed():
-			name += fmt.Sprintf(" x%d %d/%d", r.Load.Concurrency, r.Load.Prompt, r.Load.Output)
-		default:
-			name += fmt.Sprintf(" %g/s %d/%d", r.Load.Rate, r.Load.Prompt, r.Load.Output)
-		}
-		v, got, miss := r.Predicted[r.Kind.MainMetric()], "-", "-"
-		if actual, ok := r.Actual[r.Kind.MainMetric()]; ok {
-			got = fmt.Sprintf("%.2fms", actual)
-			miss = fmt.Sprintf("%+.1f%%", 100*(v.Value/actual-1))
-		}
-		if r.Unknown != "" {
-			fmt.Fprintf(tw, "%s\t%s\tunknown\t\t%s\t\t\n", shortened(r.Case), shortened(name), got)
-			continue
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%.2fms\t%.2f-%.2f\t%s\t%s\t%.2fx\n", shortened(r.Case), shortened(name), v.Value, v.Low,
-			v.High, got, miss, r.Slowdown.Value)
+	switch {
+	case r.Kind != profile.KindServer:
+		return name + ", steps"
+	case r.Load.Closed():
+		return name + fmt.Sprintf(" x%d %d/%d", r.Load.Concurrency, r.Load.Prompt, r.Load.Output)
 	}
-	fmt.Fprintln(tw)
-	_ = tw.Flush() // into a buffer
-}
-
-// shortened keeps the beginning and more of the end of a name, where names of runs differ.
-func shortened(s string) string {
-	const most = 24
-	if r := []rune(s); len(r) > most {
-		return string(r[:most/3]) + "…" + string(r[len(r)-(most-most/3-1):])
-	}
-	return s
+	return name + fmt.Sprintf(" %g/s %d/%d", r.Load.Rate, r.Load.Prompt, r.Load.Output)
 }
 
 // readPages reads metrics pages of servers; a page without times of its own is as old as its file.
