@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
 	"github.com/cotenant/cotenant/loadgen/study"
@@ -108,13 +107,12 @@ func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err e
 
 // costTable tabulates the costs of every run's tenants.
 func costTable(runs []runCosts) string {
-	t := webpage.Table{Head: []string{"scenario", "load", "tenant", "input", "output", "good"}}
+	rows := [][]string{{"scenario", "load", "tenant", "input", "output", "good"}}
 	for _, r := range runs {
 		for _, c := range r.Costs {
-			kinds := c.Texts()
-			t.Add(r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant, kinds[0], kinds[1], kinds[2])
+			rows = append(rows, append([]string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}, c.Texts()...))
 		}
 	}
 	return "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n" +
-		"requests that kept their SLO)\n" + t.Text()
+		"requests that kept their SLO)\n" + page.Table(rows)
 }

@@ -48,7 +48,8 @@ func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON instead of text")
 	var html string
 	page.Report(fl, &html, "write a page with the table, the charts and every run")
-	const usage = "usage: cotenant bench table [flags] RUN...\n\nThe table of runs, or of all runs in folders, and an index of them.\n"
+	const usage = "usage: cotenant bench table [flags] RUN...\n\n" +
+		"The table of runs, or of all runs in folders, and an index of them.\n"
 	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
 		return err
 	}
@@ -80,7 +81,8 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "confidence level of intervals and tests")
 	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "accept invalid or incomplete runs, and mark them")
 	asJSON := fl.Bool("json", false, "JSON instead of text")
-	const usage = "usage: cotenant bench compare [flags] BASE... -- OTHER...\n\nCompares two groups of repeated runs, a run being one value.\n"
+	const usage = "usage: cotenant bench compare [flags] BASE... -- OTHER...\n\n" +
+		"Compares two groups of repeated runs, a run being one value.\n"
 	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/webpage"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -154,15 +154,15 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 		copies.LoadDivided: "The load of the one is divided over the copies",
 		copies.LoadOpen:    "Each copy has requests at the rate of the one"}
 	fmt.Fprintf(&b, "%s. Total rate relative to one copy, with 90%% intervals:\n\n", loads[c.setting.Load])
-	t, best := webpage.Table{Head: []string{"copies"}}, 0
+	rows, best := [][]string{{"copies"}}, 0
 	for i, curve := range curves {
-		t.Head = append(t.Head, curve.Mechanism.String())
+		rows[0] = append(rows[0], curve.Mechanism.String())
 		if curve.Points[curve.Best-1].Ratio.Value > curves[best].Points[curves[best].Best-1].Ratio.Value {
 			best = i
 		}
 	}
 	for n := range c.most {
-		cells := []any{n + 1}
+		cells := []string{fmt.Sprint(n + 1)}
 		for _, curve := range curves {
 			if n >= len(curve.Points) {
 				cells = append(cells, "no room")
@@ -171,9 +171,9 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 			r := curve.Points[n].Ratio
 			cells = append(cells, fmt.Sprintf("%.2f (%.2f-%.2f)", r.Value, r.Low, r.High))
 		}
-		t.Add(cells...)
+		rows = append(rows, cells)
 	}
-	b.WriteString(t.Text() + "\n")
+	b.WriteString(page.Table(rows) + "\n")
 	for i, curve := range curves {
 		e := curve.Points[curve.Best-1]
 		fmt.Fprintf(&b, "%s: ", curve.Mechanism)

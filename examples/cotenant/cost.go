@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -85,8 +84,7 @@ func (a *costAnswer) table(rows [][]string) {
 	for _, cells := range rows {
 		cells[0] = "  " + cells[0]
 	}
-	t := webpage.Table{Head: rows[0], Rows: rows[1:]}
-	a.text.WriteString(t.Text())
+	a.text.WriteString(page.Table(rows))
 }
 
 // published cites the answer of a source to the flags' defaults.

@@ -20,7 +20,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/webpage"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
@@ -187,7 +186,8 @@ func (rep *predictReport) text() string {
 	if len(rep.Rows) == 0 {
 		return "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n"
 	}
-	t := webpage.Table{Head: []string{"mechanism", "case", "tenant, in/out", "median, 90% interval (ms)", "measured", "error", "slowdown"}}
+	rows := [][]string{{"mechanism", "case", "tenant, in/out", "median, 90% interval (ms)", "measured",
+		"error", "slowdown"}}
 	var notes []string
 	for _, r := range rep.Rows {
 		for _, note := range append(strings.Split(r.Unknown, "\n"), r.Notes...) {
@@ -198,18 +198,19 @@ func (rep *predictReport) text() string {
 		got, predicted, miss, slowdown := "-", "unknown", "-", "-"
 		actual, measured := r.Actual[r.Kind.MainMetric()]
 		if measured {
-			got = webpage.Number(actual)
+			got = fmt.Sprintf("%.2f", actual)
 		}
 		if v := r.Predicted[r.Kind.MainMetric()]; r.Slowdown != nil {
-			predicted, slowdown = webpage.Interval(v.Value, v.Low, v.High), webpage.Number(r.Slowdown.Value)
+			predicted = fmt.Sprintf("%.2f (%.2f to %.2f)", v.Value, v.Low, v.High)
+			slowdown = fmt.Sprintf("%.2f", r.Slowdown.Value)
 			if measured {
 				miss = fmt.Sprintf("%+.1f%%", 100*(v.Value/actual-1))
 			}
 		}
-		t.Add(r.Mechanism, r.Case, r.tenant(), predicted, got, miss, slowdown)
+		rows = append(rows, []string{r.Mechanism.String(), r.Case, r.tenant(), predicted, got, miss, slowdown})
 	}
 	var b strings.Builder
-	b.WriteString(t.Text() + "\n")
+	b.WriteString(page.Table(rows) + "\n")
 	for _, note := range notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}

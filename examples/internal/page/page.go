@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 )
@@ -52,6 +53,17 @@ func fold(text string, hanging int) string {
 			b.WriteByte('\n')
 		}
 	}
+	return b.String()
+}
+
+// Table lines up the columns of rows.
+func Table(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	_ = w.Flush() // b takes everything
 	return b.String()
 }
 
