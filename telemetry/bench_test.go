@@ -30,10 +30,10 @@ func eightGPUs() telemetrytest.Script {
 	return s
 }
 
-// BenchmarkSampler100Hz8GPUs samples for two seconds of real time at 100 Hz and reports what it took of a core and how
-// evenly it ticked. The aim is under 1% of a core and a period jitter p99 under 2 ms. What a wake-up costs differs
-// between machines by more than a factor of ten, so that a bare timer of 100 Hz runs in alternation: %core-bare is what
-// it takes by itself.
+// BenchmarkSampler100Hz8GPUs samples for two seconds of real time at 100 Hz and reports its share of a core and the
+// jitter of its ticks. The aim is under 1% of a core and a period jitter p99 under 2 ms. The cost of a wake-up differs
+// between machines by more than a factor of ten, so that a bare timer of 100 Hz runs in alternation: %core-bare is
+// its share.
 func BenchmarkSampler100Hz8GPUs(b *testing.B) {
 	s := sampler(b, source(b, eightGPUs()), telemetry.SamplerOptions{Period: 10 * time.Millisecond})
 	var cpu, wall, bareCPU, bareWall, p50, p99 time.Duration

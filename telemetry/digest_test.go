@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// TestDigestOfADay: the digest tells the four GPUs of the scripted day apart.
+// TestDigestOfADay: the digest gives each of the four GPUs of the scripted day its own verdict.
 func TestDigestOfADay(t *testing.T) {
 	opts := telemetry.SamplerOptions{Period: time.Minute, SlowPeriod: time.Minute}
 	d := telemetry.NewDigest(telemetry.IdleOptions{Sustain: 2 * time.Minute})

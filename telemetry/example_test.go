@@ -125,7 +125,7 @@ func ExampleSeries_WriteCSV() {
 	// 0.000000000,2026-01-02T03:04:05Z,0.100000000,simulated,0,GPU-00000000-0000-0000-0000-000000000000,simulated GPU,,,90,,21474836480,,500,,,,,,,,,,,,,,,,,,none,
 }
 
-// The idle hours of a table of your own, and what they cost.
+// The idle hours of a table of your own, and their cost.
 func ExampleReadCSV() {
 	table := "at_s,device,util_percent,power_watts,mem_used_bytes\n"
 	for minute := range 8 * 60 { // of GPU 0, which works for the first two of eight hours

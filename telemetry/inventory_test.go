@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// A driver's name of a GPU, or its PCI id, finds what is known of it.
+// A driver's name of a GPU, or its PCI id, finds its row in sharing's table.
 func ExampleGPU_Model() {
 	g := telemetry.GPU{Name: "NVIDIA H100 80GB HBM3", PCIID: "10DE:2330"}
 	model, err := g.Model()

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// timing says how evenly the fast clock ticked.
+// timing measures the jitter of the fast clock.
 type timing struct {
 	Period time.Duration
 	// Ticks were read, of one device at least; Missed were not, of any, since

@@ -103,7 +103,7 @@ func TestAHungGPU(t *testing.T) {
 	}
 }
 
-// TestAHungGPUComesBack: when the driver answers again the device is up, and what was missed is a gap of that device.
+// TestAHungGPUComesBack: when the driver answers again the device is up, and the missed ticks are a gap of that device.
 func TestAHungGPUComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &stuck{Reader: threeGPUs(t), start: time.Now(), after: time.Second, groups: telemetry.GroupBasic, release: make(chan struct{})}
@@ -156,7 +156,7 @@ func (s *slow) Read(ctx context.Context, device int, group telemetry.Groups, r *
 	return err
 }
 
-// TestStoppedInTheMiddle: wherever the context ends, Stream returns within a second, what was read by then is in the
+// TestStoppedInTheMiddle: wherever the context ends, Stream returns within a second, the readings until then are in the
 // series, nothing comes later, and no goroutine stays once the calls have returned (the bubble would not end).
 func TestStoppedInTheMiddle(t *testing.T) {
 	for seed := range uint64(nightly.Cases(40, 1000)) {
@@ -330,7 +330,7 @@ func TestMoodyGPUs(t *testing.T) {
 					}
 				}
 			}
-			time.Sleep(time.Minute) // for what hangs still
+			time.Sleep(time.Minute) // for readings that still hang
 		})
 	}
 }

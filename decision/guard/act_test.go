@@ -91,7 +91,7 @@ func TestAct(t *testing.T) {
 func TestReapNeedsANotice(t *testing.T) {
 	for name, fails := range map[string]bool{"noticed": false, "failing": true} {
 		s := newScene(t, nil)
-		s.untold = true // the actor carries notices out
+		s.mute = true // the actor carries notices out
 		a, _ := newActor(t)
 		a.Do = func(_ context.Context, p *Proposal) error {
 			if fails && p.Action == ActionNotice {

@@ -25,8 +25,8 @@ type scene struct {
 	t *testing.T
 	o Observation
 	w time.Duration
-	// untold makes every notice fail.
-	untold bool
+	// mute makes every notice fail.
+	mute bool
 }
 
 func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
@@ -52,7 +52,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	return s
 }
 
-// run lets windows pass, with fresh figures except for what change makes of them.
+// run lets windows pass, with fresh figures that change may alter.
 func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
 	for range windows {
 		s.w += time.Minute
@@ -68,7 +68,7 @@ func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
 		}
 		list := s.Step(o)
 		for i := range list {
-			if list[i].Action == ActionNotice && !s.untold {
+			if list[i].Action == ActionNotice && !s.mute {
 				s.Done(&list[i])
 			}
 		}
@@ -105,7 +105,7 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 	if len(got) != 1 || got[0].Target != "b/nightly" || got[0].Victim != "a/chat" || got[0].Action != ActionMove || got[0].Withheld == "" {
 		t.Fatalf("%+v", got)
 	}
-	s.none("said already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
+	s.none("reported already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
 
 	// A process that belongs to nobody is named as well.
 	s = newScene(t, nil)
@@ -121,14 +121,14 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 
 // Under MPS a process that was there before cannot be seen to do more: it is
 // named where it is the only one, and the GPU's power shows that somebody does.
-func TestTheOnlyOneUntoldIsNamed(t *testing.T) {
+func TestOnlyUnknownNeighbourIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		watts float64
 		untie bool // the batch job has no load either
 		want  string
 	}{
-		"one untold":          {600, false, "c/book"},
-		"two untold":          {600, true, "a/chat"},
+		"one unknown":         {600, false, "c/book"},
+		"two unknown":         {600, true, "a/chat"},
 		"power as it was":     {300, false, "a/chat"},
 		"power a little more": {320, false, "a/chat"},
 	} {
@@ -246,18 +246,18 @@ func TestReaping(t *testing.T) {
 	}
 }
 
-// TestNoReapUntold fails every notice, or lets it succeed late: nobody is reaped
-// who was not told long enough before, and the effect says when he was.
-func TestNoReapUntold(t *testing.T) {
+// TestNoReapWithoutNotice fails every notice, or lets it succeed late: no tenant is reaped without a notice long enough
+// before, and the effect names its time.
+func TestNoReapWithoutNotice(t *testing.T) {
 	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
 	s := newScene(t, nil)
-	s.untold = true
+	s.mute = true
 	for _, p := range s.run(300, idle) {
 		if p.Action != ActionNotice {
-			t.Errorf("untold: %s at %v: %s", p.Action, p.At, p.Effect)
+			t.Errorf("without notice: %s at %v: %s", p.Action, p.At, p.Effect)
 		}
 	}
-	s.untold = false // the next one, at 5h15m, is heard
+	s.mute = false // the next one, at 5h15m, succeeds
 	got := s.run(61, idle)
 	if len(got) != 2 || got[0].Action != ActionNotice || got[1].Action != ActionReap || got[1].At-got[0].At != 45*time.Minute ||
 		!strings.Contains(got[1].Effect, "a notice 45m0s ago") {
@@ -310,8 +310,7 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 	}
 }
 
-// TestAVictimsPageIsCorroborated caps a neighbour for a tenant that slows down, and
-// not for one whose page says what cannot be.
+// TestAVictimsPageIsCorroborated caps a neighbour for a tenant that slows down, and not for one with an impossible page.
 func TestAVictimsPageIsCorroborated(t *testing.T) {
 	profiles, err := profile.LoadProfiles("../../examples/cotenant/guard/rows.json")
 	if err != nil {

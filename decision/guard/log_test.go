@@ -73,7 +73,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// TestUnfinished records what was tried when the program ended.
+// TestUnfinished records the action that was tried when the program ended.
 func TestUnfinished(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	l := open(t, path)
@@ -118,7 +118,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string) {
 		a.Log = open(t, path)
 		born := begin.Add(at)
 		s = newScene(t, nil)
-		s.untold, s.rules.Budget = true, 2
+		s.mute, s.rules.Budget = true, 2
 		a.Log.now = func() time.Time { return born.Add(s.w) }
 		s.resume(a.Log, born)
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestRecorded plays what guard saw of two model servers and a job on an H100 (driver 580.159.04): eight minutes of
+// TestRecorded plays the observations of two model servers and a job on an H100 (driver 580.159.04): eight minutes of
 // quiet at two requests a second each, then a process that starts to multiply matrices, then the job, which held a
-// context all the time, doing the same. Nobody is named while it is quiet, and only who does it is named after that,
-// within ten seconds.
+// context all the time, doing the same. No tenant is named in the quiet time, and after it only the disturbers, within
+// ten seconds.
 func TestRecorded(t *testing.T) {
 	tenants := []Tenant{
 		{Name: "a/chat-3b", Kind: decision.KindOnlineInference, Holds: 0.4},
@@ -52,7 +52,7 @@ func TestRecorded(t *testing.T) {
 			}
 			all = append(all, o)
 		}
-		// Wherever it begins, what it learns in a minute must do.
+		// Wherever it begins, a minute of learning must suffice.
 		for from := 180; from >= 0; from -= 10 {
 			g, err := New(DefaultRules(2*time.Second), Config{GPUs: []layout.Device{{Mode: c.mechanism}}, Tenants: tenants})
 			if err != nil {

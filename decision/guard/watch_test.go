@@ -23,8 +23,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-// TestWhoIsWho tells processes apart by whole arguments.
-func TestWhoIsWho(t *testing.T) {
+// TestOwnersByArguments distinguishes processes by whole arguments.
+func TestOwnersByArguments(t *testing.T) {
 	w := &watcher{
 		pods: container.NewResolver(fstest.MapFS{}),
 		tenants: []Tenant{

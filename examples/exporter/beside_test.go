@@ -23,7 +23,7 @@ import (
 
 var beside = flag.Duration("beside", 0, "how long to run beside Prometheus, which must be on the PATH (10m, say)")
 
-// TestBesidePrometheus runs the program on the simulated node beside a real Prometheus, which scrapes it and evaluates
+// TestBesidePrometheus runs the program on the simulated node together with a real Prometheus, which scrapes it and evaluates
 // the rules, and kills it twice with SIGKILL: no counter goes back, the accounts add up in every sample, every rule is
 // evaluated, and every query of the dashboard returns data. It needs -beside.
 func TestBesidePrometheus(t *testing.T) {

@@ -38,7 +38,7 @@ func documents(t *testing.T, file string) []map[string]any {
 }
 
 // TestDeploy holds the files together: the program takes the arguments, the kustomization names every file, the prices
-// can be read, and no rights are asked for.
+// can be read, and no rights are requested.
 func TestDeploy(t *testing.T) {
 	var k struct {
 		Resources          []string
@@ -109,7 +109,7 @@ func TestDeploy(t *testing.T) {
 	}
 }
 
-// TestOperator reads what the Prometheus operator takes strictly as its types.
+// TestOperator reads the objects for the Prometheus operator strictly as its types.
 func TestOperator(t *testing.T) {
 	read := func(file, kind string, v any) {
 		t.Helper()

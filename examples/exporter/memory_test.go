@@ -80,7 +80,7 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 	return 0
 }
 
-// memoryGroup makes a control group that ends what takes more than a number of MiB, and returns its folder: "" where
+// memoryGroup makes a control group that kills processes above a number of MiB, and returns its folder: "" where
 // this host does not let it.
 func memoryGroup(t *testing.T, mib float64) string {
 	for root, limit := range map[string]string{"/sys/fs/cgroup": "memory.max", "/sys/fs/cgroup/memory": "memory.limit_in_bytes"} {

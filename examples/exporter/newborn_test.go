@@ -30,8 +30,8 @@ func accounts(seconds ...int) *view {
 	return v
 }
 
-// TestNewSeriesBeginAtZero: whatever comes when, a series is seen at 0 first, for as long as a scrape takes to come
-// by, what is shown adds up, and all of it is shown in the end, also over a kill.
+// TestNewSeriesBeginAtZero: a series is seen at 0 first for the time between two scrapes, the series that are shown add
+// up at any time, and all are shown in the end, also over a kill.
 func TestNewSeriesBeginAtZero(t *testing.T) {
 	a := &shownAccounts{hold: 30 * time.Second}
 	now, stored := time.Unix(0, 0), []byte(nil)

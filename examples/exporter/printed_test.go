@@ -38,8 +38,9 @@ func gatherer(c *collector) prometheus.Gatherer {
 	})
 }
 
-// The rules and the dashboard go with the metrics: every metric that they name is there. A million tokens cost what the
-// tenant's container was charged with, idle time too, over the tokens of the same time: cost.PerUnits in PromQL.
+// The rules and the dashboard go with the metrics: every metric that they name is there. The cost of a million
+// tokens is the charge of the tenant's container, idle time too, over the tokens of the same time: cost.PerUnits in
+// PromQL.
 var (
 	//go:embed deploy/rules.yaml
 	rulesYAML string
@@ -142,7 +143,7 @@ func TestRules(t *testing.T) {
 	inFile(t, "deploy/prometheusrule.yaml", operator)
 }
 
-// TestDashboard reads the dashboard strictly by Grafana's own schema: what is unknown, missing or of another type is an
+// TestDashboard reads the dashboard strictly by Grafana's own schema: an unknown or missing field, or one of another type, is an
 // error, also in the options of a panel and its query.
 func TestDashboard(t *testing.T) {
 	data := []byte(dashboardJSON)
@@ -201,7 +202,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestMetricsTable reads the table back as it stands.
+// TestMetricsTable writes the table again from the parsed metrics.
 func TestMetricsTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Metrics of the exporter\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n")

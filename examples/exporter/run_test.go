@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// page is what a scrape gave: values by metric and labels.
+// page is a scrape: values by metric and labels.
 type page map[string]float64
 
 func scrape(url string) (page, error) {
@@ -250,7 +250,7 @@ func started(t *testing.T, state string) (*exporter, string) {
 	return e, url
 }
 
-// TestAFullDisk: what cannot be stored is not shown, and nothing is lost.
+// TestAFullDisk: accounts that cannot be stored are not shown, and nothing is lost.
 func TestAFullDisk(t *testing.T) {
 	e, url := started(t, t.TempDir())
 	full := func(func(*bbolt.Tx) error) error { return errors.New("no space left on device") }
@@ -454,8 +454,8 @@ func TestTwoOnOneState(t *testing.T) {
 	}
 }
 
-// TestABrokenState: files that are cut off or scrambled are refused with what to do, whatever reading them does, and
-// one that is taken away while the program runs is noticed.
+// TestABrokenState: files that are cut off or scrambled are refused with a remedy, and one that is removed while the
+// program runs is noticed.
 func TestABrokenState(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "ledger.db")
@@ -528,7 +528,7 @@ func TestABrokenState(t *testing.T) {
 }
 
 // TestSlowReaders opens connections that ask for a page and do not read: the page
-// is rendered once for each commit, and a scrape beside them is answered.
+// is rendered once for each commit, and a scrape is answered meanwhile.
 func TestSlowReaders(t *testing.T) {
 	slowReaders(t, 40)
 }

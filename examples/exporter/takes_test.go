@@ -21,7 +21,7 @@ import (
 
 var takes = flag.Duration("takes", 0, "for how long to measure what the program takes (2m, say)")
 
-// recordedReads is what a reading took of a core and of the clock on an H100 beside another, both busy (driver
+// recordedReads is the CPU time and the duration of a reading on a host with two busy H100s (driver
 // 580.159.04, 190 s): the mean of 382 cheap readings, 16 lists of processes and 38 energy readings of the exporter,
 // which still read both GPUs at the same time; the processes' utilization and the device's samples as 192 readings of a
 // program took that read one GPU alone. They took half as long.

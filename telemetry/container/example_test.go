@@ -11,7 +11,7 @@ import (
 
 const id = "397529d07efebd566f15dbc7e8af9f3ef586033f5e753adfa96b2bf730102c64"
 
-// The processes that a GPU's driver lists, and whose they are. On a node the files are os.DirFS("/").
+// The processes that a GPU's driver lists, with their pods. On a node the files are os.DirFS("/").
 func Example() {
 	files := fstest.MapFS{
 		"proc/4711/stat":   {Data: []byte("4711 (vllm) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 2318038 0")},

@@ -65,8 +65,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestAnIDThatIsUsedAgain: what was counted for an id since the last look may
-// be either process's, so that the first answer is neither's.
+// TestAnIDThatIsUsedAgain: counts for an id since the last call may be either process's, so that the first answer names
+// neither.
 func TestAnIDThatIsUsedAgain(t *testing.T) {
 	n := newNode()
 	other := Pod{"lab", "train", "c"}

@@ -273,13 +273,12 @@ func TestAnIDUsedAgainAtTheEnd(t *testing.T) {
 	b.want("tenant/web/c 10.0", "unattributed/ 10.0", "tenant/train/c 10.0")
 }
 
-// TestAClockThatSteps: what is read from is not the wall clock, but a clock that
-// steps all the same takes no account back and counts no second twice.
+// TestAClockThatSteps: a clock that steps takes no account back and counts no second twice.
 func TestAClockThatSteps(t *testing.T) {
 	b := benchOf(t, 40)
 	b.seconds(10)
 	b.at -= 5 * time.Second
-	b.seconds(3) // still before what is accounted for
+	b.seconds(3) // still before the end of the accounts
 	b.want("tenant/web/c 4.0", "execution-idle/web/c 6.0")
 	b.seconds(12)
 	if through, _ := b.book.through(uuid); through != 20*time.Second || b.refused > 0 {
@@ -322,7 +321,7 @@ func TestHeldAndUnused(t *testing.T) {
 	b.want("held-idle/web/c 2.5", "idle/ 7.5")
 	b.err = errors.New("the kubelet is gone")
 	b.holders.givenAt = time.Now().Add(-time.Hour)
-	b.seconds(10) // what is not known is not held
+	b.seconds(10) // an unknown holder holds nothing
 	b.want("held-idle/web/c 2.5", "idle/ 17.5")
 	if k := b.Status().Kubelet; k != sharing.AnswerNo {
 		t.Errorf("the kubelet counts as %v", k)
@@ -414,7 +413,7 @@ func TestTheDriverIsLoadedAnew(t *testing.T) {
 	b.joule = -3000 // the next reading is 0
 	b.seconds(10)
 	b.seconds(10)
-	if e := b.book.listTotals()[0].Microjoules; e != 9000e6 { // what the counter missed is known by the power
+	if e := b.book.listTotals()[0].Microjoules; e != 9000e6 { // the power covers the gap of the counter
 		t.Errorf("%d uJ", e)
 	}
 }
@@ -531,8 +530,8 @@ func TestAnotherRun(t *testing.T) {
 	}
 }
 
-// TestTheCounterHolds: while the energy counter is not read, the power stands for it; what that said too much or too
-// little is made up by the counter's next reading, also in another run.
+// TestTheCounterHolds: while the energy counter is not read, the power takes its place; the counter's next reading
+// corrects the difference, also in another run.
 func TestTheCounterHolds(t *testing.T) {
 	b := benchOf(t, 100)
 	last := int64(0)

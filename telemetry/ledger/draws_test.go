@@ -14,11 +14,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// TestDraws divides windows of ten seconds of two tenants that run in turn, as a simulated driver shows them that takes
-// five samples of the GPU's utilization a second and charges each to the one process that runs at its instant, as an
-// H100's seems to (driver 580). Whatever the ratio, what is attributed is their work without bias, within 5 points
-// after a minute nearly always and after six always, and the bounds hold the work of a window as often as two standard
-// deviations do.
+// TestDraws divides windows of ten seconds of two time-sliced tenants. A simulated driver takes five samples of the
+// GPU's utilization a second and charges each to the one process that runs at its instant, as an H100's seems to (driver
+// 580). At any ratio the attribution is unbiased, within 5 points after a minute nearly always and after six always, and
+// the bounds hold the work of a window as often as two standard deviations do.
 func TestDraws(t *testing.T) {
 	const perSecond, window, runs = 5, 10, 300
 	pods := []container.Pod{{Name: "a"}, {Name: "b"}}

@@ -29,8 +29,8 @@ func host() fstest.MapFS {
 	}
 }
 
-// tenSeconds gives an accountant what a telemetry.Sampler reads of a GPU in ten seconds: these processes are on it, and
-// it is busy for 60% of the time if there are any.
+// tenSeconds gives an accountant the readings that a telemetry.Sampler makes of a GPU in ten seconds: these processes are
+// on it, and it is busy for 60% of the time if there are any.
 func tenSeconds(a *ledger.Accountant, now *time.Duration, processes ...telemetry.Process) {
 	for range 10 {
 		*now += time.Second
@@ -65,8 +65,8 @@ func Example() {
 	// execution-idle shop web 4s
 }
 
-// The accounts go on where another run of the program left them: what Changes returned, and was stored, is given to
-// New. The minute between the two is nobody's, and so is what follows until the first costly reading.
+// The accounts go on where another run of the program left them: the stored records of Changes are given to New. The
+// minute between the two is unattributed, as is the time up to the first costly reading.
 func ExampleAccountant_Changes() {
 	now := time.Duration(0)
 	options := ledger.Options{
@@ -99,7 +99,7 @@ func ExampleAccountant_Changes() {
 	// 1m40s execution-idle web 12s
 }
 
-// kubelet says that a container was given the GPU.
+// kubelet reports that a container was given the GPU.
 type kubelet struct{ asked func() }
 
 func (k kubelet) Allocations(context.Context) ([]container.Allocation, error) {
@@ -111,7 +111,7 @@ func (k kubelet) Slots(context.Context) (map[container.Device]int, error) {
 	return map[container.Device]int{{UUID: "GPU-1"}: 1}, nil
 }
 
-// Who was given a GPU and does not use it pays for it too.
+// A pod that was given a GPU and does not use it pays for it too.
 func ExampleAllocator() {
 	price, err := cost.ParsePrice("3.60 USD")
 	if err != nil {
@@ -128,7 +128,7 @@ func ExampleAllocator() {
 	if err := a.Begin(gpu); err != nil {
 		log.Fatal(err)
 	}
-	a.Watch(ctx, time.Minute) // a program lets it run beside the sampler
+	a.Watch(ctx, time.Minute) // a program runs it in a goroutine, next to the sampler
 	tenSeconds(a, &now)
 	for _, r := range a.View().Rows {
 		fmt.Printf("%v %s %v: %.4f USD\n", r.Account, r.Name, r.Time, float64(r.Micros)/1e6)
@@ -137,7 +137,7 @@ func ExampleAllocator() {
 	// held-idle web 10s: 0.0100 USD
 }
 
-// Under MPS the driver sees one server: tokens served narrow what can be told.
+// Under MPS the driver sees one server: tokens served narrow the bounds.
 func ExampleDivide() {
 	a, b := container.Pod{Name: "a"}, container.Pod{Name: "b"}
 	parts, _ := ledger.Divide(ledger.Window{
@@ -155,7 +155,7 @@ func ExampleDivide() {
 	// b 15s between 2s and 44s derived
 }
 
-// What three tenants of a GPU under MPS pay for an hour of it, of which a tenth nobody held and 2% the MPS server took.
+// The bill of three tenants for an hour of a GPU under MPS. A tenth had no holder, and the MPS server took 2%.
 func ExampleNewBill() {
 	price, _ := cost.ParsePrice("3.50 USD")
 	w := ledger.Window{Length: time.Hour, Mechanism: sharing.MechanismMPS, Busy: telemetry.Some(0.62), Slots: 10, Claims: []ledger.Claim{

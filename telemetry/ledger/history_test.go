@@ -20,7 +20,7 @@ import (
 // price is an odd one, in millionths an hour.
 const price = 3_257_413
 
-// world is a node's GPUs, the store, and what a scraper has seen, over which exporters come and go.
+// world is a node's GPUs, the store, and the values that a scraper has seen, while exporters come and go.
 type world struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -53,7 +53,7 @@ func (w *world) restart() {
 	w.joules = maps.Clone(w.stored)
 }
 
-// commit stores and then exposes: what a scraper sees never goes back.
+// commit stores and then exposes: no value that a scraper sees goes back.
 func (w *world) commit(crash bool) {
 	records, err := w.l.takeChanges()
 	if err != nil {
@@ -169,8 +169,8 @@ func (w *world) audit() {
 	}
 }
 
-// TestHistories: churn of pods, crashes before and after the store was written, reboots, full disks and time in which
-// nobody looked. The accounts always add up to the wall time of each GPU, and what a scraper sees never goes back.
+// TestHistories: churn of pods, crashes before and after the store was written, reboots, full disks and time without
+// observation. The accounts always add up to the wall time of each GPU, and no value that a scraper sees goes back.
 func TestHistories(t *testing.T) {
 	for seed := range nightly.Cases(200, 10_000) {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(uint64(seed), 7)), begun: map[string]time.Duration{}, store: map[string][]byte{},
@@ -195,7 +195,7 @@ func TestHistories(t *testing.T) {
 				w.post("GPU-0")
 				w.commit(true)
 				w.restart()
-			case 2: // the machine starts anew: what ran before the last posting is kept
+			case 2: // the machine starts anew: time before the last posting is kept
 				for g := range gpus {
 					w.post(fmt.Sprint("GPU-", g))
 				}

@@ -229,7 +229,7 @@ func TestRowsBeyondTheirGPU(t *testing.T) {
 }
 
 // TestUnreadableRecords breaks each record of a ledger in turn: it is named, the
-// others hold, and what is stored next is whole.
+// others hold, and the next stored state is whole.
 func TestUnreadableRecords(t *testing.T) {
 	l := newBook(bookOptions{})
 	for i := range 40 {

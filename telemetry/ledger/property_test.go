@@ -38,13 +38,13 @@ func randomWindow(r *rand.Rand) Window {
 	}
 	w.Slots = 1 + w.Slots*r.IntN(3)/2
 	w.Busy = telemetry.Some(1 - left)
-	if w.Mechanism == sharing.MechanismTimeSlicing { // what ran may belong to nobody that was seen
+	if w.Mechanism == sharing.MechanismTimeSlicing { // a process may have run unseen
 		w.Busy = telemetry.Some(1 - left*r.Float64())
 	}
 	return w
 }
 
-// bill is what each pod of a window pays.
+// bill is the payment of each pod of a window.
 func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	t.Helper()
 	parts, err := Divide(*w)
@@ -80,8 +80,7 @@ func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	return out
 }
 
-// TestWhoPays: over random windows the parts of a GPU's time add up exactly, idle time is paid by what each holds and
-// no other, holding more never pays less, and a context that does nothing changes no bill but by its power.
+// TestWhoPays: over random windows the parts of a GPU's time add up exactly, idle time is paid by its holders alone, holding more never pays less, and a context that does nothing changes no bill but by its power.
 func TestWhoPays(t *testing.T) {
 	r := rand.New(rand.NewPCG(56, 1))
 	for range nightly.Cases(10_000, 100_000) {
@@ -135,7 +134,7 @@ func TestWhoPays(t *testing.T) {
 	}
 }
 
-// TestBillReconciles: under every policy the rows come to the totals, and what cannot be summed up is refused.
+// TestBillReconciles: under every policy the rows come to the totals, and totals that cannot be added are refused.
 func TestBillReconciles(t *testing.T) {
 	r := rand.New(rand.NewPCG(56, 2))
 	for range 2000 {

@@ -17,12 +17,12 @@ import (
 )
 
 // recordedCase is one load on two model servers, of 3B and 1B parameters, that shared
-// an H100 or H200 (driver 580.159.04): for each of the exporter's windows what the
-// driver answered it and what the servers did. The windows' length varied by 0.02 s.
+// an H100 or H200 (driver 580.159.04): for each of the exporter's windows the
+// driver's answers and the servers' work. The windows' length varied by 0.02 s.
 type recordedCase struct {
 	GPU, Mechanism, Load string
-	// AloneMS is what a server's prefill of 128 tokens and its decode steps, by
-	// batch, took between two CUDA events when it ran alone.
+	// AloneMS is the time between two CUDA events of a server's prefill of 128 tokens and of its decode steps, by batch,
+	// when it ran isolated.
 	AloneMS []struct {
 		Prefill float64
 		Decode  map[string]float64
@@ -30,7 +30,7 @@ type recordedCase struct {
 	Told    [2]float64 // the shares that the exporter gave then
 	Windows []struct {
 		Seconds float64
-		Charged map[string]float64 // percent, to whom
+		Charged map[string]float64 // percent, by process
 		Samples []float64          // of the GPU's utilization
 		Rates   []float64          // its cheap readings
 		Watts   []float64
@@ -42,7 +42,7 @@ type recordedCase struct {
 	}
 }
 
-// TestRecorded accounts again for what a driver said of two servers, at three ratios of their loads under time-slicing
+// TestRecorded accounts again for a driver's figures of two servers, at three ratios of their loads under time-slicing
 // and MPS, on an H100 and an H200. Each server's work is the time between events that its steps take alone. Its
 // engine's busy time is more: the wait for the other is in it. The last window of each host was lost.
 func TestRecorded(t *testing.T) {
@@ -135,7 +135,7 @@ func (c *recordedCase) byTokens(t *testing.T) (out [2][3]float64) {
 }
 
 // account gives each server's share by the accounts: low, value and high. The GPU's
-// utilization is the mean of its samples, or what its processes were charged with.
+// utilization is the mean of its samples, or the sum of its processes' charges.
 func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	b := newBench(t)
 	pods := [2]container.Pod{{Namespace: "bench", Name: "3b", Container: "c"}, {Namespace: "bench", Name: "1b", Container: "c"}}

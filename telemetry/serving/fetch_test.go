@@ -61,7 +61,7 @@ func TestFetchRefuses(t *testing.T) {
 	}
 }
 
-// TestCounter: a metric is the sum of its series; what is cut, damaged or no count is none.
+// TestCounter: a metric is the sum of its series; a page that is cut or damaged, and a figure that is no count, are errors.
 func TestCounter(t *testing.T) {
 	head := "# TYPE steps_total counter\n"
 	for name, c := range map[string]struct {

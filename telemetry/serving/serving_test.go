@@ -37,7 +37,7 @@ func hist(name, labels string, sum float64, pairs ...float64) string {
 
 var inf = math.Inf(1)
 
-// The names that each version exports; where they are from stands at names.
+// The names that each version exports; their sources are given at names.
 func vllmV1(ttft ...float64) string {
 	l := `engine="0",model_name="meta-llama/Llama-3.1-8B"`
 	return `# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -202,7 +202,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// TestAnyModelOfARange: a name may hold what Go would escape and a metrics page does not.
+// TestAnyModelOfARange: a name may hold characters that Go would escape and a metrics page does not.
 func TestAnyModelOfARange(t *testing.T) {
 	const model = "my\u00a0model\t\\ \"x\"\n\u200b"
 	answer := fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"model_name":%q},"values":[[1,"2"]]}]}}`,

@@ -52,7 +52,7 @@ func TestTotalsAndParts(t *testing.T) {
 	}
 }
 
-// TestFormerNames: what vLLM called its prefix cache before 0.10 and in between, and what it counted.
+// TestFormerNames: the names of vLLM's prefix cache before 0.10 and in between, and its unit.
 func TestFormerNames(t *testing.T) {
 	counters := func(prefix string, queries, hits float64, of string) string {
 		return fmt.Sprintf("# HELP vllm:%[1]squeries_total Prefix cache queries, in terms of number of queried %[4]s.\n# TYPE vllm:%[1]squeries_total counter\nvllm:%[1]squeries_total %[2]v\n# HELP vllm:%[1]shits_total Hits, in terms of number of cached %[4]s.\n# TYPE vllm:%[1]shits_total counter\nvllm:%[1]shits_total %[3]v\n", prefix, queries, hits, of)
@@ -74,7 +74,7 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// TestPrefixes: what wrappers put before the engine's name, and pages of which nothing is known.
+// TestPrefixes: prefixes that wrappers put before the engine's name, and pages without a known metric.
 func TestPrefixes(t *testing.T) {
 	for _, name := range []string{"ray_vllm:num_requests_running", "ray_vllm_num_requests_running", "vllm_num_requests_running",
 		"my_team_vllm:num_requests_running", "ray_sglang_num_running_reqs", "ns:sglang:num_running_reqs", "llamacpp_requests_processing"} {
@@ -82,7 +82,7 @@ func TestPrefixes(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	// Ray's counters may lack their end, and its replicas are told apart by a label.
+	// Ray's counters may lack their end, and its replicas are distinguished by a label.
 	rs, err := serving.Parse(strings.NewReader("# TYPE ray_vllm_prompt_tokens counter\nray_vllm_prompt_tokens{ReplicaId=\"a\"} 5\nray_vllm_prompt_tokens{ReplicaId=\"b\"} 7\n"))
 	if err != nil || len(rs) != 2 || rs[0].PromptTokens.Or(0) != 5 || rs[1].Replica != "b" {
 		t.Errorf("%+v, %v", rs, err)

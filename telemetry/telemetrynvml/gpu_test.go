@@ -61,7 +61,7 @@ func nvidiaSMI(ctx context.Context, fields ...string) ([]float64, error) {
 }
 
 // TestAgainstNvidiaSMI reads every figure while nvidia-smi reads it too. Asking wakes an idle GPU, so nvidia-smi's
-// figure must lie within what was sampled around it, give or take the tolerance.
+// figure must lie within the samples around it, give or take the tolerance.
 func TestAgainstNvidiaSMI(t *testing.T) {
 	type answer struct {
 		figures []float64

@@ -47,7 +47,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// What a GPU does not give is missing, and what fails is named beside the rest.
+// Figures that a GPU does not give are missing, and those that fail are named in the error with the rest returned.
 func TestInventoryMissing(t *testing.T) {
 	f := newFake()
 	f.describe()
