@@ -61,7 +61,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	fs.DurationVar(&c.period, "period", time.Second,
 		"time between cheap readings; costly ones come ten times as seldom,\nbut every 14s, or every period where that "+
 			"is longer")
-	fs.StringVar(&c.prices, "prices", "", "YAML file of prices of GPU hours: default, names, gpus")
+	fs.StringVar(&c.prices, "prices", "", "YAML file of prices of GPU hours, by part of a GPU's name or UUID, and default")
 	fs.StringVar(&c.root, "root", "/", "where the host's root folder is mounted")
 	fs.StringVar(&c.node, "node", "", "the label node (default: NODE_NAME, or the host's name)")
 	fs.StringVar(&c.kubelet, "kubelet", "", "socket of the kubelet's pod-resources API (default: not asked)")

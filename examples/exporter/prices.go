@@ -18,88 +18,61 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// prices holds the prices of GPU hours.
-type prices struct {
-	// Default is for GPUs that no other line names.
-	Default cost.Money
-	// Names are by part of the GPU's name as the driver gives it; the longest that fits counts.
-	Names map[string]cost.Money
-	// GPUs are by UUID.
-	GPUs map[string]cost.Money
-}
+// prices are the prices of GPU hours, by a GPU's UUID, by a part of its name as the driver gives it, or for all others
+// under defaultPrice.
+type prices map[string]cost.Money
 
-// priceFile is the form of the file.
-type priceFile struct {
-	Default     string
-	Names, GPUs map[string]string
-}
+const defaultPrice = "default"
 
-// readPrices reads a file of prices; "" is none.
+// readPrices reads a YAML file of names and prices; "" is none.
 func readPrices(file string) (prices, error) {
-	var p prices
 	if file == "" {
-		return p, nil
+		return nil, nil
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return p, fmt.Errorf("-prices: %w", err)
+		return nil, fmt.Errorf("-prices: %w", err)
 	}
-	var text priceFile
+	var texts map[string]string
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&texts); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("-prices: %s: %s (use lines of NAME: PRICE)", file, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if decoder.Decode(new(yaml.Node)) == nil {
+		return nil, fmt.Errorf("-prices: %s: more than one document (split them into one file each)", file)
+	}
+	p, currency := prices{}, ""
 	var errs []error
-	bad := func(problem string) { errs = append(errs, fmt.Errorf("-prices: %s: %s", file, problem)) }
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&text); err != nil && !errors.Is(err, io.EOF) {
-		bad(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n ", ""))
-	}
-	if !errors.Is(dec.Decode(new(yaml.Node)), io.EOF) {
-		bad("more than one document (split them into one file each)")
-	}
-	currency := ""
-	read := func(at, price string) cost.Money {
-		m, err := cost.ParseMoney(price)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		m, err := cost.ParseMoney(texts[name])
+		currency = cmp.Or(currency, m.Currency())
 		switch {
 		case err != nil:
-			bad(fmt.Sprintf("%s: %v", at, err))
+		case name == "":
+			err = fmt.Errorf("an empty name (use %s for all other GPUs)", defaultPrice)
 		case m.Sign() < 0 || m.Micros() > 1e12:
-			bad(fmt.Sprintf("%s: %v an hour (use 0 to a million)", at, m))
+			err = fmt.Errorf("%v an hour (use 0 to a million)", m)
+		case m.Currency() != currency:
+			err = fmt.Errorf("%v among prices in %s (use one currency)", m, currency)
 		}
-		if m == (cost.Money{}) {
-			return m
+		if p[name] = m; err != nil {
+			errs = append(errs, fmt.Errorf("-prices: %s: %s: %w", file, name, err))
 		}
-		currency = cmp.Or(currency, m.Currency())
-		if m.Currency() != currency {
-			bad(fmt.Sprintf("%s: %v beside %s (use one currency)", at, m, currency))
-		}
-		return m
 	}
-	all := func(at string, prices map[string]string) map[string]cost.Money {
-		out := make(map[string]cost.Money, len(prices))
-		for _, n := range slices.Sorted(maps.Keys(prices)) {
-			out[n] = read(at+"."+n, prices[n])
-		}
-		return out
-	}
-	if text.Default != "" {
-		p.Default = read("default", text.Default)
-	}
-	if _, empty := text.Names[""]; empty {
-		bad("names: an empty name (write a part of the GPU's name; for all others there is default)")
-	}
-	p.Names, p.GPUs = all("names", text.Names), all("gpus", text.GPUs)
 	return p, errors.Join(errs...)
 }
 
-// of returns the price of a GPU's hour; the zero Money where there is none.
-func (p *prices) of(uuid, name string) cost.Money {
-	if m, ok := p.GPUs[uuid]; ok {
+// of returns the price of a GPU's hour: by its UUID, else by the longest name that fits; the zero Money where there is
+// none.
+func (p prices) of(uuid, name string) cost.Money {
+	if m, ok := p[uuid]; ok {
 		return m
 	}
-	best, price := "", p.Default
-	for _, n := range slices.Sorted(maps.Keys(p.Names)) {
-		if strings.Contains(name, n) && len(n) > len(best) {
-			best, price = n, p.Names[n]
+	best := ""
+	for n := range p {
+		if strings.Contains(name, n) && (len(n) > len(best) || len(n) == len(best) && n < best) {
+			best = n
 		}
 	}
-	return price
+	return p[cmp.Or(best, defaultPrice)]
 }
