@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
 )
 
 func TestEnergyBetween(t *testing.T) {
@@ -113,19 +112,6 @@ func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 	r.Set(MetricPowerWatts, 0)
 	if v, ok := r.Get(MetricPowerWatts); !ok || v != 0 {
 		t.Error("zero is a figure")
-	}
-}
-
-// TestManyProcesses joins the figures of processes that are listed twice, in time that grows with the list.
-func TestManyProcesses(t *testing.T) {
-	const many = 200_000
-	list := make([]Process, 0, 2*many)
-	for i := range 2 * many {
-		list = append(list, Process{PID: uint32(i % many), Memory: Some(sharing.Bytes(i))})
-	}
-	got := eachOnce(list)
-	if len(got) != many || got[7].PID != 7 || got[7].Memory != Some(sharing.Bytes(many+7)) {
-		t.Errorf("%d processes, the eighth %+v", len(got), got[7])
 	}
 }
 

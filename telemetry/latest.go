@@ -46,10 +46,10 @@ func (l *Latest) Sample(x *Sample) error {
 	d := &l.devs[x.Device]
 	d.take(x.At, &x.figures)
 	if x.Groups.Has(GroupProcesses) {
-		d.processes, d.procAt = eachOnce(x.Processes), Some(x.At)
+		d.processes, d.procAt = x.Processes, Some(x.At)
 	}
 	if x.Groups.Has(GroupGPM) {
-		d.instances, d.instAt = eachInstanceOnce(x.Instances), x.At
+		d.instances, d.instAt = x.Instances, x.At
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
@@ -29,40 +28,6 @@ func TestLatestOfALostGPU(t *testing.T) {
 	}
 	if p, ok := l.Processes(1); !ok || len(p) != 1 {
 		t.Errorf("%v, %v", p, ok)
-	}
-}
-
-// TestListedTwice: a process or instance that a reader lists twice is one.
-func TestListedTwice(t *testing.T) {
-	gib := func(n int) telemetry.Optional[sharing.Bytes] { return telemetry.Some(sharing.Bytes(n) * sharing.GiB) }
-	processes := []telemetry.Process{{PID: 7, Memory: gib(1)}, {PID: 8, Memory: gib(5), GPUInstance: telemetry.Some(1)}, {PID: 7, Name: "server", Memory: gib(2)},
-		{PID: 8, Memory: gib(5), GPUInstance: telemetry.Some(2)}, {PID: 7, SMUtilPercent: telemetry.Some(40.0)}, {PID: 9, SMUtilPercent: telemetry.Some(10.0)}}
-	script := oneGPU(telemetrytest.Phase{Figures: figures{telemetry.MetricSMUtilPercent: 50}, Processes: processes,
-		Instances: []telemetrytest.Instance{{ID: 1, Figures: figures{telemetry.MetricSMUtilPercent: 60}}, {ID: 1, Figures: figures{telemetry.MetricSMUtilPercent: 70}}}})
-	s := simulated(t, script, telemetry.SamplerOptions{}, time.Second)
-	direct, sampled := new(telemetry.Latest), new(telemetry.Latest)
-	if err := s.Replay(sampled); err != nil {
-		t.Fatal(err)
-	}
-	if err := direct.Begin(s.Header); err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range []telemetry.Groups{telemetry.GroupProcesses, telemetry.GroupProcessUtil} {
-		if err := direct.Sample(&telemetry.Sample{Groups: g, Reading: telemetry.Reading{Processes: processes}}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, l := range []*telemetry.Latest{direct, sampled} {
-		list, ok := l.Processes(0)
-		if !ok || len(list) != 4 || list[0].Name != "server" || list[0].Memory != gib(2) || list[2].Memory != gib(5) {
-			t.Errorf("%+v, %v", list, ok)
-		}
-		if in := l.Instances(0); l == sampled && len(in) != 1 {
-			t.Errorf("instances %+v", in)
-		}
-	}
-	if processes[0].Memory != gib(1) || processes[0].Name != "" {
-		t.Error("the reader's list was changed")
 	}
 }
 

@@ -3,7 +3,6 @@
 package telemetry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -113,10 +112,10 @@ func (a *aged) fresh(m Metric, now, maxAge time.Duration) (float64, bool) {
 type Reading struct {
 	figures
 	Throttle Optional[Throttle] // the reasons for low clocks
-	// Processes are the processes that hold a context on the device. It means nothing unless the reading's groups
-	// include GroupProcesses or GroupProcessUtil.
+	// Processes are the processes that hold a context on the device, each once in a MIG instance. It means nothing unless
+	// the reading's groups include GroupProcesses or GroupProcessUtil.
 	Processes []Process
-	Instances []Instance // the MIG instances with their own figures
+	Instances []Instance // the MIG instances with their own figures, each once
 	Dropped   int        // values that the driver gave and that cannot be, for example a utilization above 100%
 }
 
@@ -158,46 +157,6 @@ type Sample struct {
 	// Groups are those that were read, without any that failed.
 	Groups Groups
 	Reading
-}
-
-// eachOnce returns a list with each process of a GPU instance once. Of one that is listed several times, say as a
-// compute and as a graphics client, the largest figures count: each is of the whole process.
-func eachOnce(list []Process) []Process {
-	type key struct {
-		pid      uint32
-		instance Optional[int]
-	}
-	return once(list, func(p *Process) key { return key{p.PID, p.GPUInstance} }, func(into, more *Process) {
-		into.Name = cmp.Or(into.Name, more.Name)
-		into.Memory = larger(into.Memory, more.Memory)
-		into.SMUtilPercent = larger(into.SMUtilPercent, more.SMUtilPercent)
-	})
-}
-
-// eachInstanceOnce returns a list with each MIG instance once, the first of several.
-func eachInstanceOnce(list []Instance) []Instance {
-	return once(list, func(in *Instance) int { return in.ID }, func(_, _ *Instance) {})
-}
-
-func once[T any, K comparable](list []T, key func(*T) K, merge func(into, more *T)) (out []T) {
-	at := make(map[K]int, len(list))
-	for i := range list {
-		k := key(&list[i])
-		if j, there := at[k]; there {
-			merge(&out[j], &list[i])
-			continue
-		}
-		at[k] = len(out)
-		out = append(out, list[i])
-	}
-	return out
-}
-
-func larger[T cmp.Ordered](a, b Optional[T]) Optional[T] {
-	if v, ok := a.Get(); ok && v >= b.Or(v) {
-		return a
-	}
-	return b
 }
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).

@@ -102,7 +102,6 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 		}
 	} else {
 		x.Groups |= g
-		x.Processes, x.Instances = eachOnce(x.Processes), eachInstanceOnce(x.Instances)
 	}
 	if w.watch != nil {
 		w.watch.Stop()
