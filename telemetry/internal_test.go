@@ -8,7 +8,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
 )
 
 func TestEnergyBetween(t *testing.T) {
