@@ -40,13 +40,12 @@ func Best(names []string, scores []float64) int {
 type Cluster struct {
 	nodes   []*Node
 	names   []string
-	running map[string][]Running
-	states  []*State
+	running [][]Running
 }
 
 // NewCluster reads nodes and the pods that are bound to them.
 func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
-	c := &Cluster{running: map[string][]Running{}, states: make([]*State, len(nodes))}
+	c := &Cluster{running: make([][]Running, len(nodes))}
 	for _, n := range nodes {
 		c.nodes, c.names = append(c.nodes, ReadNode(n)), append(c.names, n.Name)
 	}
@@ -54,13 +53,6 @@ func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
 		c.Bind(p)
 	}
 	return c
-}
-
-func (c *Cluster) state(i int) *State {
-	if c.states[i] == nil {
-		c.states[i] = NewState(c.nodes[i], c.running[c.names[i]])
-	}
-	return c.states[i]
 }
 
 // Place puts a pod where the scorer's policy takes it. The allocation is nil
@@ -71,7 +63,7 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	var scores []float64
 	var nodes []int
 	for i := range c.nodes {
-		score, v := c.state(i).Score(p, scorer)
+		score, v := NewState(c.nodes[i], c.running[i]).Score(p, scorer)
 		if v.Ruling != gate.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
@@ -82,19 +74,18 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	if best < 0 {
 		return nil, verdicts
 	}
-	a, _, _ = c.states[nodes[best]].Plan(p, scorer)
-	c.running[names[best]] = append(c.running[names[best]], Running{Pod: p, Allocation: a})
-	c.states[nodes[best]] = nil
+	i := nodes[best]
+	a, _, _ = NewState(c.nodes[i], c.running[i]).Plan(p, scorer)
+	c.running[i] = append(c.running[i], Running{Pod: p, Allocation: a})
 	return a, verdicts
 }
 
 // Remove takes the pod of a name (namespace/name) off, and reports whether it was there.
 func (c *Cluster) Remove(name string) bool {
-	for i, node := range c.names {
-		at := slices.IndexFunc(c.running[node], func(r Running) bool { return r.Pod != nil && r.Pod.Name == name })
+	for i, on := range c.running {
+		at := slices.IndexFunc(on, func(r Running) bool { return r.Pod != nil && r.Pod.Name == name })
 		if at >= 0 {
-			c.running[node] = slices.Delete(c.running[node], at, at+1)
-			c.states[i] = nil
+			c.running[i] = slices.Delete(on, at, at+1)
 			return true
 		}
 	}
@@ -110,8 +101,7 @@ func (c *Cluster) Bind(p *v1.Pod) bool {
 	}
 	if n := c.nodes[i]; n != nil {
 		r, _ := ReadRunning(p, n, nil)
-		c.running[n.Name] = append(c.running[n.Name], r)
-		c.states[i] = nil
+		c.running[i] = append(c.running[i], r)
 	}
 	return true
 }
