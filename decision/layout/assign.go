@@ -46,11 +46,9 @@ func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, erro
 		if a.Key != key {
 			return conflict("%s and %s are two keys", key, a.Key)
 		}
-		if why := n.refuses(&a); why != "" {
+		if why := n.add(a); why != "" {
 			return conflict("%s: %s", key, why)
 		}
-		n.put(a)
-		n.recount()
 	}
 	out := c.set(at, n)
 	out.keys = out.keys.own()
@@ -81,23 +79,6 @@ func (n *Node) clone() *Node {
 	return &out
 }
 
-// put adds an assignment that the node takes, with its instance where that is to be made.
-func (n *Node) put(a Assignment) {
-	if a.Device >= 0 && a.Profile != nil {
-		d := &n.Devices[a.Device]
-		if d.instance(a.Profile, a.Start) < 0 && d.Dynamic {
-			at, _ := slices.BinarySearchFunc(d.Instances, a.Start, func(in Instance, s int8) int {
-				return cmp.Compare(in.Start, s)
-			})
-			d.Instances = slices.Insert(slices.Clip(d.Instances), at, Instance{a.Profile, a.Start, true})
-		}
-	}
-	if a.Device >= 0 && n.Devices[a.Device].Open {
-		a.Mode = cmp.Or(a.Mode, n.Devices[a.Device].Mode)
-	}
-	n.Assignments = append(n.Assignments, a)
-}
-
 // remove takes away the assignments of a key, with the instances that were made for them.
 func (n *Node) remove(key string) {
 	var gone []Assignment
@@ -126,15 +107,31 @@ func (n *Node) remove(key string) {
 	}
 }
 
-// refuses returns the reason why the node does not take one more assignment; empty where it does.
+// add puts one more assignment on a node that nobody shares yet, or returns the reason why the node does not take it:
+// what recount finds wrong with it. The node is then of no use.
+func (n *Node) add(a Assignment) (why string) {
+	if a.Device != NoDevice {
+		if why = n.refuses(&a); why != "" {
+			return why
+		}
+		n.hold(&a, false)
+	}
+	n.Assignments = append(n.Assignments, a)
+	n.recount()
+	switch {
+	case n.freeCPU < 0 && a.CPUMilli > 0:
+		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.freeCPU+int64(a.CPUMilli))
+	case n.freeMemory < 0 && a.HostMemory > 0:
+		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory+a.HostMemory)
+	case a.Device >= 0 && n.Devices[a.Device].fault != faultNone:
+		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].faultText())
+	}
+	return ""
+}
+
+// refuses returns the reason why a device does not take an assignment whatever is free of it.
 func (n *Node) refuses(a *Assignment) string {
 	switch {
-	case int64(a.CPUMilli) > n.freeCPU && a.CPUMilli > 0:
-		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.freeCPU)
-	case a.HostMemory > n.freeMemory && a.HostMemory > 0:
-		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory)
-	case a.Device == NoDevice:
-		return ""
 	case a.Device < 0 || int(a.Device) >= len(n.Devices):
 		return fmt.Sprintf("there is no device %d", a.Device)
 	case a.Compute < 0 || a.Memory < 0 || a.CPUMilli < 0 || a.HostMemory < 0:
@@ -157,52 +154,18 @@ func (n *Node) refuses(a *Assignment) string {
 		return b.Key == a.Key && b.Device == a.Device && (b.Profile == nil || b.Start == a.Start)
 	}):
 		return where + " has the replica already"
-	}
-	if Sliced(mode) {
-		return d.refusesInstance(a, mode, where)
-	}
-	free, need := d.Free(), a.Memory+d.GPU.Context
-	switch {
-	case a.Profile != nil:
-		return where + " is not in MIG mode"
-	case d.SlotsOf(mode) <= free.Tenants:
-		return where + " has as many tenants as it takes"
-	case a.Memory > 0 && d.GPU.Memory == 0:
+	case a.Memory > 0 && d.GPU.Memory == 0 && !Sliced(mode):
 		return where + " has a memory that is not known"
-	case need > free.Memory && d.GPU.Memory > 0:
-		return fmt.Sprintf("%s has %v free, not %v", where, free.Memory, need)
-	case d.Limit > 0 && a.Memory > d.Limit:
+	case d.Limit > 0 && a.Memory > d.Limit && !Sliced(mode):
 		return fmt.Sprintf("%s limits a tenant to %v, and it needs %v", where, d.Limit, a.Memory)
-	case int32(a.Compute) > free.Compute:
-		return fmt.Sprintf("%s has %d thousandths free, not %d", where, free.Compute, a.Compute)
-	}
-	return ""
-}
-
-// refusesInstance is refuses for a replica on a MIG instance.
-func (d *Device) refusesInstance(a *Assignment, mode sharing.Mechanism, where string) string {
-	model := d.model()
-	switch {
-	case model == nil || a.Profile == nil:
-		return where + " is in MIG mode, and the replica names no instance"
-	case a.Profile.Model() != model:
-		return fmt.Sprintf("%s has no %s of a %s", where, a.Profile.Name, a.Profile.Model().Key)
-	}
-	need := a.Memory + d.GPU.context()
-	if b, known := a.Profile.Memory.Get(); known && need > b {
-		return fmt.Sprintf("%s has %v on %s, not %v", where, b, a.Profile.Name, need)
-	}
-	if i := d.instance(a.Profile, a.Start); i >= 0 {
-		if d.full>>i&1 != 0 {
-			return fmt.Sprintf("%s has no room on %s at %d", where, a.Profile.Name, a.Start)
-		}
+	case a.Profile == nil:
 		return ""
 	}
-	if !d.Dynamic {
-		return fmt.Sprintf("%s has no instance %s at %d, and none is made", where, a.Profile.Name, a.Start)
+	if b, known := a.Profile.Memory.Get(); known && a.Memory+d.GPU.context() > b {
+		return fmt.Sprintf("%s has %v on %s, not %v", where, b, a.Profile.Name, a.Memory+d.GPU.context())
 	}
-	if _, ok := d.Occupied().With(a.Profile, int(a.Start)); !ok {
-		return fmt.Sprintf("%s has no room for %s at %d", where, a.Profile.Name, a.Start)
+	if i := d.instance(a.Profile, a.Start); i >= 0 && d.full>>i&1 != 0 {
+		return fmt.Sprintf("%s has no room on %s at %d", where, a.Profile.Name, a.Start)
 	}
 	return ""
 }
@@ -278,7 +241,7 @@ func (n *Node) locate(path string, l *problems) {
 			a.Device = UnknownDevice
 			lost = append(lost, i)
 		default:
-			n.hold(a)
+			n.hold(a, true)
 		}
 	}
 	// Sorted by content each time, so that neither their order nor that of the places found matters.
@@ -291,7 +254,7 @@ func (n *Node) locate(path string, l *problems) {
 			if best.Device < 0 {
 				return false
 			}
-			n.hold(&best)
+			n.hold(&best, true)
 			n.Assignments[i] = best
 			return true
 		})
@@ -302,8 +265,9 @@ func (n *Node) locate(path string, l *problems) {
 	}
 }
 
-// hold makes, or marks as made, the instance of an assignment to a dynamic device.
-func (n *Node) hold(a *Assignment) {
+// hold gives an assignment the mode of an open device, and a dynamic device the instance for it; one that was found
+// with its tenant is marked as made for it.
+func (n *Node) hold(a *Assignment, found bool) {
 	d := &n.Devices[a.Device]
 	if d.Open {
 		own := sharing.MechanismExclusive
@@ -315,12 +279,12 @@ func (n *Node) hold(a *Assignment) {
 	if a.Profile == nil || !d.Dynamic {
 		return
 	}
-	if i := d.instance(a.Profile, a.Start); i >= 0 {
+	if i := d.instance(a.Profile, a.Start); i < 0 {
+		at, _ := slices.BinarySearchFunc(d.Instances, a.Start, func(in Instance, s int8) int { return cmp.Compare(in.Start, s) })
+		d.Instances = slices.Insert(slices.Clip(d.Instances), at, Instance{a.Profile, a.Start, true})
+	} else if found {
 		d.Instances[i].made = true
-		return
 	}
-	d.Instances = append(d.Instances, Instance{a.Profile, a.Start, true})
-	slices.SortStableFunc(d.Instances, func(a, b Instance) int { return int(a.Start) - int(b.Start) })
 }
 
 // emptiest returns an assignment with the device that has most left and takes it.
@@ -339,8 +303,8 @@ func (n *Node) emptiest(a *Assignment) Assignment {
 			try.Start = int8(bits.TrailingZeros32(starts))
 		}
 		f := d.Free()
-		if n.refuses(&try) == "" && (best.Device < 0 || f.Compute > left.Compute ||
-			f.Compute == left.Compute && f.Memory > left.Memory) {
+		if (best.Device < 0 || f.Compute > left.Compute || f.Compute == left.Compute && f.Memory > left.Memory) &&
+			n.clone().add(try) == "" {
 			best.Device, best.Start, best.Assumed, left = try.Device, try.Start, true, f
 		}
 	}

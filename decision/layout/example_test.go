@@ -42,7 +42,7 @@ func ExampleCluster_Assign() {
 	fmt.Println(err)
 	// Output:
 	// b <nil>
-	// layout: conflict: node b: ml/bert-1: device 0 has as many tenants as it takes
+	// layout: conflict: node b: ml/bert-1: device 0 has no room: more tenants than slots are on it
 	// layout: the node is gone: a
 }
 

@@ -304,7 +304,7 @@ func TestAssignErrors(t *testing.T) {
 	}{
 		"gone":   {"c", []Assignment{{Key: "x"}}, ErrNodeGone, "c"},
 		"closed": {"b", []Assignment{{Key: "x"}}, ErrConflict, "cordoned"},
-		"full":   {"a", []Assignment{{Key: "x", Memory: 1}}, ErrConflict, "0B free"},
+		"full":   {"a", []Assignment{{Key: "x", Memory: 1}}, ErrConflict, "1B more of its memory"},
 		"key":    {"a", []Assignment{{Key: "7"}}, ErrConflict, "7 is assigned to node a already"},
 		"cpu":    {"a", []Assignment{{Key: "x", CPUMilli: 2000}}, ErrConflict, "1000m are free"},
 		"mode":   {"a", []Assignment{{Key: "x", Mode: sharing.MechanismMPS}}, ErrConflict, "runs time-slicing"},
