@@ -169,8 +169,8 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	_, _, err = parse([]byte(`{"nodes": [{"name": "a", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]}, {"gpu": "T4", "mig": "nothing"}],
-		"assignments": [{"key": "x", "device": 9, "profile": "1g", "objective": {"slowdown": 0.5, "ttft_p99": "soon"}}, {"device": 0}]}]}`))
-	for _, part := range []string{"devices[0].instances[0].profile", "devices[1].mig", "assignments[0].device", "assignments[1].key", "objective.slowdown", "objective.ttft_p99"} {
+		"assignments": [{"key": "x", "device": 9, "profile": "1g", "objective": {"slowdown": 0.5, "ttft_p99": "-1s"}}, {"device": 0}]}]}`))
+	for _, part := range []string{"devices[0].instances[0].profile", "devices[1].mig", "assignments[0].device", "assignments[1].key", "objective.slowdown", "-1s is no limit"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}

@@ -21,85 +21,54 @@ type clusterJSON struct {
 	Nodes []nodeJSON `json:"nodes" yaml:"nodes,required"`
 }
 
+// nodeJSON, deviceJSON and assignmentJSON are written as the embedded type's tags say, but for fields of their own.
 type nodeJSON struct {
-	Name        string           `json:"name" yaml:"name,required"`
-	Pool        string           `json:"pool,omitempty" yaml:"pool"`
-	Delivery    sharing.Delivery `json:"delivery" yaml:"delivery"`
-	MIGStrategy MIGStrategy      `json:"mig_strategy,omitempty" yaml:"mig_strategy"`
-	Consumable  bool             `json:"consumable_shares,omitempty" yaml:"consumable_shares"`
-	Spot        bool             `json:"spot,omitempty" yaml:"spot"`
-	Closed      string           `json:"closed,omitempty" yaml:"closed"`
-	CPUMilli    int64            `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
-	Memory      sharing.Bytes    `json:"memory,omitzero" yaml:"memory"`
+	nodeFields
 	Devices     []deviceJSON     `json:"devices" yaml:"devices"`
 	Assignments []assignmentJSON `json:"assignments" yaml:"assignments"`
 }
 
+type nodeFields Node // without its methods
+
 type deviceJSON struct {
-	UUID      string            `json:"uuid,omitempty" yaml:"uuid"`
-	GPU       string            `json:"gpu,omitempty" yaml:"gpu"`
-	Memory    sharing.Bytes     `json:"memory,omitzero" yaml:"memory"`
-	Reserved  sharing.Bytes     `json:"reserved,omitzero" yaml:"reserved"`
-	Context   sharing.Bytes     `json:"context,omitzero" yaml:"context"`
-	MIG       string            `json:"mig,omitempty" yaml:"mig"` // key of the model in the catalogue
-	Count     int               `json:"count,omitempty" yaml:"count"`
-	Mode      sharing.Mechanism `json:"mode" yaml:"mode"`
-	Open      bool              `json:"open,omitempty" yaml:"open"`
-	Slots     int               `json:"slots,omitempty" yaml:"slots"`
-	Limit     sharing.Bytes     `json:"limit,omitzero" yaml:"limit"`
-	Instances []instanceJSON    `json:"instances,omitempty" yaml:"instances"`
-	Dynamic   bool              `json:"dynamic,omitempty" yaml:"dynamic"`
-	Health    Health            `json:"health,omitempty" yaml:"health"`
-	Link      int               `json:"link,omitempty" yaml:"link"`
-	NUMA      int               `json:"numa,omitempty" yaml:"numa"`
+	UUID      string         `json:"uuid,omitempty" yaml:"uuid"`
+	GPU       string         `json:"gpu,omitempty" yaml:"gpu"`
+	Memory    sharing.Bytes  `json:"memory,omitzero" yaml:"memory"`
+	Reserved  sharing.Bytes  `json:"reserved,omitzero" yaml:"reserved"`
+	Context   sharing.Bytes  `json:"context,omitzero" yaml:"context"`
+	MIG       string         `json:"mig,omitempty" yaml:"mig"` // key of the model in the catalogue
+	Count     int            `json:"count,omitempty" yaml:"count"`
+	Instances []instanceJSON `json:"instances,omitempty" yaml:"instances"`
+	Device
 }
 
 type instanceJSON struct {
 	Profile string `json:"profile" yaml:"profile,required"`
-	Start   int    `json:"start" yaml:"start"`
+	Start   int8   `json:"start" yaml:"start"`
 }
 
 type assignmentJSON struct {
-	Key        string            `json:"key" yaml:"key"`
-	Workload   string            `json:"workload,omitempty" yaml:"workload"`
-	Tenant     string            `json:"tenant,omitempty" yaml:"tenant"`
-	Trusts     []string          `json:"trusts,omitempty" yaml:"trusts"`
-	Objective  *objectiveJSON    `json:"objective,omitempty" yaml:"objective"`
-	Replicas   int               `json:"replicas,omitempty" yaml:"replicas"`
-	Devices    int               `json:"devices,omitempty" yaml:"devices"` // of each replica
-	Device     *int              `json:"device,omitempty" yaml:"device"`   // absent: not known
-	Mode       sharing.Mechanism `json:"mode,omitzero" yaml:"mode"`
-	Profile    string            `json:"profile,omitempty" yaml:"profile"`
-	Start      int               `json:"start,omitempty" yaml:"start"`
-	Assumed    bool              `json:"assumed,omitempty" yaml:"assumed"`
-	Compute    int               `json:"compute_milli,omitempty" yaml:"compute_milli"`
-	Busy       int               `json:"busy_milli,omitempty" yaml:"busy_milli"`
-	Cap        int               `json:"cap_milli,omitempty" yaml:"cap_milli"`
-	Memory     sharing.Bytes     `json:"memory,omitzero" yaml:"memory"`
-	CPUMilli   int               `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
-	HostMemory sharing.Bytes     `json:"host_memory,omitzero" yaml:"host_memory"`
+	Key       string            `json:"key" yaml:"key"`
+	Workload  string            `json:"workload,omitempty" yaml:"workload"`
+	Tenant    string            `json:"tenant,omitempty" yaml:"tenant"`
+	Trusts    []string          `json:"trusts,omitempty" yaml:"trusts"`
+	Written   *objectiveJSON    `json:"objective,omitempty"`
+	Objective Objective         `json:"-" yaml:"objective"`
+	Replicas  int               `json:"replicas,omitempty" yaml:"replicas"`
+	Devices   int               `json:"devices,omitempty" yaml:"devices"` // of each replica
+	Device    *int16            `json:"device,omitempty" yaml:"device"`   // absent: not known
+	Mode      sharing.Mechanism `json:"mode,omitzero" yaml:"mode"`
+	Profile   string            `json:"profile,omitempty" yaml:"profile"`
+	Assignment
 }
 
+// objectiveJSON has latencies as text, which the decoder of layouts reads into a time.Duration.
 type objectiveJSON struct {
-	Slowdown float64 `json:"slowdown,omitempty" yaml:"slowdown"`
-	TTFTP99  string  `json:"ttft_p99,omitempty" yaml:"ttft_p99"`
-	TPOTP50  string  `json:"tpot_p50,omitempty" yaml:"tpot_p50"`
-	TPOTP99  string  `json:"tpot_p99,omitempty" yaml:"tpot_p99"`
-	E2EP99   string  `json:"e2e_p99,omitempty" yaml:"e2e_p99"`
-}
-
-// latencies pairs the fields of an objective with those of its JSON form.
-func (o *objectiveJSON) latencies(to *Objective) [4]struct {
-	name string
-	text *string
-	to   *time.Duration
-} {
-	return [4]struct {
-		name string
-		text *string
-		to   *time.Duration
-	}{{"ttft_p99", &o.TTFTP99, &to.TTFTP99}, {"tpot_p50", &o.TPOTP50, &to.TPOTP50}, {"tpot_p99", &o.TPOTP99, &to.TPOTP99},
-		{"e2e_p99", &o.E2EP99, &to.E2EP99}}
+	Slowdown float64 `json:"slowdown,omitempty"`
+	TTFTP99  string  `json:"ttft_p99,omitempty"`
+	TPOTP50  string  `json:"tpot_p50,omitempty"`
+	TPOTP99  string  `json:"tpot_p99,omitempty"`
+	E2EP99   string  `json:"e2e_p99,omitempty"`
 }
 
 // MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it,
@@ -118,8 +87,7 @@ func (c *Cluster) MarshalJSON() ([]byte, error) {
 func (n *Node) MarshalJSON() ([]byte, error) { return json.Marshal(n.form()) }
 
 func (n *Node) form() nodeJSON {
-	j := nodeJSON{n.Name, n.Pool, n.Delivery, n.MIGStrategy, n.Consumable, n.Spot, n.Closed, n.CPUMilli, n.Memory,
-		[]deviceJSON{}, []assignmentJSON{}}
+	j := nodeJSON{nodeFields(*n), []deviceJSON{}, []assignmentJSON{}}
 	for i := range n.Devices {
 		j.Devices = append(j.Devices, n.Devices[i].form())
 	}
@@ -148,8 +116,7 @@ func (n *Node) DecodeNode(d *strictyaml.Decoder, path string, y *yaml.Node) {
 }
 
 func (d *Device) form() deviceJSON {
-	j := deviceJSON{UUID: d.UUID, Mode: d.Mode, Open: d.Open, Slots: int(d.Slots), Limit: d.Limit, Dynamic: d.Dynamic,
-		Health: d.Health, Link: int(d.Link), NUMA: int(d.NUMA)}
+	j := deviceJSON{UUID: d.UUID, Device: *d}
 	if g := d.GPU; g != nil {
 		j.GPU, j.Memory, j.Reserved, j.Context = g.Name, g.Memory, g.Reserved, g.Context
 		if g.MIG != nil {
@@ -158,7 +125,7 @@ func (d *Device) form() deviceJSON {
 	}
 	for _, in := range d.Instances {
 		if in.Profile != nil {
-			j.Instances = append(j.Instances, instanceJSON{in.Profile.Name, int(in.Start)})
+			j.Instances = append(j.Instances, instanceJSON{in.Profile.Name, in.Start})
 		}
 	}
 	return j
@@ -166,22 +133,21 @@ func (d *Device) form() deviceJSON {
 
 func (a *Assignment) form() assignmentJSON {
 	j := assignmentJSON{Key: a.Key, Workload: a.Workload.Name, Tenant: a.Workload.Tenant, Trusts: a.Workload.Trusts,
-		Mode: a.Mode, Start: int(a.Start), Assumed: a.Assumed, Compute: int(a.Compute),
-		Busy: int(a.Busy), Cap: int(a.Cap), Memory: a.Memory, CPUMilli: int(a.CPUMilli), HostMemory: a.HostMemory}
+		Mode: a.Mode, Assignment: *a}
 	if a.Device != UnknownDevice {
-		device := int(a.Device)
-		j.Device = &device
+		j.Device = &a.Device
 	}
 	if a.Profile != nil {
 		j.Profile = a.Profile.Name
 	}
-	if o := a.Workload.Objective; !o.IsZero() {
-		j.Objective = &objectiveJSON{Slowdown: o.Slowdown}
-		for _, l := range j.Objective.latencies(&o) {
-			if *l.to != 0 {
-				*l.text = l.to.String()
+	if o := &a.Workload.Objective; !o.IsZero() {
+		text := func(d time.Duration) string {
+			if d == 0 {
+				return ""
 			}
+			return d.String()
 		}
+		j.Written = &objectiveJSON{o.Slowdown, text(o.TTFTP99), text(o.TPOTP50), text(o.TPOTP99), text(o.E2EP99)}
 	}
 	return j
 }
@@ -225,17 +191,8 @@ type reader struct {
 	workloads map[string]*Workload
 }
 
-// number narrows a number, which is a problem where it does not fit.
-func number[T int8 | int16 | int32](r *reader, n *Node, path string, v int) T {
-	if int(T(v)) != v {
-		r.add(n, path, "", "", "%d is out of range", v)
-	}
-	return T(v)
-}
-
 func (r *reader) node(j *nodeJSON, path string) Node {
-	n := Node{Name: j.Name, Pool: j.Pool, Delivery: j.Delivery, MIGStrategy: j.MIGStrategy, Consumable: j.Consumable,
-		Spot: j.Spot, Closed: j.Closed, CPUMilli: j.CPUMilli, Memory: j.Memory}
+	n := Node(j.nodeFields)
 	if len(j.Devices) > math.MaxInt16 {
 		r.add(&n, path+".devices", "", "", "%d devices are too many", len(j.Devices))
 		return n
@@ -282,16 +239,13 @@ func (n *Node) freshKey(workload string) string {
 }
 
 func (r *reader) device(n *Node, j *deviceJSON, path string) Device {
-	d := Device{UUID: j.UUID, Mode: j.Mode, Open: j.Open, Limit: j.Limit, Dynamic: j.Dynamic, Health: j.Health,
-		Slots: number[int16](r, n, path+".slots", j.Slots), Link: number[int8](r, n, path+".link", j.Link),
-		NUMA: number[int8](r, n, path+".numa", j.NUMA)}
-	if j.GPU != "" {
+	d := j.Device
+	if d.UUID = j.UUID; j.GPU != "" {
 		d.GPU = r.gpu(n, j, path)
 	}
 	for i, in := range j.Instances {
 		if p := r.profile(n, &d, in.Profile, fmt.Sprintf("%s.instances[%d].profile", path, i)); p != nil {
-			d.Instances = append(d.Instances, Instance{Profile: p,
-				Start: number[int8](r, n, fmt.Sprintf("%s.instances[%d].start", path, i), in.Start)})
+			d.Instances = append(d.Instances, Instance{Profile: p, Start: in.Start})
 		}
 	}
 	return d
@@ -332,15 +286,10 @@ func (r *reader) profile(n *Node, d *Device, name, path string) *mig.Profile {
 }
 
 func (r *reader) assignment(n *Node, j *assignmentJSON, path string) Assignment {
-	small := func(field string, v int) int16 { return number[int16](r, n, path+field, v) }
-	device := int(UnknownDevice)
-	if j.Device != nil {
-		device = *j.Device
+	a := j.Assignment
+	if a.Key, a.Mode, a.Device = j.Key, j.Mode, UnknownDevice; j.Device != nil {
+		a.Device = *j.Device
 	}
-	a := Assignment{Key: j.Key, Device: small(".device", device), Mode: j.Mode,
-		Start: number[int8](r, n, path+".start", j.Start), Assumed: j.Assumed, Memory: j.Memory,
-		HostMemory: j.HostMemory, CPUMilli: number[int32](r, n, path+".cpu_milli", j.CPUMilli),
-		Compute: small(".compute_milli", j.Compute), Busy: small(".busy_milli", j.Busy), Cap: small(".cap_milli", j.Cap)}
 	if j.Profile != "" {
 		at := int(a.Device)
 		if at < 0 { // any that is partitioned knows the profile
@@ -352,21 +301,13 @@ func (r *reader) assignment(n *Node, j *assignmentJSON, path string) Assignment 
 			a.Profile = r.profile(n, &n.Devices[at], j.Profile, path+".profile")
 		}
 	}
-	w := Workload{Name: j.Workload, Tenant: j.Tenant, Trusts: j.Trusts}
-	if j.Objective != nil {
-		w.Objective.Slowdown = j.Objective.Slowdown
-		for _, l := range j.Objective.latencies(&w.Objective) {
-			var err error
-			if *l.text == "" {
-				continue
-			}
-			if *l.to, err = time.ParseDuration(*l.text); err != nil || *l.to <= 0 {
-				r.add(n, path+".objective."+l.name, `write it like "250ms"`, "", "%.40q is no limit of a latency", *l.text)
-			}
-		}
-		if s := w.Objective.Slowdown; s != 0 && !(s >= 1 && s < 1e6) {
-			r.add(n, path+".objective.slowdown", "1 is as fast as alone", "", "%v is no slowdown", s)
-		}
+	w := Workload{Name: j.Workload, Tenant: j.Tenant, Trusts: j.Trusts, Objective: j.Objective}
+	o := &w.Objective
+	if least := min(o.TTFTP99, o.TPOTP50, o.TPOTP99, o.E2EP99); least < 0 {
+		r.add(n, path+".objective", "leave it out", "", "%v is no limit of a latency", least)
+	}
+	if s := o.Slowdown; s != 0 && !(s >= 1 && s < 1e6) {
+		r.add(n, path+".objective.slowdown", "1 is as fast as alone", "", "%v is no slowdown", s)
 	}
 	key := fmt.Sprintf("%q %q %q %v", w.Name, w.Tenant, w.Trusts, w.Objective)
 	if r.workloads[key] == nil {

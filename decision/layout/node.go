@@ -13,22 +13,24 @@ import (
 
 // Node is a node with its devices and their assignments. A Node of a [Cluster] is read-only.
 type Node struct {
-	Name, Pool string
+	Name string `json:"name" yaml:"name,required"`
+	Pool string `json:"pool,omitempty" yaml:"pool"`
 	// Delivery hands the devices out; DeliveryBare is a machine without an orchestrator.
-	Delivery sharing.Delivery
+	Delivery sharing.Delivery `json:"delivery" yaml:"delivery"`
 	// MIGStrategy is the device plugin's; a node that does not say is mixed where a device is in MIG mode.
-	MIGStrategy MIGStrategy
+	MIGStrategy MIGStrategy `json:"mig_strategy,omitempty" yaml:"mig_strategy"`
 	// Consumable is set where the DRA driver hands out shares of devices to separate claims (--consumable-shares).
-	Consumable bool
-	Spot       bool // bought as interruptible
+	Consumable bool `json:"consumable_shares,omitempty" yaml:"consumable_shares"`
+	Spot       bool `json:"spot,omitempty" yaml:"spot"` // bought as interruptible
 	mixed      bool
 	limited    bool
-	Closed     string        // why it takes no more replicas, such as "cordoned"; empty = it does
-	CPUMilli   int64         // thousandths of a core that replicas may have
-	Memory     sharing.Bytes // of the host, that replicas may have
-	Devices    []Device
+	Closed     string `json:"closed,omitempty" yaml:"closed"` // why it takes no more replicas; empty = it does
+	// CPUMilli is the thousandths of a core, and Memory the memory of the host, that replicas may have.
+	CPUMilli int64         `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
+	Memory   sharing.Bytes `json:"memory,omitzero" yaml:"memory"`
+	Devices  []Device      `json:"-"`
 	// Assignments are in the order in which they came.
-	Assignments []Assignment
+	Assignments []Assignment `json:"-"`
 
 	version    uint64
 	freeCPU    int64
@@ -69,35 +71,34 @@ func (g *GPU) Usable() sharing.Bytes { return max(0, g.Memory-g.Reserved) }
 
 // Device is one GPU and the way in which it is shared.
 type Device struct {
-	UUID string // may be empty
-	GPU  *GPU   // nil = not known: it takes nobody
-	// Limit is the memory of each tenant, where the delivery enforces one; 0 = none.
-	Limit sharing.Bytes
-	// Instances are the MIG instances that exist, by start.
-	Instances []Instance
+	UUID string `json:"-"` // may be empty
+	GPU  *GPU   `json:"-"` // nil = not known: it takes nobody
+	// Mode is the mechanism that its tenants share it by. None on an open device means that it has no tenant yet.
+	Mode sharing.Mechanism `json:"mode" yaml:"mode"`
+	// Open is set where the mode comes with the first tenant and goes with the last one. Mode None implies it.
+	Open bool `json:"open,omitempty" yaml:"open"`
 	// Slots counts the tenants that the mode offers (replicas of the device plugin, HAMi's split), under MIG those of
 	// each instance. 0 is the mode's own number: 1 of whole GPUs and instances, as many as fit elsewhere.
-	Slots int16
+	Slots int16 `json:"slots,omitempty" yaml:"slots"`
+	// What recount found is in small fields, as large clusters need it; Free is the public form.
+	compute, busy int16
+	// Limit is the memory of each tenant, where the delivery enforces one; 0 = none.
+	Limit sharing.Bytes `json:"limit,omitzero" yaml:"limit"`
+	// Instances are the MIG instances that exist, by start.
+	Instances []Instance `json:"-"`
+	// Dynamic is set where instances are made for tenants that come and destroyed when they leave.
+	Dynamic bool   `json:"dynamic,omitempty" yaml:"dynamic"`
+	Health  Health `json:"health,omitempty" yaml:"health"`
 	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
 	// plus 1; 0 = not known.
-	Link, NUMA int8
-	// Mode is the mechanism that its tenants share it by. None on an open device means that it has no tenant yet.
-	Mode sharing.Mechanism
-	// Open is set where the mode comes with the first tenant and goes with the last one. Mode None implies it.
-	Open bool
-	// Dynamic is set where instances are made for tenants that come and destroyed when they leave.
-	Dynamic bool
-	Health  Health
+	Link int8 `json:"link,omitempty" yaml:"link"`
+	NUMA int8 `json:"numa,omitempty" yaml:"numa"`
 
-	// What recount found, as small as large clusters need it; Free is the public form.
-	fault   fault
-	full    uint8 // instances that take no more
-	compute int16
-	busy    int16
-	slots   int16
-	tenants int16
-	memory  sharing.Bytes
-	slice   *mig.Occupancy
+	fault          fault
+	full           uint8 // instances that take no more
+	slots, tenants int16
+	memory         sharing.Bytes
+	slice          *mig.Occupancy
 }
 
 // Instance is a MIG instance of a device.
@@ -115,22 +116,25 @@ const (
 
 // Assignment is one replica on one device, or instance of one.
 type Assignment struct {
-	Key      string // of the replica, unique in the cluster
-	Workload *Workload
+	Key      string    `json:"-"` // of the replica, unique in the cluster
+	Workload *Workload `json:"-"`
 	// Profile and Start name the MIG instance; nil = no instance.
-	Profile    *mig.Profile
-	Memory     sharing.Bytes // of the device; 0 = not limited and not known
-	HostMemory sharing.Bytes // of the host, like CPUMilli; in one assignment of a key
-	CPUMilli   int32
-	Device     int16 // index into Node.Devices, NoDevice or UnknownDevice
+	Profile *mig.Profile `json:"-"`
+	Start   int8         `json:"start,omitempty" yaml:"start"`
+	Assumed bool         `json:"assumed,omitempty" yaml:"assumed"` // Observe chose the device
 	// Compute is the thousandths of the device, or instance, that are booked for it. Busy is the part of the whole
 	// device that it was measured, or is expected, to use. Cap is the most that it can use, as enforced. 0 = not known,
 	// or none.
-	Compute, Busy, Cap int16
+	Compute int16         `json:"compute_milli,omitempty" yaml:"compute_milli"`
+	Busy    int16         `json:"busy_milli,omitempty" yaml:"busy_milli"`
+	Cap     int16         `json:"cap_milli,omitempty" yaml:"cap_milli"`
+	Memory  sharing.Bytes `json:"memory,omitzero" yaml:"memory"` // of the device; 0 = not limited and not known
+	// CPUMilli and HostMemory are of the host; in one assignment of a key.
+	CPUMilli int32 `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
+	Device   int16 `json:"-"` // index into Node.Devices, NoDevice or UnknownDevice
 	// Mode is the mechanism that the replica was given, and None that of the device.
-	Mode    sharing.Mechanism
-	Start   int8
-	Assumed bool // Observe chose the device
+	Mode       sharing.Mechanism `json:"-"`
+	HostMemory sharing.Bytes     `json:"host_memory,omitzero" yaml:"host_memory"`
 }
 
 // Workload holds the common properties of a workload's replicas. Assignments of one workload share one, which never
@@ -145,8 +149,11 @@ type Workload struct {
 
 // Objective has the limits of a workload's latencies and slowdown; zero fields set none.
 type Objective struct {
-	Slowdown                          float64 // times slower than alone
-	TTFTP99, TPOTP50, TPOTP99, E2EP99 time.Duration
+	Slowdown float64       `yaml:"slowdown"` // times slower than alone
+	TTFTP99  time.Duration `yaml:"ttft_p99,nonzero"`
+	TPOTP50  time.Duration `yaml:"tpot_p50,nonzero"`
+	TPOTP99  time.Duration `yaml:"tpot_p99,nonzero"`
+	E2EP99   time.Duration `yaml:"e2e_p99,nonzero"`
 }
 
 // IsZero reports whether nothing is limited.

@@ -220,7 +220,7 @@ func (d *Decoder) scalar(path string, n *yaml.Node, v reflect.Value) {
 			return
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
-	case reflect.Int, reflect.Int64, reflect.Int32:
+	case reflect.Int, reflect.Int64, reflect.Int32, reflect.Int16, reflect.Int8:
 		i, err := parseInt(n)
 		if err != nil || v.OverflowInt(i) {
 			d.Addf(path, n, "write digits alone, for example 8 or 8e9", "must be a whole number that fits %d bits, not %q",
