@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sync/atomic"
 
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -77,8 +76,6 @@ func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
 // (nvidia-mps-guide-limits), which whoever knows the driver states as slots.
 const oldClients, leastClients, mostClients = 16, 48, 60
 
-var versions atomic.Uint64
-
 // recount computes the free resources of a node that is not shared yet.
 func (n *Node) recount() {
 	n.freeCPU, n.freeMemory, n.tenant, n.mixed, n.limited = n.CPUMilli, n.Memory, "", false, false
@@ -96,7 +93,6 @@ func (n *Node) recount() {
 	for i := range n.Devices {
 		n.recountDevice(i)
 	}
-	n.version = versions.Add(1)
 }
 
 // recountDevice computes the free resources of a device.

@@ -78,15 +78,19 @@ func (d *Device) config() string {
 	return b.String()
 }
 
-// sameConfig reports whether two devices are set alike. What an open or dynamic device got with its tenants is theirs.
-func sameConfig(a, b *Device) bool {
-	x, y := *a, *b
-	for _, d := range []*Device{&x, &y} {
-		if d.Open {
-			d.Mode = sharing.MechanismNone
-		}
-		d.Instances = slices.DeleteFunc(slices.Clone(d.Instances), func(in Instance) bool { return in.made })
+// bare is the device without its tenants: an open one has no mode then, a dynamic one no instances of theirs.
+func (d *Device) bare() Device {
+	out := *d
+	if out.Open {
+		out.Mode = sharing.MechanismNone
 	}
+	out.Instances = slices.DeleteFunc(slices.Clone(d.Instances), func(in Instance) bool { return in.made })
+	return out
+}
+
+// sameConfig reports whether two devices are set alike.
+func sameConfig(a, b *Device) bool {
+	x, y := a.bare(), b.bare()
 	if !slices.Equal(x.Instances, y.Instances) || !sameGPU(x.GPU, y.GPU) {
 		return false
 	}
@@ -100,13 +104,9 @@ func sameGPU(a, b *GPU) bool { return a == b || a != nil && b != nil && *a == *b
 // bare is the node without its assignments.
 func (n *Node) bare() *Node {
 	out := *n
-	out.Assignments, out.Devices = nil, slices.Clone(n.Devices)
+	out.Assignments, out.Devices = nil, make([]Device, len(n.Devices))
 	for i := range out.Devices {
-		d := &out.Devices[i]
-		d.Instances = slices.DeleteFunc(slices.Clone(d.Instances), func(in Instance) bool { return in.made })
-		if d.Open {
-			d.Mode = sharing.MechanismNone
-		}
+		out.Devices[i] = n.Devices[i].bare()
 	}
 	out.recount()
 	return &out

@@ -32,7 +32,6 @@ type Node struct {
 	// Assignments are in the order in which they came.
 	Assignments []Assignment `json:"-"`
 
-	version    uint64
 	freeCPU    int64
 	freeMemory sharing.Bytes
 	tenant     string
@@ -231,9 +230,6 @@ func (d *Device) Occupied() mig.Occupancy {
 	}
 	return *d.slice
 }
-
-// Version numbers the states of nodes of this process: two nodes of one version are the same.
-func (n *Node) Version() uint64 { return n.version }
 
 // FreeCPU and FreeMemory are the host's free resources.
 func (n *Node) FreeCPU() int64 { return n.freeCPU }

@@ -76,7 +76,7 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 						return tried < maxSets
 					}
 					got.moves = append(got.moves, m)
-					got.score += o.Score - p.scorer.scoreAt(freed.Node(n.Name), q, m.Before)
+					got.score += o.Score - p.scorer.present(c, n, q, m.Before)
 				}
 				if best == nil || got.score > best.score+tie {
 					best = &got
@@ -89,6 +89,22 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 		}
 	}
 	return nil, nil, Placement{}, err
+}
+
+// present is the policy's score of the place that a replica has on a node.
+func (s *Scorer) present(c *layout.Cluster, n *layout.Node, r *Request, at []layout.Assignment) float64 {
+	without, _ := c.Release(at[0].Key)
+	before, after := ViewOf(without.Node(n.Name)), ViewOf(n)
+	o := Option{Request: r, Node: n.Name, Before: &before, After: &after, Start: -1}
+	for i := range at {
+		if a := &at[i]; a.Device >= 0 && a.Device < MaxGPUs {
+			o.GPUs = append(o.GPUs, uint8(a.Device))
+			if a.Profile != nil {
+				o.Start = int(a.Start)
+			}
+		}
+	}
+	return s.Policy.Score(&o)
 }
 
 // roomy lists the nodes that a request may fit once others leave, those with most left first.

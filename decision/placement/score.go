@@ -141,38 +141,6 @@ func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bo
 	return w.best, w.best.n >= 0
 }
 
-// scoreAt is the score of the very place that a replica has, on its node without it.
-func (s *Scorer) scoreAt(n *layout.Node, r *Request, at []layout.Assignment) float64 {
-	w := s.work(n, r, false)
-	defer s.scratch.Put(w)
-	w.before.fill(n)
-	w.after = w.before
-	w.after.CPUMilli, w.after.Memory = w.after.CPUMilli-r.CPUMilli, w.after.Memory-r.Memory
-	w.option = Option{Request: r, Node: n.Name, Before: &w.before, After: &w.after}
-	w.best = Offer{Node: n.Name, n: -1}
-	count, start, free := 0, -1, 0.0
-	for i := range at {
-		a := &at[i]
-		if a.Device < 0 || a.Device >= MaxGPUs || count == MaxGPUs {
-			continue
-		}
-		t := &w.takes[count]
-		*t = take{mechanism: n.Devices[a.Device].Mode, milli: int32(a.Compute), memory: a.Memory, profile: a.Profile}
-		if t.mechanism == sharing.MechanismNone {
-			t.mechanism = a.Mode
-		}
-		if a.Profile != nil {
-			start = int(a.Start)
-		}
-		free += w.before.GPUs[a.Device].free()
-		w.after.GPUs[a.Device].apply(t, start)
-		w.gpus[count] = uint8(a.Device)
-		count++
-	}
-	s.try(w, w.takes[:count], w.gpus[:count], start, free)
-	return w.best.Score
-}
-
 // one tries every GPU for a request that needs one of them. GPUs in the same state are tried once, unless their
 // neighbours differ; under Cotenant only the fullest of GPUs that differ in nothing else is tried.
 func (s *Scorer) one(n *layout.Node, w *work) {
