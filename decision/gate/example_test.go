@@ -66,12 +66,11 @@ func ExampleGround_Admit() {
 
 // What is left of a GPU decides about the next tenant.
 func ExampleLeft() {
-	gpu := gate.Left{Total: gate.Some(16 * sharing.GiB), Memory: 4 * sharing.GiB, Milli: 500, Tenants: 2, Room: 2}
+	gpu := gate.Left{Total: gate.Some(16 * sharing.GiB), Memory: 4 * sharing.GiB, Milli: 500}
 	var why gate.Reason
 	fmt.Println(gpu.Suffices(3*sharing.GiB, 400, &why))
 	fmt.Println(gpu.Suffices(6*sharing.GiB, 400, &why), why)
-	var none *gate.Ground
-	fmt.Println(gpu.Seated(none.Seats(sharing.MechanismMPS, 2), 400, &why), why)
+	fmt.Println(gpu.Seated(400, &why), why)
 	// Output:
 	// true
 	// false needs 6GiB of GPU memory, the most free is 4GiB

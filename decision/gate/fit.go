@@ -56,7 +56,7 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 	if n < 2 && need <= left.Memory && d.BusyBasis == BusyStated && !d.Predicted {
 		r.compare(VerdictReject, codeBusyForTwo, permille(t.Capacity), permille(d.Busy))
 	}
-	n = min(n, g.Seats(r.Mechanism, 0))
+	n = min(n, g.Slots(r.Mechanism))
 	if t.Clients {
 		n = min(n, max(1, g.clients/max(1, d.Processes)))
 	}
@@ -179,32 +179,26 @@ func (r *Report) Denser() []Reason {
 
 // Left is the free capacity of one GPU, or of one slice of it, for one more replica.
 type Left struct {
-	Total   Optional[sharing.Bytes] // memory of the GPU
-	Memory  sharing.Bytes           // that is free; means nothing where Total is missing
-	Milli   int32                   // free thousandths of its work
-	Tenants int32                   // that are there
-	Room    int32                   // more tenants that there may be
+	Total  Optional[sharing.Bytes] // memory of the GPU
+	Memory sharing.Bytes           // that is free; means nothing where Total is missing
+	Milli  int32                   // free thousandths of its work
+	Room   int32                   // more tenants that it takes
 }
 
-// Seats returns the number of replicas that a mechanism takes on one GPU of g, which may be nil: the stated number,
-// or the mechanism's own (0: 10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
-func (g *Ground) Seats(m sharing.Mechanism, stated int) int {
+// Slots returns the number of replicas that a mechanism takes on one GPU of g unless it is configured otherwise: its own
+// (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
+func (g *Ground) Slots(m sharing.Mechanism) int {
 	t := TraitsOf(m)
-	n := cmp.Or(stated, t.Split, math.MaxInt16)
+	n := cmp.Or(t.Split, math.MaxInt16)
 	if t.Clients {
-		clients := mpsClients
-		if g != nil && g.clients > 0 {
-			clients = g.clients
-		}
-		n = min(n, clients)
+		n = min(n, cmp.Or(g.clients, mpsClients))
 	}
 	return n
 }
 
-// Seated reports whether a GPU with so many seats takes one more tenant. milli only
-// distinguishes a full GPU from one without seats.
-func (l *Left) Seated(seats int, milli int32, why *Reason) bool {
-	if l.Room > 0 && int(l.Tenants) < seats {
+// Seated reports whether a GPU takes one more tenant. milli only distinguishes a full GPU from one without slots.
+func (l *Left) Seated(milli int32, why *Reason) bool {
+	if l.Room > 0 {
 		return true
 	}
 	if milli > l.Milli {

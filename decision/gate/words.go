@@ -10,9 +10,11 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -63,57 +65,66 @@ func (r Reason) String() string {
 	return os.Expand(text, r.figure)
 }
 
-// figure writes one operand of a reason for a sentence.
+// figure writes one operand of a reason for a sentence: an amount in a unit, or one of figures.
 func (r *Reason) figure(name string) string {
-	d, g := cmp.Or(r.demand, &Demand{}), cmp.Or(r.ground, &Ground{})
-	fraction, _ := d.MemoryFraction.Get()
-	switch name {
-	case "need":
-		return fmt.Sprint(r.Need)
-	case "have":
-		return fmt.Sprint(r.Have)
-	case "overloaded":
-		return overloaded(r.Have)
-	case "need.bytes":
-		return sharing.Bytes(r.Need).String()
-	case "have.bytes":
-		return sharing.Bytes(r.Have).String()
-	case "need.share":
-		return share(r.Need)
-	case "have.share":
-		return share(r.Have)
-	case "need.ms":
-		return plaintext.Digits(millis(r.Need))
-	case "have.ms":
-		return plaintext.Digits(millis(r.Have))
-	case "have.percent":
-		return fmt.Sprintf("%.0f", float64(r.Have)/10)
-	case "high.percent":
-		return fmt.Sprintf("%.0f", float64(r.High)/10)
-	case "memory":
-		return d.Memory.text(sharing.Bytes(r.Need))
-	case "pool":
-		return g.name
-	case "pinned":
-		return d.Pool
-	case "kind":
-		return d.Kind
-	case "mechanism":
-		return r.Mechanism.String()
-	case "available":
-		return g.available[r.Mechanism].Text
-	case "not.delivered":
+	of, unit, _ := strings.Cut(name, ".")
+	amount, is := map[string]int64{"need": r.Need, "have": r.Have, "high": r.High}[of]
+	if write := units[unit]; is && write != nil {
+		return write(amount)
+	}
+	if write := figures[name]; write != nil {
+		return write(r, cmp.Or(r.demand, &Demand{}), cmp.Or(r.ground, &Ground{}))
+	}
+	return ""
+}
+
+var units = map[string]func(int64) string{
+	"":        func(v int64) string { return fmt.Sprint(v) },
+	"bytes":   func(v int64) string { return sharing.Bytes(v).String() },
+	"share":   share,
+	"ms":      func(v int64) string { return plaintext.Digits(millis(v)) },
+	"percent": func(v int64) string { return fmt.Sprintf("%.0f", float64(v)/10) },
+}
+
+var figures = map[string]func(r *Reason, d *Demand, g *Ground) string{
+	"overloaded": func(r *Reason, _ *Demand, _ *Ground) string { return overloaded(r.Have) },
+	"memory":     func(r *Reason, d *Demand, _ *Ground) string { return d.Memory.text(sharing.Bytes(r.Need)) },
+	"pool":       func(_ *Reason, _ *Demand, g *Ground) string { return g.name },
+	"pinned":     func(_ *Reason, d *Demand, _ *Ground) string { return d.Pool },
+	"kind":       func(_ *Reason, d *Demand, _ *Ground) string { return d.Kind },
+	"mechanism":  func(r *Reason, _ *Demand, _ *Ground) string { return r.Mechanism.String() },
+	"available":  func(r *Reason, _ *Demand, g *Ground) string { return g.available[r.Mechanism].Text },
+	"axis":       func(r *Reason, _ *Demand, _ *Ground) string { return r.Axis.String() },
+	"level":      func(r *Reason, _ *Demand, _ *Ground) string { return r.Level.String() },
+	"level.here": func(r *Reason, _ *Demand, g *Ground) string { return g.isolation[r.Mechanism][r.Axis].Level.String() },
+	"isolation":  func(r *Reason, _ *Demand, g *Ground) string { return g.isolation[r.Mechanism][r.Axis].Text },
+	"today":      func(_ *Reason, d *Demand, _ *Ground) string { return d.Today.String() },
+	"a.gpu":      func(_ *Reason, _ *Demand, g *Ground) string { return problem.A(g.gpuName()) },
+	"framework":  func(_ *Reason, d *Demand, _ *Ground) string { return d.Framework },
+	"metric":     func(r *Reason, _ *Demand, _ *Ground) string { return ObjectiveName(r.Metric) },
+	"predicted":  func(r *Reason, _ *Demand, _ *Ground) string { return predicted(r) },
+	"fraction":   func(_ *Reason, d *Demand, _ *Ground) string { return fmt.Sprintf("%.2f", d.MemoryFraction.Or(0)) },
+	"fraction.bytes": func(r *Reason, d *Demand, _ *Ground) string {
+		return sharing.Bytes(d.MemoryFraction.Or(0) * float64(r.Have)).String()
+	},
+	"fraction.needed": func(r *Reason, _ *Demand, _ *Ground) string {
+		return fmt.Sprintf("%.2f", math.Ceil(100*float64(r.Need)/float64(max(1, r.Have)))/100)
+	},
+	"not.delivered": func(r *Reason, _ *Demand, g *Ground) string {
 		if g.delivery == sharing.DeliveryBare {
 			return fmt.Sprintf("pool %s states no delivery that carries out %s; state it once it is installed, or list the "+
 				"mechanism", g.name, r.Mechanism)
 		}
 		return fmt.Sprintf("delivery %s of pool %s does not carry out %s: %s", g.delivery, g.name, r.Mechanism,
 			sharing.Delivers(g.delivery, r.Mechanism).Text)
-	case "over.nodes":
+	},
+	"over.nodes": func(r *Reason, d *Demand, _ *Ground) string {
 		if d.NeverShares && r.Mechanism == sharing.MechanismExclusive {
 			return "; write a gang over several nodes as replicas, one a node"
 		}
-	case "span.shares":
+		return ""
+	},
+	"span.shares": func(r *Reason, _ *Demand, _ *Ground) string {
 		switch {
 		case usesInstances(r.Mechanism):
 			return ", and MIG instances cannot reach one another"
@@ -122,61 +133,38 @@ func (r *Reason) figure(name string) string {
 		}
 		return fmt.Sprintf(", and shares of several by %s are not planned: its ranks wait for one another, and what "+
 			"neighbours on each do to that was not measured", r.Mechanism)
-	case "axis":
-		return r.Axis.String()
-	case "level":
-		return r.Level.String()
-	case "level.here":
-		return g.isolation[r.Mechanism][r.Axis].Level.String()
-	case "isolation":
-		return g.isolation[r.Mechanism][r.Axis].Text
-	case "today":
-		return d.Today.String()
-	case "who.fits":
+	},
+	"who.fits": func(r *Reason, _ *Demand, _ *Ground) string {
 		if r.Verdict == VerdictPass {
 			return ": a whole GPU of its own is the only place that needs no neighbour's memory to fit"
 		}
 		return ", so nobody knows who fits beside it; measure its most memory in use and state it"
-	case "a.gpu":
-		return problem.A(g.gpuName())
-	case "where":
+	},
+	"where": func(r *Reason, _ *Demand, g *Ground) string {
 		if r.Profile != nil {
 			return r.Profile.Name + " of " + g.gpuName()
 		}
 		return g.gpuName()
-	case "slice":
+	},
+	"slice": func(r *Reason, _ *Demand, _ *Ground) string {
 		if r.Profile == nil {
 			return "a slice"
 		}
 		return r.Profile.Name
-	case "slice.memory":
-		if r.Profile != nil {
-			return r.Profile.Memory.Value.String()
-		}
-	case "slice.count":
-		if r.Profile != nil {
-			return fmt.Sprint(r.Profile.MaxInstances)
-		}
-	case "slower":
+	},
+	"slice.memory": func(r *Reason, _ *Demand, _ *Ground) string {
+		return cmp.Or(r.Profile, &mig.Profile{}).Memory.Value.String()
+	},
+	"slice.count": func(r *Reason, _ *Demand, _ *Ground) string {
+		return fmt.Sprint(cmp.Or(r.Profile, &mig.Profile{}).MaxInstances)
+	},
+	"slower": func(r *Reason, d *Demand, g *Ground) string {
 		law := "as programs on A100 slices do"
 		if d.Decodes {
 			law = "by its share of the memory bandwidth"
 		}
 		return fmt.Sprintf("%.2f times slower there %s", g.slowdown(r.Profile, d), law)
-	case "framework":
-		return d.Framework
-	case "fraction":
-		return fmt.Sprintf("%.2f", fraction)
-	case "fraction.bytes":
-		return sharing.Bytes(fraction * float64(r.Have)).String()
-	case "fraction.needed":
-		return fmt.Sprintf("%.2f", math.Ceil(100*float64(r.Need)/float64(max(1, r.Have)))/100)
-	case "metric":
-		return ObjectiveName(r.Metric)
-	case "predicted":
-		return predicted(r)
-	}
-	return ""
+	},
 }
 
 func usesInstances(m sharing.Mechanism) bool {

@@ -143,7 +143,7 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	case layout.Sliced(d.Mode):
 		return refuse(why, gate.CodeMIGMode)
 	}
-	left := gate.Left{Memory: f.Memory, Milli: f.Compute, Tenants: f.Tenants, Room: max(0, f.Slots)}
+	left := gate.Left{Memory: f.Memory, Milli: f.Compute}
 	if d.GPU.Memory > 0 {
 		left.Total = optional.Of(d.GPU.Usable())
 	}
@@ -160,7 +160,7 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 		*why = gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeNotDelivered, Mechanism: t.mechanism}
 		return false
 	}
-	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(int(d.SlotsOf(t.mechanism)), t.milli, why) {
+	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(t.milli, why) {
 		return false
 	}
 	if (f.Tenants > 0 || a.chosen) && gate.TraitsOf(t.mechanism).Trusting && !a.open &&

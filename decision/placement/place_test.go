@@ -290,7 +290,7 @@ func TestMemory(t *testing.T) {
 		p.index.scores(&Request{CPUMilli: i})
 	}
 	for i := range int64(maxAnswers) {
-		p.answers[shape{cpu: i}] = answer{}
+		p.answers[shape(i)] = answer{}
 	}
 	all := heap()
 	t.Logf("the layout %.1f MB, the placer %.1f MB", float64(before-start)/1e6, float64(all-before)/1e6)

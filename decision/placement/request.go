@@ -5,6 +5,7 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"time"
@@ -167,30 +168,25 @@ func sloOf(o *layout.Objective) (slo profile.SLO) {
 		E2EP99: limit(o.E2EP99)}
 }
 
-// shape has the fields of a request that decide where it fits and how it scores: all but its name.
-type shape struct {
-	cpu, memory, gpuMemory int64
-	gpus, milli, busy      int
-	linked                 bool
-	profile, lists         string
-	workload, tenant       string
-	trusts                 string
-	objective              layout.Objective
-	demand                 *gate.Demand
-}
+// shape is a hash of all of a request that decides where it fits and how it scores: all but its name. A collision of
+// 64-bit hashes would mix two shapes up, which is accepted.
+type shape uint64
+
+var shapeSeed = maphash.MakeSeed()
 
 func (r *Request) shape() shape {
 	w := r.workload()
-	s := shape{cpu: r.CPUMilli, memory: int64(r.Memory), gpuMemory: int64(r.GPUMemory), gpus: r.GPUs, milli: r.Milli,
-		busy: r.Busy, linked: r.Linked, profile: r.Profile, workload: w.Name, tenant: w.Tenant, objective: w.Objective,
-		demand: r.Demand}
-	if len(r.Models)+len(r.Mechanisms) > 0 {
-		s.lists = fmt.Sprintf("%q%d", r.Models, r.Mechanisms)
+	var h maphash.Hash
+	h.SetSeed(shapeSeed)
+	maphash.WriteComparable(&h, [...]any{r.CPUMilli, r.Memory, r.GPUs, r.Milli, r.GPUMemory, r.Busy, r.Profile, r.Linked,
+		r.Demand, w.Name, w.Tenant, w.Objective, len(r.Models), len(r.Mechanisms)})
+	for _, text := range slices.Concat(r.Models, w.Trusts) {
+		maphash.WriteComparable(&h, text)
 	}
-	if len(w.Trusts) > 0 {
-		s.trusts = fmt.Sprintf("%q", w.Trusts)
+	for _, m := range r.Mechanisms {
+		maphash.WriteComparable(&h, m)
 	}
-	return s
+	return shape(h.Sum64())
 }
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from the demand that

@@ -132,7 +132,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 // seats counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
 // limit of MPS clients.
 func (pl *Planner) seats(w int, c *Choice) int {
-	n := pl.Pools[c.Pool].Ground().Seats(c.Mechanism, 0)
+	n := pl.Pools[c.Pool].Ground().Slots(c.Mechanism)
 	if gate.TraitsOf(c.Mechanism).Clients {
 		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
 	}
