@@ -185,8 +185,8 @@ type Left struct {
 	Room   int32                   // more tenants that it takes
 }
 
-// Slots returns the number of replicas that a mechanism takes on one GPU of g unless it is configured otherwise: its own
-// (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
+// Slots returns the number of replicas that a mechanism takes on one GPU of g unless it is configured otherwise: its
+// own (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
 func (g *Ground) Slots(m sharing.Mechanism) int {
 	t := TraitsOf(m)
 	n := cmp.Or(t.Split, math.MaxInt16)

@@ -280,7 +280,9 @@ func (n *Node) hold(a *Assignment, found bool) {
 		return
 	}
 	if i := d.instance(a.Profile, a.Start); i < 0 {
-		at, _ := slices.BinarySearchFunc(d.Instances, a.Start, func(in Instance, s int8) int { return cmp.Compare(in.Start, s) })
+		at, _ := slices.BinarySearchFunc(d.Instances, a.Start, func(in Instance, s int8) int {
+			return cmp.Compare(in.Start, s)
+		})
 		d.Instances = slices.Insert(slices.Clip(d.Instances), at, Instance{a.Profile, a.Start, true})
 	} else if found {
 		d.Instances[i].made = true

@@ -236,7 +236,7 @@ func TestWorkers(t *testing.T) {
 	now.Store(start)
 	var conflicts, placed atomic.Int64
 	var wg sync.WaitGroup
-	scorer := NewScorer(BestFit{}, nil)
+	scorer := NewScorer(cotenant(t, zooMix(requests)), nil)
 	for w := range 400 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), 7))

@@ -3,7 +3,6 @@
 package placement
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -375,45 +374,5 @@ func BenchmarkPlaceFirst(b *testing.B) {
 		p := NewPlacer(NewScorer(busyMix(b), nil))
 		p.index.follow(c)
 		p.Best(c, newShape(rng))
-	}
-}
-
-// TestOtherClusters asks one placer about layouts that are older, or have fewer nodes, or others.
-func TestOtherClusters(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	c := busy(t, rng, 300)
-	var few []layout.Node
-	for i := range 40 {
-		few = append(few, *c.At(i))
-	}
-	fewer := cluster(t, few...)
-	for _, policy := range policies(t) {
-		p := NewPlacer(NewScorer(policy, nil))
-		for range 20 {
-			r := fresh(*newShape(rng))
-			o, ok := p.Best(c, r)
-			if !ok {
-				continue
-			}
-			if _, _, err := p.scorer.Assign(fewer, r, o); fewer.Node(o.Node) == nil && !errors.Is(err, ErrNodeGone) {
-				t.Errorf("%s: %s of 40: %v", policy.Name(), o.Node, err)
-			}
-			full, _, err := p.scorer.Assign(c, r, o)
-			for err == nil {
-				var next *layout.Cluster
-				if next, _, err = p.scorer.Assign(full, fresh(*r), o); err == nil {
-					full = next
-				}
-			}
-			if r.GPUs > 0 && !errors.Is(err, ErrConflict) {
-				t.Errorf("%s: an offer of an older layout: %v", policy.Name(), err)
-			}
-			if other, ok := p.Best(fewer, r); ok && fewer.Node(other.Node) == nil {
-				t.Errorf("%s: %s is gone", policy.Name(), other.Node)
-			}
-			if again, _ := p.Best(c, r); again != o {
-				t.Errorf("%s: %+v, and before it saw other nodes %+v", policy.Name(), again, o)
-			}
-		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -128,35 +127,6 @@ func TestAssignAgain(t *testing.T) {
 	}
 	if c.Node("a").Used() {
 		t.Error("the old layout changed")
-	}
-}
-
-// TestConcurrentScoring scores the same nodes from many goroutines; run with
-// -race. The answers must not depend on who was first.
-func TestConcurrentScoring(t *testing.T) {
-	nodes, requests := zoo()
-	c := cluster(t, nodes...)
-	for _, policy := range policies(t) {
-		scorer := NewScorer(policy, nil)
-		var wg sync.WaitGroup
-		got := make([][]Offer, 8)
-		for w := range got {
-			got[w] = make([]Offer, c.Len()*len(requests))
-			wg.Go(func() {
-				for i := range c.Len() {
-					n := (i + w) % c.Len()
-					for j := range requests {
-						got[w][n*len(requests)+j], _ = scorer.Score(c.At(n), &requests[j])
-					}
-				}
-			})
-		}
-		wg.Wait()
-		for w := range got {
-			if !slices.Equal(got[w], got[0]) {
-				t.Errorf("%s: worker %d has other scores", policy.Name(), w)
-			}
-		}
 	}
 }
 
