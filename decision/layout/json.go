@@ -31,14 +31,15 @@ type nodeJSON struct {
 type nodeFields Node // without its methods
 
 type deviceJSON struct {
-	UUID      string         `json:"uuid,omitempty" yaml:"uuid"`
-	GPU       string         `json:"gpu,omitempty" yaml:"gpu"`
-	Memory    sharing.Bytes  `json:"memory,omitzero" yaml:"memory"`
-	Reserved  sharing.Bytes  `json:"reserved,omitzero" yaml:"reserved"`
-	Context   sharing.Bytes  `json:"context,omitzero" yaml:"context"`
-	MIG       string         `json:"mig,omitempty" yaml:"mig"` // key of the model in the catalogue
-	Count     int            `json:"count,omitempty" yaml:"count"`
-	Instances []instanceJSON `json:"instances,omitempty" yaml:"instances"`
+	UUID      string            `json:"uuid,omitempty" yaml:"uuid"`
+	GPU       string            `json:"gpu,omitempty" yaml:"gpu"`
+	Memory    sharing.Bytes     `json:"memory,omitzero" yaml:"memory"`
+	Reserved  sharing.Bytes     `json:"reserved,omitzero" yaml:"reserved"`
+	Context   sharing.Bytes     `json:"context,omitzero" yaml:"context"`
+	MIG       string            `json:"mig,omitempty" yaml:"mig"` // key of the model in the catalogue
+	Count     int               `json:"count,omitempty" yaml:"count"`
+	Mode      sharing.Mechanism `json:"mode" yaml:"mode"`
+	Instances []instanceJSON    `json:"instances,omitempty" yaml:"instances"`
 	Device
 }
 
@@ -116,7 +117,7 @@ func (n *Node) DecodeNode(d *strictyaml.Decoder, path string, y *yaml.Node) {
 }
 
 func (d *Device) form() deviceJSON {
-	j := deviceJSON{UUID: d.UUID, Device: *d}
+	j := deviceJSON{UUID: d.UUID, Mode: d.Mode, Device: *d}
 	if g := d.GPU; g != nil {
 		j.GPU, j.Memory, j.Reserved, j.Context = g.Name, g.Memory, g.Reserved, g.Context
 		if g.MIG != nil {
@@ -240,7 +241,7 @@ func (n *Node) freshKey(workload string) string {
 
 func (r *reader) device(n *Node, j *deviceJSON, path string) Device {
 	d := j.Device
-	if d.UUID = j.UUID; j.GPU != "" {
+	if d.UUID, d.Mode = j.UUID, j.Mode; j.GPU != "" {
 		d.GPU = r.gpu(n, j, path)
 	}
 	for i, in := range j.Instances {

@@ -73,7 +73,7 @@ type Device struct {
 	UUID string `json:"-"` // may be empty
 	GPU  *GPU   `json:"-"` // nil = not known: it takes nobody
 	// Mode is the mechanism that its tenants share it by. None on an open device means that it has no tenant yet.
-	Mode sharing.Mechanism `json:"mode" yaml:"mode"`
+	Mode sharing.Mechanism `json:"-"`
 	// Open is set where the mode comes with the first tenant and goes with the last one. Mode None implies it.
 	Open bool `json:"open,omitempty" yaml:"open"`
 	// Slots counts the tenants that the mode offers (replicas of the device plugin, HAMi's split), under MIG those of
