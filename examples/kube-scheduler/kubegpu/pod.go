@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -61,7 +61,7 @@ func (c *Claim) hami() bool { return c.Memory > 0 || c.MemoryPercent > 0 || c.Co
 // ReadPod reads a pod as the API server stores it. It returns nil for a pod that asks for no GPU. The error is an
 // ErrInvalid that names every problem with its path in the pod.
 func ReadPod(p *v1.Pod) (*Pod, error) {
-	var l problem.List
+	var l problems.List
 	out := &Pod{Name: p.Namespace + "/" + p.Name}
 	asks := false
 	for i := range p.Spec.Containers {
@@ -127,7 +127,7 @@ func asked(c *v1.Container, name v1.ResourceName) (int64, bool) {
 }
 
 // readContainer adds a container's claims and reports whether it asks for any.
-func (out *Pod) readContainer(path string, c *v1.Container, l *problem.List) bool {
+func (out *Pod) readContainer(path string, c *v1.Container, l *problems.List) bool {
 	path += ".resources"
 	any := false
 	get := func(name v1.ResourceName, limit int64) int {
@@ -180,7 +180,7 @@ func (out *Pod) readContainer(path string, c *v1.Container, l *problem.List) boo
 }
 
 // readProfiles adds a claim for each MIG instance.
-func (out *Pod) readProfiles(path string, c *v1.Container, l *problem.List) bool {
+func (out *Pod) readProfiles(path string, c *v1.Container, l *problems.List) bool {
 	all := v1.ResourceList{}
 	maps.Copy(all, c.Resources.Requests)
 	maps.Copy(all, c.Resources.Limits)
@@ -206,7 +206,7 @@ func (out *Pod) readProfiles(path string, c *v1.Container, l *problem.List) bool
 	return any
 }
 
-func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
+func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	path := func(name string) string { return fmt.Sprintf("metadata.annotations[%s]", name) }
 	get := func(name string, read func(string) error) {
 		text, ok := p.Annotations[name]
@@ -274,7 +274,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problem.List) {
 }
 
 // applyKind narrows the mechanisms to those that suit the kind of workload.
-func (out *Pod) applyKind(path string, l *problem.List) {
+func (out *Pod) applyKind(path string, l *problems.List) {
 	a := score.ArchetypeOf(out.Kind)
 	objective := !out.Workload.Objective.IsZero()
 	if !a.NeverShares && !(a.LatencyBound && objective) {

@@ -18,8 +18,8 @@ import (
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -100,7 +100,7 @@ func ParseArgs(data []byte) (Args, error) {
 
 // Scorer makes of the arguments the scorer that the plugin places by. The error is an ErrArgs that names every problem.
 func (a *Args) Scorer() (*placement.Scorer, error) {
-	var l problem.List
+	var l problems.List
 	scorer := placement.NewScorer(a.policy(&l), nil)
 	if models := a.models(&l); models != nil {
 		scorer.Forecaster = models
@@ -112,7 +112,7 @@ func (a *Args) Scorer() (*placement.Scorer, error) {
 }
 
 // policy is the look-ahead by the mix, or best-fit without one.
-func (a *Args) policy(l *problem.List) placement.Policy {
+func (a *Args) policy(l *problems.List) placement.Policy {
 	if len(a.Mix) == 0 {
 		return placement.BestFit{}
 	}
@@ -135,18 +135,15 @@ var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Req
 	"].Weight", "].weight")
 
 // addErr records an error of package placement, under the arguments' names.
-func addErr(l *problem.List, err error) {
-	var found problem.List
-	found.AddErr("", err)
-	for _, p := range found.Problems() {
-		if p.Path != "" { // the sentinel has none
-			l.Addf(mixFields.Replace(p.Path), p.Remedy, "%s", p.Message)
-		}
+func addErr(l *problems.List, err error) {
+	for line := range strings.Lines(strings.TrimPrefix(err.Error(), placement.ErrInvalid.Error()+": ")) {
+		path, what, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		l.Addf(mixFields.Replace(path), "", "%s", what)
 	}
 }
 
 // models makes the predictions, nil where nothing was measured.
-func (a *Args) models(l *problem.List) *placement.Models {
+func (a *Args) models(l *problems.List) *placement.Models {
 	if len(a.Measured) == 0 {
 		if len(a.Workloads) > 0 {
 			l.Addf("measured", "give the profiles of a GPU model", "workloads are named, and nothing was measured")

@@ -14,8 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // usedFixture is a plugin before nodes of eight shared GPUs, on which pods run that an earlier scheduler placed.
@@ -152,7 +152,7 @@ func BenchmarkCycle(b *testing.B) {
 		args  Args
 		nodes int
 	}{{Args{}, 1000}, {Args{}, 10_000}, {Args{Mix: mix}, 1000}, {Args{Mix: mix}, 10_000}} {
-		policy := c.args.policy(&problem.List{}).Name()
+		policy := c.args.policy(&problems.List{}).Name()
 		b.Run(fmt.Sprint(policy, "/", c.nodes), func(b *testing.B) {
 			nodes := c.nodes
 			f := usedFixture(b, nodes, c.args)
