@@ -29,18 +29,6 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide1000x50 decides 1,000 workloads on 50 pools in one call: the experts' fleets over and over, under
-// names of their own, each workload free to go to any pool.
-func BenchmarkDecide1000x50(b *testing.B) {
-	f := corpusFleet(b, 50, 1000)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Decide(b.Context(), f, Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 func TestEvaluateDoesNotAllocate(t *testing.T) {
 	f, err := ParseFleet([]byte(sample))
 	if err != nil {

@@ -25,7 +25,7 @@ type answers struct {
 }
 
 func (pl *answers) result() (*Result, error) {
-	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Search: pl.Search, Decisions: []Decision{},
+	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Decisions: []Decision{},
 		Pools: []PoolResult{}, Traps: []TrapHit{}}
 	pl.mixGroups()
 	if err := pl.layout(r); err != nil {

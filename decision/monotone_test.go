@@ -23,8 +23,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// smallFleet is one that the search goes through exhaustively: up to four
-// workloads and twelve replicas, on one to three pools.
+// smallFleet has up to four workloads and twelve replicas, on one to three pools.
 func smallFleet(rng *rand.Rand) *Fleet {
 	gpus := []string{"A100-SXM4-80GB", "T4", "L4", "H100 80GB HBM3", "A30", "L40S"}
 	f := &Fleet{Version: "v1"}
@@ -253,7 +252,7 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 		if i%2 == 1 {
 			runShort(rng, f)
 		}
-		// Where GPUs run short larger fleets are compared exactly too.
+		// Larger fleets where GPUs run short too.
 		for i%16 == 1 && len(f.Workloads) < 6 {
 			w := smallFleet(rng).Workloads[0]
 			w.Name = fmt.Sprintf("w%d", len(f.Workloads))
@@ -273,8 +272,8 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	}
 }
 
-// TestLargerFleetsToo: fleets of ten to twenty workloads, most of which run short of GPUs, are searched and not
-// compared in full; nothing found here looks better for asking more.
+// TestLargerFleetsToo: of fleets of ten to twenty workloads, most of which run short of GPUs, none looks better for
+// asking more.
 func TestLargerFleetsToo(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

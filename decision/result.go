@@ -36,8 +36,6 @@ type Result struct {
 	From    Origins  `json:"consequences_from"`
 	// Replicas are the numbers that were chosen for workloads with replicas: auto.
 	Replicas []ReplicaChoice `json:"replicas,omitempty"`
-	// Search is the method of the search.
-	Search Search `json:"search"`
 	// Sources lists the sources of reasons, isolation and traps.
 	Sources sharing.Citations `json:"sources,omitzero"`
 }

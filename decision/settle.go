@@ -132,7 +132,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		d.Placed += pl.Placed[part]
 	}
 	d.Unplaced = d.Replicas - d.Placed
-	d.MoreGPUs = pl.moreGPUs(parts[len(parts)-1])
+	d.MoreGPUs = pl.moreGPUs(w)
 	if pl.Chosen[w] == nil {
 		d.Why = pl.bound(w, d)
 		return false

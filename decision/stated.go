@@ -81,11 +81,7 @@ type (
 	Options    = plan.Options
 	Headroom   = plan.Headroom
 	Assumption = plan.Assumption
-	Search     = plan.Search
 )
-
-// SearchAll means that all arrangements were compared.
-const SearchAll = plan.SearchAll
 
 // DefaultConfidence is the probability with which a decision keeps objectives, unless Options say otherwise.
 const DefaultConfidence = plan.DefaultConfidence

@@ -116,9 +116,6 @@ func (t *text) money() {
 	}
 	t.put(0, 0, "", fmt.Sprintf("%s: %s at %.4g%% confidence, %s%s", plaintext.Count(s.WorkloadsTotal, "workload"),
 		strings.Join(counts, ", "), 100*t.r.Confidence, cmp.Or(strings.Join(from, ", "), "by filters only"), s.alone()))
-	if t.r.Search != SearchAll {
-		t.put(0, 0, "", "the arrangement is the best of many tried; a fleet of this size has too many to compare all")
-	}
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}

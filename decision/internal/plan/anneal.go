@@ -12,23 +12,22 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Larger fleets are searched by destroy and repair: some workloads leave their places, those of a few GPUs or any few,
+// Fleets are searched by destroy and repair: some workloads leave their places, those of a few GPUs or any few,
 // and return in another order. A worse arrangement is accepted with a probability that falls over time (simulated
 // annealing). The result is the best one found, which need not be optimal.
 const (
 	improvedUpTo = 2000 // workloads
 	Rounds       = 6
 	enough       = 2      // rounds from nothing that found nothing better
-	triesEach    = 20_000 // of a round
-	triesAside   = 8_000  // of a search of one round, for comparisons with an answer
+	triesOf      = 100    // of a replica in a round, of mostPlaces replicas of a workload
+	mostTries    = 20_000 // of a round
 	mostJudged   = 20_000 // evaluations of a GPU with a workload to join it
 	mostLooked   = 100e6  // GPUs looked at, in a round
 	leaving      = 12     // workloads at a time, at most
-	mostSplits   = 16_000 // tries to divide a workload afterwards, times the workloads
 	// A worse arrangement is accepted with a probability that falls with its loss, in GPUs, and from a round's first
 	// try to its last.
 	replicaWorth        = 2 // GPUs
-	firstHeat, lastHeat = 0.4, 0.02
+	firstHeat, lastHeat = 0.2, 0.02
 )
 
 // search looks for a better arrangement than the present one.
@@ -47,6 +46,7 @@ type search struct {
 	total  placement
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // weight of the dearest GPU
+	tries  int     // of a round
 
 	gone    []bool // of leave, by workload
 	leavers []int
@@ -59,28 +59,61 @@ type wayIn struct {
 	site *shared // nil for GPUs of its own
 }
 
+// mostPlaces is the number of places among which a workload's replicas are divided at most.
+const mostPlaces = 4
+
+// stake is a number of a workload's replicas in one place.
+type stake struct {
+	way int16 // into its ways
+	n   int32 // 0: there is none, and none after it
+}
+
 // arranged holds the places of all workloads, with the figures by which arrangements are compared.
 type arranged struct {
-	way    []int // by workload: into its ways, -1 = nowhere
-	placed []int // by workload: replicas
-	gpus   []*filling
-	loads  []load // by pool
-	parts  []load // by site: of its pool's load
+	stakes [][mostPlaces]stake // by workload
+	placed []int               // by workload: replicas
+	gpus   [][]*filling        // by site
+	loads  []load              // by pool
+	parts  []load              // by site: of its pool's load
 
 	replicas placement
 	cost     float64 // by the bill
 	guided   float64 // by the search's guide
 	// Tie-breakers:
-	whole int
-	slow  int // grade
-	score float64
+	whole  int // workloads of which all replicas are placed
+	places int
+	slow   int // grade
+	score  float64
 }
 
 func (a *arranged) copyFrom(b *arranged) {
-	a.way, a.placed = append(a.way[:0], b.way...), append(a.placed[:0], b.placed...)
-	a.gpus = append(a.gpus[:0], b.gpus...)
+	a.stakes, a.placed = append(a.stakes[:0], b.stakes...), append(a.placed[:0], b.placed...)
+	a.gpus = slices.Grow(a.gpus[:0], len(b.gpus))[:len(b.gpus)]
+	for i := range b.gpus {
+		a.gpus[i] = append(a.gpus[i][:0], b.gpus[i]...)
+	}
 	a.loads, a.parts = append(a.loads[:0], b.loads...), append(a.parts[:0], b.parts...)
-	a.replicas, a.cost, a.guided, a.whole, a.slow, a.score = b.replicas, b.cost, b.guided, b.whole, b.slow, b.score
+	a.replicas, a.cost, a.guided = b.replicas, b.cost, b.guided
+	a.whole, a.places, a.slow, a.score = b.whole, b.places, b.slow, b.score
+}
+
+// add records that n more replicas of a workload are in one of its places.
+func (a *arranged) add(w, way, n int) {
+	a.placed[w] += n
+	for i := range a.stakes[w] {
+		if st := &a.stakes[w][i]; st.n == 0 || int(st.way) == way {
+			st.way, st.n = int16(way), st.n+int32(n)
+			return
+		}
+	}
+}
+
+// used counts a workload's places.
+func (a *arranged) used(w int) (n int) {
+	for n < mostPlaces && a.stakes[w][n].n > 0 {
+		n++
+	}
+	return n
 }
 
 // compare is positive where a is to be preferred: more replicas, then less money.
@@ -88,9 +121,18 @@ func (a *arranged) compare(b *arranged) int {
 	return cmp.Or(a.replicas.compare(&b.replicas), compareCosts(b.cost, a.cost))
 }
 
+func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
+
+// compareCosts is negative where a is cheaper than b, and 0 where they differ by rounding at most.
+func compareCosts(a, b float64) int {
+	if cheaper(a, b) || cheaper(b, a) {
+		return cmp.Compare(a, b)
+	}
+	return 0
+}
+
 // improve arranges workloads one after another, looks for a better arrangement than that, and takes it.
 func (pl *Planner) improve(order []int) error {
-	pl.Search = SearchBestFound
 	s := pl.newSearch()
 	at, err := s.filled(order)
 	if len(order) <= improvedUpTo && at.replicas != s.total && err == nil { // the smallest first
@@ -108,7 +150,7 @@ func (pl *Planner) improve(order []int) error {
 	for k := 0; err == nil && k < pl.rounds && len(order) <= improvedUpTo; k++ {
 		from := best
 		if k%2 == 1 { // from nothing, to leave a local optimum
-			for w := range at.way {
+			for w := range at.stakes {
 				s.remove(at, w)
 			}
 			s.weigh(at)
@@ -135,7 +177,15 @@ func (pl *Planner) improve(order []int) error {
 	if err != nil {
 		return err
 	}
-	return s.take(best)
+	full, err := s.full(best)
+	if err != nil {
+		return err
+	}
+	if err := s.take(best); err != nil {
+		return err
+	}
+	pl.Full = full
+	return nil
 }
 
 func (pl *Planner) newSearch() *search {
@@ -170,14 +220,17 @@ func (pl *Planner) newSearch() *search {
 			ways = append(ways, way)
 		}
 		s.ways = append(s.ways, ways)
+		if len(ways) > 0 {
+			s.tries = min(mostTries, s.tries+triesOf*min(pl.Wanted[w], mostPlaces))
+		}
 	}
 	return s
 }
 
 // filled places workloads in an order, each where it costs least.
 func (s *search) filled(order []int) (*arranged, error) {
-	a := &arranged{way: slices.Repeat([]int{-1}, len(s.ways)), placed: make([]int, len(s.ways)),
-		loads: make([]load, len(s.pl.Pools)), parts: make([]load, len(s.sites))}
+	a := &arranged{stakes: make([][mostPlaces]stake, len(s.ways)), placed: make([]int, len(s.ways)),
+		gpus: make([][]*filling, len(s.sites)), loads: make([]load, len(s.pl.Pools)), parts: make([]load, len(s.sites))}
 	s.guide = s.parts // later workloads may fill a node
 	err := s.enter(a, order, false)
 	s.guide = s.bill
@@ -193,9 +246,9 @@ func (s *search) weigh(a *arranged) {
 		a.cost += s.bill[p].of(&a.loads[p])
 		a.guided += s.guide[p].of(&a.loads[p])
 	}
-	for w, k := range a.way {
-		if k >= 0 {
-			more := s.ways[w][k].c.Longer * float64(a.placed[w])
+	for w := range a.stakes {
+		for _, st := range a.stakes[w][:a.used(w)] {
+			more := s.ways[w][st.way].c.Longer * float64(st.n)
 			a.cost, a.guided = a.cost+more, a.guided+more
 		}
 	}
@@ -203,33 +256,32 @@ func (s *search) weigh(a *arranged) {
 
 // second computes the tie-breakers.
 func (s *search) second(a *arranged) {
-	a.whole, a.slow, a.score = 0, 0, 0
-	for _, f := range a.gpus {
-		a.slow += f.slow
+	a.whole, a.places, a.slow, a.score = 0, 0, 0, 0
+	for _, gpus := range a.gpus {
+		for _, f := range gpus {
+			if a.slow += f.slow; f.site.sliced { // instances of a workload are kept together
+				a.score -= float64(len(f.members))
+			}
+		}
 	}
 	for w, n := range a.placed {
 		if n == s.pl.Wanted[w] {
 			a.whole++
 		}
-		if a.way[w] < 0 {
-			continue
-		}
-		v := s.ways[w][a.way[w]]
-		a.score += v.c.Score * float64(n)
-		if v.site != nil && s.alone(a, w) {
-			a.score -= lonelyCosts
-		}
-		if gate.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
-			a.score -= turnsCost
+		for _, st := range a.stakes[w][:a.used(w)] {
+			v := s.ways[w][st.way]
+			a.places++
+			a.score += v.c.Score * float64(st.n)
+			if v.site != nil && !slices.ContainsFunc(a.gpus[v.site.index], func(f *filling) bool {
+				return f.tenants() > 1 && has(f.members, w)
+			}) {
+				a.score -= isolatedCosts
+			}
+			if gate.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
+				a.score -= turnsCost
+			}
 		}
 	}
-}
-
-// alone reports whether a workload shares none of its GPUs.
-func (s *search) alone(a *arranged, w int) bool {
-	return !slices.ContainsFunc(a.gpus, func(f *filling) bool {
-		return f.tenants() > 1 && has(f.members, w)
-	})
 }
 
 // round searches from a, and keeps the best that it finds. Where nodes are bought whole, its first half counts each GPU
@@ -237,15 +289,11 @@ func (s *search) alone(a *arranged, w int) bool {
 func (s *search) round(at, best *arranged) error {
 	now := &s.now
 	s.looked = 0
-	tries := triesEach
-	if s.pl.rounds == 1 {
-		tries = triesAside
-	}
 	if len(s.whole) > 0 {
 		s.guide = s.parts
 		s.weigh(at)
 	}
-	for try := range tries {
+	for try := range s.tries {
 		if err := s.pl.Opt.Err(); err != nil {
 			return err
 		}
@@ -264,7 +312,7 @@ func (s *search) round(at, best *arranged) error {
 				best.copyFrom(now)
 			}
 		}
-		spent := max(float64(try)/float64(tries), float64(s.looked)/mostLooked)
+		spent := max(float64(try)/float64(s.tries), float64(s.looked)/mostLooked)
 		heat := firstHeat * math.Pow(lastHeat/firstHeat, spent)
 		worse := (now.guided-at.guided)/s.scale + replicaWorth*(at.replicas.worth()-now.replicas.worth())
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
@@ -285,44 +333,88 @@ func (a *arranged) seconds(b *arranged) int {
 	if math.Abs(a.score-b.score) >= 1e-6 {
 		byScore = cmp.Compare(a.score, b.score)
 	}
-	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.slow, a.slow), byScore)
+	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.places, a.places), cmp.Compare(b.slow, a.slow), byScore)
 }
 
-// take puts workloads where they are arranged.
+// take puts workloads where they are arranged. Replicas that are not where most of their workload's are become parts.
 func (s *search) take(a *arranged) error {
 	pl := s.pl
 	pl.clear()
-	group := func(c *Choice) *Group {
-		key := c.GroupKey
+	group := func(key GroupKey) *Group {
 		if pl.Groups[key] == nil {
-			pl.Groups[key] = &Group{Pool: pl.Pools[c.Pool], Mechanism: c.Mechanism}
+			pl.Groups[key] = &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
 		}
 		return pl.Groups[key]
 	}
-	for w, k := range a.way {
-		if k < 0 {
-			continue
-		}
-		v := s.ways[w][k]
-		pl.Chosen[w], pl.Placed[w] = v.c, a.placed[w]
-		if v.site == nil {
-			g := group(v.c)
-			g.Whole += a.placed[w] * pl.Workloads[w].Workload().GPUCount()
-			g.Wholes = append(g.Wholes, Member{w, a.placed[w]})
+	parts := map[GroupKey]map[int]int{} // by workload
+	for w := range a.stakes {
+		stakes := a.stakes[w][:a.used(w)]
+		slices.SortStableFunc(stakes, func(x, y stake) int { return int(y.n - x.n) })
+		for i, st := range stakes {
+			c, n, part := s.ways[w][st.way].c, int(st.n), w
+			if i > 0 {
+				part = len(pl.Workloads)
+				pl.Wanted[w] -= n
+				pl.append(w, n)
+			}
+			pl.Chosen[part], pl.Placed[part] = c, n
+			if c.Mechanism == sharing.MechanismExclusive {
+				g := group(c.GroupKey)
+				g.Whole += n * pl.Workloads[w].Workload().GPUCount()
+				g.Wholes = append(g.Wholes, Member{part, n})
+			} else if parts[c.GroupKey] == nil {
+				parts[c.GroupKey] = map[int]int{w: part}
+			} else {
+				parts[c.GroupKey][w] = part
+			}
 		}
 	}
-	left := slices.Clone(a.placed)
-	for _, f := range a.gpus {
-		g := group(pl.Choice(f.members[0].Workload, f.site.key))
-		if !f.site.sliced {
-			g.Bins = append(g.Bins, cloneBins([]bin{f.bin})...)
-			continue
+	left := slices.Clone(pl.Placed)
+	for key, h := range s.sites {
+		for _, f := range a.gpus[h.index] {
+			members := slices.Clone(f.members)
+			for i := range members {
+				members[i].Workload = parts[key][members[i].Workload]
+			}
+			g := group(key)
+			if !h.sliced {
+				b := f.bin
+				b.Members = members
+				g.Bins = append(g.Bins, b)
+				continue
+			}
+			one, err := s.laid(f, members, left)
+			if err != nil {
+				return err
+			}
+			g.Sliced = append(g.Sliced, one)
 		}
-		one, err := s.laid(f, left)
-		if err != nil {
-			return err
-		}
-		g.Sliced = append(g.Sliced, one)
 	}
 	return nil
+}
+
+// full counts, by workload with replicas that have no place, the GPUs of each pool's nodes where those join the others.
+func (s *search) full(a *arranged) ([]map[GroupKey]int, error) {
+	out := make([]map[GroupKey]int, len(a.placed))
+	for w, n := range a.placed {
+		left := s.pl.Wanted[w] - n
+		if left == 0 {
+			continue
+		}
+		out[w] = map[GroupKey]int{}
+		for _, v := range s.ways[w] {
+			sites := &s.pl.sites[v.c.Pool]
+			next := s.withWhole(&a.loads[v.c.Pool], w, v.c.Pool, left)
+			if v.site != nil {
+				if _, err := s.share(a, &next, v, w, left, entry{endless: true}); err != nil {
+					return nil, err
+				}
+			}
+			if !sites.fits(&next) {
+				nodes, _ := sites.count(&next)
+				out[w][v.c.GroupKey] = nodes * sites.each
+			}
+		}
+	}
+	return out, nil
 }

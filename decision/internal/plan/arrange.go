@@ -40,19 +40,10 @@ func (pl *Planner) open(w int, c *Choice) bool {
 	return !banned
 }
 
-// arrange gives each workload the pool and mechanism with which the fleet costs least: of few workloads by comparing
-// all divisions, of many by a search.
+// arrange gives each workload the pools and mechanisms with which the fleet costs least, by a search.
 func (pl *Planner) arrange() error {
-	order := pl.order()
 	pl.clear()
-	all, err := pl.compareAll(order)
-	if !all && err == nil {
-		err = pl.improve(order)
-	}
-	if err != nil {
-		return err
-	}
-	if err := pl.spill(); err != nil {
+	if err := pl.improve(pl.order()); err != nil {
 		return err
 	}
 	for _, key := range pl.GroupKeys() {
@@ -71,20 +62,7 @@ func (pl *Planner) clear() {
 	pl.unite()
 	pl.Chosen = make([]*Choice, len(pl.Workloads))
 	pl.Placed = make([]int, len(pl.Workloads))
-	pl.Full = make([]map[GroupKey]int, len(pl.Workloads))
 	pl.Groups = map[GroupKey]*Group{}
-}
-
-// few reports whether every number of replicas of all workloads can be compared in every place.
-func (pl *Planner) few() bool {
-	points, pairs := 1, 1
-	for _, n := range pl.Wanted {
-		points, pairs = points*(n+1), pairs*(n+1)*(n+2)/2
-		if points > mostPoints || pairs > mostPairs {
-			return false
-		}
-	}
-	return true
 }
 
 func (pl *Planner) order() []int {
@@ -101,8 +79,8 @@ func (pl *Planner) order() []int {
 	return order
 }
 
-// lonelyCosts keeps workloads that meet nobody from a mechanism that shares, where a GPU of their own costs the same.
-const lonelyCosts = 1e6
+// isolatedCosts keeps workloads without neighbours from a mechanism that shares, where whole GPUs cost the same.
+const isolatedCosts = 1e6
 
 // turnsCost keeps servers with latency objectives from taking turns where another
 // mechanism costs the same: a turn lasts milliseconds.
@@ -112,10 +90,4 @@ const turnsCost = 1e4
 func (pl *Planner) waits(w int) bool {
 	cw := pl.Workloads[w]
 	return cw.Archetype.LatencyBound && cw.Workload().SLO != (profile.SLO{})
-}
-
-// lonely reports whether a workload shares none of the group's GPUs.
-func (g *Group) lonely(w int) bool {
-	return !slices.ContainsFunc(g.Sliced, func(s sliced) bool { return len(s.Members) > 1 && has(s.Members, w) }) &&
-		!slices.ContainsFunc(g.Bins, func(b bin) bool { return b.n > 1 && has(b.Members, w) })
 }

@@ -162,7 +162,7 @@ func (s *search) layable(h *shared, members []Member) (bool, error) {
 	counts := s.counts(h, members)
 	var name []byte
 	for _, c := range counts {
-		name = fmt.Appendf(name, "%d %s ", c.N, c.Profile)
+		name = append(binary.AppendUvarint(name, uint64(c.N)), c.Profile...)
 	}
 	if ok, known := h.layouts[string(name)]; known {
 		return ok, nil
@@ -175,15 +175,16 @@ func (s *search) layable(h *shared, members []Member) (bool, error) {
 	return err == nil, nil
 }
 
-// laid is a sliced GPU with a filling's instances; left is by workload how many replicas have no place yet.
-func (s *search) laid(f *filling, left []int) (sliced, error) {
+// laid is a sliced GPU with a filling's instances, for members in its order; left is by workload how many replicas have
+// no place yet.
+func (s *search) laid(f *filling, members []Member, left []int) (sliced, error) {
 	layout, err := f.site.group.model().Place(s.counts(f.site, f.members), mig.Layout{})
 	if err != nil {
 		return sliced{}, fmt.Errorf("decision: %w", err)
 	}
 	waiting := map[string][]Member{}
-	for _, m := range f.members {
-		name := s.pl.Choice(m.Workload, f.site.key).Slice.Profile.Name
+	for i, m := range members {
+		name := s.pl.Choice(f.members[i].Workload, f.site.key).Slice.Profile.Name
 		for range m.Replicas {
 			n := min(f.site.each, left[m.Workload])
 			left[m.Workload] -= n

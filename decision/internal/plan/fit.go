@@ -15,24 +15,28 @@ type moving struct {
 // join is replicas, or instances, that come to a GPU.
 type join struct{ gpu, n int }
 
-// remove takes a workload from its place.
+// entry tunes how a workload takes a way.
+type entry struct {
+	salt    uint64 // leaves out some GPUs; 0 = none
+	commit  bool   // the replicas take their places
+	endless bool   // the pool has GPUs without end
+}
+
+// remove takes a workload from its places.
 func (s *search) remove(a *arranged, w int) {
-	if a.way[w] < 0 {
-		return
-	}
-	v, n := s.ways[w][a.way[w]], a.placed[w]
-	a.way[w], a.placed[w] = -1, 0
-	p := v.c.Pool
-	if v.site == nil {
-		a.loads[p] = s.withWhole(&a.loads[p], w, p, -n)
-		return
-	}
-	kept := a.gpus[:0]
-	firm, spot := int32(0), int32(0)
-	limited := v.site.class == classLimited && s.pl.sites[p].each > 1
-	s.spans = s.spans[:0]
-	for _, f := range a.gpus {
-		if f.site == v.site {
+	for _, of := range a.stakes[w][:a.used(w)] {
+		v := s.ways[w][of.way]
+		p := v.c.Pool
+		if v.site == nil {
+			a.loads[p] = s.withWhole(&a.loads[p], w, p, -int(of.n))
+			continue
+		}
+		gpus := a.gpus[v.site.index]
+		kept := gpus[:0]
+		firm, spot := int32(0), int32(0)
+		limited := v.site.class == classLimited && s.pl.sites[p].each > 1
+		s.spans = s.spans[:0]
+		for _, f := range gpus {
 			if f = s.without(f, w); len(f.members) == 0 {
 				continue
 			}
@@ -42,13 +46,14 @@ func (s *search) remove(a *arranged, w int) {
 			if limited {
 				s.spans = append(s.spans, spanOf(&f.bin, f.spot, len(s.spans)))
 			}
+			kept = append(kept, f)
 		}
-		kept = append(kept, f)
+		a.gpus[v.site.index] = kept
+		part := s.partOf(v.site, firm, spot)
+		a.loads[p] = a.swapped(v.site, &part)
+		a.parts[v.site.index] = part
 	}
-	a.gpus = kept
-	part := s.partOf(v.site, firm, spot)
-	a.loads[p] = a.swapped(v.site, &part)
-	a.parts[v.site.index] = part
+	a.stakes[w], a.placed[w] = [mostPlaces]stake{}, 0
 }
 
 // partOf returns the load that so many GPUs of a site, those of spans where their slots matter, add to its pool.
@@ -111,9 +116,8 @@ func most(n int, fits func(int) bool) int {
 	return n - 1 - sort.Search(n, func(k int) bool { return fits(n - 1 - k) })
 }
 
-// fit counts the replicas of w, of those wanted, that find room by one of its ways, and returns the added cost; with
-// commit set they take their places.
-func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (placed int, cost float64, err error) {
+// fit counts the replicas of w, of those wanted, that find room by one of its ways, and returns the added cost.
+func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost float64, err error) {
 	v := s.ways[w][k]
 	p := v.c.Pool
 	t := &s.guide[p]
@@ -132,36 +136,35 @@ func (s *search) fit(a *arranged, w, k, want int, salt uint64, commit bool) (pla
 			return 0, 0, nil
 		}
 		next = s.withWhole(now, w, p, placed)
-	} else if placed, err = s.share(a, &next, v, w, want, salt, commit); placed <= 0 || err != nil {
+	} else if placed, err = s.share(a, &next, v, w, want, how); placed <= 0 || err != nil {
 		return 0, 0, err
 	}
 	cost = t.of(&next) - t.of(now) + v.c.Longer*float64(placed)
-	if commit {
-		a.way[w], a.placed[w], a.loads[p] = k, placed, next
+	if how.commit {
+		a.add(w, k, placed)
+		a.loads[p] = next
 	}
 	return placed, cost, nil
 }
 
 // share is fit on GPUs that are shared; next becomes the load of their pool.
-func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint64, commit bool) (int, error) {
+func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry) (int, error) {
 	h, p := v.site, v.c.Pool
 	st := &s.pl.sites[p]
 	limited := h.class == classLimited && st.each > 1
-	s.looked += len(a.gpus)
+	gpus := a.gpus[h.index]
+	s.looked += len(gpus)
 	all := (want + h.each - 1) / h.each
 	left := all
 	part := &a.parts[h.index]
 	firm, spot := part.gpus-part.spot, part.spot
 	s.joins, s.spans = s.joins[:0], s.spans[:0]
-	for i, f := range a.gpus {
+	for i, f := range gpus {
 		if left == 0 && !limited {
 			break
 		}
-		if f.site != h {
-			continue
-		}
 		n := 0
-		if left > 0 && salt>>(i%61)&31 != 31 {
+		if left > 0 && how.salt>>(i%61)&31 != 31 {
 			some, err := s.roomIn(f, w)
 			if err != nil {
 				return 0, err
@@ -189,7 +192,10 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 		room = some
 	}
 	if room > 0 {
-		fresh = min((left+room-1)/room, st.pool.Pool.Count-int(a.loads[p].gpus))
+		fresh = (left + room - 1) / room
+		if !how.endless {
+			fresh = min(fresh, st.pool.Pool.Count-int(a.loads[p].gpus))
+		}
 	}
 	old := len(s.spans)
 	own := load{gpus: firm + spot + int32(fresh), spot: spot}
@@ -204,7 +210,7 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 			own = s.partOf(h, firm+int32(n), spot)
 		}
 		*next = a.swapped(h, &own)
-		return st.fits(next)
+		return how.endless || st.fits(next)
 	}
 	if st.each == 1 {
 		if s.owns(w, p) {
@@ -217,13 +223,14 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, salt uint6
 	} else {
 		with(fresh)
 	}
-	if commit {
+	if how.commit {
 		for _, j := range s.joins {
-			a.gpus[j.gpu] = s.with(a.gpus[j.gpu], w, j.n)
+			gpus[j.gpu] = s.with(gpus[j.gpu], w, j.n)
 		}
 		for i := range fresh {
-			a.gpus = append(a.gpus, s.with(h.empty, w, min(room, left-i*room)))
+			gpus = append(gpus, s.with(h.empty, w, min(room, left-i*room)))
 		}
+		a.gpus[h.index] = gpus
 		a.parts[h.index] = own
 	}
 	left = max(0, left-fresh*room)

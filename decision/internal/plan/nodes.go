@@ -137,24 +137,6 @@ func (l *load) open() (gpus, nodes int32) {
 	return l.whole, l.wholeNodes
 }
 
-// within reports whether a load needs no more than another, whatever comes to both.
-func (l *load) within(o *load, s *sites) bool {
-	if s.each == 1 || l.gpus > o.gpus {
-		return l.gpus <= o.gpus
-	}
-	single := func(l *load) (gpus, nodes int32) {
-		if gpus = l.single + l.singleSpot; l.wholes != nil {
-			if gpus += l.whole + l.wholeSpot; l.multiple {
-				nodes = l.wholeNodes
-			}
-		}
-		return gpus, nodes
-	}
-	gpus, nodes := single(l)
-	otherGPUs, otherNodes := single(o)
-	return (l.nodes < o.nodes || l.nodes == o.nodes && l.spare >= o.spare) && gpus <= otherGPUs && nodes <= otherNodes
-}
-
 // newWholes counts replicas on whole GPUs by size.
 func newWholes(s *sites, sizes, spotSizes []int32) *wholes {
 	l := &wholes{sizes: sizes, spotSizes: spotSizes}

@@ -71,62 +71,6 @@ func (g *Group) GPUs() int {
 	return g.Whole + len(g.Bins) + len(g.Sliced)
 }
 
-// pack puts workloads, each with its number of replicas, into a copy of a group.
-func (pl *Planner) pack(key GroupKey, base *Group, who []Member) (*Group, error) {
-	if err := pl.Opt.Err(); err != nil {
-		return nil, err
-	}
-	g := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
-	if base != nil {
-		*g = *base
-		g.Wholes, g.Sliced = slices.Clone(base.Wholes), slices.Clone(base.Sliced)
-	}
-	switch t := gate.TraitsOf(key.Mechanism); {
-	case key.Mechanism == sharing.MechanismExclusive:
-		for _, m := range who {
-			g.Whole += m.Replicas * pl.Workloads[m.Workload].Workload().GPUCount()
-			g.Wholes = append(g.Wholes, m)
-		}
-	case t.Sliced:
-		for _, m := range who {
-			if err := g.cut(m.Workload, pl.Choice(m.Workload, key), m.Replicas); err != nil {
-				return nil, err
-			}
-		}
-		if len(g.Sliced) <= 64 && len(g.Sliced) > g.leastSliced() {
-			if err := g.repackSlices(); err != nil {
-				return nil, err
-			}
-		}
-	default:
-		if base != nil {
-			g.Bins = cloneBins(base.Bins)
-		}
-		for _, part := range pl.friends(who) {
-			before := g.Bins
-			var best []bin
-			for _, order := range pl.orders(key, part) {
-				g.Bins = cloneBins(before)
-				for _, m := range order {
-					pl.fill(g, key, m.Workload, m.Replicas)
-				}
-				if best == nil || len(g.Bins) < len(best) {
-					best = g.Bins
-				}
-			}
-			for n := len(best) - len(before) - 1; n > 0 && len(part) > 1; n-- {
-				even := pl.even(g, key, part, n)
-				if even == nil {
-					break
-				}
-				best = append(cloneBins(before), even...)
-			}
-			g.Bins = best
-		}
-	}
-	return g, nil
-}
-
 // friends divides workloads into sets that may meet.
 func (pl *Planner) friends(who []Member) [][]Member {
 	var out [][]Member
@@ -188,12 +132,12 @@ func (pl *Planner) level(key GroupKey) {
 	paid := t.of(&now)
 	for k := range parts {
 		for more := pl.Paid(key.Pool).GPUs() - int(pl.load(key.Pool).gpus); more > 0; more /= 2 {
-			was, _ := pl.slowed(key, pl.Groups[key])
+			was := pl.slowed(key, pl.Groups[key])
 			on[k] += more
 			if wider := pl.over(key, parts, on); wider != nil {
 				others, own := pl.loadBut(key.Pool, key), pl.loadOf(key, wider)
 				l := others.plus(&own)
-				is, _ := pl.slowed(key, wider)
+				is := pl.slowed(key, wider)
 				if is < was-1e-9 && t.sites.fits(&l) && !cheaper(paid, t.of(&l)) {
 					pl.Groups[key] = wider
 					break
@@ -202,6 +146,16 @@ func (pl *Planner) level(key GroupKey) {
 			on[k] -= more
 		}
 	}
+}
+
+// slowed sums how much longer the replicas of a group without slices take than isolated.
+func (pl *Planner) slowed(key GroupKey, g *Group) (sum float64) {
+	for i := range g.Bins {
+		if g.Bins[i].n > 1 {
+			sum += pl.ProspectsOf(Site{GroupKey: key}, g.Bins[i].Members).slow
+		}
+	}
+	return sum
 }
 
 // over spreads parts of a group over so many GPUs each; nil where that misses an objective.
@@ -253,67 +207,6 @@ func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
 		return nil
 	}
 	return bins
-}
-
-// orders are the orders in which workloads are put into bins: largest first, smallest first, and by turns.
-func (pl *Planner) orders(key GroupKey, who []Member) [][]Member {
-	size := func(m Member) float64 { return pl.Choice(m.Workload, key).Unit }
-	down := slices.Clone(who)
-	slices.SortStableFunc(down, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(a.Workload, b.Workload))
-	})
-	if len(who) < 2 {
-		return [][]Member{down}
-	}
-	up := slices.Clone(down)
-	slices.Reverse(up)
-	var turns []Member
-	left := slices.Clone(down)
-	for again := true; again && len(turns) < 256; {
-		again = false
-		for i := range left {
-			if left[i].Replicas > 0 {
-				left[i].Replicas--
-				turns = append(turns, Member{left[i].Workload, 1})
-				again = true
-			}
-		}
-	}
-	turns = append(turns, slices.DeleteFunc(left, func(m Member) bool { return m.Replicas == 0 })...)
-	return [][]Member{down, up, turns}
-}
-
-func cloneBins(bins []bin) []bin {
-	out := slices.Clone(bins)
-	for i := range out {
-		out[i].Members = slices.Clone(out[i].Members)
-	}
-	return out
-}
-
-// fill puts replicas into the group's bins in order, then into new ones.
-func (pl *Planner) fill(g *Group, key GroupKey, w, replicas int) {
-	c := pl.Choice(w, key)
-	for i := range g.Bins {
-		if replicas == 0 {
-			return
-		}
-		if n := pl.room(g, key.Pool, &g.Bins[i], w, c, replicas); n > 0 {
-			pl.put(g, &g.Bins[i], w, c, n)
-			replicas -= n
-		}
-	}
-	each := 0
-	for replicas > 0 {
-		b := bin{limit: c.Tenants}
-		if each == 0 {
-			each = max(1, pl.room(g, key.Pool, &b, w, c, replicas))
-		}
-		n := min(each, replicas)
-		pl.put(g, &b, w, c, n)
-		g.Bins = append(g.Bins, b)
-		replicas -= n
-	}
 }
 
 func (pl *Planner) put(g *Group, b *bin, w int, c *Choice, n int) {

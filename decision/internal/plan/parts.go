@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/gate"
@@ -23,70 +21,6 @@ func (pl *Planner) unite() {
 	trust := *pl.Trust
 	trust.of = trust.of[:pl.Asked:pl.Asked]
 	pl.Trust = &trust
-}
-
-// spill places more replicas of workloads that have not all placed: where most of them have room, then the others in
-// other pools or under other mechanisms, as parts. What a search found is then divided further.
-func (pl *Planner) spill() error {
-	for _, w := range pl.order() {
-		if err := pl.inPart(w); err != nil {
-			return err
-		}
-	}
-	for _, w := range pl.order() {
-		for pl.Placed[w] > 0 && pl.Placed[w] < pl.Wanted[w] {
-			part := len(pl.Workloads)
-			pl.append(w, pl.Wanted[w]-pl.Placed[w])
-			if err := pl.inPart(part); err != nil {
-				return err
-			}
-			pl.Wanted[w] = pl.Placed[w]
-			w = part
-		}
-	}
-	return pl.split()
-}
-
-// split divides workloads' replicas between two places where that costs less: first with all others in their places,
-// then with another that moves too.
-func (pl *Planner) split() error {
-	tries := mostSplits / max(1, len(pl.Workloads))
-	for next := 0; next < len(pl.Workloads) && pl.Search != SearchAll; next++ {
-		for w := 0; w < len(pl.Workloads); w++ {
-			n := len(pl.Choices[w])
-			for i := 0; i < (pl.Placed[w]-1)*n*n; i++ {
-				if err := pl.splitAs(w, 1+i/n/n, i/n%n, i%n, (w+next)%len(pl.Workloads)); err != nil || tries <= 0 {
-					return err
-				}
-				tries--
-			}
-		}
-	}
-	return nil
-}
-
-// splitAs puts k replicas of a workload under its choice b and the rest under a, if that costs less.
-func (pl *Planner) splitAs(w, k, a, b, other int) error {
-	if a == b {
-		return nil
-	}
-	was, trust, part, all := *pl, pl.Trust.of, len(pl.Workloads), pl.Choices[w]
-	pl.Groups, pl.Chosen, pl.Placed = maps.Clone(pl.Groups), slices.Clone(pl.Chosen), slices.Clone(pl.Placed)
-	pl.Wanted, pl.Full, pl.Choices = slices.Clone(pl.Wanted), make([]map[GroupKey]int, part), slices.Clone(pl.Choices)
-	pl.append(w, k)
-	pl.Wanted[w], pl.Choices[w], pl.Choices[part] = pl.Wanted[w]-k, all[a:a+1], all[b:b+1]
-	for _, v := range []int{w, other} {
-		pl.lift(v)
-		pl.Chosen[v], pl.Placed[v] = nil, 0
-	}
-	if err := cmp.Or(pl.inPart(w), pl.inPart(part), pl.inPart(other)); err != nil {
-		return err
-	}
-	pl.Choices[w], pl.Choices[part], pl.Full = all, all, append(slices.Clone(was.Full), nil)
-	if pl.placementOf(pl.Placed) != was.placementOf(was.Placed) || !cheaper(pl.cost(), was.cost()) {
-		*pl, pl.Trust.of = was, trust
-	}
-	return nil
 }
 
 // cost is the bill for an hour and the added cost of slower work, by which divisions are compared.
@@ -112,26 +46,8 @@ func (pl *Planner) Longer() (sum float64) {
 func (pl *Planner) append(w, replicas int) {
 	pl.Workloads, pl.part = append(pl.Workloads, pl.Workloads[w]), append(pl.part, pl.part[w])
 	pl.Choices, pl.Banned = append(pl.Choices, pl.Choices[w]), append(pl.Banned, pl.Banned[w])
-	pl.Chosen, pl.Placed, pl.Full = append(pl.Chosen, nil), append(pl.Placed, 0), append(pl.Full, nil)
+	pl.Chosen, pl.Placed = append(pl.Chosen, nil), append(pl.Placed, 0)
 	pl.Wanted, pl.Trust.of = append(pl.Wanted, replicas), append(pl.Trust.of, pl.Trust.of[w])
-}
-
-// rename gives the replicas of a workload to a part of it.
-func (g *Group) rename(w, part int) {
-	in := func(members []Member) {
-		for i := range members {
-			if members[i].Workload == w {
-				members[i].Workload = part
-			}
-		}
-	}
-	in(g.Wholes)
-	for i := range g.Bins {
-		in(g.Bins[i].Members)
-	}
-	for i := range g.Sliced {
-		in(g.Sliced[i].Members)
-	}
 }
 
 // Parts lists a workload and the parts that were formed of it.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops
-// those predicted to miss an objective, and looks for the cheapest arrangement of all together: a dynamic program
-// over the ways to divide a few workloads among pools and mechanisms, exact packing of MIG instances, and for larger
-// fleets simulated annealing over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006). Package
-// decision writes its answers for users.
+// those predicted to miss an objective, and looks for the cheapest arrangement of all together by simulated annealing
+// over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006), with exact packing of MIG instances. Package decision
+// writes its answers for users.
 package plan
 
 import (
@@ -120,13 +119,12 @@ type Planner struct {
 	Asked    int
 	part     []int
 	on       []*sharing.GPU     // by workload: where figures without a stated GPU were measured
-	Full     []map[GroupKey]int // by workload: pools that were full, with the GPUs wanted
+	Full     []map[GroupKey]int // by workload: pools without room for the others, with the GPUs wanted
 	Groups   map[GroupKey]*Group
 	Placed   []int // by workload: replicas
 	alike    []int // by pool: the first pool with the same GPU
 	outlooks map[outlookKey]*outlook
 	Seen     map[string]Prospects
-	Search   Search
 	sites    []sites // by pool
 	rounds   int     // of a search
 	// Least is by pool the part of its rate alone that work without objectives must keep there.
@@ -273,15 +271,3 @@ func (pl *Planner) Prepare() {
 		}
 	}
 }
-
-// Search is the method that found an arrangement.
-type Search string
-
-// The searches.
-const (
-	// SearchBestFound compares many arrangements; there may be a better one, and a
-	// fleet that asks for more may, seldom, be answered better.
-	SearchBestFound Search = "best-found"
-	// SearchAll compares every way to divide the workloads among pools and mechanisms, in small fleets.
-	SearchAll Search = "all"
-)

@@ -5,6 +5,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
@@ -64,30 +65,26 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 	} else if n > closelyUpTo {
 		steps = closerOfMany
 	}
-	try := func(least float64) (*Planner, bool, error) {
+	most, closest, err := pl.placementOf(pl.Placed), pl, error(nil)
+	places := func(least float64) bool { // as many as most, with more slowdown
 		next := *pl
-		if next.Least = pl.crowded(least); slices.Equal(next.Least, pl.Least) {
-			return nil, false, nil
+		if next.Least = pl.crowded(least); err != nil || slices.Equal(next.Least, pl.Least) {
+			return false
 		}
-		err := next.attempt()
-		was, is := pl.placementOf(pl.Placed), next.placementOf(next.Placed)
-		return &next, is.compare(&was) > 0, err
+		err = next.attempt()
+		is := next.placementOf(next.Placed)
+		if is.compare(&most) < 0 {
+			return false
+		}
+		most, closest = is, &next
+		return true
 	}
-	last := len(steps) - 1
-	if closest, more, err := try(steps[last]); err != nil || !more {
-		return cmp.Or(err, pl.Opt.Err())
-	} else if most := closest.placementOf(closest.Placed); last > 0 {
-		for _, least := range steps[:last] {
-			next, _, err := try(least)
-			if err != nil {
-				return err
-			}
-			if is := next.placementOf(next.Placed); is.compare(&most) >= 0 {
-				closest = next
-				break
-			}
-		}
+	if was := most; places(steps[len(steps)-1]) && most.compare(&was) > 0 {
+		sort.Search(len(steps)-1, func(k int) bool { return places(steps[k]) })
 		*pl = *closest
+	}
+	if err != nil {
+		return err
 	}
 	return pl.Opt.Err()
 }

@@ -9,7 +9,7 @@ import (
 
 // leave takes some workloads from their places, and returns those that are to enter: they and those that lack replicas.
 func (s *search) leave(a *arranged) []int {
-	s.gone = append(s.gone[:0], make([]bool, len(a.way))...)
+	s.gone = append(s.gone[:0], make([]bool, len(a.placed))...)
 	gone, ws := s.gone, s.leavers[:0]
 	defer func() { s.leavers = ws }()
 	drop := func(w int) {
@@ -18,23 +18,33 @@ func (s *search) leave(a *arranged) []int {
 			ws = append(ws, w)
 		}
 	}
-	n := 1 + s.rng.IntN(min(leaving, len(a.way)))
+	n := 1 + s.rng.IntN(min(leaving, len(a.placed)))
+	gpus := 0 // that are shared
+	for i := range a.gpus {
+		gpus += len(a.gpus[i])
+	}
 	if len(s.whole) > 0 && s.rng.IntN(2) == 0 { // of one pool, which may empty a node
 		pool := s.whole[s.rng.IntN(len(s.whole))]
-		for _, w := range s.rng.Perm(len(a.way)) {
-			if len(ws) < n && a.way[w] >= 0 && s.ways[w][a.way[w]].c.Pool == pool {
+		for _, w := range s.rng.Perm(len(a.placed)) {
+			if len(ws) < n && slices.ContainsFunc(a.stakes[w][:a.used(w)], func(st stake) bool {
+				return s.ways[w][st.way].c.Pool == pool
+			}) {
 				drop(w)
 			}
 		}
-	} else if len(a.gpus) > 0 && s.rng.IntN(2) == 0 {
+	} else if gpus > 0 && s.rng.IntN(2) == 0 {
 		for k := 0; len(ws) < n && k < 3; k++ {
-			for _, m := range a.gpus[s.rng.IntN(len(a.gpus))].members {
+			at, site := s.rng.IntN(gpus), 0
+			for ; at >= len(a.gpus[site]); site++ {
+				at -= len(a.gpus[site])
+			}
+			for _, m := range a.gpus[site][at].members {
 				drop(m.Workload)
 			}
 		}
 	} else {
 		for range n {
-			drop(s.rng.IntN(len(a.way)))
+			drop(s.rng.IntN(len(a.placed)))
 		}
 	}
 	for _, w := range ws {
@@ -45,9 +55,7 @@ func (s *search) leave(a *arranged) []int {
 			if !gone[w] && s.rng.IntN(2) == 0 {
 				s.remove(a, w)
 			}
-			if a.placed[w] == 0 {
-				drop(w)
-			}
+			drop(w)
 		}
 	}
 	s.rng.Shuffle(len(ws), func(i, j int) { ws[i], ws[j] = ws[j], ws[i] })
@@ -67,37 +75,49 @@ func (s *search) each(w int) float64 {
 
 func (s *search) size(w int) float64 { return s.each(w) * float64(s.pl.Wanted[w]) }
 
-// enter places workloads one after another, each where most of its replicas find room, at the least cost; where
-// others are to be found too, a way or a GPU is left out now and then.
+// enter places workloads one after another, each where most of its replicas find room, at the least cost, and the rest
+// of them in further places. To find other arrangements too, a way, a GPU or some replicas are left out now and then.
 func (s *search) enter(a *arranged, ws []int, others bool) error {
 	for _, w := range ws {
-		salt, first := uint64(0), -1
-		want := s.pl.Wanted[w]
-		if others && s.short && want > 1 && s.rng.IntN(4) == 0 {
-			want = 1 + s.rng.IntN(want) // the others may make more of the room
-		}
-		most, least := 0, 0.0
-		if others && s.rng.IntN(4) > 0 {
-			salt = s.rng.Uint64()
-		}
-		for k := range s.ways[w] {
-			if salt > 0 && salt>>(k%60)&3 == 3 {
-				continue
-			}
-			n, cost, err := s.fit(a, w, k, want, salt, false)
+		for n := a.used(w); n < mostPlaces && a.placed[w] < s.pl.Wanted[w]; n++ {
+			some, err := s.enterOne(a, w, s.pl.Wanted[w]-a.placed[w], others)
 			if err != nil {
 				return err
 			}
-			if n > most || n > 0 && n == most && cheaper(cost, least) {
-				first, most, least = k, n, cost
+			if !some {
+				break
 			}
-		}
-		if first < 0 {
-			continue
-		}
-		if _, _, err := s.fit(a, w, first, want, salt, true); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// enterOne takes the best way for a workload's replicas, and reports whether there is one.
+func (s *search) enterOne(a *arranged, w, want int, others bool) (bool, error) {
+	if others && want > 1 && s.rng.IntN(4) == 0 {
+		want = 1 + s.rng.IntN(want) // the others may make more of the room
+	}
+	first, most, least := -1, 0, 0.0
+	how := entry{}
+	if others && s.rng.IntN(4) > 0 {
+		how.salt = s.rng.Uint64()
+	}
+	for k := range s.ways[w] {
+		if how.salt > 0 && how.salt>>(k%60)&3 == 3 {
+			continue
+		}
+		n, cost, err := s.fit(a, w, k, want, how)
+		if err != nil {
+			return false, err
+		}
+		if n > most || n > 0 && n == most && cheaper(cost, least) {
+			first, most, least = k, n, cost
+		}
+	}
+	if first < 0 {
+		return false, nil
+	}
+	how.commit = true
+	_, _, err := s.fit(a, w, first, want, how)
+	return true, err
 }
