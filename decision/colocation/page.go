@@ -62,7 +62,20 @@ func (rep *Report) Page() *webpage.Page {
 	p.Sections = []webpage.Section{{Tables: []webpage.Table{rep.slowdowns(), rep.objectives()}, Notes: notes}, against,
 		{Title: "Isolated (latencies in ms)", Tables: []webpage.Table{rep.isolated()}},
 		{Title: "Co-located, predicted before the runs and measured", Tables: []webpage.Table{rep.coLocated()}}}
+	if len(rep.Copies) > 0 {
+		p.Sections = append(p.Sections, webpage.Section{Title: "Copies of one server", Tables: []webpage.Table{rep.copies()}})
+	}
 	return p
+}
+
+// copies tabulates the rate of copies over that of one.
+func (rep *Report) copies() webpage.Table {
+	t := webpage.Table{Caption: "The ratio is to the rate of one isolated copy under time-slicing, and was predicted from it.",
+		Head: []string{"mode", "copies", "rate/s", "ratio", "predicted"}}
+	for _, r := range rep.Copies {
+		t.Add(r.Mode, r.Copies, r.Rate, r.Ratio, webpage.Interval(r.Predicted.Value, r.Predicted.Low, r.Predicted.High))
+	}
+	return t
 }
 
 // sums returns the largest slowdown, and how well the medians were predicted.

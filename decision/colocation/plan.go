@@ -36,6 +36,7 @@ type Plan struct {
 
 	text    []byte // as it was read
 	serving int    // so many of Servers serve tokens; then come Tenants
+	copied  bool   // all servers are copies of one, of which the first is run isolated
 }
 
 // modes returns the mechanisms by which processes share a whole GPU: time-slicing, the GPU's default, clients of
@@ -116,6 +117,9 @@ type PlanOptions struct {
 	Real bool
 	// Seconds, when not 0, replaces the runs' length.
 	Seconds float64
+	// Copies, when given, are the numbers of copies of the first server to co-locate, with its first load each, instead
+	// of the plan's cases. "{copy}" in its command and address is the copy's number, from 1.
+	Copies []int
 }
 
 // ParsePlan reads a plan strictly, fills in the defaults, and names everything
@@ -129,6 +133,9 @@ func ParsePlan(data []byte, opts PlanOptions) (*Plan, error) {
 		p.Seconds, p.WarmSeconds = opts.Seconds, 0
 	}
 	var list problem.List
+	if len(opts.Copies) > 0 {
+		p.copyServer(opts.Copies, &list)
+	}
 	p.fill()
 	p.check(&list, opts.Real)
 	if err := list.Err(); err != nil {
@@ -143,13 +150,16 @@ func (p *Plan) fill() {
 	p.WarmSeconds = cmp.Or(p.WarmSeconds, min(1.5, 0.15*p.Seconds))
 	if len(p.Modes) == 0 {
 		p.Modes = modes()
+		if p.copied {
+			p.Modes = p.Modes[:2] // no copy has a share of its own
+		}
 	}
 	p.serving = len(p.Servers)
 	for _, t := range p.Tenants {
 		t.Model = cmp.Or(t.Model, t.Name)
 		p.Servers, p.Loads = append(p.Servers, t), append(p.Loads, Load{Name: t.Name, Server: t.Name})
 	}
-	if len(p.Cases) == 0 {
+	if len(p.Cases) == 0 && !p.copied {
 		c := Case{Name: "together"}
 		for _, s := range p.Servers {
 			if i := slices.IndexFunc(p.Loads, func(l Load) bool { return l.Server == s.Name }); i >= 0 {
@@ -359,8 +369,12 @@ func (p *Plan) serverFor(l *Load) (*Server, int) {
 	return &p.Servers[i], i
 }
 
-// used lists the loads that any case needs, in the plan's order: each of them is also run isolated.
+// used lists the loads that any case needs, in the plan's order: each of them is also run isolated. Of copies
+// the first is.
 func (p *Plan) used() []string {
+	if p.copied {
+		return []string{p.Loads[0].Name}
+	}
 	var out []string
 	for _, l := range p.Loads {
 		if slices.ContainsFunc(p.Cases, func(c Case) bool { return slices.Contains(c.Loads, l.Name) }) {

@@ -35,6 +35,7 @@ type Report struct {
 	Rows      []ReportRow `json:"rows"`
 	Agreement []agreement `json:"agreement"`
 	Verdicts  []verdict   `json:"verdicts,omitempty"`
+	Copies    []copiesRow `json:"copies,omitempty"` // with PlanOptions.Copies
 }
 
 // ReportRow is one load in one run.
@@ -159,7 +160,7 @@ func (f *planFlow) report(failed error) *Report {
 		}
 	}
 	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
-	rep.Verdicts = f.verdicts(rep.Rows)
+	rep.Verdicts, rep.Copies = f.verdicts(rep.Rows), f.copies()
 	return rep
 }
 

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -23,13 +25,14 @@ import (
 var copiesUsage string
 
 type copiesConfig struct {
-	profile, gpu, load string
-	mechanisms         []sharing.Mechanism
-	server             copies.Server
-	setting            copies.Setting
-	most               int
-	objective          time.Duration
-	json, chosen       bool // chosen: the mechanisms are named
+	profile, rows, gpu, load string
+	metrics                  []string
+	mechanisms               []sharing.Mechanism
+	server                   copies.Server
+	setting                  copies.Setting
+	most                     int
+	objective                time.Duration
+	json, chosen             bool // chosen: the mechanisms are named
 }
 
 func runCopies(_ context.Context, args []string, std stdio) error {
@@ -40,7 +43,19 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 	if err := parse(fl, args, copiesUsage, 0, std); err != nil {
 		return err
 	}
-	if err := c.complete(); err != nil {
+	if c.rows != "" {
+		var others []string
+		fl.Visit(func(f *flag.Flag) {
+			if f.Name != "rows" && f.Name != "json" {
+				others = append(others, f.Name)
+			}
+		})
+		if errs := refuse(fl, "-rows reads these figures from the file", others...); len(errs) > 0 {
+			return badInput(errors.Join(errs...))
+		}
+		return c.answerRows(std)
+	}
+	if err := c.complete(std); err != nil {
 		return badInput(err)
 	}
 	var curves []copies.Curve
@@ -70,6 +85,9 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 		})
 	}
 	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
+	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
+		func(text string) error { c.metrics = append(c.metrics, text); return nil })
+	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
 	fl.Func("rate", "`RATE` of one copy, requests or tokens: 50/s", func(text string) (err error) {
 		c.server.Rate, err = strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 		return err
@@ -100,8 +118,11 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 }
 
 // complete fills in what the flags name, and names everything that is wrong with them.
-func (c *copiesConfig) complete() error {
+func (c *copiesConfig) complete(std stdio) error {
 	var errs []error
+	if len(c.metrics) > 0 {
+		errs = append(errs, c.readMetrics(std))
+	}
 	if c.profile != "" {
 		errs = append(errs, c.readProfile())
 	}
@@ -130,6 +151,36 @@ func (c *copiesConfig) complete() error {
 	return errors.Join(errs...)
 }
 
+// readMetrics takes the times of a request from one or two pages of a server, the rate by the times of their files.
+// Figures that flags give stay.
+func (c *copiesConfig) readMetrics(std stdio) error {
+	readings, err := readPages(c.metrics, std.in)
+	if err != nil {
+		return fmt.Errorf("-metrics: %w", err)
+	}
+	last, took := readings[len(readings)-1], 0.0
+	if len(readings) == 2 {
+		took = last.At.Sub(readings[0].At).Seconds()
+		if last, err = last.Since(readings[0]); err != nil {
+			return fmt.Errorf("-metrics: %w", err)
+		}
+	}
+	mean, ok := last.Service()
+	if !ok || len(readings) > 2 {
+		return fmt.Errorf("-metrics: %d pages or models: give one or two pages of one server that speaks no tokens "+
+			"and served requests", len(readings))
+	}
+	if took >= 1 {
+		c.server.Rate = cmp.Or(c.server.Rate, mean.Requests/took)
+	}
+	s := &c.server
+	s.Latency, s.GPUTime = cmp.Or(s.Latency, mean.Latency), cmp.Or(s.GPUTime, mean.GPUTime)
+	if s.HostTime == 0 && mean.HostTime <= s.Latency {
+		s.HostTime = mean.HostTime
+	}
+	return nil
+}
+
 // readProfile takes the figures of the first tenant alone of a file.
 func (c *copiesConfig) readProfile() error {
 	rows, err := profile.LoadRows(c.profile)
@@ -138,13 +189,43 @@ func (c *copiesConfig) readProfile() error {
 	}
 	all := rows.Profiles()
 	if len(all) == 0 {
-		return fmt.Errorf("-profile: %s has no row of one isolated tenant: cotenant measure makes them", c.profile)
+		return fmt.Errorf("-profile: %s has no row of one tenant alone: cotenant measure -copies 1 makes one", c.profile)
 	}
 	c.server = copies.ServerOf(&all[0])
 	if all[0].Load.Rate > 0 && c.load == "grows" {
 		c.load = "open"
 	}
 	return nil
+}
+
+func (c *copiesConfig) answerRows(std stdio) error {
+	text, err := page.Read(c.rows, std.in)
+	if err != nil {
+		return badInput(err)
+	}
+	rows, err := copies.ReadRows(bytes.NewReader(text))
+	if err != nil {
+		return badInput(err)
+	}
+	out := struct {
+		Rows []copies.Answer `json:"rows"`
+	}{}
+	for i := range rows {
+		out.Rows = append(out.Rows, rows[i].Answer())
+	}
+	if c.json {
+		return page.JSON(std.out, out)
+	}
+	table := [][]string{{"id", "ratio", "90% interval", "pays"}}
+	for _, a := range out.Rows {
+		row := []string{a.ID, "unknown: " + a.Reason}
+		if a.Ratio != nil {
+			row = []string{a.ID, fmt.Sprintf("%.2f", a.Ratio.Value), fmt.Sprintf("%.2f to %.2f", a.Ratio.Low, a.Ratio.High),
+				fmt.Sprintf("%.0f%%", 100**a.Pays)}
+		}
+		table = append(table, row)
+	}
+	return printText(std.out, page.Table(table))
 }
 
 // text prints the curves side by side, and what follows from each.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
@@ -16,6 +17,21 @@ func TestCopies(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	golden.Check(t, "testdata/copies.txt", []byte(out))
+}
+
+// TestCopiesRows reads the answers as a script would.
+func TestCopiesRows(t *testing.T) {
+	code, out, errs := program(t, "", "copies", "-json", "-rows", "../../decision/predict/copies/testdata/copies-published.json")
+	var answers struct {
+		Rows []copies.Answer `json:"rows"`
+	}
+	if err := json.Unmarshal([]byte(out), &answers); err != nil || code != exitDone || len(answers.Rows) != 78 {
+		t.Fatalf("exit %d: %s, %v, %d rows", code, errs, err, len(answers.Rows))
+	}
+	code, out, _ = program(t, `{"rows": [{"id": "x", "mechanism": "mps", "copies": 2, "busy_alone_fraction": 3}]}`, "copies", "-rows", "-")
+	if code != exitDone || !strings.Contains(out, "unknown: ") {
+		t.Errorf("exit %d: %s", code, out)
+	}
 }
 
 // TestCopiesProfile takes the figures of one tenant alone from rows that measure wrote.
@@ -38,6 +54,7 @@ func TestCopiesBadInput(t *testing.T) {
 		"-gpu-busy 0.3 -memory 30GiB -gpu l4":  "does not fit",
 		"-gpu-busy 0.3 -mechanism mig -gpu l4": "L4 has no MIG",
 		"-gpu-busy 0.3 -load twice -gpu x100":  "-load: \"twice\"",
+		"-rows no.json -gpu-busy 0.3":          "reads these figures from the file",
 		"-gpu-busy 0.3 -profile no.json":       "no.json",
 		"-gpu-busy 0.3 -objective 1s":          "give the latency",
 	} {

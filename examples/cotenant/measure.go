@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,6 +30,7 @@ type measureConfig struct {
 
 	opts    colocation.Options
 	seconds float64
+	copies  []int
 }
 
 func runMeasure(ctx context.Context, args []string, std stdio) error {
@@ -71,6 +73,17 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
 	fl.StringVar(&c.dir, "dir", "", "working folder of the servers' commands (default: this one)")
 	fl.Float64Var(&c.seconds, "seconds", 0, "length of each run (default: the plan's)")
+	fl.Func("copies", "`NUMBERS` of copies of the plan's first server to co-locate, 1,2,4, instead of its cases;\n"+
+		"{copy} in its command and url is the copy's number", func(text string) error {
+		for word := range strings.SplitSeq(text, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(word))
+			if err != nil {
+				return err
+			}
+			c.copies = append(c.copies, n)
+		}
+		return nil
+	})
 	fl.StringVar(&c.predictorFile, "predictor", "", "predictor `FILE` to predict with")
 	fl.BoolVar(&c.json, "json", false, "print the report as JSON")
 	fl.BoolVar(&c.printPlan, "print-plan", false, "print a plan for -real and exit")
@@ -107,7 +120,7 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 			return nil, badInput(fmt.Errorf("-plan: %w", err))
 		}
 	}
-	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds})
+	plan, err := colocation.ParsePlan(text, colocation.PlanOptions{Real: c.real, Seconds: c.seconds, Copies: c.copies})
 	if err != nil {
 		return nil, badInput(fmt.Errorf("plan %s: %w", c.plan, err))
 	}

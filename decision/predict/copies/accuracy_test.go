@@ -17,7 +17,7 @@ import (
 
 // seenRow is a row with what was measured.
 type seenRow struct {
-	row
+	Row
 	Source      string  `json:"source"`
 	Confidence  string  `json:"confidence"`
 	Informative bool    `json:"informative"`

@@ -5,6 +5,7 @@ package copies
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -38,13 +39,24 @@ func ExampleNewCurve() {
 	// Output: 4 copies; to know better, measure GPU busy of one copy under this load (DCGM_FI_PROF_GR_ENGINE_ACTIVE, or nvidia-smi's utilization)
 }
 
-// The figures of a server that was measured alone: the load of the one copy is divided over two.
-func ExampleServerOf() {
-	var solo profile.SoloProfile
-	solo.Kind, solo.TokensPerS, solo.GPUBusyFraction = profile.KindServer, profile.Some(900.0), profile.Some(0.4)
-	e, err := Predict(ServerOf(&solo), Setting{Mechanism: sharing.MechanismTimeSlicing, Copies: 2, Load: LoadDivided})
-	fmt.Printf("%.2f of the rate, bound by %s, %v\n", e.Ratio.Value, e.Bound, err)
-	// Output: 0.97 of the rate, bound by host, <nil>
+func ExampleReadRows() {
+	rows, err := ReadRows(strings.NewReader(`{"rows": [
+		{"id": "a", "mechanism": "mps", "copies": 2, "busy_alone_fraction": 0.3, "busy_alone_kind": "nvml", "solo": {}},
+		{"id": "b", "mechanism": "mig:1g.10gb", "copies": 9, "solo": {}}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i := range rows {
+		if a := rows[i].Answer(); a.Ratio != nil {
+			fmt.Printf("%s: %.2f, pays with %.0f%%\n", a.ID, a.Ratio.Value, 100**a.Pays)
+		} else {
+			fmt.Println(a.ID+":", a.Reason)
+		}
+	}
+	// Output:
+	// a: 1.93, pays with 99%
+	// b: copies: 9 instances of 0.14 of the GPU don't fit on it (take a smaller profile or fewer copies)
 }
 
 // TestMonotone holds what physics says whatever the constants: a second copy never lowers the rate of a server that
@@ -128,6 +140,36 @@ func TestBadInput(t *testing.T) {
 		for _, want := range c.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%+v: %v, without %q", c.s, err, want)
+			}
+		}
+	}
+}
+
+// TestRowsAreAnsweredOrRefused feeds what other sources may have in their columns.
+func TestRowsAreAnsweredOrRefused(t *testing.T) {
+	for _, bad := range []string{``, `[]`, `{"rows": []}`, `{"rows": [{"copies": 2}]}`,
+		`{"rows": [{"id": "a"}, {"id": "a"}]}`} {
+		if _, err := ReadRows(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+	f, err := os.Open("testdata/copies-published.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := ReadRows(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if a := r.Answer(); a.Ratio == nil || !(a.Ratio.Low <= a.Ratio.Value && a.Ratio.Value <= a.Ratio.High) {
+			t.Errorf("%s: %+v", r.ID, a)
+		}
+		for _, change := range []func(){func() { r.Copies = 0 }, func() { r.Copies = 2; r.Mechanism = "turns" }} {
+			if change(); r.Answer().Ratio != nil || r.Answer().Reason == "" {
+				t.Errorf("%s is answered with %d copies under %s", r.ID, r.Copies, r.Mechanism)
 			}
 		}
 	}

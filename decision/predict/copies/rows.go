@@ -3,18 +3,23 @@
 package copies
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// row is a published comparison of copies with a single one; only figures from before the copies run are read.
-type row struct {
+// Row is a published comparison of copies with a single one; only figures from before the copies run are read.
+type Row struct {
 	ID        string         `json:"id"`
+	GPU       string         `json:"gpu"`
 	Class     string         `json:"model_class"`
 	Engine    string         `json:"engine"`
 	Mechanism string         `json:"mechanism"`
@@ -31,12 +36,53 @@ type row struct {
 	BusyKind string   `json:"busy_alone_kind"`
 }
 
+// Answer is the prediction of a row, or why there is none.
+type Answer struct {
+	ID     string            `json:"id"`
+	Ratio  *profile.Interval `json:"ratio,omitempty"`
+	Pays   *float64          `json:"pays,omitempty"`
+	Reason string            `json:"reason,omitempty"`
+}
+
+// ReadRows reads {"rows": [...]} in the columns of testdata/copies-published.json. Every row needs an id of its own.
+func ReadRows(r io.Reader) ([]Row, error) {
+	var f struct {
+		Rows []Row `json:"rows"`
+	}
+	if err := json.NewDecoder(r).Decode(&f); err != nil {
+		return nil, fmt.Errorf("copies: rows: %w", err)
+	}
+	var l problem.List
+	seen := map[string]bool{}
+	l.If(len(f.Rows) == 0, "rows", `give {"rows": [{"id": ..., "mechanism": ..., "copies": 2, "solo": {...}}]}`,
+		"there are none")
+	for i, row := range f.Rows {
+		path := fmt.Sprintf("rows[%d].id", i)
+		l.If(row.ID == "", path, "give each row a name of its own", "is missing")
+		l.If(row.ID != "" && seen[row.ID], path, "give each row a name of its own", "%s is there twice", problem.Clip(row.ID))
+		seen[row.ID] = true
+	}
+	return f.Rows, l.Err()
+}
+
+// Answer predicts the row.
+func (r *Row) Answer() Answer {
+	s, q, err := r.read()
+	if err == nil {
+		var e Estimate
+		if e, err = Predict(s, q); err == nil {
+			return Answer{ID: r.ID, Ratio: &e.Ratio, Pays: &e.Pays}
+		}
+	}
+	return Answer{ID: r.ID, Reason: err.Error()}
+}
+
 // decoders are engines that serve a batch of sequences in each step.
 var decoders = []string{"vllm", "sglang", "trt-llm", "tensorrt-llm", "llama.cpp", "lmdeploy",
 	"text-generation-inference"}
 
 // read makes a server and a setting of a row's columns.
-func (r *row) read() (s Server, q Setting, err error) {
+func (r *Row) read() (s Server, q Setting, err error) {
 	name, slice, _ := strings.Cut(r.Mechanism, ":")
 	if name == "instances-in-process" {
 		name = sharing.MechanismInServer.String()
@@ -66,7 +112,7 @@ func (r *row) read() (s Server, q Setting, err error) {
 		compute, _, _ := strings.Cut(slice, "g")
 		n, err := strconv.Atoi(compute)
 		if err != nil {
-			return s, q, err
+			return s, q, fmt.Errorf("%w: MIG profile %s", sharing.ErrUnknownName, problem.Clip(slice))
 		}
 		q.SlicePart = float64(n) / 7
 	}
@@ -74,7 +120,7 @@ func (r *row) read() (s Server, q Setting, err error) {
 }
 
 // figures reads the figures of the single copy.
-func (r *row) figures(s *Server) {
+func (r *Row) figures(s *Server) {
 	percent := func(prefix string) (out profile.Optional[float64]) {
 		for key, v := range r.Solo {
 			if f, is := v.(float64); is && strings.HasPrefix(key, prefix) && strings.Contains(key, "percent") {
