@@ -169,6 +169,7 @@ func (b *builder) run() {
 		b.page("rollout", "why there is nothing to apply", b.rollout())
 		return
 	}
+	b.routers()
 	for _, g := range b.groups {
 		if g.delivery == sharing.DeliveryBare {
 			b.undelivered(g)

@@ -14,6 +14,9 @@
 // refused. A workload's document is of the kind of object that was read from the cluster, or that suits it. MPS limits
 // hold for each client process, not for each container.
 //
+// An online language model with several replicas gets a router: the InferencePool of the Gateway API inference
+// extension with the configuration of llm-d's endpoint picker, and values of llm-d's chart.
+//
 // A service with objectives that comes to share a GPU gets a canary: a plan for cotenant canary, an AnalysisTemplate of
 // Argo Rollouts, and the analysis of a Flagger Canary.
 //

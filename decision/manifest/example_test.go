@@ -39,6 +39,8 @@ workloads:
 	// device-plugin/exclusive.yaml
 	// device-plugin/serve-mps.yaml
 	// gpu-operator/values.yaml
+	// inference-extension/chat.yaml
+	// llm-d/chat.values.yaml
 	// nodes/serve-mps.yaml
 	// plan.md
 	// pods/chat.yaml

@@ -40,6 +40,8 @@ type member struct {
 	groups   []*group      // none of a plan's workload whose nodes stay as they are
 	name     string        // the workload's, folded
 	part     int           // of the workload's places
+	service  string        // label of the pods of all its parts, by which a router finds them
+	all      int           // replicas in all places
 	at       string        // where it stands in the result
 	space    string        // namespace; "" leaves it out
 	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit

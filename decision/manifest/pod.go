@@ -29,6 +29,7 @@ type pod struct {
 	replicas    int
 	annotations map[string]string
 	scheduler   string
+	labels      map[string]string
 	env         []*yaml.Node
 	args        []string
 	limits      map[string]string
@@ -49,7 +50,7 @@ func (p *pod) node(m *member) *yaml.Node {
 	selector, affinity := m.nodes()
 	own := m.surroundings()
 	return m.wrap(p, yamlnode.Map(
-		"metadata", yamlnode.Map("annotations", p.annotations),
+		"metadata", yamlnode.Map("labels", p.labels, "annotations", p.annotations),
 		"spec", yamlnode.Map(
 			"schedulerName", yamlnode.Some(p.scheduler),
 			"nodeSelector", selector,
@@ -64,7 +65,7 @@ func (p *pod) node(m *member) *yaml.Node {
 
 // newPod returns the part that every delivery has in common.
 func (b *builder) newPod(m *member) *pod {
-	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m)}
+	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m), labels: b.podLabels(m)}
 	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, strings.Join(m.keys(), ", ")),
 		m.howTo()}
 	if len(p.args) > 0 {

@@ -3,6 +3,7 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"regexp"
@@ -56,7 +57,7 @@ func (b *builder) read(l *problem.List) {
 		for k := range parts {
 			b.readPart(&parts[k], w, pools[parts[k].Pool], folded[partName(workloads, d.Workload, k)], at, on, l)
 			if m := b.memberOf[runOf(&parts[k])]; m != nil {
-				m.part = k
+				m.part, m.service, m.all = k, folded[d.Workload], cmp.Or(d.Placed, d.Replicas)
 			}
 		}
 		if d.Unplaced > 0 {

@@ -83,6 +83,24 @@ var schemas = map[string]schema{
 	"DRA parameters": {"apiVersion": "str!", "kind": "str!", "sharing": "map!", "sharing.strategy": "str!",
 		"sharing.timeSlicingConfig": "map", "sharing.timeSlicingConfig.interval": "str!", "sharing.mpsConfig": "map",
 		"sharing.mpsConfig.defaultActiveThreadPercentage": "int", "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit": "str"},
+	// Of the Gateway API inference extension v1.6.0 and llm-d-router v0.10.0.
+	"InferencePool": merge(meta(""), schema{
+		"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.selector": "map!", "spec.selector.matchLabels": "map!", "spec.selector.matchLabels.*": "str",
+		"spec.targetPorts": "list!", "spec.targetPorts[]": "map", "spec.targetPorts[].number": "int!",
+		"spec.endpointPickerRef": "map!", "spec.endpointPickerRef.kind": "str", "spec.endpointPickerRef.name": "str!",
+		"spec.endpointPickerRef.port": "map", "spec.endpointPickerRef.port.number": "int!", "spec.endpointPickerRef.failureMode": "str",
+	}),
+	"EndpointPickerConfig": {
+		"apiVersion": "str!", "kind": "str!", "plugins": "list!", "plugins[]": "map", "plugins[].type": "str!",
+		"schedulingProfiles": "list!", "schedulingProfiles[]": "map", "schedulingProfiles[].name": "str!", "schedulingProfiles[].plugins": "list!", "schedulingProfiles[].plugins[]": "map",
+		"schedulingProfiles[].plugins[].pluginRef": "str!", "schedulingProfiles[].plugins[].weight": "int",
+	},
+	"llm-d values": {
+		"router": "map!", "router.modelServers": "map!", "router.modelServers.type": "str", "router.modelServers.protocol": "str", "router.modelServers.targetPorts": "list",
+		"router.modelServers.targetPorts[]": "map", "router.modelServers.targetPorts[].number": "int!", "router.modelServers.matchLabels": "map!", "router.modelServers.matchLabels.*": "str",
+		"router.inferencePool": "map", "router.inferencePool.create": "bool", "router.inferencePool.failureMode": "str",
+		"router.epp": "map", "router.epp.pluginsConfigFile": "str", "router.epp.pluginsCustomConfig": "map", "router.epp.pluginsCustomConfig.*": "str",
+	},
 	// Of schema.json of eksctl v0.222, which allows no other fields.
 	"ClusterConfig": {"apiVersion": "str!", "kind": "str!", "metadata": "map!", "metadata.name": "str!", "metadata.region": "str!", "managedNodeGroups": "list!",
 		"managedNodeGroups[]": "map", "managedNodeGroups[].name": "str!", "managedNodeGroups[].amiFamily": "str!", "managedNodeGroups[].instanceType": "str!",
@@ -198,6 +216,8 @@ func checkFile(t *testing.T, f File) {
 			kind = "operator values"
 		case kind == "" && folder == "hami":
 			kind = "hami values"
+		case kind == "" && folder == "llm-d":
+			kind = "llm-d values"
 		case kind == "" && folder == "volcano":
 			kind = "volcano"
 		case kind == "" && folder == "device-plugin":
@@ -222,7 +242,7 @@ func checkFile(t *testing.T, f File) {
 func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	t.Helper()
 	apiVersion := map[string]string{"ConfigMap": "v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1", "ResourceClaim": "resource.k8s.io/v1", "ResourceClaimTemplate": "resource.k8s.io/v1",
-		"ClusterConfig": "eksctl.io/v1alpha5"}[kind]
+		"ClusterConfig": "eksctl.io/v1alpha5", "InferencePool": "inference.networking.k8s.io/v1", "EndpointPickerConfig": "llm-d.ai/v1alpha1"}[kind]
 	if got := text(field(d, "apiVersion")); got != apiVersion {
 		t.Errorf("%s: %s has apiVersion %q", path, kind, got)
 	}
@@ -230,6 +250,10 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	case "ConfigMap":
 		data := field(d, "data")
 		for i := 0; i < len(data.Content); i += 2 {
+			if data.Content[i].Value == pickerFile {
+				checkPicker(t, path, data.Content[i+1].Value)
+				continue
+			}
 			if data.Content[i].Value == "config.yaml" {
 				if _, err := parted.Parse([]byte(data.Content[i+1].Value)); err != nil {
 					t.Errorf("%s: %v", path, err)
