@@ -32,8 +32,8 @@ const longestRelease = 53
 // serverPorts are those that servers of language models listen on by default.
 var serverPorts = map[string]int{"vllm": 8000, "sglang": 30000, "tgi": 80}
 
-// routed reports whether a workload needs a router: it is an online language model with several replicas. Language models
-// are workloads that state a model, a server of such models, or the length or the time of output tokens.
+// routed reports whether a workload needs a router: it is an online language model with several replicas. Language
+// models are workloads that state a model, a server of such models, or the length or the time of output tokens.
 func (b *builder) routed(m *member) bool {
 	w := m.workload
 	return b.plan == nil && w.Kind == decision.KindOnlineInference && m.all > 1 && (w.Model != nil ||
