@@ -70,7 +70,7 @@ func (rep *Report) Page() *webpage.Page {
 
 // copies tabulates the rate of copies over that of one.
 func (rep *Report) copies() webpage.Table {
-	t := webpage.Table{Caption: "The ratio is to the rate of one isolated copy under time-slicing, and was predicted from it.",
+	t := webpage.Table{Caption: "Ratios to the rate of one isolated copy under time-slicing, predicted from it",
 		Head: []string{"mode", "copies", "rate/s", "ratio", "predicted"}}
 	for _, r := range rep.Copies {
 		t.Add(r.Mode, r.Copies, r.Rate, r.Ratio, webpage.Interval(r.Predicted.Value, r.Predicted.Low, r.Predicted.High))
