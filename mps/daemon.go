@@ -109,26 +109,6 @@ func newDaemon(c *Client, path string) *Daemon {
 	return &Daemon{client: c, program: filepath.Base(path), done: make(chan struct{}), started: map[process]bool{}}
 }
 
-// StartDetached starts a control daemon in the background (-d), where it
-// outlives this process, and waits until it answers. Stop it with Client.Quit.
-func StartDetached(ctx context.Context, opts DaemonOptions) (*Client, error) {
-	c, environ, err := opts.prepare(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := opts.Program.Run(ctx, Invocation{Args: []string{"-d"}, Env: environ})
-	if err == nil {
-		err = outcome(out)
-	}
-	if err == nil {
-		err = opts.answers(ctx, newDaemon(c, ""))
-	}
-	if err != nil {
-		return nil, c.opError("start", err)
-	}
-	return c, nil
-}
-
 // prepare sets defaults, checks the options, makes the directories, and makes sure that nobody answers there. It
 // returns the client and the environment of the daemon that is to start.
 func (o *DaemonOptions) prepare(ctx context.Context) (c *Client, environ []string, err error) {
@@ -195,8 +175,6 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 	var first time.Time
 	for {
 		switch _, err := d.client.Servers(ctx); {
-		case err == nil && d.child == nil:
-			return nil
 		case err == nil:
 			if first.IsZero() {
 				first = time.Now()

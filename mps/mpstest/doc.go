@@ -4,9 +4,9 @@
 // daemon of NVIDIA's driver 580 was recorded to answer, refusals that exit 0 and silent rejections included, and as
 // the documentation says where newer releases know more.
 //
-// Daemon is the fake in this process: it is an mps.Runner, and Connect plays a CUDA process's first call.
-// ControlProgram makes a test binary replace nvidia-cuda-mps-control and CUDA processes, so that a whole
-// start, use, kill and stop can be tested with real processes. Both take injected faults.
+// Daemon is the fake in this process: it is an mps.Runner, takes injected faults, and Connect plays a CUDA process's
+// first call. ControlProgram makes a test binary replace nvidia-cuda-mps-control and CUDA processes, so that a whole
+// start, use, kill and stop can be tested with real processes.
 //
 // Process IDs that the fake invents begin above any that Linux gives, so that a mistake can never signal a real
 // process. No GPU is involved, and no answer of the fake is a measurement.

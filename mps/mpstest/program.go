@@ -3,7 +3,6 @@
 package mpstest
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +28,6 @@ import (
 const (
 	envRole    = "COTENANT_MPSTEST_ROLE"
 	envOptions = "COTENANT_MPSTEST_OPTIONS"
-	envFault   = "COTENANT_MPSTEST_FAULT"
 
 	roleControl = "control"
 	roleClient  = "client"
@@ -45,12 +43,13 @@ const (
 // serverLife bounds the life of a server process that nobody ends.
 const serverLife = 2 * time.Minute
 
-// ClientRole in its environment makes a test binary that calls ControlProgram
-// play a CUDA process. ClientCommand sets it.
+// ClientRole in its environment makes a test binary that calls ControlProgram play a CUDA process: it connects, prints
+// its View as one line of JSON (with the PID that the daemon knows), and ends at the end of its standard input or on
+// SIGTERM.
 const ClientRole = envRole + "=" + roleClient
 
 // ControlProgram makes the running test binary act as nvidia-cuda-mps-control or as a CUDA process, if
-// Program or ClientCommand started it so. Call it first in TestMain, and exit with the code if ok:
+// Program or ClientRole started it so. Call it first in TestMain, and exit with the code if ok:
 //
 //	if code, ok := mpstest.ControlProgram(); ok {
 //		os.Exit(code)
@@ -60,7 +59,7 @@ func ControlProgram() (code int, ok bool) {
 	case roleControl:
 		return control(os.Args[1:], os.Stdin, os.Stdout), true
 	case roleClient:
-		return cudaProcess(os.Stdin, os.Stdout), true
+		return clientProcess(os.Stdin, os.Stdout), true
 	case roleServer:
 		time.Sleep(serverLife)
 		return 0, true
@@ -81,31 +80,6 @@ func Program(opts Options) (*mps.Program, error) {
 	}
 	return &mps.Program{Path: exe, Env: []string{envRole + "=" + roleControl, envOptions + "=" + string(b), endAtOnce}},
 		nil
-}
-
-// WithFault returns a copy of a stand-in program that has the fault in every run.
-func WithFault(p *mps.Program, f Fault) (*mps.Program, error) {
-	b, err := json.Marshal(f)
-	if err != nil {
-		return nil, err
-	}
-	q := *p
-	q.Env = append(slices.Clone(p.Env), envFault+"="+string(b))
-	return &q, nil
-}
-
-// ClientCommand returns a command that plays a CUDA process with the given environment on top of this process's: it
-// connects, prints its View as one line of JSON (with the PID that the daemon knows), and answers each line on its
-// standard input with "ok", or with the error of its CUDA call. It ends in order at the end of its input or
-// on SIGTERM.
-func ClientCommand(ctx context.Context, env []string) (*exec.Cmd, error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, exe)
-	cmd.Env = append(append(os.Environ(), env...), ClientRole, endAtOnce)
-	return cmd, nil
 }
 
 // Socket is an mps.Runner that talks to a stand-in daemon process over its socket, without running a program for each
@@ -137,17 +111,8 @@ func socket(dir string) string { return filepath.Join(dir, "control") }
 
 // control plays nvidia-cuda-mps-control.
 func control(args []string, stdin io.Reader, stdout io.Writer) int {
-	if slices.Contains(args, "-f") || slices.Contains(args, "-d") {
-		return startDaemon(args, stdout)
-	}
-	if text := os.Getenv(envFault); text != "" {
-		var f Fault
-		if err := json.Unmarshal([]byte(text), &f); err != nil {
-			return say(stdout, err.Error(), 3)
-		}
-		if code, done := playFault(f, stdout); done {
-			return code
-		}
+	if slices.Contains(args, "-f") {
+		return runDaemon(stdout)
 	}
 	in := mps.Invocation{Args: args, Env: []string{mps.EnvPipeDirectory + "=" + pipeDir()}}
 	if len(args) == 0 {
@@ -171,52 +136,8 @@ func say(w io.Writer, text string, code int) int {
 	return code
 }
 
-// playFault plays faults of the program itself, with real means.
-func playFault(f Fault, stdout io.Writer) (code int, done bool) {
-	switch f.Kind {
-	case FaultHang:
-		time.Sleep(time.Hour) // the caller's time-out kills it
-		return 5, true
-	case FaultSlow:
-		time.Sleep(f.Delay)
-	case FaultGarbage:
-		return say(stdout, garbage, 0), true
-	case FaultFlood:
-		return say(stdout, flood(), 0), true
-	case FaultDeath:
-		say(stdout, "10", 0)
-		if self, err := os.FindProcess(os.Getpid()); err != nil || self.Kill() != nil {
-			return 6, true
-		}
-		time.Sleep(time.Hour)
-	}
-	return 0, false
-}
-
-func options() Options {
-	var o Options
-	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &o); err != nil {
-		o = Options{}
-	}
-	o.PipeDirectory = pipeDir()
-	return o
-}
-
-// startDaemon plays -f, and -d by running itself with -f in the background.
-func startDaemon(args []string, stdout io.Writer) int {
-	if i := slices.Index(args, "-d"); i >= 0 {
-		child := exec.Command(os.Args[0], append([]string{"-f"}, slices.Delete(slices.Clone(args), i, i+1)...)...)
-		if err := child.Start(); err != nil {
-			return say(stdout, err.Error(), 1)
-		}
-		for range 500 {
-			if c, err := net.Dial("unix", socket(pipeDir())); err == nil {
-				return exitCode(c.Close())
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		return 1
-	}
+// runDaemon plays -f.
+func runDaemon(stdout io.Writer) int {
 	l, err := listen(pipeDir())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(pipeDir(), pidFile), []byte(strconv.Itoa(os.Getpid())), 0o666)
@@ -224,14 +145,21 @@ func startDaemon(args []string, stdout io.Writer) int {
 	if err != nil {
 		return say(stdout, "An instance of this daemon is already running: "+err.Error()+"\n", 1)
 	}
-	o := options()
+	var o Options
+	if err := json.Unmarshal([]byte(os.Getenv(envOptions)), &o); err != nil {
+		return say(stdout, err.Error(), 1)
+	}
+	o.PipeDirectory = pipeDir()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	d := New(o)
 	if o.ServerProcesses {
 		d.spawn = spawnServer
 	}
-	return exitCode(serve(ctx, l, d))
+	if err := serve(ctx, l, d); err != nil {
+		return 1
+	}
+	return 0
 }
 
 // listen makes the socket, in place of one that a killed daemon left.
@@ -263,13 +191,6 @@ func spawnServer() (*process, error) {
 	return p, nil
 }
 
-func exitCode(err error) int {
-	if err != nil {
-		return 1
-	}
-	return 0
-}
-
 // serve answers stand-ins until ctx ends or the daemon gets a quit command.
 func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -293,9 +214,7 @@ func serve(ctx context.Context, l net.Listener, d *Daemon) error {
 				return
 			}
 			s.ServeConn(conn)
-			if c.pid != 0 { // it disconnected without a word, so it was killed
-				d.kill(c.pid)
-			}
+			d.leave(c.pid)
 			if c.last { // not before its answer has been read
 				cancel()
 			}
@@ -326,56 +245,25 @@ func (c *connection) Connect(p Process, v *View) (err error) {
 	return err
 }
 
-func (c *connection) Work(pid int, _ *struct{}) error { return c.d.work(pid) }
-
-func (c *connection) Exit(pid int, _ *struct{}) error {
-	c.d.exit(pid)
-	c.pid = 0
-	return nil
-}
-
-// cudaProcess plays a CUDA process.
-func cudaProcess(stdin io.Reader, stdout io.Writer) int {
+// clientProcess plays a CUDA process. Without a daemon it runs without MPS, as in life.
+func clientProcess(stdin io.Reader, stdout io.Writer) int {
 	pid, g := os.Getpid(), H200(0)
 	view := View{PID: pid, SMs: g.SMs, Total: g.Memory, Allocatable: g.Memory}
-	call := func(string, any, any) error { return nil } // without a daemon it runs without MPS and says nothing
 	if daemon, err := rpc.Dial("unix", socket(pipeDir())); err == nil {
-		call = daemon.Call
-	}
-	if err := call("Daemon.Connect", Process{PID: pid, UID: os.Getuid(), Env: os.Environ()},
-		&view); err != nil {
-		return say(stdout, err.Error()+"\n", 7)
+		defer daemon.Close()
+		p := Process{PID: pid, UID: os.Getuid(), Env: os.Environ()}
+		if err := daemon.Call("Daemon.Connect", p, &view); err != nil {
+			return say(stdout, err.Error()+"\n", 7)
+		}
 	}
 	if err := json.NewEncoder(stdout).Encode(view); err != nil {
 		return 4
 	}
-	work := make(chan string)
-	go func() { // ends with the process at the latest
-		defer close(work)
-		for s := bufio.NewScanner(stdin); s.Scan(); {
-			work <- s.Text()
-		}
-	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	for more := true; ; {
-		select {
-		case <-ctx.Done():
-			more = false
-		case _, more = <-work:
-		}
-		if !more {
-			_ = call("Daemon.Exit", pid, &struct{}{}) // the daemon may have gone first
-			return 0
-		}
-		text := "ok"
-		if err := call("Daemon.Work", pid, &struct{}{}); errors.As(err, new(rpc.ServerError)) {
-			text = err.Error()
-		} else if err != nil {
-			text = "CUDA_ERROR_MPS_CONNECTION_FAILED"
-		}
-		if code := say(stdout, text+"\n", 0); code != 0 {
-			return code
-		}
-	}
+	go func() { // ends with the process at the latest
+		defer stop()
+		_, _ = io.Copy(io.Discard, stdin)
+	}()
+	<-ctx.Done()
+	return 0
 }
