@@ -8,12 +8,24 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/nightly"
 )
+
+// TestMain lets several tests that mostly wait run at once.
+func TestMain(m *testing.M) {
+	nightly.Parallel(8)
+	os.Exit(m.Run())
+}
+
+// chatBody is the body of a request.
+const chatBody = `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}}`
 
 // TestWaysToReceiveAgree: whatever a server sends, the exchange without net/http comes to the same outcome as net/http.
 // A server that falls silent is told by time-outs; on a busy machine one that has not may look so, and only a
@@ -53,7 +65,7 @@ func outcomes(t *testing.T, seed uint64, receive Receive, silence time.Duration)
 	s := newTestStream()
 	for range 2 {
 		var rec Record
-		client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
+		client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
 		if rec.Class == ClassTruncated && rec.Status == 0 && rec.Reused {
 			break // the connection's end crossed the request
 		}

@@ -189,7 +189,7 @@ func TestReceive(t *testing.T) {
 				s := newTestStream()
 				for i := range 2 {
 					var rec Record
-					client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
+					client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
 					through := s.in.Polled()
 					if rec.Class != c.class || rec.Events != c.events && c.events >= 0 || through != (c.through && receive == ReceivePolled) {
 						t.Errorf("%v: %v, %d events, polled %v: %s", receive, rec.Class, rec.Events, through, rec.Error)
@@ -222,7 +222,7 @@ func TestSplitAnywhere(t *testing.T) {
 	s := newTestStream()
 	for cut := range full {
 		var rec Record
-		client.do(context.Background(), &Prompt{}, []byte(perfBody), &rec, s)
+		client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
 		if rec.Class != ClassOK || rec.Events != 2 || rec.Reused != (cut > 0) || !s.in.Polled() {
 			t.Fatalf("cut at %d: %v, %d events, reused %v: %s", cut, rec.Class, rec.Events, rec.Reused, rec.Error)
 		}
@@ -271,7 +271,7 @@ func TestManyPolledStreams(t *testing.T) {
 						time.AfterFunc(time.Duration(i/10)*time.Millisecond, func() { cancel(errStop) })
 					}
 					var rec Record
-					client.do(ctx, &Prompt{}, []byte(perfBody), &rec, s)
+					client.do(ctx, &Prompt{}, []byte(chatBody), &rec, s)
 					if ctx.Err() == nil { // the machine came to the end before the timer
 						want = ClassOK
 					}

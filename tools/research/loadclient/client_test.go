@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package loadgen
+package loadclient
 
 import (
 	"bytes"
@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // perfLoad is what a client of the benchmarks is asked to do.
@@ -46,11 +48,9 @@ type perfReport struct {
 
 func (r *perfReport) finish(start time.Time) error {
 	r.WallS = time.Since(start).Seconds()
-	if cpu := processCPU(); cpu >= 0 {
-		r.CPUS = cpu.Seconds()
-	}
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err == nil {
+		r.CPUS = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 		r.RSSMB = float64(u.Maxrss) / 1024
 	}
 	return json.NewEncoder(os.Stdout).Encode(r)
@@ -114,7 +114,7 @@ func perfMinimal(l perfLoad) error {
 	return r.finish(start)
 }
 
-// perfOurs is a whole run of this package, artifacts included.
+// perfOurs is a whole run of package loadgen, artifacts included.
 func perfOurs(l perfLoad) error {
 	start := time.Now()
 	dir, err := os.MkdirTemp("", "loadgen-perf-")
@@ -122,15 +122,15 @@ func perfOurs(l perfLoad) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	t := Tenant{
-		Name: "t", Model: "m", Endpoints: []Endpoint{{URL: l.URL}}, Prompts: Texts("hello"), MaxTokens: 100, Requests: l.Requests,
-		Load: OfferedLoad{Concurrency: l.Streams, Ramp: l.Ramp},
+	t := loadgen.Tenant{
+		Name: "t", Model: "m", Endpoints: []loadgen.Endpoint{{URL: l.URL}}, Prompts: loadgen.Texts("hello"), MaxTokens: 100, Requests: l.Requests,
+		Load: loadgen.OfferedLoad{Concurrency: l.Streams, Ramp: l.Ramp},
 	}
 	if l.PerS > 0 {
-		t.Load = OfferedLoad{Schedule: Constant{PerS: l.PerS}}
+		t.Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: l.PerS}}
 	}
 	// The whole run counts, ramp included, as it does for the yardstick.
-	res, err := Run(context.Background(), LoadPlan{Tenants: []Tenant{t}, Window: Window{From: 1}}, Options{Dir: filepath.Join(dir, "run")})
+	res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{t}, Window: loadgen.Window{From: 1}}, loadgen.Options{Dir: filepath.Join(dir, "run")})
 	if err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func perfOurs(l perfLoad) error {
 
 // perfRate is the rate at which requests were really sent.
 func perfRate(dir string) float64 {
-	data, err := os.ReadFile(filepath.Join(dir, ArtifactRequests))
+	data, err := os.ReadFile(filepath.Join(dir, loadgen.ArtifactRequests))
 	if err != nil {
 		return 0
 	}
 	var first, last, n int64
 	for line := range bytes.Lines(data) {
-		var rec Record
+		var rec loadgen.Record
 		if json.Unmarshal(line, &rec) != nil {
 			continue
 		}

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package loadgen
+package loadclient
 
 import (
 	"bufio"
@@ -16,14 +16,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/nightly"
 )
 
 // The performance benchmarks run server and client as processes of their own, pinned to one core each with
-// GOMAXPROCS=1, this package and a minimal client in alternation, and report medians. Run them with
+// GOMAXPROCS=1, package loadgen and a minimal client in alternation, and report medians. Run them with
 //
-//	go test ./loadgen -run '^$' -bench Streams -benchtime 3x -timeout 30m
+//	go test ./loadclient -run '^$' -bench Streams -benchtime 3x -timeout 30m
 //
 // Published figures of peers on one core, 1,000 streams in lockstep at 50 events/s (client's TTFT p50 for a true 50 ms,
 // CPU per event): vLLM's bench client 257 ms, 28.8 µs; SGLang's 366 ms, 28.5 µs; InferenceX's 388 ms, 27.5 µs; a
@@ -37,7 +35,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	nightly.Parallel(8)
 	os.Exit(m.Run())
 }
 

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package loadgen
+package loadclient
 
 import (
 	"bufio"
@@ -34,7 +34,6 @@ type perfTruth struct {
 	Streams, Events        int64
 	TTFTP50, TTFTP99       float64 // from the complete request to the write
 	GapP50, GapP99, GapMax float64
-	CPUSeconds             float64
 }
 
 type perfServer struct {
@@ -178,9 +177,6 @@ func (s *perfServer) report() error {
 	t := perfTruth{Streams: int64(len(s.ttft)), Events: int64(len(s.ttft) + len(s.gaps))}
 	t.TTFTP50, t.TTFTP99, _ = perfPercentiles(s.ttft)
 	t.GapP50, t.GapP99, t.GapMax = perfPercentiles(s.gaps)
-	if cpu := processCPU(); cpu >= 0 {
-		t.CPUSeconds = cpu.Seconds()
-	}
 	return json.NewEncoder(os.Stdout).Encode(t)
 }
 
