@@ -67,43 +67,11 @@ func TestRoundRobinOnH200(t *testing.T) {
 	}
 }
 
-func TestClosedLoop(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		tenants  []timeslice.Cycle
-		overhead float64
-		want     []time.Duration
-	}{
-		{"alone", []timeslice.Cycle{{Think: ms, Step: ms}}, 0.5, []time.Duration{ms}},
-		{"saturated", []timeslice.Cycle{{Step: ms}, {Step: 3 * ms}}, 0, []time.Duration{2 * ms, 6 * ms}},
-		{"saturated with overhead", []timeslice.Cycle{{Step: ms}, {Step: ms}}, 0.1, []time.Duration{2200 * us, 2200 * us}},
-		// Two tenants that think as long as they work: a step meets the other one
-		// half of the time, its own time of 1 in a cycle of 2.
-		{"half busy", []timeslice.Cycle{{Think: ms, Step: ms}, {Think: ms, Step: ms}}, 0, []time.Duration{1500 * us, 1500 * us}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := timeslice.ClosedLoop(c.tenants, c.overhead)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range c.want {
-				within(t, "step", got[i], c.want[i], 1e-9)
-			}
-		})
-	}
-}
-
-func TestClosedFormsRefuseNonsense(t *testing.T) {
+func TestRoundRobinRefusesNonsense(t *testing.T) {
 	_, err := timeslice.Scheduler{Switch: -1}.RoundRobin([]time.Duration{0, ms, 1000 * time.Hour})
 	for _, want := range []string{"scheduler.quantum", "scheduler.switch", "steps[0]", "steps[2]"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("RoundRobin: %v does not name %s", err, want)
-		}
-	}
-	_, err = timeslice.ClosedLoop(make([]timeslice.Cycle, 17), math.NaN())
-	for _, want := range []string{"tenants: 17 are too many", "overhead", "tenants[16].step"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ClosedLoop: %v does not name %s", err, want)
 		}
 	}
 }

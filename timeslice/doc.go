@@ -4,9 +4,9 @@
 // GPU without MPS have the whole of it in turn, one quantum at a time.
 //
 // A [Scheduler] models the driver on one GPU: a quantum and the cost of a switch, measured ([H200]) or
-// calibrated ([CalibrateProbe]). Closed forms answer for tenants that are always busy ([Scheduler.RoundRobin]) and
-// for those that think between steps ([ClosedLoop]). [Simulate] answers for everything else, with all latencies
-// for each tenant and its waits by neighbour. The same seed gives the same result, which is marked as simulated.
+// calibrated ([CalibrateProbe]). A closed form answers for tenants that are always busy ([Scheduler.RoundRobin]),
+// and [Simulate] for all others, with all latencies of each tenant and its waits by neighbour. The same seed
+// gives the same result, which is marked as simulated.
 //
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.

@@ -3,7 +3,6 @@
 package timeslice
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -41,24 +40,4 @@ func (l *Latency) Quantile(q float64) (time.Duration, bool) {
 		return 0, false
 	}
 	return stats.NearestRank(l.sorted, min(max(q, 0), 1)), true
-}
-
-// MarshalJSON writes the count, and in milliseconds the mean, p50, p90, p95,
-// p99 and max, which are absent when there are no latencies.
-func (l *Latency) MarshalJSON() ([]byte, error) {
-	out := struct {
-		Count int64    `json:"count"`
-		Mean  *float64 `json:"mean_ms,omitempty"`
-		P50   *float64 `json:"p50_ms,omitempty"`
-		P90   *float64 `json:"p90_ms,omitempty"`
-		P95   *float64 `json:"p95_ms,omitempty"`
-		P99   *float64 `json:"p99_ms,omitempty"`
-		Max   *float64 `json:"max_ms,omitempty"`
-	}{Count: l.Count()}
-	if mean, ok := l.Mean(); ok {
-		ms := func(d time.Duration) *float64 { v := float64(d.Microseconds()) / 1e3; return &v }
-		q := func(f float64) *float64 { v, _ := l.Quantile(f); return ms(v) }
-		out.Mean, out.P50, out.P90, out.P95, out.P99, out.Max = ms(mean), q(.5), q(.9), q(.95), q(.99), q(1)
-	}
-	return json.Marshal(out)
 }

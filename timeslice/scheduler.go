@@ -40,10 +40,6 @@ func (s Scheduler) check(l *problem.List, path string) {
 		"must lie between 0 and 1h, is %v", s.Switch)
 }
 
-// Overhead is the share of work that switching adds when every tenant uses its
-// whole quantum: Switch/Quantum, 0.073 on the H200.
-func (s Scheduler) Overhead() float64 { return float64(s.Switch) / float64(s.Quantum) }
-
 // Slices is the number of turns that a step of the given GPU time takes when
 // others wait: at least 1. It is 0 for an invalid scheduler.
 func (s Scheduler) Slices(step time.Duration) int {
@@ -122,64 +118,6 @@ func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
 		if len(steps) > 1 {
 			out[i].Cycle = time.Duration(float64(n) * (round + float64(len(steps))*float64(s.Switch)))
 		}
-	}
-	return out, nil
-}
-
-// Cycle is a tenant that runs one step at a time and thinks between them.
-type Cycle struct {
-	Think time.Duration // mean time between a step's end and the next step
-	Step  time.Duration // mean GPU time of a step
-}
-
-// maxClosedLoop bounds ClosedLoop, which visits every subset of the tenants.
-const maxClosedLoop = 16
-
-// ClosedLoop returns the mean latency of a step of each tenant under processor sharing: the GPU is shared equally
-// among those that have a step to run. The closed network of one processor-sharing server and think times is solved
-// exactly by mean value analysis (Reiser and Lavenberg, J. ACM 27(2), 1980). It depends on the means only, not on
-// the distributions. It is the limit of a small quantum and free switches; an overhead lengthens every step by its
-// fraction, as switching does while others wait. Up to 16 tenants.
-func ClosedLoop(tenants []Cycle, overheadFraction float64) ([]time.Duration, error) {
-	var l problem.List
-	l.If(len(tenants) > maxClosedLoop, "tenants", "simulate them", "%d are too many for the exact form, at most %d",
-		len(tenants), maxClosedLoop)
-	l.If(!(overheadFraction >= 0 && overheadFraction <= 10), "overhead", "use a fraction such as 0.07",
-		"must lie between 0 and 10, is %v", overheadFraction)
-	for i, t := range tenants {
-		path := fmt.Sprintf("tenants[%d]", i)
-		l.If(t.Step <= 0 || t.Step > longest, path+".step", "", "must be positive and at most %v, is %v", longest, t.Step)
-		l.If(t.Think < 0 || t.Think > longest, path+".think", "use 0 for a tenant that is always busy",
-			"must lie between 0 and %v, is %v", longest, t.Think)
-	}
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
-	n := len(tenants)
-	stretch := 1.0
-	if n > 1 {
-		stretch += overheadFraction
-	}
-	// at[set*n+i] is the mean number of tenant i's steps at the GPU when only the tenants in set exist.
-	at := make([]float64, n<<n)
-	latency := make([]float64, n)
-	for set := 1; set < 1<<n; set++ {
-		for i, t := range tenants {
-			if set&(1<<i) == 0 {
-				continue
-			}
-			without := set &^ (1 << i)
-			seen := 1.0 // an arrival sees the network without itself
-			for j := range tenants {
-				seen += at[without*n+j]
-			}
-			latency[i] = float64(t.Step) * stretch * seen
-			at[set*n+i] = latency[i] / (latency[i] + float64(t.Think))
-		}
-	}
-	out := make([]time.Duration, n)
-	for i := range out {
-		out[i] = time.Duration(latency[i])
 	}
 	return out, nil
 }

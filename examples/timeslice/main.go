@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command timeslice shows what tenants of a time-sliced GPU do to each other: latency against the number of
-// tenants, simulated and in closed forms, as a table. It needs no GPU.
+// tenants, simulated and by the closed form of round robin, as a table. It needs no GPU.
 package main
 
 import (
@@ -47,7 +47,7 @@ const builtIn = `tenants:
   - {name: training, step: 120ms}
 `
 
-const maxTenants = 16 // for the closed loop's exact form and the table
+const maxTenants = 16 // for the table
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -142,16 +142,16 @@ func writeTable(out io.Writer, sim timeslice.Simulation, alone, together []*time
 	fmt.Fprintf(w, "Simulated for %gs with seed %d: quantum %gms, switch %gms (%s: %s)\n\n", sim.For.Seconds(), sim.Seed,
 		ms(sim.Scheduler.Quantum), ms(sim.Scheduler.Switch), sim.Scheduler.Basis, sim.Scheduler.Source)
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tCLOSED FORM\tGPU\tWAITS ON")
+	fmt.Fprintln(tw, "TENANTS\tTENANT\tP50\tP99\tSLOWER\tSTEP\tROUND ROBIN\tGPU\tWAITS ON")
 	switching := 0.0
 	for i, res := range together {
 		n := i + 1
 		switching = float64(res.Totals.Switching) / float64(res.Totals.Simulated)
-		form, steps := closedForm(sim.Scheduler, sim.Tenants[:n])
+		steps := closedForm(sim.Scheduler, sim.Tenants[:n])
 		for i, t := range res.Tenants {
 			step, slow, waits := "-", "-", "-"
-			if form != "" {
-				step = fmt.Sprintf("%.2fms %s", ms(steps[i]), form)
+			if steps != nil {
+				step = show(steps[i], true)
 			}
 			if x, ok := slowdown(t.Request, alone[i].Tenants[0].Request); ok {
 				slow = fmt.Sprintf("%.2fx", x)

@@ -43,34 +43,22 @@ func slowdown(shared, alone *timeslice.Latency) (float64, bool) {
 	return float64(x) / float64(y), true
 }
 
-// closedForm returns the mean step of each tenant by the form that fits the tenants, or "" when none does.
-func closedForm(sched timeslice.Scheduler, tenants []timeslice.Tenant) (string, []time.Duration) {
-	busy, open := true, false
+// closedForm returns the mean step of each tenant by the closed form of tenants that are always busy, nil for others.
+func closedForm(sched timeslice.Scheduler, tenants []timeslice.Tenant) []time.Duration {
 	var steps []time.Duration
-	var cycles []timeslice.Cycle
 	for _, t := range tenants {
 		idle := t.Think.Mean + t.Pause.Mean/time.Duration(max(1, t.Steps))
-		busy = busy && idle > 0 && idle <= sched.Quantum/2
-		open = open || t.RatePerSecond > 0
+		if len(tenants) < 2 || idle <= 0 || idle > sched.Quantum/2 || t.RatePerSecond > 0 {
+			return nil
+		}
 		steps = append(steps, t.Step.Mean)
-		cycles = append(cycles, timeslice.Cycle{Think: idle, Step: t.Step.Mean})
 	}
-	switch {
-	case open:
-		return "", nil
-	case busy && len(steps) > 1:
-		got, err := sched.RoundRobin(steps)
-		if err != nil {
-			return "", nil
-		}
-		for i, s := range got {
-			steps[i] = s.Cycle - cycles[i].Think
-		}
-		return "round robin", steps
-	}
-	got, err := timeslice.ClosedLoop(cycles, sched.Overhead())
+	cycles, err := sched.RoundRobin(steps)
 	if err != nil {
-		return "", nil
+		return nil
 	}
-	return "closed loop", got
+	for i, c := range cycles {
+		steps[i] = c.Cycle - tenants[i].Think.Mean - tenants[i].Pause.Mean/time.Duration(max(1, tenants[i].Steps))
+	}
+	return steps
 }
