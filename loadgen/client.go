@@ -330,7 +330,7 @@ func (a *attempt) whole(ctx context.Context, body io.Reader) {
 			class, err = ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish)
 			a.stream.wholeAnswer(&d, a.rec, end, lag)
 		case !a.client.tenant.NonStreaming:
-			err = fmt.Errorf("%w: one piece where a stream was asked for", errMalformed)
+			err = fmt.Errorf("%w: one piece where a stream was requested", errMalformed)
 		case !d.content() && (!d.hasUsage || d.usage.Completion == 0):
 			err = fmt.Errorf("%w: it holds no token", errMalformed)
 		}

@@ -15,16 +15,6 @@ func (l LatencyMetric) String() string                   { return metricNames.St
 func (l LatencyMetric) MarshalText() ([]byte, error)     { return metricNames.Text(l) }
 func (l *LatencyMetric) UnmarshalText(text []byte) error { return metricNames.Parse(l, text) }
 
-// String returns "precise" or "timer".
-func (p Pacing) String() string                   { return pacingNames.String(p) }
-func (p Pacing) MarshalText() ([]byte, error)     { return pacingNames.Text(p) }
-func (p *Pacing) UnmarshalText(text []byte) error { return pacingNames.Parse(p, text) }
-
-// String returns "polled", "stamped" or "plain".
-func (r Receive) String() string                   { return receiveNames.String(r) }
-func (r Receive) MarshalText() ([]byte, error)     { return receiveNames.Text(r) }
-func (r *Receive) UnmarshalText(text []byte) error { return receiveNames.Parse(r, text) }
-
 // String returns "unknown", "events" or "server_usage".
 func (t TokenSource) String() string                   { return tokenSourceNames.String(t) }
 func (t TokenSource) MarshalText() ([]byte, error)     { return tokenSourceNames.Text(t) }

@@ -41,8 +41,6 @@ func TestEnumTexts(t *testing.T) {
 	checkEnum(t, classNames)
 	checkEnum(t, apiNames)
 	checkEnum(t, usageNames)
-	checkEnum(t, pacingNames)
-	checkEnum(t, receiveNames)
 	checkEnum(t, metricNames)
 	checkEnum(t, tokenSourceNames)
 	if len(metricNames.Values()) != metricCount {

@@ -117,9 +117,9 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 	limits = limits.withDefaults()
 	h.Reasons = []string{}
 	bad := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }
-	over := func(what string, v Millis, limit time.Duration) {
+	over := func(name string, v Millis, limit time.Duration) {
 		if limit >= 0 && v > millis(limit) {
-			bad("%s is %.3f ms, above %.3f ms", what, float64(v), float64(millis(limit)))
+			bad("%s is %.3f ms, above %.3f ms", name, float64(v), float64(millis(limit)))
 		}
 	}
 	over("send lag p99", h.SendLag.P99, limits.SendLagP99)
@@ -130,13 +130,13 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 	}
 	over("longest GC pause", h.GCPauseMaxMS, limits.GCPauseMax)
 	if h.ReadLag.Count > 0 && m.E2E.Count > 0 && h.MergedReads*100 > h.Reads {
-		bear, what := 3*m.ChunkGap.Mean/4, "three quarters of the mean chunk gap"
+		bound, name := 3*m.ChunkGap.Mean/4, "three quarters of the mean chunk gap"
 		if together := m.E2E.P50 - m.TTFT.P50; together < m.E2E.P50/20 { // or its few pieces, one right after the other
-			bear, what = max(m.E2E.P50/4, 10), "a quarter of the median e2e, or 10 ms"
+			bound, name = max(m.E2E.P50/4, 10), "a quarter of the median e2e, or 10 ms"
 		}
-		if h.ReadLag.P99 > bear {
+		if h.ReadLag.P99 > bound {
 			bad("read lag p99 of %.3f ms exceeds %s, %.3f ms, and %.1f%% of the reads were merged",
-				float64(h.ReadLag.P99), what, float64(bear), 100*float64(h.MergedReads)/float64(h.Reads))
+				float64(h.ReadLag.P99), name, float64(bound), 100*float64(h.MergedReads)/float64(h.Reads))
 		} else {
 			h.MergedBy = "server"
 		}
@@ -231,5 +231,5 @@ func (p processStats) fill(h *ClientHealth, wall time.Duration) {
 // descriptors, ports or buffers, so that nothing reached the server.
 func isClientLimit(err error) bool {
 	return slices.ContainsFunc(clientLimitErrors, func(limit error) bool { return errors.Is(err, limit) }) ||
-		strings.Contains(err.Error(), "too many open files") // the resolver keeps the text alone
+		strings.Contains(err.Error(), "too many open files") // the resolver keeps only the text
 }

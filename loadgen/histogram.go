@@ -180,7 +180,7 @@ func (e encodedHistogram) decode() (*Histogram, error) {
 	// Merging into the known geometry keeps a foreign one from spreading.
 	h.hdr = hdrhistogram.New(histogramLowest, histogramHighest, histogramDigits)
 	if dropped := h.hdr.Merge(hdr); dropped > 0 || h.hdr.TotalCount() != e.Count {
-		return nil, fmt.Errorf("%w: says %d samples, holds %d in range", errHistogram, e.Count, h.hdr.TotalCount())
+		return nil, fmt.Errorf("%w: %d samples by its count, %d in range", errHistogram, e.Count, h.hdr.TotalCount())
 	}
 	if e.MaxNS < 0 || !(e.SumNS >= 0) || math.IsInf(e.SumNS, 0) {
 		return nil, fmt.Errorf("%w: sum or maximum is not a duration", errHistogram)

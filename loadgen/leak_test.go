@@ -182,7 +182,7 @@ func TestKeysDoNotLeak(t *testing.T) {
 				for name, text := range texts {
 					for _, m := range marks {
 						if at := strings.Index(text, m); at >= 0 {
-							t.Fatalf("%s, %s holds %q: %q", receive, name, m, text[max(0, at-100):min(len(text), at+60)])
+							t.Fatalf("%v, %s holds %q: %q", receive, name, m, text[max(0, at-100):min(len(text), at+60)])
 						}
 					}
 				}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -38,8 +37,8 @@ type Options struct {
 
 func (o *Options) check() error {
 	var l problem.List
-	l.If(!receiveNames.Has(o.Receive), "receive", "use one of the package's constants", "%d is not a value", o.Receive)
-	l.If(!pacingNames.Has(o.Pacing), "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
+	l.If(o.Receive > ReceivePlain, "receive", "use one of the package's constants", "%d is not a value", o.Receive)
+	l.If(o.Pacing > PacingTimer, "pacing", "use PacingPrecise or PacingTimer", "%d is not a value", o.Pacing)
 	return l.Under(errors.New("loadgen: invalid options"))
 }
 
@@ -99,5 +98,3 @@ const (
 	// once that has come: a stall just there after the first token is timeout_ttft.
 	ReceivePlain = Receive(wire.ModePlain)
 )
-
-var receiveNames = enum.Of[Receive](ErrUnknownName, "way to receive", "polled", "stamped", "plain")

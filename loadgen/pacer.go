@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Pacing selects how open loops wait for the next arrival. The zero value is PacingPrecise.
@@ -20,8 +18,6 @@ const (
 	PacingPrecise Pacing = iota // a timerfd on Linux (late by about 0.1 ms), a timer elsewhere
 	PacingTimer                 // a time.Timer (late by up to about 1 ms); works in a synctest bubble
 )
-
-var pacingNames = enum.Of[Pacing](ErrUnknownName, "pacing", "precise", "timer")
 
 // pacer waits for instants. Only one goroutine may use it.
 type pacer interface {

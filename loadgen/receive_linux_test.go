@@ -110,7 +110,7 @@ func TestReceive(t *testing.T) {
 	// The kernel may take a moment to begin with its times, so not every answer has them.
 	var kernel [3]atomic.Int64
 	t.Cleanup(func() {
-		for _, receive := range receiveNames.Values() {
+		for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
 			if n := kernel[receive].Load(); (n > 0) != (receive != ReceivePlain) {
 				t.Errorf("%v: %d answers have the kernel's times", receive, n)
 			}
@@ -173,7 +173,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, receive := range receiveNames.Values() {
+			for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
 				url := rawServer(t, c.answer)
 				limits := Timeouts{FirstToken: time.Minute, Idle: time.Minute} // a busy machine takes its time
 				switch c.class {
@@ -305,7 +305,7 @@ func TestStuckWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	for _, receive := range receiveNames.Values() {
+	for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
 		client := testClient(t, "http://"+ln.Addr().String(), receive, Timeouts{FirstToken: 200 * time.Millisecond})
 		var rec Record
 		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())

@@ -167,7 +167,7 @@ func (s *stream) notAStream() error {
 	case err == nil && d.failure != "":
 		return fmt.Errorf("%w: %s", errServer, d.failure)
 	case err == nil && d.content():
-		return fmt.Errorf("%w: one piece where a stream was asked for", errMalformed)
+		return fmt.Errorf("%w: one piece where a stream was requested", errMalformed)
 	}
 	return fmt.Errorf("%w: no event in it: %s", errMalformed, serverText(body))
 }

@@ -17,15 +17,15 @@ type applier struct {
 	dev    Device
 	opts   ApplyOptions
 	before DeviceState
-	// mode and stands are the expected state of the device, if nobody else changes it.
-	mode    Mode
-	stands  []DeviceInstance
-	effects []*effect // the changes that were made, or begun, in order
-	maybe   *Instance // the instance that a failed create may have made all the same
-	own     bool      // the call that failed had its effect all the same
-	report  Report
-	undone  []Step
-	failed  string
+	// mode and expected are the state of the device, provided that no one else changes it.
+	mode     Mode
+	expected []DeviceInstance
+	effects  []*effect // the changes that were made, or begun, in order
+	maybe    *Instance // the instance that a failed create may have made all the same
+	own      bool      // the call that failed had its effect all the same
+	report   Report
+	undone   []Step
+	failed   string
 }
 
 // effect is one change of the device: of an instance, or of the mode.
@@ -102,7 +102,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 				return d.Profile == s.Instance.Profile && d.Placement == s.Instance.Placement
 			})
 			if i < 0 {
-				return Optional[int]{}, fmt.Errorf("%w: the plan has a step for %s, which does not stand", ErrInvalid, s.Instance)
+				return Optional[int]{}, fmt.Errorf("%w: the plan has a step for %s, which does not exist", ErrInvalid, s.Instance)
 			}
 			d := now.Instances[i]
 			switch {
@@ -128,7 +128,7 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)},
 		func(now DeviceState) (Optional[int], error) {
 			if mode == ModeDisabled && len(now.Instances) > 0 {
-				return Optional[int]{}, fmt.Errorf("%w: [%s] stands on %s, which the plan does not destroy", ErrInvalid,
+				return Optional[int]{}, fmt.Errorf("%w: [%s] exists on %s, which the plan does not destroy", ErrInvalid,
 					now.Layout(), a.report.Device)
 			}
 			a.effects = append(a.effects, &effect{setMode: true})
@@ -165,14 +165,14 @@ func (a *applier) destroy(ctx context.Context, d DeviceInstance, want Instance) 
 	if err != nil {
 		return a.fail(explain(err, inUseInstance), "destroy GPU instance %d", d.ID)
 	}
-	a.stands = slices.DeleteFunc(a.stands, d.isSame)
+	a.expected = slices.DeleteFunc(a.expected, d.isSame)
 	return nil
 }
 
-// nowStands notes which compute instances are in a GPU instance.
-func (a *applier) nowStands(d DeviceInstance, compute []DeviceCompute) {
-	if i := slices.IndexFunc(a.stands, d.isSame); i >= 0 {
-		a.stands[i].Compute = compute
+// setExpected notes which compute instances are in a GPU instance.
+func (a *applier) setExpected(d DeviceInstance, compute []DeviceCompute) {
+	if i := slices.IndexFunc(a.expected, d.isSame); i >= 0 {
+		a.expected[i].Compute = compute
 	}
 }
 
@@ -188,7 +188,7 @@ func (a *applier) destroyCompute(ctx context.Context, eff *effect, compute []Dev
 		if err != nil {
 			return a.fail(explain(err, inUseInstance), "destroy compute instance %d of GPU instance %d", c.ID, eff.at.ID)
 		}
-		a.nowStands(eff.at, without(eff.at.Compute, eff.hit))
+		a.setExpected(eff.at, without(eff.at.Compute, eff.hit))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 		made := a.acted(ctx, func(now DeviceState) bool {
 			i := slices.IndexFunc(now.Instances, func(d DeviceInstance) bool {
 				return d.Profile == in.Profile && d.Placement == in.Placement && len(d.Compute) == 0 &&
-					!slices.ContainsFunc(a.stands, d.isSame)
+					!slices.ContainsFunc(a.expected, d.isSame)
 			})
 			if i >= 0 {
 				eff.at = now.Instances[i]
@@ -222,13 +222,13 @@ func (a *applier) create(ctx context.Context, in Instance) (Optional[int], error
 		case !refused(err), made && errors.Is(err, ErrInsufficient):
 			a.maybe = &in
 		case made:
-			a.effects, a.stands = append(a.effects, eff), append(a.stands, eff.at)
+			a.effects, a.expected = append(a.effects, eff), append(a.expected, eff.at)
 		}
 		return Optional[int]{}, a.fail(explain(err, inUseGPU), "create GPU instance %s", in)
 	}
 	eff.at = d
 	a.effects = append(a.effects, eff)
-	a.stands = append(a.stands, d)
+	a.expected = append(a.expected, d)
 	if d.Placement != in.Placement {
 		return optional.Of(d.ID), a.fail(fmt.Errorf("the driver placed it at %s", d.Placement), "create GPU instance %s", in)
 	}
@@ -287,6 +287,6 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 		return a.fail(err, "create compute instance of profile %d in GPU instance %d", profile, eff.at.ID)
 	}
 	eff.made = append(eff.made, c)
-	a.nowStands(eff.at, slices.Concat(eff.at.Compute, eff.made))
+	a.setExpected(eff.at, slices.Concat(eff.at.Compute, eff.made))
 	return nil
 }

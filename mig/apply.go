@@ -88,7 +88,7 @@ func (e *ApplyError) Error() string {
 		fmt.Fprintf(&b, "; what was done is undone, what somebody else did is left alone, and the device holds [%s]",
 			e.Left.Layout())
 	case e.RolledBack:
-		b.WriteString("; the earlier layout stands again")
+		b.WriteString("; the earlier layout is restored")
 	case e.Left != nil:
 		fmt.Fprintf(&b, "; undoing failed (%v) and the device holds [%s]", e.RollbackErr, e.Left.Layout())
 	default:
@@ -168,7 +168,7 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 	if done || err != nil {
 		return a.report, err
 	}
-	a.before, a.mode, a.stands = state, state.Mode, slices.Clone(state.Instances)
+	a.before, a.mode, a.expected = state, state.Mode, slices.Clone(state.Instances)
 	err = a.run(ctx, plan)
 	switch {
 	case opts.DryRun:
@@ -180,7 +180,7 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 		var pending *PendingError
 		if errors.As(err, &pending) {
 			pending.Done = a.report.Done
-			a.report.After = DeviceState{Model: state.Model, Instances: a.stands}.Layout()
+			a.report.After = DeviceState{Model: state.Model, Instances: a.expected}.Layout()
 			return a.report, pending
 		}
 		return a.report, a.undo(ctx, err)

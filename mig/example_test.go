@@ -45,7 +45,7 @@ func ExampleModel_Place_occupied() {
 	fmt.Println(err)
 	// Output:
 	// 3g.71gb@0!busy,1g.18gb@4,1g.35gb@6 <nil>
-	// mig: 4g.71gb can't be placed on h200-141gb-sxm beside 3g.71gb@0!busy: 4g.71gb (4 units) starts only at 0, and no disjoint starts are left
+	// mig: 4g.71gb can't be placed on h200-141gb-sxm next to 3g.71gb@0!busy: 4g.71gb (4 units) starts only at 0, and no disjoint starts are left
 }
 
 func ExampleDiff() {
@@ -71,6 +71,6 @@ func ExampleApply() {
 	fmt.Println(device.Layout())
 	// Output:
 	// 1g.35gb@0,1g.35gb@2,3g.71gb@4 <nil>
-	// mig: destroy 1g.35gb@0 failed on GPU-simulated-h200-141gb-sxm: mig: destroy GPU instance 3 on GPU-simulated-h200-141gb-sxm: migtest: injected failure; the earlier layout stands again
+	// mig: destroy 1g.35gb@0 failed on GPU-simulated-h200-141gb-sxm: mig: destroy GPU instance 3 on GPU-simulated-h200-141gb-sxm: migtest: injected failure; the earlier layout is restored
 	// 1g.35gb@0,1g.35gb@2,3g.71gb@4
 }

@@ -78,7 +78,7 @@ func FuzzParseCounts(f *testing.F) {
 func TestInvalidLayouts(t *testing.T) {
 	m := lookup(t, "A100 80GB")
 	for s, want := range map[string]string{
-		"3g.40gb@1": "can't stand at 1:4", "1g.10gb@0,1g.10gb@0": "overlaps", "1g.10gb+me@0,1g.10gb+me@1": "holds at most 1",
+		"3g.40gb@1": "can't start at 1:4", "1g.10gb@0,1g.10gb@0": "overlaps", "1g.10gb+me@0,1g.10gb+me@1": "holds at most 1",
 		"3g.40gb": "not a placed instance", "1g.5gb@0": "has no profile", "2g.20gb@0[2+1]": "don't fit", "1g.10gb@x": "not a placed instance",
 		"3g.40gb@4[1": "not a placed instance", "9g.99gb@0,3g.40gb@1!idle": "[1]",
 	} {

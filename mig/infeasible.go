@@ -26,7 +26,7 @@ func (e *InfeasibleError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mig: %s can't be placed on %s", countsText(e.Want), e.GPU)
 	if len(e.Blockers) > 0 {
-		fmt.Fprintf(&b, " beside %s", Layout{Instances: e.Blockers})
+		fmt.Fprintf(&b, " next to %s", Layout{Instances: e.Blockers})
 	}
 	return b.String() + ": " + e.Detail
 }
@@ -239,7 +239,7 @@ func (l Layout) problems() error {
 			continue
 		case m.grid.slotOf(in.Profile.index, in.Placement) < 0:
 			list.Addf(path, "its placements are "+strings.Trim(fmt.Sprint(in.Profile.Placements), "[]"),
-				"%s can't stand at %s", in.Profile.Name, in.Placement)
+				"%s can't start at %s", in.Profile.Name, in.Placement)
 		}
 		all[in.Profile.index]++
 		list.If(in.Compute != nil && !fitsCompute(m.CIRule, in), path,

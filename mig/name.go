@@ -55,7 +55,7 @@ func ParseName(s string) (Name, error) {
 	list := strings.Split(m[5], ",")
 	for i, a := range list {
 		if slices.Contains(list[:i], a) {
-			return bad("attribute " + a + " stands there twice")
+			return bad("attribute " + a + " is given twice")
 		}
 	}
 	if m[4] == "+" {

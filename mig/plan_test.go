@@ -78,8 +78,8 @@ func TestPlace(t *testing.T) {
 		{"a100-80gb", "", "3g.40gb=2,1g.10gb", "", "mig: 1g.10gb + 2 x 3g.40gb can't be placed on a100-80gb: together they take 9 placement units, and there are 8"},
 		{"a100-80gb", "", "1g.10gb=8", "", "holds at most 7 of 1g.10gb"},
 		{"a100-80gb", "", "1g.10gb+me=2", "", "holds at most 1"},
-		{"a100-80gb", "1g.10gb@0,1g.10gb@6", "3g.40gb", "", "mig: 3g.40gb can't be placed on a100-80gb beside 1g.10gb@0,1g.10gb@6: 3g.40gb (4 units) starts only at 0, 4"},
-		{"a100-80gb", "1g.10gb@0!busy,2g.20gb@4", "4g.40gb", "", "beside 1g.10gb@0!busy:"},
+		{"a100-80gb", "1g.10gb@0,1g.10gb@6", "3g.40gb", "", "mig: 3g.40gb can't be placed on a100-80gb next to 1g.10gb@0,1g.10gb@6: 3g.40gb (4 units) starts only at 0, 4"},
+		{"a100-80gb", "1g.10gb@0!busy,2g.20gb@4", "4g.40gb", "", "next to 1g.10gb@0!busy:"},
 		{"a30", "", "2g.12gb+me,1g.6gb+me", "", "together they take 2 JPEG engines, and there are 1"},
 		{"rtx-pro-5000-blackwell-48gb", "", "1g.24gb=3", "", "holds at most 2"},
 		{"rtx-pro-5000-blackwell-48gb", "", "1g.24gb,2g.48gb", "", "compute slices"},
@@ -150,8 +150,8 @@ func TestPlaceAgainstEnumeration(t *testing.T) {
 	}
 }
 
-// TestPlaceBesideAgainstEnumeration does the same beside layouts that are
-// there: what can be placed is what some larger layout holds.
+// TestPlaceBesideAgainstEnumeration does the same next to the instances of layouts:
+// a demand can be placed where a larger layout holds it.
 func TestPlaceBesideAgainstEnumeration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
@@ -212,7 +212,7 @@ func checkReason(t *testing.T, m *Model, have Layout, n [maxProfiles]int, err er
 	}
 	blockers := NewLayout(m, slices.Clone(why.Blockers)...)
 	if answer, _, _ := m.feasible(why.Want, blockers); answer != sharing.AnswerNo {
-		t.Errorf("[%s] + %v: %v is no reason beside [%s]", have, m.counts(n), why.Want, blockers)
+		t.Errorf("[%s] + %v: %v is no reason next to [%s]", have, m.counts(n), why.Want, blockers)
 	}
 	for i := range why.Want {
 		less := slices.Clone(why.Want)

@@ -62,7 +62,7 @@ func (a *applier) missing(left DeviceState) error {
 		}
 		was := eff.at.instance()
 		if !slices.ContainsFunc(left.Instances, func(d DeviceInstance) bool { return sameInstance(d.instance(), was) }) {
-			errs = append(errs, fmt.Errorf("mig: %s was destroyed on %s and does not stand again", was, a.report.Device))
+			errs = append(errs, fmt.Errorf("mig: %s was destroyed on %s and is not restored", was, a.report.Device))
 		}
 	}
 	return errors.Join(errs...)
@@ -77,7 +77,7 @@ func (a *applier) doubt(left DeviceState) error {
 	for _, d := range left.Instances {
 		if d.Profile == a.maybe.Profile && d.Placement == a.maybe.Placement &&
 			!slices.ContainsFunc(a.before.Instances, d.isSame) {
-			return fmt.Errorf("mig: %s stands on %s: the call that failed may have made it, or somebody else; it was left alone",
+			return fmt.Errorf("mig: %s exists on %s: the call that failed may have made it, or somebody else; it was left alone",
 				d.instance(), a.report.Device)
 		}
 	}
@@ -88,47 +88,47 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 	if eff.setMode {
 		return a.undoMode(ctx, now)
 	}
-	stands := now.find(eff.at)
+	found := now.find(eff.at)
 	switch {
-	case eff.op == opDestroy && (eff.gone || stands == nil && eff.maybeGone):
+	case eff.op == opDestroy && (eff.gone || found == nil && eff.maybeGone):
 		return a.recreate(ctx, now, eff)
-	case stands == nil:
+	case found == nil:
 		return nil // somebody else destroyed it
 	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != opCreate:
 		return nil // nothing was done to it
 	case eff.lost:
 		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict,
-			stands.instance())
+			found.instance())
 	case eff.op == opDestroy:
-		if others := without(stands.Compute, eff.at.Compute); len(others) > 0 {
-			return fmt.Errorf("%w: %s can't come back, %s stands in its place", ErrConflict, eff.at.instance(),
-				stands.instance())
+		if others := without(found.Compute, eff.at.Compute); len(others) > 0 {
+			return fmt.Errorf("%w: %s can't come back, %s is in its place", ErrConflict, eff.at.instance(),
+				found.instance())
 		}
-		err := a.refill(ctx, eff, without(eff.hit, stands.Compute))
+		err := a.refill(ctx, eff, without(eff.hit, found.Compute))
 		if err == nil && eff.maybeGone {
-			err = fmt.Errorf("mig: %s is in doubt: the call that failed may have destroyed it, and somebody else made what "+
-				"stands there", eff.at.instance())
+			err = fmt.Errorf("mig: %s is in doubt: the call that failed may have destroyed it, and somebody else made the "+
+				"one that is there", eff.at.instance())
 		}
 		return err
 	}
-	if others := without(stands.Compute, eff.made); len(others) > 0 {
+	if others := without(found.Compute, eff.made); len(others) > 0 {
 		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone",
-			stands.instance())
+			found.instance())
 	}
-	step := Step{opDestroy, stands.instance()}
+	step := Step{opDestroy, found.instance()}
 	if eff.op == opComplete {
-		if len(stands.Compute) == 0 {
+		if len(found.Compute) == 0 {
 			return nil
 		}
 		step.Op = opEmpty
 	}
-	return a.undoStep(step, optional.Of(stands.ID), func(*JournalEntry) error {
-		gone := &effect{at: *stands}
-		if err := a.destroyCompute(ctx, gone, stands.Compute); err != nil || step.Op == opEmpty {
+	return a.undoStep(step, optional.Of(found.ID), func(*JournalEntry) error {
+		gone := &effect{at: *found}
+		if err := a.destroyCompute(ctx, gone, found.Compute); err != nil || step.Op == opEmpty {
 			return err
 		}
-		err := a.dev.DestroyGPUInstance(ctx, stands.ID)
-		return a.fail(explain(err, inUseInstance), "destroy GPU instance %d", stands.ID)
+		err := a.dev.DestroyGPUInstance(ctx, found.ID)
+		return a.fail(explain(err, inUseInstance), "destroy GPU instance %d", found.ID)
 	})
 }
 
@@ -171,7 +171,7 @@ func (a *applier) recreate(ctx context.Context, now DeviceState, eff *effect) er
 			others = others || !a.mayHaveMade(d)
 		}
 	}
-	why := fmt.Sprintf("%s can't come back, [%s] stands in its place", in, strings.Join(taken, ","))
+	why := fmt.Sprintf("%s can't come back, [%s] is in its place", in, strings.Join(taken, ","))
 	switch {
 	case others:
 		return fmt.Errorf("%w: %s", ErrConflict, why)
@@ -197,7 +197,7 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 	case now.Mode == a.before.Mode:
 		return nil
 	case len(now.Instances) > 0 && a.before.Mode == ModeDisabled:
-		return fmt.Errorf("mig: MIG stays enabled: [%s] stands", now.Layout())
+		return fmt.Errorf("mig: MIG stays enabled: it holds [%s]", now.Layout())
 	}
 	return a.journalUndo(JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)},
 		func(*JournalEntry) error { return a.fail(a.dev.SetMode(ctx, a.before.Mode), "restore MIG mode") })
@@ -305,18 +305,18 @@ func (a *applier) changes(now DeviceState) []string {
 	}
 	for i := range now.Instances {
 		d := &now.Instances[i]
-		j := slices.IndexFunc(a.stands, d.isSame)
+		j := slices.IndexFunc(a.expected, d.isSame)
 		switch {
 		case j < 0:
 			out = append(out, d.instance().String()+" was created")
-		case len(a.stands[j].Compute) == len(d.Compute) && len(without(a.stands[j].Compute, d.Compute)) == 0:
-		case len(a.stands[j].Compute) == len(d.Compute):
+		case len(a.expected[j].Compute) == len(d.Compute) && len(without(a.expected[j].Compute, d.Compute)) == 0:
+		case len(a.expected[j].Compute) == len(d.Compute):
 			out = append(out, d.instance().String()+" was made again")
 		default:
-			out = append(out, fmt.Sprintf("%s became %s", a.stands[j].instance(), d.instance()))
+			out = append(out, fmt.Sprintf("%s became %s", a.expected[j].instance(), d.instance()))
 		}
 	}
-	for _, d := range a.stands {
+	for _, d := range a.expected {
 		if !slices.ContainsFunc(now.Instances, func(n DeviceInstance) bool { return n.isSame(d) }) {
 			out = append(out, d.instance().String()+" was destroyed")
 		}

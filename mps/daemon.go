@@ -88,12 +88,12 @@ func Start(ctx context.Context, opts DaemonOptions) (*Daemon, error) {
 	}()
 	err = opts.answers(ctx, d)
 	if errors.Is(err, errExited) {
-		said := strings.TrimSpace(d.output.String())
+		output := strings.TrimSpace(d.output.String())
 		why := ErrCrashed
-		if r := (*failure)(nil); errors.As(rejection(said), &r) && len(r.is) > 1 { // another daemon was faster
+		if r := (*failure)(nil); errors.As(rejection(output), &r) && len(r.is) > 1 { // another daemon was faster
 			why = r.is[1]
 		}
-		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", why, d.err, problem.Clip(said))
+		err = fmt.Errorf("%w: the daemon ended at once (%v): %s", why, d.err, problem.Clip(output))
 	}
 	if err != nil {
 		d.look()
@@ -179,9 +179,9 @@ func (o *DaemonOptions) answers(ctx context.Context, d *Daemon) error {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			who, told := daemonOf(o.PipeDirectory, d.program)
-			mine := told && d.owns(who) || !told && time.Since(first) > survives
-			if mine && d.process.alive() {
+			other, known := daemonOf(o.PipeDirectory, d.program)
+			own := known && d.owns(other) || !known && time.Since(first) > survives
+			if own && d.process.alive() {
 				return nil
 			}
 		case errors.Is(err, ErrTimeout) && ctx.Err() == nil: // a busy node: the next may be answered

@@ -44,7 +44,7 @@ func (e ClientEnvironment) Build() ([]string, error) {
 	checkLocalDirectory(&l, "PipeDirectory", e.PipeDirectory)
 	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
 		l.Addf("PipeDirectory", "use the daemon's "+problem.Clip(d),
-			"the client's %s is not the daemon's: it would run without MPS and without limits, and nothing would report it",
+			"the client's %s is not the daemon's: it would run without MPS and without limits, and report nothing",
 			problem.Clip(e.PipeDirectory))
 	}
 	e.checkDevices(&l)
@@ -105,7 +105,7 @@ func (e *ClientEnvironment) checkDevices(l *problem.List) {
 			l.Addf(at, "use the GPU's UUID",
 				"%q is no UUID; an ordinal would be applied to devices that the server has renumbered", problem.Clip(d))
 		case seen[d]:
-			l.Addf(at, "name each device once", "%s stands twice", d)
+			l.Addf(at, "name each device once", "%s is given twice", d)
 		}
 		seen[d] = true
 	}

@@ -39,7 +39,7 @@ func CalibrateProbe(runs ...ProbeRun) (Calibration, error) {
 		l.If(n < 2 || n > 1024 || len(r.Off) != n, path, "a lone process is never off the GPU",
 			"must hold 2 to 1024 processes, holds %d and %d", n, len(r.Off))
 		for j := range min(n, len(r.Off)) {
-			l.If(r.On[j] <= 0 || r.Off[j] <= 0, fmt.Sprintf("%s[%d]", path, j), "run it for longer, and beside others",
+			l.If(r.On[j] <= 0 || r.Off[j] <= 0, fmt.Sprintf("%s[%d]", path, j), "run it for longer, and together with others",
 				"has no on- and off-times")
 			on = append(on, r.On[j])
 			points = append(points, point{float64(n), float64(r.Off[j])})

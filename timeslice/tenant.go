@@ -93,7 +93,7 @@ func (t Tenant) check(l *problem.List, path string) {
 		l.Addf(path+".rate_per_second", "leave it out for a closed loop",
 			"must lie between 0 and 1e9 requests a second, is %v", r)
 	case r > 0 && t.Pause.Mean > 0:
-		l.Addf(path+".pause", "leave one of them out", "means nothing beside rate_per_second")
+		l.Addf(path+".pause", "leave one of them out", "has no effect together with rate_per_second")
 	}
 }
 

@@ -124,10 +124,10 @@ func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 
 func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*stand, error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
-	var seats []loadgentest.Seat
+	var seats []loadgentest.SimulatedServer
 	for i := range s.plan.Servers {
 		p := &s.plan.Servers[i]
-		t := loadgentest.Seat{Options: loadgentest.Options{Slots: p.Slots, Pipe: s.pipe, NoLog: true}}
+		t := loadgentest.SimulatedServer{Options: loadgentest.Options{Slots: p.Slots, Pipe: s.pipe, NoLog: true}}
 		if sim := p.Simulated; sim != nil {
 			t.Model = loadgentest.Model{StepKernels: sim.StepKernels, KernelMean: time.Duration(sim.KernelMean),
 				PrefillPerToken: time.Duration(sim.PrefillPerToken),

@@ -36,7 +36,7 @@ func TestStudy(t *testing.T) {
 }
 
 func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgentest.Model, least, most float64) {
-	seat := loadgentest.Seat{Options: loadgentest.Options{Pipe: true, Model: model}}
+	seat := loadgentest.SimulatedServer{Options: loadgentest.Options{Pipe: true, Model: model}}
 	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(m, p)}}, seat, seat)
 	if err != nil {
 		t.Fatal(err)

@@ -9,21 +9,21 @@ import (
 
 // apart is a Device with independent contexts: each has a GPU, or a part of one, to itself.
 type apart struct {
-	contexts  []*lane
+	contexts  []*gpuContext
 	now, busy time.Duration
 }
 
-// lane is a context on the GPU with a kernel that ends at a time, if it runs one.
-type lane struct {
+// gpuContext is a context on the GPU with a kernel that ends at a time, if it runs one.
+type gpuContext struct {
 	next func() (Kernel, bool)
 	ends time.Duration
 	runs bool
 }
 
 func (d *apart) Attach(next func() (Kernel, bool)) (detach func()) {
-	c := &lane{next: next}
+	c := &gpuContext{next: next}
 	d.contexts = append(d.contexts, c)
-	return func() { d.contexts = slices.DeleteFunc(d.contexts, func(o *lane) bool { return o == c }) }
+	return func() { d.contexts = slices.DeleteFunc(d.contexts, func(o *gpuContext) bool { return o == c }) }
 }
 
 func (d *apart) Advance(to time.Duration) (next time.Duration, ok bool) {

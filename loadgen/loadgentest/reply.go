@@ -4,15 +4,10 @@ package loadgentest
 
 import (
 	"encoding/json"
-	"errors"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/loadgen"
 )
-
-// ErrUnknownName is returned for a text that names no value of an enumeration.
-var ErrUnknownName = errors.New("loadgentest: unknown name")
 
 // Fault is something that goes wrong with an answer. The zero value is FaultNone.
 type Fault uint8
@@ -33,10 +28,6 @@ const (
 	FaultRefuse            // the connection is closed before the answer
 )
 
-var faultNames = enum.Of[Fault](ErrUnknownName, "fault", "none", "cut", "truncate", "error-object", "error-event",
-	"bad-json", "stall", "huge-event",
-	"endless", "html", "no-answer", "refuse")
-
 // Usage selects the token counts that an answer reports. The zero value, UsageAsked, follows the request.
 type Usage uint8
 
@@ -47,8 +38,6 @@ const (
 	UsageFinal
 	UsageContinuous
 )
-
-var usageNames = enum.Of[Usage](ErrUnknownName, "usage", "asked", "never", "final", "continuous")
 
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {

@@ -14,21 +14,21 @@ type Simulation struct {
 	Servers []*Server
 }
 
-// Seat is a server's place in a Simulation.
-type Seat struct {
-	Index int // of the GPU, which takes the place of that of the options
+// SimulatedServer is a server on a GPU of a Simulation.
+type SimulatedServer struct {
+	Index int // of the GPU, used in place of that in Options
 	Options
 }
 
-// NewSimulation starts GPUs, and a server for each seat. It must be closed.
-func NewSimulation(gpus []GPUOptions, seats ...Seat) (*Simulation, error) {
+// NewSimulation starts GPUs, and the servers on them. It must be closed.
+func NewSimulation(gpus []GPUOptions, servers ...SimulatedServer) (*Simulation, error) {
 	s := &Simulation{}
 	for _, o := range gpus {
 		s.GPUs = append(s.GPUs, NewGPU(o))
 	}
-	for _, seat := range seats {
-		seat.GPU = s.GPUs[seat.Index]
-		srv, err := NewServer(seat.Options)
+	for _, o := range servers {
+		o.GPU = s.GPUs[o.Index]
+		srv, err := NewServer(o.Options)
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -37,7 +37,7 @@ func NewSimulation(gpus []GPUOptions, seats ...Seat) (*Simulation, error) {
 	return s, nil
 }
 
-// Endpoints are the servers', in the order of their seats.
+// Endpoints are the servers', in the order in which they were given.
 func (s *Simulation) Endpoints() []loadgen.Endpoint {
 	if s == nil {
 		return nil

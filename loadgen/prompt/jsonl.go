@@ -68,7 +68,7 @@ func readPrompt(l line) (p loadgen.Prompt) {
 	p.MaxTokens = f.count("max_tokens")
 	if _, both := f.values["output_tokens"]; both {
 		if p.MaxTokens != 0 {
-			f.bad("output_tokens", "keep max_tokens", "stands beside max_tokens")
+			f.bad("output_tokens", "keep max_tokens", "is given together with max_tokens")
 		}
 		p.MaxTokens = f.count("output_tokens")
 	}

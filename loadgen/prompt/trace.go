@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 )
@@ -30,8 +29,13 @@ const (
 	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
 )
 
-var traceFormatNames = enum.Of[TraceFormat](loadgen.ErrUnknownName, "trace format", "unknown", "mooncake",
-	"azure", "burstgpt")
+// String returns "mooncake", "azure" or "burstgpt", and "unknown" for other values.
+func (f TraceFormat) String() string {
+	if f > TraceBurstGPT {
+		f = TraceUnknown
+	}
+	return [...]string{"unknown", "mooncake", "azure", "burstgpt"}[f]
+}
 
 // maxTraceTokens bounds a length in tokens: no model's context comes near.
 const maxTraceTokens = 100_000_000

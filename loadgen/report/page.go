@@ -23,9 +23,9 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	if rows.synthetic() {
 		p.Basis = syntheticNote
 	}
-	together, notes, said := interference(results)
+	together, notes, slowdown := interference(results)
 	kept, answer := verdicts(results, rows)
-	p.Answer = said + answer
+	p.Answer = slowdown + answer
 	loads, remarks := rows.table()
 	first := webpage.Section{Tables: []webpage.Table{kept, loads, together}, Notes: append(notes, remarks...)}
 	all := webpage.Section{Title: "Every run", Folded: true}
@@ -62,8 +62,8 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 	if !slo {
 		t.Head = []string{"scenario", "saturates at", "output (tokens/s)", "e2e P99"}
 	}
-	var said, grows []string
-	alike := map[string]string{} // names of scenarios of which the same is said
+	var texts, grows []string
+	alike := map[string]string{} // names of scenarios with the same text
 	for len(rows) > 0 {
 		n, name := len(rows), rows[0].Scenario
 		if i := slices.IndexFunc(rows, func(r Scenario) bool { return r.Scenario != name }); i > 0 {
@@ -78,7 +78,7 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 		if !slo {
 			peak := slices.MaxFunc(levels, func(a, b Scenario) int { return cmp.Compare(a.TokensPerS, b.TokensPerS) }).TokensPerS
 			r := levels[slices.IndexFunc(levels, func(r Scenario) bool { return r.TokensPerS >= nearPeak*peak })]
-			at, into := r.Load, &said
+			at, into := r.Load, &texts
 			if r.Load == levels[len(levels)-1].Load {
 				at, into = "not by "+at, &grows
 			}
@@ -91,19 +91,19 @@ func verdicts(results []*loadgen.Result, rows Scenarios) (t webpage.Table, answe
 			continue
 		}
 		if alike[what] == "" {
-			said, alike[what] = append(said, what), name
+			texts, alike[what] = append(texts, what), name
 		} else {
 			alike[what] += ", " + name
 		}
 	}
-	if slo && len(said) > 0 {
-		for i, what := range said {
-			said[i] = alike[what] + " " + what
+	if slo && len(texts) > 0 {
+		for i, what := range texts {
+			texts[i] = alike[what] + " " + what
 		}
-		return t, "99% of requests keep the objectives with " + strings.Join(said, "; with ") + "."
+		return t, "99% of requests keep the objectives with " + strings.Join(texts, "; with ") + "."
 	}
-	if len(said) > 0 {
-		answer = "Throughput saturates with " + strings.Join(said, ", ") + ". "
+	if len(texts) > 0 {
+		answer = "Throughput saturates with " + strings.Join(texts, ", ") + ". "
 	}
 	if len(grows) > 0 {
 		answer += "Throughput is highest at the highest load tried with " + strings.Join(grows, ", ") + "."

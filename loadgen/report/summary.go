@@ -124,7 +124,7 @@ func remarks(m *loadgen.Measures) (lines []string) {
 		n    int64
 		what string
 	}{
-		{m.Refusals, "are refusals"}, {m.ShortAnswers, "have fewer tokens than were asked for"},
+		{m.Refusals, "are refusals"}, {m.ShortAnswers, "have fewer tokens than requested"},
 		{m.ShortIgnoringEOS, "do so although ignore_eos was set: ANOMALY, the server may not know it"},
 	} {
 		if r.n > 0 {

@@ -71,7 +71,7 @@ var simulatedModel = loadgentest.Model{
 }
 
 func (t *test) open(h *hosting) (*loadgentest.Simulation, error) {
-	var seats []loadgentest.Seat
+	var seats []loadgentest.SimulatedServer
 	for i := range h.servers {
 		s := seat(h.sm, h.bandwidth)
 		s.Index, s.Slots, s.Pipe = i%h.gpus, h.slots, t.inMemory
@@ -92,10 +92,10 @@ func (c *Config) device(sharing string) loadgentest.Device {
 	return c.Device(sharing)
 }
 
-func seat(sm, bandwidth float64) loadgentest.Seat {
+func seat(sm, bandwidth float64) loadgentest.SimulatedServer {
 	m := simulatedModel
 	m.SMShare, m.BandwidthShare = sm, bandwidth
-	return loadgentest.Seat{Options: loadgentest.Options{Model: m, NoLog: true}}
+	return loadgentest.SimulatedServer{Options: loadgentest.Options{Model: m, NoLog: true}}
 }
 
 // embedTenants starts a server for each of the plan's tenants, nil where they name endpoints.
@@ -104,7 +104,7 @@ func (c *Config) embedTenants() (*loadgentest.Simulation, error) {
 	if p.Embedded == "" {
 		return nil, nil
 	}
-	var seats []loadgentest.Seat
+	var seats []loadgentest.SimulatedServer
 	for _, t := range p.Tenants {
 		seats = append(seats, seat(t.SMShare, t.BandwidthShare))
 	}

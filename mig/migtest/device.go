@@ -57,7 +57,7 @@ func (g *GPU) create(p *mig.Profile, at mig.Placement) (*instance, error) {
 		return nil, fmt.Errorf("%w: %v is no profile of %s", mig.ErrNotSupported, p, g.model)
 	}
 	if !slices.Contains(p.Placements, at) {
-		return nil, fmt.Errorf("%w: %s can't stand at %s", mig.ErrInsufficient, p, at)
+		return nil, fmt.Errorf("%w: %s can't start at %s", mig.ErrInsufficient, p, at)
 	}
 	same, used := 1, engines(p.Engines)
 	for _, d := range g.instances {

@@ -252,7 +252,7 @@ func (d *chunkedDecoder) take(line []byte) error {
 	}
 	d.excess = max(0, d.excess+int64(len(line))-16-2*int64(min(n, 1<<40)))
 	if d.excess > maxChunkExcess {
-		return fmt.Errorf("%w: too much beside the data", ErrChunked)
+		return fmt.Errorf("%w: too much besides the data", ErrChunked)
 	}
 	if d.left, d.state = n, chunkData; n == 0 {
 		d.state = chunkTrailer

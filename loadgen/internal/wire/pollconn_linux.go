@@ -199,13 +199,13 @@ func (c *pollConn) unseen(first uint64) bool {
 // listen has t take the socket's data from now on, including data that is already there.
 func (c *pollConn) listen(t *tap) {
 	c.tapped.Store(t)
-	told := c.hangup.Load() != 0 // before, when nobody listened
+	hungUp := c.hangup.Load() != 0 // before, when nobody listened
 	select {
 	case <-c.readable:
-		told = true
+		hungUp = true
 	default:
 	}
-	if told {
+	if hungUp {
 		c.poller.again(c)
 	}
 }
