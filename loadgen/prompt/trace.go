@@ -23,7 +23,8 @@ type TraceFormat uint8
 // The formats.
 const (
 	TraceUnknown TraceFormat = iota
-	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens, may be missing
+	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens unless all fit
+	// another power of two, may be missing
 	TraceMooncake
 	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
 	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
@@ -43,15 +44,12 @@ const maxTraceTokens = 100_000_000
 // maxTraceTime bounds a timestamp: a hundred years.
 const maxTraceTime = 100 * 365 * 24 * time.Hour
 
-// blockTokens is the size of the blocks that Mooncake traces hash.
-const blockTokens = 512
-
 // TraceRequest is one request of a trace.
 type TraceRequest struct {
 	At           time.Duration // since the trace's first request
 	InputTokens  int
 	OutputTokens int
-	// Blocks are the hashes of the prompt's blocks of 512 tokens, the last one filled in part: an
+	// Blocks are the hashes of the prompt's blocks of Trace.BlockTokens tokens, the last one filled in part: an
 	// equal beginning is a shared prefix. nil if the trace has none.
 	Blocks []int64
 	// Session groups the turns of a conversation, "" if the trace doesn't say.
@@ -63,6 +61,8 @@ type TraceRequest struct {
 type Trace struct {
 	Format   TraceFormat
 	Requests []TraceRequest
+	// BlockTokens is the size of a block of TraceRequest.Blocks, 0 without blocks.
+	BlockTokens int
 }
 
 // DetectTrace finds the format by a file's beginning, which holds at least the first line. The error wraps ErrInput.
@@ -96,16 +96,23 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 	if format == TraceMooncake {
 		row = f.object
 	}
+	var hashes []hashed
 	err := readLines(r, func(l line) {
 		values := row(l)
 		if values == nil {
 			return
 		}
 		req := f.request(&l, values)
+		if req.Blocks != nil {
+			hashes = append(hashes, hashed{l.n, req.InputTokens, len(req.Blocks)})
+		}
 		if failed := format == TraceBurstGPT && req.OutputTokens == 0; l.good() && !failed {
 			t.Requests = append(t.Requests, req)
 		}
 	})
+	if err == nil {
+		t.BlockTokens, err = blockSize(hashes)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +178,7 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 	var b strings.Builder
 	left := out.PromptTokens
 	for _, block := range r.Blocks {
-		k := min(blockTokens, left)
+		k := min(p.trace.BlockTokens, left)
 		appendWords(&b, rand.New(rand.NewPCG(p.seed, uint64(block))), k)
 		left -= k
 	}

@@ -23,7 +23,7 @@ var traceFiles = map[string]TraceFormat{
 
 func TestReadTrace(t *testing.T) {
 	want := map[string]*Trace{
-		"traces/mooncake.jsonl": {Format: TraceMooncake, Requests: []TraceRequest{
+		"traces/mooncake.jsonl": {Format: TraceMooncake, BlockTokens: 512, Requests: []TraceRequest{
 			{At: 0, InputTokens: 1200, OutputTokens: 50, Blocks: []int64{0, 1, 2}},
 			{At: 27 * time.Millisecond, InputTokens: 600, OutputTokens: 92, Blocks: []int64{7, 8}},
 			{At: 40 * time.Millisecond, InputTokens: 1024, OutputTokens: 3, Blocks: []int64{0, 1}},
@@ -101,20 +101,24 @@ func TestReadTraceErrors(t *testing.T) {
 	}
 }
 
-// TestMooncakeVariants: tools that write Mooncake's format leave hashes of blocks out, on all lines or some.
+// TestMooncakeVariants: tools that write Mooncake's format leave hashes of blocks out, on all lines or some, or write
+// blocks of another size.
 func TestMooncakeVariants(t *testing.T) {
 	line := func(in int, rest string) string {
 		return fmt.Sprintf(`{"timestamp": %d, "input_length": %d, "output_length": 5%s}`, in, in, rest) + "\n"
 	}
 	for name, c := range map[string]struct {
 		text    string
+		block   int
 		blocks  []int // per line
 		problem string
 	}{
 		"no hashes":                 {text: line(100, "") + line(700, ""), blocks: []int{0, 0}},
-		"hashes on some lines":      {text: line(100, "") + line(700, `, "hash_ids": [1, 2]`), blocks: []int{0, 2}},
-		"no input":                  {text: line(0, `, "hash_ids": []`), blocks: []int{0}},
-		"blocks of 64":              {text: line(100, `, "hash_ids": [1, 2]`), problem: "line 1.hash_ids: 2 ids for 100 tokens, which are 1 blocks (give one id for each 512 tokens)"},
+		"hashes on some lines":      {text: line(100, "") + line(700, `, "hash_ids": [1, 2]`), block: 512, blocks: []int{0, 2}},
+		"no input":                  {text: line(0, `, "hash_ids": []`), block: 512, blocks: []int{0}},
+		"blocks of 64":              {text: line(100, `, "hash_ids": [1, 2]`) + line(130, `, "hash_ids": [1, 3, 4]`), block: 64, blocks: []int{2, 3}},
+		"one line is no size":       {text: line(100, `, "hash_ids": [1, 2]`), problem: "line 1.hash_ids: 2 ids for 100 tokens, which are 1 blocks (give one id for each 512 tokens, or all"},
+		"sizes that differ":         {text: line(100, `, "hash_ids": [1, 2]`) + line(100, `, "hash_ids": [1, 2, 3]`), problem: "line 2.hash_ids: 3 ids"},
 		"hashes that are no list":   {text: line(100, `, "hash_ids": 7`), problem: "line 1.hash_ids"},
 		"no output":                 {text: `{"timestamp": 0, "input_length": 3}`, problem: "line 1.output_length: missing"},
 		"a list":                    {text: `[{"timestamp": 0, "input_length": 3, "output_length": 4}]`, problem: "jq -c '.[]' FILE"},
@@ -129,7 +133,7 @@ func TestMooncakeVariants(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || len(tr.Requests) != len(c.blocks) {
+		if err != nil || tr.BlockTokens != c.block || len(tr.Requests) != len(c.blocks) {
 			t.Errorf("%s: %+v, %v", name, tr, err)
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/loadgen"
 )
 
 // fields are the names of a format's columns or fields: their order has changed between releases, and tools that go by
@@ -92,11 +93,47 @@ func (f *fields) request(l *line, values map[string]string) TraceRequest {
 	}
 	if err := json.Unmarshal([]byte(hashes), &r.Blocks); err != nil {
 		l.bad("hash_ids", "write a list of whole numbers", "is %s", problem.Clip(hashes))
-	} else if need := (r.InputTokens + blockTokens - 1) / blockTokens; len(r.Blocks) != need {
-		l.bad("hash_ids", fmt.Sprintf("give one id for each %d tokens", blockTokens),
-			"%d ids for %d tokens, which are %d blocks", len(r.Blocks), r.InputTokens, need)
 	}
 	return r
+}
+
+// blockSizes are the sizes of blocks in which tools write Mooncake traces; the published ones have 512 tokens.
+var blockSizes = []int{512, 16, 32, 64, 128, 256, 1024, 2048}
+
+// hashed is a line with hashes of blocks.
+type hashed struct{ line, tokens, blocks int }
+
+// holds reports whether a prompt of so many tokens has so many blocks of a size.
+func (h hashed) holds(size int) bool { return h.blocks == (h.tokens+size-1)/size }
+
+// blockSize returns the size of a trace's blocks: 512 tokens, or another one that all of its lines have, of which at
+// least two have several blocks; 0 without blocks. In a trace of no single size the lines without 512 are problems.
+func blockSize(all []hashed) (int, error) {
+	if len(all) == 0 {
+		return 0, nil
+	}
+	several := 0
+	for _, h := range all {
+		if h.blocks > 1 {
+			several++
+		}
+	}
+	var l problem.List
+	for _, size := range blockSizes {
+		other := func(h hashed) bool { return !h.holds(size) }
+		if !slices.ContainsFunc(all, other) && (size == blockSizes[0] || several > 1) {
+			return size, nil
+		}
+	}
+	for _, h := range all {
+		if size := blockSizes[0]; !h.holds(size) && l.Len() <= problem.Enough {
+			l.Add(&problem.Problem{Path: fmt.Sprintf("line %d.hash_ids", h.line), Line: h.line,
+				Message: fmt.Sprintf("%d ids for %d tokens, which are %d blocks", h.blocks, h.tokens, (h.tokens+size-1)/size),
+				Remedy: fmt.Sprintf("give one id for each %d tokens, or all lines blocks of one other size, a power of two from "+
+					"16 to 2048", size)})
+		}
+	}
+	return 0, l.Under(loadgen.ErrInput)
 }
 
 // tokens reads a whole number of 0 or more; some exports write it as "12.0".
