@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
@@ -98,15 +97,6 @@ func (a *Accountant) Changes() (expired int, records []Record, v View, err error
 	return expired, records, v, err
 }
 
-// Finish posts the observations so far.
-func (a *Accountant) Finish() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, d := range a.devs {
-		a.close(d, d.last)
-	}
-}
-
 // Watch asks the kubelet for the holders every period until ctx ends.
 func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 	if a.o.Kubelet == nil {
@@ -122,82 +112,4 @@ func (a *Accountant) Watch(ctx context.Context, period time.Duration) {
 		case <-ticker.C:
 		}
 	}
-}
-
-// Status describes the node at present.
-type Status struct {
-	Devices []Device // in the order of the telemetry's header
-	// Kubelet answers whether the kubelet gave its last answer; unknown without one.
-	Kubelet sharing.Answer
-	// UnknownDevices counts the devices given to pods under names that are not understood, by their form
-	// (container.DeviceForm). Nobody is charged for holding them.
-	UnknownDevices map[string]int
-	Refused        int // windows that were refused: a defect
-}
-
-// Device is a GPU at present.
-type Device struct {
-	UUID, Name string
-	Down       string            // why it does not answer; "" when it does
-	Mechanism  sharing.Mechanism // of its last window
-	Price      cost.Money        // of an hour; zero = none
-	// The last readings; missing where not read.
-	Watts, MemUsed, MemTotal telemetry.Optional[float64]
-	// Held and Slots count the devices of it that pods were given, and that are
-	// offered; missing where the kubelet does not say.
-	Held, Slots telemetry.Optional[int]
-	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
-	Memory   map[container.Pod]float64
-	Resident int // containers with a process on it
-	// Stalled answers whether it reports kernels all the time while it draws little more than when nothing runs.
-	Stalled sharing.Answer
-	Unknown map[container.Reason]int // processes of no pod
-}
-
-// Status returns the node's present state.
-func (a *Accountant) Status() Status {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := Status{Devices: make([]Device, len(a.devs)), UnknownDevices: map[string]int{}, Refused: a.refused}
-	for i, d := range a.devs {
-		g := &s.Devices[i]
-		*g = d.Device
-		g.Memory, g.Unknown = map[container.Pod]float64{}, map[container.Reason]int{}
-		if held, slots, known := a.holders.of(func(dev container.Device) bool { return a.fits(d, dev) }); known {
-			n := 0
-			for _, devices := range held {
-				n += len(devices)
-			}
-			g.Held, g.Slots = telemetry.Some(n), telemetry.Some(slots)
-		}
-		resident := map[container.Pod]bool{}
-		for _, p := range d.listed {
-			if m, ok := p.memory.Get(); ok {
-				g.Memory[a.book.under(p.pod())] += float64(m)
-			}
-			switch {
-			case p.overhead:
-			case p.who.Known():
-				resident[p.pod()] = true
-			default:
-				g.Unknown[p.who.Reason]++
-			}
-		}
-		g.Resident = len(resident)
-	}
-	h := a.holders
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.Kubelet = h.kubelet
-	for _, given := range h.given {
-		for _, id := range given.Unknown {
-			s.UnknownDevices[container.DeviceForm(id)]++
-		}
-		for _, d := range given.Devices {
-			if !d.Minor.IsZero() && !slices.ContainsFunc(a.devs, func(x *device) bool { return x.minor == d.Minor }) {
-				s.UnknownDevices["minor number of no GPU here"]++
-			}
-		}
-	}
-	return s
 }

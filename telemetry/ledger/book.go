@@ -4,6 +4,7 @@ package ledger
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/bits"
@@ -333,4 +334,26 @@ func spendMoney(g *gpu, in *posting, lines []line) {
 		lines[i].amount.Micros++
 		lines[i].row.Owed -= hour
 	}
+}
+
+// The names of records begin with their kind; the rest of the name is a key as JSON. A record that could not be read is
+// kept under asidePrefix, for people only.
+const (
+	rowPrefix   = "row "
+	endedPrefix = "ended "
+	gpuPrefix   = "gpu "
+	asidePrefix = "aside "
+)
+
+// recordName names the record of a row, of rows that ended or of a GPU by its key.
+func recordName(key any) string {
+	prefix := gpuPrefix
+	switch key.(type) {
+	case Key:
+		prefix = rowPrefix
+	case TotalKey:
+		prefix = endedPrefix
+	}
+	b, _ := json.Marshal(key) // structs of strings and enumerations that have texts
+	return prefix + string(b)
 }

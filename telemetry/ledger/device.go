@@ -5,10 +5,30 @@ package ledger
 import (
 	"time"
 
+	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
+
+// Device is a GPU at present.
+type Device struct {
+	UUID, Name string
+	Down       string            // why it does not answer; "" when it does
+	Mechanism  sharing.Mechanism // of its last window
+	Price      cost.Money        // of an hour; zero = none
+	// The last readings; missing where not read.
+	Watts, MemUsed, MemTotal telemetry.Optional[float64]
+	// Held and Slots count the devices of it that pods were given, and that are
+	// offered; missing where the kubelet does not say.
+	Held, Slots telemetry.Optional[int]
+	// Memory holds the bytes of each tenant's processes, the zero Pod's those of no pod.
+	Memory   map[container.Pod]float64
+	Resident int // containers with a process on it
+	// Stalled answers whether it reports kernels all the time while it draws little more than when nothing runs.
+	Stalled sharing.Answer
+	Unknown map[container.Reason]int // processes of no pod
+}
 
 // device holds the known state of a GPU.
 type device struct {
@@ -75,44 +95,5 @@ func (m *mean) get() telemetry.Optional[float64] {
 	return telemetry.Some(m.sum / float64(m.n))
 }
 
-// identify resolves the listed processes to pods, where the list has changed and at the end of each window,
-// which shows an id that was used again meanwhile: asking the system every second would cost more than the driver does.
-func (a *Accountant) identify(d *device) {
-	pids := make([]uint32, len(d.list))
-	for i := range d.list {
-		pids[i] = d.list[i].PID
-	}
-	d.listed = nil
-	for i, id := range a.o.Resolver.Resolve(pids...) {
-		p := &d.list[i]
-		q := d.procs[id.PID]
-		switch {
-		case q == nil:
-			q = &process{who: id}
-			d.procs[id.PID] = q
-		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
-			q.who.Reason = container.ReasonReused // until the window ends
-		case !q.who.Known():
-			q.who = id
-		}
-		q.memory, q.instance, q.overhead = p.Memory, p.GPUInstance, p.Name == mpsServer
-		d.listed = append(d.listed, q)
-	}
-}
-
 // mpsServer is the name of the process that runs the kernels of MPS clients.
 const mpsServer = "nvidia-cuda-mps-server"
-
-// forget drops processes that no window has any more.
-func (a *Accountant) forget() {
-	var pids []uint32
-	for _, d := range a.devs {
-		for _, p := range d.listed {
-			pids = append(pids, p.who.PID)
-		}
-		for pid := range d.procs {
-			pids = append(pids, pid)
-		}
-	}
-	a.o.Resolver.Keep(pids...)
-}

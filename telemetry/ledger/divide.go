@@ -98,42 +98,6 @@ func (w *Window) check() error {
 	return nil
 }
 
-// Divide divides a window. The parts' times add up to Length exactly; time of unknown use is a part of
-// AccountUnattributed. Every claim of a known pod has a part, even of no time.
-//
-// Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, compared
-// with its figure of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more
-// ran, and the rest is unattributed. Under MPS the driver cannot distinguish clients: the server's own time is
-// overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each instance has its own
-// counters; without them its time goes to the resident tenants, between nothing and all.
-//
-// Idle time goes to its holders, used or not, and time without a holder to AccountIdle: opening a context without
-// work changes no part's time.
-func Divide(w Window) ([]Part, error) {
-	if err := w.check(); err != nil {
-		return nil, err
-	}
-	d := &division{w: &w, holders: w.Slots > 0}
-	reserved, resident := false, false
-	for _, c := range w.Claims {
-		d.holders = d.holders || c.Held > 0
-		reserved = reserved || c.Held > 0 && c.reserves()
-		resident = resident || c.Resident && c.known()
-	}
-	if reserved && resident { // reserved for the residents, in unknown parts
-		d.holders = false
-	}
-	switch w.Mechanism {
-	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
-		d.byInstance()
-	case sharing.MechanismMPS, sharing.MechanismHAMiWithMPS:
-		d.together()
-	default:
-		d.inTurn()
-	}
-	return d.parts(), nil
-}
-
 // share is a part as shares of the window.
 type share struct {
 	Part

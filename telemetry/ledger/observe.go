@@ -173,6 +173,15 @@ func (a *Accountant) Tick() {
 	}
 }
 
+// Finish posts the observations so far.
+func (a *Accountant) Finish() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, d := range a.devs {
+		a.close(d, d.last)
+	}
+}
+
 // close posts a device's time up to now; a.mu is held.
 func (a *Accountant) close(d *device, now time.Duration) {
 	through, _ := a.book.through(d.UUID)
@@ -260,4 +269,43 @@ func (a *Accountant) spent(d *device, length time.Duration) telemetry.Optional[i
 		return byPower
 	}
 	return telemetry.Some(int64(math.Round(now*1e6)) - int64(math.Round(before*1e6)))
+}
+
+// identify resolves the listed processes to pods, where the list has changed and at the end of each window,
+// which shows an id that was used again meanwhile: asking the system every second would cost more than the driver does.
+func (a *Accountant) identify(d *device) {
+	pids := make([]uint32, len(d.list))
+	for i := range d.list {
+		pids[i] = d.list[i].PID
+	}
+	d.listed = nil
+	for i, id := range a.o.Resolver.Resolve(pids...) {
+		p := &d.list[i]
+		q := d.procs[id.PID]
+		switch {
+		case q == nil:
+			q = &process{who: id}
+			d.procs[id.PID] = q
+		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
+			q.who.Reason = container.ReasonReused // until the window ends
+		case !q.who.Known():
+			q.who = id
+		}
+		q.memory, q.instance, q.overhead = p.Memory, p.GPUInstance, p.Name == mpsServer
+		d.listed = append(d.listed, q)
+	}
+}
+
+// forget drops processes that no window has any more.
+func (a *Accountant) forget() {
+	var pids []uint32
+	for _, d := range a.devs {
+		for _, p := range d.listed {
+			pids = append(pids, p.who.PID)
+		}
+		for pid := range d.procs {
+			pids = append(pids, pid)
+		}
+	}
+	a.o.Resolver.Keep(pids...)
 }

@@ -173,18 +173,6 @@ func (d *device) instanceCounters(all claims) {
 	}
 }
 
-// fits reports that a device of a plugin is a GPU or part of it.
-func (a *Accountant) fits(d *device, dev container.Device) bool {
-	if i, ok := dev.Index.Get(); ok {
-		return i < len(a.devs) && a.devs[i] == d
-	}
-	if !dev.Minor.IsZero() {
-		return dev.Minor == d.minor
-	}
-	return dev.UUID == d.UUID || strings.HasPrefix(dev.UUID, "MIG-") &&
-		d.instance(func(in *telemetry.Instance) bool { return in.UUID == dev.UUID }) != nil
-}
-
 // mechanism infers a GPU's mechanism from its processes and holders.
 func (d *device) mechanism(held map[container.Pod][]container.Device) sharing.Mechanism {
 	if d.mig == sharing.AnswerYes {
@@ -205,4 +193,16 @@ func (d *device) mechanism(held map[container.Pod][]container.Device) sharing.Me
 		return sharing.MechanismTimeSlicing
 	}
 	return sharing.MechanismExclusive
+}
+
+// fits reports that a device of a plugin is a GPU or part of it.
+func (a *Accountant) fits(d *device, dev container.Device) bool {
+	if i, ok := dev.Index.Get(); ok {
+		return i < len(a.devs) && a.devs[i] == d
+	}
+	if !dev.Minor.IsZero() {
+		return dev.Minor == d.minor
+	}
+	return dev.UUID == d.UUID || strings.HasPrefix(dev.UUID, "MIG-") &&
+		d.instance(func(in *telemetry.Instance) bool { return in.UUID == dev.UUID }) != nil
 }
