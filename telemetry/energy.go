@@ -2,8 +2,6 @@
 
 package telemetry
 
-import "time"
-
 // MaxWatts is more than any board draws. Readers drop a power above it, and a counter that rose faster misreads.
 const MaxWatts = 5e3
 
@@ -14,9 +12,6 @@ func EnergyBetween(before, now Point) (joules float64, ok bool) {
 	joules = now.Value - before.Value
 	return joules, joules >= 0 && joules <= MaxWatts*max((now.At-before.At).Seconds(), 1)
 }
-
-// bridged is the longest time between two readings of a device that is not a gap.
-func bridged(period time.Duration) time.Duration { return max(3*period, time.Second) }
 
 // Energy is a device's energy, by two ways of measuring. They differ where there were gaps, and by the accuracy of the
 // power reading, which is 5% for the boards that nvml.h gives one for.

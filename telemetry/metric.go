@@ -3,6 +3,7 @@
 package telemetry
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -59,6 +60,9 @@ var metricNames = enum.Of[Metric](errUnknown, "metric", "",
 	"pcie_rx_bytes_per_s", "graphics_util_percent", "sm_util_percent", "sm_occupancy_percent",
 	"tensor_util_percent", "dram_util_percent", "fp64_util_percent", "fp32_util_percent", "fp16_util_percent",
 	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
+
+// errUnknown is returned for a text or value that names nothing.
+var errUnknown = errors.New("telemetry: unknown name")
 
 // Metrics lists every metric in the order of their values.
 func Metrics() []Metric { return metricNames.Values() }

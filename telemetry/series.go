@@ -25,6 +25,9 @@ type Header struct {
 // maxAge is the time for which a figure holds.
 func (h *Header) maxAge() time.Duration { return max(3*h.SlowPeriod, bridged(h.Period)) }
 
+// bridged is the longest time between two readings of a device that is not a gap.
+func bridged(period time.Duration) time.Duration { return max(3*period, time.Second) }
+
 // check returns an error for an index that names no device.
 func (h *Header) check(device int) error {
 	if device < 0 || device >= len(h.Devices) {
@@ -155,9 +158,6 @@ type Event struct {
 	Count  int           `json:"count,omitempty"`     // the number of ticks missed, of values dropped, or of errors so far
 	Detail string        `json:"detail,omitempty"`    // for people
 }
-
-// errUnknown is returned for a text or value that names nothing.
-var errUnknown = errors.New("telemetry: unknown name")
 
 // ErrNoDevices is returned for a reader that lists no devices.
 var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")

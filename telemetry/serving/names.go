@@ -2,6 +2,18 @@
 
 package serving
 
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/promtext"
+)
+
 // figure maps a metric to a field, which one family of a page fills. A former name fills it only where the
 // present one is not there: versions between have both, with the same figures.
 type figure struct {
@@ -102,4 +114,67 @@ var names = map[string]figure{
 	"request_generation_tokens":             outputLength,
 	"generation_tokens_histogram":           outputLength,
 	"iteration_tokens_total":                stepTokens,
+}
+
+// value is a figure on its way into a reading.
+type value struct {
+	probs *problem.List
+	path  string
+	m     *dto.Metric
+}
+
+func (v *value) problem(format string, args ...any) {
+	if v.probs.Len() < problem.Enough {
+		v.probs.Addf(v.path, "", format, args...)
+	}
+}
+
+func (v *value) number() (float64, bool) {
+	x, ok := promtext.Value(v.m)
+	if !ok || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+		v.problem("%v is no figure", x)
+		return 0, false
+	}
+	return x, true
+}
+
+// sum adds the series of a figure over labels that are not kept: a reason, or whether a request streams.
+func (v *value) sum(to *Optional[float64]) {
+	if x, ok := v.number(); ok {
+		*to = optional.Of(to.Or(0) + x)
+	}
+}
+
+// share takes a share of 1.
+func (v *value) share(to *Optional[float64]) {
+	switch x, ok := v.number(); {
+	case ok && x > 1.001:
+		v.problem("%v is no share", x)
+	case ok:
+		*to = optional.Of(max(min(x, 1), to.Or(0)))
+	}
+}
+
+func (v *value) histogram(to **Histogram) {
+	in := v.m.Histogram
+	if in == nil {
+		v.problem("no histogram")
+		return
+	}
+	h := &Histogram{Count: in.GetSampleCount(), Sum: in.GetSampleSum()}
+	for _, b := range in.Bucket {
+		h.Buckets = append(h.Buckets, Bucket{b.GetUpperBound(), b.GetCumulativeCount()})
+	}
+	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Upper, b.Upper) })
+	if n := len(h.Buckets); n == 0 || !math.IsInf(h.Buckets[n-1].Upper, 1) {
+		h.Buckets = append(h.Buckets, Bucket{math.Inf(1), h.Count})
+	}
+	switch why := h.wrong(); {
+	case why != "":
+		v.problem("%s", why)
+	case *to == nil:
+		*to = h
+	case !(*to).add(h): // its labels are not kept
+		v.problem("other buckets than the series before it")
+	}
 }

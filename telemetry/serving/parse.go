@@ -17,7 +17,6 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
@@ -175,7 +174,7 @@ func (p *parser) family(page int, engine Engine, fig figure, f *dto.MetricFamily
 		if strings.HasPrefix(fig.field, "Prefix") && strings.Contains(f.GetHelp(), "blocks") {
 			continue // vLLM's early 0.8 counts blocks, not tokens
 		}
-		v := &value{p: p, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
+		v := &value{probs: &p.probs, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
 		if ms := m.GetTimestampMs(); ms > 0 {
 			if r.At = time.UnixMilli(ms).UTC(); r.At.Year() < 2001 {
 				v.problem("its time, %d, is of the year %d: pages have milliseconds since 1970", ms, r.At.Year())
@@ -246,67 +245,4 @@ func labels(m *dto.Metric) (k key, rank int) {
 		}
 	}
 	return k, rank
-}
-
-// value is a figure on its way into a reading.
-type value struct {
-	p    *parser
-	path string
-	m    *dto.Metric
-}
-
-func (v *value) problem(format string, args ...any) {
-	if v.p.probs.Len() < problem.Enough {
-		v.p.probs.Addf(v.path, "", format, args...)
-	}
-}
-
-func (v *value) number() (float64, bool) {
-	x, ok := promtext.Value(v.m)
-	if !ok || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
-		v.problem("%v is no figure", x)
-		return 0, false
-	}
-	return x, true
-}
-
-// sum adds the series of a figure over labels that are not kept: a reason, or whether a request streams.
-func (v *value) sum(to *Optional[float64]) {
-	if x, ok := v.number(); ok {
-		*to = optional.Of(to.Or(0) + x)
-	}
-}
-
-// share takes a share of 1.
-func (v *value) share(to *Optional[float64]) {
-	switch x, ok := v.number(); {
-	case ok && x > 1.001:
-		v.problem("%v is no share", x)
-	case ok:
-		*to = optional.Of(max(min(x, 1), to.Or(0)))
-	}
-}
-
-func (v *value) histogram(to **Histogram) {
-	in := v.m.Histogram
-	if in == nil {
-		v.problem("no histogram")
-		return
-	}
-	h := &Histogram{Count: in.GetSampleCount(), Sum: in.GetSampleSum()}
-	for _, b := range in.Bucket {
-		h.Buckets = append(h.Buckets, Bucket{b.GetUpperBound(), b.GetCumulativeCount()})
-	}
-	slices.SortFunc(h.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Upper, b.Upper) })
-	if n := len(h.Buckets); n == 0 || !math.IsInf(h.Buckets[n-1].Upper, 1) {
-		h.Buckets = append(h.Buckets, Bucket{math.Inf(1), h.Count})
-	}
-	switch why := h.wrong(); {
-	case why != "":
-		v.problem("%s", why)
-	case *to == nil:
-		*to = h
-	case !(*to).add(h): // its labels are not kept
-		v.problem("other buckets than the series before it")
-	}
 }

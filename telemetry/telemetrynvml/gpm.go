@@ -5,15 +5,11 @@
 package telemetrynvml
 
 import (
-	"time"
-
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
-
-const gpmMinInterval = 100 * time.Millisecond // the least time between two GPM samples (nvml.h)
 
 const mib = 1 << 20
 
@@ -36,54 +32,6 @@ var gpmMetrics = []struct {
 	{nvml.GPM_METRIC_PCIE_RX_PER_SEC, telemetry.MetricPCIeRxBytesPerS, mib},
 	{nvml.GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC, telemetry.MetricNVLinkTxBytesPerS, mib},
 	{nvml.GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC, telemetry.MetricNVLinkRxBytesPerS, mib},
-}
-
-// gpmState is two samples that take turns; the figures are of the time between.
-type gpmState struct {
-	uuid      string // of the MIG device, for instances
-	prev, cur nvml.GpmSample
-	at        time.Time // of prev; zero before the first
-}
-
-// step takes a sample with get and reports whether there is one before it, far
-// enough back, to compare with; the two are then (prev, cur) until done.
-func (g *gpmState) step(lib nvml.Interface, now time.Time, get func(nvml.GpmSample) nvml.Return) (bool, nvml.Return) {
-	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
-		if *s == nil {
-			fresh, ret := lib.GpmSampleAlloc()
-			if ret != nvml.SUCCESS {
-				return false, ret
-			}
-			*s = fresh
-		}
-	}
-	if !g.at.IsZero() && now.Sub(g.at) < gpmMinInterval {
-		return false, nvml.SUCCESS
-	}
-	into := g.cur
-	if g.at.IsZero() {
-		into = g.prev
-	}
-	if ret := get(into); ret != nvml.SUCCESS {
-		g.at = time.Time{} // a sample that failed half way compares with nothing
-		return false, ret
-	}
-	first := g.at.IsZero()
-	g.at = now
-	return !first, nvml.SUCCESS
-}
-
-func (g *gpmState) done() { g.prev, g.cur = g.cur, g.prev }
-
-// free gives the samples back; there is nothing to be done about a failure.
-func (g *gpmState) free() {
-	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
-		if *s != nil {
-			(*s).Free()
-			*s = nil
-		}
-	}
-	g.at = time.Time{}
 }
 
 func (x *look) gpm() {

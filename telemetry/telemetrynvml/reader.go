@@ -8,8 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -207,137 +205,78 @@ func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 	return out, ctx.Err()
 }
 
-// Read reads one group of a device. The context is checked before the call;
-// a call into the driver cannot be broken off.
-func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r *telemetry.Reading) error {
-	if err := ctx.Err(); err != nil {
-		return err
+const gpmMinInterval = 100 * time.Millisecond // the least time between two GPM samples (nvml.h)
+
+// gpmState is two samples that take turns; the figures are of the time between.
+type gpmState struct {
+	uuid      string // of the MIG device, for instances
+	prev, cur nvml.GpmSample
+	at        time.Time // of prev; zero before the first
+}
+
+// step takes a sample with get and reports whether there is one before it, far
+// enough back, to compare with; the two are then (prev, cur) until done.
+func (g *gpmState) step(lib nvml.Interface, now time.Time, get func(nvml.GpmSample) nvml.Return) (bool, nvml.Return) {
+	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
+		if *s == nil {
+			fresh, ret := lib.GpmSampleAlloc()
+			if ret != nvml.SUCCESS {
+				return false, ret
+			}
+			*s = fresh
+		}
 	}
-	if s.closed.Load() {
-		return ErrClosed
+	if !g.at.IsZero() && now.Sub(g.at) < gpmMinInterval {
+		return false, nvml.SUCCESS
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed.Load() { // closed while this waited
-		return ErrClosed
+	into := g.cur
+	if g.at.IsZero() {
+		into = g.prev
 	}
-	if index < 0 || index >= len(s.devs) {
-		return &telemetry.DeviceError{Device: index, Devices: len(s.devs)}
+	if ret := get(into); ret != nvml.SUCCESS {
+		g.at = time.Time{} // a sample that failed half way compares with nothing
+		return false, ret
 	}
-	d := s.devs[index]
-	x := &look{d: d, r: r}
-	switch group {
-	case telemetry.GroupBasic:
-		x.basic()
-	case telemetry.GroupProcesses:
-		x.processes()
-	case telemetry.GroupProcessUtil:
-		x.utilization()
-	case telemetry.GroupEnergy:
-		x.energy()
-	case telemetry.GroupPCIe:
-		x.pcie()
-	case telemetry.GroupGPM:
-		x.gpm()
+	first := g.at.IsZero()
+	g.at = now
+	return !first, nvml.SUCCESS
+}
+
+func (g *gpmState) done() { g.prev, g.cur = g.cur, g.prev }
+
+// free gives the samples back; there is nothing to be done about a failure.
+func (g *gpmState) free() {
+	for _, s := range []*nvml.GpmSample{&g.prev, &g.cur} {
+		if *s != nil {
+			(*s).Free()
+			*s = nil
+		}
+	}
+	g.at = time.Time{}
+}
+
+// look is one reading of a device.
+type look struct {
+	d    *device
+	r    *telemetry.Reading
+	errs []error
+	lost bool
+}
+
+// ok reports whether a call gave a value. A figure that the device cannot give, or has no value for just now, is
+// missing; the rest is an error.
+func (x *look) ok(call string, ret nvml.Return) bool {
+	switch ret {
+	case nvml.SUCCESS:
+		return true
+	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_NO_DATA:
+	case nvml.ERROR_GPU_IS_LOST:
+		if !x.lost {
+			x.lost = true
+			x.errs = append(x.errs, fmt.Errorf("%w: %w", telemetry.ErrLost, nvmlret.Error(call, "", ret)))
+		}
 	default:
-		return fmt.Errorf("telemetrynvml: %v is not one group", group)
+		x.errs = append(x.errs, nvmlret.Error(call, "", ret))
 	}
-	if err := errors.Join(x.errs...); err != nil {
-		return &telemetry.OpError{Op: "read " + group.String(), Device: d.desc.UUID, Err: err}
-	}
-	return nil
-}
-
-// Inventory describes the node's GPUs and their settings, as nvidia-smi -q does. Figures that the driver does not
-// report are missing. A GPU that fails is listed with its partial data, and the error names it.
-func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
-	var inv telemetry.Inventory
-	if err := ctx.Err(); err != nil {
-		return inv, err
-	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed.Load() {
-		return inv, ErrClosed
-	}
-	inv.Driver = strings.TrimPrefix(s.info.Detail, "driver ")
-	var errs []error
-	for i, d := range s.devs {
-		if err := ctx.Err(); err != nil {
-			return inv, err
-		}
-		g, err := d.inventory(i)
-		inv.GPUs = append(inv.GPUs, g)
-		if err != nil {
-			errs = append(errs, &telemetry.OpError{Op: "describe", Device: d.desc.UUID, Err: err})
-		}
-	}
-	return inv, errors.Join(errs...)
-}
-
-func (d *device) inventory(index int) (telemetry.GPU, error) {
-	g := telemetry.GPU{Index: telemetry.Some(index), UUID: d.desc.UUID, Name: d.desc.Name}
-	x := &look{d: d, r: new(telemetry.Reading)}
-	if pci, ret := d.h.GetPciInfo(); x.ok("GetPciInfo", ret) {
-		for _, c := range pci.BusId {
-			if c == 0 {
-				break
-			}
-			g.PCIBus += strings.ToLower(string(rune(c)))
-		}
-		g.PCIID = fmt.Sprintf("%04X:%04X", pci.PciDeviceId&0xffff, pci.PciDeviceId>>16)
-	}
-	switch current, _, ret := d.h.GetMigMode(); {
-	case ret == nvml.SUCCESS:
-		g.MIG = sharing.AnswerOf(current == nvml.DEVICE_MIG_ENABLE)
-	case ret != nvml.ERROR_NOT_SUPPORTED:
-		x.errs = append(x.errs, nvmlret.Error("GetMigMode", "", ret))
-	}
-	if !x.lost {
-		if major, minor, ret := d.h.GetCudaComputeCapability(); ret == nvml.SUCCESS {
-			g.ComputeCapability = sharing.ComputeCapability{Major: major, Minor: minor}
-		}
-		m, ret := d.h.GetMemoryInfo()
-		if x.ok("GetMemoryInfo", ret) && m.Total < 1<<62 {
-			g.MemoryTotal = telemetry.Some(sharing.Bytes(m.Total))
-		}
-		g.Denied = ret == nvml.ERROR_NO_PERMISSION
-	}
-	if g.MIG == sharing.AnswerYes && !x.lost {
-		x.inventoryInstances(&g)
-	}
-	if !x.lost {
-		p := &look{d: d, r: new(telemetry.Reading)}
-		p.processes()
-		g.Processes, g.ProcessesListed = p.r.Processes, sharing.AnswerOf(len(p.errs) == 0)
-		x.errs = append(x.errs, p.errs...)
-		if clients, ret := d.h.GetMPSComputeRunningProcesses(); ret == nvml.SUCCESS && len(clients) > 0 {
-			g.MPS = sharing.AnswerYes
-		} else {
-			g.MPS = g.SeesMPS()
-		}
-	}
-	g.Lost = x.lost
-	// That the device lacks something is no error here.
-	x.errs = slices.DeleteFunc(x.errs, func(err error) bool { return errors.Is(err, telemetry.ErrUnsupported) })
-	return g, errors.Join(x.errs...)
-}
-
-func (x *look) inventoryInstances(g *telemetry.GPU) {
-	devices, _ := x.migDevices()
-	for _, h := range devices {
-		var in telemetry.MIGInstance
-		if id, ret := h.GetGpuInstanceId(); ret == nvml.SUCCESS {
-			in.ID = telemetry.Some(id)
-		}
-		if uuid, ret := h.GetUUID(); ret == nvml.SUCCESS {
-			in.UUID = uuid
-		}
-		if name, ret := h.GetName(); ret == nvml.SUCCESS { // "NVIDIA H200 MIG 1g.18gb"
-			if _, profile, ok := strings.Cut(name, " MIG "); ok {
-				in.Profile = profile
-			}
-		}
-		g.Instances = append(g.Instances, in)
-	}
+	return false
 }

@@ -175,8 +175,6 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	return nil
 }
 
-var metrics = telemetry.Metrics() // all of them, listed once
-
 // phase returns the phase at t, how many whole rounds of a loop came before, and the time since the phase's start.
 func (s *Reader) phase(device int, t time.Duration) (n int, rounds int64, into time.Duration) {
 	c := &s.gpus[device]

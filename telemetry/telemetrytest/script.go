@@ -60,6 +60,8 @@ type Instance struct {
 	Figures       map[telemetry.Metric]float64
 }
 
+var metrics = telemetry.Metrics() // all of them, listed once
+
 func groupOf(m telemetry.Metric) telemetry.Groups {
 	switch m {
 	case telemetry.MetricEnergyJoules:
