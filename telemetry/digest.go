@@ -30,7 +30,7 @@ type digestDevice struct {
 
 // NewDigest returns a Digest that detects idleness by opts.
 func NewDigest(opts IdleOptions) *Digest {
-	return &Digest{Latest: new(Latest), idle: newIdleDetector(opts), energy: newEnergyMeter()}
+	return &Digest{Latest: new(Latest), idle: newIdleDetector(opts), energy: new(energyMeter)}
 }
 
 // Begin starts the digest anew. The error names options of NewDigest that cannot be.
@@ -57,27 +57,14 @@ func (d *Digest) Sample(x *Sample) error {
 	return nil
 }
 
-// Bounds of the events that a Digest keeps: those that take a device down or bring it back, and all.
-const (
-	maxDownEvents  = 1000
-	maxOtherEvents = 100
-)
+const maxEvents = 1000 // that a Digest keeps
 
-// Event keeps an event.
+// Event keeps an event, up to maxEvents of them.
 func (d *Digest) Event(e Event) error {
-	limit := maxOtherEvents
-	if e.Kind.changesUp() {
-		limit = maxDownEvents
-	}
-	if len(d.events) < limit {
+	if len(d.events) < maxEvents {
 		d.events = append(d.events, e)
 	}
 	return d.Latest.Event(e)
-}
-
-// changesUp reports whether events of the kind take a device down or bring it back.
-func (k EventKind) changesUp() bool {
-	return k == EventLost || k == EventHung || k == EventFailing || k == EventBack
 }
 
 // Throttle returns the newest reasons that hold a device's clocks down.

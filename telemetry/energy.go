@@ -26,7 +26,7 @@ type Energy struct {
 
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int) (Energy, error) {
-	m := newEnergyMeter()
+	m := new(energyMeter)
 	if err := s.Replay(m); err != nil {
 		return Energy{}, err
 	}
@@ -43,9 +43,6 @@ type meter struct {
 	power, counter  Optional[Point]   // the last readings
 	joules, counted Optional[float64] // by power and by the counter
 }
-
-// newEnergyMeter returns a meter.
-func newEnergyMeter() *energyMeter { return new(energyMeter) }
 
 // Begin starts the meter anew.
 func (m *energyMeter) Begin(h Header) error {

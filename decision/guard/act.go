@@ -23,22 +23,18 @@ type Actor struct {
 	Timeout time.Duration
 }
 
-func (a *Actor) write(event event, p *Proposal, err error) error {
+func (a *Actor) write(event event, p *Proposal) error {
 	if a.Log == nil {
 		return nil
 	}
-	entry := auditEntry{Event: event, Proposal: *p}
-	if err != nil {
-		entry.Error = err.Error()
-	}
-	return a.Log.write(entry)
+	return a.Log.write(auditEntry{Event: event, Proposal: *p})
 }
 
 // Act carries out a proposal where it may, and answers whether it did; where it may not it sets p.Withheld. An audit
 // log that cannot be written is an error, and nothing is done unrecorded.
 func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if p.Action == ActionKeep || p.Action == ActionSplit {
-		return false, a.write(eventProposed, p, nil)
+		return false, a.write(eventProposed, p)
 	}
 	if p.Withheld == "" {
 		switch {
@@ -49,19 +45,19 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 		}
 	}
 	if p.Withheld != "" {
-		return false, a.write(eventWithheld, p, nil)
+		return false, a.write(eventWithheld, p)
 	}
-	if err := a.write(eventTrying, p, nil); err != nil {
+	if err := a.write(eventTrying, p); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, actTime))
 	defer cancel()
 	if err = a.Do(ctx, p); err == nil {
-		return true, a.write(eventDone, p, nil)
+		return true, a.write(eventDone, p)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = fmt.Errorf("timed out, and may have done all, a part or nothing of the %s: %w", p.Action, err)
 	}
 	p.Withheld = "failed: " + err.Error()
-	return false, a.write(eventFailed, p, err)
+	return false, a.write(eventFailed, p)
 }
