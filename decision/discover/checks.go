@@ -94,6 +94,28 @@ func monthly(p *decision.Pool, gpus int) string {
 	return fmt.Sprintf(": %s a month", m.Round(2))
 }
 
+// idleGPUs reports GPUs on which nothing ran and nothing was held for an hour or more.
+func (b *build) idleGPUs(u *usage.Usage, kind string) {
+	idle, longest := map[*node]int{}, map[*node]time.Duration{}
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		if n := b.byName[s.Node]; n != nil && n.inMIG == 0 && s.Profile == "" && s.Instance.IsZero() &&
+			s.Times.Known >= time.Hour && s.Times.Used == 0 {
+			idle[n]++
+			longest[n] = max(longest[n], s.Times.Known)
+		}
+	}
+	for n, gpus := range idle {
+		money := ""
+		if p := b.poolOf[n]; p != nil {
+			money = monthly(&b.Fleet.Pools[p.index], gpus)
+		}
+		b.find("idle-gpus", sharing.SeverityMedium, "node "+n.name, kind,
+			"%s of %d: nothing ran and nothing was held in %s%s", plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]),
+			money)
+	}
+}
+
 // strayDevices finds samples of GPUs that are in no node.
 func (b *build) strayDevices(u *usage.Usage, kind string) {
 	if len(b.nodes) == 0 {

@@ -84,7 +84,8 @@ type claim struct {
 	allocated []allocation
 	memory    sharing.Bytes   // that it asks for of each device, the most; 0 = not said
 	pods      int             // that it is reserved for
-	admin     map[string]bool // its requests of admin access, which take no device from anybody
+	observes  bool            // some of it is admin access, which takes no device from anybody
+	admin     map[string]bool // its requests of admin access
 	elsewhere bool            // it was given devices of other drivers
 }
 
@@ -104,7 +105,7 @@ func (s *claimSpec) claim() claim {
 			req = r.First[0]
 		}
 		if req.Admin {
-			out.admin[r.Name] = true
+			out.observes, out.admin[r.Name] = true, true
 			continue
 		}
 		out.memory = max(out.memory, sharing.Bytes(quantity(req.Capacity.Requests["memory"])))
@@ -124,7 +125,9 @@ func (c *Collector) takeClaim(file string, o *claimObject) {
 		switch {
 		case r.Driver != draDriver:
 			k.elsewhere = true
-		case !r.Admin && !k.admin[request]:
+		case r.Admin || k.admin[request]:
+			k.observes = true
+		default:
 			k.allocated = append(k.allocated, allocation{deviceID{r.Pool, r.Device},
 				sharing.Bytes(quantity(r.Consumed["memory"]))})
 		}

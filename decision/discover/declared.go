@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type pluginConfig struct {
 	object, source string
 	mechanism      sharing.Mechanism
 	replicas       int
+	refused        bool // the plugin does not start with it
 }
 
 // declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
@@ -56,7 +58,8 @@ func (c *Collector) takeConfigMap(file string, o *configMapObject) {
 			c.takeHAMiNames(text)
 		case strings.Contains(text, "version:") || strings.Contains(text, `"version"`):
 			object := "ConfigMap " + o.Metadata.Namespace + "/" + o.Metadata.Name
-			c.takePlugin(key, text, &pluginConfig{object, file + ": data." + key, sharing.MechanismExclusive, 1})
+			c.takePlugin(key, text, &pluginConfig{object: object, source: file + ": data." + key, replicas: 1,
+				mechanism: sharing.MechanismExclusive})
 		}
 	}
 }
@@ -70,26 +73,46 @@ func (c *Collector) takePlugin(key, text string, p *pluginConfig) {
 		} `yaml:"resources"`
 	}
 	var config struct {
-		Version string         `yaml:"version"`
-		Flags   map[string]any `yaml:"flags"`
+		Version string `yaml:"version"`
+		Flags   *struct {
+			Strategy string `yaml:"migStrategy"`
+		} `yaml:"flags"`
 		Sharing *struct {
-			TimeSlicing block  `yaml:"timeSlicing"`
+			TimeSlicing *block `yaml:"timeSlicing"`
 			MPS         *block `yaml:"mps"`
 		} `yaml:"sharing"`
 	}
-	if yaml.Unmarshal([]byte(text), &config) != nil || config.Version != "v1" ||
+	var doc yaml.Node
+	if yaml.Unmarshal([]byte(text), &doc) != nil || doc.Decode(&config) != nil || config.Version != "v1" ||
 		config.Sharing == nil && config.Flags == nil {
 		return
 	}
 	c.plugins[key] = append(c.plugins[key], p)
+	c.checkKeys(p, &doc, "", "")
 	if config.Sharing == nil {
 		return
 	}
-	of, mechanism := config.Sharing.TimeSlicing, sharing.MechanismTimeSlicing
-	if config.Sharing.MPS != nil {
-		of, mechanism = *config.Sharing.MPS, sharing.MechanismMPS
+	of, mechanism, at := config.Sharing.TimeSlicing, sharing.MechanismTimeSlicing, "sharing.timeSlicing"
+	if mps := config.Sharing.MPS; mps != nil {
+		if of != nil {
+			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source, "%s: MPS wins where both are present", at)
+		}
+		of, mechanism, at = mps, sharing.MechanismMPS, "sharing.mps"
+		if config.Flags != nil && config.Flags.Strategy == "mixed" {
+			c.refuse(p, "flags.migStrategy", "MPS does not go together with the mixed MIG strategy")
+		}
 	}
-	for _, r := range of.Resources {
+	if of == nil {
+		return
+	}
+	for i, r := range of.Resources {
+		entry := fmt.Sprintf("%s.resources[%d]", at, i)
+		if r.Replicas < 2 {
+			c.refuse(p, entry+".replicas", "must be 2 or more, not %d", r.Replicas)
+		}
+		if r.Name != resourceGPU && (mechanism == sharing.MechanismMPS || !strings.HasPrefix(r.Name, migPrefix)) {
+			c.refuse(p, entry+".name", "%.60q is not shared by %v", r.Name, mechanism)
+		}
 		if r.Name == resourceGPU && r.Replicas > 1 {
 			p.mechanism, p.replicas = mechanism, r.Replicas
 		}

@@ -23,21 +23,42 @@ const (
 )
 
 // TestDeclaredConfiguration: replicas in the device plugin's ConfigMap are used where labels give none and all
-// configurations of that name agree.
+// configurations of that name agree; what the plugin ignores or refuses, and what is not in effect, is found.
 func TestDeclaredConfiguration(t *testing.T) {
 	const chosen = "nvidia.com/device-plugin.config=any "
-	turns := aConfigMap("plugin", "any", fourTurns)
-	for name, c := range map[string]struct {
-		items string
-		gpus  int
+	turns, whole := aConfigMap("plugin", "any", fourTurns), aNode("n", l4+chosen+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2")
+	config := func(text string) string { return aConfigMap("plugin", "other", text) }
+	for _, c := range []struct {
+		name, items, code, message string // no code: nothing about configurations
+		gpus                       int
 	}{
-		"in force": {aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + turns, 2},
-		"without labels of GPU Feature Discovery": {aNode("n", chosen+"node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=32") + turns, 8},
-		"two of a name": {aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + turns + aConfigMap("other", "any", fourMPS), 8},
+		{"in force", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + turns, "", "", 2},
+		{"without labels of GPU Feature Discovery", aNode("n", chosen+"node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=32") + turns, "", "", 8},
+		{"two of a name", aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + turns + aConfigMap("other", "any", fourMPS), "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 8},
+		{"not in force", whole + turns, "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 2},
+		{"selected, and nowhere", whole + config(fourTurns), "config-missing", `selects "any"`, 2},
+		{"under flags", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourTurns[:len("version: v1\nflags:\n")]+"  renameByDefault: true\n"+fourTurns[len("version: v1\nflags:\n"):]), "config-ignored", "flags.renameByDefault: the plugin ignores it silently (move it into the sharing block)", 2},
+		{"a list of devices", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourTurns+"      devices: [\"0\"]\n"), "config-ignored", "sharing.timeSlicing.resources[0].devices", 2},
+		{"a misspelled key", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourTurns, "migStrategy", "migstrategy", 1)), "config-ignored", "flags.migstrategy: the plugin ignores it silently (it knows no such key)", 2},
+		{"one replica", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourTurns, "replicas: 4", "replicas: 1", 1)), "config-refused", "resources[0].replicas: must be 2 or more, not 1", 2},
+		{"MIG by MPS", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourMPS, "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", 1)), "config-refused", "is not shared by mps", 2},
+		{"keys that are known", aNode("n", l4, "", "nvidia.com/gpu=2") + config("version: v1\nflags: {plugin: {deviceListStrategy: [envvar], passDeviceSpecs: true}, gfd: {oneshot: false}}\nimex: {channelIDs: [0]}"), "", "", 2},
 	} {
-		d, err := read(t, discover.Options{}, name, list(c.items))
+		d, err := read(t, discover.Options{}, c.name, `{"kind":"List","items":[`+c.items+`]}`)
 		if got := gpus(d); err != nil || got != c.gpus {
-			t.Errorf("%s: %v, %d GPUs, want %d", name, err, got, c.gpus)
+			t.Errorf("%s: %v, %d GPUs, want %d", c.name, err, got, c.gpus)
+		}
+		n := 0
+		for _, f := range d.Findings {
+			if strings.HasPrefix(f.Code, "config-") {
+				n++
+				if f.Code != c.code || !strings.Contains(f.Message, c.message) {
+					t.Errorf("%s: %+v", c.name, f)
+				}
+			}
+		}
+		if want := min(1, len(c.code)); n != want {
+			t.Errorf("%s: %d findings about configurations, want %d: %+v", c.name, n, want, d.Findings)
 		}
 	}
 }

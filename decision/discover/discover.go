@@ -175,6 +175,8 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 			c.AddInventory(stem(name), inv)
 		}
 		return inFile(name, err)
+	} else if what := nvsmi.Unread(head); what != "" {
+		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, what)
 	}
 	if read := usage.Sniff(head); read != nil {
 		if c.usage == nil {
@@ -201,9 +203,8 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
-	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, "+
-		"samples of dcgm-exporter, a model server's metrics, or `nvidia-smi -q -x` of the machine itself (its other "+
-		"forms, and what a container sees, lack figures)", name, firstLine(string(text)))
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
+		"nvidia-smi -q -x printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
 }
 
 func inFile(name string, err error) error {

@@ -199,8 +199,8 @@ func TestUnreadable(t *testing.T) {
 		{"unknown version", `{"kind":"List","items":[` + node + `,{"apiVersion":"v7","kind":"Node","metadata":{"name":"m"}}]}`, `version "v7" is not known`, 1},
 		{"wrong type", `{"kind":"List","items":[` + node + `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":7}}]}`, "metadata.name is a number", 1},
 		{"array of objects", "[" + node + "]", "(jq -c '.[]')", 0},
-		{"table of nvidia-smi", "+---+\n| NVIDIA-SMI 580.95.05 Driver |\n", "`nvidia-smi -q -x` of the machine itself", 0},
-		{"nvidia-smi -L", "GPU 0: NVIDIA H200 (UUID: GPU-6)\n", "give Kubernetes objects as JSON", 0},
+		{"table of nvidia-smi", "+---+\n| NVIDIA-SMI 580.95.05 Driver |\n", "give `nvidia-smi -q -x` of the machine", 0},
+		{"nvidia-smi -L", "GPU 0: NVIDIA H200 (UUID: GPU-6)\n", "it is nvidia-smi -L, which has no memory", 0},
 		{"cut off", "$ nvidia-smi -q -x\n<nvidia_smi_log><driver_version>580.95.05</driver_version><gpu id=\"0\"><product_name>" +
 			"NVIDIA L4</product_name><uuid>GPU-1</uuid></gpu><gpu id=\"1\"><prod", "gpu[1]", 1},
 		{"two documents", node + "\n" + strings.ReplaceAll(node, `"n"`, `"m"`), "", 2},

@@ -64,6 +64,8 @@ func TestFindings(t *testing.T) {
 		{"more than there is", aNode("n", l4, "", "nvidia.com/gpu=1") + "," + aPod("a", "n", "x=1") + "," + aPod("b", "n", "x=1"), "overcommitted", "node n", "pods hold 2", 1},
 		{"a layout that failed", aNode("n", a100+"nvidia.com/mig.config=all-1g.10gb nvidia.com/mig.config.state=failed", "", "nvidia.com/gpu=1"), "mig-config-failed", "node n", "all-1g.10gb", 1},
 		{"drivers", aNode("n", l4+"nvidia.com/cuda.driver-version.full=550.54.15", "", "nvidia.com/gpu=1") + "," + aNode("m", l4+"nvidia.com/cuda.driver-version.full=535.54.03", "", "nvidia.com/gpu=1"), "drivers-differ", "pool l4", "the oldest is used", 2},
+		{"a configuration", aNode("n", l4, "", "nvidia.com/gpu=1") + `,{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"gpu-operator"},"data":{"any":"version: v1\nflags: {migStrategy: mixed}\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}"}}`,
+			"config-refused", "ConfigMap gpu-operator/c", "MPS does not go together", 1},
 		{"GKE", aNode("n", "cloud.google.com/gke-accelerator=nvidia-tesla-a100 cloud.google.com/gke-gpu-sharing-strategy=mps cloud.google.com/gke-max-shared-clients-per-gpu=4 cloud.google.com/gke-nodepool=gpus", "", "nvidia.com/gpu=8"), "", "", "", 2},
 		{"GKE's partitions", aNode("n", "cloud.google.com/gke-accelerator=nvidia-tesla-a100 cloud.google.com/gke-gpu-partition-size=1g.5gb", "", "nvidia.com/gpu=14"), "", "", "", 2},
 		{"Volcano", aNode("n", l4, "volcano.sh/node-vgpu-register=GPU-1,10,4914,NVIDIA-L4,true,hami-core:GPU-2,10,4914,NVIDIA-L4,true,hami-core:", "volcano.sh/vgpu-number=20"), "", "", "", 2},

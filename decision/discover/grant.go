@@ -79,7 +79,12 @@ type migAllocation struct {
 }
 
 // granted returns the devices that a pod was given, nil where no annotation or status records them.
-func (b *build) granted(p *pod, n *node) (all []holding) {
+func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
+	if i, ok := p.notes["ALIYUN_COM_GPU_MEM_IDX"]; ok && len(asked) == 1 && count(i+"0") >= 0 {
+		one := asked[0]
+		one.device, one.gpus, one.granted = "index "+i, 1, true
+		return []holding{one}
+	}
 	for _, key := range []string{grantHAMi, grantOld, grantVolcano} {
 		text := p.notes[key]
 		if text == "" {
@@ -224,8 +229,13 @@ func (b *build) kaiHoldings(p *pod) (all []holding) {
 			for d := range strings.SplitSeq(a[key], ",") {
 				groups = append(groups, "GPU "+strings.TrimSpace(d))
 			}
-		case strings.HasPrefix(m[2], "gpu-memory.") && h.memory == 0 && v > 0:
-			h.memory, h.resource = v, "annotation "+key
+		case m[2] == "gpu-memory.request":
+			h.request = v
+			fallthrough
+		case m[2] == "gpu-memory.limit" && h.memory == 0:
+			if h.memory == 0 && v > 0 {
+				h.memory, h.resource = v, "annotation "+key
+			}
 		}
 		containers[m[1]] = h
 	}

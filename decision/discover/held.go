@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -18,6 +19,10 @@ func (b *build) checkHeld() {
 			for i := range p.held {
 				h := &p.held[i]
 				kinds[h.kind()] += h.gpus
+				if h.request > 0 && h.request < h.memory {
+					b.find("limit-beyond-request", sharing.SeverityLow, object, h.resource,
+						"KAI places it by a request of %v, and it may take up to its limit of %v", h.request, h.memory)
+				}
 				if p.at == nil && p.running && p.node != "" && h.role == roleAmount && h.delivery == sharing.DeliveryBare {
 					b.find("resource-not-understood", sharing.SeverityMedium, object, "resource "+h.resource,
 						"holds %s, which is not understood, on node %s, whose GPUs are not known", h.resource, p.node)
@@ -39,6 +44,26 @@ func (b *build) checkHeld() {
 			}
 			if p.node == "" {
 				b.checkWaiting(p, object)
+			}
+		}
+	}
+	b.checkClaims()
+}
+
+// checkClaims reports pods that only observe devices, and classes that share the device of a claim with one pod.
+func (b *build) checkClaims() {
+	for _, p := range b.c.users {
+		for _, c := range p.claims {
+			k := cmp.Or(b.c.claims[c.claim], &claim{})
+			if k.observes {
+				b.find("admin-access", sharing.SeverityInfo, "pod "+named(p.namespace, p.name), "ResourceClaim "+c.claim,
+					"reaches devices with adminAccess, which others hold: it takes none")
+			}
+			for _, class := range k.classes {
+				if s := b.c.classes[class].strategy; s != "" && k.pods <= 1 {
+					b.find("class-shares", sharing.SeverityInfo, "claim "+c.claim, "DeviceClass "+class,
+						"its class %s asks for %s, and one pod holds the claim", class, s)
+				}
 			}
 		}
 	}

@@ -21,6 +21,7 @@ type holding struct {
 	container      string
 	resource       string
 	memory         sharing.Bytes // of each
+	request        sharing.Bytes // by which KAI places, where memory is a limit beyond it
 	percent, cores int           // of each card
 	fraction       float64
 	start, size    int  // of a MIG instance that was placed; size 0 = not known
@@ -49,7 +50,7 @@ type wanted struct {
 func (b *build) resolve(p *pod) {
 	n := b.byName[p.node]
 	asked := b.asked(p, n)
-	p.held = b.granted(p, n)
+	p.held = b.granted(p, n, asked)
 	if p.held == nil {
 		p.held = asked
 	}
@@ -184,6 +185,9 @@ func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 			if v > slices[u.profile].gpus {
 				slices[u.profile] = one
 			}
+		case roleWhole, roleVGPU, roleSlice:
+			one.memory = u.memory
+			all = append(all, one)
 		case roleAmount:
 			domain, _, _ := strings.Cut(key, "/")
 			h := b.amount(one, key, v, n)

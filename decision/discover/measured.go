@@ -93,6 +93,7 @@ func (b *build) takeUsage() {
 			b.measure(w, g, kind)
 		}
 	}
+	b.idleGPUs(u, kind)
 	b.strayDevices(u, kind)
 }
 

@@ -265,19 +265,20 @@ func TestServingProfiles(t *testing.T) {
 	}
 }
 
-// TestShape: a pod without any other sign of its kind is recognized by its use over hours.
+// TestShape: a pod that nothing else says anything of is known by its use over hours, and a GPU that nothing used is
+// named.
 func TestShape(t *testing.T) {
 	const objects = `{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
 	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"i","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
 	for sm, want := range map[string]string{"0": "notebook guess: rule idle-shape", "0.95": "training guess: rule steady-shape", "0.4": "batch guess: rule lone-pod"} {
 		c := discover.New(discover.Options{})
-		const pod = `"UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"`
-		for _, f := range []struct{ name, metric, value string }{{"a", "DCGM_FI_DEV_FB_USED", "4000"}, {"b", "DCGM_FI_PROF_SM_ACTIVE", sm}} {
+		const pod, free = `"UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"`, `"UUID":"GPU-2","gpu":"1"`
+		for _, f := range []struct{ name, metric, of, value string }{{"a", "DCGM_FI_DEV_FB_USED", pod, "4000"}, {"b", "DCGM_FI_PROF_SM_ACTIVE", pod, sm}, {"c", "DCGM_FI_PROF_SM_ACTIVE", free, "0"}} {
 			var values []string
 			for i := range 8 * 60 {
 				values = append(values, fmt.Sprintf(`[%d,%q]`, 1763769600+60*i, f.value))
 			}
-			if err := c.Read(f.name, strings.NewReader(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"Hostname":"n",%s},"values":[%s]}]}}`, f.metric, pod, strings.Join(values, ",")))); err != nil {
+			if err := c.Read(f.name, strings.NewReader(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"Hostname":"n",%s},"values":[%s]}]}}`, f.metric, f.of, strings.Join(values, ",")))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -290,6 +291,9 @@ func TestShape(t *testing.T) {
 		}
 		if p := d.Provenance["workloads[0].gpu_busy"]; p.Source != "dcgm-exporter, 8 h, 480 samples, SM activity, mean" {
 			t.Error(p)
+		}
+		if f := found(d, "idle-gpus"); f == nil || f.Message != "1 idle GPU of 2: nothing ran and nothing was held in 8 h" {
+			t.Errorf("%+v", d.Findings)
 		}
 	}
 }

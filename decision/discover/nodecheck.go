@@ -72,6 +72,7 @@ func (b *build) checkNode(n *node) {
 		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
 			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}
+	b.checkEffect(n)
 	if mps := n.mechanism == sharing.MechanismMPS && len(n.instances) > 0; mps ||
 		slices.ContainsFunc(n.inside, func(in Inside) bool { return in.Mechanism == sharing.MechanismMIGWithMPS }) {
 		b.find("mps-and-mig", sharing.SeverityHigh, object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy",

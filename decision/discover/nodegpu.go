@@ -60,6 +60,9 @@ func (n *node) readProduct(b *build) {
 	if text == "" {
 		byMachine()
 	}
+	if text == "" && l["aliyun.accelerator/nvidia_name"] != "" {
+		text, from = l["aliyun.accelerator/nvidia_name"], "label aliyun.accelerator/nvidia_name"
+	}
 	text = strings.TrimSuffix(text, "-SHARED")
 	board, profile, single := strings.Cut(text, "-MIG-")
 	if single {
@@ -88,6 +91,14 @@ func plainBoard(name string) string {
 	return chipFirst.ReplaceAllString(name, "")
 }
 
+// boardOf takes a GPU's name over from a resource, where nothing else gives it.
+func (n *node) boardOf(name, key string) {
+	if n.product == "" && name != "" {
+		n.product, n.productFrom = name, derived("resource %s", key)
+		n.gpu = lookupGPU(name, "", false)
+	}
+}
+
 // memory is that of one of the node's GPUs, 0 where it is not known.
 func (n *node) memory() sharing.Bytes {
 	if n.gpu == nil {
@@ -95,6 +106,19 @@ func (n *node) memory() sharing.Bytes {
 	}
 	total, _ := n.gpu.Memory.Get()
 	return total
+}
+
+// vgpusOn returns the number of vGPUs of a type on one of the node's GPUs, 1 where that is not known.
+func (n *node) vgpusOn(u use) int {
+	if n.gpu == nil || u.memory == 0 {
+		return 1
+	}
+	// A type's gigabytes are of the board's nominal memory, of which a driver shows some percent less.
+	most := max(1, int(float64(n.memory())*1.09/float64(u.memory)))
+	if v, _ := sharing.ParseVGPUType(u.profile); v.Slices > 0 && n.model() != nil {
+		most = min(most, max(1, n.model().ComputeSlices/v.Slices))
+	}
+	return most
 }
 
 // describe makes a GPU that is not in the table from labels, or from attributes of the DRA driver.

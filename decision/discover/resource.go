@@ -49,6 +49,10 @@ const (
 	rolePercent      // percent of its memory
 	roleCores        // percent of its compute
 	roleMilli        // thousandths of a GPU
+	roleWhole        // GPUs passed through to virtual machines
+	roleVGPU         // vGPUs of a type
+	roleSlice        // MPS clients with so much memory
+	roleTotal        // the GPUs that a node has
 	roleAmount       // a part of the node's amount of a resource that is not understood
 )
 
@@ -57,7 +61,9 @@ type use struct {
 	role
 	delivery  sharing.Delivery // DeliveryBare = the device plugin, or none that is known
 	mechanism sharing.Mechanism
-	profile   string // of a MIG instance
+	profile   string        // of a MIG instance, or a vGPU's type
+	board     string        // the GPU in the name, "" = none
+	memory    sharing.Bytes // of one
 }
 
 // byName are the resources that are read by their whole name.
@@ -72,16 +78,43 @@ var byName = map[string]use{
 	"volcano.sh/vgpu-memory-percentage": {role: rolePercent, delivery: sharing.DeliveryVolcano},
 	"volcano.sh/vgpu-cores":             {role: roleCores, delivery: sharing.DeliveryVolcano},
 	resourceMilli:                       {role: roleMilli},
+	"aliyun.com/gpu-count":              {role: roleTotal},
 }
+
+var (
+	// nos divides a GPU among MPS clients: nvidia.com/gpu-10gb.
+	nosSlice = regexp.MustCompile(`^nvidia\.com/gpu-(\d{1,4})gb$`)
+	// KubeVirt's plugin (d26f2374) names GPUs after the PCI database, in capitals: nvidia.com/TU104GL_TESLA_T4.
+	passedThrough = regexp.MustCompile(`^nvidia\.com/([A-Z]{2}\d{3}[A-Z]{0,3})_([A-Z0-9_]+)$`)
+	// InstaSlice and its successor, Dynamic Accelerator Slicer.
+	dasSlice = regexp.MustCompile(`^(?:mig\.das\.com/(?:mig-)?|instaslice\.(?:redhat\.com|codeflare\.dev)/mig-)(\d.*)$`)
+)
 
 // useOf reads a resource by its name; the zero use means that the name is not understood.
 func useOf(key string) use {
 	if u, ok := byName[key]; ok {
 		return u
 	}
+	mig := func(profile string) use {
+		return use{role: roleMIG, profile: profileName(profile), mechanism: sharing.MechanismMIG}
+	}
 	if profile, ok := strings.CutPrefix(key, migPrefix); ok {
 		profile, _ = strings.CutSuffix(profile, ".shared")
-		return use{role: roleMIG, profile: profileName(profile), mechanism: sharing.MechanismMIG}
+		return mig(profile)
+	}
+	if m := dasSlice.FindStringSubmatch(key); m != nil {
+		return mig(m[1])
+	}
+	if m := nosSlice.FindStringSubmatch(key); m != nil {
+		return use{role: roleSlice, mechanism: sharing.MechanismMPS, memory: sharing.Bytes(count(m[1])) * sharing.GiB}
+	}
+	name, nvidia := strings.CutPrefix(key, "nvidia.com/")
+	if m := passedThrough.FindStringSubmatch(key); m != nil {
+		return use{role: roleWhole, mechanism: sharing.MechanismExclusive, board: strings.ReplaceAll(m[2], "_", " ")}
+	}
+	if v, ok := sharing.ParseVGPUType(strings.ReplaceAll(name, "_", " ")); ok && nvidia {
+		return use{role: roleVGPU, mechanism: sharing.MechanismVGPU, delivery: sharing.DeliveryVGPUManager, profile: v.Name,
+			board: v.Board, memory: v.Memory}
 	}
 	return use{}
 }
@@ -191,8 +224,43 @@ func (n *node) readOffers(b *build) {
 	}
 }
 
-// readShares marks counted GPUs that no known component hands out as shared by a resource that the node offers.
+// readShares counts the GPUs that other systems than those of NVIDIA, HAMi and Volcano hand out.
 func (n *node) readShares(b *build) {
+	amounts := n.amounts()
+	add := func(key string, gpus int, m sharing.Mechanism) {
+		n.gpus, n.whole = n.gpus+gpus, n.whole+gpus
+		n.gpusFrom, n.mechanism, n.mechanismFrom = derived("resource %s", key), m, declared("resource %s", key)
+	}
+	counted := n.gpus > 0
+	for _, key := range slices.Sorted(maps.Keys(amounts)) {
+		switch u := useOf(key); u.role {
+		case roleTotal:
+			if !counted {
+				add(key, amounts[key], sharing.MechanismExclusive)
+			}
+		case roleWhole, roleVGPU:
+			n.closed = "one whose GPUs are handed to virtual machines"
+			n.boardOf(u.board, key)
+			per, what := n.vgpusOn(u), "GPUs as a whole"
+			if u.role == roleVGPU {
+				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)
+			}
+			b.find("gpus-for-machines", sharing.SeverityInfo, "node "+n.name, "resource "+key,
+				"gives %d %s to virtual machines: containers can have none of them", amounts[key], what)
+			switch {
+			case counted:
+				n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
+			case u.role == roleWhole:
+				add(key, amounts[key], u.mechanism)
+			default:
+				add(key, (amounts[key]+per-1)/per, u.mechanism)
+				n.replicas = max(n.replicas, per)
+			}
+		case roleSlice:
+			n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
+			n.closed = "one whose GPUs nos divides by memory"
+		}
+	}
 	if n.gpus > 0 && len(n.others) > 0 && !n.handedOut() {
 		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, derived("resource %s", n.others[0])
 	}

@@ -59,7 +59,7 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 				d := joined(t, discover.Options{}, "objects.json", objects, "dcgm.txt", twoHours(labels, zero, missing))
 				w := &d.Fleet.Workloads[0]
 				busy, known := w.GPUBusy.Get()
-				idle := found(d, "execution-idle") != nil
+				idle := found(d, "execution-idle") != nil || found(d, "idle-gpus") != nil
 				if works && (known && busy < 0.3 || idle) {
 					t.Errorf("zero %05b, missing %05b, labels %q: busy %v, idle %v: %+v", zero, missing, labels, w.GPUBusy, idle, d.Findings)
 				}
@@ -91,7 +91,7 @@ func TestZerosOfMIG(t *testing.T) {
 		{"a whole GPU, of which the same means idleness", whole, twoHours(pod, 1, profiled), true, ""},
 	} {
 		d := joined(t, discover.Options{}, "objects.json", c.objects, "dcgm.txt", c.pages)
-		if idle := found(d, "execution-idle") != nil; idle != c.idle {
+		if idle := found(d, "execution-idle") != nil || found(d, "idle-gpus") != nil; idle != c.idle {
 			t.Errorf("%s: idle %v: %+v", c.name, idle, d.Findings)
 		}
 		if w := &d.Fleet.Workloads[0]; !c.idle && !w.GPUBusy.IsZero() {

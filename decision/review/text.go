@@ -78,7 +78,7 @@ func (r *Review) noticed(long bool, line func(hang int, format string, args ...a
 	for i := range r.Discovery.Findings {
 		f := &r.Discovery.Findings[i]
 		more := n[f.Code]
-		if n[f.Code] = 0; more == 0 || f.Code == "gpus-not-held" ||
+		if n[f.Code] = 0; more == 0 || f.Code == "gpus-not-held" || f.Code == "idle-gpus" ||
 			f.Severity < sharing.SeverityMedium && !long {
 			continue
 		}

@@ -92,7 +92,7 @@ func TestDiscoverExits(t *testing.T) {
 		{"no file", "", []string{filepath.Join(dir, "none")}, exitBadInput, "none"},
 		{"prices", all, []string{"-prices", write("p.yaml", "A100: 3"), "-"}, exitBadInput, "add a currency"},
 		{"hints", all, []string{"-hints", write("h.yaml", "workload: {}"), "-"}, exitBadInput, "workload: unknown key"},
-		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitBadInput, "`nvidia-smi -q -x` of the machine itself"},
+		{"nvidia-smi", "", []string{write("box.csv", "index, name, uuid\n0, NVIDIA L4, GPU-1\n")}, exitBadInput, "it is nvidia-smi --query-gpu: give `nvidia-smi -q -x` of the machine"},
 		{"flag", "", []string{"-nope"}, exitBadInput, "not defined"},
 		{"help", "", []string{"-h"}, exitDone, ""},
 	} {

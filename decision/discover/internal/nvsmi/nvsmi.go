@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nvsmi reads the XML that nvidia-smi -q -x prints on a node.
+// Package nvsmi reads the XML that nvidia-smi -q -x prints on a node, and knows its other outputs by name.
 //
 // A figure that nvidia-smi prints as N/A or Not Supported is missing, never zero. Processes that only draw are left
 // out. XML returns all readable fields together with an error that lists the others by their paths. A text of another
@@ -15,6 +15,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,32 @@ import (
 
 // Sniff reports whether a text is the output of -q -x, by its first KiB. A shell's prompt may come first.
 func Sniff(head []byte) bool { return bytes.Contains(head, []byte("<nvidia_smi_log")) }
+
+// unread are the outputs that lack figures of a GPU, each with a mark of its text.
+var unread = []struct {
+	mark *regexp.Regexp
+	what string
+}{
+	{regexp.MustCompile(`(?i)\[Insufficient Permissions\]`),
+		"what a container with a part of a GPU is shown, which hides the GPU: print it on the node"},
+	{regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`),
+		"nvidia-smi mig -lgi, which names no GPU"},
+	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI [0-9]`), "the table of nvidia-smi, which shortens names"},
+	{regexp.MustCompile(`(?m)^GPU [0-9]+: .*\(UUID: (GPU|MIG)-`), "nvidia-smi -L, which has no memory"},
+	{regexp.MustCompile(`(?m)^=+ ?NVSMI LOG ?=+`), "the text of nvidia-smi -q"},
+	{regexp.MustCompile(`(?m)^([a-z_., \[\]A-Za-z%]*, ?)?(gpu_(uuid|name|bus_id)|driver_version|uuid|` +
+		`(pci|memory|utilization|mig|power)\.[a-z_.]+)( \[[A-Za-z%]+\])?(,.*)?$`), "nvidia-smi --query-gpu"},
+}
+
+// Unread names a known output that is not read, "" for any other text.
+func Unread(head []byte) string {
+	for _, u := range unread {
+		if u.mark.Match(head) {
+			return u.what
+		}
+	}
+	return ""
+}
 
 // ErrKind is the error for a text of another kind.
 var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")

@@ -65,6 +65,27 @@ func TestSniff(t *testing.T) {
 	}
 }
 
+// TestUnread: outputs that lack what is needed are known by name.
+func TestUnread(t *testing.T) {
+	for text, want := range map[string]string{
+		"Thu Jul 16 10:11:12 2026\n+---+\n| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05 |\n":    "table",
+		"me@gpu:~$ nvidia-smi\nThu Jul 16\n+---+\n| NVIDIA-SMI 470.57 Driver |\n":                    "table",
+		"GPU 0: NVIDIA H200 (UUID: GPU-60000000-aaaa)\n  MIG 3g.71gb     Device  0: (UUID: MIG-1)\n": "-L",
+		"\n==============NVSMI LOG==============\n\nTimestamp : Wed\n":                               "nvidia-smi -q",
+		"$ nvidia-smi mig -lgi\nNo GPU instances found\n":                                            "mig -lgi",
+		"name, memory.total [MiB]\nT4, 1 MiB\n":                                                      "--query-gpu",
+		"root@gpu-1:~# nvidia-smi --query-gpu=uuid --format=csv\nuuid\nGPU-1\n":                      "--query-gpu",
+		"name, memory.total [MiB]\nNVIDIA A100-SXM4-80GB, [Insufficient Permissions]\n":              "print it on the node",
+		"a note on NVIDIA-SMI 580 and GPU 0\n":                                                       "",
+		"# gpu metrics\nvllm:num_requests 1\n":                                                       "",
+		"kind: Pod\n":                                                                                "",
+	} {
+		if got := Unread([]byte(text)); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestDenied: inside a container with a MIG device the driver refuses the figures of the whole GPU.
 func TestDenied(t *testing.T) {
 	const gpu = `<gpu id="00000000:07:00.0"><product_name>NVIDIA H100 80GB HBM3</product_name><uuid>GPU-1</uuid>

@@ -208,6 +208,9 @@ func (s *slots) get(slot int64) uint8 {
 // times adds the slots up, by the utilization that known and busy mean.
 func (s *slots) times(known, busy uint8) (t Times) {
 	for _, f := range s.flags {
+		if f&(slotHeld|busy) != 0 {
+			t.Used += slotTime
+		}
 		if f&known == 0 {
 			continue
 		}

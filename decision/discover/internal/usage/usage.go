@@ -22,7 +22,7 @@ import (
 // Usage holds the sources' summary.
 type Usage struct {
 	Tenants []Stats // one entry for each key, in the order of the keys
-	Devices []Key   // of each GPU and MIG instance, without a pod
+	Devices []Stats // of each GPU and MIG instance: key and times, without a pod
 	Sources []Source
 }
 
@@ -79,8 +79,9 @@ type Statistics struct {
 // Times are sums over slots of a minute in which anything is known.
 type Times struct {
 	Known time.Duration // with a utilization
-	// ExecutionIdle is with 1 GiB of memory held, and never 5 % of utilization, or 2 % of SMs or memory bandwidth.
-	ExecutionIdle time.Duration
+	// ExecutionIdle is with 1 GiB of memory held, and never 5 % of utilization, or 2 % of SMs or memory bandwidth. Used
+	// is with either.
+	ExecutionIdle, Used time.Duration
 }
 
 // overlapSlots is in how many slots another pod's series must repeat a device
@@ -129,7 +130,9 @@ func (r *Reader) Usage() *Usage {
 		d.add(merged[k])
 	}
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
-		u.Devices = append(u.Devices, d.key)
+		all := Stats{Key: d.key}
+		all.reduce(&d.all, divided[d.key.GPU])
+		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times})
 		d.attribute(stats, r.Repeats)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {

@@ -81,7 +81,7 @@ func TestText(t *testing.T) {
 		t.Errorf("memory %v", got)
 	}
 	if llm.Index != optional.Of(0) || llm.Container != "server" || llm.Shared ||
-		llm.Times != (Times{Known: time.Minute}) {
+		llm.Times != (Times{Known: time.Minute, Used: time.Minute}) {
 		t.Errorf("%+v", llm)
 	}
 	idle := by["node-1 GPU-b"]
@@ -183,7 +183,7 @@ func TestOwnProcesses(t *testing.T) {
 	if ada.Figures[FigureMemUsed].Max != 9000<<20 || ada.Figures[FigureGPUUtil].Mean != 55 || bob.Figures[FigureGPUUtil].Mean != 7 || eve.Figures[FigureMemUsed].Max != 0 {
 		t.Errorf("%+v\n%+v\n%+v", ada, bob, eve)
 	}
-	if ada.Times != (Times{Known: 10 * time.Minute}) || eve.Times != (Times{Known: 10 * time.Minute}) {
+	if ada.Times != (Times{Known: 10 * time.Minute, Used: 10 * time.Minute}) || eve.Times != (Times{Known: 10 * time.Minute}) {
 		t.Errorf("%+v, %+v", ada.Times, eve.Times)
 	}
 	if !by[""].Beside && !u.Tenants[0].Beside {
@@ -252,8 +252,8 @@ func TestTimes(t *testing.T) {
 	}
 	by := tenants(t, r)
 	first, second := by["n GPU-a first"], by["n GPU-a second"]
-	if first.Shared || second.Shared || first.Times != (Times{Known: 3 * time.Minute, ExecutionIdle: time.Minute}) ||
-		second.Times != (Times{Known: 2 * time.Minute}) {
+	if first.Shared || second.Shared || first.Times != (Times{Known: 3 * time.Minute, ExecutionIdle: time.Minute, Used: 2 * time.Minute}) ||
+		second.Times != (Times{Known: 2 * time.Minute, Used: 2 * time.Minute}) {
 		t.Errorf("%+v\n%+v", first, second)
 	}
 }
