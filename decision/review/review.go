@@ -131,14 +131,46 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 	if r.Plan, err = migrate.Make(ctx, &fleet, opts); err != nil {
 		return nil, err
 	}
+	settled, err := settled(ctx, fleet, opts)
+	if err != nil {
+		return nil, err
+	}
 	r.divide(&fleet)
 	for i := range fleet.Workloads {
-		r.conclude(&fleet.Workloads[i])
+		r.conclude(&fleet.Workloads[i], settled)
 	}
 	r.add()
 	r.check(&fleet)
 	r.Answer = r.answer()
 	return r, nil
+}
+
+// settled finds the workloads whose objectives, which nobody stated, would change nothing, by an optimistic bound: a plan
+// as for work without objectives changes nothing on their nodes.
+func settled(ctx context.Context, f decision.Fleet, opts decision.Options) (map[string]bool, error) {
+	out := map[string]bool{}
+	f.Workloads = slices.Clone(f.Workloads)
+	for i := range f.Workloads {
+		w := &f.Workloads[i]
+		if slices.Equal(migrate.NotKnown(w), []string{migrate.KeySLO}) && !w.GPUBusy.IsZero() {
+			w.Kind, w.Solo, w.Load, w.Profile = decision.KindBatch, profile.SLO{}, nil, nil
+			out[w.Name] = true
+		}
+	}
+	if len(out) == 0 {
+		return out, nil
+	}
+	plan, err := migrate.Make(ctx, &f, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range plan.Rows {
+		delete(out, row.Workload)
+		for _, a := range plan.Today.Node(row.Node).Assignments {
+			delete(out, a.Workload.Name)
+		}
+	}
+	return out, nil
 }
 
 // reviewable returns the reason for which a discovery can't be reviewed, or nil.
@@ -173,7 +205,7 @@ const (
 )
 
 // conclude writes the verdict on a workload.
-func (r *Review) conclude(w *decision.Workload) {
+func (r *Review) conclude(w *decision.Workload, settled map[string]bool) {
 	at := slices.IndexFunc(r.Workloads, func(v Workload) bool { return v.Name == w.Name })
 	if at < 0 {
 		return
@@ -198,7 +230,7 @@ func (r *Review) conclude(w *decision.Workload) {
 	case measured && busy >= enough*of:
 		full = fmt.Sprintf(used+"busy %.0f%% of the time", 100*busy/of)
 	}
-	if full == "" && !held {
+	if full == "" && !held && !settled[w.Name] {
 		v.lacks = migrate.NotKnown(w)
 	}
 	onlySLO := shared && w.Today.Mechanism != sharing.MechanismMIG && slices.Equal(v.lacks, []string{migrate.KeySLO})
@@ -211,6 +243,8 @@ func (r *Review) conclude(w *decision.Workload) {
 		v.Verdict, v.Why = VerdictShares, "it shares its GPUs; with its slo stated, more may share them"
 	case len(v.lacks) > 0:
 		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(v.lacks, ", ")
+	case settled[w.Name] && !held:
+		v.Verdict, v.Why = VerdictKept, "nothing better was found, whatever latencies it must keep"
 	case strings.HasPrefix(why, migrate.NotEnough):
 		v.Verdict, v.Why = VerdictOpen, why
 	case shared:
