@@ -9,7 +9,8 @@
 // every field of it, how GPUs are shared today, contradictions, and unknown fields, ordered by the cost of the GPUs
 // concerned. Nothing unknown becomes a number: a field without a source is left out.
 //
-// Kinds of workloads are guessed by the rules of [KindRules], and [Hints] override them. [Prices] come from the user.
+// Kinds of workloads are guessed by names of images, commands, labels and owners, and [Hints] override them. [Prices]
+// come from the user.
 //
 // Secrets and environment variables are never read, and of labels, annotations and arguments only those about GPUs and
 // scheduling are kept. Kubernetes objects are read one at a time, so that memory grows with the pods that use GPUs and

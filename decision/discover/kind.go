@@ -18,16 +18,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// KindRule is a rule by which a workload's kind is guessed.
-type KindRule struct {
-	Name string
-	Kind decision.Kind
-	What string // it looks at
-}
-
-// nameRule fits workloads with one of the labels, owners or ports, or with a matching image or command.
+// nameRule guesses the kind of workloads with one of the labels, owners or ports, or with a matching image or command.
 type nameRule struct {
-	KindRule       `yaml:",inline"`
+	Name           string
+	Kind           decision.Kind
 	Image, Command *regexp.Regexp
 	Owners, Labels []string
 	Ports          []int
@@ -69,14 +63,6 @@ func shapeOf(idle, busy float64, known time.Duration) (guess, bool) {
 		return guess{decision.KindTraining, "steady-shape"}, true
 	}
 	return guess{}, false
-}
-
-// KindRules lists the rules in the order in which they are asked.
-func KindRules() (all []KindRule) {
-	for _, r := range names().Rules {
-		all = append(all, r.KindRule)
-	}
-	return all
 }
 
 // guess is a kind and the rule that gave it.

@@ -24,7 +24,7 @@ func TestKindsAreWritten(t *testing.T) {
 		owned("Job", "nightly-29400000", "CronJob", "nightly", `"spec": {"parallelism": 1, "template": {"spec": `+pod+`}}`),
 		strings.Replace(owned("Pod", "nightly-29400000-x", "Job", "nightly-29400000", `"spec": `+pod+`, "status": {"phase": "Running"}`), "batch/v1", "v1", 1)}}
 	d := w.read(t)
-	planned, err := d.Folder()
+	planned, err := manifest.Migration(d.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/review"
 )
@@ -232,7 +233,7 @@ func TestPatchKeepsRules(t *testing.T) {
 		pod: sheet(t, `{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]},
 			"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r-a"]}]}}]}}}`)}
 	files := map[string]string{}
-	folder, err := w.read(t).Folder()
+	folder, err := manifest.Migration(w.read(t).Plan)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
@@ -145,8 +144,8 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 	return r, nil
 }
 
-// settled finds the workloads whose objectives, which nobody stated, would change nothing, by an optimistic bound: a plan
-// as for work without objectives changes nothing on their nodes.
+// settled finds the workloads without stated objectives for which no objective would change anything, by an optimistic
+// bound: a plan as for work that has none leaves their nodes as they are.
 func settled(ctx context.Context, f decision.Fleet, opts decision.Options) (map[string]bool, error) {
 	out := map[string]bool{}
 	f.Workloads = slices.Clone(f.Workloads)
@@ -264,9 +263,4 @@ func (r *Review) instancePart(w *decision.Workload) float64 {
 		}
 	}
 	return 1
-}
-
-// Folder has the files of the plan's steps.
-func (r *Review) Folder() (*manifest.Folder, error) {
-	return manifest.Migration(r.Plan)
 }

@@ -152,26 +152,10 @@ func (r *Review) workloads(out *bytes.Buffer, opts TextOptions) {
 	}
 }
 
-// WriteJSON writes the review with the plan, the files of its steps, and the discovery, as indented JSON.
+// WriteJSON writes the review with the plan and the discovery, as indented JSON.
 func (r *Review) WriteJSON(w io.Writer) error {
-	folder, err := r.Folder()
-	if err != nil {
-		return err
-	}
-	type file struct {
-		Path string `json:"path"`
-		Note string `json:"note"`
-		Data string `json:"data"`
-	}
-	files := []file{}
-	for _, f := range folder.Files {
-		files = append(files, file{f.Path, f.Note, string(f.Data)})
-	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(struct {
-		*Review
-		Configuration []file `json:"configuration"`
-	}{r, files})
+	return enc.Encode(r)
 }

@@ -57,9 +57,6 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown and today")
 	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
 	usage := strings.ReplaceAll(discoverUsage, "RESOURCES", discover.Resources)
-	for _, r := range discover.KindRules() {
-		usage += fmt.Sprintf("  %-17s %-20s %s\n", r.Name, r.Kind, r.What)
-	}
 	if err := parse(fl, args, usage, len(args), std); err != nil {
 		return err
 	}

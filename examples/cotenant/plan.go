@@ -49,7 +49,7 @@ func runPlan(ctx context.Context, args []string, std stdio) error {
 	}
 	if *out != "" {
 		var fleet bytes.Buffer
-		folder, err := r.Folder()
+		folder, err := manifest.Migration(r.Plan)
 		if err == nil {
 			err = d.WriteFleet(&fleet)
 		}

@@ -7,8 +7,7 @@
 // kind is an error without fields.
 //
 // The forms are those of the drivers from 450 to 580; testdata has the output of an H100 and an H200 with driver
-// 580.159.04, and a test with the tag gpu compares XML with NVML on the machine of the test.
-// Serial numbers and command lines are never kept.
+// 580.159.04. Serial numbers and command lines are never kept.
 package nvsmi
 
 import (
