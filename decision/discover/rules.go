@@ -107,7 +107,7 @@ func (s *podSpec) bound() string {
 		return "its pods must be spread (topologySpreadConstraints), which is not planned from here"
 	case slices.ContainsFunc(terms, func(t nodeTerm) bool { return len(t.Fields) > 0 }):
 		return "its node affinity names nodes (matchFields), which is not planned from here"
-	case s.Scheduler != "" && s.Scheduler != "default-scheduler":
+	case s.Scheduler != "" && s.Scheduler != "default-scheduler" && s.Scheduler != "hami-scheduler":
 		return fmt.Sprintf("the scheduler %.60q places it, whose rules are not known", s.Scheduler)
 	case len(s.Gates) > 0:
 		return "its pods have scheduling gates"

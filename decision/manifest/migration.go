@@ -138,8 +138,8 @@ func (b *builder) patch(s *migrate.Step) {
 }
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
-// memory, or wherever there is such a MIG instance: nothing waits for a node that is gone, and nothing is shared with
-// others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each,
+// memory, wherever there is such a MIG instance, or onto any card of HAMi's: nothing waits for a node that is gone, and
+// nothing is shared with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each,
 // as a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ
 // from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
@@ -151,13 +151,17 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 		return r
 	}
 	const field = "metadata.name"
+	hami := sharing.MechanismHAMi.String()
 	nodes := nodesOf(b.plan.After, w.Name)
 	var other, away []*yaml.Node
-	if !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()) {
+	switch {
+	case s.Seat == hami:
+		other = append(other, is("gpu", "In", "on")) // HAMi's nodes
+	case !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()):
 		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
 	}
 	for _, p := range b.fleet.Pools {
-		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool {
+		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool && s.Seat != hami {
 			memory, _ := gpu.Memory.Get() // the label has what the driver reports, which is up to a twentieth less
 			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
 		}

@@ -174,7 +174,8 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 	slices.SortStableFunc(p.Rows, func(a, b Row) int { return strings.Compare(a.Node, b.Node) })
 }
 
-// alike reports whether a workload's replicas have devices of their own, of one kind on one pool today and after.
+// alike reports whether a workload's replicas have devices of their own, or without objectives the same part of a card,
+// of one kind on one pool today and after.
 func (c *cluster) alike(after *layout.Cluster, then map[string][]string, w string, k kind) bool {
 	pools := map[string]bool{}
 	for _, on := range []map[string][]string{c.runs[w], then} {
@@ -182,7 +183,8 @@ func (c *cluster) alike(after *layout.Cluster, then map[string][]string, w strin
 			pools[after.Node(node).Pool] = true
 		}
 	}
-	whole := k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
+	whole := k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG ||
+		k.mode == sharing.MechanismHAMi && !guarded(c.of[w])
 	return whole && k == c.kind(w) && len(pools) == 1 && c.running(w) > 0
 }
 

@@ -72,7 +72,7 @@ func packed(model *mig.Model, of []want) (gpus []mig.Layout) {
 func (s *search) spare(pool string) (best *layout.Node) {
 	today := func(n *layout.Node) int { return len(s.cluster.layout.Node(n.Name).Assignments) }
 	for n := range s.layout.Nodes() {
-		if n.Pool == pool && !n.Used() && n.Closed == "" && !s.fixed[n.Name] &&
+		if n.Pool == pool && !n.Used() && n.Closed == "" && !s.fixed[n.Name] && !onCards(n) &&
 			(best == nil || cmp.Or(cmp.Compare(today(n), today(best)), cmp.Compare(n.Name, best.Name)) < 0) {
 			best = n
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Step is one step of a plan. Steps are taken one after another; a plan can be taken back from any step by undoing
@@ -107,6 +108,11 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 	return o.steps, nil, o.search.layout
 }
 
+// guarded reports whether a workload has objectives, stated or not.
+func guarded(w *decision.Workload) bool {
+	return w.SLO != (profile.SLO{}) || w.Kind == decision.KindOnlineInference
+}
+
 // moves lists the moves of a part, of workloads without objectives first. All replicas of a workload move where its
 // request changes. then has all replicas after the change.
 func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
@@ -114,7 +120,7 @@ func (o *order) moves(p *part, then map[string]map[string][]string) (out []move)
 		w := o.of[name]
 		m := move{want: want{w: w, kind: o.to.now(name)}, places: Step{Workload: name, Seat: o.to.now(name).String(),
 			Request: o.to.now(name) != o.kind(name)}}
-		if w.SLO != (profile.SLO{}) || w.Kind == decision.KindOnlineInference {
+		if guarded(w) {
 			m.guarded = 1
 		}
 		m.on = then[name]
@@ -204,7 +210,12 @@ func (o *order) allowed(m move) bool {
 	if m.places.Request {
 		more *= len(m.keys)
 	}
+	requests := map[string]int{m.kind.resource(): more}
+	if m.kind.mode == sharing.MechanismHAMi {
+		memory, compute := booked(m.w)
+		requests["nvidia.com/gpumem"], requests["nvidia.com/gpucores"] = more*int(memory/sharing.MiB), more*int(compute/10)
+	}
 	return !slices.ContainsFunc(o.fleet.Today.Quotas, func(q fleet.Quota) bool {
-		return q.Namespace == namespace(m.w.Name) && q.Resource == m.kind.resource() && q.Free < more
+		return q.Namespace == namespace(m.w.Name) && q.Free < requests[q.Resource]
 	})
 }

@@ -201,7 +201,13 @@ func (c *cluster) keep(again map[string]string) (lost string) {
 // attempt plans with the workloads that may move. again names workloads that have to stay as well, for another attempt.
 func (c *cluster) attempt(ctx context.Context) (p *Plan, again map[string]string, err error) {
 	rest, asking := c.residual(c.fixedNodes())
-	if len(rest.Workloads)+len(asking)+len(c.bounds) == 0 {
+	free := 0
+	for w := range c.bounds {
+		if c.stays[w] == "" {
+			free++
+		}
+	}
+	if len(rest.Workloads)+len(asking)+free == 0 {
 		held := 0
 		for w := range c.stays {
 			if c.held[w] {

@@ -22,6 +22,9 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 	f = &decision.Fleet{Version: c.fleet.Version, Trust: c.fleet.Trust}
 	gpus, held, kept := map[string]int{}, map[string]int{}, map[string]float64{}
 	for n := range c.layout.Nodes() {
+		if onCards(n) {
+			continue
+		}
 		if !fixed[n.Name] {
 			gpus[n.Pool] += len(n.Devices)
 			for i := range n.Assignments {

@@ -75,7 +75,7 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 	}
 	devices, checked := 0, k.mode == sharing.MechanismExclusive || k.mode == sharing.MechanismMIG
 	for i := range n.Devices {
-		slots := freeSlots(&n.Devices[i], k)
+		slots := freeSlots(&n.Devices[i], w, k)
 		if slots > 0 && !checked { // all tenants that it may meet, on any of the node's shared GPUs
 			if !c.trusted(n, w) {
 				return 0
@@ -117,11 +117,13 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 	return max(0, most)
 }
 
-// freeSlots counts the tenants that a device takes as a kind.
-func freeSlots(d *layout.Device, k kind) int {
+// freeSlots counts the replicas of a workload that a device takes as a kind.
+func freeSlots(d *layout.Device, w *decision.Workload, k kind) int {
 	switch {
 	case d.Mode != k.mode || d.Faulty():
 		return 0
+	case k.mode == sharing.MechanismHAMi:
+		return cardRoom(d, w)
 	case k.mode != sharing.MechanismMIG:
 		return int(d.Free().Slots)
 	}
@@ -161,7 +163,7 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 		for range each(w) {
 			a, most := layout.Assignment{Key: key, Workload: s.tenants[w.Name], Device: layout.NoDevice}, 0
 			for i := range n.Devices {
-				slots := freeSlots(&n.Devices[i], k) - had[i]
+				slots := freeSlots(&n.Devices[i], w, k) - had[i]
 				if k.mode != sharing.MechanismMIG && had[i] > 0 {
 					slots = 0
 				}
@@ -171,6 +173,9 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 			}
 			if a.Device < 0 {
 				return false
+			}
+			if k.mode == sharing.MechanismHAMi {
+				a.Memory, a.Compute = booked(w)
 			}
 			if k.mode == sharing.MechanismMIG {
 				in := freeInstances(&n.Devices[a.Device], k.profile)[had[a.Device]]

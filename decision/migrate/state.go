@@ -97,13 +97,15 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 			c.prices[p] = layout.Price{PerGPU: one}
 		}
 	}
+	for i := range f.Workloads {
+		c.of[f.Workloads[i].Name] = &f.Workloads[i]
+	}
 	c.observe()
 	for n := range c.layout.Nodes() {
 		c.kept[n.Name] = c.objects[n.Name].Keeps != "" && n.Used()
 	}
-	for i := range f.Workloads {
-		w := &f.Workloads[i]
-		c.of[w.Name], c.wants[w.Name] = w, max(c.running(w.Name), leastReplicas(w))
+	for name, w := range c.of {
+		c.wants[name] = max(c.running(name), leastReplicas(w))
 	}
 	for _, b := range f.Today.Budgets {
 		if had, ok := c.budgets[b.Workload]; !ok || b.Allowed < had.Allowed {
@@ -115,6 +117,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	if c.judge, err = decision.NewJudge(ctx, f, opts); err == nil {
 		c.before, err = c.judge.Nodes(c.layout.Nodes())
 	}
+	c.holdDomains()
 	return c, err
 }
 
@@ -140,10 +143,14 @@ func (c *cluster) observe() {
 			switch n.Delivery {
 			case sharing.DeliveryBare, sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 			default:
+				if onCards(n) {
+					c.book(&next)
+					break
+				}
 				next.Closed = cmp.Or(n.Closed, fmt.Sprintf("a node of %v, for which no steps are planned: a decision "+
 					"for the fleet without its today writes its pods", n.Delivery))
 			}
-			if next.Spot != n.Spot || next.Closed != n.Closed {
+			if next.Spot != n.Spot || next.Closed != n.Closed || onCards(n) {
 				c.layout, _ = c.layout.WithNode(next)
 			}
 		}
@@ -253,7 +260,7 @@ func (c *cluster) fixed(w *decision.Workload) string {
 		return ""
 	case t.Stays != "":
 		return t.Stays
-	case !slices.Contains(planned, t.Mechanism):
+	case !slices.Contains(planned, t.Mechanism) && t.Mechanism != sharing.MechanismHAMi:
 		return fmt.Sprintf("it shares by %v, for which no steps are planned", t.Mechanism)
 	case t.Object == "Job" || t.Object == "CronJob":
 		return fmt.Sprintf("a %s's pods run to their end where they are", t.Object)
@@ -261,11 +268,17 @@ func (c *cluster) fixed(w *decision.Workload) string {
 		return "nothing starts a bare Pod again"
 	case t.Object != "" && t.Object != "Deployment" && t.Object != "StatefulSet":
 		return fmt.Sprintf("its pods are made by its %s, whose own template has to be changed", t.Object)
+	case t.Mechanism == sharing.MechanismHAMi && t.Object == "StatefulSet":
+		return "a StatefulSet stops a replica before it starts the next, and HAMi may have given its place to another"
 	case t.Object == "StatefulSet" && 0 < c.running(w.Name) && c.running(w.Name) < leastReplicas(w):
 		return "a replica of it waits, and its controller replaces no other before that one runs"
 	case t.Object == "StatefulSet" && c.budgets[w.Name].Allowed < 1:
 		return "a StatefulSet stops a replica before it starts the next, and no PodDisruptionBudget was given that lets " +
 			"one be missing"
+	}
+	if t.Mechanism == sharing.MechanismHAMi {
+		c.bounds[w.Name], c.held[w.Name] = "it may only move to other cards, with what its pods request of HAMi", true
+		return ""
 	}
 	if keys := NotKnown(w); len(keys) > 0 {
 		if why := notKnown + strings.Join(keys, ", "); !c.bound(w.Name, why) {

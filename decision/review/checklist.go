@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // check fills the checklist, by cost.
@@ -44,7 +45,7 @@ func (r *Review) check(f *decision.Fleet) {
 			add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
 				" DIR/fleet.yaml")
 		case v.Verdict == VerdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
-		case w.Today.Object == "StatefulSet" && !budgeted(f, w.Name):
+		case w.Today.Object == "StatefulSet" && w.Today.Mechanism != sharing.MechanismHAMi && !budgeted(f, w.Name):
 			add(v, "let a replica of a StatefulSet be missing while it moves",
 				"a PodDisruptionBudget with maxUnavailable: 1 for each, where its users bear that")
 		case w.Today.Object == "Pod":

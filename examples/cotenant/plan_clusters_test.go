@@ -255,6 +255,8 @@ func dra() *site {
 	return s
 }
 
+const hamiPlaces = `"schedulerName":"hami-scheduler",`
+
 // hami is three nodes of which HAMi hands out shares of L40S.
 func hami() *site {
 	s := &site{}
@@ -274,9 +276,9 @@ func hami() *site {
 	of := func(pod, node string, at int) string {
 		return fmt.Sprintf("Hostname=%s gpu=%d UUID=GPU-%[1]s-%[2]d namespace=rag pod=%s", node, at%4, pod)
 	}
-	s.runs("Deployment", "rag/rerank", load{busy: 0.35, memory: 9000, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"10240","nvidia.com/gpucores":"30"`, image: tei, notes: shares(10240, 30), labels: of}, nodes("hami", 2, 4)...)
-	s.runs("Deployment", "rag/chat", load{busy: 0.4, memory: 24000, rate: 2, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"28000","nvidia.com/gpucores":"60"`, image: vllm, notes: shares(28000, 60), labels: of}, nodes("hami", 2, 2)...)
-	s.runs("StatefulSet", "lab/ada", load{busy: 0.03, memory: 4000, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"8192"`, image: jupyter, notes: shares(8192, 0), labels: of}, "hami-3")
+	s.runs("Deployment", "rag/rerank", load{busy: 0.35, memory: 9000, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"10240","nvidia.com/gpucores":"30"`, image: tei, more: hamiPlaces, notes: shares(10240, 30), labels: of}, nodes("hami", 2, 4)...)
+	s.runs("Deployment", "rag/chat", load{busy: 0.4, memory: 24000, rate: 2, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"28000","nvidia.com/gpucores":"60"`, image: vllm, more: hamiPlaces, notes: shares(28000, 60), labels: of}, nodes("hami", 2, 2)...)
+	s.runs("StatefulSet", "lab/ada", load{busy: 0.03, memory: 4000, asks: `"nvidia.com/gpu":"1","nvidia.com/gpumem":"8192"`, image: jupyter, more: hamiPlaces, notes: shares(8192, 0), labels: of}, "hami-3")
 	return s
 }
 
