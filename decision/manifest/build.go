@@ -49,16 +49,16 @@ type Group struct {
 type File struct {
 	Path string // relative, with forward slashes
 	Data []byte
-	Note string // what it is for, in a few words
+	Note string // its purpose, in a few words
 }
 
 // operatorNamespace is the GPU Operator's, as its installation guide has it.
 const operatorNamespace = "gpu-operator"
 
-// Build writes the configuration of a decision r for f in memory: documents for every workload that has a place,
-// and plan.md with the rollout, the decision's traps, and what was left out. Each node is set up by the delivery that
-// it was planned for. Names that Kubernetes would refuse are folded to lower-case letters, digits and dashes. The
-// error matches ErrInvalid, names every problem, and comes without a folder.
+// Build writes the configuration of a decision r for f in memory: documents for every workload that has a place, and
+// plan.md with the rollout, the decision's traps, and the workloads that were left out. Each node is set up by the
+// delivery that it was planned for. Names that Kubernetes would refuse are folded to lower-case letters, digits and
+// dashes. The error matches ErrInvalid, names every problem, and comes without a folder.
 func Build(f *decision.Fleet, r *decision.Result) (*Folder, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid(err)
@@ -133,7 +133,7 @@ func (b *builder) warn(code sharing.WarningCode, path string, source sharing.Sou
 		Message: fmt.Sprintf(format, args...)})
 }
 
-// any reports whether a group shares in the way that is asked for.
+// any reports whether a GPU of a group shares by a mechanism for which is answers true.
 func (b *builder) any(is func(sharing.Mechanism) bool) bool {
 	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.any(is) })
 }
@@ -207,7 +207,7 @@ func (b *builder) hasEntries() bool {
 	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.entries != nil })
 }
 
-// cluster writes what the cluster as a whole needs.
+// cluster writes the documents for the cluster as a whole.
 func (b *builder) cluster() {
 	byPlugin, hasMIG := b.byPlugin(), b.hasEntries()
 	for _, f := range []struct {

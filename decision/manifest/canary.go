@@ -147,7 +147,7 @@ func objectives(w *decision.Workload) string {
 	for m, limit := range w.SLO.Limits() {
 		name, _, _ := strings.Cut(m.String(), "_")
 		if name == "tpot" {
-			name = "itl" // which every server's page tells
+			name = "itl" // every server's page has it
 		}
 		at := strconv.FormatFloat(limit.Seconds(), 'g', -1, 64)
 		if median := fmt.Sprintf("      - {metric: %s, quantile: 0.5, ", name); !strings.Contains(out.String(), median) {

@@ -16,7 +16,7 @@ import (
 )
 
 // claims writes the claims, and the pods that use them, of the workloads that DRA delivers: a template for each
-// workload whose pods have devices or parts of their own, and a claim by name for each device that is shared otherwise.
+// workload with a device or part of one for each pod, and a claim by name for each device that is shared otherwise.
 func (b *builder) claims() {
 	pods := map[*member][]*yaml.Node{}
 	devices := map[*member]int{}
@@ -48,8 +48,8 @@ func (b *builder) claims() {
 	}
 }
 
-// named reports whether the pods of a workload name a claim that others name too: they share, and what they share is
-// not counted by its memory.
+// named reports whether the pods of a workload name a claim that others name too: they share a device, and the
+// scheduler does not count their parts of its memory.
 func (b *builder) named(m *member) bool { return shared(m.Mechanism) && !b.consumes(m) }
 
 // consumes reports whether claims may have parts of the GPUs that a workload shares. The gate for that is the whole
@@ -64,7 +64,7 @@ func (b *builder) consumes(m *member) bool {
 	})
 }
 
-// draGates are the gates of the DRA driver that the folder's claims need, and what they exclude.
+// draGates lists the gates of the DRA driver that the folder's claims need, and the gates that these exclude.
 func (b *builder) draGates() string {
 	gates := map[string]bool{}
 	for _, m := range b.members {
@@ -81,7 +81,7 @@ func (b *builder) draGates() string {
 	return strings.Join(slices.Sorted(maps.Keys(gates)), "; ")
 }
 
-// template writes a workload whose pods have claims of their own.
+// template writes a workload with a claim of its own for each pod.
 func (b *builder) template(m *member) {
 	c := claim{name: m.name, namespace: m.space, template: true, gpu: m.gpu.Name, profile: m.Profile, count: m.gpus()}
 	p, note := b.newPod(m), "a claim of its own for each pod"
@@ -93,8 +93,8 @@ func (b *builder) template(m *member) {
 	b.encode("pods/"+m.file()+".yaml", note, p.header, c.node(), p.node(m))
 }
 
-// consumableGates say what claims that consume a part of a GPU need: dra-driver-nvidia-gpu, pkg/featuregates and
-// demo/specs/consumable-shares at 95932046, and Kubernetes' DRAConsumableCapacity (KEP-5075).
+// consumableGates lists the requirements of claims that consume a part of a GPU. Sources: dra-driver-nvidia-gpu,
+// pkg/featuregates and demo/specs/consumable-shares at 95932046, and Kubernetes' DRAConsumableCapacity (KEP-5075).
 var consumableGates = []string{
 	"The claim consumes a part of a GPU, so every replica has its own, and an HPA may scale them.",
 	"It needs the DRA driver from v0.5 with featureGates.ConsumableShares=true and consumableShares=memory, which",
@@ -212,7 +212,7 @@ func (g *group) draGate() []string {
 
 // claim is a ResourceClaim or ResourceClaimTemplate (resource.k8s.io/v1) for the NVIDIA DRA driver, with one
 // request. Pods that name the same ResourceClaim share its device; a template makes a claim of its own for each
-// pod, so what it hands out is shared by the containers of one pod only.
+// pod, so that only the containers of one pod share the device.
 type claim struct {
 	name      string
 	namespace string // "" leaves it out
@@ -236,7 +236,7 @@ func (c *claim) node() *yaml.Node {
 	if c.profile != "" {
 		cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].profile == '%s'", c.profile))
 	}
-	product, _, _ := strings.Cut(c.gpu, " (") // what is stated of a GPU outside the table stands behind it
+	product, _, _ := strings.Cut(c.gpu, " (") // the stated figures of a GPU outside the table follow
 	cel(fmt.Sprintf("device.attributes['gpu.nvidia.com'].productName.endsWith('%s')",
 		strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(product)))
 	memory := ""

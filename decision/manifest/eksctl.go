@@ -46,9 +46,10 @@ func (b *builder) eksGroups() {
 // surroundings are the settings that pods need from their node and framework. Pods that run today keep their own.
 type surroundings struct{ env, mounts, volumes, tolerations []*yaml.Node }
 
-// surroundings returns nothing for pods that run today: it is not known what they state themselves.
-//   - /dev/shm in memory for frameworks whose processes share it: data loaders and NCCL of PyTorch (its README, "Using
-//     pre-built images"), tensor parallelism of vLLM (its guide "Using Kubernetes") and SGLang. Containers have 64 MiB.
+// surroundings returns nothing for pods that run today, as their own settings are not known.
+//   - /dev/shm in memory for frameworks with processes that share it: data loaders and NCCL of PyTorch (its README,
+//     "Using pre-built images"), tensor parallelism of vLLM (its guide "Using Kubernetes") and SGLang. Containers have
+//     64 MiB.
 //   - Expandable segments, which fragment less memory (PyTorch, "Optimizing memory usage with
 //     PYTORCH_CUDA_ALLOC_CONF"), for training only: under vLLM they break custom all-reduce and transfers of KV caches
 //     (vllm issue 42609, pull request 54351). Not under MPS and HAMi, where memory limits are of other allocations.

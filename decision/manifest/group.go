@@ -37,12 +37,12 @@ type member struct {
 	workload *decision.Workload
 	pool     *decision.Pool
 	gpu      *layout.GPU
-	groups   []*group      // none of a plan's workload whose nodes stay as they are
+	groups   []*group      // none where a plan leaves its nodes as they are
 	name     string        // the workload's, folded
 	part     int           // of the workload's places
 	service  string        // label of the pods of all its parts, by which a router finds them
 	all      int           // replicas in all places
-	at       string        // where it stands in the result
+	at       string        // its path in the result
 	space    string        // namespace; "" leaves it out
 	memory   sharing.Bytes // the part of each GPU that a pod may use, in whole mebibytes; 0 sets no limit
 	percent  float64       // of a GPU's compute that a pod may use; 0 sets no limit
@@ -99,7 +99,7 @@ func (m *member) delivery() sharing.Delivery {
 // byPlugin reports whether the device plugin hands out the group's GPUs.
 func (g *group) byPlugin() bool { return plugin(g.delivery) }
 
-// any reports whether GPUs of the group share in the way that is asked for.
+// any reports whether a GPU of the group shares by a mechanism for which is answers true.
 func (g *group) any(is func(sharing.Mechanism) bool) bool { return slices.ContainsFunc(g.modes, is) }
 
 // gpus counts the GPUs of the group's nodes.
@@ -133,8 +133,8 @@ func (g *group) full() sharing.Mechanism {
 	return sharing.MechanismExclusive
 }
 
-// slots is the number of tenants of each of the group's shared full GPUs: what its delivery was planned to offer, and
-// at least the 2 that the device plugin asks for.
+// slots is the number of tenants of each of the group's shared full GPUs, as planned for its delivery, and at least 2,
+// the fewest that the device plugin takes.
 func (g *group) slots() int {
 	n := 2
 	for _, node := range g.nodes {
@@ -147,7 +147,7 @@ func (g *group) slots() int {
 	return n
 }
 
-// slot is a GPU, or a MIG instance, and who holds it.
+// slot is a GPU, or a MIG instance, with its tenants.
 type slot struct {
 	mode    sharing.Mechanism
 	profile string
@@ -160,7 +160,7 @@ type tenants struct {
 	pods int
 }
 
-// slots visits the GPUs and MIG instances of a node that somebody holds.
+// slots visits the GPUs and MIG instances of a node that have tenants.
 func (b *builder) slots(n *layout.Node, visit func(*slot)) {
 	for i := range n.Devices {
 		var of []slot
@@ -214,7 +214,7 @@ func isVGPU(m sharing.Mechanism) bool {
 	return m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU
 }
 
-// newMember ties a decision to its workload and says what limits it implies.
+// newMember joins a decision with its workload and the limits that follow from it.
 func newMember(d *decision.Decision, w *decision.Workload, pool *decision.Pool, gpu *layout.GPU, name string) *member {
 	m := &member{Decision: d, workload: w, pool: pool, gpu: gpu, name: name}
 	m.space, _ = spaced(d.Workload)
@@ -234,7 +234,7 @@ func newMember(d *decision.Decision, w *decision.Workload, pool *decision.Pool, 
 	case sharing.MechanismMIGLikeEmulation:
 		m.percent = 100 / float64(tenants)
 	}
-	// Only on a GPU or slice of its own does the fraction stand; a share needs another.
+	// A stated fraction holds only on a GPU or slice of its own; a share needs another.
 	if f, stated := m.framework().MemoryFraction.Get(); stated && (d.Mechanism == sharing.MechanismExclusive ||
 		d.Mechanism == sharing.MechanismMIG) {
 		m.fraction = f
@@ -245,7 +245,7 @@ func newMember(d *decision.Decision, w *decision.Workload, pool *decision.Pool, 
 	return m
 }
 
-// nodeModes are the modes of a node's GPUs, each once and in order, without those that nobody asked for.
+// nodeModes are the modes of a node's configured GPUs, each once and in order.
 func nodeModes(n *layout.Node) (out []sharing.Mechanism) {
 	for i := range n.Devices {
 		if m := n.Devices[i].Mode; m != sharing.MechanismNone {

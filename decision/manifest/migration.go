@@ -21,7 +21,7 @@ import (
 // pluginLabel chooses a node's configuration of the device plugin.
 const pluginLabel = "nvidia.com/device-plugin.config"
 
-// migLabel chooses what the MIG manager makes of a node's GPUs.
+// migLabel chooses a node's configuration of the MIG manager.
 const migLabel = "nvidia.com/mig.config"
 
 // Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
@@ -66,8 +66,8 @@ func (b *builder) runPlan() {
 	b.page("plan", "the steps: read it first", b.planPage())
 }
 
-// planValues points the Operator to the new configurations. It sets no default: a node without a label keeps what it
-// has.
+// planValues points the Operator to the new configurations. It sets no default: a node without a label keeps its
+// configuration.
 func (b *builder) planValues() {
 	var strategy any
 	if b.any(usesMIG) && !slices.ContainsFunc(b.fleet.Today.Nodes, partitioned) {
@@ -112,7 +112,7 @@ func (b *builder) patch(s *migrate.Step) {
 			header = append(header, "Write the name of its container with the GPUs in the place of "+name+".")
 		}
 		amounts := yamlnode.Map()
-		if w.Today != nil { // what it asks for today goes
+		if w.Today != nil { // its present request goes
 			had := gpuResource
 			if w.Today.Mechanism == sharing.MechanismMIG {
 				had = b.resource(w.Today.Profile)
@@ -138,10 +138,10 @@ func (b *builder) patch(s *migrate.Step) {
 }
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
-// memory, wherever there is such a MIG instance, or onto any card of HAMi's: nothing waits for a node that is gone, and
-// nothing is shared with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms hold in each,
-// as a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname may differ
-// from it.
+// memory, wherever there is such a MIG instance, or onto any card of HAMi's: no pod waits for a node that is gone, and
+// none shares with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms
+// hold in each, as a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname
+// may differ from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	is := func(key, operator string, values ...string) *yaml.Node {
 		r := yamlnode.Map("key", key, "operator", operator)
@@ -162,7 +162,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	}
 	for _, p := range b.fleet.Pools {
 		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool && s.Seat != hami {
-			memory, _ := gpu.Memory.Get() // the label has what the driver reports, which is up to a twentieth less
+			memory, _ := gpu.Memory.Get() // the label has the driver's figure, up to a twentieth less
 			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
 		}
 	}
@@ -329,7 +329,7 @@ func (b *builder) planStep(s *migrate.Step) planStep {
 	if t == nil {
 		return out
 	}
-	// They may hand out what the old pods ask for, shared.
+	// Other nodes may offer the resource that the old pods request, shared.
 	had := nodesOf(b.plan.Today, s.Workload)
 	for n := range b.plan.Today.Nodes() {
 		to := slices.ContainsFunc(s.To, func(p migrate.Place) bool { return p.Node == n.Name })

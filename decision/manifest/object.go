@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
-// object is the kind of the Kubernetes object that a workload's pods come from: what was read from the cluster, or what
-// suits its kind.
+// object is the kind of the Kubernetes object that makes a workload's pods: the one that was read from the cluster, or
+// one that suits the workload's kind.
 func (m *member) object() string { return objectOf(m.workload) }
 
 func objectOf(w *decision.Workload) string {

@@ -43,8 +43,8 @@ func (b *builder) pluginFiles() {
 		"the same configurations, for the GPU Operator or the plugin's chart", nil, yamlnode.ConfigMap(name, namespace, docs))
 }
 
-// pluginConfigs names the ConfigMap of the device plugin's configurations, that of the cluster where it is there: nodes
-// whose labels choose from it would have none in another. One that was not read is called NAME.
+// pluginConfigs names the ConfigMap of the device plugin's configurations: that of the cluster where there is one, as
+// nodes with labels that choose from it would have no configuration in another. One that was not read is called NAME.
 func (b *builder) pluginConfigs() (namespace, name string, there bool) {
 	if b.plan != nil && b.fleet.Today.PluginConfigs != "" {
 		namespace, name = spaced(b.fleet.Today.PluginConfigs)

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// read takes over the decision's nodes and workloads, and notes what is left out of them.
+// read takes over the decision's nodes and workloads, with notes on those that are left out.
 func (b *builder) read(l *problem.List) {
 	pools, workloads := map[string]*decision.Pool{}, map[string]*decision.Workload{}
 	for i := range b.fleet.Pools {
@@ -174,8 +174,7 @@ func (b *builder) limits(m *member) {
 	}
 }
 
-// fold makes DNS labels of names, each unlike the others of its namespace. Names
-// that are labels stay, whatever stands before them.
+// fold makes DNS labels of names, each unlike the others of its namespace. Names that are labels already stay.
 func (b *builder) fold(kind string, names []string) map[string]string {
 	out, taken := map[string]string{}, map[string]bool{}
 	for _, name := range names {

@@ -24,7 +24,7 @@ import (
 //go:embed rollout.md.tmpl
 var pagesText string
 
-// pages are the Markdown pages: "rollout" of a decision, and "plan" of a change of what runs.
+// pages are the Markdown pages: "rollout" for a decision, and "plan" for a change of a running cluster.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"inline": inline, "cell": cell, "join": strings.Join, "shell": shell,
 	"inc":   func(n int) int { return n + 1 },
@@ -133,7 +133,7 @@ func (b *builder) rollout() *rolloutPage {
 	return p
 }
 
-// provisional lists the answers that hold only if what they assume does, with what to measure.
+// provisional lists the answers that rest on assumptions, with the measurements that would confirm them.
 func (b *builder) provisional() (out []string) {
 	for i := range b.result.Decisions {
 		d := &b.result.Decisions[i]
@@ -185,7 +185,7 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 	return p
 }
 
-// offered counts what the device plugin offers on a node, by resource name.
+// offered counts the resources that the device plugin offers on a node, by name.
 func (b *builder) offered(g *group, n *layout.Node) map[string]int {
 	out, times := map[string]int{}, 1
 	if shared(g.full()) {
@@ -225,7 +225,7 @@ func (b *builder) checks() []decision.TrapHit {
 
 // privilege is a right that carrying out a mechanism needs.
 type privilege struct {
-	Who    string // who or what must hold it
+	Who    string // the person or program that must hold it
 	What   string // the right
 	Why    string
 	Source sharing.SourceID

@@ -14,7 +14,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// share asks HAMi, or Volcano's vGPU device plugin, whose enforcement is HAMi's, for the workload's part of a card.
+// share requests the workload's part of a card from HAMi, or from Volcano's vGPU device plugin, which enforces it by
+// HAMi's library.
 func (m *member) share(p *pod, d sharing.Delivery) {
 	number, memory, cores, mode := "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/vgpu-mode"
 	if d == sharing.DeliveryVolcano {
@@ -65,8 +66,8 @@ type HAMiGPU struct {
 
 // ParseHAMiRegister reads such an annotation: a JSON list (HAMi since 2.5), or GPUs divided by colons and their
 // fields by commas. HAMi before 2.5 has seven fields of a GPU, or nine with its index and mode, and its first
-// version six; Volcano has five, or six with the mode. The GPUs before one that cannot be read are returned beside
-// the error. Values are not judged, only read.
+// version six; Volcano has five, or six with the mode. The GPUs before one that cannot be read are returned with the
+// error. Values are not checked.
 func ParseHAMiRegister(text string) ([]HAMiGPU, error) {
 	var out []HAMiGPU
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {

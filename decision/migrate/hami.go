@@ -14,9 +14,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Pods under HAMi move with the requests that they have: its scheduler places them by these, so that no pod gets less of
-// a card than today. Their neighbours change, so that only those whose objectives are known to be kept are moved or get
-// others.
+// Pods under HAMi move with the requests that they have: its scheduler places them by these, so that no pod gets less
+// of a card than today. As their neighbours change, services move, or get others, only where they are known to keep
+// their objectives.
 
 // onCards reports whether HAMi hands out all GPUs of a node as shares by its own library.
 func onCards(n *layout.Node) bool {
@@ -113,8 +113,8 @@ func (d *domain) needed() int {
 	return max(int((memory+most-1)/max(1, most)), (compute+1000*cards-1)/(1000*cards))
 }
 
-// holdDomains notes the workloads under HAMi that stay: those of domains that could do with no fewer nodes whatever were
-// measured, and else those on nodes with a service that is not known to keep its objectives there.
+// holdDomains notes the workloads under HAMi that stay: those of domains that could do with no fewer nodes whatever
+// were measured, and else those on nodes with a service that is not known to keep its objectives there.
 func (c *cluster) holdDomains() {
 	for _, d := range c.domains() {
 		settled := d.needed() >= len(d.nodes)

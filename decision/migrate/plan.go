@@ -15,7 +15,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Plan compares a change with leaving all as it is, and holds its steps. Without steps all stays as it is.
+// Plan is a change of a cluster's placement with its steps, compared with the present placement. Without steps nothing
+// changes.
 type Plan struct {
 	Steps []Step `json:"steps"`
 	Rows  []Row  `json:"changes"` // by node and workload
@@ -101,15 +102,16 @@ const moveHours = 1
 // decision.
 const attempts, rounds = 16, 8
 
-// Make plans the fleet's change, or says why all stays as it is. Workloads without today come new and get places, those
-// whose request names a MIG profile instances of it; those without one are in Stays with the reason, and
-// [Plan.Waits] names them. opts are those of [decision.Decide]; the error is its, or that of a fleet without state.
+// Make plans a change of the fleet's placement. A plan without steps has the reason in Why. Workloads without a present
+// placement are new and get places, those that request a MIG profile get instances of it; new workloads that find no
+// place are in Stays with the reason, and [Plan.Waits] names them. opts are those of [decision.Decide], and so is the
+// error, or it is that of a fleet without state.
 func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	return plan(ctx, f, opts, nil)
 }
 
-// Admit places the workloads without today, and replicas that wait, on free devices, and moves running ones only
-// where there is no other way ([Plan.Disturbs]). Options and error are those of Make.
+// Admit places new workloads, and replicas that wait, on free devices, and moves running ones only where there is no
+// other way ([Plan.Disturbs] tells). Use it to ask whether something fits. Options and error are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
 		for w := range c.runs {

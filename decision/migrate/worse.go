@@ -11,14 +11,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// worse names the workloads that a target puts where they keep less of what they keep today.
+// worse names the workloads that would meet fewer objectives in a target than today, with the reason.
 func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
 	after, err := c.answers(s, all)
 	again := map[string]string{}
 	for w, answer := range after {
 		switch _, runs := c.before[w]; {
 		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
-			again[w] = "beside its new neighbours it would not keep its objectives surely"
+			again[w] = "with its new neighbours it may not keep its objectives"
 		case !runs && answer == sharing.AnswerNo:
 			again[w] = "it would miss its objectives on the devices that are free"
 		}

@@ -88,8 +88,8 @@ func converge(windows []window, d float64) (batch, prompt line) {
 	return batch, prompt
 }
 
-// beside returns the mean batch that a window's tokens see, the step in which a prompt is computed, 0 where that is
-// none, in ms, and how many other requests begin in that step.
+// beside returns the mean batch that a window's tokens see, the step in ms in which a prompt is computed (0 where
+// prompts are computed by themselves), and the number of other requests that begin in that step.
 func (w *window) beside(step, prefill *line, d float64) (seen, own, together float64) {
 	seen = max(1, w.batch+d)
 	if w.stepped {
