@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -154,25 +153,6 @@ func BenchmarkBuild(b *testing.B) {
 	for b.Loop() {
 		if _, err := s.build(); err != nil {
 			b.Fatal(err)
-		}
-	}
-}
-
-func TestPrivileges(t *testing.T) {
-	all := rolloutTable()
-	dec := yaml.NewDecoder(bytes.NewReader(rolloutYAML))
-	dec.KnownFields(true)
-	if err := dec.Decode(&all); err != nil || len(all.Privileges) != 11 {
-		t.Error(err, len(all.Privileges))
-	}
-	for _, m := range sharing.Mechanisms() {
-		for _, p := range privileges(m) {
-			if _, ok := sharing.SourceByID(p.Source); !ok {
-				t.Errorf("%v: source %q does not resolve", m, p.Source)
-			}
-			if p.Who == "" || p.What == "" || p.Why == "" {
-				t.Errorf("%v: incomplete: %+v", m, p)
-			}
 		}
 	}
 }

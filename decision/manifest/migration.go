@@ -139,9 +139,9 @@ func (b *builder) patch(s *migrate.Step) {
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
 // memory, wherever there is such a MIG instance, or onto any card of HAMi's: no pod waits for a node that is gone, and
-// none shares with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own terms
-// hold in each, as a patch replaces the lists. Nodes are named by metadata.name, since the label kubernetes.io/hostname
-// may differ from it.
+// none shares with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own
+// terms hold in each, as a patch replaces the lists. Nodes are named by metadata.name, since the label
+// kubernetes.io/hostname may differ from it.
 func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	is := func(key, operator string, values ...string) *yaml.Node {
 		r := yamlnode.Map("key", key, "operator", operator)

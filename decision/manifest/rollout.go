@@ -10,10 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"text/template"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
@@ -27,8 +24,7 @@ var pagesText string
 // pages are the Markdown pages: "rollout" for a decision, and "plan" for a change of a running cluster.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"inline": inline, "cell": cell, "join": strings.Join, "shell": shell,
-	"inc":   func(n int) int { return n + 1 },
-	"upper": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+	"inc": func(n int) int { return n + 1 },
 	"items": func(all []string) (text string) {
 		for _, s := range all {
 			text += "- " + inline(s) + "\n"
@@ -100,7 +96,6 @@ type groupPage struct {
 	HAMi             int      // its split of a GPU; 0 = it is not HAMi's
 	Claims           bool     // the DRA driver hands them out
 	HAMiMode         string   // HAMi's operating mode of the node, where it is not its default
-	Rights           []privilege
 }
 
 // workloadPage describes how to apply a workload's documents and roll them back; without a file there are none.
@@ -153,13 +148,6 @@ func (b *builder) groupPage(g *group, node string) groupPage {
 	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanisms: named(g.modes),
 		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
 		Claims: g.delivery == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
-	for _, m := range g.modes {
-		for _, right := range privileges(m) {
-			if !slices.Contains(p.Rights, right) {
-				p.Rights = append(p.Rights, right)
-			}
-		}
-	}
 	if g.delivery == sharing.DeliveryHAMi {
 		p.HAMi = b.hamiSplit()
 		switch {
@@ -221,39 +209,4 @@ func (b *builder) checks() []decision.TrapHit {
 		}
 	}
 	return checks
-}
-
-// privilege is a right that carrying out a mechanism needs.
-type privilege struct {
-	Who    string // the person or program that must hold it
-	What   string // the right
-	Why    string
-	Source sharing.SourceID
-}
-
-//go:embed rollout.yaml
-var rolloutYAML []byte
-
-var rolloutTable = sync.OnceValue(func() (all struct {
-	Privileges []struct {
-		privilege `yaml:",inline"`
-		Of        []sharing.Mechanism
-	}
-}) {
-	_ = yaml.Unmarshal(rolloutYAML, &all) // a test reads the file that is built in
-	return all
-})
-
-// privileges lists the rights that m needs beyond that to create pods, in the order
-// in which the rollout needs them. It is empty for a mechanism that needs none.
-func privileges(m sharing.Mechanism) (out []privilege) {
-	if m == sharing.MechanismExclusive || m == sharing.MechanismInServer {
-		return nil
-	}
-	for _, p := range rolloutTable().Privileges {
-		if slices.Contains(p.Of, m) || p.Of == nil && out == nil {
-			out = append(out, p.privilege)
-		}
-	}
-	return out
 }
