@@ -123,4 +123,7 @@ func TestProvisionalFirst(t *testing.T) {
 	if !strings.HasPrefix(page, "# GPU sharing rollout\n\nMeasure these first:\n\n- a by time-slicing is right if what it assumes is. Measure SM activity.\n") {
 		t.Error(page)
 	}
+	if i := strings.Index(page, "## General phases"); i < 0 || strings.Count(page[i:], "\n") > 12 {
+		t.Error(page)
+	}
 }

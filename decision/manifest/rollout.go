@@ -87,7 +87,7 @@ func (p *rolloutPage) Next() int {
 type groupPage struct {
 	Node, Key, GPU string
 	Mechanisms     string
-	GPUs, Nodes    int
+	Size           string // "4 GPUs on 1 node"
 	Labels         []string
 	VGPU           string // the type of a virtual GPU
 	// What to look for on a node.
@@ -111,6 +111,21 @@ func (b *builder) rollout() *rolloutPage {
 		Objects: b.objects(), Gates: b.draGates(), Notes: b.notes, Checks: b.checks()}
 	for _, g := range b.groups {
 		p.Groups = append(p.Groups, b.groupPage(g, "NODE"))
+	}
+	for i := range b.fleet.Pools {
+		pool := &b.fleet.Pools[i]
+		each, known := pool.GPUsPerNode.Get()
+		all := (pool.Count + each - 1) / max(1, each)
+		free := all
+		for _, g := range b.groups {
+			if g.pool == pool {
+				free -= len(g.nodes)
+			}
+		}
+		if known && free > 0 {
+			p.Notes = append(p.Notes, fmt.Sprintf("%d of %s of pool %s get no configuration here: once the workloads have "+
+				"moved, nothing needs them.", free, plaintext.Count(all, "node"), pool.Name))
+		}
 	}
 	for _, m := range b.members {
 		w := workloadPage{Name: m.name, File: "pods/" + m.file() + ".yaml", Mechanism: m.Mechanism, Object: m.object(),
@@ -146,8 +161,11 @@ func (b *builder) provisional() (out []string) {
 
 func (b *builder) groupPage(g *group, node string) groupPage {
 	p := groupPage{Node: node, Key: g.key, GPU: g.gpu.Name, Mechanisms: named(g.modes),
-		GPUs: g.gpus(), Nodes: g.count(), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
+		Size: plaintext.Count(g.gpus(), "GPU"), Labels: sortedKeys(b.nodeLabels(g)), MPS: usesMPS(g.full()) && g.byPlugin(),
 		Claims: g.delivery == sharing.DeliveryDRA, Parted: g.entries != nil, MIG: g.entries != nil && g.byPlugin()}
+	if n := g.count(); n > 0 {
+		p.Size += " on " + plaintext.Count(n, "node")
+	}
 	if g.delivery == sharing.DeliveryHAMi {
 		p.HAMi = b.hamiSplit()
 		switch {
