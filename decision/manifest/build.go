@@ -39,7 +39,7 @@ type Folder struct {
 
 // Group is the nodes of a pool that are configured alike.
 type Group struct {
-	Key      string // the value of their label GroupLabel, and the name of their files
+	Key      string // the value of their label cotenant.dev/sharing-group, and the name of their files
 	Pool     string
 	Delivery sharing.Delivery // by which pods/ gets their GPUs; DeliveryBare where nothing delivers them
 	Nodes    []*layout.Node
@@ -85,7 +85,7 @@ func (b *builder) build() (*Folder, error) {
 				a.Workload = cmp.Or(tenants[a.Workload.Name], a.Workload)
 			}
 			if x, y := stated.Strangers(); x != nil {
-				b.warn(WarnStrangers, g.key, layout.RuleAnyDevice.Source(), "give them nodes of their own, deliver by DRA, or "+
+				b.warn(warnStrangers, g.key, layout.RuleAnyDevice.Source(), "give them nodes of their own, deliver by DRA, or "+
 					"state trust", "%s and %s do not trust each other, and may get one GPU of %s: %v", x.Workload.Name,
 					y.Workload.Name, n.Name, layout.RuleAnyDevice)
 				break
@@ -200,7 +200,7 @@ func (b *builder) undelivered(g *group) {
 		reason, remedy = "research systems bring their own deployment", ""
 	}
 	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
-	b.warn(WarnNotDelivered, g.key, source, remedy, "%s: only the nodes' labels are written", reason)
+	b.warn(warnNotDelivered, g.key, source, remedy, "%s: only the nodes' labels are written", reason)
 }
 
 // byPlugin reports whether the device plugin delivers a group.
@@ -231,21 +231,21 @@ func (b *builder) cluster() {
 
 // Codes of the warnings of Build and Migration.
 const (
-	WarnNotDelivered    sharing.WarningCode = "not-delivered"
-	WarnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
-	WarnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
-	WarnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
-	WarnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
-	WarnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes
+	warnNotDelivered    sharing.WarningCode = "not-delivered"
+	warnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
+	warnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
+	warnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
+	warnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
+	warnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes
 	// a cluster-wide MIG strategy would override MPS nodes
-	WarnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
-	WarnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
-	WarnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
-	WarnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
-	WarnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
+	warnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
+	warnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
+	warnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
+	warnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
+	warnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
 	// replicas of the device plugin have no memory or compute of their own
-	WarnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
-	WarnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused
+	warnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
+	warnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused
 )
 
 // ErrExists is matched when Folder.Write would have to replace something.

@@ -72,7 +72,7 @@ func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 func TestTrustOfAll(t *testing.T) {
 	s := mixed(t)
 	s.fleet.Trust = decision.TrustAll
-	if folder, err := s.build(); err != nil || hasCode(folder.Warnings, "serve-mps", WarnStrangers) {
+	if folder, err := s.build(); err != nil || hasCode(folder.Warnings, "serve-mps", warnStrangers) {
 		t.Errorf("%v, %v", folder, err)
 	}
 }
@@ -84,24 +84,24 @@ func TestBuildWarnings(t *testing.T) {
 		path   string
 		code   sharing.WarningCode
 	}{
-		{"research", nil, "lab-research", WarnNotDelivered},
-		{"a machine without an orchestrator", func(s *scene) { s.fleet.Pools[1].Standalone = true; s.deliver(sharing.DeliveryBare) }, "serve-mps", WarnNotDelivered},
-		{"MIG and MPS in one Operator", nil, "mig.strategy", WarnMIGStrategyEnv},
-		{"two namespaces on one claim", func(s *scene) { s.deliver(sharing.DeliveryDRA) }, "serve-mps", WarnClaimNamespaces},
-		{"two processes", nil, "rerank", WarnPerProcess},
-		{"graphs", nil, "on", WarnCUDAGraphs},
-		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", WarnCUDAGraphs},
-		{"time-slicing has no limit", nil, "notebook", WarnNoMemoryLimit},
-		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", WarnFractionUnknown},
-		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", WarnNodeSizeUnknown},
-		{"KAI enforces nothing", func(s *scene) { s.deliver(sharing.DeliveryKAI) }, "notebook", WarnNotEnforced},
+		{"research", nil, "lab-research", warnNotDelivered},
+		{"a machine without an orchestrator", func(s *scene) { s.fleet.Pools[1].Standalone = true; s.deliver(sharing.DeliveryBare) }, "serve-mps", warnNotDelivered},
+		{"MIG and MPS in one Operator", nil, "mig.strategy", warnMIGStrategyEnv},
+		{"two namespaces on one claim", func(s *scene) { s.deliver(sharing.DeliveryDRA) }, "serve-mps", warnClaimNamespaces},
+		{"two processes", nil, "rerank", warnPerProcess},
+		{"graphs", nil, "on", warnCUDAGraphs},
+		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", warnCUDAGraphs},
+		{"time-slicing has no limit", nil, "notebook", warnNoMemoryLimit},
+		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", warnFractionUnknown},
+		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", warnNodeSizeUnknown},
+		{"KAI enforces nothing", func(s *scene) { s.deliver(sharing.DeliveryKAI) }, "notebook", warnNotEnforced},
 		{"too many claims", func(s *scene) {
 			s.deliver(sharing.DeliveryDRA)
 			n := s.node("serve", 0)
 			for len(n.Devices) < 1001 {
 				n.Devices = append(n.Devices, n.Devices[0])
 			}
-		}, "serve-mps", WarnClaimsLeftOut},
+		}, "serve-mps", warnClaimsLeftOut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := mixed(t)

@@ -112,7 +112,7 @@ func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices 
 		return
 	}
 	if n := g.gpus(); n > maxClaims {
-		b.warn(WarnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
+		b.warn(warnClaimsLeftOut, g.key, "nvidia-dra-driver", "deliver by the device plugin, or divide the pool",
 			"no claims are written: sharing %d GPUs by DRA takes a named claim for each", n)
 		return
 	}
@@ -152,7 +152,7 @@ func (b *builder) sharedClaims(g *group, pods map[*member][]*yaml.Node, devices 
 		})
 	}
 	if more > 0 {
-		b.warn(WarnClaimNamespaces, g.key, "nvidia-dra-driver",
+		b.warn(warnClaimNamespaces, g.key, "nvidia-dra-driver",
 			"put tenants that share a device into one namespace, or deliver by the device plugin",
 			"a claim belongs to one namespace: tenants of several namespaces on one device take %d more device(s)", more)
 	}

@@ -320,7 +320,7 @@ func (b *builder) partedFiles() {
 	}
 	for _, g := range b.groups {
 		if g.entries != nil && several[g.pool] > 1 && g.pool.GPUsPerNode.IsZero() {
-			b.warn(WarnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
+			b.warn(warnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
 				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
 		}
 	}

@@ -52,11 +52,11 @@ func (m *member) keys() (out []string) {
 func (m *member) nodes() (selector map[string]string, affinity any) {
 	keys := m.keys()
 	if len(keys) == 1 {
-		return map[string]string{GroupLabel: keys[0]}, nil
+		return map[string]string{groupLabel: keys[0]}, nil
 	}
 	return nil, yamlnode.Map("nodeAffinity", yamlnode.Map("requiredDuringSchedulingIgnoredDuringExecution",
 		yamlnode.Map("nodeSelectorTerms", yamlnode.List(yamlnode.Map("matchExpressions", yamlnode.List(
-			yamlnode.Map("key", GroupLabel, "operator", "In", "values", keys)))))))
+			yamlnode.Map("key", groupLabel, "operator", "In", "values", keys)))))))
 }
 
 // howTo describes the use of a workload's document.

@@ -68,7 +68,7 @@ func (b *builder) operatorValues() {
 	strategy, root := "", ""
 	switch {
 	case mixed && hasMPS:
-		b.warn(WarnMIGStrategyEnv, "mig.strategy", "nvidia-gpu-operator",
+		b.warn(warnMIGStrategyEnv, "mig.strategy", "nvidia-gpu-operator",
 			"leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none",
 			"the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the "+
 				"plugin refuses MPS under mixed; the values leave it out")
@@ -143,12 +143,12 @@ func (b *builder) pluginConfig(g *group) *yaml.Node {
 	switch m := g.full(); {
 	case m == sharing.MechanismTimeSlicing:
 		turns = replicas
-		b.warn(WarnReplicasNotCapacity, g.key, "k8s-device-plugin", "",
+		b.warn(warnReplicasNotCapacity, g.key, "k8s-device-plugin", "",
 			"replicas are time slices on the same GPU, not capacity: no replica has memory or compute of its own")
 	case usesMPS(m):
 		root, clients = mpsRoot, replicas
 		if 100%n != 0 {
-			b.warn(WarnUnevenPercentage, g.key, "k8s-device-plugin-mps", "the daemon itself takes fractions: set the "+
+			b.warn(warnUnevenPercentage, g.key, "k8s-device-plugin-mps", "the daemon itself takes fractions: set the "+
 				"percentage with a client of your own", "the plugin gives each of %d replicas %d%% of the threads and leaves %d%% "+
 				"to nobody", n, 100/n, 100-n*(100/n))
 		}

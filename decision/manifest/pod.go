@@ -20,8 +20,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// GroupLabel is the node label that ties pods to their group's nodes.
-const GroupLabel = "cotenant.dev/sharing-group"
+// groupLabel is the node label that ties pods to their group's nodes.
+const groupLabel = "cotenant.dev/sharing-group"
 
 // pod holds one delivery's part of a workload's object.
 type pod struct {
@@ -94,11 +94,11 @@ func (m *member) mpsEnv() []*yaml.Node {
 func (b *builder) limitWarnings(m *member) {
 	const source = "k8s-device-plugin"
 	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
-		b.warn(WarnPerProcess, m.name, source, "",
+		b.warn(warnPerProcess, m.name, source, "",
 			"MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
 	}
 	if m.Mechanism == sharing.MechanismTimeSlicing {
-		b.warn(WarnNoMemoryLimit, m.name, source, "keep the framework's memory fraction below its share",
+		b.warn(warnNoMemoryLimit, m.name, source, "keep the framework's memory fraction below its share",
 			"time-slicing limits no memory: any tenant can take all of the GPU's")
 	}
 }
@@ -141,7 +141,7 @@ func (b *builder) pluginPod(p *pod, m *member) {
 
 // nodeLabels are the labels of the group's nodes.
 func (b *builder) nodeLabels(g *group) map[string]string {
-	out := map[string]string{GroupLabel: g.key}
+	out := map[string]string{groupLabel: g.key}
 	switch g.delivery {
 	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
 		out["nvidia.com/device-plugin.config"] = g.pluginKey()
@@ -216,7 +216,7 @@ func (b *builder) fractionArgs(m *member) []string {
 		return []string{f.Flag(), formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
-		b.warn(WarnFractionUnknown, m.name, "dynamo-mps-limits", "give the workload's memory and the GPU's",
+		b.warn(warnFractionUnknown, m.name, "dynamo-mps-limits", "give the workload's memory and the GPU's",
 			"no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves "+
 				"nothing; the framework would take most of the GPU", f.Flag())
 	}

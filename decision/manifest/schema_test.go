@@ -378,7 +378,7 @@ func checkReferences(t *testing.T, s *scene) {
 			switch {
 			case strings.HasPrefix(f.Path, "nodes/"):
 				labels := field(d, "metadata", "labels")
-				groups[text(field(labels, GroupLabel))] = true
+				groups[text(field(labels, groupLabel))] = true
 				if key := text(field(labels, "nvidia.com/device-plugin.config")); key != "" {
 					find(t, folder, "device-plugin/"+key+".yaml")
 				}
@@ -417,7 +417,7 @@ func checkReferences(t *testing.T, s *scene) {
 
 // selects are the groups that pods may be on.
 func selects(pod *yaml.Node) (out []string) {
-	if one := text(field(pod, "nodeSelector", GroupLabel)); one != "" {
+	if one := text(field(pod, "nodeSelector", groupLabel)); one != "" {
 		return []string{one}
 	}
 	terms := field(pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")

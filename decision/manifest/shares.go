@@ -50,7 +50,7 @@ func (b *builder) graphsWarning(m *member) {
 	if known {
 		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
 	}
-	b.warn(WarnCUDAGraphs, m.name, "hami-core-graphs", "do not count on the compute limit, or turn graphs off", "%s", msg)
+	b.warn(warnCUDAGraphs, m.name, "hami-core-graphs", "do not count on the compute limit, or turn graphs off", "%s", msg)
 }
 
 // HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.
@@ -125,7 +125,7 @@ func (b *builder) kaiPod(p *pod, m *member) error {
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs. Add the label",
 		"kai.scheduler/queue with the name of the team's queue.")
-	b.warn(WarnNotEnforced, m.name, "kai-gpu-sharing",
+	b.warn(warnNotEnforced, m.name, "kai-gpu-sharing",
 		"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes]",
 		"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+
 			"NonMemoryEnforced, their default")

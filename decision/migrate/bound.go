@@ -11,18 +11,18 @@ import (
 // The figures that have to be known of a workload before it shares a GPU otherwise than today, by the keys that state
 // them.
 const (
-	KeyMemory = "memory"
-	KeyBusy   = "gpu_busy"
+	keyMemory = "memory"
+	keyBusy   = "gpu_busy"
 	KeySLO    = "slo"
 )
 
 // NotKnown lists those that are missing of a workload that runs.
 func NotKnown(w *decision.Workload) (keys []string) {
 	if w.MemoryNeed().Unknown {
-		keys = append(keys, KeyMemory)
+		keys = append(keys, keyMemory)
 	}
 	if w.GPUBusy.IsZero() && w.Load == nil && w.Profile == nil {
-		keys = append(keys, KeyBusy)
+		keys = append(keys, keyBusy)
 	}
 	if w.Kind == decision.KindOnlineInference && w.SLO == (profile.SLO{}) {
 		keys = append(keys, KeySLO)
