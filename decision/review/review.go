@@ -50,6 +50,7 @@ type Workload struct {
 
 	micros int64
 	lacks  []string // figures needed before it may share otherwise; empty where they would change nothing
+	waits  bool     // for its objectives alone
 }
 
 // Idle counts devices of a pool that no pod holds.
@@ -85,7 +86,8 @@ type Money struct {
 	Freed    string `json:"freed,omitempty"` // by the plan
 	// IdleNodes is the part of Idle on nodes of which no GPU is held.
 	IdleNodes string `json:"idle_nodes,omitempty"`
-	// Decided is the share of Today that is not open.
+	// Decided is the share of Today that is not open, and that no objective of tenants of shared GPUs could free if it
+	// were stated.
 	Decided decision.Optional[float64] `json:"decided,omitzero"`
 }
 
@@ -101,6 +103,7 @@ type Review struct {
 
 	nodes, idleNodes int   // idle ones have no GPU that is held, also after the plan
 	idleMicros       int64 // their cost
+	freeable         int64 // bound of the cost of nodes that an objective could free if it were stated
 	priced           bool
 	currency         string
 }
@@ -239,7 +242,7 @@ func (r *Review) conclude(w *decision.Workload, settled map[string]bool) {
 	case full != "":
 		v.Verdict, v.Why = VerdictKept, full
 	case onlySLO:
-		v.Verdict, v.Why = VerdictShares, "it shares its GPUs; with its slo stated, more may share them"
+		v.Verdict, v.Why, v.waits = VerdictShares, "it shares its GPUs; with its slo stated, more may share them", true
 	case len(v.lacks) > 0:
 		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(v.lacks, ", ")
 	case settled[w.Name] && !held:
