@@ -40,8 +40,8 @@ type scripted struct {
 	prompts map[string]map[string]int
 }
 
-func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string, ...any)) (*stand, error) {
-	st := &stand{close: func() error { return nil },
+func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string, ...any)) (*deployment, error) {
+	st := &deployment{close: func() error { return nil },
 		beside: func(ctx context.Context, run func(context.Context) error) error { return run(ctx) }}
 	for i := range s.plan.Servers {
 		if i == len(s.servers) {

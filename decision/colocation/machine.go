@@ -96,9 +96,9 @@ func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Dri
 const usualSettle = 15 * time.Second
 
 func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
-	say func(format string, args ...any)) (*stand, error) {
+	say func(format string, args ...any)) (*deployment, error) {
 	m.say = say
-	st := &stand{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
+	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
 	if m.opts.Probe != nil {
 		st.beside = func(ctx context.Context, run func(context.Context) error) error {
 			return m.probe(ctx, "", func(p Prober) error { return p.BesideSpinner(ctx, run) })

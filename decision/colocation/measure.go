@@ -22,7 +22,7 @@ import (
 
 // planFlow takes a plan through its modes.
 type planFlow struct {
-	bench
+	runner
 	plan *Plan
 	site Site
 
@@ -66,7 +66,7 @@ func title(m sharing.Mechanism) string {
 // Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
 // ctx ends, the report has the runs until then; it is nil where there is none.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
-	f := &planFlow{plan: plan, site: site, bench: bench{
+	f := &planFlow{plan: plan, site: site, runner: runner{
 		Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
 	f.Predictor = cmp.Or(f.Predictor, site.predictor())
 	if gpu, _ := site.gpu(); gpu == "" {
@@ -145,7 +145,7 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 }
 
 // tryRun makes one run, or lists it with the reason as missing: the others are made all the same.
-func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
+func (f *planFlow) tryRun(ctx context.Context, st *deployment, r run) error {
 	err := f.measureRun(ctx, st, r)
 	if err != nil && ctx.Err() == nil {
 		f.missing = append(f.missing, missing{r.mode, r.name, r.loads, err.Error()})
@@ -155,7 +155,7 @@ func (f *planFlow) tryRun(ctx context.Context, st *stand, r run) error {
 }
 
 // measureRun makes one run and keeps its rows.
-func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
+func (f *planFlow) measureRun(ctx context.Context, st *deployment, r run) error {
 	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
 	rec, rows, err := f.play(ctx, st, &r, f.plan.window())
@@ -181,7 +181,7 @@ func (f *planFlow) measureRun(ctx context.Context, st *stand, r run) error {
 }
 
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
-func (f *planFlow) play(ctx context.Context, st *stand, r *run, window loadgen.Window) (*recording, profile.Rows,
+func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window loadgen.Window) (*recording, profile.Rows,
 	error) {
 	plan, err := f.offer(st, r, window)
 	if err != nil {
@@ -263,7 +263,7 @@ func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone boo
 }
 
 // offer returns the load plan of a run's clients for a window of time.
-func (f *planFlow) offer(st *stand, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
+func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
 	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window,
 		Drain: time.Minute, Seed: uint64(f.plan.Seed)}
 	for _, name := range r.loads {

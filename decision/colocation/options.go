@@ -57,13 +57,13 @@ type Site interface {
 	predictor() *predict.Predictor
 	// gpu names the GPU and its driver, "" if unknown.
 	gpu() (name, driver string)
-	// start starts the plan's servers in a mode, with logs below dir, and reports progress to say. The stand must be
-	// closed.
-	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*stand, error)
+	// start starts the plan's servers in a mode, with logs below dir, and reports progress to say. The deployment must
+	// be closed.
+	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*deployment, error)
 }
 
-// stand is the deployment of the plan's servers in one mode.
-type stand struct {
+// deployment holds the plan's servers in one mode.
+type deployment struct {
 	endpoints []loadgen.Endpoint // by server
 	source    telemetry.Reader   // of the GPU; nil without telemetry
 	device    int                // the GPU's index in source
@@ -72,7 +72,7 @@ type stand struct {
 	// tenants that work by themselves, by server, halted; nil where requests of a client are their steps.
 	tenants []*server
 
-	// beside calls run while a kernel spins on the GPU; nil where it can't.
+	// beside calls run while a kernel spins on the GPU; nil without a probe.
 	beside func(ctx context.Context, run func(context.Context) error) error
 	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
 	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
@@ -82,8 +82,8 @@ type stand struct {
 // player has a tenant work for a time, and returns the median of its step.
 type player func(context.Context, time.Duration) (time.Duration, error)
 
-// bench holds the state of a measurement that all runs share.
-type bench struct {
+// runner holds the state of a measurement that all runs share.
+type runner struct {
 	Options
 	simulated bool
 	notes     []string
@@ -91,7 +91,7 @@ type bench struct {
 }
 
 // say reports progress.
-func (b *bench) say(format string, args ...any) {
+func (b *runner) say(format string, args ...any) {
 	if b.simulated {
 		format = "simulated: " + format
 	}
@@ -99,7 +99,7 @@ func (b *bench) say(format string, args ...any) {
 }
 
 // note keeps a remark for readers of the figures, once.
-func (b *bench) note(format string, args ...any) {
+func (b *runner) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(b.notes, text) {
 		b.notes = append(b.notes, text)
@@ -108,7 +108,7 @@ func (b *bench) note(format string, args ...any) {
 }
 
 // write writes a file of the results.
-func (b *bench) write(name string, v any) error {
+func (b *runner) write(name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (b *bench) write(name string, v any) error {
 }
 
 // record makes a run of the plan's tenants.
-func (b *bench) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader) (*recording,
+func (b *runner) record(ctx context.Context, dir string, plan loadgen.LoadPlan, source telemetry.Reader) (*recording,
 	error) {
 	plan.Simulated = b.simulated
 	opts := loadgen.Options{Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,

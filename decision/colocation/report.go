@@ -130,7 +130,7 @@ func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written t
 var errInterrupted = errors.New("interrupted")
 
 // end records the end of the run.
-func (rep *Report) end(failed error, b *bench) {
+func (rep *Report) end(failed error, b *runner) {
 	rep.Complete, rep.Invalid = failed == nil, slices.Sorted(maps.Keys(b.shaped))
 	for i := range rep.Verdicts { // no mode is chosen on results shaped by the client
 		rep.Verdicts[i].Best = rep.Verdicts[i].Best && len(rep.Invalid) == 0
@@ -148,7 +148,7 @@ func (rep *Report) end(failed error, b *bench) {
 func (f *planFlow) report(failed error) *Report {
 	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
-	rep.end(failed, &f.bench)
+	rep.end(failed, &f.runner)
 	rep.Missing = f.missing
 	for _, r := range f.runs {
 		for j, load := range r.loads {

@@ -53,7 +53,7 @@ func TestOutcome(t *testing.T) {
 
 // Equal remarks are kept once, and runs with figures shaped by the client are listed in order.
 func TestEnd(t *testing.T) {
-	b := &bench{Options: Options{Progress: func(string) {}}, shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}}
+	b := &runner{Options: Options{Progress: func(string) {}}, shaped: map[string]bool{"time-slicing/pair": true, "mps/pair": true}}
 	for range 11 {
 		b.note("mps: no prediction: no profile of a")
 		b.note("a prefix cache answers")

@@ -122,7 +122,7 @@ func (s *Simulation) predictor() *predict.Predictor {
 
 func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 
-func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*stand, error) {
+func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment, error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
 	var seats []loadgentest.SimulatedServer
 	for i := range s.plan.Servers {
@@ -142,5 +142,5 @@ func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ f
 	if err != nil {
 		return nil, err
 	}
-	return &stand{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}, nil
+	return &deployment{endpoints: sim.Endpoints(), source: &gpuReader{gpus: sim.GPUs}, close: sim.Close}, nil
 }

@@ -252,7 +252,7 @@ type stopping struct {
 	cancel func()
 }
 
-func (s *stopping) start(ctx context.Context, m sharing.Mechanism, dir string, say func(string, ...any)) (*stand, error) {
+func (s *stopping) start(ctx context.Context, m sharing.Mechanism, dir string, say func(string, ...any)) (*deployment, error) {
 	st, err := s.Simulation.start(ctx, m, dir, say)
 	if err == nil {
 		stop := st.close
@@ -296,7 +296,7 @@ func TestNextRun(t *testing.T) {
 // A run that fails by itself, and cancels what goes on beside it, was not interrupted.
 func TestFailureIsNoInterrupt(t *testing.T) {
 	var rep Report
-	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), &bench{})
+	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), &runner{})
 	if rep.Complete || !strings.HasPrefix(rep.Problem, "no space left on device") {
 		t.Errorf("%+v", rep)
 	}

@@ -26,8 +26,8 @@ type ErrorSummary struct {
 	WidthFraction    profile.Optional[float64] `json:"width,omitzero"`
 }
 
-// ErrorsOf summarises predictions against measurements by mechanism and metric. Throughput is compared in closed
-// loops only: that of an open loop is what its clients offer.
+// ErrorsOf summarizes predictions against measurements by mechanism and metric. Throughput is compared in closed loops
+// only, since clients of an open loop determine it.
 func ErrorsOf(ms []Measured) []ErrorSummary {
 	var out []ErrorSummary
 	for _, mechanism := range profile.Mechanisms {

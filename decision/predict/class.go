@@ -71,7 +71,7 @@ func (t *tenantModel) readGaps(base *profile.SoloProfile, siblings []*profile.So
 	}
 }
 
-// gapsOf says that a workload is no server that launches its steps as a whole.
+// gapsOf reports whether a workload is something else than a server that launches its steps as a whole.
 func gapsOf(s profile.Solo) bool {
 	var t tenantModel
 	return slices.ContainsFunc([]*profile.SoloProfile{s.TimeSlicing, s.MPS}, func(b *profile.SoloProfile) bool {

@@ -12,16 +12,16 @@ import (
 
 // closedState holds a tenant's part of the fixed point.
 type closedState struct {
-	step, prefill float64 // ms, beside the others
+	step, prefill float64 // ms, co-located
 	// Shares of time: in decode steps, in prefills, and of those on the GPU.
 	decode, prefills        float64
 	decodeOnGPU, prefillGPU float64
 	slice, turns            float64 // mean slice of a decode step, and their number
 }
 
-// closedForm predicts by the closed forms: each tenant's decode step is the mean over what the others may be doing,
-// each of them independently, and how long that lasts follows from their own steps: a fixed point, as in
-// approximate mean value analysis (P. Schweitzer, 1979).
+// closedForm predicts by closed forms: a decode step is the mean over the activities of the neighbours, which are taken
+// as independent and last as long as their own steps tell: a fixed point, as in approximate mean value analysis (P.
+// Schweitzer, 1979).
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]
@@ -93,8 +93,8 @@ func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 // prefillWaits is the number of times in a prefill that the host waits for the GPU.
 const prefillWaits = 2
 
-// besideTurns is tenant i's decode step and prefill under time-slicing. Each of its turns is followed by those of
-// the others that have work: a whole slice of one that decodes, and what has piled up of one that prefills.
+// besideTurns is tenant i's decode step and prefill under time-slicing. Each of its slices is followed by those of the
+// neighbours with work: a whole slice of one that decodes, and the piled-up work of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
 	change := p.Parameters.Change()
@@ -154,7 +154,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 	return t.step - t.gpu + stepOn, max(t.prefill, prefillOn), stepOn, prefillOn
 }
 
-// metric derives a metric from the workload alone and the lengths of step and prefill beside the others.
+// metric derives a metric from the isolated workload and the lengths of its step and prefill when co-located.
 func (s *closedState) metric(t *tenantModel, m profile.Metric) float64 {
 	alone := t.alone[m]
 	if alone <= 0 {

@@ -177,7 +177,8 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(factor * e.t.gpu)}
 }
 
-// nextLaunch is the next piece of a step whose kernels are launched at an even pace, whether or not the GPU runs them.
+// nextLaunch is the next piece of a step whose kernels the host launches at an even pace, even while the GPU is busy
+// with others.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	between, l := table.Launched.Between.Value*(e.t.step-e.t.gpu), e.launched
 	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone

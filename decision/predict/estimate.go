@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Estimate holds the figures of a tenant, with the bounds between which each lies at the confidence asked for.
+// Estimate holds the figures of a tenant, with bounds at the confidence of the evaluation.
 type Estimate struct {
 	P99   [costs.LatencyCount]profile.Interval // seconds; zero where not known
 	Rate  profile.Interval                     // part of its isolated rate, work without latency objectives

@@ -11,16 +11,16 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// ErrNothingToFit says that there is no measured co-located row to calibrate on.
+// ErrNothingToFit reports that there is no measured co-located row to calibrate on.
 var ErrNothingToFit = errors.New("predict: no measured co-located row to calibrate on")
 
-// Fit returns p calibrated on files of measurements: the errors to expect, the cost of MPS to a lone tenant, and the
-// corrections of engines and tenants that the models were not made for. Each file's lone rows are the profiles of its
-// co-located rows.
+// Fit returns p calibrated on files of measurements: the errors to expect, the cost of MPS to a lone tenant, and
+// corrections of engines and tenants for which the models were not made. The isolated rows of each file are the
+// profiles of its co-located rows.
 //
-// Rows measured in one go on one machine are a series (Row.Series; a file whose rows have none is one): two of them
-// differ by more than two runs in one do, so few series widen the intervals (see [costs.Residual]). Only rows of the
-// predictor's GPU count, see [Predictor.On]; rows that name none are taken for such.
+// Rows measured in one go on one machine are a series (Row.Series; a file whose rows have none is one). Two series
+// differ by more than two runs in one series do, so few series widen the intervals (see [costs.Residual]). Only rows of
+// the predictor's GPU count, see [Predictor.On]; rows without a GPU are counted as such.
 func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -32,7 +32,7 @@ func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error)
 // CrossValidate predicts every co-located row of the files by a predictor that was calibrated, from p, without the
 // row's series: on the other series of the same GPU where there are seven or more, or else on those of p's GPU, or else
 // on all. A workload without an isolated row in its file is looked up in the others. The rows keep their order;
-// Measured.Series tells them apart.
+// Measured.Series names their series.
 func (p Predictor) CrossValidate(method Method, files ...profile.Rows) ([]Measured, error) {
 	s, err := newStudy(p, method, files)
 	if err != nil {
@@ -46,8 +46,8 @@ func (p Predictor) CrossValidate(method Method, files ...profile.Rows) ([]Measur
 	return out, nil
 }
 
-// Mix is a measured case of several tenants on one GPU, with what predicts it: the
-// profiles of each tenant alone and a predictor that never saw its series.
+// Mix is a measured case of several tenants on one GPU, with the inputs of its prediction: the isolated profiles of
+// each tenant and a predictor calibrated without its series.
 type Mix struct {
 	Series, GPU string
 	Rows        profile.Rows

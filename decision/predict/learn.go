@@ -39,13 +39,13 @@ func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) (any bo
 // errorsSeen are the errors of predictions of a metric.
 type errorsSeen struct {
 	relative []float64
-	// needed are half-widths of the usual error with which the prediction's
-	// interval just holds what was measured, by series.
+	// needed are the half-widths of the usual error with which the prediction's interval just holds the measurement, by
+	// series.
 	needed map[string][]float64
 }
 
-// add adds a prediction, with an interval that holds nothing but what the prediction itself adds to the usual
-// error: in quadrature, apart from what it includes on one side.
+// add adds a prediction whose interval holds only its own additions to the usual error: in quadrature, apart from those
+// on one side.
 func (e *errorsSeen) add(series string, v profile.Interval, got float64) {
 	if e.needed == nil {
 		e.needed = map[string][]float64{}

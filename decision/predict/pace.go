@@ -10,10 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// paceBeside sets the length of a step whose kernels the host launches one by one. A host's thread has its core alone
-// or shares it, which changes from second to second, whoever is on the GPU. So the pace beside others is the middle of
-// all runs in which nobody held up the kernels, and of one in which the core was shared for half of the time. A single
-// run does not say which of the two paces it had.
+// paceBeside sets the length of a step whose kernels the host launches one by one. The host's thread has a core for
+// itself or shares it, which changes from second to second and independently of the GPU's other tenants. So the co-
+// located pace is the middle of all runs without contention for the GPU, and of one in which the core was shared for
+// half of the time, since a single run may have had either pace.
 func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
 	runs := freeRuns(mechanism, s)
 	if !gapsKnown || len(runs) == 0 {

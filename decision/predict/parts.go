@@ -137,8 +137,8 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 }
 
 // idleParts are the fraction of a decode step in which the GPU waits for the host, and the fraction of a prefill in
-// which it works. One figure of GPM, the time busy that a request takes in all, speaks of both: each is moved from
-// what is usual by as much as it may differ from that, as a Kalman filter does it.
+// which it works. One figure of GPM, the busy time of a whole request, depends on both: each is moved from its usual
+// value in proportion to its variance, as by a Kalman filter.
 func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, prefillBusy float64) {
 	host, prefillBusy = p.Parameters.HostFraction.Value, p.usualPrefill(t)
 	if busy <= 0 {

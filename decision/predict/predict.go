@@ -13,14 +13,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Predict predicts what each tenant of a group sees beside the others on one GPU, under time-slicing or MPS, in the
-// order of the group. A group of one predicts what the mechanism costs a lone tenant. The error names every tenant
-// that cannot be predicted, with the reason. Predict only reads p and may be called concurrently.
+// Predict predicts the co-located figures of each tenant of a group on one GPU, under time-slicing or MPS, in the order
+// of the group. A group of one predicts the mechanism's cost to a lone tenant. The error names every unpredictable
+// tenant, with the reason. Predict only reads p and may be called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, method Method) ([]Prediction, error) {
 	return p.predict(mechanism, group, method, nil)
 }
 
-// predict is Predict; it looks up and keeps in known, unless that is nil, what workloads do alone.
+// predict is Predict with a cache of isolated simulations; nil is none.
 func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, method Method,
 	known *aloneCache) ([]Prediction, error) {
 	if p.Version == 0 {

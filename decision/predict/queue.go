@@ -32,9 +32,9 @@ var (
 // The tenants' activities converge in so many rounds at most, or once none changes by more.
 const mostRounds, converged = 12, 1e-5
 
-// at computes what every tenant sees where a quantity was moved, as in a setting, of a workload or of everybody.
+// at computes the figures of every tenant with one quantity moved, as in a setting, for one workload or for everybody.
 func (e *evaluation) at(q int, s *costs.Setting, workload int) {
-	moved := false // what they do: gaps and lengths change only what is seen
+	moved := false // of activities: gaps and lengths change only the figures
 	for i := range e.cohorts {
 		t := &e.cohorts[i]
 		t.seen = t.base
@@ -89,13 +89,13 @@ func (e *evaluation) converge() {
 // contended is the factor on GPU work next to others that take so much of the GPU, in turns for a part of the time.
 func contended(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
 
-// alone says that no tenant disturbs another.
+// alone reports whether tenants cannot disturb one another.
 func (e *evaluation) alone() bool {
 	return e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing ||
 		len(e.tenants) == 1
 }
 
-// prepare computes what a tenant does alone on its share.
+// prepare computes a tenant's activity when isolated on its share.
 func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	*t = state{}
 	mps := e.share.Mechanism == sharing.MechanismMPS
@@ -182,7 +182,7 @@ func (t *state) converge(d *Tenant) {
 	t.token = unit
 }
 
-// read returns what a tenant sees; it may leave out the time per output token.
+// read returns a tenant's figures; it may leave out the time per output token.
 func (e *evaluation) read(of *cohort, tpot bool) expected {
 	d, s, t := of.d, of.in, &of.state
 	f := expected{rate: 1, busy: t.active}
@@ -203,7 +203,7 @@ func (e *evaluation) read(of *cohort, tpot bool) expected {
 			} else if t.episode > 0 {
 				part = 0.15
 			}
-			some := min(o.active, 0.5) // beyond a half the variance falls, and what the tail sees does not
+			some := min(o.active, 0.5) // beyond a half the variance falls, but not the tail's contention
 			variance += n * o.weight * o.weight * some * (1 - some) * part
 		}
 		worst = max(contended(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.contention)
@@ -264,7 +264,7 @@ func tailOf(busy, cv2 float64) float64 {
 	return 1 + math.Hypot(longService-1, wait*math.Log(busy/0.01))
 }
 
-// lengths holds what a log-normal distribution of lengths does to queues, over the mean length.
+// lengths holds the effects of a log-normal distribution of lengths on queues, relative to the mean length.
 type lengths struct {
 	sigma, typical, long float64 // the sigma of its logarithm, the median, and the P99
 	variation            float64 // squared coefficient of variation
@@ -328,11 +328,11 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
-// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that it
-// meets, of which one is long, or the answer short. What decides are those met while it decodes, which the longer
-// answers do more, or those that waited while the request had its own prefill and come right after it; each with what
-// arrives meanwhile. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts,
-// C. Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
+// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that
+// the request meets, one of them long, or its answer short. Either prefills during its decoding decide, of which longer
+// answers meet more, or those that queued during its own prefill and follow it at once; each with the arrivals of the
+// meantime. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts, C.
+// Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
 func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 	added := 0.0
 	free := 1 - t.load*(t.preHost+t.preGPU*t.contention)

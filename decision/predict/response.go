@@ -26,7 +26,7 @@ func calibratedOn(models []tenantModel) bool {
 // uncounted is the half-width that is added where a step's waits were not counted.
 const uncounted = 0.15
 
-// respond finds the main figure of each tenant by its measured response, and what its prediction rests on.
+// respond finds the main figure of each tenant by its measured response, and the evidence of its prediction.
 func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
 	if calibratedOn(models) || len(models) < 2 {
 		for i := range models {
@@ -55,9 +55,9 @@ type sliceState struct {
 	extra                      float64 // ms of a co-located step
 }
 
-// sliceResponses adds the time that a step waits for its neighbours' slices. It waits for each as often as it was seen
-// to wait for a spinning neighbour, if that has work then, and for as long as that keeps the GPU: a quantum, or what
-// its own work between two waits takes. A neighbour that is held up itself has work for more of the time.
+// sliceResponses adds a step's waits for its neighbours' slices. It waits for each as often as it waited for the
+// spinning neighbour, if that one has work then, for a quantum or for the neighbour's own work between two waits. A
+// neighbour that is slowed down has work for more of the time.
 func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	quantum, change := p.Parameters.Quantum.Value, p.Parameters.Switch.Value
 	states := make([]sliceState, len(models))
@@ -242,9 +242,9 @@ func (c pressCurve) at(us float64) float64 {
 	return c[len(c)-1][1]
 }
 
-// reconcile returns a main figure between the simulated one and the response. Of servers that the models are calibrated
-// on both are as good; of all else the simulation moves the response no further than half of what two candidates may
-// differ by that agree, and twice that where the response is assumed.
+// reconcile returns a main figure between the simulated one and the response: their geometric mean for servers that the
+// models are calibrated on. For others the simulation moves the response by at most half of the distance at which two
+// candidates agree, and by twice that where the response is assumed.
 func (t *tenantModel) reconcile(simulated, response float64) float64 {
 	apart := math.Log(simulated / response)
 	if t.kind != profile.KindServer || !t.seen {

@@ -20,8 +20,8 @@ import (
 // mostKept bounds the cache of an Evaluator: some 400 bytes a tenant of a group.
 const mostKept = 1 << 14
 
-// aloneCache keeps the results of simulating workloads alone. It is valid as long as no parameter changes but those
-// that are fitted, which say what neighbours do.
+// aloneCache keeps the results of isolated simulations. It is valid as long as no parameter changes but those of
+// contention.
 type aloneCache = memo.Table[aloneKey, aloneFound]
 
 // aloneKey is all of a tenantModel that differs between a profile's uses.
@@ -37,7 +37,7 @@ type aloneFound struct {
 	adjusted
 }
 
-// outcome holds what the simulation of a tenant's engine gives.
+// outcome holds the results of a simulated tenant.
 type outcome struct {
 	profile.Figures
 	prefill float64 // mean length of a prefill in ms, 0 without one
@@ -46,7 +46,7 @@ type outcome struct {
 
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
 	known *aloneCache) error {
-	known = cmp.Or(known, new(aloneCache)) // of what is in the group more than once
+	known = cmp.Or(known, new(aloneCache)) // for tenants that are in the group more than once
 	alone := make([]outcome, len(models))
 	for i := range models {
 		t := &models[i]
@@ -108,12 +108,12 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	for m := range out {
 		out[m] = combine(profile.Metric(m), t.alone[m], alone.Figures[m], together.Figures[m])
 	}
-	// Clients whose answers are all of one length stay in step: how prompts of another engine wait for one another then,
-	// in one batch or in turn, only what it did alone shows. So it does of others, but for what neighbours add.
+	// Clients with answers of one length stay in step. Whether prompts of another engine are then computed in one batch or
+	// in turn shows only in its isolated run; neighbours add to that.
 	const ttft = profile.MetricTTFTP50
 	first, others := t.alone[ttft], t.gaps || !home(t.base)
 	switch growth, counted := t.growth.Get(); {
-	case counted && first > 0: // beside a neighbour that spins it was seen
+	case counted && first > 0: // it was measured with a spinning neighbour
 		out[ttft] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
 	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
 		out[ttft] = first * together.prefill / alone.prefill
@@ -131,8 +131,8 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	return out
 }
 
-// combine corrects a simulated metric for what the simulation gets wrong of the workload alone: by a part for middles,
-// since a lone measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
+// combine corrects a simulated metric for the simulation's error on the isolated workload: by a part for medians, since
+// an isolated measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
 func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
 	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
 		return togetherSim
@@ -146,9 +146,9 @@ func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 
 	return max(togetherSim+measured-aloneSim, togetherSim/2)
 }
 
-// adjust adjusts the pace at which a step's kernels are launched one by one, and the length of a prefill, until the
-// engine alone has the measured throughput, or in an open loop, whose throughput says nothing, until its clients see
-// about the measured TPOT and TTFT, and returns what they see.
+// adjust fits the pace of kernels launched one by one, and the length of a prefill, until the isolated engine has the
+// measured throughput, or in an open loop, whose throughput is its clients', about the measured TPOT and TTFT. It
+// returns the figures of its clients.
 func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outcome, err error) {
 	const rounds = 5
 	for i := range rounds {
@@ -258,9 +258,9 @@ type side struct {
 	same, other []profile.Figures
 }
 
-// trySides looks at tenants whose step may take another number of turns: with that the whole group may fare otherwise.
-// Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU that the
-// predictor was not calibrated on, and where the turns that were counted are not those that the step's length says.
+// trySides looks at tenants whose step may take another number of slices, which changes the whole group's figures.
+// Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU without a
+// calibration, and where the counted slices are not those of the step's length.
 func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {

@@ -62,7 +62,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 }
 
 // readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
-// elsewhere, or else from how long a chain's links wait beside it.
+// on another machine, or else from the waits of a chain's links next to it.
 func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	sm, ok := profile.Positive(b.SMFraction)
 	if !ok && elsewhere != nil {
@@ -80,7 +80,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 	case t.kind == profile.KindServer:
 		t.sms = t.decodeSM(b)
 	case b.Pressure != nil && b.Pressure.Chain() != nil:
-		held := b.Pressure.Chain().LinkUS() / busy // beside its kernels, not its gaps
+		held := b.Pressure.Chain().LinkUS() / busy // during its kernels, not its gaps
 		t.sms = held / (held + table.SMs.LinkHalf.Value)
 		t.filled, t.smsError = t.sms, table.Doubts.Usual.Value
 		t.note(table.Doubts.Usual.Value,

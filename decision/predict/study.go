@@ -99,8 +99,8 @@ func (s *study) predictions(sc *sharedCase) []Prediction {
 	return sc.predictions
 }
 
-// fitLoneCost takes what MPS costs a lone tenant from workloads that were measured with and without it in one
-// series: the median difference of a decode step.
+// fitLoneCost fits the cost of MPS to a lone tenant on workloads that were measured with and without MPS in one series:
+// the median difference of a decode step.
 func (s *study) fitLoneCost(p *Predictor, u subset) {
 	var costs []float64
 	for _, a := range s.alone {

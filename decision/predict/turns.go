@@ -12,12 +12,12 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TurnsBesideSpinner is the mean number of time slices that a decode step takes, from its duration alone and beside one
-// neighbour that always spins: each of its turns waits for one slice of the neighbour and two switches. The durations
-// are medians of the gap between tokens. A part of the step that its host does passes while it waits, so that it may be
-// below one, and a step whose kernels leave gaps takes more turns than its length tells: it gives the GPU up in
-// each of them that the neighbour finds. A step that is no longer beside the neighbour than alone, as chance has it, is
-// counted with a twentieth of a turn. Durations a hundred times apart are refused: they are not of one unit.
+// TurnsBesideSpinner is the mean number of time slices of a decode step, from its isolated duration and that next to
+// one neighbour that always spins: each slice waits for one slice of the neighbour and two switches. The durations are
+// medians of the gap between tokens. The host's part of a step passes during the wait, so the number may be below one;
+// a step whose kernels leave gaps gives the GPU up in each gap, and takes more slices than its length implies. A step
+// no longer than the isolated one, by chance, counts as a twentieth of a slice. Durations a hundred times apart are
+// refused: they are not of one unit.
 //
 // Put it into the workload's SoloProfile or Row as Turns. On an H100 it came out within 0.17 of a whole number for
 // servers of 1B, 3B and 8B at one to eight clients.
@@ -34,13 +34,13 @@ func (p *Predictor) TurnsBesideSpinner(alone, beside time.Duration) (float64, er
 // boundaryTolerance is the distance from a whole number of slices up to which a step may take one more or fewer.
 const boundaryTolerance = timeslice.BoundaryTolerance
 
-// unsureTurns is the distance of a mean number of turns from a whole number from which on some steps took the one and
-// some the other: what the host does between two steps hides up to 0.17 of a turn.
+// unsureTurns is the distance of a mean number of slices from a whole number beyond which steps took both: the host's
+// work between two steps hides up to 0.17 of a slice.
 const unsureTurns = 0.3
 
-// countTurns has the step take the turns that were counted. The GPU's part of it is only moved as far as that
-// needs, jitter included. Where it has to be moved the step is about as long as a whole number of slices, and
-// beside a neighbour that leaves gaps, as none that spins does, it may take the turns that its length says.
+// countTurns has the step take the counted number of slices. The GPU's part of it is moved only as far as that needs,
+// jitter included. A step that has to be moved is about as long as a whole number of slices; next to a neighbour with
+// gaps, which a spinning one has not, it may take the number that its length implies.
 func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	counted, ok := profile.Positive(base.Turns)
 	if !ok || t.gaps { // whose turns follow from its launches
@@ -69,8 +69,8 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	t.gpu = gpu
 }
 
-// manyTurns says that a step of another engine was counted with more turns than its length says: it leaves gaps,
-// however busy GPM finds the GPU.
+// manyTurns reports whether a step of another engine was counted with more slices than its length implies: it has gaps,
+// whatever GPM's busy time is.
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 	counted, ok := profile.Positive(base.Turns)
 	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms

@@ -27,9 +27,9 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 		percent, factor)
 }
 
-// takeTurns finds how long a step's kernels wait for those of others under MPS, and others for them.
+// takeTurns finds the waits under MPS of a step's kernels for those of others, and of others' for them.
 //
-// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers beside up to three others on an H100
+// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers next to up to three others on an H100
 // and an H200 are missed by 3% on average (decision/predict/testdata/mps-steps.csv).
 func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
@@ -63,10 +63,10 @@ func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 	return dram / p.GPUBusyFraction.Or(1), ok
 }
 
-// unspared returns the step of a profile that was spared most of what MPS costs, as the server's other loads tell it:
-// for seconds, a lone tenant may be spared what it has nothing of beside others. Its step is then much shorter than
-// those of the server's other loads, though it reads as much memory. On two hosts of four on which whole plans were
-// measured that was so of 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
+// unspared returns the usual step of a profile without most of the cost of MPS, from the server's other loads: for
+// seconds, a lone tenant may be spared a cost that it always has when co-located. Its step is then much shorter than
+// those of the server's other loads, though it reads as much memory. On two hosts of four with whole plans that was so
+// for 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := profile.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
@@ -93,9 +93,8 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 	return step, spared
 }
 
-// checkLone gives a profile that was spared what MPS costs the step of the server's
-// other loads. It holds up others as it did: that goes by the kernels, which are the
-// same. With an active thread percentage, steps of many tokens grow as much.
+// checkLone gives a profile that was spared the cost of MPS the step of the server's other loads. Its effect on others
+// stays, since its kernels are the same. With an active thread percentage, steps of many tokens grow as much.
 func (t *tenantModel) checkLone(p *Predictor, base *profile.SoloProfile, siblings []*profile.SoloProfile) {
 	usual, spared := p.unspared(base, siblings)
 	extra := usual - t.step

@@ -39,7 +39,7 @@ func (r *run) loneClient(ctx context.Context) error {
 	return nil
 }
 
-// beside measures what steps of short kernels and those of a neighbour do to one another.
+// beside measures the effects of steps of short kernels and those of a neighbour on one another.
 func (r *run) beside(task func(time.Duration) Task, short, other string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if r.shortMPS == 0 {

@@ -22,9 +22,9 @@ const (
 	MostSlower  = 8.0
 )
 
-// Pressed is a tenant beside which tasks can be run under MPS. Run runs a task with the tenant at work beside it or
-// with nobody, and returns its reading; beside, it returns the median of the tenant's step as well, 0 where none
-// ended. A task of KindNone has the tenant work alone for the time.
+// Pressed is a tenant that can run co-located with tasks under MPS. Run runs a task, isolated or co-located with the
+// tenant at work, and returns its reading; co-located, also the median of the tenant's step, 0 where none ended. A task
+// of KindNone has the tenant work isolated for the time.
 type Pressed interface {
 	Run(ctx context.Context, t Task, beside bool) (Reading, time.Duration, error)
 }
@@ -74,10 +74,10 @@ func parts(report, press time.Duration) []part {
 		{reads(press), false}, stress(100 * us), reporter(1, 100*us), reporter(0, tinyKernel), stress(2 * us)}
 }
 
-// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostPressed at most. What cannot be
-// measured is left out, with the reasons in the error; what was measured comes with it. progress is called before each
-// part, and may be nil. Never measure next to what others use: the tenant is slowed by up to MostSlower times, and so
-// is whoever else holds the GPU.
+// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostPressed at most. The error has
+// the reasons for missing parts, and comes with those measured. progress is called before each part, and may be nil.
+// Never measure on a GPU that others use: it slows the tenant, and every other holder of the GPU, by up to MostSlower
+// times.
 func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string)) (*profile.Pressure, error) {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, MostPressed)

@@ -39,7 +39,7 @@ type Result struct {
 	Basis       sharing.Basis
 	Measured    []Measurement
 	NotMeasured []NotMeasured
-	Warnings    []string // what a reader of the figures must know
+	Warnings    []string // for readers of the figures
 	Took        time.Duration
 }
 
@@ -53,10 +53,9 @@ func (r *Result) Get(name string) (Measurement, bool) {
 	return Measurement{}, false
 }
 
-// Predictor returns p for the GPU that was probed: quantum and switch as measured, the rest carried over by
-// predict's On. A quantity measured in another way than the parameter is defined, such as the cost of MPS to a step
-// of the probe's kernels, stands beside the parameter as its independent value. The error names implausible values,
-// which are left out.
+// Predictor returns p for the probed GPU: quantum and switch as measured, the rest carried over by predict's On. A
+// quantity measured in another way than its parameter is defined, such as the cost of MPS to a step of the probe's
+// kernels, becomes the parameter's independent value. The error names implausible values, which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
 	var bad []string
@@ -94,7 +93,7 @@ type Report struct {
 	Seconds     float64          `json:"seconds"`
 }
 
-// Report returns the report of a result whose predictor is p, with further notes.
+// Report returns the report of a result with its predictor and further notes.
 func (r *Result) Report(p *predict.Predictor, notes ...string) *Report {
 	return &Report{
 		GPU: p.GPU, Driver: p.Driver, Simulated: r.Basis == sharing.BasisSimulated, Parameters: p.Parameters,

@@ -14,8 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Names of measurements. Those of the first block are parameters of a
-// predict.Predictor, whose documentation has their meaning.
+// Names of measurements. Those of the first block are parameters of predict.Predictor, with the same meaning.
 const (
 	Quantum      = "quantum"        // ms
 	Switch       = "switch"         // ms
@@ -28,7 +27,7 @@ const (
 	DRAMReadMPS    = "dram_read_mps"    // of a lone MPS client
 	DRAMReadShared = "dram_read_shared" // of two MPS clients together
 
-	// Times longer than alone under MPS: a step of short kernels beside neighbours of four kinds, and theirs beside it.
+	// Slowdowns under MPS: of a step of short kernels by neighbours of four kinds, and of theirs by it.
 	ShortBesideThread = "short_beside_one_thread"
 	ThreadBesideShort = "one_thread_beside_short"
 	ShortBesideLong   = "short_beside_long_kernels"
@@ -60,7 +59,7 @@ func Names() []string {
 
 // Options configure [Run]. The zero value is a whole probe.
 type Options struct {
-	// Progress is told what is done next, and how far the probe is.
+	// Progress is called before each stage; nil is none.
 	Progress func(what string, doneFraction float64)
 }
 
@@ -73,16 +72,16 @@ type run struct {
 	exchange, launches, shortMPS time.Duration
 }
 
-// stage is a part of a probe, and what it measures.
+// stage is a part of a probe, with the names of its measurements.
 type stage struct {
 	what     string
 	measures []string
 	do       func(ctx context.Context) error
 }
 
-// Run probes the site's GPU. It returns an error where nothing could be measured, when somebody else runs on the
-// GPU (ErrStranger), or when ctx ends; a result that comes with it holds what was measured until then. What cannot
-// be measured for another reason stands in NotMeasured.
+// Run probes the site's GPU. It returns an error where nothing could be measured, where another process runs on the GPU
+// (ErrStranger), or when ctx ends; a result that comes with it holds the measurements until then. NotMeasured lists the
+// others, with reasons.
 func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 	r := &run{site: site, opts: opts}
 	began := time.Now()
@@ -152,7 +151,7 @@ func (r *run) stages(ctx context.Context) error {
 	return nil
 }
 
-// reasons are an error's lines, each once, on one line: what several processes failed of is often the same.
+// reasons joins an error's lines, each once: several processes often fail for the same reason.
 func reasons(err error) string {
 	var out []string
 	for line := range strings.Lines(err.Error()) {
@@ -163,7 +162,7 @@ func reasons(err error) string {
 	return strings.Join(out, "; ")
 }
 
-// Steps that stand for kinds of work. What fills the GPU has 2,048 threads an SM.
+// Steps of several kinds of work. Kernels that fill the GPU have 2,048 threads an SM.
 func shortSteps(d time.Duration) Task {
 	return Task{Kind: KindCompute, Kernels: shortKernels, Kernel: shortKernel, PerSM: 1, For: d}
 }
@@ -188,7 +187,7 @@ func reads(d time.Duration) Task {
 	return Task{Kind: KindStream, Kernels: 40, Bytes: 256 << 20, PerSM: 8, For: d}
 }
 
-// lone looks whether anybody else is on the GPU, and measures what needs no neighbour.
+// lone checks for other processes, and takes the measurements without a neighbour.
 func (r *run) lone(ctx context.Context) error {
 	if err := r.lookAround(ctx, sharing.MechanismTimeSlicing); err != nil {
 		return err
@@ -244,7 +243,7 @@ func (r *run) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// steps runs one task alone and returns what its steps took.
+// steps runs one isolated task and returns the durations of its steps.
 func (r *run) steps(ctx context.Context, m sharing.Mechanism, t Task) ([]time.Duration, error) {
 	readings, err := r.site.Run(ctx, m, t)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// Simulated is a simulated GPU that can be probed: processes take turns as package timeslice has it, and MPS
-// alternates between two clients' kernels. It shows what a probe does; its figures are nobody's. The zero value has
+// Simulated is a simulated GPU that can be probed: processes take time slices as in package timeslice, and MPS
+// alternates between two clients' kernels. It is for trying out a probe; its figures are no GPU's. The zero value has
 // the quantum and the switch of an H200.
 type Simulated struct {
 	Scheduler timeslice.Scheduler // zero = timeslice.H200()
@@ -98,8 +98,8 @@ func (t Task) kernel() time.Duration {
 	return t.Kernel
 }
 
-// beside returns the time of a step beside a neighbour: each kernel waits for one of the
-// neighbour's, but not for longer than 100 us. A single thread hinders nobody.
+// beside returns the time of a step next to a neighbour: each kernel waits for one of the neighbour's, at most 100 us.
+// A single thread slows nobody down.
 func beside(t Task, step time.Duration, neighbour Task) time.Duration {
 	if t.PerSM == 0 || neighbour.PerSM == 0 {
 		return step
@@ -107,7 +107,7 @@ func beside(t Task, step time.Duration, neighbour Task) time.Duration {
 	return step + time.Duration(max(1, t.Kernels))*min(neighbour.kernel(), 100*time.Microsecond)
 }
 
-// takeTurns runs spinning tasks, and a reading one beside them, on a time-sliced GPU.
+// takeTurns runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
 func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, error) {
 	if s.Exclusive && len(tasks) > 1 {
 		return nil, errors.New("the simulated GPU's compute mode admits one process only")

@@ -97,7 +97,7 @@ var ErrMIG = errors.New("probe: the GPU is in MIG mode")
 // ErrNoGPU reports an index at which the machine has no GPU.
 var ErrNoGPU = errors.New("probe: no such GPU")
 
-// Look holds what NVML shows of one GPU before anything is measured on it.
+// Look holds NVML's view of one GPU before anything is measured on it.
 type Look struct {
 	Device telemetry.Device
 	Only   bool          // it is the machine's only GPU

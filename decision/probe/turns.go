@@ -143,14 +143,14 @@ func (r *run) scheduler() (quantum, change float64, err error) {
 	return q.Value, s.Value, err
 }
 
-// resumed has work that reads memory go on over many slices, beside a process
-// that spins: what its slices get less done than their length is lost to it.
+// resumed has work that reads memory go on over many slices, next to a process that spins: the work missing in its
+// slices is lost to resuming.
 func (r *run) resumed(ctx context.Context) error {
 	quantum, change, err := r.scheduler()
 	if err != nil {
 		return err
 	}
-	long := reads(0) // one step tells what it takes alone
+	long := reads(0) // one step gives its isolated time
 	long.Kernels = resumedKernels
 	alone, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, long)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/study"
 )
 
-// show prints a study's tables, or its runs as JSON, with what they cost, and writes the page if asked for. Nothing is
+// show prints a study's tables, or its runs as JSON, with their costs, and writes the page of -report. Nothing is
 // printed where the page fails.
 func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
 	hourly := func(scenario string) (cost.Money, error) {

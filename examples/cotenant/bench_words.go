@@ -36,7 +36,7 @@ func benchRuns(dirs []string) ([]*loadgen.Result, error) {
 	return results, badInput(err)
 }
 
-// benchPrint prints a table, as JSON if asked for.
+// benchPrint prints a table as text or JSON.
 func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) error }) error {
 	if !asJSON {
 		return table.WriteText(w)

@@ -4,5 +4,5 @@
 
 package main
 
-// build says which of the two builds this is.
+// build describes this build.
 func build() string { return "with NVML and CUDA (cotenant-gpu)" }

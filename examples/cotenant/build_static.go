@@ -4,7 +4,7 @@
 
 package main
 
-// build says which of the two builds this is.
+// build describes this build.
 func build() string {
 	return "static, without NVML and CUDA (the real GPU needs cotenant-gpu, for Linux)"
 }

@@ -121,7 +121,7 @@ func costRange(fleet cost.SharedFleet, o sharing.Overhead) ([]string, error) {
 	return cells, errors.Join(err1, err2)
 }
 
-// checkMechanism refuses what no GPU can do.
+// checkMechanism refuses mechanisms that run no workload, and more tenants than they take.
 func checkMechanism(m sharing.Mechanism, tenants int) error {
 	if m == sharing.MechanismNone {
 		return errors.New("none is no way to run a workload")

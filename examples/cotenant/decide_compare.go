@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// compareFleet prints the answer for a fleet beside those with other options.
+// compareFleet prints the answer for a fleet next to those with other options.
 func (c *decideConfig) compareFleet(ctx context.Context, fleet *decision.Fleet, plain decision.Options,
 	std stdio) error {
 	columns, err := columnsOf(c.compare, plain)

@@ -78,7 +78,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 // prometheusWindow is the time range that -prometheus requests.
 const prometheusWindow = 7 * 24 * time.Hour
 
-// read collects all inputs. part names what could not be read beside the rest.
+// read collects all inputs. part names the unreadable ones.
 func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Collector, part, err error) {
 	live := o.kube || isPlugin() && len(o.files) == 0 && !o.real
 	builtIn := len(o.files) == 0 && !o.real && !live && o.prometheus == ""

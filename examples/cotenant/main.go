@@ -141,7 +141,7 @@ func isPlugin() bool {
 	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
 }
 
-// terminal returns whether an output is one, and its width, which $COLUMNS overrides; 0 where it cannot be told.
+// terminal reports whether an output is one, and its width, which $COLUMNS overrides; 0 is unknown.
 func terminal(w io.Writer) (is bool, columns int) {
 	if file, ok := w.(interface{ Fd() uintptr }); ok {
 		if is = term.IsTerminal(int(file.Fd())); is {

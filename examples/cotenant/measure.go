@@ -155,7 +155,7 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 	return rep, err
 }
 
-// openMachine opens the machine's GPU with what -no-telemetry leaves of NVML.
+// openMachine opens the machine's GPU, without NVML where -no-telemetry is set.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
 	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}}
 	opts.Probe = func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (colocation.Prober,

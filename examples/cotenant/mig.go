@@ -26,8 +26,8 @@ type migCall struct {
 	json   *bool
 }
 
-// migWords are the words after cotenant mig; prepare registers the flags of one
-// and returns what to run once they are parsed.
+// migWords are the words after cotenant mig; prepare registers the flags of one and returns its function, to be run
+// after parsing.
 var migWords = []struct {
 	name, args, usage string
 	prepare           func(*migCall) func(context.Context) error
@@ -206,7 +206,7 @@ func migChange(apply bool) func(*migCall) func(context.Context) error {
 	}
 }
 
-// apply prints each step as it ends, or the journal. Ctrl-C stops between steps and undoes what was done.
+// apply prints each step as it ends, or the journal. Ctrl-C stops between steps and reverts the finished ones.
 func (c *migCall) apply(ctx context.Context, gpu mig.Device, p mig.ChangePlan, dryRun bool) error {
 	enc, verb := json.NewEncoder(c.std.out), "holds"
 	if dryRun {

@@ -87,7 +87,7 @@ func parseProbe(args []string, std stdio) (*probeConfig, error) {
 	return c, badInput(errors.Join(errs...))
 }
 
-// report writes the files that were asked for and prints the result.
+// report writes the file of -out and prints the result.
 func (c *probeConfig) report(r *probe.Result, notes []string, w io.Writer) error {
 	p, doubt := r.Predictor(c.base)
 	if doubt != nil {

@@ -25,7 +25,7 @@ func printText(w io.Writer, text string) error {
 	return err
 }
 
-// answer prints v as JSON, or its text where that is not asked for.
+// answer prints v as JSON or its text.
 func answer(w io.Writer, asJSON bool, v any, text string) error {
 	if asJSON {
 		return page.JSON(w, v)
@@ -62,8 +62,8 @@ func loadFleet(file, profiles, predictor string, stdin io.Reader, opts *decision
 	return fleet, err
 }
 
-// planFleet plans a fleet from what runs today, writes the steps' files and the page where they are asked for, and
-// prints the plan.
+// planFleet plans a fleet from its present state, writes the steps' files and the page of the flags, and prints the
+// plan.
 func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, std stdio) error {
 	plan, err := migrate.Make(ctx, fleet, opts)
 	if err != nil {

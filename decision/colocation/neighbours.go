@@ -19,7 +19,7 @@ import (
 
 // countTurns runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
 // decode step. A failure is a note: the predictions then infer the number from the step's length.
-func (f *planFlow) countTurns(ctx context.Context, st *stand, solo *run) error {
+func (f *planFlow) countTurns(ctx context.Context, st *deployment, solo *run) error {
 	if st.beside == nil || f.Spinner <= 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ const pressOn = 300 * time.Millisecond
 
 // press measures how a load under MPS slows co-located kernels, and they it. A failure is a note: the predictions then
 // have only its activity.
-func (f *planFlow) press(ctx context.Context, st *stand, solo *run) error {
+func (f *planFlow) press(ctx context.Context, st *deployment, solo *run) error {
 	if st.pressed == nil || f.Spinner <= 0 {
 		return nil
 	}
