@@ -16,7 +16,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -193,34 +192,6 @@ func checkRun(t *testing.T, dir string) {
 	series := must.Get(telemetry.ReadCSV(f))(t)
 	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {
 		t.Errorf("%s: the GPU was %v%% busy in %d readings, basis %s", dir, busy, n, series.Info.Basis)
-	}
-}
-
-// A GPU with twice the quantum that the predictor believes in shows in the predictions: they miss.
-func TestDoubledQuantumMisses(t *testing.T) {
-	race.Long(t)
-	metrics := []profile.Metric{profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTokensPerSecond}
-	r := bubble(t, 0, nil, how{plan: timeSlicingOnly()})
-	agrees(t, r.report, metrics...)
-	r = bubble(t, 0, func(p *Plan) {
-		g := *p.SimGPU
-		g.Quantum *= 2
-		p.SimGPU = &g
-	}, how{plan: timeSlicingOnly()})
-	if r.code != exitOK {
-		t.Fatalf("exit %d: %s", r.code, r.stderr)
-	}
-	inside, out := misses(r.report, metrics...)
-	if inside+len(out) != 6 || len(out) < 4 {
-		t.Errorf("with the double quantum %d figures are inside, outside only %q", inside, out)
-	}
-	for _, row := range r.report.Rows {
-		if row.Load != "chat" || row.Tenants < 2 {
-			continue
-		}
-		if row.Inside[profile.MetricTPOTP50] || row.ErrorFraction[profile.MetricTPOTP50] > -0.2 {
-			t.Errorf("chat's TPOT was predicted as %v and is %v", row.Predicted[profile.MetricTPOTP50], row.Actual[profile.MetricTPOTP50])
-		}
 	}
 }
 

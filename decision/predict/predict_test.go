@@ -8,7 +8,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -407,18 +406,5 @@ func TestSLO(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
-	}
-}
-
-// A step that does not grow with its batch, the least that the parameter may say, is predicted too.
-func TestStepsWithoutGrowth(t *testing.T) {
-	t.Parallel()
-	p := predict.NewPredictor()
-	p.Parameters.BatchDoubling.Value = 0
-	rows := slices.DeleteFunc(slices.Clone(rowsOf(t, "h100-two-models.json")), func(r profile.Row) bool {
-		return r.Tenants > 1 && r.Mechanism != sharing.MechanismMPS
-	})
-	if _, err := p.PredictRows(predict.MethodSimulated, rows, nil); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"math"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -240,14 +239,5 @@ func TestPredictor(t *testing.T) {
 	r.Basis = sharing.BasisSimulated
 	if p, _ = r.Predictor(predict.NewPredictor()); p.Parameters.Switch.Basis != sharing.BasisSimulated {
 		t.Errorf("a simulated switch is %s", p.Parameters.Switch.Basis)
-	}
-}
-
-func TestNamesAreOnce(t *testing.T) {
-	names := probe.Names()
-	for i, n := range names {
-		if slices.Contains(names[:i], n) {
-			t.Errorf("%s stands there twice", n)
-		}
 	}
 }
