@@ -139,15 +139,6 @@ func (o *Report) String() string {
 	for _, s := range o.Warnings {
 		fmt.Fprintf(&b, "\nNote: %s.\n", s)
 	}
-	fmt.Fprintln(&b, "\nThe predictor's parameters")
-	for name, p := range o.Parameters.Named() {
-		also := ""
-		if v, ok := p.Independent.Get(); ok && p.Basis != sharing.BasisMeasured && p.Basis != sharing.BasisSimulated {
-			also = fmt.Sprintf("measured otherwise: %.3g", v)
-		}
-		fmt.Fprintf(t, "  %s\t%.4g %s\t%s\t%s\n", name, p.Value, p.Unit, p.Basis, also)
-	}
-	_ = t.Flush()
 	lines := strings.Split(b.String(), "\n")
 	for i, l := range lines {
 		lines[i] = strings.TrimRight(l, " ")
