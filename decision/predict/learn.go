@@ -68,7 +68,7 @@ func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 	for _, needed := range e.needed {
 		all = append(all, needed...)
 	}
-	const share = 0.93 // of all, so that 90% of an unseen series are held: series differ
+	const share = 0.94 // of all, so that 90% of an unseen series are held: series differ
 	width := conformal(all, share)
 	if len(e.needed) < int(table.Fit.FewSeries.Value) {
 		width = max(width, prior.HalfWidth)
