@@ -122,7 +122,8 @@ func (s *Simulation) predictor() *predict.Predictor {
 
 func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 
-func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment, error) {
+func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment,
+	error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
 	var seats []loadgentest.SimulatedServer
 	for i := range s.plan.Servers {
