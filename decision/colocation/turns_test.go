@@ -51,7 +51,8 @@ func TestTurnsAreCounted(t *testing.T) {
 // Slices that cannot be counted are a note, and the rest is measured.
 func TestTurnsThatCannotBeCounted(t *testing.T) {
 	t.Parallel()
-	srv := must.Get(loadgentest.NewServer(loadgentest.Options{NoLog: true}))(t)
+	srv := must.Get(loadgentest.NewServer(loadgentest.Options{NoLog: true,
+		Script: loadgentest.Always(loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 80 * time.Millisecond})}))(t)
 	web := httptest.NewServer(srv)
 	t.Cleanup(func() { web.Close(); _ = srv.Close() })
 	plan := fmt.Sprintf(`

@@ -34,7 +34,7 @@ func (r *run) loneClient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.measure(MPSLaunchCost, "us", steps, func(d time.Duration) float64 { return eachLaunch(d - r.launches) },
+	r.measure(mpsLaunchCost, "us", steps, func(d time.Duration) float64 { return eachLaunch(d - r.launches) },
 		"what MPS adds to each kernel that is launched by itself")
 	return nil
 }
@@ -81,7 +81,7 @@ func (r *run) readShared(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.measure(DRAMReadMPS, "GB/s", alone[0].Steps, rate(alone[0].Bytes), "a lone client of MPS that reads")
+	r.measure(dramReadMPS, "GB/s", alone[0].Steps, rate(alone[0].Bytes), "a lone client of MPS that reads")
 	readings, err := r.site.Run(ctx, sharing.MechanismMPS, reads(pairFor), reads(pairFor))
 	if err != nil {
 		return err

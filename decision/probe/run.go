@@ -22,20 +22,20 @@ const (
 	LoneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
 
 	KernelLaunch   = "kernel_launch"    // us for each kernel of next to no work that is launched by itself
-	MPSLaunchCost  = "mps_launch_cost"  // us that MPS adds to each
+	mpsLaunchCost  = "mps_launch_cost"  // us that MPS adds to each
 	DRAMRead       = "dram_read"        // GB/s
-	DRAMReadMPS    = "dram_read_mps"    // of a lone MPS client
+	dramReadMPS    = "dram_read_mps"    // of a lone MPS client
 	DRAMReadShared = "dram_read_shared" // of two MPS clients together
 
 	// Slowdowns under MPS: of a step of short kernels by neighbours of four kinds, and of theirs by it.
-	ShortBesideThread = "short_beside_one_thread"
-	ThreadBesideShort = "one_thread_beside_short"
+	shortBesideThread = "short_beside_one_thread"
+	threadBesideShort = "one_thread_beside_short"
 	ShortBesideLong   = "short_beside_long_kernels"
-	LongBesideShort   = "long_kernels_beside_short"
+	longBesideShort   = "long_kernels_beside_short"
 	ShortBesideFull   = "short_beside_compute_bound"
 	FullBesideShort   = "compute_bound_beside_short"
-	ShortBesideRead   = "short_beside_bandwidth_bound"
-	ReadBesideShort   = "bandwidth_bound_beside_short"
+	shortBesideRead   = "short_beside_bandwidth_bound"
+	readBesideShort   = "bandwidth_bound_beside_short"
 )
 
 const (
@@ -52,9 +52,9 @@ const (
 
 // Names lists all that a probe measures, in order.
 func Names() []string {
-	return []string{Quantum, Switch, SliceLoss, KernelLaunch, DRAMRead, LoneStepCost, MPSLaunchCost, ShortBesideThread,
-		ThreadBesideShort, ShortBesideLong, LongBesideShort, ShortBesideFull, FullBesideShort, ShortBesideRead,
-		ReadBesideShort, DRAMReadMPS, DRAMReadShared}
+	return []string{Quantum, Switch, SliceLoss, KernelLaunch, DRAMRead, LoneStepCost, mpsLaunchCost, shortBesideThread,
+		threadBesideShort, ShortBesideLong, longBesideShort, ShortBesideFull, FullBesideShort, shortBesideRead,
+		readBesideShort, dramReadMPS, DRAMReadShared}
 }
 
 // Options configure [Run]. The zero value is a whole probe.
@@ -116,16 +116,16 @@ func (r *run) stages(ctx context.Context) error {
 		{"a lone process and memory", []string{KernelLaunch, DRAMRead}, r.lone},
 		{"turns of 2 and 4 processes", []string{Quantum, Switch}, r.turns},
 		{"work over many slices", []string{SliceLoss}, r.resumed},
-		{"MPS: a lone client", []string{LoneStepCost, MPSLaunchCost}, r.loneClient},
-		{"MPS: short kernels beside one busy thread", []string{ShortBesideThread, ThreadBesideShort},
-			r.beside(oneThread, ShortBesideThread, ThreadBesideShort)},
-		{"MPS: short kernels beside long ones", []string{ShortBesideLong, LongBesideShort},
-			r.beside(longKernels, ShortBesideLong, LongBesideShort)},
+		{"MPS: a lone client", []string{LoneStepCost, mpsLaunchCost}, r.loneClient},
+		{"MPS: short kernels beside one busy thread", []string{shortBesideThread, threadBesideShort},
+			r.beside(oneThread, shortBesideThread, threadBesideShort)},
+		{"MPS: short kernels beside long ones", []string{ShortBesideLong, longBesideShort},
+			r.beside(longKernels, ShortBesideLong, longBesideShort)},
 		{"MPS: short kernels beside a full GPU", []string{ShortBesideFull, FullBesideShort},
 			r.beside(fullKernels, ShortBesideFull, FullBesideShort)},
-		{"MPS: short kernels beside reading", []string{ShortBesideRead, ReadBesideShort},
-			r.beside(reads, ShortBesideRead, ReadBesideShort)},
-		{"MPS: one that reads, and two", []string{DRAMReadMPS, DRAMReadShared}, r.readShared},
+		{"MPS: short kernels beside reading", []string{shortBesideRead, readBesideShort},
+			r.beside(reads, shortBesideRead, readBesideShort)},
+		{"MPS: one that reads, and two", []string{dramReadMPS, DRAMReadShared}, r.readShared},
 		{"whether somebody came meanwhile", nil, r.lookAgain},
 	}
 	for i, s := range all {
