@@ -198,8 +198,37 @@ func (c *copiesConfig) readProfile() error {
 	return nil
 }
 
-// complete reads the GPU, the profile and the metrics of the flags. The error names every problem.
-func (c *copiesConfig) complete(std stdio) error {
+func (c *copiesConfig) answerRows(std stdio) error {
+	text, err := page.Read(c.rows, std.in)
+	if err != nil {
+		return badInput(err)
+	}
+	rows, err := copies.ReadRows(bytes.NewReader(text))
+	if err != nil {
+		return badInput(err)
+	}
+	out := struct {
+		Rows []copies.Answer `json:"rows"`
+	}{}
+	for i := range rows {
+		out.Rows = append(out.Rows, rows[i].Answer())
+	}
+	if c.json {
+		return page.JSON(std.out, out)
+	}
+	table := [][]string{{"id", "ratio", "90% interval", "pays"}}
+	for _, a := range out.Rows {
+		row := []string{a.ID, "unknown: " + a.Reason}
+		if a.Ratio != nil {
+			row = []string{a.ID, fmt.Sprintf("%.2f", a.Ratio.Value), fmt.Sprintf("%.2f to %.2f", a.Ratio.Low, a.Ratio.High),
+				fmt.Sprintf("%.0f%%", 100**a.Pays)}
+		}
+		table = append(table, row)
+	}
+	return printText(std.out, page.Table(table))
+}
+
+// text prints the curves in one table, with the conclusions from each.
 func (c *copiesConfig) text(curves []copies.Curve) string {
 	var b, after strings.Builder
 	loads := map[copies.Load]string{copies.LoadGrows: "Each copy has the load of the one",
