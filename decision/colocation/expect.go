@@ -166,6 +166,3 @@ func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tena
 	}
 	return nil, time.Time{}
 }
-
-func inMS(d time.Duration) float64          { return float64(d) / float64(time.Millisecond) }
-func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -180,6 +180,20 @@ func (f *planFlow) measureRun(ctx context.Context, st *deployment, r run) error 
 	return f.writeRows()
 }
 
+// cachedShare is the share of a run's prompt tokens from which on it is noted that they came from a prefix cache.
+const cachedShare = 0.1
+
+// noteCached notes, once a load, that a prefix cache answered a noticeable part of its prompts.
+func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
+	if c == nil || c.HitRate.Or(0) <= cachedShare || slices.Contains(f.cached, load) {
+		return
+	}
+	f.cached = append(f.cached, load)
+	f.note("%s: %.0f%% of the tokens of %s's prompts came from its server's prefix cache, so that its first tokens came "+
+		"earlier than those of new prompts do: turn prefix caching off to measure (vLLM's --no-enable-prefix-caching), or "+
+		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
+}
+
 // play has the loads of a run work side by side for a window of time, and returns a row for each.
 func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window loadgen.Window) (*recording, profile.Rows,
 	error) {

@@ -183,3 +183,6 @@ func (m *meter) outcome(from, to time.Time) (o profile.Outcome, steps int, err e
 	}
 	return o, n, nil
 }
+
+func inMS(d time.Duration) float64          { return float64(d) / float64(time.Millisecond) }
+func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

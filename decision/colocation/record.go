@@ -9,7 +9,6 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -45,20 +44,6 @@ func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, er
 // window is the part of a run that counts, without the warm-up at its start.
 func (p *Plan) window() loadgen.Window {
 	return loadgen.Window{From: seconds(p.WarmSeconds), To: seconds(p.Seconds)}
-}
-
-// cachedShare is the share of a run's prompt tokens from which on it is noted that they came from a prefix cache.
-const cachedShare = 0.1
-
-// noteCached notes, once a load, that a prefix cache answered a noticeable part of its prompts.
-func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
-	if c == nil || c.HitRate.Or(0) <= cachedShare || slices.Contains(f.cached, load) {
-		return
-	}
-	f.cached = append(f.cached, load)
-	f.note("%s: %.0f%% of the tokens of %s's prompts came from its server's prefix cache, so that its first tokens came "+
-		"earlier than those of new prompts do: turn prefix caching off to measure (vLLM's --no-enable-prefix-caching), or "+
-		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
 }
 
 // recording holds a run's requests and telemetry.
