@@ -50,15 +50,15 @@ type Machine struct {
 	look probe.Look
 	say  func(format string, args ...any)
 
-	runner mps.Runner    // for tests; nil is the program
-	settle time.Duration // wait for a tenant without visible progress to reach the GPU
+	runner  mps.Runner    // for tests; nil is the program
+	startup time.Duration // wait for a tenant without visible progress to reach the GPU
 }
 
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
-	m := &Machine{opts: opts, plan: plan, settle: usualSettle}
+	m := &Machine{opts: opts, plan: plan, startup: usualStartup}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -92,8 +92,8 @@ func (m *Machine) visible() string {
 
 func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
 
-// usualSettle leaves programs time to load their libraries and to fill the GPU's memory.
-const usualSettle = 15 * time.Second
+// usualStartup leaves programs time to load their libraries and to fill the GPU's memory.
+const usualStartup = 15 * time.Second
 
 func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {

@@ -125,7 +125,7 @@ func (m *Machine) answers(ctx context.Context, s *server, began time.Time) error
 	switch {
 	case s.meter == nil:
 		return answers(ctx, p.URL)
-	case p.Progress.Line == "" && time.Since(began) < m.settle:
+	case p.Progress.Line == "" && time.Since(began) < m.startup:
 		return errNoStep
 	case p.Progress.Line == "":
 		return nil

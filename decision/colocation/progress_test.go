@@ -44,7 +44,7 @@ func measureTenants(t *testing.T, plan []byte, source telemetry.Reader, dir ...s
 	return h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
 		m, err := NewMachine(t.Context(), p, MachineOptions{Source: source})
 		if m != nil {
-			m.settle = 100 * time.Millisecond
+			m.startup = 100 * time.Millisecond
 		}
 		return m, err
 	})
