@@ -42,7 +42,7 @@ type scripted struct {
 
 func (s *scripted) start(context.Context, sharing.Mechanism, string, func(string, ...any)) (*deployment, error) {
 	st := &deployment{close: func() error { return nil },
-		beside: func(ctx context.Context, run func(context.Context) error) error { return run(ctx) }}
+		spinning: func(ctx context.Context, run func(context.Context) error) error { return run(ctx) }}
 	for i := range s.plan.Servers {
 		if i == len(s.servers) {
 			srv, err := loadgentest.NewServer(loadgentest.Options{Pipe: true, NoLog: true, Script: s.script})

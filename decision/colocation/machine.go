@@ -100,7 +100,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	m.say = say
 	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
 	if m.opts.Probe != nil {
-		st.beside = func(ctx context.Context, run func(context.Context) error) error {
+		st.spinning = func(ctx context.Context, run func(context.Context) error) error {
 			return m.probe(ctx, "", func(p Prober) error { return p.BesideSpinner(ctx, run) })
 		}
 	}

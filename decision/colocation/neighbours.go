@@ -20,7 +20,7 @@ import (
 // countTurns runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
 // decode step. A failure is a note: the predictions then infer the number from the step's length.
 func (f *planFlow) countTurns(ctx context.Context, st *deployment, solo *run) error {
-	if st.beside == nil || f.Spinner <= 0 {
+	if st.spinning == nil || f.Spinner <= 0 {
 		return nil
 	}
 	load := solo.loads[0]
@@ -30,7 +30,7 @@ func (f *planFlow) countTurns(ctx context.Context, st *deployment, solo *run) er
 	window.To = window.From + f.Spinner
 	f.say("%s: %s, %v beside a spinning neighbour", r.mode, r.name, f.Spinner)
 	var row profile.Row
-	err := st.beside(ctx, func(ctx context.Context) error {
+	err := st.spinning(ctx, func(ctx context.Context) error {
 		_, rows, err := f.play(ctx, st, &r, window)
 		if err == nil {
 			row = rows[0]

@@ -72,8 +72,8 @@ type deployment struct {
 	// tenants that work by themselves, by server, halted; nil where requests of a client are their steps.
 	tenants []*server
 
-	// beside calls run while a kernel spins on the GPU; nil without a probe.
-	beside func(ctx context.Context, run func(context.Context) error) error
+	// spinning calls run while a kernel spins on the GPU; nil without a probe.
+	spinning func(ctx context.Context, run func(context.Context) error) error
 	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
 	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
 	strangers []string // other holders of the GPU

@@ -39,8 +39,8 @@ func (r *run) loneClient(ctx context.Context) error {
 	return nil
 }
 
-// beside measures the effects of steps of short kernels and those of a neighbour on one another.
-func (r *run) beside(task func(time.Duration) Task, short, other string) func(context.Context) error {
+// pair measures the effects of steps of short kernels and those of a neighbour on one another.
+func (r *run) pair(task func(time.Duration) Task, short, other string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if r.shortMPS == 0 {
 			return errors.New("a lone client of MPS was not measured")

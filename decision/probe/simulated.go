@@ -60,7 +60,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 	for i, t := range tasks {
 		step := s.step(m, t)
 		if len(tasks) > 1 {
-			step = beside(t, step, tasks[1-i])
+			step = coLocated(t, step, tasks[1-i])
 		}
 		for range max(5, int(t.For/step)) {
 			out[i].Steps = append(out[i].Steps, step)
@@ -98,9 +98,9 @@ func (t Task) kernel() time.Duration {
 	return t.Kernel
 }
 
-// beside returns the time of a step next to a neighbour: each kernel waits for one of the neighbour's, at most 100 us.
+// coLocated returns the time of a step next to a neighbour: each kernel waits for one of the neighbour's, at most 100 us.
 // A single thread slows nobody down.
-func beside(t Task, step time.Duration, neighbour Task) time.Duration {
+func coLocated(t Task, step time.Duration, neighbour Task) time.Duration {
 	if t.PerSM == 0 || neighbour.PerSM == 0 {
 		return step
 	}
