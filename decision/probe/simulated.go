@@ -98,8 +98,8 @@ func (t Task) kernel() time.Duration {
 	return t.Kernel
 }
 
-// coLocated returns the time of a step next to a neighbour: each kernel waits for one of the neighbour's, at most 100 us.
-// A single thread slows nobody down.
+// coLocated returns the time of a step next to a neighbour: each kernel waits for one of the neighbour's, at most
+// 100 us. A single thread slows nobody down.
 func coLocated(t Task, step time.Duration, neighbour Task) time.Duration {
 	if t.PerSM == 0 || neighbour.PerSM == 0 {
 		return step
