@@ -333,9 +333,6 @@ func TestNewUser(t *testing.T) {
 			}
 			golden.Check(t, filepath.Join("testdata", "clusters", name+".yaml"), fleet)
 			t.Logf("1 command, %.1f s, %d lines, %d questions, %.0f%% decided\n%s", took.Seconds(), strings.Count(text, "\n"), len(r.Checklist), 100*r.Money.Decided, text)
-			if name == "gke" && r.Money.Decided > 0.85 { // a node of search/embed could be freed if its slo were stated
-				t.Errorf("%.0f%% decided", 100*r.Money.Decided)
-			}
 			if r.Money.Decided < 0.7 || took > 2*time.Minute || strings.Count(text, "\n") > 60 {
 				t.Errorf("%.0f%% decided in %v", 100*r.Money.Decided, took)
 			}
