@@ -164,7 +164,7 @@ func (b *build) group() {
 			}
 		}
 	}
-	// Owners whose pods were not given.
+	// Owners without pods in the input.
 	for _, name := range slices.Sorted(maps.Keys(b.c.controllers)) {
 		k := b.c.controllers[name]
 		if k.pod == nil || k.replicas == 0 || k.owner.name != "" &&

@@ -102,7 +102,7 @@ func TestDRADevices(t *testing.T) {
 	}
 }
 
-// TestNodesOf2026: what clouds, kubelets and other vendors write on nodes.
+// TestNodesOf2026: labels, conditions and resources that clouds, kubelets and other vendors write on nodes.
 func TestNodesOf2026(t *testing.T) {
 	ready := func(node, status string) string {
 		return strings.Replace(node, `"status":{`, `"status":{"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"`+status+`","lastHeartbeatTime":"2026-11-20T10:00:00Z"}],`, 1)
@@ -178,8 +178,8 @@ func TestAnotherTime(t *testing.T) {
 	}
 }
 
-// TestWrappedPages: pages of model servers behind wrappers are read, and one of which no family is known says what was
-// looked for.
+// TestWrappedPages: pages of model servers behind wrappers are read, and the error about a page without a known family
+// names the families that are read.
 func TestWrappedPages(t *testing.T) {
 	for page, want := range map[string]string{
 		"# HELP ray_vllm:num_requests_running Running.\n# TYPE ray_vllm:num_requests_running gauge\nray_vllm:num_requests_running{model_name=\"m\"} 3\n": "",

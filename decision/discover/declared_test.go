@@ -23,7 +23,7 @@ const (
 )
 
 // TestDeclaredConfiguration: replicas in the device plugin's ConfigMap are used where labels give none and all
-// configurations of that name agree; what the plugin ignores or refuses, and what is not in effect, is found.
+// configurations of that name agree; settings that the plugin ignores or refuses, or that are not in effect, are found.
 func TestDeclaredConfiguration(t *testing.T) {
 	const chosen = "nvidia.com/device-plugin.config=any "
 	turns, whole := aConfigMap("plugin", "any", fourTurns), aNode("n", l4+chosen+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2")
@@ -63,8 +63,8 @@ func TestDeclaredConfiguration(t *testing.T) {
 	}
 }
 
-// TestDeclaredReplicas: where no label says how many replicas a GPU has, the
-// configuration that the node selects does, and stands as the source.
+// TestDeclaredReplicas: without a label of the number of replicas it comes from the configuration that the node selects,
+// which is named as the source.
 func TestDeclaredReplicas(t *testing.T) {
 	d, err := read(t, discover.Options{}, "all", `{"kind":"List","items":[`+
 		aNode("n", "nvidia.com/device-plugin.config=any nvidia.com/gpu.product=NVIDIA-L4", "", "nvidia.com/gpu=8")+","+aPod("a", "n", "x=1")+aConfigMap("plugin", "any", fourTurns)+`]}`)

@@ -77,8 +77,8 @@ func found(d *discover.Discovery, code string) *discover.Finding {
 	return nil
 }
 
-// TestSecretsStayOut: neither Secrets nor environment values, tokens in
-// arguments or what an annotation repeats of them reach any output.
+// TestSecretsStayOut: neither Secrets nor environment values, tokens in arguments or copies of them in annotations reach
+// any output.
 func TestSecretsStayOut(t *testing.T) {
 	const secret = "hunter2-secret"
 	input := strings.ReplaceAll(`{"kind":"List","items":[
@@ -224,7 +224,7 @@ func smiXML(memory string, uuids ...string) string {
 	return text + "</nvidia_smi_log>"
 }
 
-// TestSeenInPart: what a container with a MIG device sees of a GPU is no GPU that is free.
+// TestSeenInPart: a GPU as a container with a MIG device sees it is not free.
 func TestSeenInPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
@@ -256,13 +256,13 @@ func readBack(t *testing.T, d *discover.Discovery) *decision.Fleet {
 	return fleet
 }
 
-// nodesAlike compares nodes by what is written of them.
+// nodesAlike compares nodes by their JSON.
 var nodesAlike = cmp.Transformer("written", func(n layout.Node) string {
 	data, err := n.MarshalJSON()
 	return fmt.Sprint(string(data), err)
 })
 
-// TestHints: what the user says stands in the place of what was found, and in the fleet file.
+// TestHints: hints override findings, also in the fleet file.
 func TestHints(t *testing.T) {
 	h, err := discover.ParseHints([]byte(`
 trust: all

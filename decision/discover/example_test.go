@@ -90,7 +90,7 @@ func ExampleOptions() {
 	// ada/lab exclusive
 }
 
-// What is not known stands with what would settle it.
+// Unknown fields are listed with the cheapest way to know them.
 func ExampleDiscovery_unknown() {
 	c := discover.New(discover.Options{})
 	if err := c.Read("objects.json", strings.NewReader(objects)); err != nil {

@@ -39,8 +39,7 @@ const (
 	hamiOne = "hami.io/node-nvidia-register=GPU-1,10,23034,100,NVIDIA-L4,0,true:"
 )
 
-// TestFindings: each contradiction is named with its object and where it stands,
-// and the rest of the cluster is discovered.
+// TestFindings: each contradiction is reported with its object and source, and the rest of the cluster is discovered.
 func TestFindings(t *testing.T) {
 	for _, c := range []struct {
 		name, items, code, object, message string
@@ -93,7 +92,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// TestHalfAClusters: what is missing is said, and nothing is made up of it.
+// TestHalfAClusters: missing inputs are reported, and nothing is made up of them.
 func TestHalfAClusters(t *testing.T) {
 	for name, c := range map[string]struct {
 		items   string

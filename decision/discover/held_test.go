@@ -20,7 +20,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// heldCase is a cluster as people have it, in a short form, and what follows from it.
+// heldCase is a cluster as people have it, in a short form, and the expected discovery.
 type heldCase struct {
 	Name    string
 	Nodes   []heldNode
@@ -227,7 +227,7 @@ func same(t *testing.T, d *discover.Discovery, text string) {
 	}
 }
 
-// TestHeld: who holds what of which GPU, by every way in which pods get GPUs. The forms are those that each project's
+// TestHeld: the holders of each GPU, by every way in which pods get GPUs. The forms are those that each project's
 // own code writes; UPSTREAM.md has their versions.
 func TestHeld(t *testing.T) {
 	var cases []heldCase

@@ -128,7 +128,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 		if s.r.IntN(2) == 0 {
 			n.Offers[resource] = strconv.Itoa(each * gpus)
 		}
-		if s.r.IntN(2) == 0 { // beside the device plugin
+		if s.r.IntN(2) == 0 { // together with the device plugin
 			n.Offers["nvidia.com/gpu"] = strconv.Itoa(gpus)
 		}
 		for _, g := range of {
@@ -174,7 +174,7 @@ func newScene(seed uint64) *scene {
 
 var freeOn = regexp.MustCompile(`(node-\d) \((\d+)\)`)
 
-// check holds what a discovery says to be free against what is.
+// check compares the GPUs that a discovery reports as free with those that are.
 func (s *scene) check(t *testing.T, d *discover.Discovery) {
 	t.Helper()
 	said := map[string]int{}

@@ -15,8 +15,8 @@ import (
 
 var large = flag.Int("large", 24, "MiB of pods that TestLarge reads")
 
-// TestLarge reads many pods, one in ten with a GPU, and holds the memory that this takes against what the GPU's users
-// need: it does not grow with the file. With -large=500 it took 10 MiB above what was there.
+// TestLarge reads many pods, one in ten with a GPU, and bounds the memory by the number of pods with GPUs: it does not
+// grow with the file. With -large=500 it took 10 MiB.
 func TestLarge(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads a large file")
@@ -33,7 +33,7 @@ func TestLarge(t *testing.T) {
 	go func() {
 		fmt.Fprint(w, `{"apiVersion":"v1","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4-SHARED","nvidia.com/gpu.count":"1000","nvidia.com/gpu.replicas":"100"}},"status":{"capacity":{"nvidia.com/gpu":"100000"}}}`)
 		for written := 0; written < *large<<20; pods++ {
-			if pods%500 == 0 { // what the reader holds by then
+			if pods%500 == 0 { // the reader has all pods but the last few
 				peak = max(peak, heap())
 			}
 			limits := "{}"

@@ -37,8 +37,8 @@ func measured(t *testing.T, cluster, samples string) *discover.Discovery {
 	return joined(t, discover.Options{}, "objects.json", file(t, "clusters/"+cluster+".json"), "samples", samples)
 }
 
-// TestMeasured: samples replace what was only declared, by pod, by the owner of
-// pods that have gone, and as parts of a GPU where they are of MIG instances.
+// TestMeasured: samples replace declared figures, by pod, by the owner of pods that have gone, and as parts of a GPU
+// where they are of MIG instances.
 func TestMeasured(t *testing.T) {
 	d := measured(t, "mig-mixed", samples)
 	mid, fit := &d.Fleet.Workloads[0], &d.Fleet.Workloads[2]
@@ -62,7 +62,7 @@ func TestMeasured(t *testing.T) {
 	checkProvenance(t, "samples", d)
 }
 
-// TestSharedSeries: what dcgm-exporter repeats for every pod on a shared GPU is the GPU's, and no pod's.
+// TestSharedSeries: figures that dcgm-exporter repeats for every pod on a shared GPU are the GPU's, and no pod's.
 func TestSharedSeries(t *testing.T) {
 	const line = `DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 9000` + "\n" +
 		`DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-a",Hostname="t4-1",namespace="data",pod="jupyter-NAME",container="main"} 0.5` + "\n"
@@ -79,8 +79,8 @@ func TestSharedSeries(t *testing.T) {
 	}
 }
 
-// TestOwnProcesses: what dcgm-exporter reads of each pod's processes is the pod's, in pages as it serves them; an older
-// exporter among the objects, or one that sees no processes, is not believed.
+// TestOwnProcesses: figures that dcgm-exporter reads of each pod's processes are the pod's, in pages as it serves them;
+// those of an older exporter, or of one that sees no processes, are not used.
 func TestOwnProcesses(t *testing.T) {
 	page := func(name string) string {
 		return file(t, "../internal/usage/testdata/dcgm-exporter-4.5.3-4.8.2/"+name)
@@ -105,7 +105,7 @@ func TestOwnProcesses(t *testing.T) {
 	}
 }
 
-// TestBadSamples: what cannot be is refused by name, and the rest is used.
+// TestBadSamples: impossible samples are refused and counted, and the rest is used.
 func TestBadSamples(t *testing.T) {
 	d := measured(t, "mig-mixed", strings.Replace(samples, `container="main"} 8192`, `container="main"} -5`, 1))
 	if f := found(d, "samples-refused"); f == nil || f.Source != "samples" || !strings.Contains(f.Message, "1 of 8 samples") {

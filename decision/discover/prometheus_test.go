@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A Prometheus server is asked for all series of the window in one query, and what it refuses is said.
+// TestReadPrometheus: one query fetches all series of the window, and a refusal is reported.
 func TestReadPrometheus(t *testing.T) {
 	end := time.Unix(1793700000, 0)
 	answer, status := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0"},"values":[[1793699940,"1000"],[1793700000,"2000"]]}]}}`, http.StatusOK

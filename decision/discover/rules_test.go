@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/decision/review"
 )
 
-// ward is a cluster of two nodes: a has one replica of ml/rank, b two of ml/base, whose pods run to their end. Without
-// more ml/rank moves to b, and a is given back.
+// ward is a cluster of two nodes: a has one replica of ml/rank, b two of the Jobs ml/base, which stay. Without further
+// rules ml/rank moves to b, and a is given back.
 type ward struct {
 	nodes   map[string]map[string]any // metadata and spec of a and b
 	kind    string                    // of ml/rank's owner

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestUpstreamTable holds UPSTREAM.md: the version of each row stands in the file that it names, and its test is there.
+// TestUpstreamTable: the version of each row of UPSTREAM.md is in the file that the row names, and its test exists.
 func TestUpstreamTable(t *testing.T) {
 	const root = "../../"
 	table, err := os.ReadFile("UPSTREAM.md")

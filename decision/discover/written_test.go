@@ -133,7 +133,7 @@ func randomFleet(rng *rand.Rand) string {
 	return b.String()
 }
 
-// labels are those that a group's file gives its nodes, with what GPU Feature Discovery adds.
+// labels are those of a group's file for its nodes and those that GPU Feature Discovery adds.
 func labels(t *testing.T, files map[string][]byte, key string, n *layout.Node) map[string]string {
 	t.Helper()
 	var patch struct {
@@ -262,7 +262,7 @@ func hamiNode(t *testing.T, files map[string][]byte, key string, n *layout.Node)
 		map[string]string{"nvidia.com/gpu": fmt.Sprint(len(gpus) * values.Plugin.Split)})
 }
 
-// handsOut counts what a node hands out: GPUs by mode, slots and memory limit, and instances.
+// handsOut counts the GPUs of a node by mode, slots and memory limit, and its instances.
 func handsOut(n *layout.Node) map[string]int {
 	out := map[string]int{}
 	devices := slices.Clone(n.Devices)
