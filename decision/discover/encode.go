@@ -27,7 +27,7 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	data, err := yamlnode.Encode([]string{"Written by discover: each field says where it comes from."}, root)
+	data, err := yamlnode.Encode([]string{"Written by discover, with the source of each field."}, root)
 	if err != nil {
 		return fmt.Errorf("discover: %w", err)
 	}

@@ -38,15 +38,15 @@ func ExampleCollector() {
 	}
 	// Output:
 	// l40s: time-slicing on 2 GPUs, 1 tenant
-	// # Written by discover: each field says where it comes from.
+	// # Written by discover, with the source of each field.
 	// version: v1
 	// pools:
 	//   - name: l40s # derived: the GPU's model
 	//     gpu: L40S # declared: label nvidia.com/gpu.product
 	//     count: 2 # declared: label nvidia.com/gpu.count, 1 node
 	//     gpus_per_node: 2 # declared: label nvidia.com/gpu.count
-	//     # unknown: price_per_gpu_hour: no price was given: nothing can be said of money
-	//     # unknown: driver: no label says it: which mechanisms the driver has is not known
+	//     # unknown: price_per_gpu_hour: no price was given: the cost is not known
+	//     # unknown: driver: no label gives it: which mechanisms the driver has is not known
 	//     delivery: device-plugin # declared: resource nvidia.com/*
 	// workloads:
 	//   - name: ada/lab # declared: StatefulSet ada/lab
@@ -56,8 +56,8 @@ func ExampleCollector() {
 	//     tenant: ada # guess: the namespace
 	//     pool: l40s # derived: it runs there today, and whether its memory fits elsewhere is not known
 	//     today: {mechanism: time-slicing, object: StatefulSet} # declared: label nvidia.com/gpu.sharing-strategy
-	//     # unknown: memory: nothing says how much GPU memory ada/lab uses
-	//     # unknown: gpu_busy: nothing says how busy ada/lab keeps its GPU
+	//     # unknown: memory: the GPU memory that ada/lab uses is not known
+	//     # unknown: gpu_busy: how busy ada/lab keeps its GPU is not known
 	//     request: {mechanism: time-slicing, replicas_per_gpu: 3} # declared: label nvidia.com/gpu.sharing-strategy
 	// today:
 	//   nodes:

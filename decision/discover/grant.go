@@ -93,7 +93,7 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 		containers, err := parseGrants(text)
 		if err != nil {
 			b.find("annotation-unreadable", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "annotation "+key,
-				"annotation %s: %v; what it asks for is used", key, err)
+				"annotation %s: %v; its request is used", key, err)
 			return nil
 		}
 		u := use{role: roleCount, delivery: sharing.DeliveryHAMi}

@@ -189,7 +189,7 @@ func TestServing(t *testing.T) {
 	}
 	readBack(t, d)
 	shared := measured(t, "mps", ttftPage)
-	if !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-beside-others") == nil {
+	if !shared.Fleet.Workloads[1].Solo.TTFTP99.IsZero() || found(shared, "latencies-not-isolated") == nil {
 		t.Errorf("%+v", shared.Findings)
 	}
 }
@@ -398,7 +398,7 @@ func TestServingAlone(t *testing.T) {
 	} {
 		d := joined(t, discover.Options{}, "o.json", list(replicas+c.more), c.file, ttftPage)
 		w := d.Fleet.Workloads[slices.IndexFunc(d.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == "t/chat" })]
-		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-beside-others") == nil) != c.alone {
+		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-not-isolated") == nil) != c.alone {
 			t.Errorf("%s %s: %v %+v", c.more, c.file, w.Solo, d.Findings)
 		}
 	}

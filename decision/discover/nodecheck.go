@@ -48,7 +48,7 @@ func (b *build) notCounted(n *node) {
 	}
 	if len(names) > 0 {
 		b.find("gpus-not-counted", sharing.SeverityMedium, "node "+n.name, "resource "+names[0],
-			"offers %s, which is not understood, and nothing says how many GPUs it has: it is in no pool",
+			"offers %s, which is not understood, and the number of its GPUs is not known: it is in no pool",
 			plaintext.Some(names, mostNames, len(names)))
 	}
 }

@@ -198,7 +198,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 			n.mechanism, n.mechanismFrom = sharing.MechanismMPS, declared("label nvidia.com/mps.capable")
 		}
 	case strategy == "":
-		n.mechanismFrom = derived("no label says that it is shared")
+		n.mechanismFrom = derived("no label of sharing")
 	}
 	if strategy == "none" && count(n.label("nvidia.com/gpu.count"))*replicas != n.capacity(resource) {
 		replicas = 1

@@ -143,8 +143,8 @@ func (b *build) takeServing() {
 			continue
 		}
 		if !t.alone {
-			b.find("latencies-beside-others", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
-				"its latencies are not those of a whole GPU to itself, and say nothing of it alone; they are left out")
+			b.find("latencies-not-isolated", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
+				"its latencies are not those of a whole GPU to itself: they are left out")
 			continue
 		}
 		b.profile(w, t.readings)

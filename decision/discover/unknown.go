@@ -23,7 +23,7 @@ func (b *build) check() {
 			names = append(names, fmt.Sprintf("%s (%s)", name, b.c.clusters[name][0]))
 		}
 		b.find("two-clusters", sharing.SeverityHigh, "cluster", "labels of nodes",
-			"nodes name %d clusters: %v: give each cluster's files alone", len(names), names)
+			"nodes name %d clusters: %v: give the files of one cluster at a time", len(names), names)
 	}
 	for _, n := range b.nodes {
 		asked := 0
@@ -154,7 +154,7 @@ func (b *build) unknowns() {
 		if n.gpu != nil {
 			continue
 		}
-		why := fmt.Sprintf("no label says which GPU its %s are", plaintext.Count(n.gpus, "GPU"))
+		why := fmt.Sprintf("no label names the model of its %s", plaintext.Count(n.gpus, "GPU"))
 		if n.product != "" {
 			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
 		}
@@ -166,11 +166,11 @@ func (b *build) unknowns() {
 		p := &b.Fleet.Pools[i]
 		at := fmt.Sprintf("pools[%d]", i)
 		if _, ok := p.Price(); !ok {
-			add(at+".price_per_gpu_hour", "no price was given: nothing can be said of money",
+			add(at+".price_per_gpu_hour", "no price was given: the cost is not known",
 				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU))
 		}
 		if p.Driver.IsZero() {
-			add(at+".driver", "no label says it: which mechanisms the driver has is not known",
+			add(at+".driver", "no label gives it: which mechanisms the driver has is not known",
 				"run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node")
 		}
 	}
@@ -186,13 +186,13 @@ func (b *build) unknowns() {
 			remedy, together = remedyOfPods, ": its samples are its whole GPU's, which others use too"
 		}
 		if v.Memory.IsZero() && v.Model == nil {
-			add(at+".memory", "nothing says how much GPU memory "+v.Name+" uses"+together, remedy, stake...)
+			add(at+".memory", "the GPU memory that "+v.Name+" uses is not known"+together, remedy, stake...)
 		}
 		if v.GPUBusy.IsZero() && v.Load == nil {
-			add(at+".gpu_busy", "nothing says how busy "+v.Name+" keeps its GPU"+together, remedy, stake...)
+			add(at+".gpu_busy", "how busy "+v.Name+" keeps its GPU is not known"+together, remedy, stake...)
 		}
 		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
-			add(at+".slo", "a cluster does not say which latencies "+v.Name+" must keep",
+			add(at+".slo", "the latencies that "+v.Name+" must keep are stated nowhere",
 				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake...)
 		}
 	}

@@ -195,9 +195,9 @@ func (h *holding) says(n *node) Provenance {
 	case h.memory > 0:
 		return declared("%s", h.resource)
 	case h.percent >= 100:
-		return derived("it asks for no memory, so that it is given all of a %s", board)
+		return derived("it requests no memory, so that it is given all of a %s", board)
 	case h.percent > 0:
-		return derived("percent of the memory that it asks for, of a %s", board)
+		return derived("percent of the memory that it requests, of a %s", board)
 	}
 	return derived("annotation gpu-fraction of a %s", board)
 }

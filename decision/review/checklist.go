@@ -41,10 +41,10 @@ func (r *Review) check(f *decision.Fleet) {
 			add(v, "measure the memory and busy time of what runs", "-prometheus http://HOST:9090, a Prometheus that "+
 				"scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE); or state memory and gpu_busy with -hints")
 		case len(v.lacks) > 0:
-		case v.Verdict == VerdictOpen:
+		case v.Verdict == verdictOpen:
 			add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
 				" DIR/fleet.yaml")
-		case v.Verdict == VerdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
+		case v.Verdict == verdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
 		case w.Today.Object == "StatefulSet" && w.Today.Mechanism != sharing.MechanismHAMi && !budgeted(f, w.Name):
 			add(v, "let a replica of a StatefulSet be missing while it moves",
 				"a PodDisruptionBudget with maxUnavailable: 1 for each, where its users bear that")
@@ -100,7 +100,7 @@ func (r *Review) answer() string {
 	}
 	open, n := int64(0), 0
 	for i := range r.Workloads {
-		if v := &r.Workloads[i]; v.Verdict == VerdictOpen {
+		if v := &r.Workloads[i]; v.Verdict == verdictOpen {
 			open, n = open+v.micros, n+1
 		}
 	}

@@ -170,7 +170,7 @@ func parts(n *layout.Node) holding {
 
 // add sums the money up, and writes it out.
 func (r *Review) add() {
-	sums := map[Verdict]int64{}
+	sums := map[string]int64{}
 	today, idle, waits := int64(0), int64(0), int64(0)
 	for i := range r.Workloads {
 		v := &r.Workloads[i]
@@ -186,14 +186,14 @@ func (r *Review) add() {
 		idle += r.Idle[i].micros
 	}
 	today += idle
-	r.Money = Money{Today: r.decimal(today), Moves: r.decimal(sums[VerdictMoves]), Shares: r.decimal(sums[VerdictShares]),
-		Kept: r.decimal(sums[VerdictKept]), Open: r.decimal(sums[VerdictOpen]), Idle: r.decimal(idle),
+	r.Money = Money{Today: r.decimal(today), Moves: r.decimal(sums[verdictMoves]), Shares: r.decimal(sums[verdictShares]),
+		Kept: r.decimal(sums[verdictKept]), Open: r.decimal(sums[verdictOpen]), Idle: r.decimal(idle),
 		Freed: r.Plan.Bill.MonthlySaved, IdleNodes: r.decimal(r.idleMicros)}
 	if r.priced {
 		r.Money.Currency = r.currency
 	}
 	if today > 0 {
-		r.Money.Decided = decision.Some(float64(today-sums[VerdictOpen]-min(waits, r.freeable)) / float64(today))
+		r.Money.Decided = decision.Some(float64(today-sums[verdictOpen]-min(waits, r.freeable)) / float64(today))
 	}
 }
 

@@ -14,26 +14,19 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // ErrInvalid is matched by the errors about inputs that can't be reviewed.
 var ErrInvalid = errors.New("review: invalid")
 
-// Verdict is the conclusion of a review about a workload. The zero Verdict is VerdictUnknown.
-type Verdict uint8
-
-// The verdicts.
+// The verdicts on a workload.
 const (
-	VerdictUnknown Verdict = iota
-	VerdictMoves           // the plan moves it, or gives it a device
-	VerdictShares          // it shares its devices, and stays
-	VerdictKept            // it stays as it is, for a reason that no measurement would change
-	VerdictOpen            // more has to be known or stated: see the checklist
+	verdictMoves  = "moves"  // the plan moves it, or gives it a device
+	verdictShares = "shares" // it shares its devices, and stays
+	verdictKept   = "kept"   // it stays as it is, for a reason that no measurement would change
+	verdictOpen   = "open"   // more has to be known or stated: see the checklist
 )
-
-var verdictNames = enum.Of[Verdict](ErrInvalid, "verdict", "unknown", "moves", "shares", "kept", "open")
 
 // Workload is a workload as it runs.
 type Workload struct {
@@ -45,7 +38,7 @@ type Workload struct {
 	Busy     decision.Optional[float64]       `json:"busy,omitzero"`
 	Memory   decision.Optional[sharing.Bytes] `json:"memory,omitzero"`
 	Together bool                             `json:"together,omitempty"`
-	Verdict  Verdict                          `json:"verdict"`
+	Verdict  string                           `json:"verdict"` // moves, shares, kept or open
 	Why      string                           `json:"why"`
 
 	micros int64
@@ -133,46 +126,14 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 	if r.Plan, err = migrate.Make(ctx, &fleet, opts); err != nil {
 		return nil, err
 	}
-	settled, err := settled(ctx, fleet, opts)
-	if err != nil {
-		return nil, err
-	}
 	r.divide(&fleet)
 	for i := range fleet.Workloads {
-		r.conclude(&fleet.Workloads[i], settled)
+		r.conclude(&fleet.Workloads[i])
 	}
 	r.add()
 	r.check(&fleet)
 	r.Answer = r.answer()
 	return r, nil
-}
-
-// settled finds the workloads without stated objectives for which no objective would change anything, by an optimistic
-// bound: a plan as for work that has none leaves their nodes as they are.
-func settled(ctx context.Context, f decision.Fleet, opts decision.Options) (map[string]bool, error) {
-	out := map[string]bool{}
-	f.Workloads = slices.Clone(f.Workloads)
-	for i := range f.Workloads {
-		w := &f.Workloads[i]
-		if slices.Equal(migrate.NotKnown(w), []string{migrate.KeySLO}) && !w.GPUBusy.IsZero() {
-			w.Kind, w.Solo, w.Load, w.Profile = decision.KindBatch, profile.SLO{}, nil, nil
-			out[w.Name] = true
-		}
-	}
-	if len(out) == 0 {
-		return out, nil
-	}
-	plan, err := migrate.Make(ctx, &f, opts)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range plan.Rows {
-		delete(out, row.Workload)
-		for _, a := range plan.Today.Node(row.Node).Assignments {
-			delete(out, a.Workload.Name)
-		}
-	}
-	return out, nil
 }
 
 // reviewable returns the reason for which a discovery can't be reviewed, or nil.
@@ -207,7 +168,7 @@ const (
 )
 
 // conclude writes the verdict on a workload.
-func (r *Review) conclude(w *decision.Workload, settled map[string]bool) {
+func (r *Review) conclude(w *decision.Workload) {
 	at := slices.IndexFunc(r.Workloads, func(v Workload) bool { return v.Name == w.Name })
 	if at < 0 {
 		return
@@ -232,27 +193,25 @@ func (r *Review) conclude(w *decision.Workload, settled map[string]bool) {
 	case measured && busy >= enough*of:
 		full = fmt.Sprintf(used+"busy %.0f%% of the time", 100*busy/of)
 	}
-	if full == "" && !held && !settled[w.Name] {
+	if full == "" && !held {
 		v.lacks = migrate.NotKnown(w)
 	}
 	onlySLO := shared && w.Today.Mechanism != sharing.MechanismMIG && slices.Equal(v.lacks, []string{migrate.KeySLO})
 	switch {
 	case slices.ContainsFunc(r.Plan.Rows, func(row migrate.Row) bool { return row.Workload == w.Name }):
-		v.Verdict, v.Why = VerdictMoves, "see the plan"
+		v.Verdict, v.Why = verdictMoves, "see the plan"
 	case full != "":
-		v.Verdict, v.Why = VerdictKept, full
+		v.Verdict, v.Why = verdictKept, full
 	case onlySLO:
-		v.Verdict, v.Why, v.waits = VerdictShares, "it shares its GPUs; with its slo stated, more may share them", true
+		v.Verdict, v.Why, v.waits = verdictShares, "it shares its GPUs; with its slo stated, more may share them", true
 	case len(v.lacks) > 0:
-		v.Verdict, v.Why = VerdictOpen, "not known: "+strings.Join(v.lacks, ", ")
-	case settled[w.Name] && !held:
-		v.Verdict, v.Why = VerdictKept, "nothing better was found, whatever latencies it must keep"
+		v.Verdict, v.Why = verdictOpen, "not known: "+strings.Join(v.lacks, ", ")
 	case strings.HasPrefix(why, migrate.NotEnough):
-		v.Verdict, v.Why = VerdictOpen, why
+		v.Verdict, v.Why = verdictOpen, why
 	case shared:
-		v.Verdict, v.Why = VerdictShares, cmp.Or(why, "nothing better was found")
+		v.Verdict, v.Why = verdictShares, cmp.Or(why, "nothing better was found")
 	default:
-		v.Verdict, v.Why = VerdictKept, cmp.Or(why, "nothing better was found")
+		v.Verdict, v.Why = verdictKept, cmp.Or(why, "nothing better was found")
 	}
 }
 
