@@ -68,17 +68,17 @@ func newSeen(now time.Duration) seen {
 }
 
 type process struct {
-	who      container.Identity
+	identity container.Identity
 	memory   telemetry.Optional[sharing.Bytes]
 	instance telemetry.Optional[int]
 	overhead bool
 }
 
 func (p *process) pod() container.Pod {
-	if p.overhead || !p.who.Known() {
+	if p.overhead || !p.identity.Known() {
 		return container.Pod{}
 	}
-	return p.who.Pod.Clean()
+	return p.identity.Pod.Clean()
 }
 
 type mean struct {

@@ -31,11 +31,11 @@ func TestDraws(t *testing.T) {
 				for w := range 36 {
 					var drawn [2]float64
 					for range perSecond * window {
-						who := 0
+						runner := 0
 						if rng.Float64()*(work[0]+work[1]) >= work[0] {
-							who = 1
+							runner = 1
 						}
-						drawn[who] += work[0] + work[1]
+						drawn[runner] += work[0] + work[1]
 					}
 					win := Window{Length: window * time.Second, Mechanism: sharing.MechanismTimeSlicing, SwitchShare: 0.068, Samples: perSecond * window,
 						Busy: telemetry.Some(work[0] + work[1])}

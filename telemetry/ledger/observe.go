@@ -122,8 +122,8 @@ func (a *Accountant) cheap(d *device, x *telemetry.Sample) {
 		a.identify(d)
 	}
 	for _, p := range d.listed {
-		if d.procs[p.who.PID] == nil { // a window has begun
-			d.procs[p.who.PID] = p
+		if d.procs[p.identity.PID] == nil { // a window has begun
+			d.procs[p.identity.PID] = p
 		}
 	}
 	v, drawn := d.Watts.Get()
@@ -211,7 +211,7 @@ func (a *Accountant) close(d *device, now time.Duration) {
 	d.Mechanism, d.gap, d.Stalled = w.Mechanism, false, d.stalled(w.Busy)
 	a.book.post(in)
 	d.seen = newSeen(now)
-	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.who.Reason == container.ReasonReused }) {
+	if slices.ContainsFunc(d.listed, func(p *process) bool { return p.identity.Reason == container.ReasonReused }) {
 		d.list = nil // the next list identifies it anew
 	}
 }
@@ -284,12 +284,12 @@ func (a *Accountant) identify(d *device) {
 		q := d.procs[id.PID]
 		switch {
 		case q == nil:
-			q = &process{who: id}
+			q = &process{identity: id}
 			d.procs[id.PID] = q
-		case id.Reason == container.ReasonReused, q.who.Reason == container.ReasonReused:
-			q.who.Reason = container.ReasonReused // until the window ends
-		case !q.who.Known():
-			q.who = id
+		case id.Reason == container.ReasonReused, q.identity.Reason == container.ReasonReused:
+			q.identity.Reason = container.ReasonReused // until the window ends
+		case !q.identity.Known():
+			q.identity = id
 		}
 		q.memory, q.instance, q.overhead = p.Memory, p.GPUInstance, p.Name == mpsServer
 		d.listed = append(d.listed, q)
@@ -301,7 +301,7 @@ func (a *Accountant) forget() {
 	var pids []uint32
 	for _, d := range a.devs {
 		for _, p := range d.listed {
-			pids = append(pids, p.who.PID)
+			pids = append(pids, p.identity.PID)
 		}
 		for pid := range d.procs {
 			pids = append(pids, pid)

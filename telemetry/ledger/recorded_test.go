@@ -161,8 +161,8 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 		}
 		x := telemetry.Sample{Groups: telemetry.GroupProcessUtil}
 		sum, mean := 0.0, 0.0
-		for who, percent := range w.Charged {
-			x.Processes = append(x.Processes, telemetry.Process{PID: pids[who], SMUtilPercent: telemetry.Some(percent)})
+		for process, percent := range w.Charged {
+			x.Processes = append(x.Processes, telemetry.Process{PID: pids[process], SMUtilPercent: telemetry.Some(percent)})
 			sum += percent
 		}
 		for _, s := range w.Samples {

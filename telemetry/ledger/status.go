@@ -44,10 +44,10 @@ func (a *Accountant) Status() Status {
 			}
 			switch {
 			case p.overhead:
-			case p.who.Known():
+			case p.identity.Known():
 				resident[p.pod()] = true
 			default:
-				g.Unknown[p.who.Reason]++
+				g.Unknown[p.identity.Reason]++
 			}
 		}
 		g.Resident = len(resident)

@@ -108,7 +108,7 @@ func (a *Accountant) window(d *device, length time.Duration) Window {
 	}
 	for pid := range d.util1 {
 		if d.procs[pid] == nil { // it came and went between two lists
-			p := process{who: a.o.Resolver.Resolve(pid)[0]}
+			p := process{identity: a.o.Resolver.Resolve(pid)[0]}
 			d.uses(all.of(nil, p.pod()), pid)
 		}
 	}

@@ -21,14 +21,14 @@ import (
 	"time"
 )
 
-var beside = flag.Duration("beside", 0, "how long to run beside Prometheus, which must be on the PATH (10m, say)")
+var withPrometheus = flag.Duration("prometheus", 0, "how long to run with Prometheus, which must be on the PATH (10m, say)")
 
-// TestBesidePrometheus runs the program on the simulated node together with a real Prometheus, which scrapes it and evaluates
+// TestWithPrometheus runs the program on the simulated node together with a real Prometheus, which scrapes it and evaluates
 // the rules, and kills it twice with SIGKILL: no counter goes back, the accounts add up in every sample, every rule is
-// evaluated, and every query of the dashboard returns data. It needs -beside.
-func TestBesidePrometheus(t *testing.T) {
-	if *beside == 0 {
-		t.Skip("takes its time: go test -run TestBesidePrometheus -beside 10m -timeout 20m .")
+// evaluated, and every query of the dashboard returns data. It needs -prometheus.
+func TestWithPrometheus(t *testing.T) {
+	if *withPrometheus == 0 {
+		t.Skip("takes its time: go test -run TestWithPrometheus -prometheus 10m -timeout 20m .")
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "exporter")
@@ -62,7 +62,7 @@ func TestBesidePrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers := "" // the pods of one server, a new one every two simulated hours
-	for round := range 2 + int(beside.Hours()*60/2) {
+	for round := range 2 + int(withPrometheus.Hours()*60/2) {
 		servers += fmt.Sprintf("  - {targets: [%q], labels: {namespace: shop, pod: chat-%d, container: main}}\n", pages.Listener.Addr(), round)
 	}
 	config := filepath.Join(dir, "prometheus.yaml")
@@ -73,17 +73,17 @@ func TestBesidePrometheus(t *testing.T) {
 	e := start(program, args...)
 	start("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+listen, "--log.level=warn")
 	for range 2 {
-		time.Sleep(*beside / 3)
+		time.Sleep(*withPrometheus / 3)
 		if err := e.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 		_ = e.Wait()
 		e = start(program, args...)
 	}
-	time.Sleep(*beside / 3)
+	time.Sleep(*withPrometheus / 3)
 
 	p := prom{t, "http://" + listen}
-	span := fmt.Sprintf("[%ds]", int((*beside + time.Minute).Seconds()))
+	span := fmt.Sprintf("[%ds]", int((*withPrometheus + time.Minute).Seconds()))
 	samples, names := 0.0, 0
 	for _, m := range metrics {
 		if m.kind != counter || strings.HasPrefix(m.name, "cotenant_exporter_") { // those begin anew with each start
@@ -97,9 +97,9 @@ func TestBesidePrometheus(t *testing.T) {
 	}
 	scrapes := p.first("max(count_over_time(" + mObserved + span + "))")
 	off := p.first("max_over_time(max(abs(sum by (node, gpu) (" + mTotalSeconds + ") - on (node, gpu) " + mObserved + "))" + strings.Replace(span, "]", ":2s]", 1) + ")")
-	t.Logf("%v: %d counters, %.0f values in %.0f scrapes; accounts off by at most %.2g s; slowest scrape %.3f s", *beside, names, samples, scrapes, off,
+	t.Logf("%v: %d counters, %.0f values in %.0f scrapes; accounts off by at most %.2g s; slowest scrape %.3f s", *withPrometheus, names, samples, scrapes, off,
 		p.first("max_over_time(scrape_duration_seconds"+span+")"))
-	if off > 1e-6 || scrapes < beside.Seconds()/4 {
+	if off > 1e-6 || scrapes < withPrometheus.Seconds()/4 {
 		t.Errorf("accounts off by %v s in %v scrapes", off, scrapes)
 	}
 	// Bills by increase() miss nothing: series are seen at 0 before they count.
