@@ -284,3 +284,41 @@ func (r *runner) health(pacer string) ClientHealth {
 	r.process.fill(&h, r.endedWall)
 	return h
 }
+
+// watchSaturation stops the run when an open-loop tenant is found over-saturated.
+func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(saturationEvery)
+	defer ticker.Stop()
+	type series struct{ at, inFlight, ttft []float64 }
+	all := make([]series, len(r.tenants))
+	last := r.snapshot()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := r.snapshot()
+		for i, t := range r.tenants {
+			if !t.tenant.Load.open() {
+				continue
+			}
+			v, before := now.Tenants[i], last.Tenants[i]
+			a := &all[i]
+			a.at = append(a.at, now.Elapsed.Seconds())
+			a.inFlight = append(a.inFlight, float64(v.InFlight))
+			ttft := math.NaN()
+			if n := v.TTFTCount - before.TTFTCount; n > 0 {
+				ttft = (v.TTFTSum - before.TTFTSum).Seconds() / float64(n)
+			}
+			a.ttft = append(a.ttft, ttft)
+			if why, yes := saturated(a.at, a.inFlight, a.ttft); yes {
+				r.stopped = fmt.Sprintf("tenant %q is %s", t.tenant.Name, why)
+				stopOffer()
+				cancel(errSaturated)
+				return
+			}
+		}
+		last = now
+	}
+}

@@ -256,9 +256,3 @@ func newRunID(now time.Time, scenario string, rng *rand.Rand) string {
 }
 
 var notInRunID = regexp.MustCompile(`[^a-zA-Z0-9.-]`)
-
-// TenantHistograms are one tenant's distributions.
-type TenantHistograms struct {
-	Tenant   string
-	ByMetric map[LatencyMetric]*Histogram
-}

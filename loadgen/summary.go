@@ -16,10 +16,6 @@ import (
 // schemaVersion is the version of the artifacts that this package writes.
 const schemaVersion = 1
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
 // Millis is a time in milliseconds.
 type Millis float64
 
@@ -280,4 +276,45 @@ func (l OfferedLoad) describe() string {
 		s += fmt.Sprintf(", ramp %v", l.Ramp)
 	}
 	return s
+}
+
+// PromptCache measures the servers' prefix caches by the ok requests with cached tokens in their answers.
+type PromptCache struct {
+	Requests     int64 `json:"requests"` // that say so
+	Hits         int64 `json:"hits"`     // of these, with any cached token
+	PromptTokens int64 `json:"prompt_tokens"`
+	CachedTokens int64 `json:"cached_tokens"`
+	// HitRate is cached tokens over prompt tokens.
+	HitRate Optional[float64] `json:"hit_rate,omitzero"`
+}
+
+func (c *PromptCache) took(r *Record) {
+	cached, ok := r.CachedTokens.Get()
+	if !ok {
+		return
+	}
+	c.Requests++
+	if cached > 0 {
+		c.Hits++
+	}
+	c.PromptTokens += int64(r.PromptTokens)
+	c.CachedTokens += int64(cached)
+}
+
+func (c *PromptCache) add(o *PromptCache) {
+	c.Requests += o.Requests
+	c.Hits += o.Hits
+	c.PromptTokens += o.PromptTokens
+	c.CachedTokens += o.CachedTokens
+}
+
+// rate computes the hit rate from the counts. c may be nil.
+func (c *PromptCache) rate() {
+	if c != nil && c.PromptTokens > 0 {
+		c.HitRate = optional.Of(float64(c.CachedTokens) / float64(c.PromptTokens))
+	}
+}
+
+func (s RequestSLO) figures() SLOFigures {
+	return SLOFigures{millis(s.TTFT), millis(s.TPOT), millis(s.E2E), millis(s.Stall)}
 }

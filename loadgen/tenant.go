@@ -79,10 +79,6 @@ type RequestSLO struct {
 // IsZero reports whether no bound is set.
 func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
 
-func (s RequestSLO) figures() SLOFigures {
-	return SLOFigures{millis(s.TTFT), millis(s.TPOT), millis(s.E2E), millis(s.Stall)}
-}
-
 // maxConcurrency bounds the users of one tenant in one process: beyond it the
 // client's memory and ports, not the server, are measured.
 const maxConcurrency = 100_000

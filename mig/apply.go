@@ -265,3 +265,8 @@ const (
 		"process that has it open, among them profilers, monitoring agents and display servers"
 	inUseInstance = "a client uses the instance: stop it, or wait until it ends"
 )
+
+// entry begins the journal's line of the step.
+func (s Step) entry() JournalEntry {
+	return JournalEntry{Action: string(s.Op), Instance: s.Instance.String()}
+}

@@ -6,12 +6,10 @@ import (
 	"bytes"
 	_ "embed" // the catalogue
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -264,18 +262,6 @@ func engines(v []*int, src sharing.SourceID) (e Engines) {
 	return e
 }
 
-// Errors that calls of this package wrap; test for them with errors.Is.
-var (
-	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // a name or PCI id is no GPU of the catalogue
-	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // a name or PCI id is that of several GPUs
-	// ErrPlacementsUnknown is returned where the catalogue does not have the
-	// placements of a GPU's profiles, so that a plan can't be made offline.
-	ErrPlacementsUnknown = errors.New("mig: placements unknown")
-	// ErrInfeasible is returned for instances that can't be together on one GPU. The error is an *InfeasibleError.
-	ErrInfeasible = errors.New("mig: infeasible")
-	// ErrInvalid is returned for input that breaks a rule; the error names every place.
-	ErrInvalid = errors.New("mig: invalid input")
-)
-
-// invalid turns an error about an input into an ErrInvalid. A nil error stays nil.
-func invalid(err error) error { return problem.Input("mig: ", ErrInvalid, err) }
+func (e Engines) list() [5]sharing.Cell[int] {
+	return [5]sharing.Cell[int]{e.Copy, e.NVDEC, e.NVENC, e.JPEG, e.OFA}
+}

@@ -4,6 +4,7 @@ package mig
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 	"sync"
@@ -59,7 +60,6 @@ func newGrid(m *Model) *grid {
 		g.maximum = append(g.maximum, limit)
 	}
 	g.flexibility = sync.OnceValue(g.countFree)
-	g.multisets = sync.OnceValue(m.multisets)
 	return g
 }
 
@@ -189,60 +189,13 @@ func (o Occupancy) With(p *Profile, start int) (Occupancy, bool) {
 // Mask returns the placement units that are taken, unit 0 lowest.
 func (o Occupancy) Mask() uint32 { return o.st.mask }
 
-// FragmentationTable returns, for each mask of taken placement units, the free units that a request drawn from the
-// mix cannot use, in expectation. This is the fragmentation measure of Weng et al., "Beware of Fragmentation:
-// Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC 2023), on placement units. An
-// empty mix means every profile without attributes alike. The slice is the caller's.
-func (m *Model) FragmentationTable(mix []Count) ([]float64, error) {
-	if err := m.needGrid(); err != nil {
-		return nil, err
+func (m *Model) needGrid() error {
+	if m.grid == nil {
+		return fmt.Errorf("%w: the catalogue does not know where the profiles of %s may start; read them from the device",
+			ErrPlacementsUnknown, m.Key)
 	}
-	weights, err := m.mix(mix)
-	if err != nil {
-		return nil, err
-	}
-	g := m.grid
-	frag := make([]float64, 1<<g.units)
-	for mask := range frag {
-		free := g.units - popcount(uint32(mask))
-		for p, w := range weights {
-			if w == 0 {
-				continue
-			}
-			usable := 0
-			for _, s := range g.of[p] {
-				if g.slots[s].mask&uint32(mask) == 0 {
-					usable += g.slots[s].Size
-				}
-			}
-			frag[mask] += w * float64(free-min(usable, free))
-		}
-	}
-	return frag, nil
+	return nil
 }
 
-// mix returns the weight of each profile, with sum 1.
-func (m *Model) mix(counts []Count) ([maxProfiles]float64, error) {
-	var w [maxProfiles]float64
-	demand, err := m.resolve("mix", counts)
-	if err != nil {
-		return w, err
-	}
-	sum := 0.0
-	for i, n := range demand {
-		w[i] = float64(n)
-		sum += w[i]
-	}
-	if sum == 0 {
-		for i, p := range m.Profiles {
-			if len(p.parsed.Attributes) == 0 && len(p.parsed.Without) == 0 {
-				w[i] = 1
-				sum++
-			}
-		}
-	}
-	for i := range w {
-		w[i] /= sum
-	}
-	return w, nil
-}
+// multiset counts instances of each profile.
+type multiset = [maxProfiles]uint8

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // InfeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
@@ -173,10 +172,6 @@ func (m *Model) brokenSum(all [maxProfiles]int) (rule, why string) {
 }
 
 var engineNames = [...]string{"copy", "NVDEC", "NVENC", "JPEG", "OFA"}
-
-func (e Engines) list() [5]sharing.Cell[int] {
-	return [5]sharing.Cell[int]{e.Copy, e.NVDEC, e.NVENC, e.JPEG, e.OFA}
-}
 
 // refuteBlind rules demands out by sums alone on a model without known
 // placements. It returns nil, as an error value, when they rule out nothing.

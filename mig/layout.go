@@ -172,3 +172,19 @@ func (l Layout) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(raw)
 }
+
+// sameInstance reports whether two instances differ at most in being busy.
+func sameInstance(a, b Instance) bool {
+	return a.Profile == b.Profile && a.Placement == b.Placement && sameCompute(a, b.Compute)
+}
+
+// sameCompute compares compute instances; nil is one that spans the instance.
+func sameCompute(in Instance, compute []int) bool {
+	sorted := func(compute []int) []int {
+		if compute == nil {
+			return []int{in.Profile.ComputeSlices}
+		}
+		return slices.Sorted(slices.Values(compute))
+	}
+	return slices.Equal(sorted(in.Compute), sorted(compute))
+}

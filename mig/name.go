@@ -4,6 +4,7 @@ package mig
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +12,19 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/problem"
+)
+
+// Errors that calls of this package wrap; test for them with errors.Is.
+var (
+	ErrUnknownGPU   = errors.New("mig: unknown GPU")   // a name or PCI id is no GPU of the catalogue
+	ErrAmbiguousGPU = errors.New("mig: ambiguous GPU") // a name or PCI id is that of several GPUs
+	// ErrPlacementsUnknown is returned where the catalogue does not have the
+	// placements of a GPU's profiles, so that a plan can't be made offline.
+	ErrPlacementsUnknown = errors.New("mig: placements unknown")
+	// ErrInfeasible is returned for instances that can't be together on one GPU. The error is an *InfeasibleError.
+	ErrInfeasible = errors.New("mig: infeasible")
+	// ErrInvalid is returned for input that breaks a rule; the error names every place.
+	ErrInvalid = errors.New("mig: invalid input")
 )
 
 // Name is a parsed profile name: "1g.10gb", "1c.3g.40gb", "1g.10gb+me", "1g.24gb-me". A name is not a key: the same
@@ -137,3 +151,6 @@ func ParseResourceName(s string) (Name, error) {
 // LabelConfigState is the node label in which the GPU Operator's MIG manager says
 // how far it is: pending, rebooting, success or failed.
 const LabelConfigState = resourceDomain + "mig.config.state"
+
+// invalid turns an error about an input into an ErrInvalid. A nil error stays nil.
+func invalid(err error) error { return problem.Input("mig: ", ErrInvalid, err) }

@@ -163,3 +163,11 @@ func makeDirectory(dir string) error {
 	}
 	return nil
 }
+
+// GPU is a device that an MPS daemon serves, as far as the caller knows it.
+type GPU struct {
+	Ordinal int           // as MPS clients count, after the daemon's CUDA_VISIBLE_DEVICES
+	UUID    string        // "GPU-..."
+	Memory  sharing.Bytes // total; 0 = not known
+	SMs     int           // 0 = not known
+}

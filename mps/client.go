@@ -13,16 +13,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
-
-// GPU is a device that an MPS daemon serves, as far as the caller knows it.
-type GPU struct {
-	Ordinal int           // as MPS clients count, after the daemon's CUDA_VISIBLE_DEVICES
-	UUID    string        // "GPU-..."
-	Memory  sharing.Bytes // total; 0 = not known
-	SMs     int           // 0 = not known
-}
 
 // Options say which daemon a client talks to. The zero value is the default daemon of this machine.
 type Options struct {
@@ -145,17 +136,6 @@ func outcome(out Output) error {
 func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%w (%v): %w", ErrTimeout, d, context.DeadlineExceeded))
 }
-
-// Names of the environment variables of MPS, see
-// https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html.
-const (
-	EnvPipeDirectory  = "CUDA_MPS_PIPE_DIRECTORY"
-	envLogDirectory   = "CUDA_MPS_LOG_DIRECTORY"
-	EnvThreads        = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
-	EnvPinnedMemLimit = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
-	envProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
-	EnvVisibleDevices = "CUDA_VISIBLE_DEVICES"
-)
 
 // Directories that are used when none is set.
 const (

@@ -215,12 +215,6 @@ func (d *Daemon) PID() int { return d.process.pid }
 // Done is closed when the daemon has ended, by Stop or by itself.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 
-// Names of the programs.
-const (
-	controlProgram = "nvidia-cuda-mps-control"
-	serverProgram  = "nvidia-cuda-mps-server"
-)
-
 // process is one run of a program: later processes with its ID have started at another time.
 type process struct {
 	pid     int

@@ -83,18 +83,6 @@ func (e ClientEnvironment) Environ(base []string) ([]string, error) {
 	return setIn(withoutMPS(base), set), nil
 }
 
-// withoutMPS returns an environment without the variables that MPS reads.
-func withoutMPS(base []string) []string {
-	kept := make([]string, 0, len(base))
-	for _, kv := range base {
-		key, _, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(key, "CUDA_MPS_") && key != EnvVisibleDevices {
-			kept = append(kept, kv)
-		}
-	}
-	return kept
-}
-
 func (e *ClientEnvironment) checkDevices(l *problem.List) {
 	checkGPUs(l, "GPUs", e.GPUs)
 	seen := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -140,3 +141,19 @@ func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 
 // isWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
 func isWord(s string) bool { return wordForm.MatchString(s) }
+
+// ServerState is the state of an MPS server. The zero value is StateUnknown.
+type ServerState uint8
+
+// The states, with the daemon's own texts.
+const (
+	StateUnknown      ServerState = iota
+	StateInitializing             // it does not take clients yet
+	StateActive                   // it takes clients
+	StateFault                    // after a fatal GPU fault: it takes no client until every affected one has exited
+)
+
+var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
+
+// sourceDaemon is the source of values that the running daemon itself gave: the page of the program that was asked.
+const sourceDaemon sharing.SourceID = "nvidia-mps-man"

@@ -137,3 +137,32 @@ func (b *buffer) Write(p []byte) (int, error) {
 
 // String returns the kept output.
 func (b *buffer) String() string { return b.kept.String() }
+
+// withoutMPS returns an environment without the variables that MPS reads.
+func withoutMPS(base []string) []string {
+	kept := make([]string, 0, len(base))
+	for _, kv := range base {
+		key, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(key, "CUDA_MPS_") && key != EnvVisibleDevices {
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
+// Names of the programs.
+const (
+	controlProgram = "nvidia-cuda-mps-control"
+	serverProgram  = "nvidia-cuda-mps-server"
+)
+
+// Names of the environment variables of MPS, see
+// https://docs.nvidia.com/deploy/mps/appendix-environment-variables.html.
+const (
+	EnvPipeDirectory  = "CUDA_MPS_PIPE_DIRECTORY"
+	envLogDirectory   = "CUDA_MPS_LOG_DIRECTORY"
+	EnvThreads        = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+	EnvPinnedMemLimit = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"
+	envProtocol       = "CUDA_MPS_PROTOCOL_VERSION"
+	EnvVisibleDevices = "CUDA_VISIBLE_DEVICES"
+)

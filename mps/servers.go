@@ -8,22 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
-
-// ServerState is the state of an MPS server. The zero value is StateUnknown.
-type ServerState uint8
-
-// The states, with the daemon's own texts.
-const (
-	StateUnknown      ServerState = iota
-	StateInitializing             // it does not take clients yet
-	StateActive                   // it takes clients
-	StateFault                    // after a fatal GPU fault: it takes no client until every affected one has exited
-)
-
-var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
 // ask sends a command about a server; the server's process ID follows the command's name.
 func ask[T any](ctx context.Context, c *Client, parse func(string) (T, error), command string, server int) (T, error) {

@@ -14,9 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// sourceDaemon is the source of values that the running daemon itself gave: the page of the program that was asked.
-const sourceDaemon sharing.SourceID = "nvidia-mps-man"
-
 // confirm sends a setter and compares the value in force afterwards, since the
 // daemon answers a refused setting as a good one, or with the value that stays.
 func confirm[T any](ctx context.Context, c *Client, setting, want string, get func() (got T, same bool, err error),

@@ -223,3 +223,6 @@ func readLines(r io.Reader, each func(line)) error {
 	}
 	return l.Under(loadgen.ErrInput)
 }
+
+// maxTraceTokens bounds a length in tokens: no model's context comes near.
+const maxTraceTokens = 100_000_000

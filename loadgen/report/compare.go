@@ -3,7 +3,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"gonum.org/v1/gonum/stat/combin"
 	"io"
 	"math"
 	"slices"
@@ -259,3 +261,37 @@ func (s ComparedSide) text() string {
 	}
 	return fmt.Sprintf("%.4g, %.4g to %.4g (%d)", s.Median, s.CI.Low, s.CI.High, s.N)
 }
+
+// sample is some values as benchmath takes them, which sorts them.
+func sample(values []float64) *benchmath.Sample {
+	return benchmath.NewSample(slices.Clone(values), &benchmath.DefaultThresholds)
+}
+
+// pValue is the two-sided p-value of the Mann-Whitney U test; 1 where all values are equal. The sample with the lower
+// values is first: with ties the test looks up the smaller U in the distribution of the first sample's.
+func pValue(a, b []float64) float64 {
+	higher := 0
+	for _, x := range a {
+		for _, y := range b {
+			higher += cmp.Compare(x, y)
+		}
+	}
+	if higher > 0 {
+		a, b = b, a
+	}
+	return min(benchmath.AssumeNothing.Compare(sample(a), sample(b)).P, 1)
+}
+
+// leastP is the smallest two-sided p-value that n and m untied values can give.
+func leastP(n, m int) float64 { return min(2/arrangements(n, m), 1) }
+
+// enoughSamples is the smallest n with leastP(n, n) at or below alpha.
+func enoughSamples(alpha float64) int {
+	n := 1
+	for leastP(n, n) > alpha*(1+1e-9) {
+		n++
+	}
+	return n
+}
+
+func arrangements(n, m int) float64 { return combin.GeneralizedBinomial(float64(n+m), float64(n)) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,18 +24,6 @@ type Condition struct {
 
 // String returns the condition as it was written.
 func (c Condition) String() string { return c.text }
-
-// figureNamed is the figure of a name or its short form: "failed" and
-// "goodput" for their shares, "ttft.p99" for "ttft_ms.p99"; "" for none.
-func figureNamed(name string) string {
-	known := figureNames()
-	for _, n := range []string{name, name + ".share", name + ".fraction", strings.Replace(name, ".", "_ms.", 1)} {
-		if slices.Contains(known, n) {
-			return n
-		}
-	}
-	return ""
-}
 
 // ParseCondition reads a condition: a figure by its name in a summary ("failed" and "goodput" mean their shares,
 // "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",

@@ -157,19 +157,6 @@ func worstOf(results []*loadgen.Result, row *Scenario) string {
 	return name
 }
 
-// factorText is the factor between the medians of two groups of runs, with the interval of their difference.
-func factorText(f *FigureComparison) string {
-	if f.Base.Median == 0 || f.Other.N == 0 {
-		return "-"
-	}
-	text := webpage.Number(f.Other.Median/f.Base.Median) + "×"
-	if ci := f.ShiftCI; ci != nil {
-		low, high := webpage.Number(1+ci.Low/f.Base.Median), webpage.Number(1+ci.High/f.Base.Median)
-		return fmt.Sprintf("%s (%s to %s)", text, low, high)
-	}
-	return text
-}
-
 // runTables are a run's counts and the distributions of each tenant.
 func runTables(s *loadgen.Summary) (tables []webpage.Table) {
 	for i := range s.Tenants {

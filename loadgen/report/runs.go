@@ -294,3 +294,15 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (c FigureCom
 	}
 	return c, values, err
 }
+
+// figureNamed is the figure of a name or its short form: "failed" and
+// "goodput" for their shares, "ttft.p99" for "ttft_ms.p99"; "" for none.
+func figureNamed(name string) string {
+	known := figureNames()
+	for _, n := range []string{name, name + ".share", name + ".fraction", strings.Replace(name, ".", "_ms.", 1)} {
+		if slices.Contains(known, n) {
+			return n
+		}
+	}
+	return ""
+}

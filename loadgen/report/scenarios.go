@@ -21,11 +21,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// syntheticNote heads texts of simulated runs.
-const syntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
-
-func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }
-
 // Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all where none
 // is valid; goodput is missing then, and without thresholds.
 type Scenario struct {
@@ -359,4 +354,17 @@ func sidesOf(results []*loadgen.Result, scenario, name, load string) (with, alon
 		}
 	}
 	return with, alone, spoiled
+}
+
+// factorText is the factor between the medians of two groups of runs, with the interval of their difference.
+func factorText(f *FigureComparison) string {
+	if f.Base.Median == 0 || f.Other.N == 0 {
+		return "-"
+	}
+	text := webpage.Number(f.Other.Median/f.Base.Median) + "×"
+	if ci := f.ShiftCI; ci != nil {
+		low, high := webpage.Number(1+ci.Low/f.Base.Median), webpage.Number(1+ci.High/f.Base.Median)
+		return fmt.Sprintf("%s (%s to %s)", text, low, high)
+	}
+	return text
 }

@@ -202,3 +202,8 @@ func offered(t *loadgen.TenantSummary) float64 {
 	}
 	return math.Round(t.OfferedPerS*100) / 100
 }
+
+// syntheticNote heads texts of simulated runs.
+const syntheticNote = "SYNTHETIC: from a simulated GPU, not a measurement of a real one"
+
+func synthetic(s *loadgen.Summary) bool { return s.Basis != "measured" }

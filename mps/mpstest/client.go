@@ -20,14 +20,6 @@ var (
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
-// Process is a CUDA process.
-type Process struct {
-	PID     int // 0 = the fake invents one
-	UID     int
-	Env     []string // its environment, "KEY=VALUE"
-	Devices []int    // ordinals it enumerates; nil = all that are served
-}
-
 // View holds the GPU as a CUDA process sees it after its first call.
 type View struct {
 	PID    int  // by which the daemon knows it, as Client.Verify asks for it; not that of the process that plays it

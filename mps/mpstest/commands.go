@@ -129,12 +129,6 @@ func (d *Daemon) terminate(s *server, args []string) string {
 	return fmt.Sprintf("Invalid process %s!", args[0])
 }
 
-// settings holds the limits that the daemon sets for the next server, and a server for its clients to come.
-type settings struct {
-	pct    float64
-	limits map[string]string // by device
-}
-
 var limitForm = regexp.MustCompile(`^[0-9]+[GM]$`)
 
 // set plays a setter. A percentage out of range is answered with the one in force, as driver 580 does: the refusal

@@ -204,3 +204,17 @@ func (d *Daemon) removeServer(s *server) {
 	}
 	d.servers = slices.DeleteFunc(d.servers, func(x *server) bool { return x == s })
 }
+
+// settings holds the limits that the daemon sets for the next server, and a server for its clients to come.
+type settings struct {
+	pct    float64
+	limits map[string]string // by device
+}
+
+// Process is a CUDA process.
+type Process struct {
+	PID     int // 0 = the fake invents one
+	UID     int
+	Env     []string // its environment, "KEY=VALUE"
+	Devices []int    // ordinals it enumerates; nil = all that are served
+}
