@@ -27,9 +27,9 @@ func TestMain(m *testing.M) {
 // chatBody is the body of a request.
 const chatBody = `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}}`
 
-// TestWaysToReceiveAgree: whatever a server sends, the exchange without net/http comes to the same outcome as net/http.
-// A server that falls silent is told by time-outs; on a busy machine one that has not may look so, and only a
-// difference that stays when the time-outs are 20 times as long is one.
+// TestWaysToReceiveAgree: for random answers of servers, the exchange without net/http has the outcome of net/http.
+// Silent servers are recognised by time-outs, which a busy machine may exceed by itself: a difference counts if it
+// remains with time-outs 20 times as long.
 func TestWaysToReceiveAgree(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(agreeSeeds) {
@@ -39,7 +39,7 @@ func TestWaysToReceiveAgree(t *testing.T) {
 				plain, differs := outcomes(t, seed, ReceivePlain, silence), ""
 				for _, receive := range []Receive{ReceiveStamped, ReceivePolled} {
 					for i, got := range outcomes(t, seed, receive, silence) {
-						// See ReceivePlain: it may not hand over what it has when the time is over.
+						// See ReceivePlain: it may hold back data when the time is over.
 						if i < len(plain) && got != plain[i] && !strings.HasPrefix(plain[i], "timeout") {
 							differs += fmt.Sprintf("%d, %v: %s, plain: %s\n", i, receive, got, plain[i])
 						}
@@ -78,7 +78,7 @@ func outcomes(t *testing.T, seed uint64, receive Receive, silence time.Duration)
 	return all
 }
 
-// randomAnswer writes an answer with what servers and proxies do to them, and says whether the connection goes on.
+// randomAnswer writes an answer with the changes that servers and proxies make, and reports whether the connection stays open.
 func randomAnswer(c *net.TCPConn, r *rand.Rand) bool {
 	one := func(of ...string) string { return of[r.IntN(len(of))] }
 	// Mostly the first, so that not everything is wrong at once.

@@ -42,7 +42,7 @@ func TestArrivalsExactly(t *testing.T) {
 	}
 }
 
-// TestArrivalsOfNoProcess: what no plan takes yields nothing, and does not go on for ever or panic.
+// TestArrivalsOfNoProcess: parameters that plans refuse yield no arrivals, without an endless loop or a panic.
 func TestArrivalsOfNoProcess(t *testing.T) {
 	for _, s := range []Schedule{Gamma{PerS: 5}, Gamma{PerS: 5, Burstiness: -1}, Gamma{PerS: 5, Burstiness: math.NaN()}, Gamma{Burstiness: 1}, Poisson{}, Poisson{PerS: -1}, Constant{},
 		Constant{PerS: -1}, Constant{PerS: math.Inf(1)}} {

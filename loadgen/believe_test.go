@@ -184,7 +184,7 @@ func TestShortAnswers(t *testing.T) {
 	}
 }
 
-// TestHostileText: what a server writes cannot steer the terminal that shows it.
+// TestHostileText: text from a server cannot control the terminal that shows it.
 func TestHostileText(t *testing.T) {
 	res := piped(t, []string{`{"error":{"message":"\u001b[2J\u001b]0;owned\u0007\u202e\u009b31m"}}`}, nil)
 	raw := piped(t, []string{"\x1b[2J\u202e"}, nil)

@@ -19,7 +19,7 @@ func TestBufferingServer(t *testing.T) {
 			plan := planFor(loadgen.Endpoint{URL: srv.URL}, 8)
 			var res *loadgen.Result
 			var h loadgen.ClientHealth
-			for range 5 { // while the machine itself reads late, nothing can be told
+			for range 5 { // the figures are useless while the machine itself reads late
 				var err error
 				if res, err = loadgen.Run(context.Background(), plan, loadgen.Options{Receive: receive}); err != nil {
 					t.Fatal(err)

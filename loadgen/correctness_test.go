@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-// truth is what a run of 100 requests by 20 users must report.
+// truth holds the figures that a run of 100 requests by 20 users must report.
 type truth struct {
 	OK, Failed   int64
 	ByClass      map[loadgen.Class]int64
@@ -102,7 +102,7 @@ func TestCorrectness(t *testing.T) {
 		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail(loadgen.ClassMalformed, 0)},
 	} {
 		if race.Fewer(4) == 1 && i%4 != 0 {
-			continue // the others differ in what is decoded, not in who does it
+			continue // the others differ in the decoded data, not in the way it is read
 		}
 		t.Run(tc.name, func(t *testing.T) {
 			res, served := bubble(t, tc.script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
@@ -121,7 +121,7 @@ func TestCorrectness(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got, approx); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			// The server's own count is the truth about what was delivered.
+			// The server's own count of delivered tokens is the reference.
 			delivered := int64(0)
 			for _, s := range served {
 				delivered += int64(s.Tokens)

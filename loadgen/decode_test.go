@@ -116,7 +116,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// FuzzTemplate holds what the template says of an event against encoding/json.
+// FuzzTemplate compares the template with encoding/json on events.
 func FuzzTemplate(f *testing.F) {
 	f.Add([]byte(chunkWith(`"a"`)), []byte(chunkWith(`"b"`)))
 	f.Add([]byte(`{"choices":[{"text":"a"}]}`), []byte(`{"choices":[{"text":"b\n"}]}`))

@@ -195,7 +195,7 @@ func TestSchedules(t *testing.T) {
 			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}}
 			p.Duration, p.Drain = time.Second, 220*ms
 		})
-		// Arrivals at 0 .. 0.9 s, each takes 0.5 s; what started after 0.62 s is cut.
+		// Arrivals at 0 .. 0.9 s, each takes 0.5 s; requests that started after 0.62 s are cut.
 		want := map[loadgen.Class]int64{loadgen.ClassOK: 7, loadgen.ClassCancelled: 3}
 		if diff := cmp.Diff(want, res.Summary.Counts.ByClass); diff != "" {
 			t.Error(diff)

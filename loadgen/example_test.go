@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-// The ten-line program: load on one endpoint, and what it got.
+// The ten-line program: load on one endpoint, and its figures.
 func Example() {
 	srv, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Always(loadgentest.Reply{TTFT: 20 * time.Millisecond, Interval: time.Millisecond})})
 	if err != nil {

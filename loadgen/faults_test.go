@@ -258,7 +258,7 @@ func TestRunDirectory(t *testing.T) {
 	}
 	var rec loadgen.Record
 	if err := json.Unmarshal([]byte(strings.SplitN(string(lines), "\n", 2)[0]), &rec); err != nil || !slices.Contains(res.Records, rec) {
-		t.Errorf("%+v is none of the records: %v", rec, err) // lines stand in the order in which requests end
+		t.Errorf("%+v is none of the records: %v", rec, err) // lines are in the order in which requests end
 	}
 	sent := len(srv.Served())
 	if _, err := loadgen.Run(context.Background(), plan, loadgen.Options{Dir: dir}); !errors.Is(err, loadgen.ErrRunExists) {

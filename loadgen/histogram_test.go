@@ -45,7 +45,7 @@ func TestHistogramQuantiles(t *testing.T) {
 	}
 }
 
-// TestHistogramMerge: merging parts gives what the whole gives, also through the encoding.
+// TestHistogramMerge: merged parts equal the whole, also after encoding.
 func TestHistogramMerge(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	whole, merged := newHistogram(), newHistogram()

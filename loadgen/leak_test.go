@@ -24,7 +24,7 @@ import (
 // leakKey has characters that every encoding writes in its own way.
 const leakKey = `sk-AbC+def/GHI=jkl"mno&pqr<stu>vwx0123456789ZYXWVUTS`
 
-// traces are what must not be found: any ten characters of the key, in each of its encodings.
+// traces are the texts that must not be found: any ten characters of the key, in each of its encodings.
 func traces(key string) []string {
 	quoted, _ := json.Marshal(key)
 	forms := []string{
@@ -41,8 +41,8 @@ func traces(key string) []string {
 	return all
 }
 
-// TestKeysDoNotLeak: a server says back what it was sent, in every way that comes
-// to mind, and nothing of it stays in an artifact or in what Run returns.
+// TestKeysDoNotLeak: servers that echo the request's credentials, in many encodings, leave nothing of them in the
+// artifacts or in Run's result.
 func TestKeysDoNotLeak(t *testing.T) {
 	refuse := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestClientLimits: what this machine has too little of is not the server's fault, and spoils the run.
+// TestClientLimits: a lack of this machine's own resources is not counted as the server's fault, and makes the run invalid.
 func TestClientLimits(t *testing.T) {
 	if len(clientLimitErrors) == 0 {
 		t.Skip("this system has no such errors")

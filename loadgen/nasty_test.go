@@ -20,7 +20,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// nasty is a server's answer byte by byte, and what has to be said of it.
+// nasty is a server's answer byte by byte, and the outcome to report.
 type nasty struct {
 	name   string
 	send   func(c *net.TCPConn)
@@ -72,7 +72,7 @@ func say(text string) func(*net.TCPConn) {
 		for part := range strings.SplitSeq(text, "\x00") {
 			switch {
 			case strings.HasPrefix(part, "reset"):
-				time.Sleep(200 * time.Millisecond) // a reset overtakes what the client has not read
+				time.Sleep(200 * time.Millisecond) // a reset overtakes data that the client has not read
 				_ = c.SetLinger(0)
 				return
 			case strings.HasPrefix(part, "stall"):
@@ -205,7 +205,7 @@ func bodies() []nasty {
 	}
 }
 
-// exchanges are answers whose HTTP is odd.
+// exchanges are answers with unusual HTTP.
 func exchanges() []nasty {
 	ab := content("a") + content("b")
 	chunk := func(body string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(body), body) }
@@ -297,8 +297,8 @@ func exchanges() []nasty {
 	return all
 }
 
-// TestNastyServers: whatever a server does, the client says what it was. Each answer
-// is read by the poller, with stamps alone, and as the transport brings it.
+// TestNastyServers: the client classifies each of many faulty answers. Each is read by the poller, with kernel times
+// only, and as the transport delivers it.
 func TestNastyServers(t *testing.T) {
 	scenarios := exchanges()
 	names := slices.Sorted(maps.Keys(framings))

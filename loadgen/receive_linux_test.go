@@ -21,7 +21,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// rawServer answers each request with what answer writes, which says whether the connection is kept.
+// rawServer answers each request by answer, which reports whether the connection is kept.
 func rawServer(t *testing.T, answer func(c *net.TCPConn, n int) bool) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func testClient(t *testing.T, url string, receive Receive, timeouts Timeouts) *c
 	return c
 }
 
-// TestReceive: what comes through the poller and what comes through the transport alone gives the same records.
+// TestReceive: the poller and the transport by itself give the same records.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	full := chunkedHead + chunk(deltaEvent("a")) + chunk(deltaEvent("b")) + chunk(streamEnd) + "0\r\n\r\n"

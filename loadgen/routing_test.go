@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-// TestPromptCache: what the server says came from its cache is counted for each request
-// and in all, and a server that says nothing leaves no figure.
+// TestPromptCache: cached tokens that the server reports are counted for each request and in total, and a server that
+// reports none leaves no figure.
 func TestPromptCache(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("shared ", 64))
 	for _, reports := range []bool{false, true} {

@@ -30,7 +30,7 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestKilled: what a run leaves that is killed in its middle can be read.
+// TestKilled: the directory of a run that is killed in the middle can be read.
 func TestKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "requests.jsonl")
 	l, err := newRequestLog(path)

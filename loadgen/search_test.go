@@ -60,7 +60,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestSearchIsHonest: what so few requests cannot show is said not to be shown, and spoiled trials decide nothing.
+// TestSearchIsHonest: a verdict that so few requests cannot support is marked, and invalid trials decide nothing.
 func TestSearchIsHonest(t *testing.T) {
 	all := func(n int64) func(context.Context, float64) (Trial, error) {
 		return func(_ context.Context, rate float64) (Trial, error) {
@@ -107,7 +107,7 @@ func TestSearchIsHonest(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: the limit cuts the trial under way, and what was found until then stands.
+// TestSearchEnds: the limit cuts the running trial, and the result until then is kept.
 func TestSearchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

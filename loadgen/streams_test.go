@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestStreams is the matrix of what servers stream and what is counted of it. Each stream in testdata/streams is made
-// after its server's documented events. Tokens are those that the times are over: without hidden ones.
+// TestStreams compares the streams of servers with the expected counts. Each stream in testdata/streams is made after
+// its server's documented events. Tokens exclude hidden ones, as latencies do.
 func TestStreams(t *testing.T) {
 	type counted struct {
 		Class                                           loadgen.Class

@@ -39,7 +39,7 @@ func TestWarmup(t *testing.T) {
 	}
 }
 
-// TestClosedLoopDuration: users stop asking when the time is over, and what they asked before is finished.
+// TestClosedLoopDuration: users start no request after the duration, and earlier ones are finished.
 func TestClosedLoopDuration(t *testing.T) {
 	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 300 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 		p.Tenants[0].Requests = 0

@@ -38,7 +38,7 @@ func simulated(t testing.TB, m *mig.Model, opts migtest.Options) *migtest.GPU {
 }
 
 // TestApplyFailures makes every single call of a change fail, before and after its effect. Each time the earlier layout
-// and mode stand, or the error says exactly what is left.
+// and mode are restored, or the error names exactly the remaining state.
 func TestApplyFailures(t *testing.T) {
 	ctx := context.Background()
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestApplyFailures(t *testing.T) {
 	}
 }
 
-// account checks that the device holds what the error says.
+// account checks that the device holds the state that the error reports.
 func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan, report mig.Report, err error, enabled mig.Mode) {
 	t.Helper()
 	now := g.Layout().String()

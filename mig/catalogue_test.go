@@ -63,7 +63,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestInstanceCountIsImplied shows that on every GPU whose engines are known
+// TestInstanceCountIsImplied shows that on every GPU with known engines
 // the instance count follows from placements and engines.
 func TestInstanceCountIsImplied(t *testing.T) {
 	for _, m := range Models() {
@@ -174,7 +174,7 @@ func TestLookupAgreesWithSharing(t *testing.T) {
 	}
 }
 
-// TestCatalogueAgainstProbe holds the H200 of the catalogue to what one answered.
+// TestCatalogueAgainstProbe compares the H200 of the catalogue with the answers of a real one.
 func TestCatalogueAgainstProbe(t *testing.T) {
 	b := must.Get(os.ReadFile("testdata/h200-nvml-probe.json"))(t)
 	var probe struct {

@@ -72,7 +72,7 @@ func TestApplyForeignInstance(t *testing.T) {
 			}
 			d, err := g.GPU.CreateGPUInstance(ctx, m.Profiles[0], mig.Placement{Start: 1, Size: 1})
 			if errors.Is(err, mig.ErrInsufficient) {
-				return // Apply's stands
+				return // Apply's is there
 			}
 			if _, cerr := g.GPU.CreateComputeInstance(ctx, d.ID, 0); err != nil || cerr != nil {
 				t.Fatal(err, cerr)
@@ -97,12 +97,12 @@ func TestApplyForeignInstance(t *testing.T) {
 	}
 }
 
-// other is a second actor on a GPU. It knows what it made.
+// other is a second actor on a GPU. It knows its own instances.
 type other struct {
 	g     *migtest.GPU
 	rng   *rand.Rand
 	own   []mig.DeviceInstance
-	harsh bool // it also destroys what it did not make
+	harsh bool // it also destroys instances of others
 	lost  []string
 	// added are its compute instances in GPU instances that are not its own.
 	added   []string // UUIDs
@@ -152,12 +152,12 @@ func (o *other) act() {
 			o.own = slices.Delete(o.own, i, i+1)
 		case k == 6 && o.harsh:
 			o.meddle(ctx)
-			return // nobody can tell what it makes in that place before Apply's next call
+			return // an instance that it makes there before Apply's next call can't be attributed
 		}
 	}
 }
 
-// meddle does something to what is not its own: it destroys it, adds a compute instance, uses it, or switches MIG off.
+// meddle changes an instance of somebody else: it destroys it, adds a compute instance, uses it, or switches MIG off.
 func (o *other) meddle(ctx context.Context) {
 	state, err := o.g.State(ctx)
 	if err != nil || len(state.Instances) == 0 {
@@ -195,7 +195,7 @@ func (o *other) owns(id int) bool {
 	return slices.ContainsFunc(o.own, func(d mig.DeviceInstance) bool { return d.ID == id })
 }
 
-// flaky fails some of Apply's calls, before or after their effect, and notes when Apply destroys what is the other's.
+// flaky fails some of Apply's calls, before or after their effect, and notes when Apply destroys an instance of the other.
 type flaky struct {
 	contested
 	o    *other
@@ -276,7 +276,7 @@ func changesOf(t *testing.T) []change {
 
 // TestApplyInterleaved runs Apply against a second actor that creates and destroys between its calls, in random
 // interleavings, some of them with a failing call. No instance of the other is lost, a change that others stop is
-// called a conflict, and the error says what is left.
+// called a conflict, and the error names the remaining state.
 func TestApplyInterleaved(t *testing.T) {
 	n := nightly.Cases(5_000, 100_000)
 	changes := changesOf(t)
@@ -310,7 +310,7 @@ func TestApplyInterleaved(t *testing.T) {
 	}
 }
 
-// checkOutcome holds one interleaving against what is to be.
+// checkOutcome compares the outcome of one interleaving with the expected one.
 func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *flaky, err error) string {
 	t.Helper()
 	o := f.o
@@ -321,7 +321,7 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 	if serr != nil {
 		t.Fatal(serr)
 	}
-	var mine []mig.Instance // what the other did not make
+	var mine []mig.Instance // instances that the other did not make
 	for _, d := range state.Instances {
 		k := slices.IndexFunc(o.own, func(own mig.DeviceInstance) bool { return own.ID == d.ID })
 		switch {
@@ -383,8 +383,8 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 	return what + ", not undone"
 }
 
-// TestApplyRefusedAfterActing: a driver that refuses after it has acted is alone with
-// Apply. Nobody else is blamed, and what its call destroyed stands again.
+// TestApplyRefusedAfterActing: a driver refuses after it has acted, without another actor. Nobody else is blamed, and
+// instances that its call destroyed are restored.
 func TestApplyRefusedAfterActing(t *testing.T) {
 	refusals := []error{mig.ErrInUse, mig.ErrInsufficient, mig.ErrNotFound}
 	undone := 0
@@ -416,8 +416,8 @@ func TestApplyRefusedAfterActing(t *testing.T) {
 	}
 }
 
-// TestApplyFaults makes changes on a driver whose calls fail before or after their
-// effect, as a refusal or otherwise, once or twice a change.
+// TestApplyFaults makes changes on a driver with calls that fail before or after their effect, as a refusal or
+// otherwise, once or twice a change.
 func TestApplyFaults(t *testing.T) {
 	errs := []error{nil, mig.ErrInUse, mig.ErrInsufficient, mig.ErrNotFound, mig.ErrDisabled, mig.ErrNotSupported, mig.ErrPermission}
 	changes := changesOf(t)
@@ -437,7 +437,7 @@ func TestApplyFaults(t *testing.T) {
 	}
 }
 
-// checkAlone holds the outcome of a change that nobody else disturbed to what the device holds.
+// checkAlone compares the outcome of a change without another actor with the state of the device.
 func checkAlone(t *testing.T, g *migtest.GPU, c change, err error) {
 	t.Helper()
 	now := g.Layout().String()

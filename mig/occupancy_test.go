@@ -14,7 +14,7 @@ func occupancy(m *Model, l Layout) (Occupancy, error) {
 }
 
 // TestOccupancy adds every placement to every valid layout of an
-// A100 and compares with what Validate says of the same layout.
+// A100 and compares with Validate on the same layout.
 func TestOccupancy(t *testing.T) {
 	m := gpu(t, "a100-80gb")
 	layouts := must.Get(m.Layouts())(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
-// held checks that a packing is what the demand asks for and that every layout is valid.
+// held checks that a packing meets the demand and that every layout is valid.
 func held(t *testing.T, demand []Count, p Packing) {
 	t.Helper()
 	got, total := map[string]int{}, 0

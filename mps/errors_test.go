@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRejections reads the refusals that stand in the program of driver 595, with the values that it puts in.
+// TestRejections reads the refusals that the program of driver 595 contains, with the values that it puts in.
 func TestRejections(t *testing.T) {
 	for text, reason := range map[string]error{
 		"Unknown command \"x\"\n": ErrUnknownCommand,

@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/mps/mpstest"
 )
 
-// TestMain lets the test binary stand in for nvidia-cuda-mps-control.
+// TestMain lets the test binary replace nvidia-cuda-mps-control.
 func TestMain(m *testing.M) {
 	if code, ok := mpstest.ControlProgram(); ok {
 		os.Exit(code)

@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// TestProcessIdentity tells a server from programs whose names begin alike, and
-// a process from an earlier one of its ID.
+// TestProcessIdentity distinguishes a server from programs with similar names, and a process from an earlier one with
+// its ID.
 func TestProcessIdentity(t *testing.T) {
 	start := func(name string) process {
 		cmd := &exec.Cmd{Path: "/bin/sleep", Args: []string{name, "60"}}

@@ -22,7 +22,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// shortDir returns a directory whose path fits a socket's.
+// shortDir returns a directory with a path that is short enough for a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "mps"))(t)

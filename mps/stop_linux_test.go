@@ -180,7 +180,7 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// TestAdopt restarts the program that manages a daemon: what it finds is what was there, and its Stop ends all of it.
+// TestAdopt restarts the program that manages a daemon: it finds the same servers and clients, and its Stop ends all.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -227,7 +227,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestDirectories refuses what another user could have planted.
+// TestDirectories refuses directories that another user could have prepared.
 func TestDirectories(t *testing.T) {
 	opt := optionsOf(t, mpstest.Options{})
 	for name, plant := range map[string]func(dir string) error{
@@ -309,7 +309,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 }
 
 // TestStopSparesTheSuccessor stops a daemon that was killed, after another one has
-// taken its directory over: what that one runs is left alone.
+// taken its directory over: the processes of that one stay.
 func TestStopSparesTheSuccessor(t *testing.T) {
 	t.Parallel()
 	d, opt := startDaemon(t, mpstest.Options{ServerProcesses: true})

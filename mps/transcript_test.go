@@ -55,7 +55,7 @@ type replay Output
 
 func (r replay) Run(context.Context, Invocation) (Output, error) { return Output(r), nil }
 
-// outcomes is what each recorded answer means, in the order of the recording.
+// outcomes lists the meaning of each recorded answer, in the order of the recording.
 var outcomes = []struct {
 	command string
 	want    any

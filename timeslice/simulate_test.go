@@ -334,8 +334,8 @@ func (f *fewSteps) Next(now time.Duration) (timeslice.Work, bool) {
 	return timeslice.Work{At: now + 1, GPU: 3 * ms}, f.runs
 }
 
-// A GPU that is looked at now and then simulates what an Engine does at once, and asks tenants that had nothing to do
-// again; one that is taken off waits for nobody.
+// A GPU that is advanced step by step gives the results of an Engine, and asks idle tenants again; a tenant that is
+// detached is asked no more.
 func TestGPUIsTheEngine(t *testing.T) {
 	s := timeslice.Scheduler{Quantum: 2 * ms, Switch: 100 * us}
 	a, b := &fewSteps{n: 3}, &fewSteps{n: 5}

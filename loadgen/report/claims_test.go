@@ -196,8 +196,8 @@ func TestFisher(t *testing.T) {
 	}
 }
 
-// TestInterferenceOfFailingTenant: a tenant that is refused beside others has no factors, nor has one whose run is
-// invalid.
+// TestInterferenceOfFailingTenant: a tenant that is refused when together with others has no factors, nor has one with
+// an invalid run.
 func TestInterferenceOfFailingTenant(t *testing.T) {
 	write := func(failed int64, valid bool) string {
 		alone, together := runOf("alone-1", 20, 200), runOf("together-1", 10, 200)

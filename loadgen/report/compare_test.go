@@ -17,8 +17,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestInterval: a median's interval covers it at least as often as is asked for, and is missing where the values are
-// too few.
+// TestInterval: a median's interval covers it at least with the requested probability, and is missing where the values
+// are too few.
 func TestInterval(t *testing.T) {
 	for n, want := range map[int]*ConfidenceInterval{5: nil, 6: {1, 6, 1 - 2.0/64}, 8: {1, 7, 1 - 10.0/256}, 9: {2, 8, 1 - 2*10.0/512}} {
 		v := make([]float64, n)
@@ -94,7 +94,7 @@ func TestCompareVerdicts(t *testing.T) {
 	}
 }
 
-// runOf is a valid run whose figures are around v.
+// runOf is a valid run with figures around v.
 func runOf(id string, v float64, requests int64) loadgen.Summary {
 	f := loadgen.Figures{Count: requests, Mean: loadgen.Millis(v), P50: loadgen.Millis(v), P90: loadgen.Millis(2 * v), P95: loadgen.Millis(2.5 * v), P99: loadgen.Millis(3 * v), Max: loadgen.Millis(4 * v), Method: "exact"}
 	return loadgen.Summary{

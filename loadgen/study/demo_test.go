@@ -15,8 +15,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TestDemo: the demonstration, in simulated time: five ways at three loads, each of which
-// shows what it is there to show.
+// TestDemo runs the demonstration in simulated time: five ways of sharing at three loads, each with its known effect.
 func TestDemo(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "out")
 	var out bytes.Buffer

@@ -26,8 +26,8 @@ func test(args ...string) study.Config {
 	return f.Config
 }
 
-// A program gets the flags of a load test and the test that they describe; what contradicts is named before anything is
-// sent.
+// A program gets the flags of a load test and the test that they describe; contradictions are reported before anything
+// is sent.
 func ExampleBindFlags() {
 	for _, args := range [][]string{
 		{"-endpoint", "http://llm:8000", "-rate", "2,4,8", "-requests", "200", "-slo-ttft", "500ms"},

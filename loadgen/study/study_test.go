@@ -94,7 +94,7 @@ func TestDisturbedRuns(t *testing.T) {
 	}
 }
 
-// TestVerdict: the answer of a search stands though a trial was spoiled, that of other tests does not.
+// TestVerdict: the answer of a search is valid in spite of an invalid trial, that of other tests is not.
 func TestVerdict(t *testing.T) {
 	o := &Outcome{Search: &loadgen.SearchResult{}}
 	for _, valid := range []bool{true, false, true} {
@@ -159,7 +159,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestFlags: what is wrong with flags is named.
+// TestFlags: every problem of the flags is reported.
 func TestFlags(t *testing.T) {
 	for want, args := range map[string][]string{
 		"-concurrency and -rate exclude one another":                        {"-concurrency", "3", "-rate", "4"},

@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// TestLockFile: one holder at a time, and who waits goes on when it is free or gives up with its context.
+// TestLockFile: one holder at a time; a waiting one goes on when the lock is free, or gives up with its context.
 func TestLockFile(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "made", "mig-GPU-1.lock")

@@ -338,7 +338,7 @@ func TestBusyGraphics(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what was created and can't be read back is destroyed, by the handle that the driver gave for it.
+// TestUnreadable: an instance that can't be read back is destroyed by the handle that the driver returned for it.
 func TestUnreadable(t *testing.T) {
 	ctx := context.Background()
 	lib, dev, m := fakeH200(t)

@@ -27,7 +27,7 @@ func profile(t testing.TB, m *mig.Model, name string) *mig.Profile {
 	return must.Get(m.Profile(name))(t)
 }
 
-// TestStrict tries what go-nvml's mocks accept and hardware refuses.
+// TestStrict tries calls that go-nvml's mocks accept and hardware refuses.
 func TestStrict(t *testing.T) {
 	ctx := context.Background()
 	g, m := gpu(t, "A100 80GB", migtest.Options{})
@@ -82,7 +82,7 @@ func TestStrict(t *testing.T) {
 }
 
 // TestAgainstEnumeration adds every profile everywhere to every layout: the simulated GPU, which has rules of its own,
-// must accept exactly what the planner calls valid.
+// must accept exactly the layouts that are valid for the planner.
 func TestAgainstEnumeration(t *testing.T) {
 	for _, name := range []string{"A30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		_, m := gpu(t, name, migtest.Options{})

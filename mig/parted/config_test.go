@@ -159,7 +159,7 @@ func TestPartedFileOfManyKeys(t *testing.T) {
 	}
 }
 
-// TestCheckPartedNames: of a profile that drivers name differently both names are told, and an entry that mixes the
+// TestCheckPartedNames: both names of a profile that drivers name differently are reported, and an entry that mixes the
 // names of two drivers is refused.
 func TestCheckPartedNames(t *testing.T) {
 	for _, c := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/mps"
 )
 
-// A client that disconnects while the daemon is told to quit does not cost the one who told it the answer.
+// A client that disconnects while another one sends quit does not cost that one its answer.
 func TestQuitIsAnswered(t *testing.T) {
 	for range 300 {
 		path := filepath.Join(t.TempDir(), "s")

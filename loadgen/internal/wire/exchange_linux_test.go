@@ -204,7 +204,7 @@ func TestBodyLeftToTheCaller(t *testing.T) {
 	}
 }
 
-// TestHeadIsNetHTTPs: what is sent is what net/http would send.
+// TestHeadIsNetHTTPs: the bytes that are sent are those of net/http.
 func TestHeadIsNetHTTPs(t *testing.T) {
 	req, err := http.NewRequest(http.MethodPost, "http://u:p@host:81/v1/x?key=a%20b", strings.NewReader("12345"))
 	if err != nil {

@@ -60,7 +60,7 @@ func TestPollConn(t *testing.T) {
 		t.Errorf("write to a closed peer: %v", err)
 	}
 	second, _ := dial()
-	time.AfterFunc(10*time.Millisecond, conns.Close) // closes what is open
+	time.AfterFunc(10*time.Millisecond, conns.Close) // closes open connections
 	if _, err := second.Read(make([]byte, 10)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("read while closing: %v", err)
 	}

@@ -53,7 +53,7 @@ func sseReference(stream string) []sseEvent {
 	var out []sseEvent
 	var data []string
 	name := ""
-	for _, line := range lines[:len(lines)-1] { // what no line end follows is incomplete
+	for _, line := range lines[:len(lines)-1] { // a line without an end is incomplete
 		if line == "" {
 			if data != nil {
 				out = append(out, sseEvent{name, strings.Join(data, "\n")})
