@@ -11,21 +11,14 @@ import (
 )
 
 // An isolated run has drifted where the median step of one half of it is more than drifted times as long as that of
-// the other; each half needs fewestSteps.
+// the other; each half needs fewestSteps. An engine that compiles or captures graphs as requests come is slow at first,
+// and one may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of them, then 4.4):
+// its profile would be that of neither state. Such a run is repeated, mostRepeats times at most, and the last one counts.
 const (
 	drifted     = 1.2
 	fewestSteps = 3
+	mostRepeats = 2
 )
-
-// noteDrift notes an isolated run of changing speed: an engine that compiles or captures graphs as requests come is
-// slow at first, and one may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of
-// them, then 4.4). Its profile would be that of neither state.
-func (f *planFlow) noteDrift(r *run, steps []doneStep, w *loadgen.WindowSummary) {
-	if times := drift(steps, w); times > 0 {
-		f.note("%s: steps took %.1f times as long in the first half as in the second, so predictions from it are off: "+
-			"measure longer (seconds) with a longer warm-up (warm_seconds)", r.dir, times)
-	}
-}
 
 // ownSteps are the steps of an isolated run: a tenant's own, or each request with its time per output token.
 func ownSteps(rec *recording, tenant *server) (steps []doneStep) {
