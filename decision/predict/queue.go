@@ -359,48 +359,6 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 // distribution.
 func logFollowed(mean, cv2 float64) float64 { return min(logMostFollowed, math.Log(mean/cv2)/cv2) }
 
-// expected holds the expected figures of a tenant in a setting.
-type expected struct {
-	p99  [costs.LatencyCount]float64 // seconds, 0 where not known
-	rate float64
-	busy float64
-}
-
-// evaluation computes the figures of the tenants of a GPU.
-type evaluation struct {
-	machine costs.Machine
-	share   costs.Share
-	tenants []Tenant
-	cohorts []cohort
-}
-
-// cohort holds the figures of tenants that are alike: in the present setting, and at the medians.
-type cohort struct {
-	d                   *Tenant
-	alike               float64 // so many
-	first               bool    // of its workload
-	state, start, usual state   // start is usual before all are brought into line
-	lengths             lengths // of its requests, at the medians
-	in                  *costs.Setting
-	seen, base          expected
-	out                 *Estimate
-}
-
-// state is a tenant while the activities of all are brought into line.
-type state struct {
-	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
-	preHost, preGPU          float64
-	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
-	turns                    float64 // fraction of the GPU's time that taking turns costs
-	weight                   float64 // cost of its activity to a neighbour
-	active                   float64 // part of the time in which it is active
-	episode                  float64 // seconds that it stays so
-	contention               float64 // factor on GPU work, mean
-	batch, token             float64 // sequences in a batch, seconds a token
-	load                     float64 // requests a second, or busy share
-	longer                   float64 // its isolated latency, over the stated one
-}
-
 // FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
 // host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
 // batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of

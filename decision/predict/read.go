@@ -86,6 +86,12 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if o := s.TimeSlicing; o != nil && !home(base) {
 		t.growth = o.TTFTGrowth
 	}
+	t.contend(p, mechanism, s, base)
+	return nil
+}
+
+// contend finds the tenant's part in the contention of a group.
+func (t *tenantModel) contend(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo, base *profile.SoloProfile) {
 	if mechanism != sharing.MechanismMPS {
 		t.countTurns(p, base)
 		t.countEdge(p, base, s.Siblings)
@@ -98,7 +104,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 			}
 		}
 		t.prefillGPU *= p.Parameters.PrefillCatchUp.Value
-		return nil
+		return
 	}
 	if c := s.Server.SMPercent.Or(100); c < 100 {
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal tenants at 50% have been seen 20% apart.
@@ -106,7 +112,6 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	}
 	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
 	t.readSMs(base, s.Elsewhere)
-	return nil
 }
 
 // repeatArrivals gives an open loop its isolated rate where the seed is the same: then the same arrivals come, by

@@ -116,13 +116,9 @@ func (o *Report) String() string {
 	}
 	fmt.Fprintf(&b, "%s (%.0f s)\n\n", title, o.Seconds)
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\tvalue\t80% lie within\t")
+	fmt.Fprintln(t, "\tvalue\t80% lie within")
 	for _, m := range o.Measured {
-		span := ""
-		if m.Points > 1 {
-			span = fmt.Sprintf("%.4g to %.4g", m.Low, m.High)
-		}
-		fmt.Fprintf(t, "%s\t%.4g %s\t%s\t\n", m.Name, m.Value, m.Unit, span)
+		fmt.Fprintf(t, "%s\t%.4g %s\t%.4g to %.4g\n", m.Name, m.Value, m.Unit, m.Low, m.High)
 	}
 	_ = t.Flush() // a Builder takes everything
 	why := ""
@@ -139,9 +135,5 @@ func (o *Report) String() string {
 	for _, s := range o.Warnings {
 		fmt.Fprintf(&b, "\nNote: %s.\n", s)
 	}
-	lines := strings.Split(b.String(), "\n")
-	for i, l := range lines {
-		lines[i] = strings.TrimRight(l, " ")
-	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }

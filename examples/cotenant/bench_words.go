@@ -18,13 +18,14 @@ import (
 
 // runBenchWord runs the part of bench that a word after it names.
 func runBenchWord(word string, args []string, std stdio) error {
-	words := map[string]func(*flag.FlagSet, []string, stdio) error{
-		"table": benchTable, "compare": benchCompare,
+	fl := flagSet("bench " + word)
+	switch word {
+	case "table":
+		return benchTable(fl, args, std)
+	case "compare":
+		return benchCompare(fl, args, std)
 	}
-	if words[word] == nil {
-		return badInput(fmt.Errorf("unknown word %q (known: table, compare)", word))
-	}
-	return words[word](flagSet("bench "+word), args, std)
+	return badInput(fmt.Errorf("unknown word %q (known: table, compare)", word))
 }
 
 // benchRuns reads run directories.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -44,9 +45,7 @@ type decideConfig struct {
 	json, strict, schema, long bool
 }
 
-func runDecide(ctx context.Context, args []string, std stdio) error {
-	var c decideConfig
-	fl := flagSet("decide")
+func (c *decideConfig) flags(fl *flag.FlagSet) {
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
 	page.Report(fl, &c.report, "write a page with the money, the GPUs and the reasons")
@@ -65,6 +64,12 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.example, "print-fleet", "", "print the example of a `KIND` of fleet and exit: "+
 		strings.Join(fleetKinds(), ", "))
 	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")
+}
+
+func runDecide(ctx context.Context, args []string, std stdio) error {
+	var c decideConfig
+	fl := flagSet("decide")
+	c.flags(fl)
 	if err := parse(fl, args, decideUsage, 1, std); err != nil {
 		return err
 	}

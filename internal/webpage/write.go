@@ -116,11 +116,7 @@ func (t *Table) Text() string {
 		fmt.Fprintln(tw, strings.Join(row, "\t"))
 	}
 	_ = tw.Flush() // b takes everything
-	lines := strings.Split(b.String(), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	return strings.Join(lines, "\n")
+	return b.String()
 }
 
 // layout is a page as the template takes it.

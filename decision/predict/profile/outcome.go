@@ -123,3 +123,35 @@ func checkFraction(list *problem.List, path string, v Optional[float64], whole f
 		list.Addf(path, "", "must lie between 0 and %v, is %v", whole, f)
 	}
 }
+
+// ServingFit holds the parts of a model server's work that its counters over several loads determine. Intervals are
+// of 90%; a zero one is unknown.
+type ServingFit struct {
+	// A decode step of n sequences takes Step + n*StepSequence; a prefill of p tokens that are not cached takes
+	// Prefill + p/1000*PrefillToken more than the steps at the same time. In ms.
+	Step         Interval `yaml:"step_ms" json:"step_ms,omitzero"`
+	StepSequence Interval `yaml:"step_sequence_ms" json:"step_sequence_ms,omitzero"`
+	Prefill      Interval `yaml:"prefill_ms" json:"prefill_ms,omitzero"`
+	PrefillToken Interval `yaml:"prefill_ms_per_1k" json:"prefill_ms_per_1k,omitzero"`
+	// StepAt and PrefillAt are both at Batch sequences and Prompt tokens, the means that were seen.
+	StepAt    Interval      `yaml:"step_at_mean_ms" json:"step_at_mean_ms,omitzero"`
+	PrefillAt Interval      `yaml:"prefill_at_mean_ms" json:"prefill_at_mean_ms,omitzero"`
+	Batch     float64       `yaml:"batch" json:"batch"`
+	Prompt    float64       `yaml:"prompt" json:"prompt"`
+	Slots     Optional[int] `yaml:"slots" json:"slots,omitzero"`      // sequences at which it made others wait
+	Windows   int           `yaml:"windows" json:"windows"`           // pairs of pages behind it
+	Unknown   []string      `yaml:"unknown" json:"unknown,omitempty"` // undetermined figures, with the reason
+}
+
+func (f *ServingFit) check(list *problem.List, path string) {
+	for _, i := range []struct {
+		name string
+		v    Interval
+	}{{"step_ms", f.Step}, {"step_sequence_ms", f.StepSequence}, {"prefill_ms", f.Prefill},
+		{"prefill_ms_per_1k", f.PrefillToken}, {"step_at_mean_ms", f.StepAt}, {"prefill_at_mean_ms", f.PrefillAt}} {
+		list.If(!(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= LongestPart),
+			problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", LongestPart, i.v)
+	}
+	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
+		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)
+}
