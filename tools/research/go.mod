@@ -11,8 +11,6 @@ require (
 	gonum.org/v1/gonum v0.17.0
 )
 
-require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
-)
+require github.com/HdrHistogram/hdrhistogram-go v1.4.0 // indirect
 
 replace github.com/cotenant/cotenant => ../..
