@@ -30,7 +30,7 @@ type digestDevice struct {
 
 // NewDigest returns a Digest that detects idleness by opts.
 func NewDigest(opts IdleOptions) *Digest {
-	return &Digest{Latest: new(Latest), idle: newIdleDetector(opts), energy: new(energyMeter)}
+	return &Digest{Latest: new(Latest), idle: &idleDetector{opts: opts}, energy: new(energyMeter)}
 }
 
 // Begin starts the digest anew. The error names options of NewDigest that cannot be.

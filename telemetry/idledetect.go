@@ -35,9 +35,6 @@ type idleState struct {
 	idle      []StateInterval // the present idleness
 }
 
-// newIdleDetector returns a detector.
-func newIdleDetector(opts IdleOptions) *idleDetector { return &idleDetector{opts: opts} }
-
 // Begin starts the detector anew. The error names invalid options.
 func (d *idleDetector) Begin(h Header) error {
 	if err := d.opts.check(); err != nil {
@@ -367,7 +364,7 @@ func (r *IdleReport) Observed() time.Duration {
 // deep idle, the lowest of the whole series is used.
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
 	for {
-		d := newIdleDetector(opts)
+		d := &idleDetector{opts: opts}
 		if err := s.Replay(d); err != nil {
 			return IdleReport{}, err
 		}

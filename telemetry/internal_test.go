@@ -116,7 +116,7 @@ func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 
 // TestPausesTakeNoMemory: a GPU that is busy every other sample keeps one interval, however long it does so.
 func TestPausesTakeNoMemory(t *testing.T) {
-	d := newIdleDetector(IdleOptions{})
+	d := new(idleDetector)
 	if err := d.Begin(Header{Devices: make([]Device, 1), Period: 100 * time.Millisecond, SlowPeriod: time.Second}); err != nil {
 		t.Fatal(err)
 	}

@@ -3,24 +3,18 @@
 package guard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// actTime bounds an action, where the Actor does not.
-const actTime = 30 * time.Second
-
 // Actor carries out proposals, and records everything first. The zero Actor does nothing.
 type Actor struct {
 	// Do carries out a cap, a move, a notice or a reaping, by a program or the Kubernetes API, say; nil is a dry run.
-	// An error means that it was not carried out, or that this is not known.
+	// An error means that it was not carried out, or that this is not known. Its context ends after 30 s.
 	Do  func(context.Context, *Proposal) error
 	Log *Log // where everything is recorded; without one nothing is done
-	// Timeout bounds an action; 0 is 30 s.
-	Timeout time.Duration
 }
 
 func (a *Actor) write(event event, p *Proposal) error {
@@ -50,7 +44,7 @@ func (a *Actor) Act(ctx context.Context, p *Proposal) (done bool, err error) {
 	if err := a.write(eventTrying, p); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.Timeout, actTime))
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if err = a.Do(ctx, p); err == nil {
 		return true, a.write(eventDone, p)

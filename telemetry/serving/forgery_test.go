@@ -27,7 +27,7 @@ func TestFetchAsksNobodyElse(t *testing.T) {
 		if len(readings) != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
 			t.Errorf("%d: %v, %v", code, readings, err)
 		}
-		if n, err := count(t, page.URL); n != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
+		if n, err := NewClient().Counter(t.Context(), page.URL, "vllm:generation_tokens_total"); n != 0 || err == nil || !strings.Contains(err.Error(), "redirects is not read") {
 			t.Errorf("%d: a count of %v, %v", code, n, err)
 		}
 		page.Close()
@@ -38,10 +38,4 @@ func TestFetchAsksNobodyElse(t *testing.T) {
 	if n := asked.Load(); n != 0 {
 		t.Errorf("%d requests reached another server", n)
 	}
-}
-
-func count(t *testing.T, url string) (float64, error) {
-	c := NewClient()
-	defer c.http.CloseIdleConnections()
-	return c.Counter(t.Context(), url, "vllm:generation_tokens_total")
 }

@@ -17,6 +17,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
@@ -40,9 +41,16 @@ const maxReadings = 100_000
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
 // rest are returned with it. ErrNone reports that nothing was found, with the metrics that Parse knows.
 func Parse(in io.Reader) ([]Reading, error) {
-	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}}
+	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
 	for k, r := range p.readings {
+		if p.blocks[k] { // their ratio holds, and every token of prompts was looked up
+			share := min(1, r.PrefixHits.Or(0)/r.PrefixQueries.Or(0))
+			r.PrefixQueries, r.PrefixHits = Optional[float64]{}, Optional[float64]{}
+			if prompt, ok := r.PromptTokens.Get(); ok && share >= 0 {
+				r.PrefixQueries, r.PrefixHits = optional.Of(prompt), optional.Of(share*prompt)
+			}
+		}
 		if k.engine == EngineFastAPI && (r.E2E == nil || p.others(k.page)) {
 			delete(p.readings, k)
 		}
@@ -66,6 +74,7 @@ type parser struct {
 	readings map[key]*Reading
 	ranks    map[key]int
 	from     map[filled]string // families by the fields that they filled
+	blocks   map[key]bool      // readings of vLLM's early 0.8, of which the prefix cache counts blocks, not tokens
 	families []string          // that were not read, some of them
 }
 
@@ -172,7 +181,7 @@ func (p *parser) family(page int, engine Engine, fig figure, f *dto.MetricFamily
 		}
 		p.from[at] = f.GetName()
 		if strings.HasPrefix(fig.field, "Prefix") && strings.Contains(f.GetHelp(), "blocks") {
-			continue // vLLM's early 0.8 counts blocks, not tokens
+			p.blocks[k] = true
 		}
 		v := &value{probs: &p.probs, path: fmt.Sprintf("%s[%d]", f.GetName(), i), m: m}
 		if ms := m.GetTimestampMs(); ms > 0 {

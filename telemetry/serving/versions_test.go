@@ -65,7 +65,9 @@ func TestFormerNames(t *testing.T) {
 		"0.9":                            {prompts + counters("gpu_prefix_cache_", 100000, 80000, "tokens"), 100000, 80000},
 		"0.10, both with the same":       {prompts + counters("gpu_prefix_cache_", 100000, 80000, "tokens") + counters("prefix_cache_", 100000, 80000, "tokens"), 100000, 80000},
 		"0.11":                           {prompts + counters("prefix_cache_", 100000, 80000, "tokens"), 100000, 80000},
-		"early 0.8, which counts blocks": {counters("gpu_prefix_cache_", 6250, 5000, "blocks"), -1, -1},
+		"early 0.8, which counts blocks": {prompts + counters("gpu_prefix_cache_", 6250, 5000, "blocks"), 100000, 80000},
+		"the same before any request":    {prompts + counters("gpu_prefix_cache_", 0, 0, "blocks"), -1, -1},
+		"the same without prompts":       {counters("gpu_prefix_cache_", 6250, 5000, "blocks"), -1, -1},
 	} {
 		r := one(t, c.page+"# TYPE vllm:gpu_cache_usage_perc gauge\nvllm:gpu_cache_usage_perc 0.25\n")
 		if r.PrefixQueries.Or(-1) != c.queries || r.PrefixHits.Or(-1) != c.hits || r.KVUsage.Or(0) != 0.25 {
