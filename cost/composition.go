@@ -38,11 +38,10 @@ func (c Composition) total() (Money, error) {
 	return sum, nil
 }
 
-func (c Composition) validate() error {
-	var l problem.List
+func (c Composition) validate(l *problem.List, path string) {
 	seen := map[string]bool{}
 	for i, g := range c {
-		at := fmt.Sprintf("[%d]", i)
+		at := fmt.Sprintf("%s[%d]", path, i)
 		switch {
 		case g.Name == "":
 			l.Addf(at+".name", "name the kind of node", "it is empty")
@@ -51,9 +50,8 @@ func (c Composition) validate() error {
 		}
 		seen[g.Name] = true
 		l.If(g.Count < 0, at+".count", "give 0 or more", "%d is below zero", g.Count)
-		notNegative(&l, at+".price_per_hour", g.PricePerHour)
+		notNegative(l, at+".price_per_hour", g.PricePerHour)
 	}
-	return inputErr(&l)
 }
 
 // Counting selects the side of a comparison that pays for auxiliary nodes. The zero value is CountingAsGiven.
@@ -80,8 +78,8 @@ func CompareCompositions(before, after Composition, counting Counting) (Saving, 
 		return Saving{}, err
 	}
 	var l problem.List
-	addInput(&l, "before", before.validate())
-	addInput(&l, "after", after.validate())
+	before.validate(&l, "before")
+	after.validate(&l, "after")
 	if err := inputErr(&l); err != nil {
 		return Saving{}, err
 	}
@@ -100,18 +98,6 @@ func CompareCompositions(before, after Composition, counting Counting) (Saving, 
 		return Saving{}, fmt.Errorf("after: %w", err)
 	}
 	return NewSaving(b, a)
-}
-
-// addInput adds the problems of an input error to l under path.
-func addInput(l *problem.List, path string, err error) {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		for _, e := range joined.Unwrap() {
-			if e != ErrInput {
-				l.AddErr(path, e)
-			}
-		}
-	}
 }
 
 // withAuxiliary returns c with the auxiliary nodes that other has and c lacks, matched by name.
@@ -200,8 +186,10 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 	var l problem.List
 	l.If(f.PricePerGPUHour.micros == 0, "price", "give what a GPU costs", "0 leaves nothing to save")
 	each, err := PerWorkloadHour(f.PricePerGPUHour, f.Tenants, f.Overhead)
-	addInput(&l, "", err)
-	addInput(&l, "", fleetErr(f.GPUs, f.Tenants, f.Utilisation))
+	if errors.Is(err, ErrInput) {
+		l.AddErr("", err)
+	}
+	l.AddErr("", fleetErr(f.GPUs, f.Tenants, f.Utilisation))
 	if lerr := inputErr(&l); lerr != nil {
 		return FleetFigures{}, lerr
 	}

@@ -21,21 +21,14 @@ var (
 	ErrNoBreakEven = errors.New("cost: there is no break-even point")
 )
 
-// inputErr returns nil for an empty list, and otherwise one error that names every problem.
-func inputErr(l *problem.List) error {
-	if err := l.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInput, err)
-	}
-	return nil
+// inputErr returns nil for an empty list, and otherwise an ErrInput that names every problem.
+func inputErr(l *problem.List) error { return problem.Input("cost: ", ErrInput, l.Err()) }
+
+func badInput(format string, args ...any) error {
+	var l problem.List
+	l.Addf("", "", format, args...)
+	return inputErr(&l)
 }
-
-// inputError is an ErrInput with one thing to say.
-type inputError string
-
-func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(format, args...)) }
-
-func (e inputError) Error() string      { return "cost: " + string(e) }
-func (inputError) Is(target error) bool { return target == ErrInput }
 
 // notNegative notes an amount below zero.
 func notNegative(l *problem.List, path string, m Money) {

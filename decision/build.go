@@ -76,9 +76,6 @@ func (r *Result) cite() {
 		if d.TradeOff != nil {
 			add(d.TradeOff.Source)
 		}
-		if d.Risk != nil {
-			add(d.Risk.Source)
-		}
 		for _, a := range d.Isolation {
 			add(a.Source)
 		}
@@ -135,7 +132,6 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		t := score.TraitOf(c.Mechanism)
 		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
 			Verdict: gate.VerdictPass}
-		d.Risk = riskOf(cw.Archetype.Class, c.Mechanism)
 		for a := range sharing.AxisCount {
 			p := cp.Ground().Isolation(c.Mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
@@ -143,19 +139,15 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		d.NotChosen = pl.notChosen(w, &d)
 	}
 	pl.scene(w, share.fullest).findTraps(&d)
-	var err error
 	if provisional {
-		if d.Settle, err = pl.proposed(w, &d, share); err != nil {
-			return d, err
-		}
+		d.Settle = pl.measurement(w, &d)
 	}
 	for _, part := range pl.Parts(w) {
 		if at := pl.Chosen[part]; c == nil || at != nil && !pl.Pools[at.Pool].Priced {
-			return d, err
+			return d, nil
 		}
 	}
-	d.Cost, err = pl.costOf(w, d.Placed, pl.Pools[c.Pool].Price.Currency(), share)
-	return d, err
+	return d, pl.price(w, &d, pl.Pools[c.Pool].Price.Currency(), share)
 }
 
 // places lists where the replicas of a workload are, if that is in several places.

@@ -146,11 +146,15 @@ func (pl *answers) alone(w int) (micros int64) {
 	return micros
 }
 
-func (pl *answers) costOf(w, replicas int, currency string, share workloadShare) (*CostResult, error) {
+// price states the cost of a workload, and the money that depends on the measurement of a provisional answer.
+func (pl *answers) price(w int, d *Decision, currency string, share workloadShare) error {
 	var s sums
-	alone := s.of(cost.FromMicros(pl.alone(w), currency))
-	hour := s.of(cost.FromMicros(share.micros, currency))
-	each := s.of(hour.MulFrac(1, int64(replicas)))
-	return &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
-		Currency: currency}, s.err
+	alone, hour := s.of(cost.FromMicros(pl.alone(w), currency)), s.of(cost.FromMicros(share.micros, currency))
+	each := s.of(hour.MulFrac(1, int64(d.Placed)))
+	d.Cost = &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
+		Currency: currency}
+	if d.Settle != nil && d.Mechanism != sharing.MechanismExclusive {
+		d.Settle.MonthlyAtStake = s.of(cost.Monthly(s.of(alone.Sub(hour)))).Decimal()
+	}
+	return s.err
 }

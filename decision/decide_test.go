@@ -19,7 +19,6 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -325,32 +324,6 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 		if a.Isolation.Fault == sharing.LevelHardware {
 			t.Errorf("%s on %s: %s demands hardware isolation", g.Mechanism, p.Pool, a.Name)
 		}
-	}
-}
-
-// TestSourcesResolve: every statement the engine can make has a source, but for what the input itself says.
-func TestSourcesResolve(t *testing.T) {
-	check := func(what string, id sharing.SourceID) {
-		if _, ok := sharing.SourceByID(id); !ok {
-			t.Errorf("%s: source %q does not resolve", what, id)
-		}
-	}
-	for _, c := range gate.Codes() {
-		if id := c.Source(); id != "" {
-			check(c.String(), id)
-		}
-	}
-	for _, m := range sharing.Mechanisms() {
-		check(m.String()+" trade-off", score.TraitOf(m).TradeOffSource)
-		if score.TraitOf(m).TradeOff == "" {
-			t.Errorf("%s accepts no trade-off", m)
-		}
-	}
-	for k := KindDistributedTraining; k < fleet.KindCount; k++ {
-		check(k.String(), score.ArchetypeOf(k).Source)
-	}
-	for _, r := range slaRisks {
-		check(r.Class, r.Source)
 	}
 }
 

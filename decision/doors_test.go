@@ -11,11 +11,11 @@ import (
 )
 
 // TestDoorsAgree: of every workload of the experts' fleets alone on empty GPUs of every pool of its fleet, Decide
-// chooses nothing that Evaluate rejects, and what is Evaluate's Best.
+// chooses nothing that Evaluate rejects.
 func TestDoorsAgree(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
-	placed, quick := 0, 0
+	placed := 0
 	for _, c := range readCorpus(t) {
 		for _, w := range c.Fleet.Workloads {
 			for _, p := range c.Fleet.Pools {
@@ -43,17 +43,10 @@ func TestDoorsAgree(t *testing.T) {
 				if d.Mechanism != sharing.MechanismNone {
 					placed++
 				}
-				if best := ev.Best(); best != nil {
-					quick++
-					if best.Mechanism != d.Mechanism {
-						t.Errorf("%s: %s on %s: Evaluate's best is %s, and Decide chooses %s: %s", c.Name, w.Name, p.Name, best.Mechanism, d.Mechanism, d.Why)
-					}
-				}
 			}
 		}
 	}
-	if placed < 50 || quick == 0 {
-		t.Errorf("%d placed, %d with a best at once", placed, quick)
+	if placed < 50 {
+		t.Errorf("%d placed", placed)
 	}
-	t.Logf("%d placed, %d with a best at once", placed, quick)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -117,14 +116,6 @@ func ExampleEvaluate() {
 	//     does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
 	//     fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
 	//     will keep the slice 72.6% busy, if it runs 3.63 times slower there by its share of the memory bandwidth (prior); measure it
-}
-
-// MemoryNeed computes what one replica takes on its GPU.
-func ExampleWorkload_MemoryNeed() {
-	w := decision.Workload{Model: &decision.LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}}
-	n := w.MemoryNeed()
-	fmt.Println(n.Weights, n.KVCache, n.Context, n.Total)
-	// Output: 13.04GiB 1.89GiB 512MiB 15.43GiB
 }
 
 // What would less confidence be worth, or HAMi if it were installed?

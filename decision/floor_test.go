@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -269,7 +270,7 @@ func TestNothingBelowTheFloor(t *testing.T) {
 	gpus := sharing.GPUs()
 	for _, g := range gpus {
 		for _, m := range sharing.Mechanisms() {
-			tries := floorSample
+			tries := float64(nightly.Cases(15, 4000)) / 100
 			if rng.Float64() < tries-math.Floor(tries) {
 				tries++
 			}

@@ -13,47 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// proposed is the measurement that settles a provisional answer for workload w, with the money between the answer and
-// GPUs of its own.
-func (pl *answers) proposed(w int, d *Decision, share workloadShare) (*Settle, error) {
-	s, own := pl.measurement(w, d), pl.ownGPUs(w, d.Placed)
-	if c := pl.Chosen[w]; c.Mechanism == sharing.MechanismExclusive || !pl.Pools[c.Pool].Priced || own == nil {
-		return s, nil
-	}
-	wl := pl.Workloads[w].Workload()
-	gpus, spot := d.Placed*wl.GPUCount(), 0
-	if wl.Spot && own.Pool.Spot != nil {
-		spot = gpus
-	}
-	hour, err := pay(own, own.Paid(gpus, spot))
-	if err != nil {
-		return nil, err
-	}
-	var all sums
-	stake := max(hour.micros-share.micros, share.micros-hour.micros)
-	s.MonthlyAtStake = all.monthly(stake, own.Price.Currency()).Decimal()
-	return s, all.err
-}
-
-// ownGPUs is the pool that has whole GPUs for the placed replicas of w, the cheapest where they keep its objectives
-// surely or else any; nil where none has, or it has no price.
-func (pl *answers) ownGPUs(w, replicas int) (own *CompiledPool) {
-	sure := false
-	for _, c := range pl.Choices[w] { // in the order of their price
-		p := pl.Pools[c.Pool]
-		if c.Mechanism != sharing.MechanismExclusive || replicas*pl.Workloads[w].Workload().GPUCount() > p.Pool.Count {
-			continue
-		}
-		if yes := c.Answer == sharing.AnswerYes; own == nil || yes && !sure {
-			own, sure = p, yes
-		}
-	}
-	if own == nil || !own.Priced {
-		return nil
-	}
-	return own
-}
-
 // guessesBusy reports whether the GPU utilisation of workload w is an assumption.
 func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]

@@ -73,8 +73,6 @@ type Decision struct {
 	Memory   string  `json:"memory"`
 	// TradeOff is the drawback of the chosen mechanism.
 	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
-	// Risk is the row of the risk matrix that kind and mechanism fall in.
-	Risk *Risk `json:"risk,omitempty"`
 	// NotChosen gives the reasons against the best other candidates.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
@@ -242,38 +240,6 @@ func (r *Result) Decision(workload string) *Decision {
 	for i := range r.Decisions {
 		if r.Decisions[i].Workload == workload {
 			return &r.Decisions[i]
-		}
-	}
-	return nil
-}
-
-// Risk is a row of a risk matrix for a class of workloads.
-type Risk struct {
-	Class          string           `json:"class"`
-	Level          string           `json:"level"` // low, medium, high
-	SLATolerance   string           `json:"sla_tolerance"`
-	CostPriority   string           `json:"cost_priority"`
-	Recommendation string           `json:"recommendation"`
-	Source         sharing.SourceID `json:"source"`
-}
-
-// slaRisks is a published risk matrix for time-slicing.
-var slaRisks = []Risk{
-	{"Dev/Test", "low", "high", "high", "time-slicing suits it", "myitbasics-eks-sharing"},
-	{"Batch", "medium", "medium", "high", "acceptable with monitoring", "myitbasics-eks-sharing"},
-	{"Internal apps", "medium", "medium", "medium", "run a pilot first", "myitbasics-eks-sharing"},
-	{"Customer-facing APIs", "high", "low", "low", "avoid time-slicing", "myitbasics-eks-sharing"},
-}
-
-// riskOf returns the class's row where tenants take turns; elsewhere there is none.
-func riskOf(class string, m sharing.Mechanism) *Risk {
-	if !gate.TraitsOf(m).Turns {
-		return nil
-	}
-	for i := range slaRisks {
-		if slaRisks[i].Class == class {
-			r := slaRisks[i]
-			return &r
 		}
 	}
 	return nil

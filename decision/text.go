@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -20,12 +21,8 @@ type TextOptions struct {
 	// Explain names a workload of which everything is shown, every candidate with
 	// its reasons among it, and nothing of the others.
 	Explain string
-	// Why is the id of a trap or of a source to show in full, and nothing else.
-	Why string
 	// Width is the number of columns to wrap at; 0 means DefaultWidth.
 	Width int
-	// Color paints headings and statuses, for terminals.
-	Color bool
 	// Command puts a measurement that a result proposes as the front end's own
 	// command; without it the measurement is put in words.
 	Command func(*Settle) string
@@ -35,28 +32,20 @@ type TextOptions struct {
 
 // WriteText writes the result for people: the money, a line for each workload (its placement, the reason in numbers,
 // and the largest risk), the layout of the GPUs, the traps in the input, and sources. Fleets of many workloads are
-// grouped by equal answers. An unknown workload or id is an error.
+// grouped by equal answers. An unknown workload is an error.
 func (r *Result) WriteText(w io.Writer, opts TextOptions) error {
-	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth), opts.Color}, opts, r,
+	t := text{page{bufio.NewWriter(w), cmp.Or(opts.Width, DefaultWidth)}, opts, r,
 		&sharing.Citations{Rest: opts.More}}
-	switch {
-	case opts.Why != "":
-		if err := t.why(opts.Why); err != nil {
-			return err
-		}
-		return t.w.Flush()
-	case opts.Explain != "":
-		d := r.Decision(opts.Explain)
-		if d == nil {
-			return fmt.Errorf("decision: no workload %q; the fleet has %s", opts.Explain,
-				plaintext.Some(r.names(), 12, len(r.Decisions)))
-		}
-		t.explain(d)
-	default:
+	if opts.Explain == "" {
 		t.money()
 		t.workloads()
 		t.layout()
 		t.traps()
+	} else if d := r.Decision(opts.Explain); d != nil {
+		t.explain(d)
+	} else {
+		return fmt.Errorf("decision: no workload %q; the fleet has %s", opts.Explain,
+			plaintext.Some(r.names(), 12, len(r.Decisions)))
 	}
 	if opts.More != "" {
 		t.put(0, 0, "", "For more: "+opts.More)
@@ -96,14 +85,14 @@ func (t *text) money() {
 		}
 	}
 	if placed < replicas {
-		t.put(0, 0, "", fmt.Sprintf("%s: %d of %s have a place; %s", t.status(StatusPartlyPlaced), placed,
+		t.put(0, 0, "", fmt.Sprintf("%s: %d of %s have a place; %s", StatusPartlyPlaced.String(), placed,
 			plaintext.Count(replicas, "replica"), plaintext.Some(waiting, 4, len(waiting))+" must wait"))
 	}
 	t.bill(s)
 	var counts, from []string
 	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
 		if n := count[st]; n > 0 {
-			counts = append(counts, fmt.Sprintf("%d %s", n, t.status(st)))
+			counts = append(counts, fmt.Sprintf("%d %s", n, st.String()))
 		}
 	}
 	for _, o := range []struct {
@@ -124,7 +113,7 @@ func (t *text) money() {
 			t.put(0, 0, "", fmt.Sprintf("and %d more remarks", len(t.r.Remarks)-k))
 			break
 		}
-		t.put(0, 0, "", t.paint(yellow, "remark")+": "+remark)
+		t.put(0, 0, "", "remark"+": "+remark)
 	}
 }
 
@@ -160,7 +149,7 @@ func (t *text) bill(s *Totals) {
 		placed += t.r.Decisions[i].Placed
 	}
 	if placed == 0 && s.WorkloadsTotal > 0 {
-		t.put(0, 0, "", t.paint(bold, "nothing is placed")+": no GPU is used")
+		t.put(0, 0, "", "nothing is placed"+": no GPU is used")
 		return
 	}
 	var parts []string
@@ -173,7 +162,7 @@ func (t *text) bill(s *Totals) {
 	part(s.MonthlyFreedIdle, "freed of pools and nodes that nobody used before")
 	part(s.MonthlyAdded, "added")
 	part(s.MonthlyUnplaced, "of free GPUs kept, which work without a place may hold")
-	line := t.paint(bold, s.Summary())
+	line := s.Summary()
 	if s.MonthlyFreed == "" && len(s.UnpricedPools) > 0 {
 		line += "; no money: no price is stated for " + plaintext.Some(s.UnpricedPools, 6, len(s.UnpricedPools))
 	}
@@ -198,11 +187,6 @@ func (s *Totals) alone() string {
 // mostRemarks bounds the remarks that the text shows; the rest are counted.
 const mostRemarks = 4
 
-func (t *text) status(s Status) string {
-	return t.paint([...]string{StatusNone: red, StatusPartlyPlaced: red, StatusProvisional: yellow,
-		StatusDecided: green}[s], s.String())
-}
-
 // choice is a mechanism, and the slice's profile where there is one.
 func choice(m sharing.Mechanism, profile string) string {
 	return strings.TrimSuffix(m.String()+" "+profile, " ")
@@ -212,7 +196,7 @@ func choice(m sharing.Mechanism, profile string) string {
 func column(names []string) int {
 	at := 0
 	for _, n := range names {
-		at = max(at, columns(n))
+		at = max(at, utf8.RuneCountInString(n))
 	}
 	return min(at, 20) + 4
 }
@@ -244,7 +228,7 @@ func (t *text) workloads() {
 // answer is a decision in a line: placement, reason in numbers, and the largest risk.
 func (t *text) answer(d *Decision) string {
 	if d.Status == StatusNone {
-		return t.status(d.Status) + ": " + d.Why
+		return d.Status.String() + ": " + d.Why
 	}
 	line := d.Where()
 	if d.Replicas > 1 && len(d.Places) == 0 {
@@ -255,10 +239,10 @@ func (t *text) answer(d *Decision) string {
 		line = fmt.Sprintf("%d GPUs%s, %s", d.GPUs, each, line)
 	}
 	if d.Status != StatusDecided {
-		line = t.status(d.Status) + ": " + line
+		line = d.Status.String() + ": " + line
 	}
 	if d.Unplaced > 0 {
-		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", d.Unplaced))
+		line += ", " + fmt.Sprintf("%d unplaced", d.Unplaced)
 		if m := d.MoreGPUs; m != nil {
 			line += fmt.Sprintf(" (%s more in %s would do)", plaintext.Count(m.GPUs, "GPU"), m.Pool)
 		}
@@ -334,12 +318,7 @@ func (t *text) traps() {
 				names, message = append(names, d.Workload), cmp.Or(message, d.Traps[at].Message)
 			}
 		}
-		severity := hit.Severity.String()
-		color := ""
-		if hit.Severity >= sharing.SeverityHigh {
-			color = red
-		}
-		t.put(2, 12, t.paint(color, severity), fmt.Sprintf("%s, %s: %s%s", hit.ID, plaintext.Some(names, 1, len(names)),
+		t.put(2, 12, hit.Severity.String(), fmt.Sprintf("%s, %s: %s%s", hit.ID, plaintext.Some(names, 1, len(names)),
 			message, t.cites.Ref(hit.Sources[0])))
 	}
 }

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 func textOf(t *testing.T, r *Result, opts TextOptions) []string {
@@ -26,7 +26,7 @@ func textOf(t *testing.T, r *Result, opts TextOptions) []string {
 func checkWidth(t *testing.T, what string, lines []string, width int) {
 	t.Helper()
 	for _, line := range lines {
-		if n := columns(line); n > width {
+		if n := utf8.RuneCountInString(line); n > width {
 			t.Errorf("%s: %d columns: %s", what, n, line)
 		}
 	}
@@ -58,7 +58,7 @@ func TestTextWraps(t *testing.T) {
 	f := randomFleet(rand.New(rand.NewPCG(4, 9)), 3, 12)
 	r := decide(t, f)
 	for _, width := range []int{narrowest, 60, 100, 160} {
-		modes := []TextOptions{{}, {Why: "mps-fault-spreads"}, {Why: "k8s-device-plugin"}}
+		modes := []TextOptions{{}}
 		for _, w := range f.Workloads {
 			modes = append(modes, TextOptions{Explain: w.Name})
 		}
@@ -71,10 +71,6 @@ func TestTextWraps(t *testing.T) {
 			checkWidth(t, fmt.Sprintf("%+v", opts), lines, width)
 		}
 	}
-	plain, coloured := textOf(t, r, TextOptions{}), textOf(t, r, TextOptions{Color: true})
-	if got := strings.Join(coloured, "\n"); !strings.Contains(got, "\x1b[") || stripped(got) != strings.Join(plain, "\n") {
-		t.Error("colours change more than colours")
-	}
 }
 
 func indexOf(lines []string, want string) int {
@@ -86,30 +82,12 @@ func indexOf(lines []string, want string) int {
 	return -1
 }
 
-func stripped(s string) string {
-	var b strings.Builder
-	for {
-		before, rest, ok := strings.Cut(s, "\x1b[")
-		b.WriteString(before)
-		if !ok {
-			return b.String()
-		}
-		_, s, _ = strings.Cut(rest, "m")
-	}
-}
-
-// TestTextOfWhatThereIsNot: a workload or id that is not there is an error that
-// says which there are, and nothing is written.
+// TestTextOfWhatThereIsNot: an unknown workload is an error that names the known ones, and nothing is written.
 func TestTextOfWhatThereIsNot(t *testing.T) {
 	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))
-	for _, c := range []struct {
-		opts TextOptions
-		want string
-	}{{TextOptions{Explain: "nobody"}, "w0, w1"}, {TextOptions{Why: "nothing"}, "no trap and no source"}} {
-		var b bytes.Buffer
-		if err := r.WriteText(&b, c.opts); err == nil || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
-			t.Errorf("%+v: %v, %q", c.opts, err, b.String())
-		}
+	var b bytes.Buffer
+	if err := r.WriteText(&b, TextOptions{Explain: "nobody"}); err == nil || !strings.Contains(err.Error(), "w0, w1") || b.Len() > 0 {
+		t.Errorf("%v, %q", err, b.String())
 	}
 }
 
@@ -128,23 +106,5 @@ workloads:
 	var b bytes.Buffer
 	if err := decide(t, f).WriteText(&b, TextOptions{}); err != nil || !strings.Contains(b.String(), "keeps up, under 1% busy") {
 		t.Errorf("%v: %s", err, b.String())
-	}
-}
-
-// TestEveryTrapIsShownInFull: claim, truth, remedy and sources, whatever its length.
-func TestEveryTrapIsShownInFull(t *testing.T) {
-	r := decide(t, randomFleet(rand.New(rand.NewPCG(4, 9)), 1, 2))
-	for _, trap := range sharing.Traps() {
-		lines := textOf(t, r, TextOptions{Why: trap.ID})
-		checkWidth(t, trap.ID, lines, DefaultWidth)
-		text := strings.Join(strings.Fields(strings.Join(lines, " ")), " ")
-		for _, want := range []string{trap.Statement, trap.Truth, trap.Remedy, string(trap.Sources[0])} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s lacks %q:\n%s", trap.ID, want, text)
-			}
-		}
-	}
-	for _, s := range sharing.Sources() {
-		checkWidth(t, string(s.ID), textOf(t, r, TextOptions{Why: string(s.ID)}), DefaultWidth)
 	}
 }

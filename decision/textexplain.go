@@ -19,7 +19,7 @@ const explained = 14
 // explain writes all that is known of one decision.
 func (t *text) explain(d *Decision) {
 	say := func(head, format string, args ...any) { t.put(2, explained, head, fmt.Sprintf(format, args...)) }
-	t.put(0, explained, t.paint(bold, d.Workload), t.answer(d))
+	t.put(0, explained, d.Workload, t.answer(d))
 	each := ""
 	if d.GPUs > 1 {
 		each = fmt.Sprintf(" on each of %d GPUs", d.GPUs)
@@ -55,12 +55,10 @@ func (t *text) explain(d *Decision) {
 		}
 		say("isolation", "%s", strings.Join(parts, ", "))
 	}
-	if k := d.Risk; k != nil {
-		say("risk", "%s: %s risk, %s%s", k.Class, k.Level, k.Recommendation, t.cites.Ref(k.Source))
-	}
 	t.predicted(d)
 	for _, hit := range d.Traps {
-		say("trap", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)
+		trap, _ := sharing.TrapByID(hit.ID)
+		say("trap", "%s, %s: %s; remedy: %s%s", hit.ID, hit.Severity, hit.Message, trap.Remedy, t.cites.Ref(trap.Sources[0]))
 	}
 	for _, hit := range d.Accepts {
 		say("bears", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)
@@ -162,54 +160,4 @@ func (t *text) candidate(cs []Candidate, k int) {
 	for _, reason := range reasons {
 		t.put(2, 14, "", reason.Message+t.cites.Ref(reason.Source))
 	}
-}
-
-// why writes a trap or a source in full.
-func (t *text) why(id string) error {
-	say := func(head, body string) {
-		if body != "" {
-			t.put(2, explained, head, body)
-		}
-	}
-	if trap, ok := sharing.TrapByID(id); ok {
-		t.put(0, 0, t.paint(bold, trap.ID), fmt.Sprintf("trap, %s", trap.Severity))
-		say("claim", trap.Statement)
-		say("in truth", trap.Truth)
-		say("look for", trap.Detection)
-		say("remedy", trap.Remedy)
-		for i := range t.r.Decisions {
-			d := &t.r.Decisions[i]
-			for _, does := range []struct {
-				what string
-				hits []TrapHit
-			}{{"walks into it", d.Traps}, {"bears it", d.Accepts}, {"avoids it", d.Avoids}} {
-				if k := slices.IndexFunc(does.hits, func(h TrapHit) bool { return h.ID == id }); k >= 0 {
-					say("here", fmt.Sprintf("%s %s: %s", d.Workload, does.what, does.hits[k].Message))
-				}
-			}
-		}
-		for _, s := range trap.Sources {
-			source, _ := sharing.SourceByID(s)
-			say("source", fmt.Sprintf("%s: %s %s", s, source.Title, source.Locator))
-		}
-		return nil
-	}
-	source, ok := sharing.SourceByID(sharing.SourceID(id))
-	if !ok {
-		return fmt.Errorf("decision: %q is no trap and no source; traps stand under TRAPS and sources in brackets, for "+
-			"example %s", id, sharing.Traps()[0].ID)
-	}
-	t.put(0, 0, t.paint(bold, id), fmt.Sprintf("source, %s", source.Basis))
-	say("title", source.Title)
-	say("where", source.Locator)
-	say("part", source.Section)
-	say("read", source.Date)
-	var backs []string
-	for _, trap := range sharing.Traps() {
-		if slices.Contains(trap.Sources, sharing.SourceID(id)) {
-			backs = append(backs, trap.ID)
-		}
-	}
-	say("traps", strings.Join(backs, ", "))
-	return nil
 }

@@ -81,13 +81,13 @@ func (t *text) group(a *alike) {
 	}
 	line := a.what
 	if a.status != StatusDecided {
-		line = t.status(a.status) + ": " + line
+		line = a.status.String() + ": " + line
 	}
 	if a.replicas > 0 {
 		line += ", " + plaintext.Count(a.replicas, "replica")
 	}
 	if unplaced > 0 && a.status != StatusNone {
-		line += ", " + t.paint(yellow, fmt.Sprintf("%d unplaced", unplaced))
+		line += ", " + fmt.Sprintf("%d unplaced", unplaced)
 	}
 	if len(a.list) == 1 {
 		line = fmt.Sprintf("%s: %s; %s", worst.Workload, line, worst.Why)

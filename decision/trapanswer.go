@@ -55,14 +55,14 @@ func (s *trapScene) findTraps(d *Decision) {
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
 	chosen.r = fleet.Asked{}
 	d.Traps = []TrapHit{}
+	inInput, inLayout := asked.find(), chosen.find()
 	for _, t := range sharing.Traps() {
-		detect := detectors[t.ID]
-		hit := TrapHit{ID: t.ID, Severity: t.Severity, Message: detect(&asked)}
+		hit := TrapHit{ID: t.ID, Severity: t.Severity, Message: inInput[t.ID]}
 		if hit.Message != "" {
 			d.Traps = append(d.Traps, hit)
 			continue
 		}
-		if hit.Message = detect(&chosen); hit.Message == "" {
+		if hit.Message = inLayout[t.ID]; hit.Message == "" {
 			continue
 		}
 		a, ok := answeredTraps[t.ID]
@@ -87,15 +87,18 @@ func (s *trapScene) findTraps(d *Decision) {
 // a GPU to be taken is reported as a future one, of at most medium severity.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool, here int) []TrapHit {
 	s := newScene(w, p)
+	var full found
+	if here > 0 && s.r.Replicas > here {
+		full = s.find()
+	}
+	s.here = here
+	now := s.find()
 	var hits []TrapHit
 	for _, t := range sharing.Traps() {
-		s.here = here
-		message, severity := detectors[t.ID](s), t.Severity
-		if s.here = 0; message == "" && here > 0 && s.r.Replicas > here {
-			if message = detectors[t.ID](s); message != "" {
-				message = fmt.Sprintf("once all %d places of a GPU are taken: %s", s.r.Replicas, message)
-				severity = min(severity, sharing.SeverityMedium)
-			}
+		message, severity := now[t.ID], t.Severity
+		if then := full[t.ID]; message == "" && then != "" {
+			message = fmt.Sprintf("once all %d places of a GPU are taken: %s", s.r.Replicas, then)
+			severity = min(severity, sharing.SeverityMedium)
 		}
 		if message != "" {
 			hits = append(hits, TrapHit{ID: t.ID, Severity: severity, Message: message, Sources: t.Sources})

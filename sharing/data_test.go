@@ -37,7 +37,7 @@ func checkFinding(t *testing.T, where string, f Finding) {
 func TestSourcesResolve(t *testing.T) {
 	for _, m := range append(Mechanisms(), MechanismNone) {
 		for a := Axis(0); int(a) < AxisCount; a++ {
-			for _, p := range Properties(m, a) {
+			for _, p := range propertiesOf(m, a) {
 				where := fmt.Sprintf("%v/%v", m, a)
 				checkSource(t, where, p.Source)
 				if p.Text == "" || p.Mechanism != m || p.Axis != a {
@@ -137,22 +137,6 @@ func TestTrapsAreComplete(t *testing.T) {
 	}
 	if _, ok := TrapByID("no-such-trap"); ok {
 		t.Error("there is a trap no-such-trap")
-	}
-}
-
-// TestComparisonMatrix holds the overheads that a widely read matrix prints.
-func TestComparisonMatrix(t *testing.T) {
-	for m, want := range map[Mechanism]struct {
-		low, high float64
-	}{MechanismMIG: {0, 0}, MechanismMPS: {0.05, 0.05}, MechanismTimeSlicing: {0.10, 0.15}} {
-		info := InfoFor(m)
-		i := slices.IndexFunc(info.Overheads, func(o Overhead) bool { return o.Source == "lucaberton-sharing" })
-		if i < 0 || info.Overheads[i].Low != want.low || info.Overheads[i].High != want.high {
-			t.Errorf("%v: %+v; want %+v", m, info.Overheads, want)
-		}
-	}
-	if o := InfoFor(MechanismTimeSlicing).Overhead; !o.Known || o.Low != 0.01 || o.High != 0.11 || o.Source != "nos-gpu-sharing" {
-		t.Errorf("time-slicing's overhead is %+v", o)
 	}
 }
 

@@ -73,25 +73,6 @@ func ExampleIsolationIn() {
 	// driver 610.43.02, static partitions unknown: compute partial, fault none
 }
 
-func ExampleCompare() {
-	gpu, err := sharing.LookupGPU("A100-80GB")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	c := sharing.Compare(sharing.MechanismMIG, sharing.MechanismTimeSlicing, sharing.Environment{GPU: gpu})
-	for _, axis := range c.Axes {
-		fmt.Printf("%-8s %-9s %s\n", axis.Axis, axis.A.Level, axis.B.Level)
-	}
-	fmt.Println("MIG is best for", c.InfoA.BestFor[0].Text)
-	// Output:
-	// memory   hardware  none
-	// compute  hardware  none
-	// fault    hardware  none
-	// jitter   driver    none
-	// MIG is best for tenants that do not trust one another
-}
-
 func ExampleTraps() {
 	for _, trap := range sharing.Traps() {
 		if trap.Severity == sharing.SeverityCritical {

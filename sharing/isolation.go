@@ -3,7 +3,6 @@
 package sharing
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -96,23 +95,9 @@ type Property struct {
 	Source SourceID
 }
 
-// Properties lists every statement about m on axis a, the default one before the conditional ones. A mechanism or
-// axis that does not exist has none. The slice is the caller's.
-//
-// The axes are about the effect of neighbours:
-//
-//   - Memory covers both protection (can a neighbour read or write one's
-//     memory) and exhaustion (can it take memory that one counts on). The
-//     weaker rules; a mechanism that protects address spaces but limits nobody is at
-//     most partial, and none where the vendor itself says so. Text says both.
-//   - Compute is none without any share, partial for a cap that reserves
-//     nothing, driver or hardware for a reservation.
-//   - Fault is none where a neighbour's fatal GPU fault ends one's work.
-//   - Jitter is the effect of neighbours on latency; see Level.
-//
-// Of MIG+MPS the statements are about neighbours in one instance; towards other instances those of MIG hold.
-func Properties(m Mechanism, a Axis) []Property { return slices.Clone(propertiesOf(m, a)) }
-
+// propertiesOf lists every statement about m on axis a, the default one before the conditional ones. A mechanism or
+// axis that does not exist has none. Of MIG+MPS the statements are about neighbours in one instance; towards other
+// instances those of MIG hold.
 func propertiesOf(m Mechanism, a Axis) []Property {
 	if int(m) >= MechanismCount || int(a) >= AxisCount {
 		return nil
@@ -172,31 +157,3 @@ var propertyTable = sync.OnceValue(func() *[MechanismCount][AxisCount][]Property
 	}
 	return t
 })
-
-// AxisComparison is one axis of a comparison.
-type AxisComparison struct {
-	Axis Axis
-	A, B Property // in the environment
-}
-
-// Comparison sets two mechanisms side by side in one environment.
-type Comparison struct {
-	// Axes holds the four axes in the order of their values.
-	Axes [AxisCount]AxisComparison
-	// AvailableA and AvailableB say whether the hardware can run each.
-	AvailableA, AvailableB Finding
-	// InfoA and InfoB hold the best use of each, when to avoid it and the
-	// hardware it needs; they are shared and must not be modified.
-	InfoA, InfoB Info
-}
-
-// Compare sets a and b side by side in env, by the primary reading.
-func Compare(a, b Mechanism, env Environment) Comparison {
-	c := Comparison{AvailableA: Available(a, env), AvailableB: Available(b, env), InfoA: InfoFor(a),
-		InfoB: InfoFor(b)}
-	for i := range c.Axes {
-		axis := Axis(i)
-		c.Axes[i] = AxisComparison{axis, IsolationIn(a, axis, env), IsolationIn(b, axis, env)}
-	}
-	return c
-}

@@ -114,26 +114,14 @@ func TestPropertiesNeverPromiseMore(t *testing.T) {
 					t.Errorf("%v/%v on %s: %v, but %v without knowing the GPU", m, a, g.Name, got.Level, blind)
 				}
 			}
-			ps := Properties(m, a)
+			ps := propertiesOf(m, a)
 			if len(ps) == 0 || ps[0].When != (Condition{Note: ps[0].When.Note}) || ps[0].Caps {
 				t.Errorf("%v/%v: the default statement does not come first", m, a)
 			}
 		}
 	}
-	if Properties(MechanismNone, AxisMemory) != nil || Properties(Mechanism(99), AxisMemory) != nil || Properties(MechanismMPS, Axis(99)) != nil {
+	if propertiesOf(MechanismNone, AxisMemory) != nil || propertiesOf(Mechanism(99), AxisMemory) != nil || propertiesOf(MechanismMPS, Axis(99)) != nil {
 		t.Error("what does not exist has properties")
-	}
-}
-
-func TestCompare(t *testing.T) {
-	c := Compare(MechanismMIG, MechanismMPS, Environment{GPU: gpu(t, "L4")})
-	if c.AvailableA.Answer != AnswerNo || c.AvailableB.Answer != AnswerYes {
-		t.Errorf("on L4: MIG %v, MPS %v", c.AvailableA, c.AvailableB)
-	}
-	for _, x := range c.Axes {
-		if x.A.Level <= x.B.Level {
-			t.Errorf("%v: MIG %v, MPS %v", x.Axis, x.A.Level, x.B.Level)
-		}
 	}
 }
 

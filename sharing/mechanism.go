@@ -74,6 +74,15 @@ func Mechanisms() []Mechanism {
 }
 
 // Axis is one of the four respects in which neighbours on a GPU can be isolated from one another.
+//
+//   - Memory covers both protection (can a neighbour read or write one's
+//     memory) and exhaustion (can it take memory that one counts on). The
+//     weaker rules; a mechanism that protects address spaces but limits nobody is at
+//     most partial, and none where the vendor itself says so.
+//   - Compute is none without any share, partial for a cap that reserves
+//     nothing, driver or hardware for a reservation.
+//   - Fault is none where a neighbour's fatal GPU fault ends one's work.
+//   - Jitter is the effect of neighbours on latency; see Level.
 type Axis uint8
 
 // The axes.

@@ -90,7 +90,7 @@ func TestSourcesAreCited(t *testing.T) {
 }
 
 // TestLiteralsResolve looks every text up that the module's code converts to a SourceID, or that it or a table gives a
-// field named Source. TestConstantsResolve, of the nightly run, finds the constants by their type.
+// field named Source.
 func TestLiteralsResolve(t *testing.T) {
 	race.Long(t)
 	literal := regexp.MustCompile(`(?:\bSourceID\(|\bSource:\s*|"source":\s*)"([a-z0-9-]*)"`)

@@ -90,6 +90,9 @@ func (d *decoder) count() error {
 			d.attention(at, i, false)
 		case mixLinear:
 			d.linear(at)
+		case mixBoth:
+			d.attention(at, i, true)
+			d.linear(at)
 		}
 		d.feedForward(at, i)
 		d.keep(at+"norms", 2*float64(c.Hidden))

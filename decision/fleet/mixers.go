@@ -16,13 +16,14 @@ const (
 	mixFull                 // keeps keys and values of the whole context
 	mixWindow               // keeps those of a window or chunk
 	mixLinear               // keeps a state
+	mixBoth                 // keeps keys and values, and a state
 )
 
 // mixers are the layer types of transformers, under their present and older names.
 var mixers = map[string]mixer{"full_attention": mixFull, "attention": mixFull, "*": mixFull, "global": mixFull,
 	"deepseek_sparse_attention": mixFull, "indexed_attention": mixFull, "sliding_attention": mixWindow,
 	"chunked_attention": mixWindow, "linear_attention": mixLinear, "mamba": mixLinear, "M": mixLinear,
-	"mlp": mixNothing, "moe": mixNothing, "-": mixNothing, "E": mixNothing}
+	"hybrid": mixBoth, "mlp": mixNothing, "moe": mixNothing, "-": mixNothing, "E": mixNothing}
 
 // kinds are the types of the layers where the config has them one by one.
 func (d *decoder) kinds() []string {
@@ -60,6 +61,8 @@ func (d *decoder) mixer(i int) mixer {
 		return m
 	case d.FullLayers != nil:
 		return full(slices.Contains(d.FullLayers, i))
+	case d.ModelType == "falcon_h1":
+		return mixBoth
 	case d.FullStep > 0:
 		return full((i+1)%d.FullStep == 0)
 	case d.Chunk != nil && *d.Chunk > 0 && (i < len(d.Rotary) && d.Rotary[i] != 0 ||

@@ -20,7 +20,6 @@ type visionConfig struct {
 	Merge        int     `json:"spatial_merge_size"`
 	DeepStack    []int   `json:"deepstack_visual_indexes"`
 	Positions    int     `json:"num_position_embeddings"`
-	Adapter      int     `json:"projector_output_dim"`
 }
 
 // gatedTowers have a feed-forward of three matrices.
@@ -62,15 +61,8 @@ func (d *decoder) tower() float64 {
 	case v.Merge > 0 && v.Merge <= 8 && (v.OutHidden > 0 || v.EmbedDim > 0): // Qwen's
 		merged := w * float64(v.Merge*v.Merge)
 		all += float64(1+min(len(v.DeepStack), depth)) * merged * (merged + hidden)
-	case strings.HasPrefix(v.ModelType, "llama4"):
-		adapter := float64(max(0, min(v.Adapter, maxSize)))
-		all += 4*w*adapter + adapter*adapter + adapter*hidden
-	case strings.HasPrefix(v.ModelType, "pixtral"):
-		all += 4*w*w + w*hidden + hidden*hidden
-	case strings.HasPrefix(v.ModelType, "clip"):
+	default: // two matrices at most
 		all += w*hidden + hidden*hidden
-	default:
-		all += w * hidden
 	}
 	d.note("the %.2f billion parameters of its encoder of images are in the bytes of its weights, in 16 bits, and not in "+
 		"parameters", all/1e9)

@@ -138,8 +138,7 @@ func (w *CompiledWorkload) Shareable() bool {
 // Archetype holds the priors of a workload's kind: archetypes, use
 // cases and risk classes of widely read articles as data.
 type Archetype struct {
-	Kind  fleet.Kind
-	Class string // the risk class that the kind falls in
+	Kind fleet.Kind
 	// Simple: of mechanisms that cost the same, the one that is simplest to run comes first, not the one that isolates
 	// most: for work that idles for long and may be started again.
 	Simple bool

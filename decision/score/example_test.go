@@ -49,6 +49,6 @@ func ExampleEvaluate() {
 // What the engine takes from a kind is data.
 func ExampleArchetypeOf() {
 	a := score.ArchetypeOf(fleet.KindDistributedTraining)
-	fmt.Println(a.Class, a.NeverShares)
-	// Output: Batch true
+	fmt.Println(a.NeverShares, a.SaturatedFrom)
+	// Output: true 0
 }

@@ -8,7 +8,6 @@ package score
 
 import (
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -31,31 +30,11 @@ func (s *Scored) Profile() string {
 // Evaluation holds every mechanism's candidate for one workload on one pool, in the order of sharing.Mechanisms.
 type Evaluation struct {
 	Candidates [sharing.MechanismCount - 1]Scored
-
-	computed bool // it has objectives, which the gates only estimate
-}
-
-// Best returns the candidate that Decide would choose for the workload alone on empty
-// GPUs of the pool, where the gates tell: the only one that none rejects, if it has no
-// objective that has to be computed. Else it is nil, and only Decide can tell.
-func (e *Evaluation) Best() *Scored {
-	var only *Scored
-	for i := range e.Candidates {
-		switch c := &e.Candidates[i]; {
-		case c.Verdict == gate.VerdictReject:
-		case only != nil || c.Verdict != gate.VerdictPass || e.computed:
-			return nil
-		default:
-			only = c
-		}
-	}
-	return only
 }
 
 // Evaluate filters one workload against one pool into ev, which it overwrites. It does not allocate and is safe for
 // concurrent use with different evs.
 func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
-	ev.computed = w.workload.SLO != (profile.SLO{})
 	for i := range ev.Candidates {
 		EvaluateMechanism(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
 	}

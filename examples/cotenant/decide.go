@@ -9,7 +9,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +38,7 @@ func fleetKinds() (kinds []string) {
 
 // decideConfig holds the flags of decide.
 type decideConfig struct {
-	fleet, out, report, profiles, predictor, explain, why, compare, example string
+	fleet, out, report, profiles, predictor, explain, compare, example string
 
 	confidence                 float64
 	json, strict, schema, long bool
@@ -58,7 +57,6 @@ func (c *decideConfig) flags(fl *flag.FlagSet) {
 	fl.BoolVar(&c.strict, "strict", false, "exit 1 unless every workload is decided: all its replicas have a place "+
 		"at the confidence")
 	fl.StringVar(&c.explain, "explain", "", "show everything about one `WORKLOAD`, every candidate and its reasons")
-	fl.StringVar(&c.why, "why", "", "show the trap or the source of this `ID` in full")
 	fl.StringVar(&c.compare, "compare", "", "decide again with other `OPTIONS`, confidence=0.9,allow=hami, and show all "+
 		"side by side; see above")
 	fl.StringVar(&c.example, "print-fleet", "", "print the example of a `KIND` of fleet and exit: "+
@@ -100,7 +98,7 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	if c.compare != "" {
 		return c.compareFleet(ctx, fleet, opts, std)
 	}
-	if fleet.Today != nil && c.explain == "" && c.why == "" {
+	if fleet.Today != nil && c.explain == "" {
 		return c.planFleet(ctx, fleet, opts, std)
 	}
 	result, err := decision.Decide(ctx, fleet, opts)
@@ -110,15 +108,9 @@ func runDecide(ctx context.Context, args []string, std stdio) error {
 	result.Replicas = chosen
 	var text bytes.Buffer
 	if !c.json {
-		tty, width := terminal(std.out)
-		show := decision.TextOptions{
-			Explain: c.explain, Why: c.why, Command: settleCommand, More: "-explain WORKLOAD, -why ID, -json",
-			Width: width, Color: tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
-		}
-		if show.Color {
-			page.Colours(std.out)
-		}
-		if err := result.WriteText(&text, show); err != nil {
+		err := result.WriteText(&text, decision.TextOptions{Explain: c.explain, Command: settleCommand,
+			More: "-explain WORKLOAD, -json", Width: columns(std.out)})
+		if err != nil {
 			return badInput(err)
 		}
 	}
@@ -151,12 +143,10 @@ func (c *decideConfig) check() error {
 	switch {
 	case c.fleet == "":
 		return errors.New("name a fleet file, or - for standard input; cotenant discover -out fleet.yaml writes one")
-	case c.json && (c.explain != "" || c.why != ""):
-		return errors.New("-explain and -why are text; -json has everything about every workload")
-	case c.explain != "" && c.why != "":
-		return errors.New("-explain and -why are one question each; ask them one after the other")
-	case c.compare != "" && (c.explain+c.why+c.out+c.report != "" || c.strict):
-		return errors.New("-compare shows answers side by side; leave -explain, -why, -out, -report and -strict out")
+	case c.json && c.explain != "":
+		return errors.New("-explain is text; -json has everything about every workload")
+	case c.compare != "" && (c.explain+c.out+c.report != "" || c.strict):
+		return errors.New("-compare shows answers side by side; leave -explain, -out, -report and -strict out")
 	case !(c.confidence >= 0.5 && c.confidence <= 0.999):
 		return fmt.Errorf("-confidence %v: use 0.5 to 0.999", c.confidence)
 	case c.predictor != "" && c.profiles == "":

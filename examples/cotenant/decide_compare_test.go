@@ -31,7 +31,7 @@ func TestDecideCompare(t *testing.T) {
 		{"-compare confidense=0.9,allow=foo,confidence=2:headroom=7,allow=exclusive,headroom=y,confidence=0,, " + seven, []string{
 			"-compare confidense=0.9: no option; use confidence=C, headroom=H or allow=MECHANISM", `mechanism "foo"; known`, ": confidence: 2 is out of range",
 			"headroom=7: headroom.fragmentation: 7", "nothing delivers exclusive", `"y" is no number`, "confidence=0: 0 is out of range", "-compare : no option"}},
-		{"-compare allow=hami -explain t1 " + seven, []string{"leave -explain, -why, -out, -report and -strict out"}},
+		{"-compare allow=hami -explain t1 " + seven, []string{"leave -explain, -out, -report and -strict out"}},
 		{"-compare allow=hami -strict " + seven, []string{"leave -explain"}},
 		{"-compare allow=hami missing.yaml", []string{"missing.yaml"}},
 	} {

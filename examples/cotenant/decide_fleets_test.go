@@ -216,8 +216,6 @@ func TestDecideInFull(t *testing.T) {
 		"fleet.txt":        {decideExample},
 		"one.json":         {"-json", decideFleets + "llm-70b-on-l4.yaml"},
 		"explain-chat.txt": {"-explain", "chat", "-profiles", decideProfiles, decideFleets + "measured.yaml"},
-		"why-trap.txt":     {"-why", "mps-fault-spreads", decideExample},
-		"why-source.txt":   {"-why", "nvidia-mps-guide", decideExample},
 	} {
 		code, text, errs := program(t, "", append([]string{"decide"}, args...)...)
 		if code != exitDone || errs != "" {
@@ -310,7 +308,7 @@ func TestTextFitsAScreen(t *testing.T) {
 	}
 }
 
-// TestDecideColumns: $COLUMNS sets the width; what is no terminal has no colours.
+// TestDecideColumns: $COLUMNS sets the width.
 func TestDecideColumns(t *testing.T) {
 	for _, n := range []int{60, 140} {
 		t.Setenv("COLUMNS", fmt.Sprint(n))

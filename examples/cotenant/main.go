@@ -141,17 +141,15 @@ func isPlugin() bool {
 	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
 }
 
-// terminal reports whether an output is one, and its width, which $COLUMNS overrides; 0 is unknown.
-func terminal(w io.Writer) (is bool, columns int) {
+// columns returns the width of the terminal that an output is, which $COLUMNS overrides; 0 is unknown.
+func columns(w io.Writer) (width int) {
 	if file, ok := w.(interface{ Fd() uintptr }); ok {
-		if is = term.IsTerminal(int(file.Fd())); is {
-			columns, _, _ = term.GetSize(int(file.Fd()))
-		}
+		width, _, _ = term.GetSize(int(file.Fd())) // 0 where it is no terminal
 	}
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		columns = n
+		width = n
 	}
-	return is, columns
+	return width
 }
 
 // version is set by the release's linker flags; otherwise the module's is shown.

@@ -67,7 +67,7 @@ func runPlan(ctx context.Context, args []string, std stdio) error {
 	if *asJSON {
 		err = r.WriteJSON(std.out)
 	} else {
-		_, width := terminal(std.out)
+		width := columns(std.out)
 		if err = r.WriteText(std.out, review.TextOptions{Width: width, Long: *long}); err == nil && !*long {
 			_, err = fmt.Fprintln(std.out, "\nFor more: -v, -json, -out DIR, -report FILE.html")
 		}

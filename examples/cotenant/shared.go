@@ -93,7 +93,7 @@ func showPlan(plan *migrate.Plan, asJSON, long bool, std stdio) error {
 	if asJSON {
 		return page.JSON(std.out, plan)
 	}
-	_, width := terminal(std.out)
+	width := columns(std.out)
 	return plan.WriteText(std.out, width, long)
 }
 

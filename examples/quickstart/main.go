@@ -55,5 +55,5 @@ func decide(file string, asJSON bool, stdout io.Writer) error {
 	if asJSON {
 		return result.WriteJSON(stdout)
 	}
-	return result.WriteText(stdout, decision.TextOptions{More: "cotenant decide -explain WORKLOAD, -why ID, -json"})
+	return result.WriteText(stdout, decision.TextOptions{More: "cotenant decide -explain WORKLOAD, -json"})
 }

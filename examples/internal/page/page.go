@@ -175,11 +175,10 @@ func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 
 // writer escapes control characters: any output may hold names of others.
 type writer struct {
-	to       io.Writer
-	mu       sync.Mutex
-	coloured bool
-	part     []byte // the beginning of a character
-	err      error
+	to   io.Writer
+	mu   sync.Mutex
+	part []byte // the beginning of a character
+	err  error
 }
 
 // Show writes each character of a text that a terminal would obey or hide as its escape, which JSON reads as the same.
@@ -199,13 +198,6 @@ func Show(text string) string {
 	return b.String()
 }
 
-// Colours writes the following text unescaped: it has colours, and no names of others.
-func Colours(out io.Writer) {
-	if w, ok := out.(*writer); ok {
-		w.coloured = true
-	}
-}
-
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -217,10 +209,7 @@ func (w *writer) Write(p []byte) (int, error) {
 		}
 	}
 	text, w.part = text[:cut], []byte(text[cut:])
-	if !w.coloured {
-		text = Show(text)
-	}
-	if _, err := w.to.Write([]byte(text)); err != nil {
+	if _, err := w.to.Write([]byte(Show(text))); err != nil {
 		w.err = cmp.Or(w.err, err)
 		return 0, err
 	}

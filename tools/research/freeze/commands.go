@@ -94,8 +94,6 @@ var commandLines = []string{
 	"cotenant decide examples/quickstart/testdata/migration.yaml",
 	"cotenant decide -explain chat examples/quickstart/fleet.yaml",
 	"cotenant decide -explain chat -profiles ROWS examples/quickstart/testdata/measured.yaml",
-	"cotenant decide -why mps-fault-spreads examples/quickstart/fleet.yaml",
-	"cotenant decide -why nvidia-mps-guide examples/quickstart/fleet.yaml",
 	"cotenant decide -strict examples/quickstart/testdata/llm-70b-on-l4.yaml",
 	"cotenant discover", "cotenant discover -json", "cotenant plan",
 	"cotenant discover decision/discover/testdata/clusters/hami.json",
