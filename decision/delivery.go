@@ -20,18 +20,17 @@ func (pl *answers) impossible() (out []string) {
 			}
 		}
 	}
-	for _, m := range pl.Opt.Allow {
-		if why := pl.denied(m, ""); why != "" {
-			out = append(out, fmt.Sprintf("%s is to be allowed, and no pool can have it: %s", m, why))
+	denied := func(m sharing.Mechanism, pool, format string, args ...any) {
+		if why := pl.denied(m, pool); why != "" {
+			out = append(out, fmt.Sprintf(format, args...)+": "+why)
 		}
 	}
+	for _, m := range pl.Opt.Allow {
+		denied(m, "", "%s is to be allowed, and no pool can have it", m)
+	}
 	for _, cw := range pl.Workloads[:pl.Asked] {
-		asked := cw.Workload().Request
-		if asked == nil {
-			continue
-		}
-		if why := pl.denied(asked.Mechanism, cw.Workload().Pool); why != "" {
-			out = append(out, fmt.Sprintf("%s asks for %s, which no pool has: %s", cw.Workload().Name, asked.Mechanism, why))
+		if r := cw.Workload().Request; r != nil {
+			denied(r.Mechanism, cw.Workload().Pool, "%s asks for %s, which no pool has", cw.Workload().Name, r.Mechanism)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@
 package decision
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -135,7 +136,7 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%.30q: %v, want %q", in, err, want)
 		}
 	}
-	if _, err := ReadFleet(strings.NewReader(strings.Repeat("#", 100<<20))); err == nil || !strings.Contains(err.Error(), "larger than") {
+	if _, err := ParseFleet(bytes.Repeat([]byte("#"), 17<<20)); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("100 MB: %v", err)
 	}
 }

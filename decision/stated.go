@@ -3,8 +3,6 @@
 package decision
 
 import (
-	"io"
-
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
@@ -47,9 +45,6 @@ const (
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json
 // of models, are looked for from its folder.
 func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
-
-// ReadFleet reads a fleet from r; see [ParseFleet].
-func ReadFleet(r io.Reader) (*Fleet, error) { return fleet.ReadFleet(r) }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, if there is one, a
 // remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with

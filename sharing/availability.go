@@ -116,27 +116,26 @@ func vgpuAvailable(env Environment) Finding {
 // GPUs and drivers that are possible, and so safe to plan with. Without a GPU
 // that is 16 (before Volta), on Volta and later without a known driver 48.
 func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
-	if g == nil || g.Architecture == ArchitectureUnknown {
-		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerUnknown,
-			"the GPU is not known: 16 is the lowest limit, that of GPUs before Volta", BasisDocumented, "nvidia-mps-guide"}
-	}
-	if g.Architecture < ArchitectureVolta {
-		return KnownCell(16, "nvidia-mps-guide"), Finding{AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented,
-			"nvidia-mps-guide"}
+	limit := func(n int, answer Answer, text string, basis Basis, source SourceID) (Cell[int], Finding) {
+		return KnownCell(n, source), Finding{answer, text, basis, source}
 	}
 	switch {
+	case g == nil || g.Architecture == ArchitectureUnknown:
+		return limit(16, AnswerUnknown, "the GPU is not known: 16 is the lowest limit, that of GPUs before Volta",
+			BasisDocumented, "nvidia-mps-guide")
+	case g.Architecture < ArchitectureVolta:
+		return limit(16, AnswerYes, "GPUs before Volta take 16 contexts", BasisDocumented, "nvidia-mps-guide")
 	case d.Major >= 590: // brings CUDA 13.1, 580 13.0 (nvidia-cuda-release-notes)
-		return KnownCell(60, "nvidia-mps-guide-limits"), Finding{AnswerYes, "Volta and later take 60 contexts from CUDA 13.1",
-			BasisDocumented, "nvidia-mps-guide-limits"}
+		return limit(60, AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented,
+			"nvidia-mps-guide-limits")
 	case d.Major == 580:
-		return KnownCell(48, "cotenant-h200-mps"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; " +
-			"the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps"}
+		return limit(48, AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580",
+			BasisMeasured, "cotenant-h200-mps")
 	case d.Major > 0 && d.Major < 580:
-		return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0",
-			BasisDocumented, "nvidia-mps-guide"}
+		return limit(48, AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "nvidia-mps-guide")
 	}
-	return KnownCell(48, "nvidia-mps-guide"), Finding{AnswerUnknown,
-		"the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1", BasisDocumented, "nvidia-mps-guide"}
+	return limit(48, AnswerUnknown, "the driver is not known: 48 contexts up to CUDA 13.0, 60 from CUDA 13.1",
+		BasisDocumented, "nvidia-mps-guide")
 }
 
 // Delivery is the way in which a mechanism reaches containers or virtual machines. It is

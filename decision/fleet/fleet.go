@@ -10,7 +10,6 @@ package fleet
 import (
 	"bytes"
 	_ "embed"
-	"io"
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
@@ -346,15 +345,6 @@ func LoadFleet(path string) (*Fleet, error) {
 			return strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: maxConfigBytes})
 		})
 	})
-}
-
-// ReadFleet reads a fleet from r; see [ParseFleet].
-func ReadFleet(r io.Reader) (*Fleet, error) {
-	data, err := strictyaml.Read(r, strictyaml.Options{MaxBytes: maxInputBytes})
-	if err != nil {
-		return nil, err
-	}
-	return ParseFleet(data)
 }
 
 // ParseFleet reads a fleet from YAML or JSON. The error names every problem with its path and, where there is one,

@@ -48,7 +48,10 @@ func refuse(fl *flag.FlagSet, why string, names ...string) (errs []error) {
 func loadFleet(file, profiles, predictor string, stdin io.Reader, opts *decision.Options) (
 	fleet *decision.Fleet, err error) {
 	if file == "-" {
-		fleet, err = decision.ReadFleet(stdin)
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(stdin, 32<<20)); err == nil { // ParseFleet refuses half as much
+			fleet, err = decision.ParseFleet(data)
+		}
 	} else {
 		opts.Input = file
 		fleet, err = decision.LoadFleet(file)
