@@ -138,7 +138,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.NotChosen = pl.notChosen(w, &d)
 	}
-	pl.scene(w, share.fullest).findTraps(&d)
+	pl.trapInput(w, share.fullest).findTraps(&d)
 	if provisional {
 		d.Settle = pl.measurement(w, &d)
 	}
@@ -169,10 +169,10 @@ func (pl *answers) places(w int) (out []Place) {
 	return out
 }
 
-// scene collects the input of the trap detectors.
-func (pl *answers) scene(w, fullest int) *trapScene {
+// trapInput collects the facts that traps are found by.
+func (pl *answers) trapInput(w, fullest int) *trapInput {
 	cw := pl.Workloads[w]
-	s := newScene(cw, nil)
+	s := newTrapInput(cw, nil)
 	s.tenants = fullest
 	c := pl.Chosen[w]
 	switch {
@@ -206,8 +206,8 @@ func (pl *answers) scene(w, fullest int) *trapScene {
 // fillingBusy is the stated gpu_busy from which on a computation is taken to fill the GPU.
 const fillingBusy = 0.9
 
-// filler describes another workload of a pool whose kernels fill the GPU: by its profile, or without one by the stated
-// busy share of a computation; "" without any.
+// filler describes another workload of a pool with kernels that fill the GPU, by its profile or by the stated busy share
+// of a computation; "" if there is none.
 func (pl *answers) filler(w int, p *CompiledPool) string {
 	for j, cw := range pl.Workloads[:pl.Asked] {
 		o := cw.Workload()

@@ -95,9 +95,9 @@ func nodePool(rng *rand.Rand, p *Pool) {
 	half, _ := price.MulFrac(1, 2)
 	switch rng.IntN(6) {
 	case 0:
-		p.Reserved = &fleet.Tariff{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
+		p.Reserved = &fleet.Pricing{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
 	case 1:
-		p.Spot = &fleet.Tariff{PricePerGPUHour: half}
+		p.Spot = &fleet.Pricing{PricePerGPUHour: half}
 	}
 }
 

@@ -42,7 +42,7 @@ func (pl *answers) oddPools() (out []string) {
 		if n, each := cp.Pool.Count, cp.Pool.GPUsPerNode.Or(1); n%each != 0 {
 			say("its GPUs (%d) are no whole nodes of %d (gpus_per_node): the last node is paid for whole", n, each)
 		}
-		for i, t := range []*fleet.Tariff{{PricePerGPUHour: cp.Price}, cp.Pool.Reserved, cp.Pool.Spot} {
+		for i, t := range []*fleet.Pricing{{PricePerGPUHour: cp.Price}, cp.Pool.Reserved, cp.Pool.Spot} {
 			if t == nil || i == 0 && !cp.Priced {
 				continue
 			}

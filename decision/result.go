@@ -146,7 +146,7 @@ type AxisLevel struct {
 	Source sharing.SourceID `json:"source"`
 }
 
-// Candidate is a mechanism on a pool, judged for one workload.
+// Candidate is a mechanism on a pool, evaluated for one workload.
 type Candidate struct {
 	Pool      string            `json:"pool"`
 	Mechanism sharing.Mechanism `json:"mechanism"`

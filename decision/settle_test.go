@@ -162,9 +162,9 @@ func TestSimulatedPredictor(t *testing.T) {
 	}
 }
 
-// TestJudgeUnknownPool: a node of a pool that the fleet does not have is refused by its name.
-func TestJudgeUnknownPool(t *testing.T) {
-	j, err := NewJudge(t.Context(), unknownLoad(t), Options{})
+// TestEvaluatorOfUnknownPool: a node of a pool that the fleet does not have is refused by its name.
+func TestEvaluatorOfUnknownPool(t *testing.T) {
+	j, err := NewEvaluator(t.Context(), unknownLoad(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

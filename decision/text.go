@@ -117,7 +117,7 @@ func (t *text) money() {
 	}
 }
 
-// Summary returns what the answer changes, in GPUs and money, for the first line of a text or page.
+// Summary returns the change in GPUs and money, for the first line of a text or page.
 func (s *Totals) Summary() string {
 	text, freed := "", s.GPUsToday-s.GPUsAfter
 	switch {

@@ -27,8 +27,8 @@ type TrapHit struct {
 	Sources []sharing.SourceID `json:"sources,omitempty"`
 }
 
-// trapScene is the input of a detector: a workload, its request, the decision, and the pool of either.
-type trapScene struct {
+// trapInput has the facts that traps are found by: a workload, its request, the decision, and the pool of either.
+type trapInput struct {
 	w         *Workload
 	f         Framework   // the workload's, zero without
 	r         fleet.Asked // likewise
@@ -41,26 +41,26 @@ type trapScene struct {
 	untrusted bool
 	uids      bool   // workloads of other user ids share its MPS group
 	unequal   bool   // tenants of its GPUs differ in kind or demand
-	filler    string // describes a workload of the pool whose kernels fill the GPU; "" = none known
+	filler    string // describes a workload of the pool with kernels that fill the GPU; "" = none known
 }
 
-// newScene takes a workload with its request, on a pool that may be nil.
-func newScene(cw *CompiledWorkload, p *CompiledPool) *trapScene {
+// newTrapInput takes a workload with its request, on a pool that may be nil.
+func newTrapInput(cw *CompiledWorkload, p *CompiledPool) *trapInput {
 	w := cw.Workload()
-	return &trapScene{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
+	return &trapInput{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
 }
 
 // in reports whether the chosen or requested mechanism is one of ms.
-func (s *trapScene) in(ms ...sharing.Mechanism) bool {
+func (s *trapInput) in(ms ...sharing.Mechanism) bool {
 	return slices.Contains(ms, s.chosen) || slices.Contains(ms, s.r.Mechanism)
 }
 
 // shares reports whether the chosen or requested mechanism shares GPUs.
-func (s *trapScene) shares() bool {
+func (s *trapInput) shares() bool {
 	return s.chosen > sharing.MechanismExclusive || s.r.Mechanism > sharing.MechanismExclusive
 }
 
-func (s *trapScene) framework(names ...string) bool {
+func (s *trapInput) framework(names ...string) bool {
 	return slices.Contains(names, s.f.Name)
 }
 
@@ -69,10 +69,10 @@ var mpsFamily = []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismHAMiW
 
 var migFamily = []sharing.Mechanism{sharing.MechanismMIG, sharing.MechanismMIGWithMPS, sharing.MechanismMIGBackedVGPU}
 
-func (s *trapScene) mps() bool { return s.in(mpsFamily...) }
+func (s *trapInput) mps() bool { return s.in(mpsFamily...) }
 
 // perGPU counts the tenants of a GPU: today's where known, else the replicas that were requested or decided.
-func (s *trapScene) perGPU() int {
+func (s *trapInput) perGPU() int {
 	if s.here > 0 {
 		return s.here
 	}
@@ -86,7 +86,7 @@ func (s *trapScene) perGPU() int {
 // (NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1).
 const doubleMemoryCI = 7
 
-// found collects the messages of the traps of a scene, by id.
+// found holds the messages of traps by id.
 type found map[string]string
 
 // add notes a trap where it is there.
@@ -96,8 +96,8 @@ func (f found) add(id string, there bool, format string, args ...any) {
 	}
 }
 
-// find returns the message of each trap that the scene has, by its id.
-func (s *trapScene) find() found {
+// find returns the message of each trap that is there.
+func (s *trapInput) find() found {
 	f := found{}
 	s.ofShares(f)
 	s.ofMPS(f)
@@ -107,7 +107,7 @@ func (s *trapScene) find() found {
 }
 
 // ofShares finds the traps of time-slicing and of replicas of any kind, HAMi's among them.
-func (s *trapScene) ofShares(f found) {
+func (s *trapInput) ofShares(f found) {
 	turns, n, fraction, need := s.in(sharing.MechanismTimeSlicing), s.perGPU(), s.f.MemoryFraction.Or(0), s.cw.Demand()
 	f.add("time-slicing-takes-turns", turns && s.here != 1 &&
 		(need.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
@@ -155,7 +155,7 @@ func (s *trapScene) ofShares(f found) {
 }
 
 // ofMPS finds the traps of MPS.
-func (s *trapScene) ofMPS(f found) {
+func (s *trapInput) ofMPS(f found) {
 	f.add("mps-chains-starve", (s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" &&
 		s.w.Kind == KindOnlineInference, "%s: under MPS each kernel of a step waits for what that leaves, and an 8B server "+
 		"took 6 times as long beside an FFT", s.filler)
@@ -199,8 +199,8 @@ func (s *trapScene) ofMPS(f found) {
 		"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
 }
 
-// ofMIG finds the traps of MIG, and of what imitates it.
-func (s *trapScene) ofMIG(f found) {
+// ofMIG finds the traps of MIG and of its emulation.
+func (s *trapInput) ofMIG(f found) {
 	instances, pool := s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS), s.pool()
 	f.add("emulation-is-not-mig", s.in(sharing.MechanismMIGLikeEmulation),
 		"an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
@@ -236,7 +236,7 @@ func (s *trapScene) ofMIG(f found) {
 }
 
 // ofFigures finds the traps of figures and of cost, and of a pool's nodes.
-func (s *trapScene) ofFigures(f found) {
+func (s *trapInput) ofFigures(f found) {
 	for evidence, message := range map[fleet.Evidence][2]string{
 		fleet.EvidenceVendor: {"figures-of-others",
 			"gpu_busy comes from a vendor's or paper's figure; measure it on this GPU"},
@@ -263,8 +263,8 @@ func (s *trapScene) ofFigures(f found) {
 	}
 }
 
-// pool returns the scene's pool, an empty one where none is known.
-func (s *trapScene) pool() *Pool {
+// pool returns the workload's pool, an empty one where none is known.
+func (s *trapInput) pool() *Pool {
 	if s.p == nil {
 		return &Pool{}
 	}
@@ -272,15 +272,15 @@ func (s *trapScene) pool() *Pool {
 }
 
 // busy reports whether the workload states that it keeps the GPU busy for so much of the time at least.
-func (s *trapScene) busy(least float64) bool {
+func (s *trapInput) busy(least float64) bool {
 	return s.cw.Demand().BusyBasis == gate.BusyStated && s.cw.Demand().Busy >= least
 }
 
-func (s *trapScene) bypasses() bool {
+func (s *trapInput) bypasses() bool {
 	return s.f.Privileged || s.f.StaticCUDA
 }
 
-func (s *trapScene) tightSLO() bool {
+func (s *trapInput) tightSLO() bool {
 	for _, limit := range s.w.SLO.Limits() {
 		if limit < 100*time.Millisecond {
 			return true

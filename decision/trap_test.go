@@ -171,7 +171,7 @@ func setsEnv(name string) func(*Workload) bool {
 	return func(w *Workload) bool { _, set := w.Env[name]; return set }
 }
 
-// TestNoLayoutWalksIntoATrap: of every scene, every fleet that is kept here and random ones, no hit of a high severity
+// TestNoLayoutWalksIntoATrap: of every fleet that is kept here and random ones, no hit of a high severity
 // comes from the arrangement; and each trap that a mechanism brings with it has an answer.
 func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	t.Parallel()

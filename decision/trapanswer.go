@@ -15,7 +15,7 @@ type answered struct {
 	// accepted: the layout bears the risk, since its tenants are one workload or trust one another. Otherwise it avoids
 	// the trap.
 	accepted bool
-	how      string // the reason why it is none here, or a precaution; "" = the detector's message
+	how      string // the reason why it is none here, or a precaution; "" = the trap's message
 }
 
 // answeredTraps has the traps that follow from a mechanism and not from anything that a workload or pool states: the
@@ -50,7 +50,7 @@ var answeredTraps = map[string]answered{
 
 // findTraps fills in the traps of a decision: those in the input, those that the layout accepts, and those that it
 // avoids.
-func (s *trapScene) findTraps(d *Decision) {
+func (s *trapInput) findTraps(d *Decision) {
 	asked, chosen := *s, *s
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
 	chosen.r = fleet.Asked{}
@@ -86,7 +86,7 @@ func (s *trapScene) findTraps(d *Decision) {
 // severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that needs all advertised shares of
 // a GPU to be taken is reported as a future one, of at most medium severity.
 func TrapsToday(w *CompiledWorkload, p *CompiledPool, here int) []TrapHit {
-	s := newScene(w, p)
+	s := newTrapInput(w, p)
 	var full found
 	if here > 0 && s.r.Replicas > here {
 		full = s.find()

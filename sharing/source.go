@@ -106,8 +106,8 @@ func (c *Cell[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// The package's tables. A file is a list of rows whose keys are the fields of the row's type; a field that is left
-// out is unknown, or empty.
+// The package's tables. A file is a list of rows with the fields of the row's type; a missing field is
+// unknown, or empty.
 //
 //go:embed data
 var data embed.FS

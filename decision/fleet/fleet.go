@@ -44,8 +44,8 @@ type Pool struct {
 	NodePricePerHour Optional[cost.Money] `yaml:"node_price_per_hour"`
 	GPUsPerNode      Optional[int]        `yaml:"gpus_per_node"` // not known: GPUs are counted, and not nodes
 	Owned            Optional[bool]       `yaml:"owned"`         // false = could be bought and is not; default true
-	Reserved         *Tariff              `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
-	Spot             *Tariff              `yaml:"spot"`          // may be taken away; for workloads with spot: true
+	Reserved         *Pricing             `yaml:"reserved"`      // GPUs that are paid for whether they are used or not
+	Spot             *Pricing             `yaml:"spot"`          // may be taken away; for workloads with spot: true
 
 	Driver sharing.Driver `yaml:"driver"` // zero = not known
 	// Layouts are the MIG layouts that are there now, one text a GPU

@@ -110,8 +110,8 @@ type Video struct {
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
 }
 
-// Tariff prices those of a pool's GPUs that are not bought on demand.
-type Tariff struct {
+// Pricing prices those of a pool's GPUs that are not bought on demand.
+type Pricing struct {
 	Count           int        `yaml:"count,nonzero"` // 0 = any number
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
@@ -200,7 +200,7 @@ func (c *checker) capacity(path string, p *Pool, currency *string) {
 		"reserved GPUs are paid for, and owned is false")
 	for _, v := range []struct {
 		key string
-		c   *Tariff
+		c   *Pricing
 	}{{"reserved", p.Reserved}, {"spot", p.Spot}} {
 		if v.c == nil {
 			continue

@@ -2,7 +2,7 @@
 
 // Package migrate plans the steps from the present placement of a cluster to one that costs less or meets more
 // objectives. The fleet's state ([decision.Fleet.Today]) is the first candidate: the placement that [decision.Decide]
-// finds for the workloads that may move is compared with it by the same evaluation ([decision.Judge]) and the same
+// finds for the workloads that may move is compared with it by the same evaluation ([decision.Evaluator]) and the same
 // prices. A change is proposed only where it mends an objective, or saves more than is uncertain about the saving.
 //
 // A plan is the difference of two layouts (package layout). It consists of independent parts: each mends an objective,

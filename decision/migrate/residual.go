@@ -60,10 +60,10 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			if none, err := cost.FromMicros(0, c.currency); price.Currency() == "" && err == nil {
 				price = none // that of other pools
 			}
-			p.Reserved = &fleet.Tariff{Count: sunk, PricePerGPUHour: price}
+			p.Reserved = &fleet.Pricing{Count: sunk, PricePerGPUHour: price}
 		}
 		if s := p.Spot; s != nil {
-			p.Spot = &fleet.Tariff{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
+			p.Spot = &fleet.Pricing{Count: min(s.Count, p.Count), PricePerGPUHour: s.PricePerGPUHour}
 		}
 		p.Mechanisms = slices.DeleteFunc(slices.Clone(planned), func(m sharing.Mechanism) bool {
 			// A node that stays has only free devices that are not shared.

@@ -46,7 +46,7 @@ type cluster struct {
 	bounds   map[string]string // of workloads that move to devices of their kind only, the reason
 	opts     decision.Options
 	layout   *layout.Cluster // as it runs
-	judge    *decision.Judge
+	judge    *decision.Evaluator
 	tenants  map[string]*layout.Workload
 	of       map[string]*decision.Workload
 	runs     map[string]map[string][]string // keys of replicas, by workload and node
@@ -114,7 +114,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	}
 	c.hold()
 	var err error
-	if c.judge, err = decision.NewJudge(ctx, f, opts); err == nil {
+	if c.judge, err = decision.NewEvaluator(ctx, f, opts); err == nil {
 		c.before, err = c.judge.Nodes(c.layout.Nodes())
 	}
 	c.holdDomains()

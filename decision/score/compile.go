@@ -20,8 +20,8 @@ type CompiledPool struct {
 	Memory    sharing.Bytes // of one GPU; 0 = not known
 	Price     cost.Money
 	Priced    bool
-	Spot      fleet.Tariff                    // how many GPUs may be spot, where that is cheaper, and for how much
-	Reserved  fleet.Tariff                    // likewise those that are paid for in any case
+	Spot      fleet.Pricing                   // how many GPUs may be spot, where that is cheaper, and for how much
+	Reserved  fleet.Pricing                   // likewise those that are paid for in any case
 	isolation [sharing.MechanismCount]float64 // the mean level of each mechanism, 0 to 1
 }
 
@@ -47,12 +47,12 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 	}
 	p.Memory, _ = gpu.Memory.Get()
 	p.Price, p.Priced = pool.Price()
-	p.Spot, p.Reserved = fleet.Tariff{PricePerGPUHour: p.Price}, fleet.Tariff{PricePerGPUHour: p.Price}
+	p.Spot, p.Reserved = fleet.Pricing{PricePerGPUHour: p.Price}, fleet.Pricing{PricePerGPUHour: p.Price}
 	if t := pool.Spot; t != nil && p.Priced && t.PricePerGPUHour.Micros() < p.Price.Micros() {
-		p.Spot = fleet.Tariff{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
+		p.Spot = fleet.Pricing{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
 	}
 	if t := pool.Reserved; t != nil {
-		p.Reserved = fleet.Tariff{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
+		p.Reserved = fleet.Pricing{Count: cmp.Or(t.Count, pool.Count), PricePerGPUHour: t.PricePerGPUHour}
 	}
 	for m := range p.isolation {
 		levels := 0.0

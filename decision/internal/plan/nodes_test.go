@@ -26,7 +26,7 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 			PricePerGPUHour: fleet.Some(price), Delivery: []sharing.Delivery{sharing.DeliveryBare,
 				sharing.DeliveryGPUOperator, sharing.DeliveryDRA, sharing.DeliveryHAMi}[rng.IntN(4)]}
 		if rng.IntN(2) == 0 {
-			p.Spot = &fleet.Tariff{PricePerGPUHour: cheap}
+			p.Spot = &fleet.Pricing{PricePerGPUHour: cheap}
 		}
 		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{p}}
 		for w := range 8 {

@@ -15,17 +15,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Judge reports whether workloads meet their objectives in a given layout, with the evaluator of Decide. Use it for
+// Evaluator reports whether workloads meet their objectives in a given layout, with the evaluator of Decide. Use it for
 // layouts from elsewhere, such as the one that runs today. It is not safe for concurrent use.
-type Judge struct {
+type Evaluator struct {
 	plan             *plan.Planner
 	workloads, pools map[string]int
 	known            map[string]map[string]sharing.Answer // by the tenants of a device
 	opt              Options
 }
 
-// NewJudge prepares the evaluation of a fleet's workloads; the error is Decide's.
-func NewJudge(ctx context.Context, f *Fleet, opt Options) (*Judge, error) {
+// NewEvaluator prepares the evaluation of a fleet's workloads; the error is Decide's.
+func NewEvaluator(ctx context.Context, f *Fleet, opt Options) (*Evaluator, error) {
 	if err := opt.Prepare(ctx, f); err != nil {
 		return nil, err
 	}
@@ -34,29 +34,29 @@ func NewJudge(ctx context.Context, f *Fleet, opt Options) (*Judge, error) {
 		return nil, err
 	}
 	pl.Prepare()
-	j := &Judge{pl, map[string]int{}, map[string]int{}, map[string]map[string]sharing.Answer{}, opt}
+	e := &Evaluator{pl, map[string]int{}, map[string]int{}, map[string]map[string]sharing.Answer{}, opt}
 	for w, cw := range pl.Workloads {
-		j.workloads[cw.Workload().Name] = w
+		e.workloads[cw.Workload().Name] = w
 	}
 	for p, cp := range pl.Pools {
-		j.pools[cp.Pool.Name] = p
+		e.pools[cp.Pool.Name] = p
 	}
-	return j, nil
+	return e, nil
 }
 
 // Nodes answers for each workload on the nodes, by its worst place. The answer is unknown if the workload or a
 // neighbour needs an assumption, and no if the stated memory of the tenants exceeds the GPU's. Replicas on an unknown
 // device are left out.
-func (j *Judge) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
+func (e *Evaluator) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, error) {
 	out := map[string]sharing.Answer{}
 	for n := range nodes {
-		pool, ok := j.pools[n.Pool]
+		pool, ok := e.pools[n.Pool]
 		if !ok {
-			return nil, fmt.Errorf("decision: there is no pool %q to judge", n.Pool)
+			return nil, fmt.Errorf("decision: the fleet has no pool %q", n.Pool)
 		}
 		for i := range n.Devices {
 			for _, tenants := range sharers(n, i) {
-				all, err := j.tenants(pool, n.Devices[i].Mode, tenants)
+				all, err := e.tenants(pool, n.Devices[i].Mode, tenants)
 				if err != nil {
 					return nil, err
 				}
@@ -68,7 +68,7 @@ func (j *Judge) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answer, 
 			}
 		}
 	}
-	return out, j.opt.Err()
+	return out, e.opt.Err()
 }
 
 // sharers parts the assignments on a device into those that share something.
@@ -88,12 +88,12 @@ func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
 }
 
 // tenants answers for the tenants of a device, or of one of its instances.
-func (j *Judge) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer, error) {
+func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer, error) {
 	count := map[int]int{}
 	for _, a := range all {
-		w, ok := j.workloads[a.Workload.Name]
+		w, ok := e.workloads[a.Workload.Name]
 		if !ok {
-			return nil, fmt.Errorf("decision: there is no workload %q to judge", a.Workload.Name)
+			return nil, fmt.Errorf("decision: the fleet has no workload %q", a.Workload.Name)
 		}
 		count[w]++
 	}
@@ -108,10 +108,10 @@ func (j *Judge) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment)
 		profile = all[0].Profile.Name
 	}
 	key := fmt.Sprint(pool, m, profile, members)
-	if known, ok := j.known[key]; ok {
+	if known, ok := e.known[key]; ok {
 		return known, nil
 	}
-	ground := j.plan.Pools[pool].Ground()
+	ground := e.plan.Pools[pool].Ground()
 	for k := range ground.Slices() {
 		if v := &ground.Slices()[k]; sliced && v.Profile.Name == profile {
 			at.Slice = v
@@ -119,9 +119,9 @@ func (j *Judge) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment)
 	}
 	plan.SortMembers(members)
 	out := map[string]sharing.Answer{}
-	for k, answer := range j.plan.Standings(at, members, sliced && at.Slice == nil) {
-		out[j.plan.Workloads[members[k].Workload].Workload().Name] = answer
+	for k, answer := range e.plan.Standings(at, members, sliced && at.Slice == nil) {
+		out[e.plan.Workloads[members[k].Workload].Workload().Name] = answer
 	}
-	j.known[key] = out
+	e.known[key] = out
 	return out, nil
 }
