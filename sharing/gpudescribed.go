@@ -68,7 +68,7 @@ func describedGPU(text string) *GPU {
 		var cc ComputeCapability
 		switch {
 		case cc.UnmarshalText([]byte(fact)) == nil:
-			g.ComputeCapability, g.Architecture = KnownCell(cc, ""), cc.Architecture()
+			g.ComputeCapability, g.Architecture = KnownCell(cc, ""), cc.architecture()
 		case bandwidthText.MatchString(fact):
 			v, err := strconv.ParseFloat(strings.TrimSuffix(fact, "GB/s"), 64)
 			if err != nil || v <= 0 || v > 1e6 {
@@ -103,8 +103,8 @@ func describedGPU(text string) *GPU {
 	return shared.(*GPU)
 }
 
-// Architecture is the generation of a compute capability (https://developer.nvidia.com/cuda-gpus).
-func (c ComputeCapability) Architecture() Architecture {
+// architecture is the generation of a compute capability (https://developer.nvidia.com/cuda-gpus).
+func (c ComputeCapability) architecture() Architecture {
 	switch {
 	case c.Major == 6:
 		return ArchitecturePascal

@@ -43,9 +43,9 @@ type Condition struct {
 	Note string
 }
 
-// Holds answers whether the condition holds in env: No if any part fails, else
+// holds answers whether the condition holds in env: No if any part fails, else
 // Unknown if any part is unknown, else Yes. Note is not looked at.
-func (c Condition) Holds(env Environment) Answer {
+func (c Condition) holds(env Environment) Answer {
 	answer := AnswerYes
 	if c.Mode != ModeAny {
 		answer = AnswerUnknown
@@ -123,14 +123,14 @@ func IsolationIn(m Mechanism, a Axis, env Environment) Property {
 	found := -1
 	for i := range table {
 		p := &table[i]
-		if !p.Caps && p.When.Holds(env) == AnswerYes &&
+		if !p.Caps && p.When.holds(env) == AnswerYes &&
 			(found < 0 || p.Level > table[found].Level) {
 			found = i
 		}
 	}
 	for i := range table {
 		p := &table[i]
-		if p.Caps && p.When.Holds(env) != AnswerNo &&
+		if p.Caps && p.When.holds(env) != AnswerNo &&
 			(found < 0 || p.Level < table[found].Level) {
 			found = i
 		}

@@ -97,7 +97,7 @@ func TestConditionHolds(t *testing.T) {
 		{"mode unknown", Condition{Mode: ModeStaticSMPartitions}, Environment{}, AnswerUnknown},
 		{"no such mode", Condition{Mode: Mode(99)}, Environment{}, AnswerUnknown},
 	} {
-		if got := c.c.Holds(c.env); got != c.want {
+		if got := c.c.holds(c.env); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
