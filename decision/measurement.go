@@ -80,3 +80,31 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		strings.Join(keys, " and "))
 	return &s
 }
+
+// MoreGPUs is the number of GPUs of a pool to add for the unplaced replicas, with everything else unchanged: in
+// whole nodes for pools with gpus_per_node.
+type MoreGPUs struct {
+	Pool string `json:"pool"`
+	GPUs int    `json:"gpus"`
+}
+
+// moreGPUs is the cheapest addition to one pool that places all replicas of w,
+// nil where none are missing or more GPUs would not help.
+func (pl *answers) moreGPUs(w int) *MoreGPUs {
+	var best *MoreGPUs
+	price := 0.0
+	for key, want := range pl.Full[w] {
+		cp := pl.Pools[key.Pool]
+		m := MoreGPUs{cp.Pool.Name, want - cp.Pool.Count}
+		rate := cp.Price // reserved GPUs are there already
+		if pl.Workloads[w].Workload().Spot {
+			rate = cp.Spot.PricePerGPUHour
+		}
+		total := float64(m.GPUs) * pl.Counts(rate)
+		if best == nil || total < price || total == price &&
+			(m.GPUs < best.GPUs || m.GPUs == best.GPUs && m.Pool < best.Pool) {
+			best, price = &m, total
+		}
+	}
+	return best
+}

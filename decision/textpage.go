@@ -40,20 +40,21 @@ func (p *page) put(indent, at int, head, text string) {
 	width := max(p.width, narrowest)
 	margin := used // the line is empty
 	for _, word := range strings.Fields(text) {
-		for used > margin && used+1+utf8.RuneCountInString(word) > width || used == margin && used > at && used+utf8.RuneCountInString(word) > width {
+		n := utf8.RuneCountInString(word)
+		for used > margin && used+1+n > width || used == margin && used > at && used+n > width {
 			p.end(line)
 			line, used, margin = strings.Repeat(" ", at), at, at
 		}
 		if used > margin {
 			line, used = line+" ", used+1
 		}
-		for utf8.RuneCountInString(word) > width-used { // an address, or a name
+		for ; n > width-used; n = utf8.RuneCountInString(word) { // an address, or a name
 			head := string([]rune(word)[:max(1, width-used)])
 			p.end(line + head)
 			word = word[len(head):]
 			line, used, margin = strings.Repeat(" ", at), at, at
 		}
-		line, used = line+word, used+utf8.RuneCountInString(word)
+		line, used = line+word, used+n
 	}
 	p.end(line)
 }
