@@ -206,8 +206,8 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 // fillingBusy is the stated gpu_busy from which on a computation is taken to fill the GPU.
 const fillingBusy = 0.9
 
-// filler describes another workload of a pool with kernels that fill the GPU, by its profile or by the stated busy share
-// of a computation; "" if there is none.
+// filler describes another workload of a pool with kernels that fill the GPU, by its profile or by the stated busy
+// share of a computation; "" if there is none.
 func (pl *answers) filler(w int, p *CompiledPool) string {
 	for j, cw := range pl.Workloads[:pl.Asked] {
 		o := cw.Workload()

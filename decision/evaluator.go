@@ -88,7 +88,8 @@ func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
 }
 
 // tenants answers for the tenants of a device, or of one of its instances.
-func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer, error) {
+func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignment) (map[string]sharing.Answer,
+	error) {
 	count := map[int]int{}
 	for _, a := range all {
 		w, ok := e.workloads[a.Workload.Name]

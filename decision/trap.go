@@ -113,9 +113,10 @@ func (s *trapInput) ofShares(f found) {
 		(need.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
 		"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, n))
 	f.add("turns-against-p99", s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU) &&
-		s.tightSLO(), "turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the tens")
-	f.add("unequal-slowdowns", turns && s.unequal, "unlike tenants slow by unlike factors under fair turns: the shorter to "+
-		"twice its time, the longer to the sum; it is predictable")
+		s.tightSLO(), "turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the "+
+		"tens")
+	f.add("unequal-slowdowns", turns && s.unequal, "unlike tenants slow by unlike factors under fair turns: the shorter "+
+		"to twice its time, the longer to the sum; it is predictable")
 	f.add("memory-fractions-add-up", n > 1 && fraction*float64(n) > 1 &&
 		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation),
 		"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits",
@@ -150,8 +151,8 @@ func (s *trapInput) ofShares(f found) {
 	}
 	f.add("replicas-share-memory", need.Memory.Unknown,
 		"nothing divides the %s of one %s among its %d shares, and how much each takes is not known", s.p.Memory, gpu.Name, n)
-	f.add("replicas-share-memory", !need.Memory.Unknown, "%d shares of one %s hold %s together, and nothing divides its %s",
-		n, gpu.Name, need.Memory.Total*sharing.Bytes(n), s.p.Memory)
+	f.add("replicas-share-memory", !need.Memory.Unknown,
+		"%d shares of one %s hold %s together, and nothing divides its %s", n, gpu.Name, need.Memory.Total*sharing.Bytes(n), s.p.Memory)
 }
 
 // ofMPS finds the traps of MPS.

@@ -129,8 +129,8 @@ func MPSClientLimit(g *GPU, d Driver) (Cell[int], Finding) {
 		return limit(60, AnswerYes, "Volta and later take 60 contexts from CUDA 13.1", BasisDocumented,
 			"nvidia-mps-guide-limits")
 	case d.Major == 580:
-		return limit(48, AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; the 49th fails, measured on driver 580",
-			BasisMeasured, "cotenant-h200-mps")
+		return limit(48, AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0; "+
+			"the 49th fails, measured on driver 580", BasisMeasured, "cotenant-h200-mps")
 	case d.Major > 0 && d.Major < 580:
 		return limit(48, AnswerYes, "Volta and later take 48 contexts up to CUDA 13.0", BasisDocumented, "nvidia-mps-guide")
 	}

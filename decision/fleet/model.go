@@ -55,8 +55,8 @@ func (w *Workload) Decodes() bool {
 	return w.Model != nil && w.Service == nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
 }
 
-// KVPerToken returns the KV cache of one token of context, and whether the model's shape is stated: two vectors (key and
-// value) of KVHeads x HeadDim elements in each layer, or the count by its config as long as no window is full.
+// KVPerToken returns the KV cache of one token of context, and whether the model's shape is stated: two vectors (key
+// and value) of KVHeads x HeadDim elements in each layer, or the count by its config as long as no window is full.
 func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	if s := m.Cache; s != (KVShape{}) {
 		return sharing.Bytes(math.Ceil(m.elementBytes()*float64(s.Elements+s.WindowElements))) + sharing.Bytes(s.Extra), true
