@@ -152,7 +152,8 @@ func (s *trapInput) ofShares(f found) {
 	f.add("replicas-share-memory", need.Memory.Unknown,
 		"nothing divides the %s of one %s among its %d shares, and how much each takes is not known", s.p.Memory, gpu.Name, n)
 	f.add("replicas-share-memory", !need.Memory.Unknown,
-		"%d shares of one %s hold %s together, and nothing divides its %s", n, gpu.Name, need.Memory.Total*sharing.Bytes(n), s.p.Memory)
+		"%d shares of one %s hold %s together, and nothing divides its %s", n, gpu.Name,
+		need.Memory.Total*sharing.Bytes(n), s.p.Memory)
 }
 
 // ofMPS finds the traps of MPS.
