@@ -62,23 +62,23 @@ func (n *node) free() int {
 	if len(n.opaque) > 0 {
 		return 0
 	}
-	taken, alone := map[string]bool{}, 0
+	taken, unknown := map[string]bool{}, 0
 	for gpu := range n.apartGPUs {
 		taken[gpu] = true
 	}
 	for _, p := range n.pods {
 		if len(p.held) == 0 { // a process on a machine
-			alone += p.ask.gpus
+			unknown += p.ask.gpus
 		}
 		for i := range p.held {
 			if h := &p.held[i]; h.device != "" {
 				taken[h.device] = true
 			} else {
-				alone += h.gpus
+				unknown += h.gpus
 			}
 		}
 	}
-	return max(0, n.gpus-len(taken)-alone)
+	return max(0, n.gpus-len(taken)-unknown)
 }
 
 // monthly writes the cost of GPUs of a pool in a month, "" without a price.

@@ -82,7 +82,7 @@ type claim struct {
 	classes   []string // that it asks for, one an entry for each device
 	strategy  string   // TimeSlicing, MPS or none
 	allocated []allocation
-	memory    sharing.Bytes   // that it asks for of each device, the most; 0 = not said
+	memory    sharing.Bytes   // requested of each device, the most; 0 = not given
 	pods      int             // that it is reserved for
 	observes  bool            // some of it is admin access, which takes no device from anybody
 	admin     map[string]bool // its requests of admin access
@@ -92,7 +92,7 @@ type claim struct {
 // allocation is a device that a claim was given.
 type allocation struct {
 	deviceID
-	memory sharing.Bytes // that the claim consumes of it; 0 = not said
+	memory sharing.Bytes // that the claim consumes of it; 0 = not given
 }
 
 type deviceID struct{ pool, device string }

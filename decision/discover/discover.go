@@ -51,10 +51,10 @@ type Finding struct {
 	Severity sharing.Severity `json:"severity"`
 	Object   string           `json:"object"` // "node gpu-1", "workload team/chat"
 	Message  string           `json:"message"`
-	Source   string           `json:"source"` // the label, resource or file that says so
+	Source   string           `json:"source"` // the label, resource or file that shows it
 }
 
-// Unknown is a field that no input says.
+// Unknown is a field without a source among the input.
 type Unknown struct {
 	Path     string `json:"path"` // in the fleet: "workloads[3].memory"
 	Why      string `json:"why"`
@@ -125,7 +125,7 @@ type Collector struct {
 	machines          []*machine
 	pages             []metricsPage
 	troubles          problem.List // of the file that is read
-	told              map[string]int
+	reported          map[string]int
 	findings
 }
 
@@ -143,7 +143,7 @@ func New(opts Options) *Collector {
 		poolNode: map[string]string{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		told: map[string]int{}}
+		reported: map[string]int{}}
 }
 
 const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
@@ -219,14 +219,14 @@ func firstLine(text string) string {
 	return line
 }
 
-// trouble adds a problem of the file that is read, at most maxTold of a kind.
+// trouble adds a problem of the file that is read, at most maxReported of a kind.
 func (c *Collector) trouble(file, field, message string) {
 	kind, _, _ := strings.Cut(field, " (")
 	key := file + "\x00" + kind
-	if c.told[key]++; c.told[key] > maxTold {
+	if c.reported[key]++; c.reported[key] > maxReported {
 		return
 	}
-	if c.told[key] == maxTold {
+	if c.reported[key] == maxReported {
 		message += "; further ones are left out"
 	}
 	c.troubles.Addf(file+": "+field, "", "%s", message)

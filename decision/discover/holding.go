@@ -197,7 +197,7 @@ func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 			amounts[domain] = h
 		}
 	}
-	// HAMi gives a card to a container that asks for memory alone, and all of a card to one that asks for none.
+	// HAMi gives a card to a container that requests only memory, and all of a card to one that requests none.
 	if cards.gpus == 0 && (cards.memory > 0 || cards.percent > 0) {
 		cards.gpus, cards.resource = 1, "nvidia.com/gpumem"
 	}

@@ -20,7 +20,7 @@ import (
 // Resources lists the built-in resources that are read, in kubectl's syntax: kubectl get RESOURCES -A -o json.
 const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
 
-const maxTold = 20 // the number of problems of one kind that are named of one file
+const maxReported = 20 // problems of one kind in one file
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of them, or several such documents one
 // after another. No more than one object is in memory at a time. The error names the position of the first unreadable
@@ -112,8 +112,8 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		return // another project's object of the same kind
 	}
 	if h.APIVersion != "" && !slices.Contains(read.versions, version) {
-		if key := file + h.Kind + h.APIVersion; c.told[key] == 0 {
-			c.told[key]++
+		if key := file + h.Kind + h.APIVersion; c.reported[key] == 0 {
+			c.reported[key]++
 			c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
 				h.APIVersion)
 		}

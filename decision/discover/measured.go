@@ -64,7 +64,7 @@ func (b *build) takeUsage() {
 				"its pods' own series are all 0 while the GPU works: the exporter cannot tell their processes apart; start it "+
 					"with hostPID: true")
 		}
-		if s.Beside {
+		if s.DeviceOnly {
 			continue // the device's own series: its pods have theirs
 		}
 		w, n := b.tenantOf(s, owners, uids, gone)
@@ -73,12 +73,12 @@ func (b *build) takeUsage() {
 		}
 		into := of
 		shared := n != nil && n.replicas > 1 && n.tenantsOfOne() > 1 && s.Profile == "" // the exporter may name one pod only
-		beside := (s.Shared || shared) && s.Own == 0
-		if beside {
+		wholes := (s.Shared || shared) && s.Own == 0
+		if wholes {
 			into = together
 		}
 		if into[w] == nil {
-			into[w] = &gathering{pods: map[string]bool{}, Used: Used{Together: beside}}
+			into[w] = &gathering{pods: map[string]bool{}, Used: Used{Together: wholes}}
 		}
 		into[w].add(s, n)
 	}
@@ -278,7 +278,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		basis = basisDerived
 		g.divide()
 	}
-	says := func(n int64, what string) Provenance {
+	from := func(n int64, what string) Provenance {
 		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
 	}
 	g.Workload = w.name
@@ -305,7 +305,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 				asked, b.Provenance[at+".memory"].Source, most, sharing.Bytes(g.memory[0]))
 		}
 		v.Memory = g.MemoryMax
-		b.note(at+".memory", says(g.memoryN, "the most in use"))
+		b.note(at+".memory", from(g.memoryN, "the most in use"))
 		if b.Provenance[at+".pool"].Basis == basisDerived {
 			v.Pool = ""
 			delete(b.Provenance, at+".pool")
@@ -313,7 +313,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	}
 	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
 		v.GPUBusy = decision.Some(round3(mean))
-		b.note(at+".gpu_busy", says(g.busyN, figureTexts[g.figure]+", mean"))
+		b.note(at+".gpu_busy", from(g.busyN, figureTexts[g.figure]+", mean"))
 		v.Evidence = fleet.EvidenceMeasured
 		if g.figure == usage.FigureGPUUtil {
 			v.Evidence = fleet.EvidenceNVML
@@ -321,7 +321,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {
 			v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.busyP95))))
-			b.note(at+".peak_busy", says(g.busyN, figureTexts[g.figure]+", P95"))
+			b.note(at+".peak_busy", from(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}
 	guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods)))

@@ -67,8 +67,8 @@ func (b *build) checkNode(n *node) {
 		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source,
 			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
 	}
-	text, says := n.meta.Status.Allocatable["nvidia.com/gpu"]
-	if healthy, all := count(text), n.capacity(resourceGPU); says && len(n.registered) == 0 && healthy < all {
+	text, given := n.meta.Status.Allocatable["nvidia.com/gpu"]
+	if healthy, all := count(text), n.capacity(resourceGPU); given && len(n.registered) == 0 && healthy < all {
 		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
 			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
 	}

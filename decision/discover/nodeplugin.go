@@ -76,8 +76,8 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 	return out, inside
 }
 
-// tellInside reports instances that pods share.
-func (b *build) tellInside(n *node, source string) {
+// reportInside reports instances that pods share.
+func (b *build) reportInside(n *node, source string) {
 	for _, in := range n.inside {
 		n.closed = cmp.Or(n.closed, "one whose MIG instances pods share")
 		b.find("mig-instances-shared", sharing.SeverityHigh, "node "+n.name, source,
@@ -112,7 +112,7 @@ func (n *node) readPlugin(b *build) {
 		n.resource = resource
 	}
 	n.instances, n.inside = n.migResources(b)
-	b.tellInside(n, "labels and resources "+migPrefix+"*")
+	b.reportInside(n, "labels and resources "+migPrefix+"*")
 	labelled, stated := n.number(b, "nvidia.com/gpu.count")
 	from := declared("label nvidia.com/gpu.count")
 	switch {
@@ -305,7 +305,7 @@ func (n *node) shareInside(b *build, profile, source string) {
 	}
 	n.inside = []Inside{{profile, m, n.replicas}}
 	n.replicas, n.mechanism = 1, sharing.MechanismExclusive
-	b.tellInside(n, source)
+	b.reportInside(n, source)
 }
 
 // readRegistered reads the GPUs that HAMi or Volcano registered.

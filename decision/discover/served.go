@@ -90,10 +90,10 @@ func (c *Collector) keepServers(name string, all servers) (errs error) {
 }
 
 // takeServing adds the readings of model servers to their workloads: latencies of a server with a GPU of its own are
-// latencies alone. A file is named after its pod or workload, with or without the namespace.
+// isolated latencies. A file is named after its pod or workload, with or without the namespace.
 func (b *build) takeServing() {
 	type total struct {
-		alone    bool
+		isolated bool
 		readings []serving.Reading
 		requests float64
 		service  serving.Service
@@ -111,11 +111,11 @@ func (b *build) takeServing() {
 		}
 		t := totals[w]
 		if t == nil {
-			t = &total{alone: true}
+			t = &total{isolated: true}
 			totals[w] = t
 			order = append(order, w)
 		}
-		t.alone = t.alone && b.alone(w, at)
+		t.isolated = t.isolated && b.isolated(w, at)
 		t.readings = append(t.readings, p.readings...)
 		for i := range p.readings {
 			r := &p.readings[i]
@@ -142,24 +142,24 @@ func (b *build) takeServing() {
 		if b.Provenance[at].Basis == basisGiven {
 			continue
 		}
-		if !t.alone {
+		if !t.isolated {
 			b.find("latencies-not-isolated", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
 				"its latencies are not those of a whole GPU to itself: they are left out")
 			continue
 		}
 		b.profile(w, t.readings)
 		b.service(w, t.service)
-		var says []string
+		var parts []string
 		for k, into := range []*decision.Optional[profile.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
 			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
 				*into = decision.Some(profile.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
-				says = append(says, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low,
+				parts = append(parts, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low,
 					q.High))
 			}
 		}
-		if len(says) > 0 {
-			b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, %s requests, alone on its GPU; upper "+
-				"ends: %s", thousands(int64(t.requests)), strings.Join(says, ", "))})
+		if len(parts) > 0 {
+			b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, %s requests, isolated on its GPU; upper "+
+				"ends: %s", thousands(int64(t.requests)), strings.Join(parts, ", "))})
 		}
 	}
 }
@@ -174,8 +174,8 @@ func (b *build) service(w *workload, mean serving.Service) {
 		return decision.Some(profile.Duration(d.Round(time.Microsecond)))
 	}
 	v.Service = &fleet.Service{GPUTime: some(mean.GPUTime), HostTime: some(mean.HostTime)}
-	b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, alone on its GPU: %.3g requests in a pass",
-		mean.Batch)})
+	b.note(at, Provenance{basisMeasured,
+		fmt.Sprintf("model server's metrics, isolated on its GPU: %.3g requests in a pass", mean.Batch)})
 }
 
 // assumedSlack is by how much latencies may exceed those of today where nobody stated which must be kept: histograms'
@@ -188,16 +188,16 @@ func (b *build) assumeSLO(w *workload, bucket [3]serving.Interval, requests floa
 	if v.Kind != decision.KindOnlineInference || v.SLO != (profile.SLO{}) || requests < leastRequests {
 		return
 	}
-	var says []string
+	var parts []string
 	for k, into := range []*decision.Optional[profile.Duration]{&v.SLO.TTFTP99, &v.SLO.TPOTP99, &v.SLO.E2EP99} {
-		if q := bucket[k]; q.High > 0 && q.High < 1e6 && (k < 2 || len(says) == 0) {
+		if q := bucket[k]; q.High > 0 && q.High < 1e6 && (k < 2 || len(parts) == 0) {
 			*into = decision.Some(profile.Duration(time.Duration(assumedSlack * q.High * 1e9).Round(100 * time.Microsecond)))
-			says = append(says, [...]string{"TTFT", "TPOT", "E2E"}[k])
+			parts = append(parts, [...]string{"TTFT", "TPOT", "E2E"}[k])
 		}
 	}
-	if len(says) > 0 {
+	if len(parts) > 0 {
 		b.note(fmt.Sprintf("workloads[%d].slo", w.index), derived("assumed: %.1f times the P99 of %s that its metrics "+
-			"show of %s requests; state yours with -hints", assumedSlack, strings.Join(says, " and "),
+			"show of %s requests; state yours with -hints", assumedSlack, strings.Join(parts, " and "),
 			thousands(int64(requests))))
 	}
 }
@@ -264,14 +264,14 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 	return found, nil
 }
 
-// alone reports whether a workload's pods, or the one that is meant, have GPUs or instances of their own.
-func (b *build) alone(w *workload, only *pod) bool {
+// isolated reports whether a workload's pods, or only one of them, have GPUs or instances of their own.
+func (b *build) isolated(w *workload, only *pod) bool {
 	for _, p := range w.pods {
 		if p.at == nil || only != nil && p != only {
 			continue
 		}
 		m := b.mechanisms(p, p.at)[0]
-		// On a MIG instance it may be alone, and not on a whole GPU.
+		// A MIG instance of its own is not a whole GPU of its own.
 		if m == sharing.MechanismMIG || m != sharing.MechanismExclusive && len(p.at.pods) > 1 {
 			return false
 		}

@@ -164,7 +164,7 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 		}
 	}
 	if by != nil && m != sharing.MechanismMPS || by != nil && out.Memory.IsZero() {
-		memory(most, by.says(n))
+		memory(most, by.memorySource(n))
 	}
 	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 &&
 		p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
@@ -175,8 +175,8 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 	b.note(at+".today", from)
 }
 
-// says returns the provenance of a holding's memory.
-func (h *holding) says(n *node) Provenance {
+// memorySource returns the provenance of a holding's memory.
+func (h *holding) memorySource(n *node) Provenance {
 	board := "card"
 	if n.gpu != nil {
 		board = n.gpu.Name

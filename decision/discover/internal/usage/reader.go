@@ -4,7 +4,6 @@ package usage
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -15,9 +14,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/promtext"
 )
-
-// ErrKind is the error for a text of another kind.
-var ErrKind = errors.New("usage: not this kind of text")
 
 const maxTenants = 200_000 // bound of the keys, and with them the memory
 
@@ -97,7 +93,7 @@ func (s *Source) problems(err error) {
 }
 
 // series finds the accumulator of a series. It is nil where the series is not
-// read; a problem says why, unless it is simply of another metric.
+// read; the reason is a problem, unless it is of another metric.
 func (r *Reader) series(src *Source, l labels) (*tenant, source) {
 	m, ok := metrics[l["metric"]]
 	if !ok {
@@ -157,10 +153,9 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	slot := earliest/slotTime.Milliseconds() + r.page
 	if ms != noTime {
-		if src.from == 0 || ms < src.from {
-			src.from = ms
+		if at := stamp(ms); at.After(src.To) {
+			src.To = at
 		}
-		src.to = max(src.to, ms)
 		t.timed, slot = true, ms/slotTime.Milliseconds()
 	}
 	from := slot

@@ -28,14 +28,13 @@ type Usage struct {
 
 // Source is one file, or one stream.
 type Source struct {
-	Name     string
-	From, To time.Time
-	Series   int   // series that are read
-	Samples  int64 // of them, refused ones too
-	Refused  int64
+	Name    string
+	To      time.Time // of the latest sample; zero where none has a time
+	Series  int       // series that are read
+	Samples int64     // of them, refused ones too
+	Refused int64
 
-	from, to int64
-	probs    problem.List
+	probs problem.List
 }
 
 // Stats are the statistics of one key.
@@ -58,9 +57,9 @@ type Stats struct {
 	// Blind is set where the exporter gives a pod's own figures and cannot tell its processes from others', as without
 	// hostPID.
 	Blind bool
-	// Beside is set for a series of a device without a pod, where pods have series of the same device.
-	Beside bool
-	Times  Times
+	// DeviceOnly is set for a series of a device without a pod, where pods have series of the same device.
+	DeviceOnly bool
+	Times      Times
 	// From and To are the first and last sample's time; zero where no sample had a time.
 	From, To time.Time
 }
@@ -90,7 +89,7 @@ const overlapSlots = 3
 
 // Usage summarizes all sources so far. It may be called between sources.
 func (r *Reader) Usage() *Usage {
-	u := &Usage{}
+	u := &Usage{Sources: slices.Clone(r.sources)}
 	merged := map[Key]*tenant{}
 	for _, t := range r.order {
 		k := t.raw.Key
@@ -137,13 +136,6 @@ func (r *Reader) Usage() *Usage {
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
 		u.Tenants = append(u.Tenants, *stats[k])
-	}
-	for i := range r.sources {
-		src := r.sources[i]
-		if src.to > 0 {
-			src.From, src.To = stamp(src.from), stamp(src.to)
-		}
-		u.Sources = append(u.Sources, src)
 	}
 	return u
 }
@@ -262,7 +254,7 @@ func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
 			s.Times = t.slots.times(slotGPUUtil, slotGPUBusy)
 		}
 		if bare := stats[t.raw.device()]; bare != nil {
-			bare.Beside = true
+			bare.DeviceOnly = true
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestText(t *testing.T) {
 		t.Errorf("%+v", mig)
 	}
 	u := r.Usage()
-	if len(u.Devices) != 4 || u.Sources[0].Samples != 4 || !u.Sources[1].From.IsZero() {
+	if len(u.Devices) != 4 || u.Sources[0].Samples != 4 || !u.Sources[1].To.IsZero() {
 		t.Errorf("%+v", u)
 	}
 }
@@ -186,7 +186,7 @@ func TestOwnProcesses(t *testing.T) {
 	if ada.Times != (Times{Known: 10 * time.Minute, Used: 10 * time.Minute}) || eve.Times != (Times{Known: 10 * time.Minute}) {
 		t.Errorf("%+v, %+v", ada.Times, eve.Times)
 	}
-	if !by[""].Beside && !u.Tenants[0].Beside {
+	if !by[""].DeviceOnly && !u.Tenants[0].DeviceOnly {
 		t.Errorf("the device's own series: %+v", u.Tenants)
 	}
 	// A version that is known to be older repeats; so does this one without hostPID, where all pods read 0.
