@@ -168,7 +168,8 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	}
 	for i := range b.plan.Steps {
 		n := b.plan.Steps[i].Node
-		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n })
+		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n }) ||
+			s.Seat == hami && b.plan.Steps[i].Action == migrate.ActionFree // its scheduler heeds no preference
 		if leaves && !slices.Contains(nodes, n) {
 			away = append(away, is(field, "NotIn", n))
 		}

@@ -151,3 +151,44 @@ today:
 		}
 	}
 }
+
+// TestMigrationUnderHAMi: a patch keeps the pod's requests and names its nodes, and keeps it off all nodes that the plan
+// frees, since HAMi's scheduler chooses by itself.
+func TestMigrationUnderHAMi(t *testing.T) {
+	f, err := decision.ParseFleet([]byte(`version: v1
+pools: [{name: h, gpu: L40S, count: 3, gpus_per_node: 1, price_per_gpu_hour: 1 USD, delivery: hami}]
+workloads:
+  - {name: t/a, kind: batch, tenant: t, memory: 8GiB, today: {mechanism: hami, object: Deployment, container: main}, request: {mechanism: hami}}
+  - {name: t/b, kind: batch, tenant: t, memory: 8GiB, today: {mechanism: hami, object: Deployment, container: main}, request: {mechanism: hami}}
+  - {name: t/c, kind: batch, tenant: t, memory: 8GiB, today: {mechanism: hami, object: Deployment, container: main}, request: {mechanism: hami}}
+today:
+  nodes:
+    - {name: n1, pool: h, devices: [{gpu: L40S, mode: hami, slots: 10}], assignments: [{workload: t/a}]}
+    - {name: n2, pool: h, devices: [{gpu: L40S, mode: hami, slots: 10}], assignments: [{workload: t/b}]}
+    - {name: n3, pool: h, devices: [{gpu: L40S, mode: hami, slots: 10}], assignments: [{workload: t/c}]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := migrate.Make(t.Context(), f, decision.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := manifest.Migration(p)
+	if err != nil || p.Bill.GPUsFreed != 2 {
+		t.Fatal(err, p.Why)
+	}
+	patches := 0
+	for _, f := range folder.Files {
+		if !strings.HasPrefix(f.Path, "pods/") {
+			continue
+		}
+		patches++
+		if text := string(f.Data); strings.Count(text, "operator: NotIn") != 2 || strings.Contains(text, "resources:") || !strings.Contains(text, "key: gpu\n") {
+			t.Errorf("%s: %s", f.Path, text)
+		}
+	}
+	if patches != 2 {
+		t.Errorf("%d patches", patches)
+	}
+}
