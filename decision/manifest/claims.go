@@ -261,10 +261,6 @@ func (c *claim) node() *yaml.Node {
 		"metadata", metadata(c.name, c.namespace), "spec", spec)
 }
 
-func metadata(name, namespace string) *yaml.Node {
-	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace))
-}
-
 // request is the name of the claim's request, and of the class of its device under nvidia.com.
 func (c *claim) request() string {
 	if c.profile != "" {

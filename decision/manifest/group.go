@@ -8,10 +8,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -305,31 +305,15 @@ func nodeEntries(n *layout.Node) []parted.Entry {
 // allDisabled is mig-parted's usual label for a node without MIG: the MIG manager's default here, and the way back.
 const allDisabled = "all-disabled"
 
-// partedFiles writes mig-parted's configuration, alone and for the MIG manager.
-func (b *builder) partedFiles() {
-	c := &parted.Config{Configs: map[string][]parted.Entry{}}
-	if b.plan == nil {
-		c.Configs[allDisabled] = []parted.Entry{{Devices: parted.DeviceSelector{All: true}}}
-	}
-	several := map[*decision.Pool]int{}
-	for _, g := range b.groups {
-		if g.entries != nil {
-			c.Configs[g.key] = g.entries
-			several[g.pool]++
-		}
-	}
-	for _, g := range b.groups {
-		if g.entries != nil && several[g.pool] > 1 && g.pool.GPUsPerNode.IsZero() {
-			b.warn(warnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
-				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
-		}
-	}
-	data, err := c.Marshal()
-	b.fail(invalid(err))
-	b.add("mig-parted/config.yaml", "mig-parted configuration, version v1", data)
-	if b.plan != nil {
-		return // its entries join those that are there
-	}
-	b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
-		yamlnode.ConfigMap(migConfigMap, operatorNamespace, map[string]string{"config.yaml": string(data)}))
+// named lists mechanisms for a reader.
+func named(all []sharing.Mechanism) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ", ")
 }
+
+// run names the part of a workload that is in one pool under one mechanism.
+type run struct {
+	workload, pool string
+	mode           sharing.Mechanism
+}
+
+func runOf(d *decision.Decision) run { return run{d.Workload, d.Pool, d.Mechanism} }

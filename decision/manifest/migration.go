@@ -18,23 +18,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// pluginLabel chooses a node's configuration of the device plugin.
-const pluginLabel = "nvidia.com/device-plugin.config"
-
-// migLabel chooses a node's configuration of the MIG manager.
-const migLabel = "nvidia.com/mig.config"
-
-// Migration writes a plan's steps for a cluster that runs: plan.md with each step's commands, check and way back, and
-// the files that the steps name, no others. Objects are patched as the kinds that they are, without a number of
-// replicas, which stays with whoever sets it. Nodes that do not change are in no file.
-func Migration(p *migrate.Plan) (*Folder, error) {
-	b := builder{fleet: p.Fleet, result: cmp.Or(p.Result, &decision.Result{}), plan: p, taken: map[string]bool{}}
-	for _, o := range p.Fleet.Today.Objects {
-		b.taken[o.Labels[pluginLabel]], b.taken[o.Labels[migLabel]] = true, true
-	}
-	return b.build()
-}
-
 // runPlan writes the documents of a plan.
 func (b *builder) runPlan() {
 	for _, g := range b.groups {
@@ -221,9 +204,6 @@ func requirements(all []fleet.NodeRequirement, is func(key, operator string, val
 	return out
 }
 
-// in is the flag of a namespace, none for kubectl's own.
-func in(namespace string) string { return strings.TrimSuffix(" -n "+namespace, " -n ") }
-
 // kindOf is the kind of a step's object. One that runs and was not read is taken for a Deployment.
 func (b *builder) kindOf(s *migrate.Step) string {
 	if w := b.workload(s); w.Today == nil && s.Object == "" {
@@ -241,11 +221,6 @@ func nodesOf(l *layout.Cluster, workload string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// partitioned reports whether a node has GPUs in MIG mode.
-func partitioned(n layout.Node) bool {
-	return slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode == sharing.MechanismMIG })
 }
 
 // planPage is the page of a plan.

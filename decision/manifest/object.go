@@ -5,6 +5,7 @@ package manifest
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -120,3 +121,19 @@ func (b *builder) objects() string {
 	slices.Sort(kinds)
 	return strings.Join(kinds, ",")
 }
+
+// pod holds one delivery's part of a workload's object.
+type pod struct {
+	name        string // of the object
+	replicas    int
+	annotations map[string]string
+	scheduler   string
+	labels      map[string]string
+	env         []*yaml.Node
+	args        []string
+	limits      map[string]string
+	claim       *claim
+	header      []string
+}
+
+func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

@@ -7,16 +7,12 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
-)
-
-// Names of the ConfigMaps that the GPU Operator is pointed to, and of a whole GPU as a resource.
-const (
-	pluginConfigMap = "device-plugin-config"
-	migConfigMap    = "mig-parted-config"
-	gpuResource     = "nvidia.com/gpu"
 )
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
@@ -162,3 +158,62 @@ func (b *builder) pluginConfig(g *group) *yaml.Node {
 
 // mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin, nvidia-gpu-operator).
 const mpsRoot = "/run/nvidia/mps"
+
+// partedFiles writes mig-parted's configuration, alone and for the MIG manager.
+func (b *builder) partedFiles() {
+	c := &parted.Config{Configs: map[string][]parted.Entry{}}
+	if b.plan == nil {
+		c.Configs[allDisabled] = []parted.Entry{{Devices: parted.DeviceSelector{All: true}}}
+	}
+	several := map[*decision.Pool]int{}
+	for _, g := range b.groups {
+		if g.entries != nil {
+			c.Configs[g.key] = g.entries
+			several[g.pool]++
+		}
+	}
+	for _, g := range b.groups {
+		if g.entries != nil && several[g.pool] > 1 && g.pool.GPUsPerNode.IsZero() {
+			b.warn(warnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
+				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
+		}
+	}
+	data, err := c.Marshal()
+	b.fail(invalid(err))
+	b.add("mig-parted/config.yaml", "mig-parted configuration, version v1", data)
+	if b.plan != nil {
+		return // its entries join those that are there
+	}
+	b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
+		yamlnode.ConfigMap(migConfigMap, operatorNamespace, map[string]string{"config.yaml": string(data)}))
+}
+
+// nodeLabels are the labels of the group's nodes.
+func (b *builder) nodeLabels(g *group) map[string]string {
+	out := map[string]string{groupLabel: g.key}
+	switch g.delivery {
+	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
+		out["nvidia.com/device-plugin.config"] = g.pluginKey()
+	case sharing.DeliveryHAMi:
+		out["gpu"] = "on"
+		out[noPlugin] = "false"
+	case sharing.DeliveryVolcano, sharing.DeliveryDRA:
+		out[noPlugin] = "false"
+	}
+	if g.entries != nil {
+		out["nvidia.com/mig.config"] = g.key
+	} else if b.leavesMIG(g) {
+		out["nvidia.com/mig.config"] = allDisabled
+	}
+	return out
+}
+
+// leavesMIG reports whether nodes that have MIG instances today come to a group without.
+func (b *builder) leavesMIG(g *group) bool {
+	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n layout.Node) bool {
+		return partitioned(n) && g.has(n.Name)
+	})
+}
+
+// noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.
+const noPlugin = "nvidia.com/gpu.deploy.device-plugin"

@@ -5,37 +5,17 @@ package manifest
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// groupLabel is the node label that ties pods to their group's nodes.
-const groupLabel = "cotenant.dev/sharing-group"
-
-// pod holds one delivery's part of a workload's object.
-type pod struct {
-	name        string // of the object
-	replicas    int
-	annotations map[string]string
-	scheduler   string
-	labels      map[string]string
-	env         []*yaml.Node
-	args        []string
-	limits      map[string]string
-	claim       *claim
-	header      []string
-}
 
 func (p *pod) node(m *member) *yaml.Node {
 	var claims, podClaims any
@@ -139,36 +119,6 @@ func (b *builder) pluginPod(p *pod, m *member) {
 	p.limits = map[string]string{resource: strconv.Itoa(m.gpus())}
 }
 
-// nodeLabels are the labels of the group's nodes.
-func (b *builder) nodeLabels(g *group) map[string]string {
-	out := map[string]string{groupLabel: g.key}
-	switch g.delivery {
-	case sharing.DeliveryGPUOperator, sharing.DeliveryDevicePlugin:
-		out["nvidia.com/device-plugin.config"] = g.pluginKey()
-	case sharing.DeliveryHAMi:
-		out["gpu"] = "on"
-		out[noPlugin] = "false"
-	case sharing.DeliveryVolcano, sharing.DeliveryDRA:
-		out[noPlugin] = "false"
-	}
-	if g.entries != nil {
-		out["nvidia.com/mig.config"] = g.key
-	} else if b.leavesMIG(g) {
-		out["nvidia.com/mig.config"] = allDisabled
-	}
-	return out
-}
-
-// leavesMIG reports whether nodes that have MIG instances today come to a group without.
-func (b *builder) leavesMIG(g *group) bool {
-	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n layout.Node) bool {
-		return partitioned(n) && g.has(n.Name)
-	})
-}
-
-// noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.
-const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
-
 // nodeFile writes the patch that labels the group's nodes.
 func (b *builder) nodeFile(g *group) {
 	count := "the nodes"
@@ -180,8 +130,6 @@ func (b *builder) nodeFile(g *group) {
 	b.encode("nodes/"+g.key+".yaml", "labels for "+count+" of "+g.key, header,
 		yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g))))
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // processLimit is the memory that one process may use, in whole mebibytes, or 0 where there is no limit.
 func (m *member) processLimit() sharing.Bytes {
@@ -222,5 +170,3 @@ func (b *builder) fractionArgs(m *member) []string {
 	}
 	return nil
 }
-
-func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

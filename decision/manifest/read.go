@@ -67,14 +67,6 @@ func (b *builder) read(l *problem.List) {
 	}
 }
 
-// run names the part of a workload that is in one pool under one mechanism.
-type run struct {
-	workload, pool string
-	mode           sharing.Mechanism
-}
-
-func runOf(d *decision.Decision) run { return run{d.Workload, d.Pool, d.Mechanism} }
-
 // partName is the name of the documents of a workload's part, which no other workload has.
 func partName(workloads map[string]*decision.Workload, name string, part int) string {
 	out := name
@@ -230,8 +222,14 @@ func (m *member) check(l *problem.List) {
 		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 }
 
-// spaced divides a workload's name into its namespace, where it has one, and the rest.
-func spaced(name string) (namespace, rest string) {
-	i := strings.Index(name, "/")
-	return name[:max(i, 0)], name[i+1:]
+// deliveryOf is the delivery that a group's nodes are planned for, or the DRA driver where the pool's own can't share
+// as planned and the driver can.
+func deliveryOf(g *group) sharing.Delivery {
+	d := g.nodes[0].Delivery
+	if d == sharing.DeliveryBare && !g.pool.Standalone && !slices.ContainsFunc(g.modes, func(m sharing.Mechanism) bool {
+		return sharing.Delivers(sharing.DeliveryDRA, m).Answer != sharing.AnswerYes
+	}) {
+		return sharing.DeliveryDRA
+	}
+	return d
 }

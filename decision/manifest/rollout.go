@@ -209,11 +209,6 @@ func (b *builder) offered(g *group, n *layout.Node) map[string]int {
 	return out
 }
 
-// named lists mechanisms for a reader.
-func named(all []sharing.Mechanism) string {
-	return strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ", ")
-}
-
 // checks are the traps that the input walks into, and each risk that the layout bears, once.
 func (b *builder) checks() []decision.TrapHit {
 	checks := slices.Clone(b.result.Traps)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/gate"
-	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,18 +47,6 @@ func net(s *search) int64 {
 func (s *search) moves(d *decision.Decision) bool {
 	home, one := s.home(d.Workload)
 	return s.running(d.Workload) > 0 && (!one || home != d.Pool || (kind{d.Mechanism, d.Profile}) != s.kind(d.Workload))
-}
-
-// home is the pool that a workload runs in, and whether that is one.
-func (c *cluster) home(w string) (pool string, one bool) {
-	for node := range c.runs[w] {
-		p := c.layout.Node(node).Pool
-		if pool != "" && pool != p {
-			return pool, false
-		}
-		pool = p
-	}
-	return pool, pool != ""
 }
 
 // mend gives workloads that miss an objective today the devices that were decided, where they are free.
@@ -218,23 +205,6 @@ func (s *search) start(r *decision.Result, w *decision.Workload, n int, pools []
 	return false
 }
 
-// moved are the workloads that have other devices in a layout than today.
-func (c *cluster) moved(l *layout.Cluster) map[string]bool {
-	moved := map[string]bool{}
-	for today := range c.layout.Nodes() {
-		n := l.Node(today.Name)
-		if n == today {
-			continue
-		}
-		for key, a := range firsts(today) {
-			if w := a.Workload.Name; !moved[w] && !slices.Equal(n.Replica(key), today.Replica(key)) {
-				moved[w] = true
-			}
-		}
-	}
-	return moved
-}
-
 // prune takes workloads back to their present devices where that costs nothing.
 func (s *search) prune() {
 	names := sortedKeys(s.moved(s.layout))
@@ -303,11 +273,4 @@ func (s *search) restore() {
 			s.layout, _ = s.layout.WithNode(bare)
 		}
 	}
-}
-
-// configures reports whether two states of a node hand out its GPUs in different ways.
-func configures(a, b *layout.Node) bool {
-	return !slices.EqualFunc(a.Devices, b.Devices, func(x, y layout.Device) bool {
-		return x.Mode == y.Mode && x.Slots == y.Slots && slices.Equal(x.Instances, y.Instances)
-	})
 }

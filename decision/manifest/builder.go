@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package manifest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/migrate"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/yamlnode"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// ErrInvalid is matched by every error about an input: a decision that cannot be configured. It names every problem
+// with its path and, where there is one, the remedy.
+var ErrInvalid = errors.New("manifest: invalid")
+
+func invalid(err error) error { return problem.Under(ErrInvalid, err) }
+
+// Folder holds the documents of Build in memory. Folder.Write puts it on disk.
+type Folder struct {
+	Files  []File  // by path; plan.md is the one to read first
+	Groups []Group // of the nodes that the files set up
+	// Warnings list settings that are legal and do otherwise than they look.
+	Warnings []sharing.Warning
+}
+
+// Group is the nodes of a pool that are configured alike.
+type Group struct {
+	Key      string // the value of their label cotenant.dev/sharing-group, and the name of their files
+	Pool     string
+	Delivery sharing.Delivery // by which pods/ gets their GPUs; DeliveryBare where nothing delivers them
+	Nodes    []*layout.Node
+}
+
+// File is a document in memory.
+type File struct {
+	Path string // relative, with forward slashes
+	Data []byte
+	Note string // its purpose, in a few words
+}
+
+// operatorNamespace is the GPU Operator's, as its installation guide has it.
+const operatorNamespace = "gpu-operator"
+
+type builder struct {
+	Folder
+	fleet    *decision.Fleet
+	result   *decision.Result
+	groups   []*group
+	members  []*member // in the order of the decisions
+	memberOf map[run]*member
+	notes    []string // for plan.md
+	plan     *migrate.Plan
+	taken    map[string]bool // configurations that nodes choose today, which keep their names
+	err      error           // the first that writing a document met
+}
+
+func (b *builder) fail(err error) {
+	b.err = cmp.Or(b.err, err)
+}
+
+func (b *builder) add(path, note string, data []byte) {
+	b.Files = append(b.Files, File{Path: path, Data: data, Note: note})
+}
+
+// encode adds a file of documents under a header of comments.
+func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) {
+	data, err := yamlnode.Encode(header, docs...)
+	b.add(path, note, data)
+	b.fail(err)
+}
+
+func (b *builder) warn(code sharing.WarningCode, path string, source sharing.SourceID, remedy, format string,
+	args ...any) {
+	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: path, Source: source, Remedy: remedy,
+		Message: fmt.Sprintf(format, args...)})
+}
+
+// any reports whether a GPU of a group shares by a mechanism for which is answers true.
+func (b *builder) any(is func(sharing.Mechanism) bool) bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.any(is) })
+}
+
+// uses reports whether nodes are set up by a delivery.
+func (b *builder) uses(d sharing.Delivery) bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.delivery == d })
+}
+
+// plugin reports whether NVIDIA's device plugin hands out the GPUs.
+func plugin(d sharing.Delivery) bool {
+	return d == sharing.DeliveryGPUOperator || d == sharing.DeliveryDevicePlugin
+}
+
+// byPlugin reports whether the device plugin delivers a group.
+func (b *builder) byPlugin() bool {
+	return slices.ContainsFunc(b.groups, (*group).byPlugin)
+}
+
+// hasEntries reports whether nodes have MIG instances that are made beforehand.
+func (b *builder) hasEntries() bool {
+	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.entries != nil })
+}
+
+// Codes of the warnings of Build and Migration.
+const (
+	warnNotDelivered    sharing.WarningCode = "not-delivered"
+	warnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
+	warnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
+	warnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
+	warnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
+	warnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes
+	// a cluster-wide MIG strategy would override MPS nodes
+	warnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
+	warnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
+	warnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
+	warnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
+	warnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
+	// replicas of the device plugin have no memory or compute of their own
+	warnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
+	warnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused
+)
+
+// pluginLabel chooses a node's configuration of the device plugin.
+const pluginLabel = "nvidia.com/device-plugin.config"
+
+// migLabel chooses a node's configuration of the MIG manager.
+const migLabel = "nvidia.com/mig.config"
+
+// in is the flag of a namespace, none for kubectl's own.
+func in(namespace string) string { return strings.TrimSuffix(" -n "+namespace, " -n ") }
+
+// partitioned reports whether a node has GPUs in MIG mode.
+func partitioned(n layout.Node) bool {
+	return slices.ContainsFunc(n.Devices, func(d layout.Device) bool { return d.Mode == sharing.MechanismMIG })
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// groupLabel is the node label that ties pods to their group's nodes.
+const groupLabel = "cotenant.dev/sharing-group"
+
+// spaced divides a workload's name into its namespace, where it has one, and the rest.
+func spaced(name string) (namespace, rest string) {
+	i := strings.Index(name, "/")
+	return name[:max(i, 0)], name[i+1:]
+}
+
+func metadata(name, namespace string) *yaml.Node {
+	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace))
+}
+
+// Names of the ConfigMaps that the GPU Operator is pointed to, and of a whole GPU as a resource.
+const (
+	pluginConfigMap = "device-plugin-config"
+	migConfigMap    = "mig-parted-config"
+	gpuResource     = "nvidia.com/gpu"
+)
