@@ -83,66 +83,6 @@ func (r *Report) reset(g *Ground, d *Demand, m sharing.Mechanism) {
 	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.ground = m, VerdictPass, 1, -1, 0, d, g
 }
 
-// Check applies every gate of an empty pool to d by mechanism m with the neighbours that there may be, so that a
-// rejected candidate has all its reasons. It overwrites r and does not allocate.
-func (g *Ground) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
-	r.reset(g, d, m)
-	g.check(d, nb, nil, r)
-}
-
-// check applies the gates; profile is the requested MIG profile, nil = the smallest that suffices.
-func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
-	m := r.Mechanism
-	g.gatePool(d, r)
-	g.gateHardware(r)
-	if m == sharing.MechanismInServer {
-		gateInServer(d, r)
-	}
-	if m != sharing.MechanismExclusive {
-		gateKind(d, r)
-		g.gateIsolation(d, r)
-		g.gateToday(d, r)
-		gateTrust(nb, r)
-		if d.GPUs > 1 && m != sharing.MechanismInServer {
-			r.compare(VerdictReject, codeMultiGPU, int64(d.GPUs), 0)
-		}
-		g.gateFramework(d, r)
-	}
-	g.gateFit(d, nb, profile, r)
-	r.Slowdown = slowdownBy(m, r.Tenants, d.Busy)
-	g.gateSLO(d, r)
-}
-
-// Seat is the way in which a GPU would run a demand.
-type Seat struct {
-	Mechanism sharing.Mechanism
-	Profile   *mig.Profile // the requested MIG profile; nil without
-	// Fixed: the GPU runs the mechanism already, which so need not be chosen.
-	Fixed bool
-}
-
-// Admit applies, for a GPU of this kind, the gates that do not depend on its
-// other tenants, and returns the reason that decides. It does not allocate.
-func (g *Ground) Admit(d *Demand, s Seat) Reason {
-	var r Report
-	r.reset(g, d, s.Mechanism)
-	g.check(d, Neighbours{}, s.Profile, &r)
-	at, worst := -1, 0
-	for i := range r.notes[:r.n] {
-		n := &r.notes[i]
-		if scope := n.code.Scope(); scope == ScopeEmpty || scope == ScopeChoice && s.Fixed {
-			continue
-		}
-		if s := n.verdict.Severity(); s > worst {
-			at, worst = i, s
-		}
-	}
-	if at < 0 {
-		return Pass()
-	}
-	return r.Reason(at)
-}
-
 // Reason is one gate's answer: a code, its verdict, and the compared figures. The [Code] defines which of the
 // operands are used, and their units. A Reason is comparable.
 type Reason struct {
@@ -185,7 +125,7 @@ func (r *Reason) source() sharing.SourceID {
 		case codeHardware, codeHardwareUnknown:
 			id = g.available[r.Mechanism].Source
 		case codeMultiGPU:
-			if usesInstances(r.Mechanism) {
+			if TraitsOf(r.Mechanism).Sliced {
 				id = "nvidia-mig-guide-deployment"
 			}
 		}

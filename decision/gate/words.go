@@ -126,7 +126,7 @@ var figures = map[string]func(r *Reason, d *Demand, g *Ground) string{
 	},
 	"span.shares": func(r *Reason, _ *Demand, _ *Ground) string {
 		switch {
-		case usesInstances(r.Mechanism):
+		case TraitsOf(r.Mechanism).Sliced:
 			return ", and MIG instances cannot reach one another"
 		case r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS:
 			return ", and the device plugin may put several shares of one replica on one of them"
@@ -165,8 +165,4 @@ var figures = map[string]func(r *Reason, d *Demand, g *Ground) string{
 		}
 		return fmt.Sprintf("%.2f times slower there %s", g.slowdown(r.Profile, d), law)
 	},
-}
-
-func usesInstances(m sharing.Mechanism) bool {
-	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS || m == sharing.MechanismMIGBackedVGPU
 }

@@ -12,22 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// fault is the reason why a device takes no tenant, although it may have room.
-type fault uint8
-
-const (
-	faultNone       fault = iota
-	faultUnknownGPU       // its model is not known
-	faultHealth           // unhealthy or lost
-	faultModes            // tenants of two mechanisms
-	faultInstances        // its instances do not fit on it together
-	faultNoMIG            // it is in MIG mode, and has none
-	faultNoInstance       // a tenant names no instance that is there
-	faultTenants          // more of them than slots
-	faultMemory           // more is given than there is
-	faultCompute          // likewise
-)
-
 // Sliced reports whether tenants of a mechanism hold MIG instances.
 func Sliced(m sharing.Mechanism) bool {
 	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS || m == sharing.MechanismMIGBackedVGPU

@@ -107,8 +107,8 @@ func (n *Node) remove(key string) {
 	}
 }
 
-// add puts one more assignment on a node that nobody shares yet, or returns the reason why the node does not take it:
-// what recount finds wrong with it. The node is then of no use.
+// add puts one more assignment on a node that is not shared yet, or returns the reason why the node does not take it,
+// as recount finds it. The node must not be used then.
 func (n *Node) add(a Assignment) (why string) {
 	if a.Device != NoDevice {
 		if why = n.refuses(&a); why != "" {

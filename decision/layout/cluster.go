@@ -4,24 +4,11 @@ package layout
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
-)
-
-// Errors that calls of this package wrap; test for them with errors.Is.
-var (
-	// ErrInvalid reports a layout that contradicts itself; the error names every place.
-	ErrInvalid = errors.New("layout: invalid")
-	// ErrConflict reports that a node does not take an assignment.
-	ErrConflict = errors.New("layout: conflict")
-	// ErrNodeGone reports that there is no node of the name.
-	ErrNodeGone = errors.New("layout: the node is gone")
-	// ErrUnknownName is wrapped by errors about texts that name no value.
-	ErrUnknownName = errors.New("layout: unknown name")
 )
 
 const chunkSize = 32
@@ -65,8 +52,6 @@ func Observe(nodes []Node) (*Cluster, []Problem) {
 		c.len++
 		c.nodes++
 	}
-	c.names.clip()
-	c.keys.clip()
 	return c, l
 }
 
@@ -84,18 +69,6 @@ func (c *Cluster) keyAt(key, but string) int32 {
 		n := c.At(int(at))
 		return n != nil && n.Name != but && n.find(key) >= 0
 	})
-}
-
-// keys visits each key on the node once.
-func (n *Node) keys() iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for i := range n.Assignments {
-			key := n.Assignments[i].Key
-			if n.find(key) == i && !yield(key) {
-				return
-			}
-		}
-	}
 }
 
 // Len is the number of positions, of which some may be empty.

@@ -4,6 +4,7 @@ package layout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
@@ -77,7 +78,7 @@ func (c *Cluster) Cost(prices Prices) (Cost, error) {
 			byPool[pool] = nil
 		}
 	}
-	for _, pool := range sortedKeys(byPool) {
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
 		price, ok := prices[pool]
 		pc, err := price.pool(pool, byPool[pool], paid)
 		if err != nil {
@@ -149,13 +150,4 @@ func (p *Price) pool(name string, nodes []*Node, paid map[string]NodeCost) (Pool
 	out.ReservedIdle = left
 	_, err := total(p.ReservedPerGPU.Mul(int64(left)))
 	return out, err
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -26,7 +26,7 @@ const (
 	ChangeMove                       // a replica is elsewhere
 )
 
-var changeNames = enum.Of[ChangeKind](ErrUnknownName, "change", "", "add-node", "remove-node", "configure-node",
+var changeNames = enum.Of[ChangeKind](errUnknownName, "change", "", "add-node", "remove-node", "configure-node",
 	"configure-device", "start", "stop", "move")
 
 // Change is one thing that differs between two layouts.

@@ -5,6 +5,7 @@ package layout
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,7 +25,7 @@ const (
 	FindingUnaskedMode                           // devices in a mode that no workload asks for, without tenants
 )
 
-var findingNames = enum.Of[FindingKind](ErrUnknownName, "finding", "", "empty-instances", "whole-for-slice",
+var findingNames = enum.Of[FindingKind](errUnknownName, "finding", "", "empty-instances", "whole-for-slice",
 	"free-shares", "unasked-mode")
 
 // Finding is unused capacity of one node that is paid for.
@@ -120,7 +121,7 @@ func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 		switch f.Kind {
 		case FindingEmptyInstances:
 			var parts []string
-			for _, p := range sortedKeys(empty) {
+			for _, p := range slices.Sorted(maps.Keys(empty)) {
 				parts = append(parts, fmt.Sprintf("%d x %s", empty[p], p))
 			}
 			f.Text = strings.Join(parts, ", ") + " held by nobody"

@@ -50,18 +50,6 @@ func (x *index) add(name string, at int32) {
 	*s = append(*s, entry{h, at})
 }
 
-// clip frees the capacity that growing reserved.
-func (x *index) clip() {
-	if x.shards == nil {
-		return
-	}
-	for i, s := range x.shards {
-		if s != nil {
-			x.shards[i] = append(make([]entry, 0, len(s)), s...)
-		}
-	}
-}
-
 // own copies the table of shards, for changes.
 func (x index) own() index {
 	next := new([indexShards][]entry)

@@ -3,6 +3,8 @@
 package layout
 
 import (
+	"errors"
+	"iter"
 	"slices"
 	"time"
 
@@ -10,6 +12,18 @@ import (
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// Errors that calls of this package wrap; test for them with errors.Is.
+var (
+	// ErrInvalid reports a layout that contradicts itself; the error names every place.
+	ErrInvalid = errors.New("layout: invalid")
+	// ErrConflict reports that a node does not take an assignment.
+	ErrConflict = errors.New("layout: conflict")
+	// ErrNodeGone reports that there is no node of the name.
+	ErrNodeGone = errors.New("layout: the node is gone")
+)
+
+var errUnknownName = errors.New("layout: unknown name")
 
 // Node is a node with its devices and their assignments. A Node of a [Cluster] is read-only.
 type Node struct {
@@ -100,6 +114,22 @@ type Device struct {
 	slice          *mig.Occupancy
 }
 
+// fault is the reason why a device takes no tenant, although it may have room.
+type fault uint8
+
+const (
+	faultNone       fault = iota
+	faultUnknownGPU       // its model is not known
+	faultHealth           // unhealthy or lost
+	faultModes            // tenants of two mechanisms
+	faultInstances        // its instances do not fit on it together
+	faultNoMIG            // it is in MIG mode, and has none
+	faultNoInstance       // a tenant names no instance that is there
+	faultTenants          // more of them than slots
+	faultMemory           // more is given than there is
+	faultCompute          // likewise
+)
+
 // Instance is a MIG instance of a device.
 type Instance struct {
 	Profile *mig.Profile
@@ -185,7 +215,7 @@ const (
 	HealthLost // it was there, and is not listed any more
 )
 
-var healthNames = enum.Of[Health](ErrUnknownName, "health", "not-reported", "healthy", "unhealthy", "lost")
+var healthNames = enum.Of[Health](errUnknownName, "health", "not-reported", "healthy", "unhealthy", "lost")
 
 // MIGStrategy is the device plugin's way to name MIG instances.
 type MIGStrategy uint8
@@ -198,7 +228,7 @@ const (
 	MIGStrategyMixed                 // each profile is a resource of its own, next to full GPUs
 )
 
-var strategyNames = enum.Of[MIGStrategy](ErrUnknownName, "MIG strategy", "not-stated", "none", "single", "mixed")
+var strategyNames = enum.Of[MIGStrategy](errUnknownName, "MIG strategy", "not-stated", "none", "single", "mixed")
 
 // Free is the free capacity of a device. Memory and compute are apart: neither is charged for the other.
 type Free struct {
@@ -277,4 +307,16 @@ func (n *Node) DeviceByUUID(uuid string) int {
 // find returns the index of the first assignment of a key, -1 where there is none.
 func (n *Node) find(key string) int {
 	return slices.IndexFunc(n.Assignments, func(a Assignment) bool { return a.Key == key })
+}
+
+// keys visits each key on the node once.
+func (n *Node) keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range n.Assignments {
+			key := n.Assignments[i].Key
+			if n.find(key) == i && !yield(key) {
+				return
+			}
+		}
+	}
 }

@@ -9,19 +9,20 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
-// Assign carries an offer out, under the request's name, on a layout that may be newer than the one that it was made
-// on. Everything is checked again, objectives too. The error is an ErrNodeGone where the node is gone, and an
-// ErrConflict with the reason where it or its tenants changed so that the offer does not hold. c is never changed.
+// Assign carries an offer out, under the request's name, on a layout that may be newer than the one of the offer.
+// Everything is checked again, objectives too. The error is a layout.ErrNodeGone where the node is gone, and a
+// layout.ErrConflict with the reason where it or its tenants changed so that the offer does not hold. c is never
+// changed.
 func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster, Placement, error) {
 	if o.n < 0 || int(o.n) != r.GPUs {
 		return nil, Placement{}, fmt.Errorf("%w: no offer for %d GPUs", ErrInvalid, r.GPUs)
 	}
 	n := c.Node(o.Node)
 	if n == nil {
-		return nil, Placement{}, fmt.Errorf("%w: %s", ErrNodeGone, o.Node)
+		return nil, Placement{}, fmt.Errorf("%w: %s", layout.ErrNodeGone, o.Node)
 	}
 	conflict := func(why gate.Reason) (*layout.Cluster, Placement, error) {
-		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", ErrConflict, r.Name, n.Name, why)
+		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", layout.ErrConflict, r.Name, n.Name, why)
 	}
 	w := s.work(n, r, false)
 	defer s.scratch.Put(w)

@@ -253,7 +253,7 @@ func TestWorkers(t *testing.T) {
 					last := now.Load()
 					next, _, err := scorer.Assign(last, &r, o)
 					if err != nil {
-						if !errors.Is(err, ErrConflict) {
+						if !errors.Is(err, layout.ErrConflict) {
 							t.Error(err)
 						}
 						conflicts.Add(1)

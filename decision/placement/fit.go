@@ -12,38 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
-// forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
-// where there is no forecaster.
-func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason { return s.filter(n, r, false) }
-
-// filter is Filter; open has everybody trust everybody.
-func (s *Scorer) filter(n *layout.Node, r *Request, open bool) gate.Reason {
-	var why, nearest gate.Reason
-	if !fits(n, r, &why) {
-		return why
-	}
-	if r.GPUs == 0 {
-		return gate.Pass()
-	}
-	w := s.work(n, r, open)
-	defer s.scratch.Put(w)
-	if r.GPUs > 1 {
-		_, why = w.choose(n)
-		return why
-	}
-	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
-		if w.fit(n, g, r, &take{}, &why) {
-			return gate.Pass()
-		}
-		nearest.Closer(why)
-	}
-	if nearest.Code == gate.CodeFits {
-		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: 1}
-	}
-	return nearest
-}
-
 // alike counts the GPUs on which a request would take the same by the same mechanism as t: the GPUs of one request are
 // alike.
 func alike(takes []take, t *take) int {
@@ -57,19 +25,6 @@ func alike(takes []take, t *take) int {
 }
 
 func (t *take) alike(o *take) bool { return t.mechanism == o.mechanism && t.milli == o.milli }
-
-// refuse gives a reason without numbers; it is always false.
-func refuse(why *gate.Reason, c gate.Code) bool {
-	v := gate.VerdictReject
-	switch c {
-	case gate.CodeSlowdownUnknown:
-		v = gate.VerdictUnknown
-	case gate.CodeNoMechanism, gate.CodeMIGMode, gate.CodeNotMIG:
-		v = gate.VerdictFixable
-	}
-	*why = gate.Reason{Verdict: v, Code: c}
-	return false
-}
 
 func lacks(why *gate.Reason, c gate.Code, need, have int64) bool {
 	*why = gate.Reason{Verdict: gate.VerdictReject, Code: c, Need: need, Have: have}
@@ -104,27 +59,6 @@ func modelled(n *layout.Node, r *Request) bool {
 		}
 	}
 	return false
-}
-
-// take holds the resources that a request takes of one GPU.
-type take struct {
-	mechanism  sharing.Mechanism
-	milli      int32
-	busy, over int32         // thousandths that it is expected to use beyond milli; those that all use beyond the GPU's
-	memory     sharing.Bytes // with the context of a process, where assignments do not hold it
-	profile    *mig.Profile
-	slowdown   float64 // the worst that is predicted for anyone; 0 = not predicted
-	lost       float64 // thousandths of work that all on the GPU lose more than before
-	unknown    int32   // tenants of which that is not predicted
-}
-
-// asker asks the GPUs of one node for one request.
-type asker struct {
-	scorer     *Scorer
-	neighbours neighbours
-	ground     *gate.Ground
-	open       bool // everybody trusts the request
-	chosen     bool // the node's delivery chooses the GPU
 }
 
 // fit computes the share of a GPU that r takes in t, and reports whether that share is free.

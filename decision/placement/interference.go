@@ -24,6 +24,14 @@ type Forecaster interface {
 		method predict.Method) []*predict.Prediction
 }
 
+// asker asks the GPUs of one node for one request.
+type asker struct {
+	neighbours neighbours
+	ground     *gate.Ground
+	open       bool // everybody trusts the request
+	chosen     bool // the node's delivery chooses the GPU
+}
+
 // neighbours asks a forecaster, if there is one, without allocating anew each time.
 type neighbours struct {
 	p             Forecaster
@@ -150,24 +158,17 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 			refuse(&why, gate.CodeSlowdownUnknown)
 			return why
 		}
-		type neighbour struct {
-			name string
-			harm float64
-		}
-		var beside []neighbour
-		for j, q := range all {
-			if p := s.closedForm(model, m, v.Name, q.Name); j == i {
-				continue
-			} else if known(p) {
-				beside = append(beside, neighbour{q.Name, p.Slowdown.Value})
-			} else {
-				beside = append(beside, neighbour{q.Name, math.Inf(1)})
+		harm := func(q *layout.Workload) float64 {
+			if p := s.closedForm(model, m, v.Name, q.Name); known(p) {
+				return p.Slowdown.Value
 			}
+			return math.Inf(1)
 		}
-		slices.SortStableFunc(beside, func(a, b neighbour) int { return cmp.Compare(b.harm, a.harm) })
+		next := slices.Delete(slices.Clone(all), i, i+1)
+		slices.SortStableFunc(next, func(a, b *layout.Workload) int { return cmp.Compare(harm(b), harm(a)) })
 		group := []string{v.Name}
-		for _, n := range beside[:min(slots-1, len(beside))] {
-			group = append(group, n.name)
+		for _, q := range next[:min(slots-1, len(next))] {
+			group = append(group, q.Name)
 		}
 		j := neighbours{p: s.Forecaster}
 		f := j.second(v, s.closedForm(model, m, group...), model, m, group, 0)
@@ -198,4 +199,17 @@ func evaluate(w *layout.Workload, p *predict.Prediction) gate.Reason {
 	}
 	slo := sloOf(&w.Objective)
 	return gate.Objectives(&slo, w.Objective.Slowdown, p)
+}
+
+// refuse gives a reason without numbers; it is always false.
+func refuse(why *gate.Reason, c gate.Code) bool {
+	v := gate.VerdictReject
+	switch c {
+	case gate.CodeSlowdownUnknown:
+		v = gate.VerdictUnknown
+	case gate.CodeNoMechanism, gate.CodeMIGMode, gate.CodeNotMIG:
+		v = gate.VerdictFixable
+	}
+	*why = gate.Reason{Verdict: v, Code: c}
+	return false
 }

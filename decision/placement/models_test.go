@@ -336,35 +336,3 @@ func request(name, workload string, m sharing.Mechanism, milli int, o layout.Obj
 	return &placement.Request{Name: name, GPUs: 1, Milli: milli, Mechanisms: []sharing.Mechanism{m},
 		Workload: &layout.Workload{Name: workload, Tenant: "t", Objective: o}}
 }
-
-// busy is a node with eight GPUs of two to four measured tenants.
-func busy(tb testing.TB) (*layout.Cluster, *placement.Request) {
-	tb.Helper()
-	names := []string{"chat", "tags", "rank"}
-	n := layout.Node{Name: "n", CPUMilli: 96_000}
-	for g := range 8 {
-		n.Devices = append(n.Devices, layout.Device{GPU: layout.GPUOf("H200"), Mode: sharing.MechanismMPS})
-		for i := range 2 + g%3 {
-			n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprint(g, i), Device: int16(g), Compute: 100,
-				Workload: &layout.Workload{Name: names[(g+i)%3], Tenant: "t"}})
-		}
-	}
-	c, problems := layout.Observe([]layout.Node{n})
-	if err := layout.Err(problems); err != nil {
-		tb.Fatal(err)
-	}
-	r := request("r", "tags", sharing.MechanismMPS, 200, layout.Objective{Slowdown: 40})
-	r.CPUMilli = 1000
-	return c, r
-}
-
-// BenchmarkScoreWithModels scores a node of eight GPUs with 23 tenants whose
-// slowdown and the request's are predicted for each GPU.
-func BenchmarkScoreWithModels(b *testing.B) {
-	c, r := busy(b)
-	scorer := placement.NewScorer(placement.BestFit{}, models(b))
-	b.ReportAllocs()
-	for b.Loop() {
-		scorer.Score(c.At(0), r)
-	}
-}

@@ -72,7 +72,7 @@ func (p *Placer) best(c *layout.Cluster, w *want, o *predicted) (best Offer, ok 
 }
 
 // Place assigns the best offer under the request's name. The error is an *UnplacedError when no node takes the
-// request, an ErrInvalid, or an ErrConflict where the name is taken; the layout is then nil.
+// request, an ErrInvalid, or a layout.ErrConflict where the name is taken; the layout is then nil.
 func (p *Placer) Place(c *layout.Cluster, r *Request) (*layout.Cluster, Placement, error) {
 	if err := r.Validate(); err != nil {
 		return nil, Placement{}, err

@@ -72,9 +72,9 @@ const (
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
 var horizons = [...]int{16, 64, 256, runLength}
 
-// NewCotenant returns the policy for a mix: the typical requests, such as those of the last weeks, whose names and
-// order do not matter. It draws the runs and sets 1 MiB aside for estimates. The error is an ErrInvalid that names
-// every problem.
+// NewCotenant returns the policy for a mix: the typical requests, such as those of the last weeks. Their names and
+// their order do not matter. It draws the runs and sets 1 MiB aside for estimates. The error is an ErrInvalid that
+// names every problem.
 func NewCotenant(typical []Typical) (*Cotenant, error) {
 	m, err := newMix(typical)
 	if err != nil {

@@ -25,10 +25,6 @@ var (
 	ErrInvalid = errors.New("placement: invalid input")
 	// ErrNoFit reports that no node takes a request. The error is an *UnplacedError.
 	ErrNoFit = errors.New("placement: no node fits")
-	// ErrConflict reports an offer that no longer fits the layout to assign it on.
-	ErrConflict = layout.ErrConflict
-	// ErrNodeGone reports that the node of an offer is not in the layout any more.
-	ErrNodeGone = layout.ErrNodeGone
 )
 
 // Request states the needs of one workload's replica (a pod, say). It must not be modified once it was given to this

@@ -52,15 +52,6 @@ type Offer struct {
 	n           int8
 }
 
-// GPUs returns the indexes of the GPUs, ascending.
-func (c Offer) GPUs() []int {
-	out := make([]int, c.n)
-	for i := range out {
-		out[i] = int(c.gpus[i])
-	}
-	return out
-}
-
 // Scorer filters and scores nodes for requests under one policy. Its fields must not change once it is used; it is then
 // safe for concurrent use, and scoring a node does not allocate.
 type Scorer struct {
@@ -99,13 +90,45 @@ func NewScorer(policy Policy, p Forecaster) *Scorer { return &Scorer{Policy: pol
 func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 	w, ok := s.scratch.Get().(*work)
 	if !ok {
-		w = &work{asker: asker{scorer: s, neighbours: neighbours{p: s.Forecaster}}}
+		w = &work{asker: asker{neighbours: neighbours{p: s.Forecaster}}}
 	}
 	w.chosen = layout.RulesOf(n.Delivery).Has(layout.RuleAnyDevice)
 	if w.open, w.ground, w.option.Request = open, nil, r; r.Demand != nil && len(s.Grounds) > 0 {
 		w.ground = s.Grounds[n.Pool]
 	}
 	return w
+}
+
+// Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
+// forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
+// where there is no forecaster.
+func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason { return s.filter(n, r, false) }
+
+// filter is Filter; open has everybody trust everybody.
+func (s *Scorer) filter(n *layout.Node, r *Request, open bool) gate.Reason {
+	var why, nearest gate.Reason
+	if !fits(n, r, &why) {
+		return why
+	}
+	if r.GPUs == 0 {
+		return gate.Pass()
+	}
+	w := s.work(n, r, open)
+	defer s.scratch.Put(w)
+	if r.GPUs > 1 {
+		_, why = w.choose(n)
+		return why
+	}
+	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
+		if w.fit(n, g, r, &take{}, &why) {
+			return gate.Pass()
+		}
+		nearest.Closer(why)
+	}
+	if nearest.Code == gate.CodeFits {
+		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: 1}
+	}
+	return nearest
 }
 
 // Score filters a node and, where it passes, returns its best way to take the

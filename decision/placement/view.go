@@ -147,3 +147,15 @@ func (g *GPUView) apply(t *take, start int) {
 	}
 	g.bound()
 }
+
+// take holds the resources that a request takes of one GPU.
+type take struct {
+	mechanism  sharing.Mechanism
+	milli      int32
+	busy, over int32         // thousandths that it is expected to use beyond milli; those that all use beyond the GPU's
+	memory     sharing.Bytes // with the context of a process, where assignments do not hold it
+	profile    *mig.Profile
+	slowdown   float64 // the worst that is predicted for anyone; 0 = not predicted
+	lost       float64 // thousandths of work that all on the GPU lose more than before
+	unknown    int32   // tenants of which that is not predicted
+}

@@ -108,21 +108,21 @@ func TestAssignAgain(t *testing.T) {
 	if err != nil || p.String() != "r on a GPU [0] as 600m of mps" {
 		t.Fatal(p, err)
 	}
-	if _, _, err := scorer.Assign(next, fresh(r), o); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "the most free is 400") {
+	if _, _, err := scorer.Assign(next, fresh(r), o); !errors.Is(err, layout.ErrConflict) || !strings.Contains(err.Error(), "the most free is 400") {
 		t.Errorf("taken: %v", err)
 	}
-	if _, _, err := scorer.Assign(c.WithoutNode("a"), &r, o); !errors.Is(err, ErrNodeGone) {
+	if _, _, err := scorer.Assign(c.WithoutNode("a"), &r, o); !errors.Is(err, layout.ErrNodeGone) {
 		t.Errorf("gone: %v", err)
 	}
 	tenanted, err := c.Assign("a", layout.Assignment{Key: "s", Workload: strict, Compute: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := scorer.Assign(tenanted, &r, o); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "slowdown") {
+	if _, _, err := scorer.Assign(tenanted, &r, o); !errors.Is(err, layout.ErrConflict) || !strings.Contains(err.Error(), "slowdown") {
 		t.Errorf("a neighbour whose objective it would break came meanwhile: %v", err)
 	}
 	ill, _ := c.WithNode(layout.Node{Name: "a", CPUMilli: 8000, Devices: []layout.Device{{GPU: kindA, Mode: sharing.MechanismMPS, Health: layout.HealthUnhealthy}}})
-	if _, _, err := scorer.Assign(ill, &r, o); !errors.Is(err, ErrConflict) {
+	if _, _, err := scorer.Assign(ill, &r, o); !errors.Is(err, layout.ErrConflict) {
 		t.Errorf("ill: %v", err)
 	}
 	if c.Node("a").Used() {

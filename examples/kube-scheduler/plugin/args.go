@@ -31,9 +31,9 @@ type Args struct {
 	// Mix is the requests of a typical day, by which the policy cotenant looks ahead. Without one it is best-fit.
 	Mix []MixEntry `json:"mix"`
 
-	// Measured and Workloads are what predictions rest on: what was measured of GPU models, and which of it the
-	// workloads are that pods name by annotation. With them the policy weighs what neighbours lose, and pods may
-	// have objectives beside neighbours.
+	// Measured and Workloads are the basis of predictions: measurements by GPU model, and the workloads that pods name
+	// by annotation. With them scores are lower by the work that neighbours lose, and pods with objectives may get
+	// neighbours.
 	Measured  []Measured                    `json:"measured"`
 	Workloads map[string]profile.ProfileRef `json:"workloads"`
 }
@@ -127,7 +127,7 @@ func (a *Args) policy(l *problems.List) placement.Policy {
 	return policy
 }
 
-// mixFields are the arguments' names for what package placement finds wrong.
+// mixFields translates paths in errors of package placement to the arguments' names.
 var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli",
 	"].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
 	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile",

@@ -4,6 +4,6 @@
 // Cotenant's verdicts, scores them by one of its policies, reserves GPUs in memory and writes into each pod's
 // annotations and events where it was placed and why.
 //
-// What runs where is read from the scheduler's own view of a node and the pods' annotations, so a scheduler that
-// starts afresh knows what the last one decided. The conversions are package kubegpu's; nothing here decides.
+// The present tenants of a node are read from the scheduler's own view of it and the pods' annotations, so a scheduler
+// that starts afresh knows the decisions of the last one. The conversions are package kubegpu's; nothing here decides.
 package plugin

@@ -22,7 +22,7 @@ const (
 	reasonPlaced   = "GPUPlaced"   // on pods: where and why
 	reasonUnplaced = "GPUUnplaced" // on pods: which nodes refuse it and why
 	reasonLabels   = "GPULabels"   // on nodes: labels that contradict the capacity
-	reasonAssumed  = "GPUAssumed"  // on nodes: what had to be assumed of their pods
+	reasonAssumed  = "GPUAssumed"  // on nodes: assumptions about their pods
 )
 
 // maxNote is the longest text that the API server takes for an event.
@@ -40,8 +40,8 @@ func shortReason(code string) string {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// PostFilter says in an event of the pod, with numbers, which nodes refuse it and
-// why. It finds no room: other plugins may, so it stands before them.
+// PostFilter writes an event of the pod with the nodes that refuse it and their reasons, with numbers. It finds no
+// room: other plugins may, so it runs before them.
 func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod,
 	_ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if c := cycleOf(state); c != nil {
@@ -72,7 +72,7 @@ func (c *cycle) unplaced() string {
 	return kubegpu.Reasons(rulings)
 }
 
-// lacksOther reports whether a node refuses the pod for want of CPU or memory beside the GPUs.
+// lacksOther reports whether a node refuses the pod for want of CPU or memory of the host.
 func (c *cycle) lacksOther() bool {
 	for _, on := range c.plans.Range {
 		if code := on.(*plan).ruling.Code; code == gate.CodeCPU.String() || code == gate.CodeMemory.String() {
@@ -110,7 +110,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	return text
 }
 
-// event writes an event of an object, cut to what the API server takes.
+// event writes an event of an object, cut to the API server's limit.
 func (p *Plugin) event(about runtime.Object, kind, reason, note string) {
 	if len(note) > maxNote {
 		note = note[:maxNote-4] + " ..."

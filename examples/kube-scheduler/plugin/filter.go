@@ -27,7 +27,7 @@ const stateKey fwk.StateKey = "Cotenant"
 type cycle struct {
 	pod   *kubegpu.Pod
 	plans sync.Map // node name to *plan
-	// handed says that PreFilter left only the best nodes to the others.
+	// handed is set where PreFilter left only the best nodes to the others.
 	handed bool
 }
 
