@@ -121,3 +121,29 @@ func (s *search) enterOne(a *arranged, w, want int, others bool) (bool, error) {
 	_, _, err := s.fit(a, w, first, want, how)
 	return true, err
 }
+
+// full counts, by workload with replicas that have no place, the GPUs of each pool's nodes where those join the others.
+func (s *search) full(a *arranged) ([]map[GroupKey]int, error) {
+	out := make([]map[GroupKey]int, len(a.placed))
+	for w, n := range a.placed {
+		left := s.pl.Wanted[w] - n
+		if left == 0 {
+			continue
+		}
+		out[w] = map[GroupKey]int{}
+		for _, v := range s.ways[w] {
+			sites := &s.pl.sites[v.c.Pool]
+			next := s.withWhole(&a.loads[v.c.Pool], w, v.c.Pool, left)
+			if v.site != nil {
+				if _, err := s.share(a, &next, v, w, left, entry{endless: true}); err != nil {
+					return nil, err
+				}
+			}
+			if !sites.fits(&next) {
+				nodes, _ := sites.count(&next)
+				out[w][v.c.GroupKey] = nodes * sites.each
+			}
+		}
+	}
+	return out, nil
+}
