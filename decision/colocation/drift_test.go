@@ -114,8 +114,7 @@ func (s *scripted) measure(t *testing.T) results {
 	return r
 }
 
-// An isolated run in which the server warms up is repeated, and noted where it never becomes steady; a run of requests
-// that differ is steady.
+// An isolated run in which the server warms up is repeated, and one that never becomes steady is noted.
 func TestDriftIsNoted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -53,8 +53,7 @@ func measureTenants(t *testing.T, plan []byte, source telemetry.Reader, dir ...s
 func (r results) row(t *testing.T, name, load string) *ReportRow {
 	t.Helper()
 	for i := range r.report.Rows {
-		if row := &r.report.Rows[i]; row.Load == load &&
-			(row.Case == name || strings.HasPrefix(row.Case, name+"-again-")) { // repeated on a noisy machine
+		if row := &r.report.Rows[i]; row.Load == load && (row.Case == name || strings.HasPrefix(row.Case, name+"-again-")) { // repeated on a noisy machine
 			return row
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/golden"
+	"github.com/cotenant/cotenant/internal/race"
 )
 
 // site is a cluster in the making: its objects, and what its Prometheus has of a week.
@@ -304,6 +305,7 @@ const sitePrices = "L4: 0.71 USD\np4d.24xlarge: 32.77 USD\nH100: 3.9 USD\nL40S: 
 
 // TestNewUser plays a new user on five clusters: one command, a week of metrics, and how much of the money is decided.
 func TestNewUser(t *testing.T) {
+	race.Long(t)
 	for name, s := range map[string]*site{"gke": gke(), "eks": eks(), "dra": dra(), "hami": hami(), "premises": premises()} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
