@@ -124,7 +124,7 @@ func shown(f *Fleet, r *Result) string {
 	return b.String()
 }
 
-var lowRate = regexp.MustCompile(`of its rate alone \(([0-9]+) to`)
+var lowRate = regexp.MustCompile(`of its isolated rate \(([0-9]+) to`)
 
 // crowds says that somebody keeps less than plan.KeepsRate, so that others have a place: what costs less by that is no
 // better answer.

@@ -220,7 +220,7 @@ func tightest(list []Consequence) (c *Consequence) {
 
 // words compares the expected figure with its limit.
 func (c *Consequence) words() string {
-	verb, between := "keeps", fmt.Sprintf(" (%s to %s)", plaintext.Digits(c.Low), plaintext.Digits(c.High))
+	verb, between := "meets", fmt.Sprintf(" (%s to %s)", plaintext.Digits(c.Low), plaintext.Digits(c.High))
 	if c.High > c.Limit {
 		verb = "may miss"
 	}
@@ -323,7 +323,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 				}
 			}
 		case c.Mechanism != sharing.MechanismExclusive:
-			text = fmt.Sprintf("keeps %.0f%% of its rate alone (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
+			text = fmt.Sprintf("runs at %.0f%% of its isolated rate (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
 				100*min(1, o.Rate.High))
 		}
 	}

@@ -13,8 +13,7 @@ import (
 // An isolated run has drifted where the median step of one half of it is more than drifted times as long as that of
 // the other; each half needs fewestSteps. An engine that compiles or captures graphs as requests come is slow at first,
 // and one may slow down after its first requests (ik_llama.cpp's steps on an H100 took 2.7 ms for 30 of them, then
-// 4.4): its profile would be that of neither state. Such a run is repeated, mostRepeats times at most, and the last one
-// counts.
+// 4.4): its profile would be that of neither state. Such a run is repeated, mostRepeats times at most.
 const (
 	drifted     = 1.2
 	fewestSteps = 3

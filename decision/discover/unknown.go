@@ -192,7 +192,7 @@ func (b *build) unknowns() {
 			add(at+".gpu_busy", "how busy "+v.Name+" keeps its GPU is not known"+together, remedy, stake...)
 		}
 		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
-			add(at+".slo", "the latencies that "+v.Name+" must keep are stated nowhere",
+			add(at+".slo", "the latencies that "+v.Name+" must meet are stated nowhere",
 				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name), stake...)
 		}
 	}

@@ -24,10 +24,8 @@ const (
 	routerVersion  = "v0.10.0"                        // of llm-d-router, whose endpoint picker and chart are configured
 	pickerPort     = 9002
 	pickerFile     = "router-plugins.yaml"
+	longestRelease = 53 // characters of the name of a chart's release, to which charts append
 )
-
-// longestRelease bounds the name of a chart's release: charts append to it.
-const longestRelease = 53
 
 // serverPorts are those that servers of language models listen on by default.
 var serverPorts = map[string]int{"vllm": 8000, "sglang": 30000, "tgi": 80}

@@ -30,7 +30,7 @@ func (r *Review) check(f *decision.Fleet) {
 		w := &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == v.Name })]
 		lacks := slices.DeleteFunc(slices.Clone(v.lacks), func(key string) bool { return key == migrate.KeySLO })
 		if len(lacks) < len(v.lacks) {
-			add(v, "state the latencies that "+v.Name+" must keep", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
+			add(v, "state the latencies that "+v.Name+" must meet", fmt.Sprintf("a file for -hints: workloads: {%s: {slo: "+
 				"{ttft_p99: 500ms, tpot_p99: 50ms}}} with your figures", v.Name))
 		}
 		switch {
@@ -42,12 +42,12 @@ func (r *Review) check(f *decision.Fleet) {
 				"scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, DCGM_FI_PROF_SM_ACTIVE); or state memory and gpu_busy with -hints")
 		case len(v.lacks) > 0:
 		case v.Verdict == verdictOpen:
-			add(v, "settle what is assumed of "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
+			add(v, "check what is assumed about "+v.Name+": "+v.Why, "-out DIR, then cotenant decide -explain "+v.Name+
 				" DIR/fleet.yaml")
 		case v.Verdict == verdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
 		case w.Today.Object == "StatefulSet" && w.Today.Mechanism != sharing.MechanismHAMi && !budgeted(f, w.Name):
 			add(v, "let a replica of a StatefulSet be missing while it moves",
-				"a PodDisruptionBudget with maxUnavailable: 1 for each, where its users bear that")
+				"a PodDisruptionBudget with maxUnavailable: 1 for each, if its users accept that")
 		case w.Today.Object == "Pod":
 			add(v, "let bare Pods be made by a Deployment or StatefulSet", "nothing starts a bare Pod again, so that it can't "+
 				"be moved")

@@ -58,8 +58,8 @@ func ExampleReview() {
 	}
 	// Output:
 	// 1606.00 USD measure the memory and busy time of what runs [ml/embed ml/rank]
-	// 803.00 USD state the latencies that ml/embed must keep [ml/embed]
-	// 803.00 USD state the latencies that ml/rank must keep [ml/rank]
+	// 803.00 USD state the latencies that ml/embed must meet [ml/embed]
+	// 803.00 USD state the latencies that ml/rank must meet [ml/rank]
 }
 
 // The cost of each workload, and the verdict on it.

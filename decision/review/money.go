@@ -214,5 +214,8 @@ func (r *Review) worth(micros int64) string {
 	if r.priced {
 		return plaintext.Amount(r.decimal(micros)) + " " + r.currency
 	}
+	if micros == 1e6 {
+		return "1 GPU"
+	}
 	return fmt.Sprintf("%.3g GPUs", float64(micros)/1e6)
 }

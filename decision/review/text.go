@@ -46,7 +46,7 @@ func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 	}
 	r.noticed(opts.Long, line)
 	if len(r.Checklist) > 0 {
-		line(0, "\nCHECKLIST: what stands in the way of more, by the cost of the GPUs that it is about")
+		line(0, "\nCHECKLIST: facts that could free more, by the cost of the GPUs concerned")
 	}
 	for i := range r.Checklist {
 		it := &r.Checklist[i]
