@@ -26,7 +26,7 @@ import (
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
 	ratchet     = 93604
-	testRatchet = 58288
+	testRatchet = 58287
 )
 
 // maxColumns is the longest line outside tests; a tab counts as one.
