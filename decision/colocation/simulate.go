@@ -125,7 +125,7 @@ func (s *Simulation) gpu() (string, string) { return simulatedName, "" }
 func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ func(string, ...any)) (*deployment,
 	error) {
 	opts := loadgentest.GPUOptions{Seed: uint64(s.plan.Seed), Device: simgpu.New(m, &s.predictor().Parameters)}
-	var seats []loadgentest.SimulatedServer
+	var servers []loadgentest.SimulatedServer
 	for i := range s.plan.Servers {
 		p := &s.plan.Servers[i]
 		t := loadgentest.SimulatedServer{Options: loadgentest.Options{Slots: p.Slots, Pipe: s.pipe, NoLog: true}}
@@ -137,9 +137,9 @@ func (s *Simulation) start(_ context.Context, m sharing.Mechanism, _ string, _ f
 		if m == sharing.MechanismMIGLikeEmulation {
 			t.Model.SMShare = p.Percent / 100
 		}
-		seats = append(seats, t)
+		servers = append(servers, t)
 	}
-	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{opts}, seats...)
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{opts}, servers...)
 	if err != nil {
 		return nil, err
 	}

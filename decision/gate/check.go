@@ -37,8 +37,8 @@ func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 	g.gateSLO(d, r)
 }
 
-// Seat is the way in which a GPU would run a demand.
-type Seat struct {
+// Slot is the way in which a GPU would run a demand.
+type Slot struct {
 	Mechanism sharing.Mechanism
 	Profile   *mig.Profile // the requested MIG profile; nil without
 	// Fixed: the GPU runs the mechanism already, which so need not be chosen.
@@ -47,7 +47,7 @@ type Seat struct {
 
 // Admit applies, for a GPU of this kind, the gates that do not depend on its
 // other tenants, and returns the reason that decides. It does not allocate.
-func (g *Ground) Admit(d *Demand, s Seat) Reason {
+func (g *Ground) Admit(d *Demand, s Slot) Reason {
 	var r Report
 	r.reset(g, d, s.Mechanism)
 	g.check(d, Neighbours{}, s.Profile, &r)

@@ -52,12 +52,12 @@ func ExampleGround_Check() {
 // A GPU that runs a mechanism already is asked what holds whoever is there.
 func ExampleGround_Admit() {
 	for _, name := range []string{"T4", "V100-SXM2-16GB"} {
-		fmt.Println(name+":", ground(name).Admit(server(), gate.Seat{Mechanism: sharing.MechanismExclusive, Fixed: true}))
+		fmt.Println(name+":", ground(name).Admit(server(), gate.Slot{Mechanism: sharing.MechanismExclusive, Fixed: true}))
 	}
 	d := server()
 	d.Isolation = [sharing.AxisCount]sharing.Level{}
 	d.Busy, d.GPUs = 0.95, 2
-	fmt.Println("two:", ground("T4").Admit(d, gate.Seat{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
+	fmt.Println("two:", ground("T4").Admit(d, gate.Slot{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
 	// Output:
 	// T4: it fits
 	// V100-SXM2-16GB: it fits
@@ -70,7 +70,7 @@ func ExampleLeft() {
 	var why gate.Reason
 	fmt.Println(gpu.Suffices(3*sharing.GiB, 400, &why))
 	fmt.Println(gpu.Suffices(6*sharing.GiB, 400, &why), why)
-	fmt.Println(gpu.Seated(400, &why), why)
+	fmt.Println(gpu.Takes(400, &why), why)
 	// Output:
 	// true
 	// false needs 6GiB of GPU memory, the most free is 4GiB

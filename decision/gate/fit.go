@@ -196,8 +196,8 @@ func (g *Ground) Slots(m sharing.Mechanism) int {
 	return n
 }
 
-// Seated reports whether a GPU takes one more tenant. milli only distinguishes a full GPU from one without slots.
-func (l *Left) Seated(milli int32, why *Reason) bool {
+// Takes reports whether a GPU takes one more tenant. milli only distinguishes a full GPU from one without slots.
+func (l *Left) Takes(milli int32, why *Reason) bool {
 	if l.Room > 0 {
 		return true
 	}

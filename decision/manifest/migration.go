@@ -40,7 +40,7 @@ func (b *builder) runPlan() {
 	}
 	for i := range b.plan.Steps {
 		s := &b.plan.Steps[i]
-		name, _, _ := strings.Cut(s.Seat, " ")
+		name, _, _ := strings.Cut(s.Device, " ")
 		var m sharing.Mechanism
 		if s.Action == migrate.ActionMove && m.UnmarshalText([]byte(name)) == nil {
 			b.canary(b.workload(s), m, b.plan.After)
@@ -138,13 +138,13 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	nodes := nodesOf(b.plan.After, w.Name)
 	var other, away []*yaml.Node
 	switch {
-	case s.Seat == hami:
+	case s.Device == hami:
 		other = append(other, is("gpu", "In", "on")) // HAMi's nodes
-	case !strings.HasPrefix(s.Seat, sharing.MechanismMIG.String()):
+	case !strings.HasPrefix(s.Device, sharing.MechanismMIG.String()):
 		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
 	}
 	for _, p := range b.fleet.Pools {
-		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool && s.Seat != hami {
+		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool && s.Device != hami {
 			memory, _ := gpu.Memory.Get() // the label has the driver's figure, up to a twentieth less
 			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
 		}
@@ -152,7 +152,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 	for i := range b.plan.Steps {
 		n := b.plan.Steps[i].Node
 		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n }) ||
-			s.Seat == hami && b.plan.Steps[i].Action == migrate.ActionFree // its scheduler heeds no preference
+			s.Device == hami && b.plan.Steps[i].Action == migrate.ActionFree // its scheduler heeds no preference
 		if leaves && !slices.Contains(nodes, n) {
 			away = append(away, is(field, "NotIn", n))
 		}

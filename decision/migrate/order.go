@@ -73,7 +73,7 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
 	for _, name := range p.workloads {
 		w := o.of[name]
-		m := move{want: want{w: w, kind: o.to.now(name)}, places: Step{Workload: name, Seat: o.to.now(name).String(),
+		m := move{want: want{w: w, kind: o.to.now(name)}, places: Step{Workload: name, Device: o.to.now(name).String(),
 			Request: o.to.now(name) != o.kind(name)}}
 		if guarded(w) {
 			m.guarded = 1

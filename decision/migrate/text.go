@@ -31,7 +31,7 @@ func (s *Step) Title() string {
 		return fmt.Sprintf("Give %s back: nothing runs on it any more", s.Node)
 	}
 	if len(s.From) == 0 {
-		return fmt.Sprintf("Start %s of %s on %s, each on %s", n, s.Workload, places(s.To), s.Seat)
+		return fmt.Sprintf("Start %s of %s on %s, each on %s", n, s.Workload, places(s.To), s.Device)
 	}
 	how := "each new replica is ready before an old one stops"
 	if s.Budget != "" {
@@ -39,7 +39,7 @@ func (s *Step) Title() string {
 			s.Budget)
 	}
 	return fmt.Sprintf("Move %s of %s from %s to %s, each to %s: %s", n, s.Workload,
-		places(s.From), places(s.To), s.Seat, how)
+		places(s.From), places(s.To), s.Device, how)
 }
 
 // Shape describes how a node shares its GPUs: "mps, 3 pods to a GPU and 2 x 3g.40gb".

@@ -94,7 +94,7 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 		*why = gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeNotDelivered, Mechanism: t.mechanism}
 		return false
 	}
-	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Seated(t.milli, why) {
+	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Takes(t.milli, why) {
 		return false
 	}
 	if (f.Tenants > 0 || a.chosen) && gate.TraitsOf(t.mechanism).Trusting && !a.open &&
@@ -116,11 +116,11 @@ func (a *asker) admits(d *layout.Device, r *Request, t *take, why *gate.Reason) 
 	if r.Demand == nil || a.ground == nil {
 		return true
 	}
-	seat := gate.Seat{Mechanism: t.mechanism, Profile: t.profile, Fixed: d.Mode != sharing.MechanismNone}
+	slot := gate.Slot{Mechanism: t.mechanism, Profile: t.profile, Fixed: d.Mode != sharing.MechanismNone}
 	if r.whole() {
-		seat.Mechanism = sharing.MechanismExclusive
+		slot.Mechanism = sharing.MechanismExclusive
 	}
-	*why = a.ground.Admit(r.Demand, seat)
+	*why = a.ground.Admit(r.Demand, slot)
 	return why.Verdict == gate.VerdictPass
 }
 

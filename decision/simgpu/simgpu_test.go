@@ -36,8 +36,8 @@ func TestStudy(t *testing.T) {
 }
 
 func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgentest.Model, least, most float64) {
-	seat := loadgentest.SimulatedServer{Options: loadgentest.Options{Pipe: true, Model: model}}
-	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(m, p)}}, seat, seat)
+	server := loadgentest.SimulatedServer{Options: loadgentest.Options{Pipe: true, Model: model}}
+	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(m, p)}}, server, server)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,17 +71,17 @@ var simulatedModel = loadgentest.Model{
 }
 
 func (t *test) open(h *hosting) (*loadgentest.Simulation, error) {
-	var seats []loadgentest.SimulatedServer
+	var servers []loadgentest.SimulatedServer
 	for i := range h.servers {
-		s := seat(h.sm, h.bandwidth)
+		s := simulatedServer(h.sm, h.bandwidth)
 		s.Index, s.Slots, s.Pipe = i%h.gpus, h.slots, t.inMemory
-		seats = append(seats, s)
+		servers = append(servers, s)
 	}
 	var gpus []loadgentest.GPUOptions
 	for range h.gpus {
 		gpus = append(gpus, loadgentest.GPUOptions{Device: t.device(h.sharing), Seed: t.File.Seed})
 	}
-	return loadgentest.NewSimulation(gpus, seats...)
+	return loadgentest.NewSimulation(gpus, servers...)
 }
 
 // device is the GPU that servers share, nil where each has one, or a part, to itself.
@@ -92,7 +92,7 @@ func (c *Config) device(sharing string) loadgentest.Device {
 	return c.Device(sharing)
 }
 
-func seat(sm, bandwidth float64) loadgentest.SimulatedServer {
+func simulatedServer(sm, bandwidth float64) loadgentest.SimulatedServer {
 	m := simulatedModel
 	m.SMShare, m.BandwidthShare = sm, bandwidth
 	return loadgentest.SimulatedServer{Options: loadgentest.Options{Model: m, NoLog: true}}
@@ -104,11 +104,11 @@ func (c *Config) embedTenants() (*loadgentest.Simulation, error) {
 	if p.Embedded == "" {
 		return nil, nil
 	}
-	var seats []loadgentest.SimulatedServer
+	var servers []loadgentest.SimulatedServer
 	for _, t := range p.Tenants {
-		seats = append(seats, seat(t.SMShare, t.BandwidthShare))
+		servers = append(servers, simulatedServer(t.SMShare, t.BandwidthShare))
 	}
-	return loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: c.device(p.Embedded), Seed: p.Seed}}, seats...)
+	return loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: c.device(p.Embedded), Seed: p.Seed}}, servers...)
 }
 
 // demoTenants are the demonstration's two tenants, each with the users of the load.

@@ -112,7 +112,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 		return false
 	}
 	c.Answer = p.Answer
-	c.Tenants = pl.seats(w, c)
+	c.Tenants = pl.slots(w, c)
 	if s := &pl.sites[c.Pool]; s.class[c.Mechanism] == classLimited {
 		if c.Tenants = min(c.Tenants, s.slots(c.Mechanism, need)); c.Tenants < 2 {
 			pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject, Need: int64(need),
@@ -129,9 +129,9 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	return true
 }
 
-// seats counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
+// slots counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
 // limit of MPS clients.
-func (pl *Planner) seats(w int, c *Choice) int {
+func (pl *Planner) slots(w int, c *Choice) int {
 	n := pl.Pools[c.Pool].Ground().Slots(c.Mechanism)
 	if gate.TraitsOf(c.Mechanism).Clients {
 		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
