@@ -186,7 +186,7 @@ func (rep *predictReport) text() string {
 	if len(rep.Rows) == 0 {
 		return "Nothing to predict: every row has one tenant, and rows with one tenant are profiles.\n"
 	}
-	rows := [][]string{{"mechanism", "case", "tenant, in/out", "median, 90% interval (ms)", "measured",
+	rows := [][]string{{"mechanism", "case", "tenant, in/out", "P50, 90% interval (ms)", "measured",
 		"error", "slowdown"}}
 	var notes []string
 	for _, r := range rep.Rows {
