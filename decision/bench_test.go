@@ -5,7 +5,7 @@ package decision
 import (
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 )
 
 // BenchmarkEvaluate is the hot path of a scheduler: one workload against one pool, every mechanism filtered.
@@ -22,9 +22,9 @@ func BenchmarkEvaluate(b *testing.B) {
 	var ev Evaluation
 	b.ReportAllocs()
 	for b.Loop() {
-		Evaluate(w, p, gate.Neighbours{Trusted: 3, Untrusted: 5}, &ev)
+		Evaluate(w, p, filter.Neighbours{Trusted: 3, Untrusted: 5}, &ev)
 	}
-	if ev.Candidates[0].Verdict != gate.VerdictPass {
+	if ev.Candidates[0].Verdict != filter.VerdictPass {
 		b.Fatal("a whole GPU does not pass")
 	}
 }
@@ -40,7 +40,7 @@ func TestEvaluateDoesNotAllocate(t *testing.T) {
 	}
 	w := CompileWorkload(&f.Workloads[0])
 	var ev Evaluation
-	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, gate.Neighbours{Trusted: 3}, &ev) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, filter.Neighbours{Trusted: 3}, &ev) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -130,10 +130,10 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.Places = pl.places(w)
 		t := score.TraitOf(c.Mechanism)
-		d.TradeOff = &gate.ReasonText{Code: gate.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
-			Verdict: gate.VerdictPass}
+		d.TradeOff = &filter.ReasonText{Code: filter.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
+			Verdict: filter.VerdictPass}
 		for a := range sharing.AxisCount {
-			p := cp.Ground().Isolation(c.Mechanism, sharing.Axis(a))
+			p := cp.Target().Isolation(c.Mechanism, sharing.Axis(a))
 			d.Isolation = append(d.Isolation, AxisLevel{p.Axis, p.Level, p.Text, p.Source})
 		}
 		d.NotChosen = pl.notChosen(w, &d)
@@ -218,7 +218,7 @@ func (pl *answers) filler(w int, p *CompiledPool) string {
 			if share, fills := predict.FillsGPU(pl.Evidence.Solos[j]); fills {
 				return fmt.Sprintf("%s holds %.0f%% of the SMs while its kernels run", o.Name, 100*share)
 			}
-		} else if o.Kind == KindHPC && cw.Demand().BusyBasis == gate.BusyStated && cw.Demand().Busy >= fillingBusy {
+		} else if o.Kind == KindHPC && cw.Demand().BusyBasis == filter.BusyStated && cw.Demand().Busy >= fillingBusy {
 			return fmt.Sprintf("%s computes %.0f%% of the time", o.Name, 100*cw.Demand().Busy)
 		}
 	}
@@ -255,7 +255,7 @@ func (pl *answers) mixGroups() {
 
 func (pl *answers) poolResult(of *layout.Cluster, p int) PoolResult {
 	cp := pl.Pools[p]
-	r := PoolResult{Pool: cp.Pool.Name, GPU: cp.Ground().GPU().Name, GPUs: cp.Pool.Count, Groups: []GroupResult{}}
+	r := PoolResult{Pool: cp.Pool.Name, GPU: cp.Target().GPU().Name, GPUs: cp.Pool.Count, Groups: []GroupResult{}}
 	for _, key := range pl.GroupKeys() {
 		if key.Pool == p {
 			r.Groups = append(r.Groups, GroupResult{Mechanism: key.Mechanism})
@@ -312,7 +312,7 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 }
 
 // memoryText formats the memory that a replica needs on each GPU.
-func memoryText(n *gate.MemoryNeed) string {
+func memoryText(n *filter.MemoryNeed) string {
 	if n.Unknown {
 		return n.String()
 	}

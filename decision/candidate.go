@@ -8,7 +8,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -21,7 +21,7 @@ func (pl *answers) notChosen(w int, d *Decision) []string {
 	if s == nil {
 		return nil
 	}
-	inside := []plan.Member{{Workload: w, Replicas: gate.PerInstance(taken.Mechanism)}}
+	inside := []plan.Member{{Workload: w, Replicas: filter.PerInstance(taken.Mechanism)}}
 	text := pl.why(w, taken, pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside))
 	if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
 		text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
@@ -45,7 +45,7 @@ const mostPoolsListed = 16
 // first: those of all pools, or with many pools the best of each mechanism.
 func (pl *answers) candidates(w int) []Candidate {
 	cw := pl.Workloads[w]
-	beside := make([]gate.Neighbours, len(pl.Pools))
+	beside := make([]filter.Neighbours, len(pl.Pools))
 	for p := range pl.Pools {
 		beside[p] = pl.Neighbours(w, p)
 	}
@@ -67,7 +67,7 @@ func (pl *answers) candidates(w int) []Candidate {
 				}
 				for _, r := range s.Denser() {
 					list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
-						Verdict: r.Verdict, Tenants: 1, Reasons: []gate.ReasonText{r.Text()}}, -1, 0})
+						Verdict: r.Verdict, Tenants: 1, Reasons: []filter.ReasonText{r.Text()}}, -1, 0})
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func (pl *answers) bestPool(w int, m sharing.Mechanism) int {
 
 // pinned reports whether the workload's pin is the reason against the candidate.
 func (c *Candidate) pinned() bool {
-	return len(c.Reasons) > 0 && c.Reasons[0].Code == gate.CodePinnedElsewhere
+	return len(c.Reasons) > 0 && c.Reasons[0].Code == filter.CodePinnedElsewhere
 }
 
 func cmpBool(a, b bool) int {
@@ -127,58 +127,58 @@ func (pl *answers) annotate(w int, l *listing) {
 	}
 	cw, cp := pl.Workloads[w], pl.Pools[l.pool]
 	key := plan.GroupKey{Pool: l.pool, Mechanism: l.Mechanism}
-	add := func(why gate.Reason) {
-		if l.Reasons[0].Code == gate.CodeFits {
+	add := func(why filter.Reason) {
+		if l.Reasons[0].Code == filter.CodeFits {
 			l.Reasons = l.Reasons[:0]
 		}
-		l.Reasons = append(l.Reasons, why.About(cw.Demand(), cp.Ground()).Text())
+		l.Reasons = append(l.Reasons, why.About(cw.Demand(), cp.Target()).Text())
 		if why.Verdict.Severity() > l.Verdict.Severity() {
 			l.Verdict = why.Verdict
 		}
-		if l.Verdict == gate.VerdictReject {
+		if l.Verdict == filter.VerdictReject {
 			l.score = 0
 		}
 	}
 	chosen := slices.ContainsFunc(pl.Parts(w), func(part int) bool {
 		return pl.Chosen[part] != nil && pl.Chosen[part].GroupKey == key
 	})
-	if need := pl.Full[w][key]; need > 0 && l.Verdict == gate.VerdictPass {
-		verdict := gate.VerdictReject
+	if need := pl.Full[w][key]; need > 0 && l.Verdict == filter.VerdictPass {
+		verdict := filter.VerdictReject
 		if chosen {
-			verdict = gate.VerdictPass // for those that were placed
+			verdict = filter.VerdictPass // for those that were placed
 		}
-		add(gate.Reason{Verdict: verdict, Code: gate.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
+		add(filter.Reason{Verdict: verdict, Code: filter.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
 			Have: int64(cp.Pool.Count)})
 	}
 	if why, banned := pl.Banned[w][key]; banned {
 		why.Mechanism = l.Mechanism
 		add(why)
 	}
-	if c := pl.Choice(w, key); c != nil && l.Verdict == gate.VerdictPass {
+	if c := pl.Choice(w, key); c != nil && l.Verdict == filter.VerdictPass {
 		l.Tenants = min(c.Fits, c.Tenants) // a prediction may have allowed fewer
 		if c.Slice != nil {
 			l.chose(c.Slice)
 			need := pl.MemoryOf(w, c.Mechanism)
-			add(gate.Reason{Verdict: gate.VerdictPass, Code: gate.CodeSliceFits, Mechanism: l.Mechanism, Need: int64(need),
-				Profile: c.Slice.Profile})
+			add(filter.Reason{Verdict: filter.VerdictPass, Code: filter.CodeSliceFits, Mechanism: l.Mechanism,
+				Need: int64(need), Profile: c.Slice.Profile})
 		}
 	}
 	l.Chosen = chosen
 }
 
 // chose replaces the smallest slice that the filter found, and its reasons, by the slice that the prediction chose.
-func (l *listing) chose(s *gate.MIGSlice) {
+func (l *listing) chose(s *filter.MIGSlice) {
 	other := l.Profile != s.Profile.Name
 	l.Profile = s.Profile.Name
-	l.Reasons = slices.DeleteFunc(l.Reasons, func(r gate.ReasonText) bool {
+	l.Reasons = slices.DeleteFunc(l.Reasons, func(r filter.ReasonText) bool {
 		switch r.Code {
-		case gate.CodeSliceFits, gate.CodeSliceLoad, gate.CodeSLOUnmeasured:
+		case filter.CodeSliceFits, filter.CodeSliceLoad, filter.CodeSLOUnmeasured:
 			return true
 		}
-		return other && r.Code == gate.CodeFraction
+		return other && r.Code == filter.CodeFraction
 	})
 	if len(l.Reasons) == 0 {
-		l.Reasons = []gate.ReasonText{{Code: gate.CodeFits}}
+		l.Reasons = []filter.ReasonText{{Code: filter.CodeFits}}
 	}
 }
 
@@ -187,12 +187,12 @@ func (pl *answers) words(w, p int, s *score.Scored) Candidate {
 	cw := pl.Workloads[w]
 	c := Candidate{Pool: pl.Pools[p].Pool.Name, Mechanism: s.Mechanism, Profile: s.Profile(), Verdict: s.Verdict,
 		Tenants: s.Tenants,
-		Reasons: make([]gate.ReasonText, 0, max(1, s.Len()))}
+		Reasons: make([]filter.ReasonText, 0, max(1, s.Len()))}
 	for i := range s.Len() {
 		c.Reasons = append(c.Reasons, s.Reason(i).Text())
 	}
 	if s.Len() == 0 {
-		c.Reasons = append(c.Reasons, gate.Pass().About(cw.Demand(), pl.Pools[p].Ground()).Text())
+		c.Reasons = append(c.Reasons, filter.Pass().About(cw.Demand(), pl.Pools[p].Target()).Text())
 	}
 	return c
 }

@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
@@ -92,9 +92,9 @@ func TestFourTeams(t *testing.T) {
 		}
 		found := false
 		for _, reason := range d.Candidates[0].Reasons {
-			found = found || reason.Code == gate.CodeSliceTooSmall && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
+			found = found || reason.Code == filter.CodeSliceTooSmall && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
 		}
-		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == gate.VerdictReject }) {
+		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == filter.VerdictReject }) {
 			t.Errorf("%s: 1g.10gb is no rejected candidate", d.Workload)
 		}
 		if !found {
@@ -131,7 +131,7 @@ func TestEveryMechanismIsACandidate(t *testing.T) {
 	for _, d := range decide(t, f).Decisions {
 		seen := map[string]int{}
 		for _, c := range d.Candidates {
-			if c.Mechanism == sharing.MechanismMIG && c.Profile != "" && c.Verdict == gate.VerdictReject {
+			if c.Mechanism == sharing.MechanismMIG && c.Profile != "" && c.Verdict == filter.VerdictReject {
 				continue // a smaller profile than the candidate's
 			}
 			seen[c.Pool+" "+c.Mechanism.String()]++
@@ -312,7 +312,7 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	if total, known := gpu.Memory.Get(); known && memory > total {
 		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
 	}
-	if !gate.TraitsOf(g.Mechanism).Trusting {
+	if !filter.TraitsOf(g.Mechanism).Trusting {
 		return
 	}
 	for _, a := range tenants {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -15,7 +15,7 @@ import (
 func (pl *answers) impossible() (out []string) {
 	for _, cp := range pl.Pools {
 		for _, m := range cp.Pool.Mechanisms {
-			if why := cp.Ground().Denial(m); why.Verdict != gate.VerdictPass {
+			if why := cp.Target().Denial(m); why.Verdict != filter.VerdictPass {
 				out = append(out, fmt.Sprintf("pool %s asks for %s, which cannot be: %s", cp.Pool.Name, m, why))
 			}
 		}
@@ -43,8 +43,8 @@ func (pl *answers) denied(m sharing.Mechanism, pool string) string {
 		if pool != "" && pool != cp.Pool.Name {
 			continue
 		}
-		why := cp.Ground().Denial(m)
-		if why.Verdict == gate.VerdictPass {
+		why := cp.Target().Denial(m)
+		if why.Verdict == filter.VerdictPass {
 			return ""
 		}
 		whys = append(whys, why.String())

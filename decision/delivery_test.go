@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // mechanismsOf lists the mechanisms of a workload's candidates that pass.
 func mechanismsOf(r *Result, workload string) (out []sharing.Mechanism) {
 	for _, c := range r.Decision(workload).Candidates {
-		if c.Verdict == gate.VerdictPass && !slices.Contains(out, c.Mechanism) {
+		if c.Verdict == filter.VerdictPass && !slices.Contains(out, c.Mechanism) {
 			out = append(out, c.Mechanism)
 		}
 	}
@@ -91,7 +91,7 @@ workloads: [{name: w, kind: batch, replicas: 12, memory: 2GiB, gpu_busy: 0.02, t
 	said := false
 	for _, c := range kept.Candidates {
 		for _, why := range c.Reasons {
-			said = said || c.Mechanism == sharing.MechanismMPS && why.Code == gate.CodeWeaker
+			said = said || c.Mechanism == sharing.MechanismMPS && why.Code == filter.CodeWeaker
 		}
 	}
 	if !said {

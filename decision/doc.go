@@ -9,8 +9,8 @@
 //	err = folder.Write("plan") // the configuration, with plan.md
 //
 // [ParseFleet] reads a fleet of pools and workloads, [Decide] answers for all of them at once. Every candidate (a pool
-// and a mechanism) passes the gates of decision/gate with four verdicts (pass, reject, fixable, unknown), each with a
-// coded reason and its source. Not sharing is always a candidate. Traps in the input are reported by severity.
+// and a mechanism) passes the checks of decision/filter with four verdicts (pass, reject, fixable, unknown), each with
+// a coded reason and its source. Not sharing is always a candidate. Traps in the input are reported by severity.
 //
 // The answer is a layout ([Result.Layout], of package layout): nodes, the modes of their devices, and the
 // device of each placed replica. It keeps to the rules of each pool's delivery, its price is the totals, and files are

@@ -5,7 +5,7 @@ package decision
 import (
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -33,10 +33,10 @@ func TestDoorsAgree(t *testing.T) {
 					t.Fatal(err)
 				}
 				var ev Evaluation
-				Evaluate(CompileWorkload(&w), pool, gate.Neighbours{}, &ev)
+				Evaluate(CompileWorkload(&w), pool, filter.Neighbours{}, &ev)
 				d := r.Decision(w.Name)
 				for i := range ev.Candidates {
-					if s := &ev.Candidates[i]; s.Mechanism == d.Mechanism && s.Verdict == gate.VerdictReject {
+					if s := &ev.Candidates[i]; s.Mechanism == d.Mechanism && s.Verdict == filter.VerdictReject {
 						t.Errorf("%s: %s on %s: Decide chooses %s, which Evaluate rejects", c.Name, w.Name, p.Name, d.Mechanism)
 					}
 				}

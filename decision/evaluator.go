@@ -9,7 +9,7 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -103,7 +103,7 @@ func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignm
 		members = append(members, plan.Member{Workload: w, Replicas: n})
 	}
 	slices.SortFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.Workload, b.Workload) })
-	at, sliced := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: m}}, gate.TraitsOf(m).Sliced
+	at, sliced := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: m}}, filter.TraitsOf(m).Sliced
 	profile := ""
 	if all[0].Profile != nil {
 		profile = all[0].Profile.Name
@@ -112,9 +112,9 @@ func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignm
 	if known, ok := e.known[key]; ok {
 		return known, nil
 	}
-	ground := e.plan.Pools[pool].Ground()
-	for k := range ground.Slices() {
-		if v := &ground.Slices()[k]; sliced && v.Profile.Name == profile {
+	target := e.plan.Pools[pool].Target()
+	for k := range target.Slices() {
+		if v := &target.Slices()[k]; sliced && v.Profile.Name == profile {
 			at.Slice = v
 		}
 	}

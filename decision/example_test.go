@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -99,9 +99,9 @@ func ExampleEvaluate() {
 	}
 	workload := decision.CompileWorkload(&fleet.Workloads[0])
 	var ev decision.Evaluation
-	decision.Evaluate(workload, pool, gate.Neighbours{Untrusted: 3}, &ev)
+	decision.Evaluate(workload, pool, filter.Neighbours{Untrusted: 3}, &ev)
 	for i := range ev.Candidates {
-		if c := &ev.Candidates[i]; c.Verdict == gate.VerdictPass {
+		if c := &ev.Candidates[i]; c.Verdict == filter.VerdictPass {
 			fmt.Println(strings.TrimSpace(fmt.Sprintf("%v %s", c.Mechanism, c.Profile())))
 			for k := range c.Len() {
 				fmt.Println("   ", c.Reason(k))

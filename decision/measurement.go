@@ -76,7 +76,7 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 			"input_tokens_p99 and output_tokens_p99 of its load. Then, with a trace that has them, ", d.Workload, file)
 	}
 	s.Measurement += fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
-		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Ground().GPU().Name), file,
+		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Target().GPU().Name), file,
 		strings.Join(keys, " and "))
 	return &s
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -25,7 +25,7 @@ func TestTheChosenPasses(t *testing.T) {
 			if ok != (d.Mechanism != sharing.MechanismNone) {
 				t.Errorf("%s: %s, and a choice among its candidates: %v", d.Workload, d.Mechanism, ok)
 			}
-			if ok && (c.Verdict != gate.VerdictPass || c.Profile != d.Profile || c.Pool != d.Pool || c.Mechanism != d.Mechanism) {
+			if ok && (c.Verdict != filter.VerdictPass || c.Profile != d.Profile || c.Pool != d.Pool || c.Mechanism != d.Mechanism) {
 				t.Errorf("%s by %s on %s: its candidate %s %s on %s: %s, %+v", d.Workload, choice(d.Mechanism, d.Profile), d.Pool, c.Mechanism, c.Profile, c.Pool, c.Verdict, c.Reasons)
 			}
 			if ok && d.Unplaced > 0 {

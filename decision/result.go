@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -72,7 +72,7 @@ type Decision struct {
 	GPUs     int     `json:"gpus"` // per replica
 	Memory   string  `json:"memory"`
 	// TradeOff is the drawback of the chosen mechanism.
-	TradeOff *gate.ReasonText `json:"trade_off,omitempty"`
+	TradeOff *filter.ReasonText `json:"trade_off,omitempty"`
 	// NotChosen gives the reasons against the best other candidates.
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
@@ -151,11 +151,11 @@ type Candidate struct {
 	Pool      string            `json:"pool"`
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Profile   string            `json:"profile,omitempty"`
-	Verdict   gate.Verdict      `json:"verdict"`
+	Verdict   filter.Verdict    `json:"verdict"`
 	Chosen    bool              `json:"chosen,omitempty"`
 	// Tenants counts the replicas of the workload that a GPU takes that way.
-	Tenants int               `json:"tenants_per_gpu"`
-	Reasons []gate.ReasonText `json:"reasons"`
+	Tenants int                 `json:"tenants_per_gpu"`
+	Reasons []filter.ReasonText `json:"reasons"`
 }
 
 // CostResult compares the hourly cost of a workload, all replicas together, with exclusive GPUs of the same pool.

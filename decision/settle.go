@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
@@ -185,7 +185,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
 		if i, ok := p.Get(m); ok {
-			out = append(out, consequence(gate.ObjectiveName(m), i, 1e3*limit.Seconds()))
+			out = append(out, consequence(filter.ObjectiveName(m), i, 1e3*limit.Seconds()))
 		}
 	}
 	return out
@@ -238,19 +238,19 @@ func (pl *answers) bound(w int, d *Decision) string {
 		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)
 	}
 	// The largest pool that its filters pass, and that lacks memory or speed.
-	var found *gate.Reason
+	var found *filter.Reason
 	pool := 0
 	for p := range pl.Pools {
 		if why, ok := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: sharing.MechanismExclusive}]; ok &&
-			(found == nil || why.Code != gate.CodeGPUMemory && found.Code == gate.CodeGPUMemory || why.Code == found.Code &&
+			(found == nil || why.Code != filter.CodeGPUMemory && found.Code == filter.CodeGPUMemory || why.Code == found.Code &&
 				why.Have > found.Have) {
 			found, pool = &why, p
 		}
 	}
 	if found != nil {
 		text := fmt.Sprintf("exclusive on %s: %s", pl.Pools[pool].Pool.Name,
-			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Ground()).Text().Message)
-		if o := pl.OutlookOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != gate.CodeGPUMemory {
+			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Target()).Text().Message)
+		if o := pl.OutlookOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != filter.CodeGPUMemory {
 			text += "; TPOT alone " + o.Size
 		}
 		return text
@@ -258,8 +258,8 @@ func (pl *answers) bound(w int, d *Decision) string {
 	var best *Candidate
 	rank := func(c *Candidate) int {
 		switch {
-		case slices.ContainsFunc(c.Reasons, func(r gate.ReasonText) bool {
-			return r.Code == gate.CodePinnedElsewhere || r.Code == gate.CodeNotAllowedInPool
+		case slices.ContainsFunc(c.Reasons, func(r filter.ReasonText) bool {
+			return r.Code == filter.CodePinnedElsewhere || r.Code == filter.CodeNotAllowedInPool
 		}):
 			return 2
 		case c.Mechanism != sharing.MechanismExclusive:
@@ -289,7 +289,7 @@ func (pl *answers) refused(w int) string {
 	}
 	cw := pl.Workloads[of]
 	return fmt.Sprintf("; it may share none by %s, because of %s: %s", c.Mechanism, cw.Workload().Name,
-		strings.Join(append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Ground()).Text().Message}, notes...), "; "))
+		strings.Join(append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Target()).Text().Message}, notes...), "; "))
 }
 
 // why gives the reason for a choice in numbers: the tightest objective, or the utilisation.

@@ -3,8 +3,8 @@
 package decision
 
 import (
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -66,7 +66,7 @@ func CompileWorkload(w *Workload) *CompiledWorkload { return score.CompileWorklo
 
 // Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
 // is safe for concurrent use with different evs.
-func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
+func Evaluate(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, ev *Evaluation) {
 	score.Evaluate(w, p, nb, ev)
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -112,14 +112,14 @@ func (t *text) places(d *Decision, p *PoolResult) {
 }
 
 // deciding are the reasons that make a candidate's verdict; a pin is enough.
-func (c *Candidate) deciding() []gate.ReasonText {
-	if c.Verdict != gate.VerdictReject {
+func (c *Candidate) deciding() []filter.ReasonText {
+	if c.Verdict != filter.VerdictReject {
 		return c.Reasons
 	}
-	var out []gate.ReasonText
+	var out []filter.ReasonText
 	for _, r := range c.Reasons {
-		if r.Code == gate.CodePinnedElsewhere {
-			return []gate.ReasonText{r}
+		if r.Code == filter.CodePinnedElsewhere {
+			return []filter.ReasonText{r}
 		}
 		if r.Verdict == c.Verdict {
 			out = append(out, r)
@@ -137,7 +137,7 @@ func (t *text) candidate(cs []Candidate, k int) {
 		return o.Verdict == c.Verdict && o.Pool == c.Pool && slices.Equal(o.deciding(), reasons)
 	}
 	names := []string{choice(c.Mechanism, c.Profile)}
-	if c.Verdict == gate.VerdictReject {
+	if c.Verdict == filter.VerdictReject {
 		if slices.IndexFunc(cs, same) < k {
 			return
 		}
@@ -149,7 +149,7 @@ func (t *text) candidate(cs []Candidate, k int) {
 		}
 	}
 	line := strings.Join(names, ", ") + " on " + c.Pool
-	if c.Verdict != gate.VerdictReject {
+	if c.Verdict != filter.VerdictReject {
 		line += fmt.Sprintf(": %d on a GPU", c.Tenants)
 	}
 	verdict := c.Verdict.String()

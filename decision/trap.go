@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -141,7 +141,7 @@ func (s *trapInput) ofShares(f found) {
 	if s.p == nil || !turns {
 		return
 	}
-	gpu := s.p.Ground().GPU()
+	gpu := s.p.Target().GPU()
 	set, known := gpu.TimesliceSetting.Get()
 	f.add("timeslice-setting", s.p.Pool.Timeslice != timeslice.LevelDefault && !(known && set == sharing.AnswerYes),
 		"no source confirms that %s lets its time slice be set; probe before relying on %q", problem.A(gpu.Name),
@@ -214,18 +214,18 @@ func (s *trapInput) ofMIG(f found) {
 		"instances do not survive a reboot, and the device plugin does not make them again")
 	f.add("parallelism-across-slices", s.w.GPUCount() > 1 && slices.Contains(migFamily, s.r.Mechanism),
 		"a replica over %d MIG instances cannot run in parallel over them: they have no peer access", s.w.GPUCount())
-	if s.p == nil || s.p.Ground().Model() == nil {
+	if s.p == nil || s.p.Target().Model() == nil {
 		return
 	}
 	if blocked := blockedLarge(s.p); blocked != "" {
 		f["first-fit-blocks-4g"] = blocked
 	}
-	if asked, err := s.p.Ground().Model().Profile(s.r.Profile); err == nil {
+	if asked, err := s.p.Target().Model().Profile(s.r.Profile); err == nil {
 		have, known := asked.Memory.Get()
 		need := s.cw.Demand().Memory
 		f.add("model-exceeds-slice", known && need.Total > have, "needs %s and %s has %s", need, asked.Name, have)
 	}
-	if p, err := s.p.Ground().Model().Profile(cmp.Or(s.r.Profile, s.profile)); err == nil {
+	if p, err := s.p.Target().Model().Profile(cmp.Or(s.r.Profile, s.profile)); err == nil {
 		ci, known := p.DefaultCI.Get()
 		listed := ""
 		if sms, known := p.SMs.Get(); known {
@@ -275,7 +275,7 @@ func (s *trapInput) pool() *Pool {
 
 // busy reports whether the workload states that it keeps the GPU busy for so much of the time at least.
 func (s *trapInput) busy(least float64) bool {
-	return s.cw.Demand().BusyBasis == gate.BusyStated && s.cw.Demand().Busy >= least
+	return s.cw.Demand().BusyBasis == filter.BusyStated && s.cw.Demand().Busy >= least
 }
 
 func (s *trapInput) bypasses() bool {
@@ -305,7 +305,7 @@ func ordinals(list string) (out []int) {
 // blockedLarge finds a layout in which a 3g at start 0 keeps a free half from holding the 4g that only starts there.
 func blockedLarge(p *CompiledPool) string {
 	for i, text := range p.Pool.Layouts {
-		layout, err := p.Ground().Model().ParseLayout(text)
+		layout, err := p.Target().Model().ParseLayout(text)
 		if err != nil {
 			continue
 		}

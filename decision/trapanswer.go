@@ -19,7 +19,7 @@ type answered struct {
 }
 
 // answeredTraps has the traps that follow from a mechanism and not from anything that a workload or pool states: the
-// gates and the consequences that a choice has passed deal with them, or a tenant accepts them with the mechanism.
+// checks and the consequences that a choice has passed deal with them, or a tenant accepts them with the mechanism.
 var answeredTraps = map[string]answered{
 	"time-slicing-takes-turns": {false, "the turns of all tenants are counted in what each will see"},
 	"turns-against-p99":        {false, "the P99 is computed with the turns of all tenants"},

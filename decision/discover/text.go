@@ -71,7 +71,7 @@ func isolation(v *decision.Pool, m sharing.Mechanism) string {
 	}
 	var parts []string
 	for a := range sharing.AxisCount {
-		i := c.Ground().Isolation(m, sharing.Axis(a))
+		i := c.Target().Isolation(m, sharing.Axis(a))
 		parts = append(parts, fmt.Sprintf("%v %v", i.Axis, i.Level))
 	}
 	return strings.Join(parts, ", ")

@@ -6,20 +6,20 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // MemoryNeed computes the memory of one replica on each of its GPUs: the stated amount, or weights divided
 // by its GPUs, KV cache and the contexts of its processes. With neither memory nor model stated it is unknown.
-func (w *Workload) MemoryNeed() gate.MemoryNeed {
+func (w *Workload) MemoryNeed() filter.MemoryNeed {
 	if total, stated := w.Memory.Get(); stated {
-		return gate.MemoryNeed{Total: total}
+		return filter.MemoryNeed{Total: total}
 	}
 	if w.Model == nil {
-		return gate.MemoryNeed{Unknown: true}
+		return filter.MemoryNeed{Unknown: true}
 	}
-	var n gate.MemoryNeed
+	var n filter.MemoryNeed
 	gpus := int64(max(1, w.GPUs))
 	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+
 		w.Model.Draft*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
@@ -31,7 +31,7 @@ func (w *Workload) MemoryNeed() gate.MemoryNeed {
 		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
 		n.Request = min(n.KVCache, (w.kvOfRequest()+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus))
 	}
-	n.Context = gate.ContextMemory * sharing.Bytes(w.ProcessCount())
+	n.Context = filter.ContextMemory * sharing.Bytes(w.ProcessCount())
 	n.Total = n.Weights + n.KVCache + n.Context
 	return n
 }

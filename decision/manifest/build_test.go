@@ -13,7 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/sharing"
@@ -147,7 +147,7 @@ func TestFractions(t *testing.T) {
 	} {
 		need := c.mem
 		if usesMPS(c.m) {
-			need -= gate.ContextMemory
+			need -= filter.ContextMemory
 		}
 		m := newMember(&decision.Decision{Mechanism: c.m}, &decision.Workload{Memory: decision.Some(need), Framework: &c.fw}, nil, gpu, "w")
 		if diff := cmp.Diff(c.want, new(builder).fractionArgs(m)); diff != "" {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -159,7 +159,7 @@ func (s *search) ways(d *decision.Decision) []kind {
 	ways := []kind{{d.Mechanism, d.Profile}}
 	for i := range d.Candidates {
 		switch k := &d.Candidates[i]; {
-		case k.Pool != d.Pool || k.Verdict != gate.VerdictPass:
+		case k.Pool != d.Pool || k.Verdict != filter.VerdictPass:
 		case k.Mechanism == sharing.MechanismMIG:
 			if profile := s.instanceFor(s.of[d.Workload], d.Pool); profile != "" {
 				ways = append(ways, kind{k.Mechanism, profile})

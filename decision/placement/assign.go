@@ -5,7 +5,7 @@ package placement
 import (
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
@@ -21,7 +21,7 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 	if n == nil {
 		return nil, Placement{}, fmt.Errorf("%w: %s", layout.ErrNodeGone, o.Node)
 	}
-	conflict := func(why gate.Reason) (*layout.Cluster, Placement, error) {
+	conflict := func(why filter.Reason) (*layout.Cluster, Placement, error) {
 		return nil, Placement{}, fmt.Errorf("%w: %s on %s: %v", layout.ErrConflict, r.Name, n.Name, why)
 	}
 	w := s.work(n, r, false)
@@ -32,7 +32,7 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 	p := Placement{Key: r.Name, Node: n.Name}
 	for _, g := range o.gpus[:o.n] {
 		if int(g) >= len(n.Devices) {
-			return conflict(gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(g) + 1,
+			return conflict(filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: int64(g) + 1,
 				Have: int64(len(n.Devices))})
 		}
 		var t take

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -165,9 +165,9 @@ func fresh(r Request) *Request {
 	return &r
 }
 
-// nodeOf is a node of count GPUs of a kind that the gates know, which run m; None are idle ones, which may be
+// nodeOf is a node of count GPUs of a kind that the checks know, which run m; None are idle ones, which may be
 // partitioned where the catalogue knows how.
-func nodeOf(name string, g *gate.Ground, count int, m sharing.Mechanism) layout.Node {
+func nodeOf(name string, g *filter.Target, count int, m sharing.Mechanism) layout.Node {
 	n := layout.Node{Name: name, Pool: g.Name(), Devices: make([]layout.Device, count)}
 	if m == sharing.MechanismVGPU {
 		n.Delivery = sharing.DeliveryVGPUManager

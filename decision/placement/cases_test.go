@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -190,7 +190,7 @@ func TestLinks(t *testing.T) {
 			scorer := NewScorer(policy, nil)
 			_, p, err := NewPlacer(scorer).Place(c.on, r)
 			if c.want == nil {
-				if f := scorer.Filter(c.on.At(0), r); f.Code != gate.CodeLink || !errors.Is(err, ErrNoFit) {
+				if f := scorer.Filter(c.on.At(0), r); f.Code != filter.CodeLink || !errors.Is(err, ErrNoFit) {
 					t.Errorf("%s: %v, %v", name, f, err)
 				}
 			} else if d := cmp.Diff(c.want, p.GPUs()); d != "" || err != nil {
@@ -210,15 +210,15 @@ func TestZeroValues(t *testing.T) {
 		for _, processes := range []int{0, 1} {
 			for _, saturated := range []float64{0, 0.9} {
 				for _, together := range []int{0, 8} {
-					g, err := gate.NewGround(gate.GPUKind{Name: "p", GPU: h100, Together: together})
+					g, err := filter.NewTarget(filter.GPUKind{Name: "p", GPU: h100, Together: together})
 					if err != nil {
 						t.Fatal(err)
 					}
-					d := &gate.Demand{Kind: "batch", Replicas: 1, GPUs: 1, Processes: processes, Memory: gate.MemoryNeed{Total: 4 << 30}, Busy: .1, BusyBasis: gate.BusyStated, SaturatedFrom: saturated}
+					d := &filter.Demand{Kind: "batch", Replicas: 1, GPUs: 1, Processes: processes, Memory: filter.MemoryNeed{Total: 4 << 30}, Busy: .1, BusyBasis: filter.BusyStated, SaturatedFrom: saturated}
 					scorer := NewScorer(BestFit{}, nil)
-					scorer.Grounds = map[string]*gate.Ground{"p": g}
+					scorer.Targets = map[string]*filter.Target{"p": g}
 					n := nodeOf("n", g, 8, m)
-					if f := scorer.Filter(cluster(t, n).At(0), RequestOf("r", nil, d, m, "")); f.Verdict != gate.VerdictPass {
+					if f := scorer.Filter(cluster(t, n).At(0), RequestOf("r", nil, d, m, "")); f.Verdict != filter.VerdictPass {
 						t.Errorf("%v, %d processes, saturated from %v, %d together: %v", m, processes, saturated, together, f)
 					}
 				}
@@ -246,7 +246,7 @@ func TestWorkers(t *testing.T) {
 				seen := now.Load()
 				n := seen.At(rng.IntN(seen.Len()))
 				o, f := scorer.Score(n, &r)
-				if f.Verdict != gate.VerdictPass {
+				if f.Verdict != filter.VerdictPass {
 					continue
 				}
 				for {

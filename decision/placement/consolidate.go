@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -57,7 +57,7 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 					freed, _ = freed.Release(key)
 				}
 				o, why := p.scorer.Score(freed.Node(n.Name), r)
-				if why.Verdict != gate.VerdictPass {
+				if why.Verdict != filter.VerdictPass {
 					return tried < maxSets
 				}
 				got := found{score: o.Score}
@@ -115,7 +115,7 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	}
 	var all []room
 	for n := range c.Nodes() {
-		if why := p.scorer.Filter(n, r); len(n.Assignments) > 0 && why.Code.Scope() != gate.ScopeKind && n.Closed == "" {
+		if why := p.scorer.Filter(n, r); len(n.Assignments) > 0 && why.Code.Scope() != filter.ScopeKind && n.Closed == "" {
 			v := ViewOf(n)
 			all = append(all, room{n, v.freeMilli()})
 		}

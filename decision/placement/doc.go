@@ -8,7 +8,7 @@
 //	offer, ok := placer.Best(cluster, request) // the best by scorer.Filter and scorer.Score
 //	cluster, placed, err := scorer.Assign(cluster, request, offer)
 //
-// A [Scorer] works node by node: [Scorer.Filter] answers whether one takes a request, with a reason of decision/gate,
+// A [Scorer] works node by node: [Scorer.Filter] answers whether one takes a request, with a reason of decision/filter,
 // and [Scorer.Score] makes the best [Offer] of a node under a [Policy]. [Scorer.Assign] carries an offer out on a
 // layout that may be newer than the one it was made on: it checks everything again, objectives too. A [Placer] does all
 // of it for a request: an index picks candidate nodes, the scorer filters and scores these, and the best is assigned.

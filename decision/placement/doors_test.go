@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
@@ -79,7 +79,7 @@ func TestBothDoors(t *testing.T) {
 		}
 		var model *mig.Model
 		if m == sharing.MechanismMIG {
-			if model = p.Ground().Model(); model == nil || !model.PlacementsKnown() {
+			if model = p.Target().Model(); model == nil || !model.PlacementsKnown() {
 				continue // such a node can't be in MIG mode
 			}
 		}
@@ -89,7 +89,7 @@ func TestBothDoors(t *testing.T) {
 		if fixed {
 			mode = m
 		}
-		n := nodeOf("n", p.Ground(), count, mode)
+		n := nodeOf("n", p.Target(), count, mode)
 		n.CPUMilli, n.Memory = 64_000, 512*sharing.GiB
 		for i := range n.Devices {
 			if !occupied {
@@ -114,7 +114,7 @@ func TestBothDoors(t *testing.T) {
 		pairs++
 
 		// The neighbours that there may be, at the first door.
-		nb := gate.Neighbours{Trusted: rng.IntN(3), Untrusted: rng.IntN(3)}
+		nb := filter.Neighbours{Trusted: rng.IntN(3), Untrusted: rng.IntN(3)}
 		var ev decision.Evaluation
 		decision.Evaluate(w, p, nb, &ev)
 		c := &ev.Candidates[m-1]
@@ -122,7 +122,7 @@ func TestBothDoors(t *testing.T) {
 		profile := c.Profile()
 		if profile == "" && model != nil {
 			profile = model.Profiles[len(model.Profiles)-1].Name
-			if parts := p.Ground().Slices(); len(parts) > 0 {
+			if parts := p.Target().Slices(); len(parts) > 0 {
 				profile = parts[len(parts)-1].Profile.Name
 			}
 		}
@@ -130,7 +130,7 @@ func TestBothDoors(t *testing.T) {
 		r := replica(w, m, profile)
 		c2, _ := layout.Observe([]layout.Node{n})
 		scorer := NewScorer(BestFit{}, nil)
-		scorer.Grounds = map[string]*gate.Ground{"pool": p.Ground()}
+		scorer.Targets = map[string]*filter.Target{"pool": p.Target()}
 		second := scorer.Filter(c2.At(0), r)
 		if _, again := scorer.Score(c2.At(0), r); again != second {
 			t.Fatalf("the scorer says %v, the filter %v", again, second)
@@ -141,10 +141,10 @@ func TestBothDoors(t *testing.T) {
 		}
 		// The door with the worse verdict must have asked what the other can't.
 		why, door := first, "an empty pool only"
-		ok := slices.Contains([]gate.Scope{gate.ScopeEmpty, gate.ScopeNeighbours}, why.Code.Scope()) || (fixed || occupied) && why.Code.Scope() == gate.ScopeChoice
+		ok := slices.Contains([]filter.Scope{filter.ScopeEmpty, filter.ScopeNeighbours}, why.Code.Scope()) || (fixed || occupied) && why.Code.Scope() == filter.ScopeChoice
 		if second.Verdict.Severity() > first.Verdict.Severity() {
 			why, door = second, "an occupied node only"
-			ok = occupied && slices.Contains([]gate.Scope{gate.ScopeLeft, gate.ScopeNeighbours}, why.Code.Scope())
+			ok = occupied && slices.Contains([]filter.Scope{filter.ScopeLeft, filter.ScopeNeighbours}, why.Code.Scope())
 		}
 		if !ok {
 			t.Errorf("%v on %s, occupied %v, %+v beside %+v: the pool says %v %v (%v), the node %v %v (%v)", m, name, occupied, *w.Workload(), nb,
@@ -159,13 +159,13 @@ func TestBothDoors(t *testing.T) {
 }
 
 // worst is the reason that decides a report.
-func worst(r *gate.Report) gate.Reason {
+func worst(r *filter.Report) filter.Reason {
 	for i := range r.Len() {
 		if why := r.Reason(i); why.Verdict == r.Verdict {
 			return why
 		}
 	}
-	return gate.Reason{Verdict: r.Verdict}
+	return filter.Reason{Verdict: r.Verdict}
 }
 
 // corpus reads the experts' fleets.
@@ -220,7 +220,7 @@ func TestWhatDecidePlaces(t *testing.T) {
 		}
 		fleets[fmt.Sprint("drawn ", i)] = f
 	}
-	taken, unknown := 0, map[gate.Code]int{}
+	taken, unknown := 0, map[filter.Code]int{}
 	for name, f := range fleets {
 		if f.Validate() != nil && strings.HasPrefix(name, "drawn") {
 			continue
@@ -235,14 +235,14 @@ func TestWhatDecidePlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.ground = p.Ground()
-			d.scorer.Grounds = map[string]*gate.Ground{d.pool.Pool: d.ground}
+			d.target = p.Target()
+			d.scorer.Targets = map[string]*filter.Target{d.pool.Pool: d.target}
 			for k := range d.pool.Groups {
 				for _, why := range d.group(&d.pool.Groups[k]) {
 					switch {
-					case why.Verdict == gate.VerdictPass:
+					case why.Verdict == filter.VerdictPass:
 						taken++
-					case why.Verdict == gate.VerdictUnknown && why.Code.Scope() == gate.ScopeNeighbours:
+					case why.Verdict == filter.VerdictUnknown && why.Code.Scope() == filter.ScopeNeighbours:
 						unknown[why.Code]++
 					default:
 						t.Errorf("%s, %v in %s: %v, %v", name, d.pool.Groups[k].Mechanism, d.pool.Pool, why.Verdict, why)
@@ -262,14 +262,14 @@ type door struct {
 	*decision.Result
 	fleet  *decision.Fleet
 	pool   *decision.PoolResult
-	ground *gate.Ground
+	target *filter.Target
 	scorer *Scorer
 	c      *layout.Cluster
 	t      *testing.T
 }
 
 // group places the replicas of a group where they are said to be, and returns what the filter says of each.
-func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
+func (d *door) group(g *decision.GroupResult) (whys []filter.Reason) {
 	d.c = cluster(d.t)
 	mode := sharing.MechanismNone
 	if g.Mechanism == sharing.MechanismVGPU {
@@ -277,7 +277,7 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 	}
 	node := func(gpus int) string {
 		name := fmt.Sprint("n", d.c.Len())
-		d.c, _ = d.c.WithNode(nodeOf(name, d.ground, gpus, mode))
+		d.c, _ = d.c.WithNode(nodeOf(name, d.target, gpus, mode))
 		return name
 	}
 	for _, l := range g.Layouts {
@@ -308,7 +308,7 @@ func (d *door) group(g *decision.GroupResult) (whys []gate.Reason) {
 	return whys
 }
 
-func (d *door) assign(g *decision.GroupResult, workload, node, profile string, start int) gate.Reason {
+func (d *door) assign(g *decision.GroupResult, workload, node, profile string, start int) filter.Reason {
 	w := &d.fleet.Workloads[slices.IndexFunc(d.fleet.Workloads, func(w decision.Workload) bool { return w.Name == workload })]
 	of := &layout.Workload{Name: workload, Tenant: w.Tenant, Trusts: w.Trust}
 	if d.fleet.Trust == decision.TrustAll && of.Tenant == "" {
@@ -316,7 +316,7 @@ func (d *door) assign(g *decision.GroupResult, workload, node, profile string, s
 	}
 	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), g.Mechanism, profile))
 	why := d.scorer.Filter(d.c.Node(node), q)
-	if why.Verdict != gate.VerdictPass {
+	if why.Verdict != filter.VerdictPass {
 		return why
 	}
 	o, _ := d.scorer.Score(d.c.Node(node), q)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
@@ -164,7 +164,7 @@ func TestUnplaced(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	want := []ReasonCount{{gate.CodeCPU, gate.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {gate.CodeModel, gate.VerdictReject, 1, "the GPU's model is not among those asked for"}}
+	want := []ReasonCount{{filter.CodeCPU, filter.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {filter.CodeModel, filter.VerdictReject, 1, "the GPU's model is not among those asked for"}}
 	if diff := cmp.Diff(want, e.Reasons); diff != "" {
 		t.Error(diff)
 	}

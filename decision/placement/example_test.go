@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
@@ -23,7 +23,7 @@ func Example() {
 	r := &placement.Request{Name: "notebook", CPUMilli: 2_000, GPUs: 1, Milli: 250, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}
 	scorer := placement.NewScorer(placement.BestFit{}, nil)
 	for n := range c.Nodes() {
-		if why := scorer.Filter(n, r); why.Verdict != gate.VerdictPass {
+		if why := scorer.Filter(n, r); why.Verdict != filter.VerdictPass {
 			fmt.Printf("%s: %v, %v\n", n.Name, why.Verdict, why)
 			continue
 		}
@@ -174,7 +174,7 @@ workloads:
 		return
 	}
 	scorer := placement.NewScorer(placement.BestFit{}, nil)
-	scorer.Grounds = map[string]*gate.Ground{"a100": pool.Ground()}
+	scorer.Targets = map[string]*filter.Target{"a100": pool.Target()}
 	placer := placement.NewPlacer(scorer)
 	chosen, _ := result.Decision("embed").Chosen()
 	demand := decision.CompileWorkload(&fleet.Workloads[0]).Demand()

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -15,7 +15,7 @@ import (
 // Explanation holds a node's reason to refuse a request, and the changes that would let the request in.
 type Explanation struct {
 	Node   string
-	Reason gate.Reason
+	Reason filter.Reason
 	// Blockers are replicas to remove so that it fits: the smallest set of one or two, empty where there is none.
 	Blockers []string
 	// Change is the least change of the request, or of the tenants it meets, to let it in; empty where no single one does.
@@ -41,9 +41,9 @@ func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
 	out := make([]Explanation, 0, c.Count())
 	for n := range c.Nodes() {
 		e := Explanation{Node: n.Name, Reason: s.Filter(n, r)}
-		if e.Reason.Verdict != gate.VerdictPass {
+		if e.Reason.Verdict != filter.VerdictPass {
 			e.Change = s.change(n, r, e.Reason)
-			if e.Reason.Code.Scope() == gate.ScopeLeft || e.Reason.Code.Scope() == gate.ScopeNeighbours {
+			if e.Reason.Code.Scope() == filter.ScopeLeft || e.Reason.Code.Scope() == filter.ScopeNeighbours {
 				e.Blockers = s.blockers(c, n, r)
 			}
 		}
@@ -56,12 +56,12 @@ func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
 func (s *Scorer) passes(n *layout.Node, r *Request, change func(*Request)) bool {
 	next := *r
 	change(&next)
-	return next.Validate() == nil && s.Filter(n, &next).Verdict == gate.VerdictPass
+	return next.Validate() == nil && s.Filter(n, &next).Verdict == filter.VerdictPass
 }
 
 // change is the least single change that lets a request onto a node.
-func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
-	if why.Code == gate.CodeSlowdownUnknown {
+func (s *Scorer) change(n *layout.Node, r *Request, why filter.Reason) string {
+	if why.Code == filter.CodeSlowdownUnknown {
 		return "measure it and its neighbours alone, so that their objectives can be evaluated"
 	}
 	if n.Closed != "" {
@@ -122,7 +122,7 @@ func (s *Scorer) change(n *layout.Node, r *Request, why gate.Reason) string {
 
 // untrusted returns the tenants of a node that keep a request out only because trust is missing.
 func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
-	if s.filter(n, r, true).Verdict != gate.VerdictPass {
+	if s.filter(n, r, true).Verdict != filter.VerdictPass {
 		return nil
 	}
 	for i := range n.Assignments {
@@ -151,14 +151,14 @@ func (s *Scorer) blockers(c *layout.Cluster, n *layout.Node, r *Request) []strin
 	without := make([]*layout.Cluster, len(keys))
 	for i, key := range keys {
 		without[i], _ = c.Release(key)
-		if on := without[i].Node(n.Name); on != nil && s.Filter(on, r).Verdict == gate.VerdictPass {
+		if on := without[i].Node(n.Name); on != nil && s.Filter(on, r).Verdict == filter.VerdictPass {
 			return []string{key}
 		}
 	}
 	for i := range keys {
 		for k := i + 1; k < len(keys); k++ {
 			next, _ := without[i].Release(keys[k])
-			if on := next.Node(n.Name); on != nil && s.Filter(on, r).Verdict == gate.VerdictPass {
+			if on := next.Node(n.Name); on != nil && s.Filter(on, r).Verdict == filter.VerdictPass {
 				return []string{keys[i], keys[k]}
 			}
 		}

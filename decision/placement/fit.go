@@ -5,7 +5,7 @@ package placement
 import (
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
@@ -26,24 +26,24 @@ func alike(takes []take, t *take) int {
 
 func (t *take) alike(o *take) bool { return t.mechanism == o.mechanism && t.milli == o.milli }
 
-func lacks(why *gate.Reason, c gate.Code, need, have int64) bool {
-	*why = gate.Reason{Verdict: gate.VerdictReject, Code: c, Need: need, Have: have}
+func lacks(why *filter.Reason, c filter.Code, need, have int64) bool {
+	*why = filter.Reason{Verdict: filter.VerdictReject, Code: c, Need: need, Have: have}
 	return false
 }
 
 // fits checks CPU and memory of the host and the number of GPUs.
-func fits(n *layout.Node, r *Request, why *gate.Reason) bool {
+func fits(n *layout.Node, r *Request, why *filter.Reason) bool {
 	switch {
 	case n.Closed != "":
-		return refuse(why, gate.CodeNodeClosed)
+		return refuse(why, filter.CodeNodeClosed)
 	case r.CPUMilli > n.FreeCPU() && r.CPUMilli > 0:
-		return lacks(why, gate.CodeCPU, r.CPUMilli, n.FreeCPU())
+		return lacks(why, filter.CodeCPU, r.CPUMilli, n.FreeCPU())
 	case r.Memory > n.FreeMemory() && r.Memory > 0:
-		return lacks(why, gate.CodeMemory, int64(r.Memory), int64(n.FreeMemory()))
+		return lacks(why, filter.CodeMemory, int64(r.Memory), int64(n.FreeMemory()))
 	case r.GPUs > len(n.Devices) && !modelled(n, r):
-		return refuse(why, gate.CodeModel)
+		return refuse(why, filter.CodeModel)
 	case r.GPUs > len(n.Devices):
-		return lacks(why, gate.CodeGPUCount, int64(r.GPUs), int64(len(n.Devices)))
+		return lacks(why, filter.CodeGPUCount, int64(r.GPUs), int64(len(n.Devices)))
 	}
 	return true
 }
@@ -62,22 +62,22 @@ func modelled(n *layout.Node, r *Request) bool {
 }
 
 // fit computes the share of a GPU that r takes in t, and reports whether that share is free.
-func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *filter.Reason) bool {
 	d := &n.Devices[i]
 	f := d.Free()
 	switch {
 	case d.GPU == nil:
-		return refuse(why, gate.CodeDeviceFault)
+		return refuse(why, filter.CodeDeviceFault)
 	case len(r.Models) > 0 && !slices.Contains(r.Models, d.GPU.Name):
-		return refuse(why, gate.CodeModel)
+		return refuse(why, filter.CodeModel)
 	case d.Faulty():
-		return refuse(why, gate.CodeDeviceFault)
+		return refuse(why, filter.CodeDeviceFault)
 	case r.Profile != "":
-		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, gate.CodeSlices))
+		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, filter.CodeSlices))
 	case layout.Sliced(d.Mode):
-		return refuse(why, gate.CodeMIGMode)
+		return refuse(why, filter.CodeMIGMode)
 	}
-	left := gate.Left{Memory: f.Memory, Milli: f.Compute}
+	left := filter.Left{Memory: f.Memory, Milli: f.Compute}
 	if d.GPU.Memory > 0 {
 		left.Total = optional.Of(d.GPU.Usable())
 	}
@@ -91,18 +91,18 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 		return false
 	}
 	if d.Mode == sharing.MechanismNone && !n.Carries(i, t.mechanism) {
-		*why = gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeNotDelivered, Mechanism: t.mechanism}
+		*why = filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeNotDelivered, Mechanism: t.mechanism}
 		return false
 	}
 	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Takes(t.milli, why) {
 		return false
 	}
-	if (f.Tenants > 0 || a.chosen) && gate.TraitsOf(t.mechanism).Trusting && !a.open &&
+	if (f.Tenants > 0 || a.chosen) && filter.TraitsOf(t.mechanism).Trusting && !a.open &&
 		!a.trusted(n, i, t.mechanism, r.workload()) {
-		return refuse(why, gate.CodeTrust)
+		return refuse(why, filter.CodeTrust)
 	}
 	if d.Limit > 0 && r.GPUMemory > d.Limit {
-		return lacks(why, gate.CodeSlotLimit, int64(r.GPUMemory), int64(d.Limit))
+		return lacks(why, filter.CodeSlotLimit, int64(r.GPUMemory), int64(d.Limit))
 	}
 	memory := t.memory
 	if d.GPU.Memory == 0 {
@@ -111,37 +111,37 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *gate.Reason
 	return left.Suffices(memory, t.milli, why) && (f.Tenants == 0 || a.predict(n, i, r, t, why))
 }
 
-// admits asks the gates of the workload that r is a replica of, where it and the kind of GPU are known.
-func (a *asker) admits(d *layout.Device, r *Request, t *take, why *gate.Reason) bool {
-	if r.Demand == nil || a.ground == nil {
+// admits asks the checks of the workload that r is a replica of, where it and the kind of GPU are known.
+func (a *asker) admits(d *layout.Device, r *Request, t *take, why *filter.Reason) bool {
+	if r.Demand == nil || a.target == nil {
 		return true
 	}
-	slot := gate.Slot{Mechanism: t.mechanism, Profile: t.profile, Fixed: d.Mode != sharing.MechanismNone}
+	slot := filter.Slot{Mechanism: t.mechanism, Profile: t.profile, Fixed: d.Mode != sharing.MechanismNone}
 	if r.whole() {
 		slot.Mechanism = sharing.MechanismExclusive
 	}
-	*why = a.ground.Admit(r.Demand, slot)
-	return why.Verdict == gate.VerdictPass
+	*why = a.target.Admit(r.Demand, slot)
+	return why.Verdict == filter.VerdictPass
 }
 
-func fitMIG(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+func fitMIG(n *layout.Node, i int, r *Request, t *take, why *filter.Reason) bool {
 	d := &n.Devices[i]
 	model := partition(d)
 	if model == nil || d.Mode == sharing.MechanismNone && !n.Carries(i, sharing.MechanismMIG) {
-		return refuse(why, gate.CodeNotMIG)
+		return refuse(why, filter.CodeNotMIG)
 	}
 	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismMIG) {
-		return refuse(why, gate.CodeMechanism)
+		return refuse(why, filter.CodeMechanism)
 	}
 	prof := profileOf(model, r.Profile)
 	if prof == nil {
-		return refuse(why, gate.CodeProfile)
+		return refuse(why, filter.CodeProfile)
 	}
 	if t.mechanism = d.Mode; t.mechanism == sharing.MechanismNone {
 		t.mechanism = sharing.MechanismMIG
 	}
 	t.profile, t.memory = prof, r.GPUMemory+d.GPU.Context
-	slice := gate.Left{Memory: prof.Memory.Value}
+	slice := filter.Left{Memory: prof.Memory.Value}
 	return !prof.Memory.Known || r.GPUMemory == 0 || slice.Suffices(t.memory, 0, why)
 }
 
@@ -161,7 +161,7 @@ func profileOf(m *mig.Model, name string) *mig.Profile {
 }
 
 // chooseMechanism sets the mechanism under which the request would run on a GPU.
-func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *gate.Reason) bool {
+func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *filter.Reason) bool {
 	mode := n.Devices[i].Mode
 	if t.mechanism = mode; mode != sharing.MechanismNone {
 		return r.accepts(mode, why)
@@ -183,25 +183,25 @@ func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *gate.Reaso
 			break
 		}
 	}
-	return t.mechanism != sharing.MechanismNone || refuse(why, gate.CodeNoMechanism)
+	return t.mechanism != sharing.MechanismNone || refuse(why, filter.CodeNoMechanism)
 }
 
 // accepts reports whether the request runs on a GPU that runs m.
-func (r *Request) accepts(m sharing.Mechanism, why *gate.Reason) bool {
+func (r *Request) accepts(m sharing.Mechanism, why *filter.Reason) bool {
 	switch {
 	case m == sharing.MechanismExclusive && !r.whole():
-		return refuse(why, gate.CodeMechanism)
+		return refuse(why, filter.CodeMechanism)
 	case len(r.Mechanisms) == 0 && m != sharing.MechanismExclusive:
-		return refuse(why, gate.CodeNoMechanism)
+		return refuse(why, filter.CodeNoMechanism)
 	case len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, m):
-		return refuse(why, gate.CodeMechanism)
+		return refuse(why, filter.CodeMechanism)
 	}
 	return true
 }
 
 // mechanisms returns a bit for each mechanism of a GPU outside MIG mode that the request accepts.
 func (r *Request) mechanisms() (bits uint32) {
-	var why gate.Reason
+	var why filter.Reason
 	for m := range sharing.Mechanism(sharing.MechanismCount) {
 		if m != sharing.MechanismNone && m != sharing.MechanismMIG && r.accepts(m, &why) {
 			bits |= 1 << m

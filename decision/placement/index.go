@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -110,7 +110,7 @@ func rowOf(n *layout.Node) row {
 			r.gpus++
 			r.mechanisms |= 1 << g.Mechanism
 			any = max(any, f.Compute)
-			if g.Tenants == 0 || !gate.TraitsOf(g.Mechanism).Trusting {
+			if g.Tenants == 0 || !filter.TraitsOf(g.Mechanism).Trusting {
 				own = max(own, f.Compute)
 			}
 			if f.Compute == 1000 {

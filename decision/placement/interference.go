@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -27,7 +27,7 @@ type Forecaster interface {
 // asker asks the GPUs of one node for one request.
 type asker struct {
 	neighbours neighbours
-	ground     *gate.Ground
+	target     *filter.Target
 	open       bool // everybody trusts the request
 	chosen     bool // the node's delivery chooses the GPU
 }
@@ -44,9 +44,9 @@ type neighbours struct {
 // second evaluates a workload, tenant i of a group, by its prediction p, and where that leaves a limit open by the
 // simulation, where that is known.
 func (j *neighbours) second(w *layout.Workload, p *predict.Prediction, gpu string, m sharing.Mechanism, group []string,
-	i int) gate.Reason {
+	i int) filter.Reason {
 	why := evaluate(w, p)
-	if why.Verdict == gate.VerdictUnknown && known(p) {
+	if why.Verdict == filter.VerdictUnknown && known(p) {
 		j.simulated = j.p.Predict(j.simulated[:0], gpu, m, group, predict.MethodSimulated)
 		if p = j.simulated[i]; known(p) {
 			why = evaluate(w, p)
@@ -73,8 +73,8 @@ func (j *neighbours) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.
 }
 
 // predict evaluates the objectives of r and of its neighbours on a GPU, and sets the predictions in t.
-func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.Reason) bool {
-	if !gate.TraitsOf(t.mechanism).Trusting {
+func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filter.Reason) bool {
+	if !filter.TraitsOf(t.mechanism).Trusting {
 		return true
 	}
 	d, j := &n.Devices[gpu], &a.neighbours
@@ -85,12 +85,12 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
 		}
 		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, limited) {
-			return refuse(why, gate.CodeSlowdownUnknown)
+			return refuse(why, filter.CodeSlowdownUnknown)
 		}
 		return true
 	}
 	j.ask(n, gpu, r.workload(), t.mechanism)
-	worst := gate.Pass()
+	worst := filter.Pass()
 	for i, p := range j.after {
 		w, milli := j.workload(i, r), t.milli+t.busy
 		if i < len(j.on) {
@@ -110,13 +110,13 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 		}
 		t.lost += lost(milli, x) - lost(milli, before)
 		if f := evaluate(w, p); f.Verdict.Severity() > worst.Verdict.Severity() {
-			if worst = f; f.Verdict == gate.VerdictReject {
+			if worst = f; f.Verdict == filter.VerdictReject {
 				break
 			}
 		}
 	}
-	if worst.Verdict == gate.VerdictUnknown { // only now: a simulation is dear, and one reject is enough
-		worst = gate.Pass()
+	if worst.Verdict == filter.VerdictUnknown { // only now: a simulation is dear, and one reject is enough
+		worst = filter.Pass()
 		for i, p := range j.after {
 			f := j.second(j.workload(i, r), p, d.GPU.Name, t.mechanism, j.names, i)
 			if f.Verdict.Severity() > worst.Verdict.Severity() {
@@ -125,7 +125,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *gate.
 		}
 	}
 	*why = worst
-	return worst.Verdict == gate.VerdictPass
+	return worst.Verdict == filter.VerdictPass
 }
 
 // workload returns the workload of the i-th tenant of the question; the last is r's.
@@ -140,13 +140,13 @@ func (j *neighbours) workload(i int, r *Request) *layout.Workload {
 // many slots: the delivery of GPUs that run m picks one, whatever was decided. All must trust each other, and each
 // objective is held against the neighbours that, one by one, harm it most. A mechanism that isolates passes.
 func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.Workload,
-	others []*layout.Workload) gate.Reason {
-	why := gate.Pass()
-	if !gate.TraitsOf(m).Trusting || slots < 2 || len(others) == 0 {
+	others []*layout.Workload) filter.Reason {
+	why := filter.Pass()
+	if !filter.TraitsOf(m).Trusting || slots < 2 || len(others) == 0 {
 		return why
 	}
 	if slices.ContainsFunc(others, func(o *layout.Workload) bool { return !o.Trust(w) }) {
-		refuse(&why, gate.CodeTrust)
+		refuse(&why, filter.CodeTrust)
 		return why
 	}
 	all := append([]*layout.Workload{w}, others...)
@@ -155,7 +155,7 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 			continue
 		}
 		if s.Forecaster == nil {
-			refuse(&why, gate.CodeSlowdownUnknown)
+			refuse(&why, filter.CodeSlowdownUnknown)
 			return why
 		}
 		harm := func(q *layout.Workload) float64 {
@@ -193,23 +193,23 @@ func lost(milli int32, x float64) float64 { return float64(milli) * (1 - 1/max(1
 func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0 }
 
 // evaluate compares a prediction with a workload's objectives.
-func evaluate(w *layout.Workload, p *predict.Prediction) gate.Reason {
+func evaluate(w *layout.Workload, p *predict.Prediction) filter.Reason {
 	if w.Objective.IsZero() {
-		return gate.Pass()
+		return filter.Pass()
 	}
 	slo := sloOf(&w.Objective)
-	return gate.Objectives(&slo, w.Objective.Slowdown, p)
+	return filter.Objectives(&slo, w.Objective.Slowdown, p)
 }
 
 // refuse gives a reason without numbers; it is always false.
-func refuse(why *gate.Reason, c gate.Code) bool {
-	v := gate.VerdictReject
+func refuse(why *filter.Reason, c filter.Code) bool {
+	v := filter.VerdictReject
 	switch c {
-	case gate.CodeSlowdownUnknown:
-		v = gate.VerdictUnknown
-	case gate.CodeNoMechanism, gate.CodeMIGMode, gate.CodeNotMIG:
-		v = gate.VerdictFixable
+	case filter.CodeSlowdownUnknown:
+		v = filter.VerdictUnknown
+	case filter.CodeNoMechanism, filter.CodeMIGMode, filter.CodeNotMIG:
+		v = filter.VerdictFixable
 	}
-	*why = gate.Reason{Verdict: v, Code: c}
+	*why = filter.Reason{Verdict: v, Code: c}
 	return false
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -65,7 +65,7 @@ func ExampleModels() {
 	for n := range c.Nodes() {
 		o, fit := scorer.Score(n, r)
 		fmt.Printf("%s: %v, %v\n", n.Name, fit.Verdict, fit)
-		if x, ok := o.Slowdown.Get(); ok && fit.Verdict == gate.VerdictPass {
+		if x, ok := o.Slowdown.Get(); ok && fit.Verdict == filter.VerdictPass {
 			fmt.Printf("   the worst slowdown is %.2fx\n", x)
 		}
 	}
@@ -223,10 +223,10 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	for _, slo := range []struct {
 		limit time.Duration
-		want  gate.Verdict
-	}{{time.Second, gate.VerdictPass}, {time.Microsecond, gate.VerdictReject}} {
+		want  filter.Verdict
+	}{{time.Second, filter.VerdictPass}, {time.Microsecond, filter.VerdictReject}} {
 		strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: slo.limit})
-		if f := scorer.Filter(c.At(0), strict); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeSlowdownUnknown {
+		if f := scorer.Filter(c.At(0), strict); f.Verdict != filter.VerdictUnknown || f.Code != filter.CodeSlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
 		if f := scorer.Filter(c.At(1), strict); f.Verdict != slo.want {
@@ -241,7 +241,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	limit := time.Duration(v.Value * float64(time.Millisecond))
 	strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: limit})
-	if f := scorer.Filter(c.At(1), strict); f.Verdict != gate.VerdictUnknown || f.Code != gate.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
+	if f := scorer.Filter(c.At(1), strict); f.Verdict != filter.VerdictUnknown || f.Code != filter.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}
 }
@@ -254,7 +254,7 @@ func TestModelsSettle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settled := map[gate.Verdict]int{}
+	settled := map[filter.Verdict]int{}
 	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, group := range [][]string{{"chat", "tags"}, {"tags", "chat"}, {"rank", "tags"}, {"tags", "rank"}} {
 			var solos []profile.Solo
@@ -272,7 +272,7 @@ func TestModelsSettle(t *testing.T) {
 			closed, _ := m.Predict(nil, "H200", mech, group, predict.MethodClosedForm)[1].Get(profile.MetricTPOTP99)
 			played, _ := simulated[1].Get(profile.MetricTPOTP99)
 			c := beside(t, mech, group[0])
-			for ms, want := range map[float64]gate.Verdict{played.Low * 0.999: gate.VerdictReject, played.High * 1.001: gate.VerdictPass} {
+			for ms, want := range map[float64]filter.Verdict{played.Low * 0.999: filter.VerdictReject, played.High * 1.001: filter.VerdictPass} {
 				if ms <= closed.Low || ms >= closed.High {
 					continue
 				}
@@ -283,13 +283,13 @@ func TestModelsSettle(t *testing.T) {
 				}
 				settled[want]++
 				if n := testing.AllocsPerRun(20, func() { scorer.Score(c.At(0), r) }); !race.Enabled && // which empties pools
-					want == gate.VerdictPass && n > 0 {
+					want == filter.VerdictPass && n > 0 {
 					t.Errorf("%v allocations a score", n)
 				}
 			}
 		}
 	}
-	if settled[gate.VerdictPass] == 0 || settled[gate.VerdictReject] == 0 {
+	if settled[filter.VerdictPass] == 0 || settled[filter.VerdictReject] == 0 {
 		t.Errorf("settled: %v", settled)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -100,7 +100,7 @@ func zooOf(t *testing.T, rng *rand.Rand, n int) (*layout.Cluster, []Request) {
 	scorer := NewScorer(BestFit{}, nil)
 	for range 60 * n {
 		r := fresh(requests[rng.IntN(len(requests))])
-		if o, f := scorer.Score(c.At(rng.IntN(c.Len())), r); f.Verdict == gate.VerdictPass {
+		if o, f := scorer.Score(c.At(rng.IntN(c.Len())), r); f.Verdict == filter.VerdictPass {
 			var err error
 			if c, _, err = scorer.Assign(c, r, o); err != nil {
 				t.Fatal(err)
@@ -150,7 +150,7 @@ func TestIndexMissesNothing(t *testing.T) {
 			}
 			after, passes := c, []int32{}
 			for i := range c.Len() {
-				if n := c.At(i); n != nil && NewScorer(BestFit{}, nil).Filter(n, r).Verdict == gate.VerdictPass {
+				if n := c.At(i); n != nil && NewScorer(BestFit{}, nil).Filter(n, r).Verdict == filter.VerdictPass {
 					passes = append(passes, int32(i))
 				}
 			}
@@ -311,7 +311,7 @@ func compareStages(t *testing.T, nodes, requests int, policy Policy, within, mea
 		r := newShape(rng)
 		var scores []float64
 		for n := range c.Nodes() {
-			if o, f := scorer.Score(n, r); f.Verdict == gate.VerdictPass {
+			if o, f := scorer.Score(n, r); f.Verdict == filter.VerdictPass {
 				scores = append(scores, o.Score)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
@@ -94,10 +94,10 @@ type UnplacedError struct {
 
 // ReasonCount is a number of nodes that have one reason, with an example.
 type ReasonCount struct {
-	Code    gate.Code    `json:"code"`
-	Verdict gate.Verdict `json:"verdict"`
-	Nodes   int          `json:"nodes"`
-	Example string       `json:"example"` // the reason of the first of these nodes
+	Code    filter.Code    `json:"code"`
+	Verdict filter.Verdict `json:"verdict"`
+	Nodes   int            `json:"nodes"`
+	Example string         `json:"example"` // the reason of the first of these nodes
 }
 
 // Error counts the nodes by reason: "0 of 3 nodes take job-7: 2 gpu-share (...)".
@@ -122,7 +122,7 @@ func (s *Scorer) Unplaced(c *layout.Cluster, r *Request) *UnplacedError {
 	e := &UnplacedError{Request: r.Name, Nodes: c.Count()}
 	for n := range c.Nodes() {
 		f := s.Filter(n, r)
-		if f.Verdict == gate.VerdictPass {
+		if f.Verdict == filter.VerdictPass {
 			return nil
 		}
 		at := slices.IndexFunc(e.Reasons, func(c ReasonCount) bool { return c.Code == f.Code && c.Verdict == f.Verdict })

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -58,8 +58,8 @@ type Request struct {
 	// without a name. Replicas of one workload share one.
 	Workload *layout.Workload
 	// Demand states the needs of the workload that it is a replica of; nil = not known. On nodes of a pool with a
-	// ground ([Scorer].Grounds), decision's gates are then asked as well.
-	Demand *gate.Demand
+	// target ([Scorer].Targets), the filter's checks are then asked as well.
+	Demand *filter.Demand
 }
 
 // Limits of an input: larger numbers are taken for mistakes.
@@ -191,7 +191,7 @@ func (r *Request) shape() shape {
 // objective is set from the demand if it has none, in a copy. The caller adds the host's CPU and memory.
 //
 // [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
-func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechanism, profile string) *Request {
+func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}
 	if limits := objectiveOf(&d.SLO); !limits.IsZero() {
@@ -207,7 +207,7 @@ func RequestOf(name string, w *layout.Workload, d *gate.Demand, m sharing.Mechan
 		r.Profile, r.GPUs = profile, 1
 	default:
 		// Its load, out of the work that the mechanism leaves to its tenants.
-		r.Busy = min(1000, max(1, int(math.Ceil(1000*d.Busy/gate.TraitsOf(m).Capacity-1e-9))))
+		r.Busy = min(1000, max(1, int(math.Ceil(1000*d.Busy/filter.TraitsOf(m).Capacity-1e-9))))
 	}
 	return r
 }

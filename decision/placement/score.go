@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
@@ -61,9 +61,9 @@ type Scorer struct {
 	// x is not predicted n tenants are taken to be n times slower. nil = no predictions, and requests with an objective
 	// get no neighbours.
 	Forecaster Forecaster
-	// Grounds are the gates' facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
+	// Targets are the filter's facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
 	// them.
-	Grounds map[string]*gate.Ground
+	Targets map[string]*filter.Target
 
 	scratch sync.Pool // of *work
 }
@@ -80,7 +80,7 @@ type work struct {
 	takes [MaxGPUs]take
 	order [MaxGPUs]uint8
 	gpus  [MaxGPUs]uint8
-	why   gate.Reason
+	why   filter.Reason
 }
 
 // NewScorer returns a scorer of a policy. p may be nil, see [Scorer].
@@ -93,8 +93,8 @@ func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 		w = &work{asker: asker{neighbours: neighbours{p: s.Forecaster}}}
 	}
 	w.chosen = layout.RulesOf(n.Delivery).Has(layout.RuleAnyDevice)
-	if w.open, w.ground, w.option.Request = open, nil, r; r.Demand != nil && len(s.Grounds) > 0 {
-		w.ground = s.Grounds[n.Pool]
+	if w.open, w.target, w.option.Request = open, nil, r; r.Demand != nil && len(s.Targets) > 0 {
+		w.target = s.Targets[n.Pool]
 	}
 	return w
 }
@@ -102,16 +102,16 @@ func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 // Filter reports whether a node takes a request now, or the reason of the GPU that came nearest to a fit. Without a
 // forecaster, requests that have an objective, or would get a neighbour with one, are unknown. It does not allocate
 // where there is no forecaster.
-func (s *Scorer) Filter(n *layout.Node, r *Request) gate.Reason { return s.filter(n, r, false) }
+func (s *Scorer) Filter(n *layout.Node, r *Request) filter.Reason { return s.filter(n, r, false) }
 
 // filter is Filter; open has everybody trust everybody.
-func (s *Scorer) filter(n *layout.Node, r *Request, open bool) gate.Reason {
-	var why, nearest gate.Reason
+func (s *Scorer) filter(n *layout.Node, r *Request, open bool) filter.Reason {
+	var why, nearest filter.Reason
 	if !fits(n, r, &why) {
 		return why
 	}
 	if r.GPUs == 0 {
-		return gate.Pass()
+		return filter.Pass()
 	}
 	w := s.work(n, r, open)
 	defer s.scratch.Put(w)
@@ -121,21 +121,21 @@ func (s *Scorer) filter(n *layout.Node, r *Request, open bool) gate.Reason {
 	}
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
 		if w.fit(n, g, r, &take{}, &why) {
-			return gate.Pass()
+			return filter.Pass()
 		}
 		nearest.Closer(why)
 	}
-	if nearest.Code == gate.CodeFits {
-		return gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: 1}
+	if nearest.Code == filter.CodeFits {
+		return filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: 1}
 	}
 	return nearest
 }
 
 // Score filters a node and, where it passes, returns its best way to take the
 // request. Equal scores go to the fullest GPU, then the lowest index and start.
-func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, gate.Reason) {
+func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, filter.Reason) {
 	if best, ok := s.score(n, r, false); ok {
-		return best, gate.Pass()
+		return best, filter.Pass()
 	}
 	return Offer{}, s.Filter(n, r)
 }
@@ -215,9 +215,9 @@ func (s *Scorer) one(n *layout.Node, w *work) {
 
 // choose picks the m candidates for a request that needs more than one GPU: alike in mechanism and tenants, those for
 // whole tenants first; those that NVLink connects, or that are on one NUMA node, where enough of them are free.
-func (w *work) choose(n *layout.Node) (m int, why gate.Reason) {
+func (w *work) choose(n *layout.Node) (m int, why filter.Reason) {
 	r := w.option.Request
-	var nearest gate.Reason
+	var nearest filter.Reason
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
 		t := &w.takes[m]
 		if *t = (take{}); !w.fit(n, g, r, t, &why) {
@@ -227,7 +227,7 @@ func (w *work) choose(n *layout.Node) (m int, why gate.Reason) {
 		w.order[m] = uint8(g)
 		m++
 	}
-	if m == 0 && nearest.Code != gate.CodeFits {
+	if m == 0 && nearest.Code != filter.CodeFits {
 		return 0, nearest
 	}
 	best := 0
@@ -235,23 +235,25 @@ func (w *work) choose(n *layout.Node) (m int, why gate.Reason) {
 		best = max(best, alike(w.takes[:m], &w.takes[i]))
 	}
 	if best < r.GPUs {
-		return 0, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeGPUCount, Need: int64(r.GPUs), Have: int64(best)}
+		return 0, filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: int64(r.GPUs),
+			Have: int64(best)}
 	}
 	w.keepAlike(&m, r.GPUs)
 	if linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link }); linked < r.GPUs {
 		if r.Linked {
-			return 0, gate.Reason{Verdict: gate.VerdictReject, Code: gate.CodeLink, Need: int64(r.GPUs), Have: int64(linked)}
+			return 0, filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeLink, Need: int64(r.GPUs),
+				Have: int64(linked)}
 		}
 		w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].NUMA })
 	}
-	return m, gate.Pass()
+	return m, filter.Pass()
 }
 
 // several takes the fullest, then the lowest, of the GPUs for a request that needs more than one.
 func (s *Scorer) several(n *layout.Node, w *work) {
 	v, r := &w.before, w.option.Request
 	m, why := w.choose(n)
-	if why.Verdict != gate.VerdictPass {
+	if why.Verdict != filter.VerdictPass {
 		return
 	}
 	for k := range r.GPUs { // a selection sort of the first few

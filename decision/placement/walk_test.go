@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -26,7 +26,7 @@ func check(t *testing.T, c *layout.Cluster) {
 		for i := range n.Assignments {
 			for k := range n.Assignments[:i] {
 				a, b := &n.Assignments[i], &n.Assignments[k]
-				if a.Device == b.Device && a.Device >= 0 && gate.TraitsOf(n.Devices[a.Device].Mode).Trusting && !a.Workload.Trust(b.Workload) {
+				if a.Device == b.Device && a.Device >= 0 && filter.TraitsOf(n.Devices[a.Device].Mode).Trusting && !a.Workload.Trust(b.Workload) {
 					t.Fatalf("%v beside %v", a, b)
 				}
 			}
@@ -61,7 +61,7 @@ func TestRandomWalk(t *testing.T) {
 					var want Offer
 					wantOK := false
 					for n := range c.Nodes() {
-						if o, f := scorer.Score(n, r); f.Verdict == gate.VerdictPass && (!wantOK || o.Score > want.Score+tie) {
+						if o, f := scorer.Score(n, r); f.Verdict == filter.VerdictPass && (!wantOK || o.Score > want.Score+tie) {
 							want, wantOK = o, true
 						}
 					}
@@ -161,12 +161,12 @@ func TestScoringDoesNotAllocate(t *testing.T) {
 func TestIdleGPUIsPartitioned(t *testing.T) {
 	slice, whole := Request{Name: "slice", GPUs: 1, Profile: "1g.10gb"}, Request{Name: "whole", GPUs: 1, Milli: 1000}
 	scorer := NewScorer(BestFit{}, nil)
-	if f := scorer.Filter(cluster(t, on("a", layout.Device{GPU: withMIG})).At(0), &slice); f.Code != gate.CodeNotMIG {
+	if f := scorer.Filter(cluster(t, on("a", layout.Device{GPU: withMIG})).At(0), &slice); f.Code != filter.CodeNotMIG {
 		t.Errorf("a GPU for which nobody makes instances: %v", f)
 	}
 	empty := cluster(t, on("a", device(withMIG, sharing.MechanismNone)))
 	placer, c := NewPlacer(scorer), empty
-	if f := scorer.Filter(c.At(0), &whole); f.Verdict != gate.VerdictPass {
+	if f := scorer.Filter(c.At(0), &whole); f.Verdict != filter.VerdictPass {
 		t.Errorf("a whole idle GPU: %v", f)
 	}
 	var placed []string
@@ -177,11 +177,11 @@ func TestIdleGPUIsPartitioned(t *testing.T) {
 		}
 		c, placed = next, append(placed, p.Key)
 	}
-	if f := scorer.Filter(c.At(0), &slice); f.Code != gate.CodeSlices {
+	if f := scorer.Filter(c.At(0), &slice); f.Code != filter.CodeSlices {
 		t.Errorf("an eighth instance: %v", f)
 	}
 	for _, key := range placed {
-		if f := scorer.Filter(c.At(0), &whole); f.Code != gate.CodeMIGMode {
+		if f := scorer.Filter(c.At(0), &whole); f.Code != filter.CodeMIGMode {
 			t.Errorf("a whole GPU that is partitioned: %v", f)
 		}
 		c, _ = c.Release(key)

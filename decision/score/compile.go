@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -16,7 +16,7 @@ import (
 // CompiledPool is a pool prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledPool struct {
 	Pool      *fleet.Pool
-	ground    *gate.Ground
+	target    *filter.Target
 	Memory    sharing.Bytes // of one GPU; 0 = not known
 	Price     cost.Money
 	Priced    bool
@@ -25,8 +25,8 @@ type CompiledPool struct {
 	isolation [sharing.MechanismCount]float64 // the mean level of each mechanism, 0 to 1
 }
 
-// Ground returns the gates' data of the pool's GPUs.
-func (p *CompiledPool) Ground() *gate.Ground { return p.ground }
+// Target returns the filter's data of the pool's GPUs.
+func (p *CompiledPool) Target() *filter.Target { return p.target }
 
 // CompilePool prepares a pool, as if the software for the installed mechanisms were there. It fails for an unknown
 // GPU.
@@ -35,14 +35,14 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 	if err != nil {
 		return nil, fmt.Errorf("decision: pool %q: %w", pool.Name, err)
 	}
-	kind := gate.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms,
+	kind := filter.GPUKind{Name: pool.Name, GPU: gpu, Driver: pool.Driver, Mechanisms: pool.Mechanisms,
 		Delivery: pool.Delivery, Installed: installed, VGPU: pool.VGPU}
 	kind.Together = min(pool.Count, pool.GPUsPerNode.Or(pool.Count))
 	if on, stated := pool.StaticPartitions.Get(); stated {
 		kind.StaticPartitions = sharing.AnswerOf(on)
 	}
 	p := &CompiledPool{Pool: pool}
-	if p.ground, err = gate.NewGround(kind); err != nil {
+	if p.target, err = filter.NewTarget(kind); err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
 	p.Memory, _ = gpu.Memory.Get()
@@ -57,7 +57,7 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 	for m := range p.isolation {
 		levels := 0.0
 		for a := range sharing.AxisCount {
-			if l := p.ground.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level; l > sharing.LevelNone {
+			if l := p.target.Isolation(sharing.Mechanism(m), sharing.Axis(a)).Level; l > sharing.LevelNone {
 				levels += float64(l - sharing.LevelNone)
 			}
 		}
@@ -69,7 +69,7 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 // CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.
 type CompiledWorkload struct {
 	workload  *fleet.Workload
-	demand    gate.Demand
+	demand    filter.Demand
 	Archetype *Archetype
 }
 
@@ -77,7 +77,7 @@ type CompiledWorkload struct {
 func (w *CompiledWorkload) Workload() *fleet.Workload { return w.workload }
 
 // Demand returns the demand of one replica. It must not be modified.
-func (w *CompiledWorkload) Demand() *gate.Demand { return &w.demand }
+func (w *CompiledWorkload) Demand() *filter.Demand { return &w.demand }
 
 // CompileWorkload prepares a workload.
 func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
@@ -86,7 +86,7 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 		c.Archetype = &archetypes[w.Kind]
 	}
 	d := &c.demand
-	*d = gate.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
+	*d = filter.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
 		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
 		Decodes:     w.Decodes(),
 		Serves:      w.Kind.Serves(),
@@ -103,12 +103,12 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 		d.Framework, d.MemoryFraction, d.Bypasses = f.Name, f.MemoryFraction, f.Privileged || f.StaticCUDA
 	}
 	if busy, stated := w.GPUBusy.Get(); stated {
-		d.Busy, d.BusyBasis = busy, gate.BusyStated
+		d.Busy, d.BusyBasis = busy, filter.BusyStated
 		if d.SLO != (profile.SLO{}) {
 			d.Busy = w.PeakBusy.Or(busy)
 		}
 	} else if prior, known := c.Archetype.BusyPrior.Get(); known {
-		d.Busy, d.BusyBasis = prior, gate.BusyPrior
+		d.Busy, d.BusyBasis = prior, filter.BusyPrior
 	}
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/score"
 )
 
@@ -33,9 +33,9 @@ workloads:
 func ExampleEvaluate() {
 	w, p := notebook()
 	var ev score.Evaluation
-	score.Evaluate(w, p, gate.Neighbours{Trusted: 1}, &ev)
+	score.Evaluate(w, p, filter.Neighbours{Trusted: 1}, &ev)
 	for _, c := range ev.Candidates {
-		if c.Verdict == gate.VerdictPass {
+		if c.Verdict == filter.VerdictPass {
 			fmt.Printf("%.0f %v\n", c.Score, c.Mechanism)
 		}
 	}

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package score filters one workload against one pool: every mechanism passes the gates of decision/gate, and those
+// Package score filters one workload against one pool: every mechanism passes the checks of decision/filter, and those
 // that pass are ranked for the case that they cost the same. Nothing allocates, for schedulers.
 //
 // Experimental: its API may change.
 package score
 
 import (
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Scored is one candidate: a mechanism for a workload on a pool, with the verdict of the gates.
+// Scored is one candidate: a mechanism for a workload on a pool, with the verdict of the checks.
 type Scored struct {
-	gate.Report
+	filter.Report
 	// Score orders candidates of equal cost, the higher the better: by the isolation that the mechanism gives on the pool,
 	// then by how simple it is to run, or the other way around; see [Archetype.Simple]. It is 0 for a rejected candidate.
 	Score float64
@@ -34,17 +34,17 @@ type Evaluation struct {
 
 // Evaluate filters one workload against one pool into ev, which it overwrites. It does not allocate and is safe for
 // concurrent use with different evs.
-func Evaluate(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, ev *Evaluation) {
+func Evaluate(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, ev *Evaluation) {
 	for i := range ev.Candidates {
 		EvaluateMechanism(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
 	}
 }
 
 // EvaluateMechanism is Evaluate of one mechanism, into c, which it overwrites.
-func EvaluateMechanism(w *CompiledWorkload, p *CompiledPool, nb gate.Neighbours, m sharing.Mechanism, c *Scored) {
-	p.ground.Check(&w.demand, m, nb, &c.Report)
+func EvaluateMechanism(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, m sharing.Mechanism, c *Scored) {
+	p.target.Check(&w.demand, m, nb, &c.Report)
 	c.Score = 0
-	if c.Verdict == gate.VerdictReject {
+	if c.Verdict == filter.VerdictReject {
 		return
 	}
 	isolated, simple := p.isolation[m], 1-TraitOf(m).Complexity/4

@@ -16,7 +16,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -147,7 +147,7 @@ func checkSources(t *testing.T, r *decision.Result) {
 			t.Errorf("%s: source %q does not resolve, or the result does not list it", what, id)
 		}
 	}
-	input := []gate.Code{gate.CodePinnedElsewhere, gate.CodeNotAllowedInPool, gate.CodeGPUCount, gate.CodeAlone, gate.CodePoolFull}
+	input := []filter.Code{filter.CodePinnedElsewhere, filter.CodeNotAllowedInPool, filter.CodeGPUCount, filter.CodeAlone, filter.CodePoolFull}
 	for _, d := range r.Decisions {
 		mechanisms := map[sharing.Mechanism]bool{}
 		for _, c := range d.Candidates {

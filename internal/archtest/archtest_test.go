@@ -112,7 +112,7 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"loadgen/prompt", m + "loadgen/internal/wire", true},
 		{"loadgen/internal/wire", m + "internal/problem", true},
 		{"decision", m + "decision/predict", false},
-		{"decision/gate", m + "decision", true},
+		{"decision/filter", m + "decision", true},
 		{"loadgen/parts", "fmt", true}, // a package without a rule
 		{"internal/problem", m + "sharing", true},
 		{"decision", m + "examples/quickstart", true},

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -277,7 +277,7 @@ func (s *search) second(a *arranged) {
 			}) {
 				a.score -= isolatedCosts
 			}
-			if gate.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
+			if filter.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
 				a.score -= turnsCost
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -27,9 +27,9 @@ func (pl *Planner) Choice(w int, key GroupKey) *Choice {
 }
 
 // ban rules a choice out.
-func (pl *Planner) ban(w int, c *Choice, why gate.Reason) {
+func (pl *Planner) ban(w int, c *Choice, why filter.Reason) {
 	if pl.Banned[w] == nil {
-		pl.Banned[w] = map[GroupKey]gate.Reason{}
+		pl.Banned[w] = map[GroupKey]filter.Reason{}
 	}
 	pl.Banned[w][c.GroupKey] = why
 }
@@ -48,7 +48,7 @@ func (pl *Planner) arrange() error {
 	}
 	for _, key := range pl.GroupKeys() {
 		pl.level(key)
-		if g := pl.Groups[key]; gate.TraitsOf(g.Mechanism).Sliced {
+		if g := pl.Groups[key]; filter.TraitsOf(g.Mechanism).Sliced {
 			if err := g.repackSlices(); err != nil {
 				return fmt.Errorf("decision: pool %q: %w", g.Pool.Pool.Name, err)
 			}

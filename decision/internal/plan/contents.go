@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -42,8 +42,8 @@ type shared struct {
 
 func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
-		sliced: gate.TraitsOf(key.Mechanism).Sliced,
-		each:   gate.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
+		sliced: filter.TraitsOf(key.Mechanism).Sliced,
+		each:   filter.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
 		fillings: map[string]*filling{}, layouts: map[string]bool{}}
 	h.empty = s.filling(h, nil)
 	return h

@@ -99,7 +99,7 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	}
 	w = pl.part[w]
 	solo, gpu := pl.Evidence.Solos[w], pl.Evidence.GPUs[w]
-	if gpu != nil && gpu != pl.Pools[p].Ground().GPU() {
+	if gpu != nil && gpu != pl.Pools[p].Target().GPU() {
 		return false
 	}
 	switch m {
@@ -131,7 +131,7 @@ func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tena
 	if !pl.Named(w) || pl.Evidence.GPUs[w] == nil && !measured {
 		return predict.Tenant{}
 	}
-	d, ok := predict.FromProfile(pl.Evidence.Solos[w], pl.Evidence.GPUs[w], pl.Pools[p].Ground().GPU(), measured, width)
+	d, ok := predict.FromProfile(pl.Evidence.Solos[w], pl.Evidence.GPUs[w], pl.Pools[p].Target().GPU(), measured, width)
 	if !ok {
 		return predict.Tenant{}
 	}

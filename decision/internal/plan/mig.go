@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-func (g *Group) model() *mig.Model { return g.Pool.Ground().Model() }
+func (g *Group) model() *mig.Model { return g.Pool.Target().Model() }
 
 // repackSlices packs the group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
 // handed out in the order of their workloads.

@@ -40,7 +40,7 @@ const (
 
 func newSites(p *score.CompiledPool) sites {
 	s := sites{pool: p, each: p.Pool.GPUsPerNode.Or(1), delivery: p.Pool.Delivery, spot: p.Spot.Count > 0,
-		gpu: layout.GPUOf(p.Ground().GPU().Name)}
+		gpu: layout.GPUOf(p.Target().GPU().Name)}
 	s.stated = !p.Pool.GPUsPerNode.IsZero()
 	if s.delivery == sharing.DeliveryBare && !p.Pool.Standalone {
 		s.delivery = sharing.DeliveryDevicePlugin

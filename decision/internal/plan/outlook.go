@@ -70,7 +70,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	d.Online = wl.Kind == fleet.KindOnlineInference
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
-	gpu := pl.Pools[p].Ground().GPU()
+	gpu := pl.Pools[p].Target().GPU()
 	own, known := false, pl.profiled(w, p, measured, d.Least.Width)
 	var from *sharing.GPU
 	if pl.Named(w) {
@@ -88,12 +88,12 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		d.From, d.Solo = known.From, known.Solo
 	}
 	if measured && pl.Evidence.GPUs[w] == nil {
-		on := problem.A(pl.Pools[p].Ground().GPU().Name)
+		on := problem.A(pl.Pools[p].Target().GPU().Name)
 		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
 			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
-	m := costs.MachineOf(pl.Pools[p].Ground().GPU())
-	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Ground().GPU()) {
+	m := costs.MachineOf(pl.Pools[p].Target().GPU())
+	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Target().GPU()) {
 		return o
 	}
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
@@ -103,7 +103,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		if in := need.Within(have); in < need.Total { // it holds fewer requests at once, and queues the others
 			d.Serving.Sequences = max(1, math.Floor(float64(in-need.Weights-need.Context)/float64(need.Request)))
 		}
-		d.Serving.Slower = o.converted(wl, pl.Pools[p].Ground().GPU())
+		d.Serving.Slower = o.converted(wl, pl.Pools[p].Target().GPU())
 		return o
 	}
 	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
@@ -149,7 +149,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			continue
 		}
 		if k == costs.LatencyTPOT && o.bySize(wl, m) {
-			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, pl.Pools[p].Ground().GPU()))
+			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, pl.Pools[p].Target().GPU()))
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -109,7 +109,7 @@ func (pl *Planner) level(key GroupKey) {
 	}
 	SortMembers(who)
 	parts := [][]Member{who}
-	if gate.TraitsOf(g.Mechanism).Trusting { // else strangers meet
+	if filter.TraitsOf(g.Mechanism).Trusting { // else strangers meet
 		parts = pl.friends(who)
 	}
 	on := make([]int, len(parts)) // GPUs

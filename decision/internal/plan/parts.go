@@ -5,7 +5,7 @@ package plan
 import (
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -63,7 +63,7 @@ func (pl *Planner) Parts(w int) []int {
 
 // Refused finds a workload's objective for which another without a place may not share GPUs that are held, with the
 // choice, the reason and the notes of the prediction; c is nil where there is none.
-func (pl *Planner) Refused(w int) (c *Choice, of int, why gate.Reason, notes []string) {
+func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes []string) {
 	for i := range pl.Choices[w] {
 		c = &pl.Choices[w][i]
 		var all [][]Member
@@ -72,7 +72,7 @@ func (pl *Planner) Refused(w int) (c *Choice, of int, why gate.Reason, notes []s
 				all = append(all, b.Members)
 			}
 		}
-		if g := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]; g != nil && gate.TraitsOf(c.Mechanism).Contends {
+		if g := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]; g != nil && filter.TraitsOf(c.Mechanism).Contends {
 			for _, m := range g.Wholes {
 				all = append(all, []Member{{m.Workload, 1}})
 			}

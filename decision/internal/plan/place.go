@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -256,7 +256,7 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 		if !layout.Sliced(mech) {
 			a.Cap = int16(rules.Cap(mech, int32(n.Devices[a.Device].Slots)))
 		}
-		if cw.Demand().BusyBasis == gate.BusyStated {
+		if cw.Demand().BusyBasis == filter.BusyStated {
 			a.Busy = int16(1000*cw.Workload().GPUBusy.Or(0) + 0.5)
 		}
 		for range m.Replicas {
@@ -297,7 +297,7 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 	slots := 0
 	switch {
 	case c.sliced != nil:
-		if n := gate.PerInstance(m); n > 1 {
+		if n := filter.PerInstance(m); n > 1 {
 			slots = n
 		}
 		if d.Dynamic = rules.Has(layout.RuleMadeOnDemand); !d.Dynamic {
@@ -309,7 +309,7 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 	case rules.WholeNodes():
 		slots = max(2, busiest)
 	case rules.Has(layout.RuleOneSplit):
-		slots = max(gate.TraitsOf(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
+		slots = max(filter.TraitsOf(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
 	case int32(c.tenants()) > d.SlotsOf(m):
 		slots = c.tenants()
 	}

@@ -15,8 +15,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
@@ -92,14 +92,14 @@ func (o *Options) Err() error {
 // Choice is a candidate that could be taken.
 type Choice struct {
 	GroupKey
-	Slice   *gate.MIGSlice // of MIG
-	Tenants int            // that the mechanism offers
-	Fits    int            // that are like it and keep their objectives together
+	Slice   *filter.MIGSlice // of MIG
+	Tenants int              // that the mechanism offers
+	Fits    int              // that are like it and keep their objectives together
 	Score   float64
-	Unit    float64        // cost of a replica on a full GPU
-	Longer  float64        // added cost of its work, which is slower than on the fastest GPU
-	Answer  sharing.Answer // whether it keeps its objectives there
-	Smaller *gate.MIGSlice // of MIG: the largest that holds it and misses something
+	Unit    float64          // cost of a replica on a full GPU
+	Longer  float64          // added cost of its work, which is slower than on the fastest GPU
+	Answer  sharing.Answer   // whether it keeps its objectives there
+	Smaller *filter.MIGSlice // of MIG: the largest that holds it and misses something
 }
 
 // Planner holds a fleet while it is being decided.
@@ -108,10 +108,10 @@ type Planner struct {
 	Pools     []*score.CompiledPool
 	Workloads []*score.CompiledWorkload
 	Trust     *trustClasses
-	Among     fleet.Trust                // of workloads without a tenant
-	Choices   [][]Choice                 // by workload, best first
-	Banned    []map[GroupKey]gate.Reason // by workload: why a choice can't be taken
-	Evidence  *evidence                  // nil without profiles
+	Among     fleet.Trust                  // of workloads without a tenant
+	Choices   [][]Choice                   // by workload, best first
+	Banned    []map[GroupKey]filter.Reason // by workload: why a choice can't be taken
+	Evidence  *evidence                    // nil without profiles
 	Chosen    []*Choice
 	// Wanted are the replicas to place of each workload. Those for which there is no room where the others are form parts:
 	// workloads of their own after the Asked ones that the fleet has. part has the workload of each.
@@ -199,13 +199,13 @@ func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
 }
 
 // Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
-func (pl *Planner) Neighbours(w, p int) gate.Neighbours {
+func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
 	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
 }
 
 // evaluate collects the choices of each workload, best first.
 func (pl *Planner) evaluate() {
-	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]gate.Reason, pl.Asked)
+	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]filter.Reason, pl.Asked)
 	pl.unite()
 	var ev score.Evaluation
 	for w, cw := range pl.Workloads {
@@ -213,7 +213,7 @@ func (pl *Planner) evaluate() {
 			score.Evaluate(cw, cp, pl.Neighbours(w, p), &ev)
 			for i := range ev.Candidates {
 				c := &ev.Candidates[i]
-				if c.Verdict == gate.VerdictPass {
+				if c.Verdict == filter.VerdictPass {
 					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
 						Tenants: c.Tenants, Score: c.Score})
 				}
@@ -249,7 +249,7 @@ func (pl *Planner) GroupKeys() []GroupKey {
 // Prepare fills in demands that are not stated: predictions from assumptions decide, and answers list the assumptions.
 func (pl *Planner) Prepare() {
 	for _, cp := range pl.Pools {
-		same := func(o *score.CompiledPool) bool { return o.Ground().GPU() == cp.Ground().GPU() }
+		same := func(o *score.CompiledPool) bool { return o.Target().GPU() == cp.Target().GPU() }
 		pl.alike = append(pl.alike, slices.IndexFunc(pl.Pools, same))
 	}
 	for w, cw := range pl.Workloads {
@@ -262,12 +262,12 @@ func (pl *Planner) Prepare() {
 		}
 		d.Predicted = d.Predicted || pl.Named(w)
 		if busy, ok := pl.busyMeasured(w); ok && cw.Workload().GPUBusy.IsZero() {
-			d.Busy, d.BusyBasis = busy, gate.BusyFromLoad
-		} else if d.BusyBasis == gate.BusyUnknown {
-			d.Busy, d.BusyBasis = priorBusy, gate.BusyPrior
+			d.Busy, d.BusyBasis = busy, filter.BusyFromLoad
+		} else if d.BusyBasis == filter.BusyUnknown {
+			d.Busy, d.BusyBasis = priorBusy, filter.BusyPrior
 		}
-		if d.BusyBasis == gate.BusyPrior && (pl.Serves(cw.Workload()) || cw.Workload().Service != nil) {
-			d.BusyBasis = gate.BusyFromLoad
+		if d.BusyBasis == filter.BusyPrior && (pl.Serves(cw.Workload()) || cw.Workload().Service != nil) {
+			d.BusyBasis = filter.BusyFromLoad
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -35,7 +35,7 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 
 // physics is the law by which a mechanism's tenants get along.
 func physics(m sharing.Mechanism) sharing.Mechanism {
-	t := gate.TraitsOf(m)
+	t := filter.TraitsOf(m)
 	switch {
 	case t.Sliced && !t.Contends:
 		return sharing.MechanismMIG
@@ -50,7 +50,7 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 // Site is a place where tenants meet: a GPU of a pool, or a slice of one.
 type Site struct {
 	GroupKey
-	Slice *gate.MIGSlice
+	Slice *filter.MIGSlice
 }
 
 // Prospects holds the figures that members see together at a site, and whether all keep their objectives.
@@ -94,7 +94,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	share := costs.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
 		share.SMs, share.Bandwidth = s.Slice.Shares()
-		if gate.TraitsOf(s.Mechanism).Contends {
+		if filter.TraitsOf(s.Mechanism).Contends {
 			share.Mechanism = sharing.MechanismMPS
 		}
 	}
@@ -109,7 +109,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	if pl.Evidence != nil {
 		by = pl.Evidence.evaluator
 	}
-	machine := costs.MachineOf(pl.Pools[s.Pool].Ground().GPU())
+	machine := costs.MachineOf(pl.Pools[s.Pool].Target().GPU())
 	return pl.answerOf(s, members, tenants, first, by.Evaluate(machine, share, tenants, pl.Opt.Confidence))
 }
 
@@ -175,8 +175,8 @@ const slowest = 10
 func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 	cw := pl.Workloads[w]
 	need := cw.Demand().Memory.Under(m)
-	if cw.Demand().Memory.Context == 0 && !gate.TraitsOf(m).Limited && m != sharing.MechanismExclusive {
-		need += gate.ContextMemory * sharing.Bytes(cw.Demand().Processes)
+	if cw.Demand().Memory.Context == 0 && !filter.TraitsOf(m).Limited && m != sharing.MechanismExclusive {
+		need += filter.ContextMemory * sharing.Bytes(cw.Demand().Processes)
 	}
 	return need
 }
@@ -184,19 +184,19 @@ func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 // Usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
 	total := float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver)
-	if !gate.TraitsOf(m).Holds {
+	if !filter.TraitsOf(m).Holds {
 		total /= 1 + pl.Opt.Headroom.Fragmentation
 	}
 	return sharing.Bytes(total)
 }
 
 // reasonOf returns a reason that names the figure of workload w which is furthest beyond its limit.
-func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
+func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
 	o := &p.Outcomes[0]
 	d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
-	why, worst := gate.Reason{Code: gate.CodeSlowdownUnknown, Verdict: gate.VerdictReject}, 0.0
-	missed := func(k int) gate.Reason {
-		r := gate.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
+	why, worst := filter.Reason{Code: filter.CodeSlowdownUnknown, Verdict: filter.VerdictReject}, 0.0
+	missed := func(k int) filter.Reason {
+		r := filter.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
 		if slo := &pl.Workloads[w].Workload().SLO; k == costs.LatencyTPOT && slo.TPOTP99.IsZero() {
 			r.Metric = profile.MetricTPOTP50 // the only limit on the time of a token
 		}
@@ -207,7 +207,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 			worst = o.P99[k].High / limit
 			why = missed(k)
 			if o.Floor[k] > limit {
-				why = gate.Impossible(k, o.Floor[k], limit)
+				why = filter.Impossible(k, o.Floor[k], limit)
 				if c.Smaller != nil {
 					why.Profile = c.Smaller.Profile
 				}
@@ -221,9 +221,9 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 	}
 	switch {
 	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
-		why = gate.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
+		why = filter.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
 	case d.Limits == [costs.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
-		why = gate.Overloaded(o.Busy.Value)
+		why = filter.Overloaded(o.Busy.Value)
 	}
 	return why
 }
@@ -233,7 +233,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) gate.Reason {
 func (pl *Planner) Worst(w int) (worst Prospects, at *Choice) {
 	worst, at = Prospects{Answer: sharing.AnswerYes}, pl.Chosen[w]
 	most := 0.0
-	look := func(c *Choice, slice *gate.MIGSlice, members []Member) {
+	look := func(c *Choice, slice *filter.MIGSlice, members []Member) {
 		members = pl.united(members)
 		k := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
 		p := pl.ProspectsOf(Site{c.GroupKey, slice}, members)
@@ -251,8 +251,8 @@ func (pl *Planner) Worst(w int) (worst Prospects, at *Choice) {
 		case c == nil:
 		case c.Mechanism == sharing.MechanismExclusive:
 			look(c, nil, []Member{{w, 1}})
-		case gate.TraitsOf(c.Mechanism).Sliced:
-			look(c, c.Slice, []Member{{w, gate.PerInstance(c.Mechanism)}})
+		case filter.TraitsOf(c.Mechanism).Sliced:
+			look(c, c.Slice, []Member{{w, filter.PerInstance(c.Mechanism)}})
 		default:
 			for i := range pl.Groups[c.GroupKey].Bins {
 				if b := &pl.Groups[c.GroupKey].Bins[i]; has(b.Members, part) {

@@ -20,8 +20,8 @@ func (pl *Planner) figuresOn(f *fleet.Fleet) (out []*sharing.GPU) {
 	var all []*sharing.GPU
 	of, today := map[string]*sharing.GPU{}, map[string][]*sharing.GPU{}
 	for _, cp := range pl.Pools {
-		of[cp.Pool.Name] = cp.Ground().GPU()
-		all = append(all, cp.Ground().GPU())
+		of[cp.Pool.Name] = cp.Target().GPU()
+		all = append(all, cp.Target().GPU())
 	}
 	for i := 0; f.Today != nil && i < len(f.Today.Nodes); i++ {
 		n := &f.Today.Nodes[i]
@@ -108,7 +108,7 @@ func (pl *Planner) toFinish(w int, choices []Choice) {
 	if wl.Load != nil || wl.Kind == fleet.KindOnlineInference || wl.Kind == fleet.KindNotebook {
 		return
 	}
-	gpu := func(p *score.CompiledPool) *sharing.GPU { return p.Ground().GPU() }
+	gpu := func(p *score.CompiledPool) *sharing.GPU { return p.Target().GPU() }
 	fastest := gpu(slices.MaxFunc(pl.Pools, func(a, b *score.CompiledPool) int {
 		x, y := costs.MachineOf(gpu(a)), costs.MachineOf(gpu(b))
 		return cmp.Or(cmp.Compare(x.FLOPs, y.FLOPs), cmp.Compare(x.Bandwidth, y.Bandwidth))

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,8 +24,8 @@ type trustClasses struct {
 }
 
 type trustClass struct {
-	gate.Party // its trusts are sorted
-	pin        string
+	filter.TrustDomain // its trusts are sorted
+	pin                string
 	// shareable counts the replicas that may share a GPU.
 	shareable int
 }
@@ -45,7 +45,7 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 		if !ok {
 			c = len(t.classes)
 			index[key] = c
-			t.classes = append(t.classes, trustClass{Party: gate.Party{Tenant: tenant, Trusts: trust}, pin: pin})
+			t.classes = append(t.classes, trustClass{TrustDomain: filter.TrustDomain{Tenant: tenant, Trusts: trust}, pin: pin})
 			t.byTenant[tenant] = append(t.byTenant[tenant], c)
 		}
 		t.of[i] = c
@@ -68,17 +68,17 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 
 // trusts reports whether two workloads may share: one tenant, or each names the other's.
 func (t *trustClasses) trusts(a, b int) bool {
-	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].Party)
+	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].TrustDomain)
 }
 
 // Neighbours counts the replicas that could share a GPU with workload w in a pool.
-func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) gate.Neighbours {
+func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) filter.Neighbours {
 	own := &t.classes[t.of[w]]
 	trusted := t.trustedOf(own, own.Tenant, pool)
 	for _, tenant := range own.Trusts {
 		trusted += t.trustedOf(own, tenant, pool)
 	}
-	nb := gate.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
+	nb := filter.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
 	if self.Shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}

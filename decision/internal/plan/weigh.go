@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/gate"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -51,12 +51,12 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
 	if m := cw.Workload().Model; m != nil && m.Weights == fleet.PrecisionBF16 &&
-		m.Weights.Converted(cp.Ground().GPU()) == sharing.AnswerYes {
-		pl.ban(w, c, gate.Reason{Code: gate.CodePrecision, Verdict: gate.VerdictReject})
+		m.Weights.Converted(cp.Target().GPU()) == sharing.AnswerYes {
+		pl.ban(w, c, filter.Reason{Code: filter.CodePrecision, Verdict: filter.VerdictReject})
 		return false
 	}
 	price := pl.Counts(pl.Rate(w, cp))
-	t := gate.TraitsOf(c.Mechanism)
+	t := filter.TraitsOf(c.Mechanism)
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prospects) bool {
@@ -64,11 +64,11 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			p.likely)
 	}
 	if t.Sliced {
-		inside := gate.PerInstance(c.Mechanism)
+		inside := filter.PerInstance(c.Mechanism)
 		need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
 		var last Prospects
-		var smaller *gate.MIGSlice
-		all := cp.Ground().Slices()
+		var smaller *filter.MIGSlice
+		all := cp.Target().Slices()
 		for i := range all {
 			s := &all[i]
 			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
@@ -94,7 +94,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 		need = cw.Demand().Memory.Within(usable)
 	}
 	if cp.Memory > 0 && need > usable {
-		pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject,
+		pl.ban(w, c, filter.Reason{Code: filter.CodeGPUMemory, Verdict: filter.VerdictReject,
 			Need: int64(need), Have: int64(usable)})
 		return false
 	}
@@ -115,7 +115,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	c.Tenants = pl.slots(w, c)
 	if s := &pl.sites[c.Pool]; s.class[c.Mechanism] == classLimited {
 		if c.Tenants = min(c.Tenants, s.slots(c.Mechanism, need)); c.Tenants < 2 {
-			pl.ban(w, c, gate.Reason{Code: gate.CodeGPUMemory, Verdict: gate.VerdictReject, Need: int64(need),
+			pl.ban(w, c, filter.Reason{Code: filter.CodeGPUMemory, Verdict: filter.VerdictReject, Need: int64(need),
 				Have: int64(layout.RulesOf(s.deliveryOf(c.Mechanism)).Limit(c.Mechanism, s.gpu, 2))})
 			return false
 		}
@@ -132,8 +132,8 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 // slots counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
 // limit of MPS clients.
 func (pl *Planner) slots(w int, c *Choice) int {
-	n := pl.Pools[c.Pool].Ground().Slots(c.Mechanism)
-	if gate.TraitsOf(c.Mechanism).Clients {
+	n := pl.Pools[c.Pool].Target().Slots(c.Mechanism)
+	if filter.TraitsOf(c.Mechanism).Clients {
 		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
 	}
 	return min(n, mostTogether)
@@ -173,10 +173,10 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		if pl.part[m.Workload] == pl.part[w] {
 			continue
 		}
-		if gate.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
+		if filter.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
 			return 0
 		}
-		if gate.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
+		if filter.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.

@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
@@ -188,7 +188,7 @@ func (r *run) consistent() []string {
 				if err != nil {
 					continue
 				}
-				if _, _, v := state.Plan(asked, r.scorer); v.Ruling == gate.VerdictPass {
+				if _, _, v := state.Plan(asked, r.scorer); v.Ruling == filter.VerdictPass {
 					fits = p.Name + " waits, and fits on " + n.Name
 					return false
 				}

@@ -8,7 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
@@ -64,7 +64,7 @@ func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdic
 	var nodes []int
 	for i := range c.nodes {
 		score, v := NewState(c.nodes[i], c.running[i]).Score(p, scorer)
-		if v.Ruling != gate.VerdictPass {
+		if v.Ruling != filter.VerdictPass {
 			verdicts[c.names[i]] = v
 			continue
 		}
@@ -164,7 +164,7 @@ func (x *Index) Set(i int, s *State) {
 func (x *Index) Candidates(p *Pod, all bool, allow func(node int) bool) (nodes []int32) {
 	for k, n := range x.kinds {
 		requests, _, v := p.requests(n)
-		if v.Ruling != gate.VerdictPass {
+		if v.Ruling != filter.VerdictPass {
 			continue
 		}
 		may := func(at int) bool { return x.at[at].kind == int32(k) && allow(int(x.at[at].node)) }

@@ -13,7 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/sharing"
@@ -22,7 +22,7 @@ import (
 // Ruling is a node's verdict on a pod, with its reason. Code is short and stable, to
 // count nodes by; Text is for people and has the numbers.
 type Ruling struct {
-	Ruling gate.Verdict
+	Ruling filter.Verdict
 	Code   string
 	Text   string
 }
@@ -42,14 +42,14 @@ var ShortReasons = map[string]string{CodeNoGPU: "no GPU", CodeLabels: "labels co
 	CodeResource: "GPUs under another resource than asked for", CodeReplicas: "more than one replica of a shared GPU",
 	CodeInvalid: "a claim that cannot be placed"}
 
-func pass() Ruling { return Ruling{Ruling: gate.VerdictPass, Code: codeFits, Text: "it fits"} }
+func pass() Ruling { return Ruling{Ruling: filter.VerdictPass, Code: codeFits, Text: "it fits"} }
 
 func refuse(code, format string, args ...any) Ruling {
-	return Ruling{Ruling: gate.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
+	return Ruling{Ruling: filter.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-func verdictOf(f gate.Reason) Ruling {
-	if f.Verdict == gate.VerdictPass {
+func verdictOf(f filter.Reason) Ruling {
+	if f.Verdict == filter.VerdictPass {
 		return pass()
 	}
 	return Ruling{Ruling: f.Verdict, Code: f.Code.String(), Text: f.String()}
@@ -58,10 +58,10 @@ func verdictOf(f gate.Reason) Ruling {
 // Final reports whether the verdict holds as long as the node's hardware and settings stay, even if all pods leave.
 func (v Ruling) Final() bool {
 	switch v.Code {
-	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, gate.CodeModel.String(),
-		gate.CodeMIGMode.String(),
-		gate.CodeNotMIG.String(), gate.CodeProfile.String(), gate.CodeNoMechanism.String(),
-		gate.CodeMechanism.String(), gate.CodeGPUMemoryUnknown.String():
+	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, filter.CodeModel.String(),
+		filter.CodeMIGMode.String(),
+		filter.CodeNotMIG.String(), filter.CodeProfile.String(), filter.CodeNoMechanism.String(),
+		filter.CodeMechanism.String(), filter.CodeGPUMemoryUnknown.String():
 		return true
 	}
 	return false
@@ -98,7 +98,7 @@ func (p *Pod) requests(n *Node) (out []*placement.Request, containers []string, 
 	}
 	for i := range p.Claims {
 		rs, v := p.claim(&p.Claims[i], n)
-		if v.Ruling != gate.VerdictPass {
+		if v.Ruling != filter.VerdictPass {
 			return nil, nil, v
 		}
 		for _, r := range rs {
@@ -145,7 +145,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
-			return nil, verdictOf(gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeMIGMode})
+			return nil, verdictOf(filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeMIGMode})
 		}
 		var out []*placement.Request
 		for range c.GPUs {
@@ -155,7 +155,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		}
 		return out, pass()
 	case n.onlyMIG():
-		return nil, verdictOf(gate.Reason{Verdict: gate.VerdictFixable, Code: gate.CodeMIGMode})
+		return nil, verdictOf(filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeMIGMode})
 	case hami:
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:

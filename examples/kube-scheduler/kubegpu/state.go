@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/mig"
@@ -79,7 +79,7 @@ func NewState(n *Node, running []Running) *State {
 // assignments are those of a pod on a node; where its place is not known, on devices that are not known.
 func (r *Running) assignments(n *Node) (out []layout.Assignment, note string) {
 	requests, _, v := r.Pod.requests(n)
-	if v.Ruling != gate.VerdictPass {
+	if v.Ruling != filter.VerdictPass {
 		return nil, r.Pod.Name + " runs here, and " + v.Text
 	}
 	known := r.Allocation != nil && len(r.Allocation.Devices) == len(requests)
@@ -137,14 +137,14 @@ func (s *State) Plan(p *Pod, scorer *placement.Scorer) (*Allocation, float64, Ru
 
 func (s *State) plan(p *Pod, scorer *placement.Scorer, place bool) (*Allocation, float64, Ruling) {
 	requests, containers, v := p.requests(s.Node)
-	if v.Ruling != gate.VerdictPass {
+	if v.Ruling != filter.VerdictPass {
 		return nil, 0, v
 	}
 	a := &Allocation{Node: s.Node.Name, Choice: s.Node.Choice()}
 	c, score := s.cluster, 0.0
 	for i, r := range requests {
 		o, f := scorer.Score(c.At(0), r)
-		if f.Verdict != gate.VerdictPass {
+		if f.Verdict != filter.VerdictPass {
 			return nil, 0, s.explain(r, f)
 		}
 		if score += o.Score; !place && len(requests) == 1 {
@@ -160,21 +160,21 @@ func (s *State) plan(p *Pod, scorer *placement.Scorer, place bool) (*Allocation,
 			GPUs: placed.GPUs(), Mechanism: first.Mode, Milli: int(first.Compute), Memory: first.Memory,
 			Slowdown: o.Slowdown, Unpredicted: o.Unpredicted, Model: s.Node.GPU.Name})
 	}
-	if v := s.anyGPU(requests, scorer); v.Ruling != gate.VerdictPass {
+	if v := s.anyGPU(requests, scorer); v.Ruling != filter.VerdictPass {
 		return nil, 0, v
 	}
 	return a, score, pass()
 }
 
 // explain puts a refusal into words; of MIG instances, which exist or do not, more than placement knows.
-func (s *State) explain(r *placement.Request, f gate.Reason) Ruling {
+func (s *State) explain(r *placement.Request, f filter.Reason) Ruling {
 	switch {
-	case r.Profile == "" || f.Code != gate.CodeSlices && f.Code != gate.CodeProfile:
+	case r.Profile == "" || f.Code != filter.CodeSlices && f.Code != filter.CodeProfile:
 		return verdictOf(f)
 	case s.Node.profile(r.Profile) == nil:
-		return refuse(gate.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
+		return refuse(filter.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
 	}
-	return refuse(gate.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
+	return refuse(filter.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
 }
 
 // anyGPU evaluates requests with the worst neighbours that the kubelet may give them.
@@ -192,7 +192,7 @@ func (s *State) anyGPU(requests []*placement.Request, scorer *placement.Scorer) 
 		slots = len(others) + len(requests)
 	}
 	for _, r := range requests {
-		if f := scorer.Worst(s.Node.GPU.Name, s.Node.Mechanism, slots, r.Workload, others); f.Verdict != gate.VerdictPass {
+		if f := scorer.Worst(s.Node.GPU.Name, s.Node.Mechanism, slots, r.Workload, others); f.Verdict != filter.VerdictPass {
 			v := verdictOf(f)
 			v.Text = fmt.Sprintf("on the worst of %d GPUs that it may get: %s", n, v.Text)
 			return v

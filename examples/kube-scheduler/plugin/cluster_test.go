@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -123,7 +123,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"    " + quotedFailed + "\n", "    " + quotedUnplaced + "\n", "    " + quotedPlaced + "\n"}
-	for _, c := range gate.Codes() {
+	for _, c := range filter.Codes() {
 		if c.Short() != "" {
 			want = append(want, c.String())
 		}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -30,7 +30,7 @@ const maxNote = 1024
 
 // shortReason is the reason of a verdict's code, without numbers, for the scheduler to count nodes by.
 func shortReason(code string) string {
-	var c gate.Code
+	var c filter.Code
 	text := kubegpu.ShortReasons[code]
 	if c.UnmarshalText([]byte(code)) == nil && c.Short() != "" {
 		text = c.Short()
@@ -65,7 +65,7 @@ func (p *Plugin) PostFilter(_ context.Context, state fwk.CycleState, pod *v1.Pod
 func (c *cycle) unplaced() string {
 	rulings := map[string]kubegpu.Ruling{}
 	for name, on := range c.plans.Range {
-		if on := on.(*plan); on.ruling.Ruling != gate.VerdictPass {
+		if on := on.(*plan); on.ruling.Ruling != filter.VerdictPass {
 			rulings[name.(string)] = on.ruling
 		}
 	}
@@ -75,7 +75,7 @@ func (c *cycle) unplaced() string {
 // lacksOther reports whether a node refuses the pod for want of CPU or memory of the host.
 func (c *cycle) lacksOther() bool {
 	for _, on := range c.plans.Range {
-		if code := on.(*plan).ruling.Code; code == gate.CodeCPU.String() || code == gate.CodeMemory.String() {
+		if code := on.(*plan).ruling.Code; code == filter.CodeCPU.String() || code == filter.CodeMemory.String() {
 			return true
 		}
 	}
@@ -89,7 +89,7 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 		if on, ok := c.plans.Load(a.Node); ok {
 			n := 0
 			for _, on := range c.plans.Range {
-				if on.(*plan).ruling.Ruling == gate.VerdictPass {
+				if on.(*plan).ruling.Ruling == filter.VerdictPass {
 					n++
 				}
 			}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -93,7 +93,7 @@ func (p *Plugin) Filter(ctx context.Context, state fwk.CycleState, _ *v1.Pod, in
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, context.Cause(ctx).Error())
 	}
 	v := c.plan(p, info).ruling
-	if v.Ruling == gate.VerdictPass {
+	if v.Ruling == filter.VerdictPass {
 		return nil
 	}
 	code := fwk.Unschedulable
@@ -119,7 +119,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 		return 0, nil
 	}
 	on := c.plan(p, info)
-	if on.ruling.Ruling != gate.VerdictPass {
+	if on.ruling.Ruling != filter.VerdictPass {
 		return 0, fwk.NewStatus(fwk.Unschedulable, shortReason(on.ruling.Code))
 	}
 	return int64(max(math.MinInt32, min(math.MaxInt32, math.Round(on.score)))), nil

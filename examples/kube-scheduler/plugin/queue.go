@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -142,7 +142,7 @@ func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilte
 	var takes []*plan
 	for _, all := range []bool{false, true} {
 		for _, i := range f.index.Candidates(c.pod, all, allow) {
-			if on := c.plan(p, f.infos[i]); on.ruling.Ruling == gate.VerdictPass {
+			if on := c.plan(p, f.infos[i]); on.ruling.Ruling == filter.VerdictPass {
 				takes = append(takes, on)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 )
@@ -40,7 +40,7 @@ func (p random) best(c *layout.Cluster, r *placement.Request) (placement.Offer, 
 	})
 	scorer := placement.NewScorer(p, nil)
 	for _, d := range all {
-		if o, why := scorer.Score(d.node, r); why.Verdict == gate.VerdictPass {
+		if o, why := scorer.Score(d.node, r); why.Verdict == filter.VerdictPass {
 			return o, true
 		}
 	}

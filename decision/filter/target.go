@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"cmp"
@@ -28,8 +28,8 @@ type GPUKind struct {
 	Together         int                 // GPUs that one replica may have; 0 = 1
 }
 
-// Ground is a kind of GPU prepared for the gates. It is read-only once made and safe for concurrent use.
-type Ground struct {
+// Target is a kind of GPU prepared for the checks. It is read-only once made and safe for concurrent use.
+type Target struct {
 	name      string
 	gpu       *sharing.GPU
 	model     *mig.Model // nil where the catalogue has none
@@ -42,7 +42,7 @@ type Ground struct {
 	available [sharing.MechanismCount]sharing.Finding
 	isolation [sharing.MechanismCount][sharing.AxisCount]sharing.Property
 	// answers and levels repeat the parts of available and isolation that the
-	// gates read, without texts, so that they stay in the CPU's cache.
+	// checks read, without texts, so that they stay in the CPU's cache.
 	answers   [sharing.MechanismCount]sharing.Answer
 	levels    [sharing.MechanismCount][sharing.AxisCount]sharing.Level
 	noEncoder bool       // the GPU is known to have none
@@ -50,7 +50,7 @@ type Ground struct {
 	slices    []MIGSlice // most per GPU first
 }
 
-// MIGSlice is a MIG profile as the gates see it.
+// MIGSlice is a MIG profile as the checks see it.
 type MIGSlice struct {
 	Profile *mig.Profile
 	PerGPU  int // instances on an empty GPU
@@ -62,36 +62,36 @@ type MIGSlice struct {
 	memory                 sharing.Bytes // 0 = not known
 }
 
-// NewGround prepares a kind of GPU. It fails without a GPU.
-func NewGround(k GPUKind) (*Ground, error) {
+// NewTarget prepares a kind of GPU. It fails without a GPU.
+func NewTarget(k GPUKind) (*Target, error) {
 	if k.GPU == nil {
-		return nil, fmt.Errorf("gate: pool %q has no GPU", k.Name)
+		return nil, fmt.Errorf("filter: pool %q has no GPU", k.Name)
 	}
-	g := &Ground{name: k.Name, gpu: k.GPU, together: max(1, k.Together), delivery: k.Delivery, vgpu: k.VGPU}
+	t := &Target{name: k.Name, gpu: k.GPU, together: max(1, k.Together), delivery: k.Delivery, vgpu: k.VGPU}
 	if memory, known := k.GPU.Memory.Get(); known {
-		g.memory = Some(memory)
+		t.memory = Some(memory)
 	}
 	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver}
 	env.Modes[sharing.ModeStaticSMPartitions] = k.StaticPartitions
 	for m := range traits {
 		mech := sharing.Mechanism(m)
 		installed := slices.Contains(k.Installed, mech)
-		g.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || slices.Contains(k.Mechanisms, mech) ||
-			installed
-		g.delivered[m] = k.delivers(mech) || installed
-		g.vgpu = g.vgpu || installed && (mech == sharing.MechanismVGPU || mech == sharing.MechanismMIGBackedVGPU)
-		g.available[m] = sharing.Available(mech, env)
-		g.answers[m] = g.available[m].Answer
+		t.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || installed ||
+			slices.Contains(k.Mechanisms, mech)
+		t.delivered[m] = k.delivers(mech) || installed
+		t.vgpu = t.vgpu || installed && (mech == sharing.MechanismVGPU || mech == sharing.MechanismMIGBackedVGPU)
+		t.available[m] = sharing.Available(mech, env)
+		t.answers[m] = t.available[m].Answer
 		for a := range sharing.AxisCount {
-			g.isolation[m][a] = sharing.IsolationIn(mech, sharing.Axis(a), env)
-			g.levels[m][a] = g.isolation[m][a].Level
+			t.isolation[m][a] = sharing.IsolationIn(mech, sharing.Axis(a), env)
+			t.levels[m][a] = t.isolation[m][a].Level
 		}
 	}
 	if limit, _ := sharing.MPSClientLimit(k.GPU, k.Driver); limit.Known {
-		g.clients = limit.Value
+		t.clients = limit.Value
 	}
-	g.cut()
-	return g, nil
+	t.cut()
+	return t, nil
 }
 
 // delivers reports whether the installed software carries a mechanism out. For a
@@ -118,32 +118,32 @@ func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 
 // Denial returns the reason why no workload can run under a mechanism here, whatever the pool
 // allows; its verdict is VerdictPass where one can.
-func (g *Ground) Denial(m sharing.Mechanism) Reason {
+func (t *Target) Denial(m sharing.Mechanism) Reason {
 	r := Reason{Verdict: VerdictPass, Mechanism: m}
 	switch {
-	case g.answers[m] == sharing.AnswerNo:
+	case t.answers[m] == sharing.AnswerNo:
 		r.Verdict, r.Code = VerdictReject, codeHardware
-	case !g.delivered[m]:
+	case !t.delivered[m]:
 		r.Verdict, r.Code = VerdictFixable, CodeNotDelivered
-	case (m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU) && !g.vgpu:
+	case (m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU) && !t.vgpu:
 		r.Verdict, r.Code = VerdictFixable, codeNeedsVGPUHost
 	}
-	return r.About(nil, g)
+	return r.About(nil, t)
 }
 
 // ofTheDriver are the mechanisms of NVIDIA's driver, which every pool of a GPU that has them can use.
 var ofTheDriver = []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIG}
 
 // cut prepares the base profiles but the whole GPU's.
-func (g *Ground) cut() {
-	model, err := mig.Lookup(g.gpu.Name)
-	if err != nil || g.gpu.MIG.Known && g.gpu.MIG.Value == sharing.AnswerNo {
+func (t *Target) cut() {
+	model, err := mig.Lookup(t.gpu.Name)
+	if err != nil || t.gpu.MIG.Known && t.gpu.MIG.Value == sharing.AnswerNo {
 		return
 	}
-	g.model = model
+	t.model = model
 	encoders, known := model.Engines.NVENC.Get()
-	g.noEncoder = known && encoders == 0
-	whole, wholeKnown := g.gpu.SMs.Get()
+	t.noEncoder = known && encoders == 0
+	whole, wholeKnown := t.gpu.SMs.Get()
 	for _, prof := range model.Profiles {
 		if strings.ContainsAny(prof.Name, "+-") || len(prof.Placements) == 0 || prof.PlacementUnits >= model.Units {
 			continue
@@ -156,30 +156,30 @@ func (g *Ground) cut() {
 		s.memory, _ = prof.Memory.Get()
 		sms, bandwidth := s.Shares()
 		s.slower, s.slowerDecoding = predict.SliceSlowdown(sms, bandwidth)
-		g.slices = append(g.slices, s)
+		t.slices = append(t.slices, s)
 	}
-	slices.SortFunc(g.slices, func(a, b MIGSlice) int {
+	slices.SortFunc(t.slices, func(a, b MIGSlice) int {
 		return cmp.Or(b.PerGPU-a.PerGPU, a.Profile.PlacementUnits-b.Profile.PlacementUnits,
 			strings.Compare(a.Profile.Name, b.Profile.Name))
 	})
 }
 
 // Name is the pool's.
-func (g *Ground) Name() string { return g.name }
+func (t *Target) Name() string { return t.name }
 
 // GPU returns the capability row of the GPU. It must not be modified.
-func (g *Ground) GPU() *sharing.GPU { return g.gpu }
+func (t *Target) GPU() *sharing.GPU { return t.gpu }
 
 // Model returns the GPU's MIG model, nil where the catalogue has none.
-func (g *Ground) Model() *mig.Model { return g.model }
+func (t *Target) Model() *mig.Model { return t.model }
 
 // Isolation returns a mechanism's isolation of an axis here.
-func (g *Ground) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
-	return &g.isolation[m][a]
+func (t *Target) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Property {
+	return &t.isolation[m][a]
 }
 
 // Slices returns the MIG profiles of a part of the GPU, most per GPU first. The result is read-only.
-func (g *Ground) Slices() []MIGSlice { return g.slices }
+func (t *Target) Slices() []MIGSlice { return t.slices }
 
 // Slowdown is the factor by which the workload is slower on the slice than on the whole
 // GPU: a prior. Decoding is bound by memory bandwidth, other work by SMs.
@@ -190,19 +190,19 @@ func (s *MIGSlice) Slowdown(d *Demand) float64 {
 	return s.slower
 }
 
-func (g *Ground) slowdown(p *mig.Profile, d *Demand) float64 {
-	at := slices.IndexFunc(g.slices, func(s MIGSlice) bool { return s.Profile == p })
+func (t *Target) slowdown(p *mig.Profile, d *Demand) float64 {
+	at := slices.IndexFunc(t.slices, func(s MIGSlice) bool { return s.Profile == p })
 	if at < 0 || d == nil {
 		return 1
 	}
-	return g.slices[at].Slowdown(d)
+	return t.slices[at].Slowdown(d)
 }
 
-func (g *Ground) gpuName() string {
-	if g.gpu == nil {
+func (t *Target) gpuName() string {
+	if t.gpu == nil {
 		return "GPU"
 	}
-	return g.gpu.Name
+	return t.gpu.Name
 }
 
 // Shares are the parts of the whole GPU's SMs and memory bandwidth that an instance of the profile has.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func TestBesideASmallerOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGround(GPUKind{Name: "l4", GPU: gpu, Together: 1})
+	g, err := NewTarget(GPUKind{Name: "l4", GPU: gpu, Together: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestWords(t *testing.T) {
 			t.Errorf("%s: scope %q", w.Code, w.Scope)
 		}
 		r := Reason{Code: Code(i), Profile: mig.Models()[0].Profiles[0], Mechanism: sharing.MechanismExclusive}
-		r = r.About(&Demand{Pool: "a", Kind: "b", Framework: "c", NeverShares: true, Today: sharing.MechanismMIG}, &Ground{name: "pool"})
+		r = r.About(&Demand{Pool: "a", Kind: "b", Framework: "c", NeverShares: true, Today: sharing.MechanismMIG}, &Target{name: "pool"})
 		for _, text := range []string{w.Text, w.Alone} {
 			os.Expand(text, func(name string) string {
 				figure := r.figure(name)

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Check applies every gate of an empty pool to d by mechanism m with the neighbours that there may be, so that a
+// Check applies every check of an empty pool to d by mechanism m with the neighbours that there may be, so that a
 // rejected candidate has all its reasons. It overwrites r and does not allocate.
-func (g *Ground) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
-	r.reset(g, d, m)
-	g.check(d, nb, nil, r)
+func (t *Target) Check(d *Demand, m sharing.Mechanism, nb Neighbours, r *Report) {
+	r.reset(t, d, m)
+	t.check(d, nb, nil, r)
 }
 
-// check applies the gates; profile is the requested MIG profile, nil = the smallest that suffices.
-func (g *Ground) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+// check applies the checks; profile is the requested MIG profile, nil = the smallest that suffices.
+func (t *Target) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	m := r.Mechanism
-	g.gatePool(d, r)
-	g.gateHardware(r)
+	t.checkPool(d, r)
+	t.checkHardware(r)
 	if m == sharing.MechanismInServer {
-		gateInServer(d, r)
+		checkInServer(d, r)
 	}
 	if m != sharing.MechanismExclusive {
-		gateKind(d, r)
-		g.gateIsolation(d, r)
-		g.gateToday(d, r)
-		gateTrust(nb, r)
+		checkKind(d, r)
+		t.checkIsolation(d, r)
+		t.checkToday(d, r)
+		checkTrust(nb, r)
 		if d.GPUs > 1 && m != sharing.MechanismInServer {
 			r.compare(VerdictReject, codeMultiGPU, int64(d.GPUs), 0)
 		}
-		g.gateFramework(d, r)
+		t.checkFramework(d, r)
 	}
-	g.gateFit(d, nb, profile, r)
+	t.checkFit(d, nb, profile, r)
 	r.Slowdown = slowdownBy(m, r.Tenants, d.Busy)
-	g.gateSLO(d, r)
+	t.checkSLO(d, r)
 }
 
 // Slot is the way in which a GPU would run a demand.
@@ -45,12 +45,12 @@ type Slot struct {
 	Fixed bool
 }
 
-// Admit applies, for a GPU of this kind, the gates that do not depend on its
+// Admit applies, for a GPU of this kind, the checks that do not depend on its
 // other tenants, and returns the reason that decides. It does not allocate.
-func (g *Ground) Admit(d *Demand, s Slot) Reason {
+func (t *Target) Admit(d *Demand, s Slot) Reason {
 	var r Report
-	r.reset(g, d, s.Mechanism)
-	g.check(d, Neighbours{}, s.Profile, &r)
+	r.reset(t, d, s.Mechanism)
+	t.check(d, Neighbours{}, s.Profile, &r)
 	at, worst := -1, 0
 	for i := range r.notes[:r.n] {
 		n := &r.notes[i]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const maxReasons = 16 // bound of the reasons of a report; no path through the gates gives more
+const maxReasons = 16 // bound of the reasons of a report; no path through the checks gives more
 
-// Report holds the gates' reasons about a demand on a ground by one mechanism.
+// Report holds the checks' reasons about a demand on a target by one mechanism.
 type Report struct {
 	Mechanism sharing.Mechanism
 	Verdict   Verdict // the worst of the reasons'
@@ -20,11 +20,11 @@ type Report struct {
 	Tenants  int
 	Slowdown profile.Interval
 
-	slice  int16 // index into the ground's slices, -1 = none
+	slice  int16 // index into the target's slices, -1 = none
 	n      uint8
 	notes  [maxReasons + 1]note // the last one takes any excess
 	demand *Demand
-	ground *Ground
+	target *Target
 }
 
 // note is a reason as small as a report can keep it.
@@ -34,7 +34,7 @@ type note struct {
 	metric     profile.Metric
 	axis       sharing.Axis
 	level      sharing.Level
-	slice      int16 // index into the ground's slices plus one
+	slice      int16 // index into the target's slices plus one
 	need, have int64
 }
 
@@ -60,30 +60,30 @@ func (r *Report) compare(v Verdict, c Code, need, have int64) *note {
 // Len is the number of reasons.
 func (r *Report) Len() int { return int(r.n) }
 
-// Reason returns the i-th reason, in the order of the gates.
+// Reason returns the i-th reason, in the order of the checks.
 func (r *Report) Reason(i int) Reason {
 	n := &r.notes[:r.n][i]
 	why := Reason{Code: n.code, Verdict: n.verdict, Mechanism: r.Mechanism, Axis: n.axis, Level: n.level, Metric: n.metric,
-		Need: n.need, Have: n.have, demand: r.demand, ground: r.ground}
+		Need: n.need, Have: n.have, demand: r.demand, target: r.target}
 	if n.slice > 0 {
-		why.Profile = r.ground.slices[n.slice-1].Profile
+		why.Profile = r.target.slices[n.slice-1].Profile
 	}
 	return why
 }
 
-// Slice returns the MIG profile that the gates chose, or nil. It is read-only.
+// Slice returns the MIG profile that the checks chose, or nil. It is read-only.
 func (r *Report) Slice() *MIGSlice {
 	if r.slice < 0 {
 		return nil
 	}
-	return &r.ground.slices[r.slice]
+	return &r.target.slices[r.slice]
 }
 
-func (r *Report) reset(g *Ground, d *Demand, m sharing.Mechanism) {
-	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.ground = m, VerdictPass, 1, -1, 0, d, g
+func (r *Report) reset(t *Target, d *Demand, m sharing.Mechanism) {
+	r.Mechanism, r.Verdict, r.Tenants, r.slice, r.n, r.demand, r.target = m, VerdictPass, 1, -1, 0, d, t
 }
 
-// Reason is one gate's answer: a code, its verdict, and the compared figures. The [Code] defines which of the
+// Reason is one check's answer: a code, its verdict, and the compared figures. The [Code] defines which of the
 // operands are used, and their units. A Reason is comparable.
 type Reason struct {
 	Code      Code
@@ -99,7 +99,7 @@ type Reason struct {
 	Need, Have, Low, High int64
 
 	demand *Demand // nil = not known
-	ground *Ground // nil = not known
+	target *Target // nil = not known
 }
 
 // ReasonText is a reason in words, as results hold it.
@@ -117,13 +117,13 @@ func (r Reason) Text() ReasonText {
 
 // source is that of the statement about this mechanism on this GPU, else the code's.
 func (r *Reason) source() sharing.SourceID {
-	if g := r.ground; g != nil {
+	if t := r.target; t != nil {
 		id := sharing.SourceID("")
 		switch r.Code {
 		case codeIsolation, codeIsolationUnknown, CodeWeaker:
-			id = g.isolation[r.Mechanism][r.Axis].Source
+			id = t.isolation[r.Mechanism][r.Axis].Source
 		case codeHardware, codeHardwareUnknown:
-			id = g.available[r.Mechanism].Source
+			id = t.available[r.Mechanism].Source
 		case codeMultiGPU:
 			if TraitsOf(r.Mechanism).Sliced {
 				id = "nvidia-mig-guide-deployment"
@@ -137,8 +137,8 @@ func (r *Reason) source() sharing.SourceID {
 }
 
 // About returns the reason with the subjects that its text may name.
-func (r Reason) About(d *Demand, g *Ground) Reason {
-	r.demand, r.ground = d, g
+func (r Reason) About(d *Demand, t *Target) Reason {
+	r.demand, r.target = d, t
 	return r
 }
 

@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate_test
+package filter_test
 
 import (
 	"fmt"
 
-	"github.com/cotenant/cotenant/decision/gate"
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func ground(name string) *gate.Ground {
+func target(name string) *filter.Target {
 	gpu, err := sharing.LookupGPU(name)
 	if err != nil {
 		panic(err)
 	}
-	g, err := gate.NewGround(gate.GPUKind{Name: "pool", GPU: gpu, Together: 4})
+	t, err := filter.NewTarget(filter.GPUKind{Name: "pool", GPU: gpu, Together: 4})
 	if err != nil {
 		panic(err)
 	}
-	return g
+	return t
 }
 
 // server is a model server that demands isolation from faults.
-func server() *gate.Demand {
-	d := &gate.Demand{Kind: "online-inference", Replicas: 2, GPUs: 1, Processes: 1, Memory: gate.MemoryNeed{Total: 12 * sharing.GiB},
-		Busy: 0.2, BusyBasis: gate.BusyStated, SaturatedFrom: 0.8}
+func server() *filter.Demand {
+	d := &filter.Demand{Kind: "online-inference", Replicas: 2, GPUs: 1, Processes: 1, Memory: filter.MemoryNeed{Total: 12 * sharing.GiB},
+		Busy: 0.2, BusyBasis: filter.BusyStated, SaturatedFrom: 0.8}
 	d.Isolation[sharing.AxisFault] = sharing.LevelHardware
 	return d
 }
 
-// Every gate of an empty pool is asked, so that a refusal has all its reasons.
-func ExampleGround_Check() {
-	var r gate.Report
+// Every check of an empty pool is asked, so that a refusal has all its reasons.
+func ExampleTarget_Check() {
+	var r filter.Report
 	for _, m := range []sharing.Mechanism{sharing.MechanismMPS, sharing.MechanismMIG} {
-		ground("A100-SXM4-80GB").Check(server(), m, gate.Neighbours{Untrusted: 1}, &r)
+		target("A100-SXM4-80GB").Check(server(), m, filter.Neighbours{Untrusted: 1}, &r)
 		fmt.Println(m, r.Verdict)
 		for i := range r.Len() {
 			fmt.Printf("  %v: %v\n", r.Reason(i).Code, r.Reason(i))
@@ -50,14 +50,14 @@ func ExampleGround_Check() {
 }
 
 // A GPU that runs a mechanism already is asked what holds whoever is there.
-func ExampleGround_Admit() {
+func ExampleTarget_Admit() {
 	for _, name := range []string{"T4", "V100-SXM2-16GB"} {
-		fmt.Println(name+":", ground(name).Admit(server(), gate.Slot{Mechanism: sharing.MechanismExclusive, Fixed: true}))
+		fmt.Println(name+":", target(name).Admit(server(), filter.Slot{Mechanism: sharing.MechanismExclusive, Fixed: true}))
 	}
 	d := server()
 	d.Isolation = [sharing.AxisCount]sharing.Level{}
 	d.Busy, d.GPUs = 0.95, 2
-	fmt.Println("two:", ground("T4").Admit(d, gate.Slot{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
+	fmt.Println("two:", target("T4").Admit(d, filter.Slot{Mechanism: sharing.MechanismTimeSlicing, Fixed: true}))
 	// Output:
 	// T4: it fits
 	// V100-SXM2-16GB: it fits
@@ -66,8 +66,8 @@ func ExampleGround_Admit() {
 
 // What is left of a GPU decides about the next tenant.
 func ExampleLeft() {
-	gpu := gate.Left{Total: gate.Some(16 * sharing.GiB), Memory: 4 * sharing.GiB, Milli: 500}
-	var why gate.Reason
+	gpu := filter.Left{Total: filter.Some(16 * sharing.GiB), Memory: 4 * sharing.GiB, Milli: 500}
+	var why filter.Reason
 	fmt.Println(gpu.Suffices(3*sharing.GiB, 400, &why))
 	fmt.Println(gpu.Suffices(6*sharing.GiB, 400, &why), why)
 	fmt.Println(gpu.Takes(400, &why), why)

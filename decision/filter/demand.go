@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ type Optional[T any] = optional.Value[T]
 func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Demand states the needs of one replica of a workload on the GPUs that it runs on. It must not be modified once it
-// was given to a gate. decision.CompileWorkload makes it of a workload.
+// was given to a check. decision.CompileWorkload makes it of a workload.
 type Demand struct {
 	Pool     string // the pool that it is pinned to; empty = any
 	Kind     string // in words
@@ -95,19 +95,19 @@ func (n *MemoryNeed) Within(have sharing.Bytes) sharing.Bytes {
 	return n.Total
 }
 
-// Party is a tenant and the other tenants that it trusts.
-type Party struct {
+// TrustDomain is a tenant and the other tenants that it trusts.
+type TrustDomain struct {
 	Tenant string
 	Trusts []string
 }
 
-// MayShare reports whether two parties trust each other: they are one tenant, or each names the other's.
-func (p *Party) MayShare(q *Party) bool {
+// MayShare reports whether two trust domains trust each other: they are one tenant, or each names the other's.
+func (p *TrustDomain) MayShare(q *TrustDomain) bool {
 	return p.Tenant == q.Tenant || p.Names(q.Tenant) && q.Names(p.Tenant)
 }
 
 // Names reports whether p trusts a tenant, which alone does not let it share.
-func (p *Party) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
+func (p *TrustDomain) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
 
 // Neighbours returns the number of replicas that could share a GPU with one of a workload's: those of tenants
 // that trust one another (other replicas of the workload included), and those of tenants that do not.

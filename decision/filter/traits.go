@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Traits holds the properties of a mechanism, other than its isolation, that gates use.
+// Traits holds the properties of a mechanism, other than its isolation, that checks use.
 type Traits struct {
 	// Contends: neighbours take turns at, or run together on, the same SMs.
 	Contends bool

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// gateFit decides memory and compute, and with them the profile and how many replicas one GPU carries.
-func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+// checkFit decides memory and compute, and with them the profile and how many replicas one GPU carries.
+func (t *Target) checkFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if d.Memory.KVPrior {
 		r.compare(VerdictPass, codeKVPrior, 0, int64(d.Memory.KVCache))
 	}
-	t := &traits[r.Mechanism]
+	has := &traits[r.Mechanism]
 	if d.Memory.Unknown {
 		switch r.Mechanism {
 		case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
@@ -25,19 +25,19 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		}
 		return
 	}
-	if t.Sliced {
-		g.gateSlice(d, nb, profile, r)
+	if has.Sliced {
+		t.checkSlice(d, nb, profile, r)
 		return
 	}
 	if r.Mechanism == sharing.MechanismInServer {
 		r.Tenants = d.Replicas
 	}
 	need := d.Memory.Under(r.Mechanism)
-	total := g.memory.Or(0)
+	total := t.memory.Or(0)
 	if r.Mechanism == sharing.MechanismExclusive {
 		need = d.Memory.Within(sharing.Bytes(float64(total) * visible))
 	}
-	left := Left{Total: g.memory, Memory: total}
+	left := Left{Total: t.memory, Memory: total}
 	var why Reason
 	if !left.Known(need, &why) || !left.Suffices(need, 0, &why) {
 		r.compare(why.Verdict, why.Code, why.Need, why.Have)
@@ -52,16 +52,16 @@ func (g *Ground) gateFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Repo
 		r.compare(VerdictReject, codeMemoryForTwo, int64(need), int64(total))
 		return
 	}
-	n := room(need, total, d.Busy, t.Capacity)
+	n := room(need, total, d.Busy, has.Capacity)
 	if n < 2 && need <= left.Memory && d.BusyBasis == BusyStated && !d.Predicted {
-		r.compare(VerdictReject, codeBusyForTwo, permille(t.Capacity), permille(d.Busy))
+		r.compare(VerdictReject, codeBusyForTwo, permille(has.Capacity), permille(d.Busy))
 	}
-	n = min(n, g.Slots(r.Mechanism))
-	if t.Clients {
-		n = min(n, max(1, g.clients/max(1, d.Processes)))
+	n = min(n, t.Slots(r.Mechanism))
+	if has.Clients {
+		n = min(n, max(1, t.clients/max(1, d.Processes)))
 	}
 	around := nb.Trusted
-	if !t.Trusting {
+	if !has.Trusting {
 		around += nb.Untrusted
 	}
 	r.Tenants = max(1, min(n, around+1))
@@ -87,11 +87,11 @@ func PerInstance(m sharing.Mechanism) int {
 	return 1
 }
 
-// gateSlice picks the smallest profile with enough memory in which the
+// checkSlice picks the smallest profile with enough memory in which the
 // workload's work gets done; or checks the requested profile for it.
-func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
-	if len(g.slices) == 0 {
-		if g.answers[r.Mechanism] != sharing.AnswerNo {
+func (t *Target) checkSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
+	if len(t.slices) == 0 {
+		if t.answers[r.Mechanism] != sharing.AnswerNo {
 			r.say(VerdictUnknown, codeProfilesUnknown)
 		}
 		return
@@ -99,8 +99,8 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 	inside := PerInstance(r.Mechanism)
 	need := d.Memory.Under(r.Mechanism) * sharing.Bytes(inside)
 	unknown, tooSmall, saturated := false, -1, -1
-	for i := range g.slices {
-		s := &g.slices[i]
+	for i := range t.slices {
+		s := &t.slices[i]
 		if profile != nil && s.Profile != profile {
 			continue
 		}
@@ -108,14 +108,14 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 		case s.memory == 0:
 			unknown = true
 		case s.memory < need:
-			if tooSmall < 0 || s.memory > g.slices[tooSmall].memory {
+			if tooSmall < 0 || s.memory > t.slices[tooSmall].memory {
 				tooSmall = i
 			}
 		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown(d)*float64(inside) > 1:
 			saturated = i
 		default:
 			r.slice = int16(i)
-			g.noteSlice(d, nb, need, r)
+			t.noteSlice(d, nb, need, r)
 			return
 		}
 	}
@@ -132,11 +132,11 @@ func (g *Ground) gateSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Re
 	}
 }
 
-func (g *Ground) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Report) {
+func (t *Target) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Report) {
 	s, inside := r.Slice(), PerInstance(r.Mechanism)
 	// Name the next smaller profile that the memory rules out.
-	for i := range g.slices {
-		if o := &g.slices[i]; o.memory > 0 && o.memory < need && o.PerGPU >= s.PerGPU {
+	for i := range t.slices {
+		if o := &t.slices[i]; o.memory > 0 && o.memory < need && o.PerGPU >= s.PerGPU {
 			r.compare(VerdictPass, CodeSliceTooSmall, int64(need), 0).slice = int16(i) + 1
 			break
 		}
@@ -161,9 +161,9 @@ func (r *Report) Denser() []Reason {
 	}
 	d, need := r.demand, r.demand.Memory.Total
 	var out []Reason
-	for i := range r.ground.slices[:r.slice] {
-		s := &r.ground.slices[i]
-		why := Reason{Verdict: VerdictReject, Mechanism: r.Mechanism, Profile: s.Profile, demand: d, ground: r.ground}
+	for i := range r.target.slices[:r.slice] {
+		s := &r.target.slices[i]
+		why := Reason{Verdict: VerdictReject, Mechanism: r.Mechanism, Profile: s.Profile, demand: d, target: r.target}
 		switch {
 		case s.memory >= need:
 			why.Code, why.Have = codeSliceSaturated, permille(d.Busy)
@@ -185,13 +185,13 @@ type Left struct {
 	Room   int32                   // more tenants that it takes
 }
 
-// Slots returns the number of replicas that a mechanism takes on one GPU of g unless it is configured otherwise: its
+// Slots returns the number of replicas that a mechanism takes on one GPU of t unless it is configured otherwise: its
 // own (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
-func (g *Ground) Slots(m sharing.Mechanism) int {
-	t := TraitsOf(m)
-	n := cmp.Or(t.Split, math.MaxInt16)
-	if t.Clients {
-		n = min(n, cmp.Or(g.clients, mpsClients))
+func (t *Target) Slots(m sharing.Mechanism) int {
+	has := TraitsOf(m)
+	n := cmp.Or(has.Split, math.MaxInt16)
+	if has.Clients {
+		n = min(n, cmp.Or(t.clients, mpsClients))
 	}
 	return n
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"math"
@@ -11,24 +11,24 @@ import (
 // permille is a share in thousandths.
 func permille(f float64) int64 { return int64(math.Round(f * 1000)) }
 
-func (g *Ground) gatePool(d *Demand, r *Report) {
-	if d.Pool != "" && d.Pool != g.name {
+func (t *Target) checkPool(d *Demand, r *Report) {
+	if d.Pool != "" && d.Pool != t.name {
 		r.say(VerdictReject, CodePinnedElsewhere)
 	}
-	if !g.allowed[r.Mechanism] {
+	if !t.allowed[r.Mechanism] {
 		r.say(VerdictReject, CodeNotAllowedInPool)
-	} else if !g.delivered[r.Mechanism] && r.Mechanism != sharing.MechanismMIGWithMPS {
+	} else if !t.delivered[r.Mechanism] && r.Mechanism != sharing.MechanismMIGWithMPS {
 		r.say(VerdictFixable, CodeNotDelivered)
 	}
-	if d.Encodes && g.noEncoder {
+	if d.Encodes && t.noEncoder {
 		r.say(VerdictReject, codeNoEncoder)
 	}
-	if d.GPUs > g.together {
-		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(g.together))
+	if d.GPUs > t.together {
+		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(t.together))
 	}
 }
 
-func (g *Ground) gateHardware(r *Report) {
+func (t *Target) checkHardware(r *Report) {
 	switch r.Mechanism {
 	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return
@@ -36,22 +36,22 @@ func (g *Ground) gateHardware(r *Report) {
 		r.say(VerdictReject, codeResearch)
 		return
 	}
-	switch g.answers[r.Mechanism] {
+	switch t.answers[r.Mechanism] {
 	case sharing.AnswerNo:
 		r.say(VerdictReject, codeHardware)
 	case sharing.AnswerUnknown:
 		r.say(VerdictUnknown, codeHardwareUnknown)
 	}
-	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !g.vgpu {
+	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !t.vgpu {
 		r.say(VerdictFixable, codeNeedsVGPUHost)
 	}
-	if r.Mechanism == sharing.MechanismMIGWithMPS && !g.delivered[r.Mechanism] {
+	if r.Mechanism == sharing.MechanismMIGWithMPS && !t.delivered[r.Mechanism] {
 		r.say(VerdictFixable, codeMIGMPSDelivery)
 	}
 }
 
-// gateInServer: one server can take the place of several replicas of the same model, which only its team can do.
-func gateInServer(d *Demand, r *Report) {
+// checkInServer: one server can take the place of several replicas of the same model, which only its team can do.
+func checkInServer(d *Demand, r *Report) {
 	switch {
 	case !d.Serves:
 		r.say(VerdictReject, codeNotAServer)
@@ -62,7 +62,7 @@ func gateInServer(d *Demand, r *Report) {
 	}
 }
 
-func gateKind(d *Demand, r *Report) {
+func checkKind(d *Demand, r *Report) {
 	if d.NeverShares {
 		r.say(VerdictReject, codeGang)
 		return
@@ -80,12 +80,12 @@ func gateKind(d *Demand, r *Report) {
 	}
 }
 
-func (g *Ground) gateIsolation(d *Demand, r *Report) {
+func (t *Target) checkIsolation(d *Demand, r *Report) {
 	for a, want := range d.Isolation {
 		if want == sharing.LevelUnknown {
 			continue
 		}
-		switch g.levels[r.Mechanism][a].AtLeast(want) {
+		switch t.levels[r.Mechanism][a].AtLeast(want) {
 		case sharing.AnswerNo:
 			r.say(VerdictReject, codeIsolation).isolation(a, want)
 		case sharing.AnswerUnknown:
@@ -94,13 +94,13 @@ func (g *Ground) gateIsolation(d *Demand, r *Report) {
 	}
 }
 
-// gateToday keeps the isolation that a workload runs with.
-func (g *Ground) gateToday(d *Demand, r *Report) {
+// checkToday keeps the isolation that a workload runs with.
+func (t *Target) checkToday(d *Demand, r *Report) {
 	if d.Today == sharing.MechanismNone || d.Today == r.Mechanism {
 		return
 	}
-	for a, now := range g.levels[d.Today] {
-		if now != sharing.LevelUnknown && g.levels[r.Mechanism][a].AtLeast(now) != sharing.AnswerYes {
+	for a, now := range t.levels[d.Today] {
+		if now != sharing.LevelUnknown && t.levels[r.Mechanism][a].AtLeast(now) != sharing.AnswerYes {
 			r.say(VerdictReject, CodeWeaker).isolation(a, now)
 		}
 	}
@@ -108,7 +108,7 @@ func (g *Ground) gateToday(d *Demand, r *Report) {
 
 func (n *note) isolation(a int, want sharing.Level) { n.axis, n.level = sharing.Axis(a), want }
 
-func gateTrust(nb Neighbours, r *Report) {
+func checkTrust(nb Neighbours, r *Report) {
 	if !traits[r.Mechanism].Trusting || nb.Trusted > 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func gateTrust(nb Neighbours, r *Report) {
 	}
 }
 
-func (g *Ground) gateFramework(d *Demand, r *Report) {
+func (t *Target) checkFramework(d *Demand, r *Report) {
 	switch r.Mechanism {
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		if d.Bypasses {
@@ -131,7 +131,7 @@ func (g *Ground) gateFramework(d *Demand, r *Report) {
 		default:
 			r.say(VerdictReject, codeNoMemoryFraction)
 		}
-		if g.answers[sharing.MechanismMIG] == sharing.AnswerYes {
+		if t.answers[sharing.MechanismMIG] == sharing.AnswerYes {
 			r.say(VerdictPass, codeMIGIsThere)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"cmp"
@@ -31,8 +31,8 @@ func ObjectiveName(m profile.Metric) string {
 	return m.String()
 }
 
-// gateSLO compares the latencies without neighbours, times the slowdown by neighbours or a slice, with the limits.
-func (g *Ground) gateSLO(d *Demand, r *Report) {
+// checkSLO compares the latencies without neighbours, times the slowdown by neighbours or a slice, with the limits.
+func (t *Target) checkSLO(d *Demand, r *Report) {
 	if d.SLO == (profile.SLO{}) {
 		return
 	}
@@ -42,7 +42,7 @@ func (g *Ground) gateSLO(d *Demand, r *Report) {
 	}
 	by := r.Slowdown
 	if r.slice >= 0 {
-		by.High *= g.slices[r.slice].SlowdownBound
+		by.High *= t.slices[r.slice].SlowdownBound
 	}
 	unmeasured, bounded := false, true
 	for i := range limits {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"errors"
@@ -157,9 +157,9 @@ func (c Code) Source() sharing.SourceID {
 }
 
 // errUnknownName is wrapped by the error about a text that names no verdict or code, or a value that has no text.
-var errUnknownName = errors.New("gate: unknown name")
+var errUnknownName = errors.New("filter: unknown name")
 
-// Verdict is the answer of a gate, or of all gates together, about a candidate. The zero value is VerdictUnknown.
+// Verdict is the answer of a check, or of all checks together, about a candidate. The zero value is VerdictUnknown.
 type Verdict uint8
 
 // The verdicts.

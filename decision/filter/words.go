@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gate
+package filter
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type word struct {
 	Source sharing.SourceID
 	Scope  string
 	Text   string
-	Alone  string // in the place of Text where the ground is not known; "" = the same
+	Alone  string // in the place of Text where the target is not known; "" = the same
 	Short  string // of those that a node refuses for
 
 	scope Scope
@@ -59,7 +59,7 @@ func (r Reason) String() string {
 		return r.Code.String()
 	}
 	text := words[r.Code].Text
-	if alone := words[r.Code].Alone; alone != "" && r.ground == nil {
+	if alone := words[r.Code].Alone; alone != "" && r.target == nil {
 		text = alone
 	}
 	return os.Expand(text, r.figure)
@@ -73,7 +73,7 @@ func (r *Reason) figure(name string) string {
 		return write(amount)
 	}
 	if write := figures[name]; write != nil {
-		return write(r, cmp.Or(r.demand, &Demand{}), cmp.Or(r.ground, &Ground{}))
+		return write(r, cmp.Or(r.demand, &Demand{}), cmp.Or(r.target, &Target{}))
 	}
 	return ""
 }
@@ -86,45 +86,45 @@ var units = map[string]func(int64) string{
 	"percent": func(v int64) string { return fmt.Sprintf("%.0f", float64(v)/10) },
 }
 
-var figures = map[string]func(r *Reason, d *Demand, g *Ground) string{
-	"overloaded": func(r *Reason, _ *Demand, _ *Ground) string { return overloaded(r.Have) },
-	"memory":     func(r *Reason, d *Demand, _ *Ground) string { return d.Memory.text(sharing.Bytes(r.Need)) },
-	"pool":       func(_ *Reason, _ *Demand, g *Ground) string { return g.name },
-	"pinned":     func(_ *Reason, d *Demand, _ *Ground) string { return d.Pool },
-	"kind":       func(_ *Reason, d *Demand, _ *Ground) string { return d.Kind },
-	"mechanism":  func(r *Reason, _ *Demand, _ *Ground) string { return r.Mechanism.String() },
-	"available":  func(r *Reason, _ *Demand, g *Ground) string { return g.available[r.Mechanism].Text },
-	"axis":       func(r *Reason, _ *Demand, _ *Ground) string { return r.Axis.String() },
-	"level":      func(r *Reason, _ *Demand, _ *Ground) string { return r.Level.String() },
-	"level.here": func(r *Reason, _ *Demand, g *Ground) string { return g.isolation[r.Mechanism][r.Axis].Level.String() },
-	"isolation":  func(r *Reason, _ *Demand, g *Ground) string { return g.isolation[r.Mechanism][r.Axis].Text },
-	"today":      func(_ *Reason, d *Demand, _ *Ground) string { return d.Today.String() },
-	"a.gpu":      func(_ *Reason, _ *Demand, g *Ground) string { return problem.A(g.gpuName()) },
-	"framework":  func(_ *Reason, d *Demand, _ *Ground) string { return d.Framework },
-	"metric":     func(r *Reason, _ *Demand, _ *Ground) string { return ObjectiveName(r.Metric) },
-	"predicted":  func(r *Reason, _ *Demand, _ *Ground) string { return predicted(r) },
-	"fraction":   func(_ *Reason, d *Demand, _ *Ground) string { return fmt.Sprintf("%.2f", d.MemoryFraction.Or(0)) },
-	"fraction.bytes": func(r *Reason, d *Demand, _ *Ground) string {
+var figures = map[string]func(r *Reason, d *Demand, t *Target) string{
+	"overloaded": func(r *Reason, _ *Demand, _ *Target) string { return overloaded(r.Have) },
+	"memory":     func(r *Reason, d *Demand, _ *Target) string { return d.Memory.text(sharing.Bytes(r.Need)) },
+	"pool":       func(_ *Reason, _ *Demand, t *Target) string { return t.name },
+	"pinned":     func(_ *Reason, d *Demand, _ *Target) string { return d.Pool },
+	"kind":       func(_ *Reason, d *Demand, _ *Target) string { return d.Kind },
+	"mechanism":  func(r *Reason, _ *Demand, _ *Target) string { return r.Mechanism.String() },
+	"available":  func(r *Reason, _ *Demand, t *Target) string { return t.available[r.Mechanism].Text },
+	"axis":       func(r *Reason, _ *Demand, _ *Target) string { return r.Axis.String() },
+	"level":      func(r *Reason, _ *Demand, _ *Target) string { return r.Level.String() },
+	"level.here": func(r *Reason, _ *Demand, t *Target) string { return t.isolation[r.Mechanism][r.Axis].Level.String() },
+	"isolation":  func(r *Reason, _ *Demand, t *Target) string { return t.isolation[r.Mechanism][r.Axis].Text },
+	"today":      func(_ *Reason, d *Demand, _ *Target) string { return d.Today.String() },
+	"a.gpu":      func(_ *Reason, _ *Demand, t *Target) string { return problem.A(t.gpuName()) },
+	"framework":  func(_ *Reason, d *Demand, _ *Target) string { return d.Framework },
+	"metric":     func(r *Reason, _ *Demand, _ *Target) string { return ObjectiveName(r.Metric) },
+	"predicted":  func(r *Reason, _ *Demand, _ *Target) string { return predicted(r) },
+	"fraction":   func(_ *Reason, d *Demand, _ *Target) string { return fmt.Sprintf("%.2f", d.MemoryFraction.Or(0)) },
+	"fraction.bytes": func(r *Reason, d *Demand, _ *Target) string {
 		return sharing.Bytes(d.MemoryFraction.Or(0) * float64(r.Have)).String()
 	},
-	"fraction.needed": func(r *Reason, _ *Demand, _ *Ground) string {
+	"fraction.needed": func(r *Reason, _ *Demand, _ *Target) string {
 		return fmt.Sprintf("%.2f", math.Ceil(100*float64(r.Need)/float64(max(1, r.Have)))/100)
 	},
-	"not.delivered": func(r *Reason, _ *Demand, g *Ground) string {
-		if g.delivery == sharing.DeliveryBare {
+	"not.delivered": func(r *Reason, _ *Demand, t *Target) string {
+		if t.delivery == sharing.DeliveryBare {
 			return fmt.Sprintf("pool %s states no delivery that carries out %s; state it once it is installed, or list the "+
-				"mechanism", g.name, r.Mechanism)
+				"mechanism", t.name, r.Mechanism)
 		}
-		return fmt.Sprintf("delivery %s of pool %s does not carry out %s: %s", g.delivery, g.name, r.Mechanism,
-			sharing.Delivers(g.delivery, r.Mechanism).Text)
+		return fmt.Sprintf("delivery %s of pool %s does not carry out %s: %s", t.delivery, t.name, r.Mechanism,
+			sharing.Delivers(t.delivery, r.Mechanism).Text)
 	},
-	"over.nodes": func(r *Reason, d *Demand, _ *Ground) string {
+	"over.nodes": func(r *Reason, d *Demand, _ *Target) string {
 		if d.NeverShares && r.Mechanism == sharing.MechanismExclusive {
 			return "; write a gang over several nodes as replicas, one a node"
 		}
 		return ""
 	},
-	"span.shares": func(r *Reason, _ *Demand, _ *Ground) string {
+	"span.shares": func(r *Reason, _ *Demand, _ *Target) string {
 		switch {
 		case TraitsOf(r.Mechanism).Sliced:
 			return ", and MIG instances cannot reach one another"
@@ -134,35 +134,35 @@ var figures = map[string]func(r *Reason, d *Demand, g *Ground) string{
 		return fmt.Sprintf(", and shares of several by %s are not planned: its ranks wait for one another, and what "+
 			"neighbours on each do to that was not measured", r.Mechanism)
 	},
-	"who.fits": func(r *Reason, _ *Demand, _ *Ground) string {
+	"who.fits": func(r *Reason, _ *Demand, _ *Target) string {
 		if r.Verdict == VerdictPass {
 			return ": a whole GPU of its own is the only place that needs no neighbour's memory to fit"
 		}
 		return ", so nobody knows who fits beside it; measure its most memory in use and state it"
 	},
-	"where": func(r *Reason, _ *Demand, g *Ground) string {
+	"where": func(r *Reason, _ *Demand, t *Target) string {
 		if r.Profile != nil {
-			return r.Profile.Name + " of " + g.gpuName()
+			return r.Profile.Name + " of " + t.gpuName()
 		}
-		return g.gpuName()
+		return t.gpuName()
 	},
-	"slice": func(r *Reason, _ *Demand, _ *Ground) string {
+	"slice": func(r *Reason, _ *Demand, _ *Target) string {
 		if r.Profile == nil {
 			return "a slice"
 		}
 		return r.Profile.Name
 	},
-	"slice.memory": func(r *Reason, _ *Demand, _ *Ground) string {
+	"slice.memory": func(r *Reason, _ *Demand, _ *Target) string {
 		return cmp.Or(r.Profile, &mig.Profile{}).Memory.Value.String()
 	},
-	"slice.count": func(r *Reason, _ *Demand, _ *Ground) string {
+	"slice.count": func(r *Reason, _ *Demand, _ *Target) string {
 		return fmt.Sprint(cmp.Or(r.Profile, &mig.Profile{}).MaxInstances)
 	},
-	"slower": func(r *Reason, d *Demand, g *Ground) string {
+	"slower": func(r *Reason, d *Demand, t *Target) string {
 		law := "as programs on A100 slices do"
 		if d.Decodes {
 			law = "by its share of the memory bandwidth"
 		}
-		return fmt.Sprintf("%.2f times slower there %s", g.slowdown(r.Profile, d), law)
+		return fmt.Sprintf("%.2f times slower there %s", t.slowdown(r.Profile, d), law)
 	},
 }
