@@ -162,22 +162,6 @@ func TestDescribedHints(t *testing.T) {
 	}
 }
 
-// TestAnotherTime: samples of another week are said to be.
-func TestAnotherTime(t *testing.T) {
-	at := strings.Replace(aNode("n", l4, "", "nvidia.com/gpu=1"), `"status":{`, `"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":"2026-11-20T10:00:00Z"}],`, 1)
-	for when, want := range map[string]bool{"1793700000": true, "1795170000": false} { // 3 November, 20 November
-		c := discover.New(discover.Options{})
-		for name, text := range map[string]string{"objects": list(at), "range.json": `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","UUID":"GPU-1","Hostname":"n"},"values":[[` + when + `,"1"]]}]}}`} {
-			if err := c.Read(name, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if d := c.Discover(); (found(d, "samples-of-another-time") != nil) != want {
-			t.Errorf("%s: %+v", when, d.Findings)
-		}
-	}
-}
-
 // TestWrappedPages: pages of model servers behind wrappers are read, and the error about a page without a known family
 // names the families that are read.
 func TestWrappedPages(t *testing.T) {

@@ -295,20 +295,6 @@ workloads:
 	}
 }
 
-// TestMIGAtStake: an instance costs the part of a GPU that its profile takes, whatever else the node holds.
-func TestMIGAtStake(t *testing.T) {
-	d := joined(t, priced(t, "A100-SXM4-80GB: 7 USD"), "mig-mixed", file(t, "clusters/mig-mixed.json"))
-	got := map[string]string{}
-	for _, u := range d.Unknown {
-		got[u.Path] = u.MonthlyAtStake
-	}
-	for i, want := range []string{"10220.00", "8760.00"} { // 4 x 3g.40gb are 2 GPUs, 12 x 1g.10gb 12 sevenths
-		if at := fmt.Sprintf("workloads[%d].gpu_busy", i); got[at] != want {
-			t.Errorf("%s: %s at stake, want %s", at, got[at], want)
-		}
-	}
-}
-
 // TestPrices: the machine's price before the GPU's, and a name of several GPUs for those without one of their own.
 func TestPrices(t *testing.T) {
 	opts := priced(t, "A100: 3 USD\nA100-SXM4-80GB: 3.25 USD\np4d.24xlarge: 20 USD\np4de.24xlarge: 40 USD")

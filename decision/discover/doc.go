@@ -6,8 +6,8 @@
 // A [Collector] takes files as they are: Kubernetes objects as `kubectl get ... -o json` writes them, the output of
 // nvidia-smi -q -x (or NVML's, [Collector.AddInventory]), and usage over time. It finds each file's kind from its
 // content and joins them by node, GPU UUID and pod. [Collector.Discover] gives a [Discovery]: the fleet, the source of
-// every field of it, how GPUs are shared today, contradictions, and unknown fields, ordered by the cost of the GPUs
-// concerned. Nothing unknown becomes a number: a field without a source is left out.
+// every field of it, how GPUs are shared today, contradictions, and unknown fields. Nothing unknown becomes a number: a
+// field without a source is left out.
 //
 // Kinds of workloads are guessed by names of images, commands, labels and owners, and [Hints] override them. [Prices]
 // come from the user.

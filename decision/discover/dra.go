@@ -4,6 +4,8 @@ package discover
 
 import (
 	"cmp"
+	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -13,40 +15,6 @@ import (
 
 const draDriver = "gpu.nvidia.com" // the name of NVIDIA's DRA driver for GPUs
 
-// device is a GPU or MIG device of a ResourceSlice.
-type device struct {
-	name, kind, uuid, parent, product, profile, driver string
-	architecture, capability, pciBus, pool             string
-	taint                                              string // why it takes no new claims
-
-	memory sharing.Bytes
-	// several is set where claims may share the device (the driver's ConsumableShares), each consuming a part of its
-	// capacity; shares is their largest number, 0 without a limit.
-	several bool
-	shares  int
-}
-
-type deviceBody struct {
-	Attributes map[string]struct {
-		String  string `json:"string"`
-		Version string `json:"version"`
-	} `json:"attributes"`
-	Capacity map[string]struct {
-		Value string `json:"value"`
-	} `json:"capacity"`
-	Several bool `json:"allowMultipleAllocations"`
-	Taints  []struct {
-		Key    string `json:"key"`
-		Effect string `json:"effect"`
-	} `json:"taints"`
-}
-
-type sliceDevice struct {
-	Name string `json:"name"`
-	deviceBody
-	Basic *deviceBody `json:"basic"` // v1beta1
-}
-
 func (d *deviceBody) get(key string) string {
 	short, long := d.Attributes[key], d.Attributes[draDriver+"/"+key]
 	return cmp.Or(short.String, short.Version, long.String, long.Version)
@@ -54,26 +22,6 @@ func (d *deviceBody) get(key string) string {
 
 func (d *deviceBody) amount(key string) int64 {
 	return quantity(cmp.Or(d.Capacity[key].Value, d.Capacity[draDriver+"/"+key].Value))
-}
-
-// quantity reads an amount as Kubernetes writes it, 20Gi or 21474836480; 0 where it is none, or more than there can be.
-func quantity(text string) int64 {
-	if v := amountIn("", text); v <= int64(mostMemory) {
-		return v
-	}
-	return 0
-}
-
-type sliceObject struct {
-	Spec struct {
-		Driver   string `json:"driver"`
-		NodeName string `json:"nodeName"`
-		Pool     struct {
-			Name       string `json:"name"`
-			Generation int64  `json:"generation"`
-		} `json:"pool"`
-		Devices []sliceDevice `json:"devices"`
-	} `json:"spec"`
 }
 
 // takeSlice keeps the devices of NVIDIA's driver. A pool has several slices where its GPUs can be partitioned: one of
@@ -95,7 +43,7 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 		body := cmp.Or(d.Basic, &d.deviceBody)
 		one := &device{name: d.Name, pool: pool, kind: body.get("type"), uuid: body.get("uuid"),
 			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
-			driver: body.get("driverVersion"), architecture: body.get("architecture"), several: body.Several,
+			driver: body.get("driverVersion"), architecture: body.get("architecture"), several: body.AllowMultipleAllocations,
 			pciBus:     body.Attributes["resource.kubernetes.io/pciBusID"].String,
 			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"),
 			memory:     sharing.Bytes(body.amount("memory")), shares: int(min(body.amount("shares"), mostReplicas))}
@@ -106,25 +54,6 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 		}
 		c.devices[pool][d.Name] = one
 	}
-}
-
-type deviceClassObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Selectors []struct {
-			CEL struct {
-				Expression string `json:"expression"`
-			} `json:"cel"`
-		} `json:"selectors"`
-		Extended string        `json:"extendedResourceName"`
-		Config   []claimConfig `json:"config"`
-	} `json:"spec"`
-}
-
-// deviceClass is the kind of device of a class, and their sharing.
-type deviceClass struct {
-	kind     string // gpu, mig or vfio; empty of another driver's
-	strategy string
 }
 
 // takeDeviceClass records the kind of device of a class, and the resource that it serves.
@@ -144,8 +73,8 @@ func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
 	}
 	class.strategy = strategy(o.Spec.Config, "")
 	c.classes[o.Metadata.Name] = class
-	if o.Spec.Extended != "" {
-		c.answers[o.Spec.Extended] = o.Metadata.Name
+	if o.Spec.ExtendedResourceName != "" {
+		c.answers[o.Spec.ExtendedResourceName] = o.Metadata.Name
 	}
 }
 
@@ -155,6 +84,70 @@ var driverClasses = map[string]string{draDriver: "gpu", "mig.nvidia.com": "mig",
 // classKind is "gpu", "mig" or "vfio" of a class for NVIDIA's devices, "" of another's.
 func (c *Collector) classKind(name string) string {
 	return cmp.Or(driverClasses[name], c.classes[name].kind)
+}
+
+// strategy is the sharing that the last of the driver's configurations with one asks for, else was.
+func strategy(all []claimConfig, was string) string {
+	for _, c := range all {
+		var p struct {
+			Sharing struct {
+				Strategy string `json:"strategy"`
+			} `json:"sharing"`
+		}
+		if c.Opaque.Driver == draDriver && json.Unmarshal(c.Opaque.Parameters, &p) == nil {
+			was = cmp.Or(p.Sharing.Strategy, was)
+		}
+	}
+	return was
+}
+
+func (s *claimSpec) claim() claim {
+	out := claim{admin: map[string]bool{}}
+	for _, r := range s.Devices.Requests {
+		req := *cmp.Or(r.Exactly, &r.deviceRequest)
+		if req.DeviceClassName == "" && len(r.FirstAvailable) > 0 {
+			req = r.FirstAvailable[0]
+		}
+		if req.AdminAccess {
+			out.observes, out.admin[r.Name] = true, true
+			continue
+		}
+		out.memory = max(out.memory, sharing.Bytes(quantity(req.Capacity.Requests["memory"])))
+		for range min(max(1, req.Count), 1024) {
+			out.classes = append(out.classes, req.DeviceClassName)
+		}
+	}
+	out.strategy = strategy(s.Devices.Config, "")
+	return out
+}
+
+func (c *Collector) takeClaim(file string, o *claimObject) {
+	k := o.Spec.claim()
+	k.strategy = strategy(o.Status.Allocation.Devices.Config, k.strategy)
+	for _, r := range o.Status.Allocation.Devices.Results {
+		request, _, _ := strings.Cut(r.Request, "/") // of a subrequest its request
+		switch {
+		case r.Driver != draDriver:
+			k.elsewhere = true
+		case r.AdminAccess || k.admin[request]:
+			k.observes = true
+		default:
+			k.allocated = append(k.allocated, allocation{deviceID{r.Pool, r.Device},
+				sharing.Bytes(quantity(r.ConsumedCapacity["memory"]))})
+		}
+	}
+	for _, r := range o.Status.ReservedFor {
+		if r.Resource == "pods" {
+			k.pods++
+		}
+	}
+	// One of other drivers' devices is kept by its name, so that its pod is not taken to hold a GPU.
+	c.claims[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
+}
+
+func (c *Collector) takeClaimTemplate(file string, o *claimTemplateObject) {
+	k := o.Spec.Spec.claim()
+	c.templates[o.Metadata.Namespace+"/"+o.Metadata.Name] = &k
 }
 
 // implicitClass begins the resource to which every class answers (KEP-5004, stable in Kubernetes 1.37).
@@ -206,37 +199,17 @@ func (b *build) gpuOf(d *device) string {
 	return cmp.Or(d.pciBus, d.uuid, d.pool+"/"+d.name)
 }
 
-// readDevices reads a node that the DRA driver serves.
-func (n *node) readDevices(b *build) {
-	gpus := map[string]bool{}
-	// A GPU is in MIG mode where it is not offered as a whole, or an instance of it is there: a static one, which has
-	// a UUID, or one of those that the driver can make that a claim holds.
-	offered, inMIG := map[string]bool{}, map[string]bool{}
-	for _, d := range n.devices {
-		gpus[b.gpuOf(d)] = true
-		offered[b.gpuOf(d)] = offered[b.gpuOf(d)] || d.kind != "mig"
-		if n.driver.IsZero() {
-			if v, err := sharing.ParseDriver(d.driver); err == nil {
-				n.driver, n.driverFrom = v, declared("ResourceSlice attribute driverVersion")
+// allocations are the devices that a pod's claims were given, each with its claim.
+func (b *build) allocations(p *pod) iter.Seq2[deviceID, *claim] {
+	return func(yield func(deviceID, *claim) bool) {
+		for _, c := range p.claims {
+			if k := b.c.claims[c.claim]; k != nil {
+				for _, a := range k.allocated {
+					if !yield(a.deviceID, k) {
+						return
+					}
+				}
 			}
 		}
 	}
-	n.uuids = slices.Sorted(maps.Keys(gpus))
-	n.gpus, n.gpusFrom = len(gpus), declared("ResourceSlice: devices of %s", draDriver)
-	n.mechanismFrom = declared("ResourceSlice and ResourceClaims")
-	for _, d := range n.devices {
-		there := d.kind == "mig" && (d.uuid != "" || b.heldDevices[d])
-		if there {
-			n.instances[d.profile]++
-		}
-		if there || d.kind == "mig" && !offered[d.parent] {
-			inMIG[d.parent] = true
-		}
-		n.replicas = max(n.replicas, d.shares)
-		if d.taint != "" {
-			n.apartGPUs[b.gpuOf(d)] = "tainted " + d.taint
-		}
-	}
-	n.inMIG = len(inMIG)
-	n.whole = n.gpus - n.inMIG
 }

@@ -5,32 +5,12 @@ package discover
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
-
-// other is a pod that holds no GPU, as far as it matters to draining its node.
-type other struct {
-	namespace, name string
-	labels          stringMap
-	daemon, owned   bool
-	requests        map[string]int64
-	rules           *fleet.Scheduling
-	bound           string
-}
-
-// takeOther keeps a pod that holds no GPU.
-func (c *Collector) takeOther(o *podObject) {
-	if o.Spec.NodeName == "" || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		return
-	}
-	owner := o.Metadata.controller()
-	_, static := o.Metadata.Annotations["kubernetes.io/config.mirror"] // the kubelet runs it from a file
-	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
-		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "",
-		o.Spec.requests(), o.Spec.rules(), o.Spec.bound()})
-}
 
 // drains records the other pods of a node, and the obstacle to draining it.
 func (n *node) drains(b *build, o *fleet.NodeObject) {
@@ -47,7 +27,7 @@ func (n *node) drains(b *build, o *fleet.NodeObject) {
 		}
 		budgets := 0
 		for _, budget := range b.c.budgets {
-			if budget.Metadata.Namespace != p.namespace || !budget.matches(p.labels) {
+			if !budget.matches(p.namespace, p.labels) {
 				continue
 			}
 			if budgets++; budget.allowed() < 1 {
@@ -124,28 +104,6 @@ func (b *build) rooms() map[string]map[string]int64 {
 	return b.left
 }
 
-// apart is the reason for which a node takes no more pods, empty without one.
-func (o *nodeObject) apart() string {
-	switch {
-	case o.Spec.Unschedulable:
-		return "cordoned"
-	case !o.ready():
-		return "not ready"
-	case o.Metadata.Deleted != "":
-		return "being deleted"
-	}
-	return ""
-}
-
-// quotas returns the amounts that one pod counts against quotas, GPUs left out.
-func (s *podSpec) quotas() map[string]int64 {
-	out := map[string]int64{"count/pods": 1}
-	for key, amount := range s.requests() {
-		out[key], out["requests."+key], out["limits."+key] = amount, amount, s.sum(key, false)
-	}
-	return out
-}
-
 // exceeded names a quota that lets no pod more like this be made, empty where there is none.
 func (b *build) exceeded(p *pod) string {
 	for _, q := range b.c.quotas {
@@ -155,6 +113,76 @@ func (b *build) exceeded(p *pod) string {
 			if more := p.quotas[key]; q.Metadata.Namespace == p.namespace && more > 0 && more > free {
 				return fmt.Sprintf("the quota of its namespace lets no pod more like it be made (%s)", key)
 			}
+		}
+	}
+	return ""
+}
+
+// repelled names a pod that keeps a pod of a workload off, empty where none does.
+func (c *Collector) repelled(p *pod) string {
+	for i := range c.repels {
+		r := &c.repels[i]
+		there := r.term.NamespaceSelector != nil || slices.Contains(r.term.Namespaces, p.namespace) ||
+			len(r.term.Namespaces) == 0 && r.namespace == p.namespace
+		if there && r.term.LabelSelector.selects(p.labels) {
+			return fmt.Sprintf("pod %s keeps pods like it off (podAntiAffinity), which is not planned from here",
+				named(r.namespace, r.name))
+		}
+	}
+	return ""
+}
+
+// staysWhy is the reason for which a workload must not be moved, empty where nothing that was read speaks against it.
+func (b *build) staysWhy(w *workload) string {
+	var lost []string
+	for _, p := range w.pods {
+		if p.running && b.poolOf[p.at] == nil && p.node != "" && !slices.Contains(lost, p.node) {
+			lost = append(lost, p.node)
+		}
+	}
+	why, made := "", map[string]bool{}
+	for _, p := range w.pods {
+		why = cmp.Or(why, p.bound, b.c.repelled(p), b.notOffered(p), w.first.lacks(p, "other pods of it"))
+		made[p.labels["pod-template-hash"]+p.labels["controller-revision-hash"]] = true
+	}
+	if w.key.owner.kind == "Deployment" { // which starts a pod before it stops another
+		why = cmp.Or(why, b.exceeded(w.first))
+	}
+	if len(made) > 1 {
+		why = cmp.Or(why, "its rollout is under way: its pods are of several templates")
+	}
+	if k := b.c.controllers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; k != nil {
+		if k.pod != nil {
+			why = cmp.Or(why, k.pod.bound, w.first.lacks(k.pod, "its template"))
+		}
+		why = cmp.Or(why, k.holds)
+	}
+	if len(lost) > 0 {
+		return fmt.Sprintf("it runs on %s too, of which nothing was read that can be planned with",
+			plaintext.Some(lost, mostNames, len(lost)))
+	}
+	return why
+}
+
+// lacks names a resource of which a pod requests less than another of its workload, as after a resize in place.
+func (p *pod) lacks(than *pod, of string) string {
+	for _, key := range sortedKeys(than.requests) {
+		if than.requests[key] > p.requests[key] {
+			return fmt.Sprintf("pod %s requests less %s than %s", named(p.namespace, p.name), key, of)
+		}
+	}
+	return ""
+}
+
+// notOffered names a resource that a pod requests and its node does not have, empty where there is none.
+func (b *build) notOffered(p *pod) string {
+	n := b.c.nodes[p.node]
+	if n == nil || p.rules == nil {
+		return ""
+	}
+	for _, key := range sortedKeys(p.rules.Resources) {
+		if n.Status.Allocatable[key] == "" {
+			return fmt.Sprintf("it requests %.60q, which is not in the allocatable resources of its node", key)
 		}
 	}
 	return ""

@@ -35,15 +35,6 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
-// Empty reports whether nothing was found: no pool, no workload, no finding, and no node with an unknown GPU.
-func (d *Discovery) Empty() bool {
-	return len(d.Fleet.Pools) == 0 && len(d.Fleet.Workloads) == 0 && len(d.Findings) == 0 &&
-		!slices.ContainsFunc(d.Unknown, func(u Unknown) bool { return strings.HasPrefix(u.Path, "nodes.") })
-}
-
-// Valid returns the error that keeps the fleet from being decided: no pool was found, or a hint is invalid.
-func (d *Discovery) Valid() error { return d.Fleet.Validate() }
-
 // fleetNode is the fleet as YAML.
 func (d *Discovery) fleetNode() (*yaml.Node, error) {
 	e := encoder{of: d.Provenance, unknown: map[string]string{}}
@@ -63,14 +54,6 @@ func (d *Discovery) fleetNode() (*yaml.Node, error) {
 		}
 	}
 	return root, nil
-}
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-// cutLast cuts around the last sep; without one, before is empty.
-func cutLast(s string, sep byte) (before, after string) {
-	i := strings.LastIndexByte(s, sep)
-	return s[:max(i, 0)], s[i+1:]
 }
 
 // encoder writes values by their yaml tags, as internal/strictyaml reads them.

@@ -6,13 +6,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -92,8 +90,7 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 		}
 		containers, err := parseGrants(text)
 		if err != nil {
-			b.find("annotation-unreadable", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "annotation "+key,
-				"annotation %s: %v; its request is used", key, err)
+			b.find("annotation-unreadable/request", "pod "+p.namespace+"/"+p.name, "annotation "+key, key, err)
 			return nil
 		}
 		u := use{role: roleCount, delivery: sharing.DeliveryHAMi}
@@ -141,8 +138,7 @@ func (b *build) instances(p *pod) map[[2]int]*migAllocation {
 	out := map[[2]int]*migAllocation{}
 	text := p.notes[grantHAMiMIG]
 	if err := json.Unmarshal([]byte(cmp.Or(text, "[]")), &all); err != nil {
-		b.find("annotation-unreadable", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "annotation "+grantHAMiMIG,
-			"annotation %s is no list of instances", grantHAMiMIG)
+		b.find("annotation-unreadable/instances", "pod "+p.namespace+"/"+p.name, "annotation "+grantHAMiMIG, grantHAMiMIG)
 	}
 	for i := range all {
 		out[[2]int{all[i].Container, all[i].Device}] = &all[i]
@@ -150,54 +146,8 @@ func (b *build) instances(p *pod) map[[2]int]*migAllocation {
 	return out
 }
 
-// modeOf returns the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not reported.
-func (n *node) modeOf(uuid string) string {
-	if n == nil || n.card(uuid) == nil {
-		return ""
-	}
-	return n.card(uuid).Mode
-}
-
-// card is the GPU that HAMi or Volcano registered under a UUID, nil without one.
-func (n *node) card(uuid string) *manifest.HAMiGPU {
-	for i := range n.registered {
-		if n.registered[i].ID == uuid {
-			return &n.registered[i]
-		}
-	}
-	return nil
-}
-
-// profileFor returns the MIG profile of the node's GPU with memory nearest to the grant, as a driver may show
-// some percent less or more than another; empty where none is near.
-func (n *node) profileFor(memory sharing.Bytes) (name string) {
-	if n == nil {
-		return ""
-	}
-	m := n.model()
-	if m == nil {
-		return ""
-	}
-	best := math.Inf(1)
-	for _, p := range m.Profiles {
-		have, ok := p.Memory.Get()
-		off := math.Abs(float64(have)/float64(memory) - 1)
-		if ok && !strings.ContainsAny(p.Name, "+-") && off < min(best, 0.1) {
-			name, best = p.Name, off
-		}
-	}
-	return name
-}
-
-var (
-	// kaiAnnotation is of KAI's mode NvFractions, by container, from 0.18.
-	kaiAnnotation = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.(gpu-memory\.limit|gpu-memory\.request` +
-		`|gpu-compute\.mode|gpus\.devices)$`)
-	kaiGroups = regexp.MustCompile(`^(?:runai-gpu-group|kai\.scheduler/gpu-group)(?:/.+)?$`)
-)
-
-// kaiHoldings reads the annotations of the KAI scheduler: a part of each of some GPUs. The mode NvFractions has them
-// by container: a request, by which KAI places, and a limit, which the driver holds.
+// kaiHoldings reads the annotations of the KAI scheduler: a part of each of some GPUs. The mode NvFractions (0.18)
+// has them by container: a request, by which KAI places, and a limit, which the driver holds.
 func (b *build) kaiHoldings(p *pod) (all []holding) {
 	a := p.notes
 	base := holding{use: use{role: roleAmount, delivery: sharing.DeliveryKAI, mechanism: sharing.MechanismTimeSlicing},

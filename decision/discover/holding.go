@@ -5,46 +5,11 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// holding is a pod's grant or request of identical GPUs: of one that is known, or of several that are not.
-type holding struct {
-	use
-	gpus           int    // GPUs, shares of them or MIG instances
-	device         string // the GPU, by its identifier on its node; "" = not known which
-	container      string
-	resource       string
-	memory         sharing.Bytes // of each
-	request        sharing.Bytes // by which KAI places, where memory is a limit beyond it
-	percent, cores int           // of each card
-	fraction       float64
-	start, size    int  // of a MIG instance that was placed; size 0 = not known
-	granted        bool // recorded as given, not only requested
-}
-
-// bytes returns the memory held of each GPU that has so much; 0 where nothing bounds or states it.
-func (h *holding) bytes(total sharing.Bytes) sharing.Bytes {
-	switch {
-	case h.memory > 0:
-		return h.memory
-	case h.percent > 0:
-		return total * sharing.Bytes(min(h.percent, 100)) / 100
-	}
-	return sharing.Bytes(h.fraction * float64(total))
-}
-
-// wanted holds the requests of one container.
-type wanted struct {
-	container string
-	init      bool // it ends before the others start
-	amounts   map[string]int
-}
 
 // resolve sets a pod's holdings: its grant where one is recorded, else its request.
 func (b *build) resolve(p *pod) {
@@ -95,16 +60,6 @@ func summary(held []holding) (a ask) {
 		a.cores = min(100, max(a.cores, cores[h.device]))
 	}
 	return a
-}
-
-// larger reports whether a MIG profile has more slices than another, or is the first.
-func larger(profile, than string) bool {
-	x, errX := mig.ParseName(profile)
-	y, errY := mig.ParseName(than)
-	if errX != nil || errY != nil {
-		return than == ""
-	}
-	return cmp.Or(cmp.Compare(x.Slices, y.Slices), cmp.Compare(x.GB, y.GB)) > 0
 }
 
 // mostOf returns the most memory that a pod has of one GPU, and the holding with it; 0 where none states it.
@@ -217,8 +172,6 @@ func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 	return all
 }
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // amount reads a part of a node's amount of a resource that is not understood. It counts as the largest number of GPUs
 // that it can lie on; memory counts as one GPU's as far as it fits.
 func (b *build) amount(h holding, key string, v int, n *node) holding {
@@ -241,6 +194,83 @@ func (b *build) amount(h holding, key string, v int, n *node) holding {
 		h.mechanism = sharing.MechanismExclusive
 	}
 	return h
+}
+
+// claimed returns the devices that a pod's claims were given, or request. An unknown claim counts as a GPU on a
+// node that the driver serves.
+func (b *build) claimed(p *pod, n *node) (all []holding) {
+	for _, c := range p.claims {
+		k := b.c.claims[c.claim]
+		if k == nil {
+			k = b.c.templates[c.template]
+		}
+		switch {
+		case k != nil:
+			all = append(all, b.claimHoldings(k)...)
+		case n != nil && len(n.devices) > 0 && p.running:
+			name := cmp.Or(c.claim, c.template)
+			all = append(all, holding{use: use{role: roleAmount, delivery: sharing.DeliveryDRA,
+				mechanism: sharing.MechanismExclusive}, gpus: 1, resource: "ResourceClaim " + name})
+		}
+	}
+	return all
+}
+
+func (b *build) claimHoldings(k *claim) (all []holding) {
+	base := holding{use: use{role: roleCount, delivery: sharing.DeliveryDRA, mechanism: sharing.MechanismExclusive},
+		gpus: 1, resource: "ResourceClaim"}
+	strategy := k.strategy
+	for _, class := range k.classes {
+		strategy = cmp.Or(strategy, b.c.classes[class].strategy)
+	}
+	shared := func(h *holding, several bool) {
+		switch {
+		case strategy == "MPS" && h.mechanism == sharing.MechanismMIG:
+			h.mechanism = sharing.MechanismMIGWithMPS
+		case strategy == "MPS":
+			h.mechanism = sharing.MechanismMPS
+		case h.mechanism != sharing.MechanismMIG && several:
+			h.mechanism = sharing.MechanismTimeSlicing
+		}
+	}
+	if len(k.allocated) == 0 && !k.elsewhere {
+		for _, class := range k.classes {
+			h := base
+			_, known := b.c.classes[class]
+			switch kind := b.c.classKind(class); {
+			case kind == "mig":
+				h.mechanism = sharing.MechanismMIG
+			case kind == "" && (known || !gpuWord.MatchString(class)):
+				continue
+			}
+			h.memory = k.memory
+			shared(&h, k.pods > 1)
+			all = append(all, h)
+		}
+		return all
+	}
+	for _, a := range k.allocated {
+		h, d := base, b.device(a.deviceID)
+		h.granted = true
+		if d == nil {
+			h.device = a.pool + "/" + a.device
+			shared(&h, k.pods > 1 || b.heldBy[a.deviceID] > 1)
+			all = append(all, h)
+			continue
+		}
+		h.device = b.gpuOf(d)
+		if d.kind == "mig" {
+			h.mechanism, h.profile = sharing.MechanismMIG, d.profile
+		}
+		consumed := cmp.Or(a.memory, k.memory)
+		part := d.several && (consumed == 0 || consumed < d.memory) // others may consume the rest
+		if part {
+			h.memory = consumed
+		}
+		shared(&h, k.pods > 1 || part || b.heldBy[a.deviceID] > 1)
+		all = append(all, h)
+	}
+	return all
 }
 
 // mechanisms are those by which a pod has its GPUs on a node, which share before those that do not.

@@ -8,19 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/discover/internal/stream"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
-
-// Resources lists the built-in resources that are read, in kubectl's syntax: kubectl get RESOURCES -A -o json.
-const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
-
-const maxReported = 20 // problems of one kind in one file
 
 // readKube reads Kubernetes objects from r as they come: one object, Lists of them, or several such documents one
 // after another. No more than one object is in memory at a time. The error names the position of the first unreadable
@@ -143,7 +137,8 @@ func taking[T any](take func(c *Collector, file string, o *T)) func(*Collector, 
 		if errors.As(err, &wrong) {
 			// encoding/json goes on after a value of the wrong type.
 			take(c, file, &o)
-			return fmt.Errorf("%s is a %s where a %s belongs; the rest is used", wrong.Field, wrong.Value, wrong.Type)
+			key := keyStart.ReplaceAllStringFunc(wrong.Field, strings.ToLower)
+			return fmt.Errorf("%s is a %s where a %s belongs; the rest is used", key, wrong.Value, wrong.Type)
 		}
 		if err == nil {
 			take(c, file, &o)
@@ -151,6 +146,9 @@ func taking[T any](take func(c *Collector, file string, o *T)) func(*Collector, 
 		return err
 	}
 }
+
+// keyStart matches the letters of a field's path in Go that its keys have in lower case.
+var keyStart = regexp.MustCompile(`\b([A-Z]+\b|[A-Z])`)
 
 var readers map[string]*reader
 
@@ -183,194 +181,4 @@ func init() { // a composite literal would be an initialization cycle
 		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},
 		"ResourceClaimTemplate": {"resource.k8s.io", dra, false, taking((*Collector).takeClaimTemplate)},
 	}
-}
-
-// stringMap is a mapping of labels or annotations with only the keys of names.yaml: others may hold secrets, such as
-// configurations with environment values.
-type stringMap map[string]string
-
-func begins(key string, with []string) bool {
-	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })
-}
-
-const longestLabel = 63 // characters of a label's value, by Kubernetes
-
-// UnmarshalJSON keeps the entries that are read, and of other labels a hash. A value that is no text is left out.
-func (m *stringMap) UnmarshalJSON(data []byte) error {
-	*m = stringMap{}
-	return entries(data, func(k string, raw json.RawMessage) {
-		var s string
-		switch err := json.Unmarshal(raw, &s); {
-		case err != nil:
-		case begins(k, names().Kept):
-			(*m)[k] = s
-		case len(s) <= longestLabel:
-			(*m)[hashed(k, s)], (*m)[hashed("", k)] = "", "" // for selectors
-		}
-	})
-}
-
-func entries(data []byte, take func(k string, raw json.RawMessage)) error {
-	var all map[string]json.RawMessage
-	err := json.Unmarshal(data, &all)
-	for k, raw := range all {
-		take(k, raw)
-	}
-	return err
-}
-
-type ownerRef struct {
-	Kind       string `json:"kind"`
-	Name       string `json:"name"`
-	Controller bool   `json:"controller"`
-}
-
-type metadata struct {
-	Name        string     `json:"name"`
-	Namespace   string     `json:"namespace"`
-	UID         string     `json:"uid"`
-	Generation  int64      `json:"generation"`
-	Labels      stringMap  `json:"labels"`
-	Annotations stringMap  `json:"annotations"`
-	Owners      []ownerRef `json:"ownerReferences"`
-	Deleted     string     `json:"deletionTimestamp"`
-}
-
-// controller is the owner that makes an object.
-func (m *metadata) controller() ownerRef {
-	if i := slices.IndexFunc(m.Owners, func(o ownerRef) bool { return o.Controller }); i > 0 {
-		return m.Owners[i]
-	}
-	return append(m.Owners, ownerRef{})[0]
-}
-
-type nodeObject struct {
-	Metadata struct {
-		metadata
-		Labels map[string]string `json:"labels"` // all of them: pods may select by any
-	} `json:"metadata"`
-	Spec struct {
-		Unschedulable bool          `json:"unschedulable"`
-		Taints        []fleet.Taint `json:"taints"`
-	} `json:"spec"`
-	Status struct {
-		Allocatable quantities `json:"allocatable"`
-		Capacity    quantities `json:"capacity"`
-		Conditions  []struct {
-			Type   string    `json:"type"`
-			Status string    `json:"status"`
-			At     time.Time `json:"lastHeartbeatTime"`
-		} `json:"conditions"`
-	} `json:"status"`
-}
-
-type resources struct {
-	Limits   quantities `json:"limits"`
-	Requests quantities `json:"requests"`
-}
-
-type container struct {
-	Name          string    `json:"name"`
-	Image         string    `json:"image"`
-	Command       []string  `json:"command"`
-	Args          []string  `json:"args"`
-	RestartPolicy string    `json:"restartPolicy"`
-	Resources     resources `json:"resources"`
-	Ports         []struct {
-		Port int `json:"containerPort"`
-		Host int `json:"hostPort"`
-	} `json:"ports"`
-	Security struct {
-		Privileged bool   `json:"privileged"`
-		RunAsUser  *int64 `json:"runAsUser"`
-	} `json:"securityContext"`
-}
-
-type podSpec struct {
-	scheduling
-	Overhead       quantities  `json:"overhead"`
-	Resources      resources   `json:"resources"` // of the whole pod
-	NodeName       string      `json:"nodeName"`
-	Containers     []container `json:"containers"`
-	InitContainers []container `json:"initContainers"`
-	Claims         []podClaim  `json:"resourceClaims"`
-	Security       struct {
-		RunAsUser *int64 `json:"runAsUser"`
-	} `json:"securityContext"`
-}
-
-type podClaim struct {
-	Name     string `json:"name"`
-	Claim    string `json:"resourceClaimName"`
-	Template string `json:"resourceClaimTemplateName"`
-}
-
-type podObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     podSpec  `json:"spec"`
-	Status   struct {
-		Phase  string    `json:"phase"`
-		Start  time.Time `json:"startTime"`
-		Claims []struct {
-			Name  string `json:"name"`
-			Claim string `json:"resourceClaimName"`
-		} `json:"resourceClaimStatuses"`
-		Extended struct {
-			Claim    string `json:"resourceClaimName"`
-			Mappings []struct {
-				Resource string `json:"resourceName"`
-			} `json:"requestMappings"`
-		} `json:"extendedResourceClaimStatus"`
-	} `json:"status"`
-}
-
-// controllerObject is a Deployment, StatefulSet, ReplicaSet, Job,
-// LeaderWorkerSet or another object with a template of pods.
-type controllerObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Replicas    *int `json:"replicas"`
-		Parallelism *int `json:"parallelism"`
-		Paused      bool `json:"paused"`
-		Strategy    struct {
-			Type string `json:"type"`
-		} `json:"strategy"`
-		Update struct {
-			Type    string `json:"type"`
-			Rolling struct {
-				Partition int `json:"partition"`
-			} `json:"rollingUpdate"`
-		} `json:"updateStrategy"`
-		Volumes  []json.RawMessage `json:"volumeClaimTemplates"`
-		Template struct {
-			Metadata metadata `json:"metadata"`
-			Spec     podSpec  `json:"spec"`
-		} `json:"template"`
-	} `json:"spec"`
-	Status struct {
-		Observed int64 `json:"observedGeneration"`
-		Replicas int   `json:"replicas"`
-		Updated  int   `json:"updatedReplicas"`
-	} `json:"status"`
-}
-
-type autoscalerObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Target struct {
-			Kind string `json:"kind"`
-			Name string `json:"name"`
-		} `json:"scaleTargetRef"`
-		Min *int `json:"minReplicas"`
-		Max int  `json:"maxReplicas"`
-	} `json:"spec"`
-}
-
-type configMapObject struct {
-	Metadata metadata          `json:"metadata"`
-	Data     map[string]string `json:"data"`
-}
-
-type statusObject struct {
-	Message string `json:"message"`
 }

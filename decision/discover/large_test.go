@@ -94,7 +94,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(d.Fleet.Pools) > 0 && len(d.Fleet.Workloads) > 0 {
-			if err := d.Valid(); err != nil {
+			if err := d.Fleet.Validate(); err != nil {
 				t.Fatalf("%v\n%s", err, fleet.String())
 			}
 		}

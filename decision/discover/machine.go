@@ -17,22 +17,9 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// machine holds the answers of nvidia-smi or NVML on one machine.
-type machine struct {
-	name      string // of the file: its base name up to the first dot
-	inventory telemetry.Inventory
-}
-
 // AddInventory adds NVML's inventory of the GPUs of a machine, by the name of its Kubernetes node where it is one.
 func (c *Collector) AddInventory(name string, inv telemetry.Inventory) {
 	c.machines = append(c.machines, &machine{name, inv})
-}
-
-// stem is a file's base name up to the first dot.
-func stem(file string) string {
-	base := path.Base(strings.ReplaceAll(file, `\`, "/"))
-	base, _, _ = strings.Cut(base, ".")
-	return base
 }
 
 // joinMachines adds inventories of drivers to their nodes, and makes nodes of machines without one.
@@ -47,8 +34,7 @@ func (b *build) joinMachines() {
 			n = &node{name: unique(taken, m.name), replicas: 1, mechanism: sharing.MechanismExclusive,
 				instances: map[string]int{}, pids: map[uint32]bool{}}
 			if len(b.c.nodes) > 0 {
-				b.find("machine-in-no-node", sharing.SeverityLow, "machine "+n.name, "nvidia-smi",
-					"is none of the nodes as far as names and UUIDs say: name the file as the node")
+				b.find("machine-in-no-node", "machine "+n.name, "nvidia-smi")
 			}
 			b.nodes, b.byName[n.name] = append(b.nodes, n), n
 		}
@@ -75,8 +61,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		return
 	}
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "nvidia-smi",
-			"its labels and resources say %s, and the driver has %d", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
+		b.find("label-lies/driver-count", "node "+n.name, "nvidia-smi", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
 	n.gpus, n.gpusFrom, n.layouts, n.layoutsFrom = len(inv.GPUs), from, nil, Provenance{basisMeasured, "nvidia-smi"}
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
@@ -89,16 +74,14 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
 		if g.Lost {
-			b.find("gpu-lost", sharing.SeverityHigh, "node "+n.name, "nvidia-smi",
-				"GPU %d is lost: it needs a reset or a reboot of the node; it is not counted", i)
+			b.find("gpu-lost", "node "+n.name, "nvidia-smi", i)
 			n.gpus--
 			continue
 		}
 		n.uuids = append(n.uuids, g.UUID)
 		if model, err := g.Model(); err == nil {
 			if n.gpu != nil && n.gpu != model {
-				b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "nvidia-smi", "GPU %d is a %s and %s says %s", i,
-					model.Name, n.productFrom.Source, n.gpu.Name)
+				b.find("label-lies/driver-model", "node "+n.name, "nvidia-smi", i, model.Name, n.productFrom.Source, n.gpu.Name)
 			}
 			n.gpu, n.product, n.productFrom = model, g.Name, from
 		} else if n.gpu == nil {
@@ -131,9 +114,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	}
 	n.whole = n.gpus - n.inMIG
 	if len(denied) > 0 {
-		b.find("gpu-seen-in-part", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi",
-			"GPU %s: the driver answers Insufficient Permissions, as it does inside a container that has a MIG device: what "+
-				"the whole GPU holds is not known: give `nvidia-smi -q -x` of the node itself", strings.Join(denied, ", "))
+		b.find("gpu-seen-in-part", "machine "+n.name, "nvidia-smi", strings.Join(denied, ", "))
 	}
 	if n.meta == nil {
 		n.sharedBy(b, byMPS, inTurn, len(denied) > 0)
@@ -155,9 +136,8 @@ func (n *node) sharedBy(b *build, byMPS, inTurn []string, denied bool) {
 		n.mechanism = sharing.MechanismTimeSlicing
 	}
 	if len(byMPS) > 0 && len(inTurn) > 0 {
-		b.find("sharing-differs", sharing.SeverityMedium, "machine "+n.name, "nvidia-smi",
-			"GPU %s by MPS, GPU %s by time-slicing: all are shown as shared by %v",
-			strings.Join(byMPS, ", "), strings.Join(inTurn, ", "), n.mechanism)
+		b.find("sharing-differs", "machine "+n.name, "nvidia-smi", strings.Join(byMPS, ", "), strings.Join(inTurn, ", "),
+			n.mechanism)
 	}
 }
 

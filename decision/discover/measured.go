@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/decision"
@@ -16,17 +15,6 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// Used holds a workload's measured use of its GPUs over time, per replica and GPU. What was not measured is missing.
-type Used struct {
-	Workload  string
-	MemoryMax decision.Optional[sharing.Bytes]
-	BusyMean  decision.Optional[float64] // share of a whole GPU
-	// Together is set where the figures are of whole GPUs that others use too. WholeBusy is how busy such GPUs are on
-	// average, also where its own part is known.
-	Together  bool
-	WholeBusy decision.Optional[float64]
-}
 
 // gathering merges the series of a workload's pods.
 type gathering struct {
@@ -41,28 +29,26 @@ type gathering struct {
 	own              bool // some figures are of the pod's own processes on a device that others use too
 	sharers          int  // pods on the fullest of its nodes' GPUs
 	known, execution time.Duration
-	pods             map[string]bool
 }
+
+// exporter is the source of usage in findings and provenance.
+const exporter = "dcgm-exporter"
 
 // takeUsage adds measured usage to the workloads.
 func (b *build) takeUsage() {
 	if b.c.usage == nil {
 		return
 	}
-	b.c.usage.Repeats = b.c.exporter.before(attributing...)
 	u := b.c.usage.Usage()
 	b.checkSources(u)
-	kind := strings.TrimSpace("dcgm-exporter " + b.c.exporter.text)
 	of, together := map[*workload]*gathering{}, map[*workload]*gathering{}
 	owners, uids := b.podOwners()
 	gone := map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
-		b.voidZeros(s, kind)
+		b.voidZeros(s)
 		if s.Blind {
-			b.find("exporter-sees-no-processes", sharing.SeverityMedium, "GPU "+cmp.Or(s.GPU, s.Node), kind,
-				"its pods' own series are all 0 while the GPU works: the exporter cannot tell their processes apart; start it "+
-					"with hostPID: true")
+			b.find("exporter-sees-no-processes", "GPU "+cmp.Or(s.GPU, s.Node), exporter)
 		}
 		if s.DeviceOnly {
 			continue // the device's own series: its pods have theirs
@@ -78,27 +64,25 @@ func (b *build) takeUsage() {
 			into = together
 		}
 		if into[w] == nil {
-			into[w] = &gathering{pods: map[string]bool{}, Used: Used{Together: wholes}}
+			into[w] = &gathering{Used: Used{Together: wholes}}
 		}
 		into[w].add(s, n)
 	}
 	if len(gone) > 0 {
 		names := slices.Sorted(maps.Keys(gone))
-		b.find("pods-gone", sharing.SeverityLow, "pod "+names[0], kind,
-			"samples of %s that the objects no longer have, and of no workload that they have; they are left out",
-			plaintext.Count(len(names), "pod"))
+		b.find("pods-gone", "pod "+names[0], exporter, plaintext.Count(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
 		if g := cmp.Or(of[w], together[w]); g != nil {
-			b.measure(w, g, kind)
+			b.measure(w, g)
 		}
 	}
-	b.idleGPUs(u, kind)
-	b.strayDevices(u, kind)
+	b.idleGPUs(u)
+	b.strayDevices(u)
 }
 
 // voidZeros reports figures with meaningless zeros, and their substitutes.
-func (b *build) voidZeros(s *usage.Stats, kind string) {
+func (b *build) voidZeros(s *usage.Stats) {
 	object := "GPU " + cmp.Or(s.GPU, s.Node)
 	if s.Pod != "" {
 		object = "pod " + named(s.Namespace, s.Pod)
@@ -106,16 +90,14 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 	divided := s.Profile != "" || !s.Instance.IsZero()
 	for _, f := range busyFigures {
 		if s.Units.Has(f) {
-			b.find("units-mixed-up", sharing.SeverityMedium, object, kind, "%s is in other units than its metric's, percent "+
-				"for fractions or fractions for percent, and is not used: give the exporter's own series", figureTexts[f])
+			b.find("units-mixed-up", object, exporter, figureTexts[f])
 			continue
 		}
 		if !s.Void.Has(f) || s.Shared {
 			continue
 		}
 		if f == usage.FigureGPUUtil && divided {
-			b.find("utilization-not-measured", sharing.SeverityLow, object, kind,
-				"NVML's utilization of a MIG instance is 0 whatever it does: export DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+			b.find("utilization-not-measured", object, exporter)
 			continue
 		}
 		used := "so that how busy it is is not known"
@@ -125,8 +107,7 @@ func (b *build) voidZeros(s *usage.Stats, kind string) {
 				break
 			}
 		}
-		b.find("counter-not-filled", sharing.SeverityMedium, object, kind,
-			"%s is 0 throughout while others show work: %s", figureTexts[f], used)
+		b.find("counter-not-filled", object, exporter, figureTexts[f], used)
 	}
 }
 
@@ -205,7 +186,6 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		m, ok := s.Figures[f]
 		return m, ok && m.N > 0 && !s.Void.Has(f) && (!s.Shared || g.Together || s.Own.Has(f))
 	}
-	g.pods[s.Namespace+"/"+s.Pod+"/"+s.UID] = true
 	for _, t := range []time.Time{s.From, s.To} {
 		if !t.IsZero() && (g.from.IsZero() || t.Before(g.from)) {
 			g.from = t
@@ -260,7 +240,7 @@ func instancePart(s *usage.Stats, n *node) float64 {
 }
 
 // measure adds measured usage to a workload.
-func (b *build) measure(w *workload, g *gathering, kind string) {
+func (b *build) measure(w *workload, g *gathering) {
 	v := &b.Fleet.Workloads[w.index]
 	at := fmt.Sprintf("workloads[%d]", w.index)
 	window, basis := "", basisMeasured
@@ -279,7 +259,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 		g.divide()
 	}
 	from := func(n int64, what string) Provenance {
-		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", kind, window, thousands(n), what)}
+		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", exporter, window, thousands(n), what)}
 	}
 	g.Workload = w.name
 	if g.memoryN > 0 && g.memory[1] >= 1 && g.memory[1] <= float64(mostMemory) {
@@ -290,8 +270,7 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	}
 	idle := float64(g.execution) / max(1, float64(g.known))
 	if idle >= 0.5 && g.known >= time.Hour {
-		b.find("execution-idle", sharing.SeverityMedium, "workload "+w.name, kind,
-			"holds GPU memory and does nothing %.0f%% of %s", 100*idle, span(g.known))
+		b.find("execution-idle", "workload "+w.name, exporter, 100*idle, span(g.known))
 	}
 	b.Used = append(b.Used, g.Used)
 	if b.sharedSeries[w] = g.Together; g.Together {
@@ -300,9 +279,8 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == basisGiven }
 	if most, ok := g.MemoryMax.Get(); ok && !given("memory") && !given("model") {
 		if asked, had := v.Memory.Get(); had && v.Request != nil && asked/4*3 > most {
-			b.find("requested-against-used", sharing.SeverityMedium, "workload "+w.name, kind,
-				"has %v of memory (%s) and used at most %v, half of the time %v",
-				asked, b.Provenance[at+".memory"].Source, most, sharing.Bytes(g.memory[0]))
+			b.find("requested-against-used", "workload "+w.name, exporter, asked, b.Provenance[at+".memory"].Source, most,
+				sharing.Bytes(g.memory[0]))
 		}
 		v.Memory = g.MemoryMax
 		b.note(at+".memory", from(g.memoryN, "the most in use"))
@@ -324,11 +302,6 @@ func (b *build) measure(w *workload, g *gathering, kind string) {
 			b.note(at+".peak_busy", from(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}
-	guess, ok := shapeOf(idle, g.BusyMean.Or(0), g.known/time.Duration(len(g.pods)))
-	if ok && w.first.guess.rule == "lone-pod" && b.Provenance[at+".kind"].Basis == basisGuess {
-		v.Kind = guess.kind
-		b.note(at+".kind", guessed("rule %s", guess.rule))
-	}
 }
 
 // divide makes the figures of GPUs those of each of the sharers, which are alike.
@@ -347,26 +320,55 @@ func (b *build) among(w *workload) bool {
 	})
 }
 
-func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }
-
 var figureTexts = map[usage.Figure]string{usage.FigureSM: "SM activity",
 	usage.FigureGraphics: "time with work (graphics engine)", usage.FigureGPUUtil: "NVML utilization"}
 
-// span writes a time as hours or minutes.
-func span(d time.Duration) string {
-	switch {
-	case d >= 2*time.Hour:
-		return fmt.Sprintf("%.0f h", d.Hours())
-	case d >= 2*time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
+// idleGPUs reports GPUs on which nothing ran and nothing was held for an hour or more.
+func (b *build) idleGPUs(u *usage.Usage) {
+	idle, longest := map[*node]int{}, map[*node]time.Duration{}
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		if n := b.byName[s.Node]; n != nil && n.inMIG == 0 && s.Profile == "" && s.Instance.IsZero() &&
+			s.Times.Known >= time.Hour && s.Times.Used == 0 {
+			idle[n]++
+			longest[n] = max(longest[n], s.Times.Known)
+		}
 	}
-	return fmt.Sprintf("%.0f s", d.Seconds())
+	for n, gpus := range idle {
+		money := ""
+		if p := b.poolOf[n]; p != nil {
+			money = monthly(&b.Fleet.Pools[p.index], gpus)
+		}
+		b.find("idle-gpus", "node "+n.name, exporter, plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]), money)
+	}
 }
 
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
+// strayDevices finds samples of GPUs that are in no node.
+func (b *build) strayDevices(u *usage.Usage) {
+	if len(b.nodes) == 0 {
+		return
 	}
-	return s
+	stray := map[string]bool{}
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		switch n := b.byName[s.Node]; {
+		case n == nil && s.Node != "" && b.byDevice[s.GPU] == nil:
+			stray["node "+s.Node] = true
+		case n != nil && len(n.uuids) > 0 && s.GPU != "" && !slices.Contains(n.uuids, s.GPU):
+			stray["GPU "+s.GPU] = true
+		}
+	}
+	if names := slices.Sorted(maps.Keys(stray)); len(names) > 0 {
+		b.find("gpu-in-no-node", names[0], exporter, plaintext.Some(names, mostNames, len(names)))
+	}
+}
+
+// checkSources finds samples that were refused.
+func (b *build) checkSources(u *usage.Usage) {
+	for i := range u.Sources {
+		s := &u.Sources[i]
+		if s.Refused > 0 {
+			b.find("samples-refused", "samples of "+s.Name, s.Name, s.Refused, s.Samples)
+		}
+	}
 }

@@ -80,7 +80,7 @@ func TestSharedSeries(t *testing.T) {
 }
 
 // TestOwnProcesses: figures that dcgm-exporter reads of each pod's processes are the pod's, in pages as it serves them;
-// those of an older exporter, or of one that sees no processes, are not used.
+// those of an exporter that sees no processes are not used.
 func TestOwnProcesses(t *testing.T) {
 	page := func(name string) string {
 		return file(t, "../internal/usage/testdata/dcgm-exporter-4.5.3-4.8.2/"+name)
@@ -93,15 +93,9 @@ func TestOwnProcesses(t *testing.T) {
 	if p := d.Provenance["workloads[0].gpu_busy"]; !strings.Contains(p.Source, "of its own processes") {
 		t.Error(p)
 	}
-	exporter := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"m","uid":"x"},"spec":{"containers":[{"image":"nvcr.io/nvidia/k8s/dcgm-exporter:4.5.2-4.8.1-distroless"}]}}`
-	for name, add := range map[string][2]string{"older": {exporter, page("virtual-gpus.prom")}, "blind": {"", page("virtual-gpus-no-hostpid.prom")}} {
-		d := joined(t, discover.Options{}, "objects.json", file(t, "clusters/time-slicing.json")+add[0], "page.prom", add[1])
-		if w := d.Fleet.Workloads[0]; !w.Memory.IsZero() || !w.GPUBusy.IsZero() {
-			t.Errorf("%s: %v %v", name, w.Memory, w.GPUBusy)
-		}
-		if (found(d, "exporter-sees-no-processes") != nil) != (name == "blind") {
-			t.Errorf("%s: %+v", name, d.Findings)
-		}
+	d = joined(t, discover.Options{}, "objects.json", file(t, "clusters/time-slicing.json"), "page.prom", page("virtual-gpus-no-hostpid.prom"))
+	if w := d.Fleet.Workloads[0]; !w.Memory.IsZero() || !w.GPUBusy.IsZero() || found(d, "exporter-sees-no-processes") == nil {
+		t.Errorf("%v %v %+v", w.Memory, w.GPUBusy, d.Findings)
 	}
 }
 
@@ -265,36 +259,21 @@ func TestServingProfiles(t *testing.T) {
 	}
 }
 
-// TestShape: a pod that nothing else says anything of is known by its use over hours, and a GPU that nothing used is
-// named.
-func TestShape(t *testing.T) {
-	const objects = `{"kind":"List","items":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"n","labels":{"nvidia.com/gpu.product":"NVIDIA-L4","nvidia.com/gpu.count":"2"}},"status":{"capacity":{"nvidia.com/gpu":"2"}}},
-	 {"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"t"},"spec":{"nodeName":"n","containers":[{"image":"i","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}]}`
-	for sm, want := range map[string]string{"0": "notebook guess: rule idle-shape", "0.95": "training guess: rule steady-shape", "0.4": "batch guess: rule lone-pod"} {
-		c := discover.New(discover.Options{})
-		const pod, free = `"UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"`, `"UUID":"GPU-2","gpu":"1"`
-		for _, f := range []struct{ name, metric, of, value string }{{"a", "DCGM_FI_DEV_FB_USED", pod, "4000"}, {"b", "DCGM_FI_PROF_SM_ACTIVE", pod, sm}, {"c", "DCGM_FI_PROF_SM_ACTIVE", free, "0"}} {
-			var values []string
-			for i := range 8 * 60 {
-				values = append(values, fmt.Sprintf(`[%d,%q]`, 1763769600+60*i, f.value))
-			}
-			if err := c.Read(f.name, strings.NewReader(fmt.Sprintf(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":%q,"Hostname":"n",%s},"values":[%s]}]}}`, f.metric, f.of, strings.Join(values, ",")))); err != nil {
-				t.Fatal(err)
-			}
+// TestIdleGPUs: a GPU that nothing used for hours is named, and one with work is not.
+func TestIdleGPUs(t *testing.T) {
+	var b strings.Builder
+	for metric, of := range map[string]string{"DCGM_FI_DEV_FB_USED": `"UUID":"GPU-1","gpu":"0","namespace":"t","pod":"x"`, "DCGM_FI_PROF_SM_ACTIVE": `"UUID":"GPU-2","gpu":"1"`} {
+		fmt.Fprintf(&b, `,{"metric":{"__name__":%q,"Hostname":"n",%s},"values":[`, metric, of)
+		for i := range 8 * 60 {
+			fmt.Fprintf(&b, `,[%d,"0"]`, 1763769600+60*i)
 		}
-		if err := c.Read("objects", strings.NewReader(objects)); err != nil {
-			t.Fatal(err)
-		}
-		d := c.Discover()
-		if got := fmt.Sprint(d.Fleet.Workloads[0].Kind, " ", d.Provenance["workloads[0].kind"]); got != want {
-			t.Errorf("SMs busy %s: %s, want %s", sm, got, want)
-		}
-		if p := d.Provenance["workloads[0].gpu_busy"]; p.Source != "dcgm-exporter, 8 h, 480 samples, SM activity, mean" {
-			t.Error(p)
-		}
-		if f := found(d, "idle-gpus"); f == nil || f.Message != "1 idle GPU of 2: nothing ran and nothing was held in 8 h" {
-			t.Errorf("%+v", d.Findings)
-		}
+		b.WriteString("]}")
+	}
+	answer := strings.ReplaceAll(strings.TrimPrefix(b.String(), ","), "[,", "[")
+	d := joined(t, discover.Options{}, "answer", `{"status":"success","data":{"resultType":"matrix","result":[`+answer+`]}}`,
+		"objects", list(aNode("n", l4+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2"), aPod("x", "n", "x=1")))
+	if f := found(d, "idle-gpus"); f == nil || f.Message != "1 idle GPU of 2: nothing ran and nothing was held in 8 h" {
+		t.Errorf("%+v", d.Findings)
 	}
 }
 

@@ -4,6 +4,12 @@ package discover
 
 import (
 	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -45,5 +51,43 @@ func TestNames(t *testing.T) {
 	}
 	if len(all.Rules) < 13 || len(all.Servers) < 6 || len(all.Machines) < 40 {
 		t.Errorf("%d rules, %d servers, %d machines", len(all.Rules), len(all.Servers), len(all.Machines))
+	}
+}
+
+// TestFindingTexts: each text of the built-in file is of a finding that the package reports with as many arguments as
+// the text has verbs, and the other way round.
+func TestFindingTexts(t *testing.T) {
+	args := map[string]int{"nodes-cordoned": 5, "nodes-not-ready": 5} // their codes are put together
+	files, err := filepath.Glob("*.go")
+	for _, name := range files {
+		f, wrong := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if wrong != nil {
+			t.Fatal(wrong)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 2 {
+				fun, isMethod := call.Fun.(*ast.SelectorExpr)
+				id, isText := call.Args[0].(*ast.BasicLit)
+				if isMethod && isText && fun.Sel.Name == "find" {
+					code, _ := strconv.Unquote(id.Value)
+					args[code] = len(call.Args) - 3
+				}
+			}
+			return true
+		})
+	}
+	if len(files) == 0 || err != nil {
+		t.Fatal(files, err)
+	}
+	verbs := regexp.MustCompile(`%[.0-9]*[a-z]`)
+	for id, f := range findingTexts() {
+		n, found := args[id]
+		if want := len(verbs.FindAllString(f.Message, -1)); !found || n != want || f.Severity == sharing.SeverityUnknown {
+			t.Errorf("%s: %d arguments for %q, found %v", id, n, f.Message, found)
+		}
+		delete(args, id)
+	}
+	for id := range args {
+		t.Errorf("findings.yaml lacks %s", id)
 	}
 }

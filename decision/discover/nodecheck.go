@@ -32,8 +32,19 @@ func (n *node) readApart(b *build) {
 		apart = append(apart, gpu+" ("+n.apartGPUs[gpu]+")")
 	}
 	if len(apart) > 0 {
-		b.find("gpus-apart", sharing.SeverityMedium, "node "+n.name, "annotations and ResourceSlices",
-			"no new pods are given %s", plaintext.Some(apart, mostNames, len(apart)))
+		b.find("gpus-apart", "node "+n.name, "annotations and ResourceSlices", plaintext.Some(apart, mostNames, len(apart)))
+	}
+}
+
+// otherVendors begin the resources of the plugins of AMD and Intel.
+var otherVendors = []string{"amd.com/", "gpu.intel.com/"}
+
+// otherVendor reports the GPUs of AMD and Intel on a node.
+func (b *build) otherVendor(n *node) {
+	for _, key := range sortedKeys(n.meta.Status.Capacity) {
+		if begins(key, otherVendors) {
+			b.find("other-vendor", "node "+n.name, "resource "+key, n.meta.Status.Capacity[key], key)
+		}
 	}
 }
 
@@ -47,9 +58,7 @@ func (b *build) notCounted(n *node) {
 		}
 	}
 	if len(names) > 0 {
-		b.find("gpus-not-counted", sharing.SeverityMedium, "node "+n.name, "resource "+names[0],
-			"offers %s, which is not understood, and the number of its GPUs is not known: it is in no pool",
-			plaintext.Some(names, mostNames, len(names)))
+		b.find("gpus-not-counted", "node "+n.name, "resource "+names[0], plaintext.Some(names, mostNames, len(names)))
 	}
 }
 
@@ -59,65 +68,38 @@ func (b *build) checkNode(n *node) {
 	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
 		got := sharing.Bytes(v) * sharing.MiB
 		if known := n.memory(); known > 0 && !near(got, known) {
-			b.find("label-lies", sharing.SeverityHigh, object, "label nvidia.com/gpu.memory",
-				"label nvidia.com/gpu.memory says %v, and no %s has that: it has %v", got, n.gpu.Name, known)
+			b.find("label-lies/memory", object, "label nvidia.com/gpu.memory", got, n.gpu.Name, known)
 		}
 	}
 	if len(n.managers) > 1 {
-		b.find("two-managers", sharing.SeverityHigh, object, n.deliveryFrom.Source,
-			"%s hand out its GPUs: each gives away what the other has given", strings.Join(n.managers, " and "))
+		b.find("two-managers", object, n.deliveryFrom.Source, strings.Join(n.managers, " and "))
 	}
 	text, given := n.meta.Status.Allocatable["nvidia.com/gpu"]
 	if healthy, all := count(text), n.capacity(resourceGPU); given && len(n.registered) == 0 && healthy < all {
-		b.find("unhealthy-gpus", sharing.SeverityMedium, object, "status.allocatable",
-			"%d of %d of nvidia.com/gpu are not healthy", all-healthy, all)
+		b.find("unhealthy-gpus", object, "status.allocatable", all-healthy, all)
 	}
 	b.checkEffect(n)
 	if mps := n.mechanism == sharing.MechanismMPS && len(n.instances) > 0; mps ||
 		slices.ContainsFunc(n.inside, func(in Inside) bool { return in.Mechanism == sharing.MechanismMIGWithMPS }) {
-		b.find("mps-and-mig", sharing.SeverityHigh, object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy",
-			"MPS and MIG together: the device plugin refuses MPS on MIG devices")
+		b.find("mps-and-mig", object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy")
 	}
 	if n.label(mig.LabelConfigState) == "failed" {
-		b.find("mig-config-failed", sharing.SeverityHigh, object, "label "+mig.LabelConfigState,
-			"its MIG configuration %.60q was not applied", n.label(labelMIG))
+		b.find("mig-config-failed", object, "label "+mig.LabelConfigState, n.label(labelMIG))
 	}
 	if kinds := n.kinds(); len(kinds) > 1 {
-		b.find("gpus-differ", sharing.SeverityMedium, object, n.productFrom.Source,
-			"has GPUs of several kinds (%s): all of them count as %s", plaintext.Some(kinds, mostNames, len(kinds)), n.product)
+		b.find("gpus-differ", object, n.productFrom.Source, plaintext.Some(kinds, mostNames, len(kinds)), n.product)
 	}
 	if b.checkGuest(object, n.product, n.productFrom.Source, n.label("nvidia.com/vgpu.present") == "true") {
 		return
 	}
 	if n.gpu != nil && n.gpu.Source == "" {
-		b.find("gpu-not-in-table", sharing.SeverityLow, object, n.productFrom.Source,
-			"the GPU table does not have %.60q: it counts with its memory and capability, and what its architecture has",
-			n.product)
+		b.find("gpu-not-in-table", object, n.productFrom.Source, n.product)
 	}
 	if n.gpu == nil && n.product != "" {
 		if _, err := sharing.LookupGPU(n.product); err != nil {
-			b.find("gpu-unknown", sharing.SeverityMedium, object, n.productFrom.Source, "%s",
-				strings.TrimPrefix(err.Error(), "sharing: "))
+			b.find("gpu-unknown", object, n.productFrom.Source, strings.TrimPrefix(err.Error(), "sharing: "))
 		}
 	}
-}
-
-// kinds returns the names of a node's GPUs, where HAMi, Volcano or the DRA driver lists them one by one.
-func (n *node) kinds() (out []string) {
-	add := func(name string) {
-		if name != "" && !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	for i := range n.registered {
-		add(strings.TrimPrefix(n.registered[i].Type, "NVIDIA-"))
-	}
-	for _, d := range n.devices {
-		if d.kind != "vfio" {
-			add(d.product)
-		}
-	}
-	return out
 }
 
 // checkGuest reports a GPU that is virtual: its machine's figures hold only inside.
@@ -133,7 +115,6 @@ func (b *build) checkGuest(object, product, source string, labelled bool) bool {
 	if v.Slices > 0 {
 		what += fmt.Sprintf(" as a MIG instance of %s", plaintext.Count(v.Slices, "slice"))
 	}
-	b.find("vgpu-guest", sharing.SeverityMedium, object, source,
-		"its GPU is a vGPU%s: other virtual machines may share the board, and exclusive holds only inside this machine", what)
+	b.find("vgpu-guest", object, source, what)
 	return true
 }

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -99,28 +98,6 @@ func (n *node) boardOf(name, key string) {
 	}
 }
 
-// memory is that of one of the node's GPUs, 0 where it is not known.
-func (n *node) memory() sharing.Bytes {
-	if n.gpu == nil {
-		return 0
-	}
-	total, _ := n.gpu.Memory.Get()
-	return total
-}
-
-// vgpusOn returns the number of vGPUs of a type on one of the node's GPUs, 1 where that is not known.
-func (n *node) vgpusOn(u use) int {
-	if n.gpu == nil || u.memory == 0 {
-		return 1
-	}
-	// A type's gigabytes are of the board's nominal memory, of which a driver shows some percent less.
-	most := max(1, int(float64(n.memory())*1.09/float64(u.memory)))
-	if v, _ := sharing.ParseVGPUType(u.profile); v.Slices > 0 && n.model() != nil {
-		most = min(most, max(1, n.model().ComputeSlices/v.Slices))
-	}
-	return most
-}
-
 // describe makes a GPU that is not in the table from labels, or from attributes of the DRA driver.
 func (n *node) describe(mib string) {
 	var unknown *sharing.UnknownGPUError
@@ -184,23 +161,15 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	return found[0]
 }
 
-func (n *node) readMilli(b *build) {
-	n.resource, n.gpus = resourceMilli, n.capacity(resourceMilli)/1000
-	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
-	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
-		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
-	if text := n.label("cotenant.dev/mechanism"); text != "" {
-		m, err := sharing.ParseMechanism(text)
-		if err != nil || m == sharing.MechanismNone || layout.Sliced(m) {
-			b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, "label cotenant.dev/mechanism",
-				"there is no mechanism %.40q", text)
-			return
-		}
-		n.mechanism, n.mechanismFrom = m, declared("label cotenant.dev/mechanism")
+func (n *node) readDriver() {
+	l := n.meta.Metadata.Labels
+	text, from := l["nvidia.com/cuda.driver-version.full"], "label nvidia.com/cuda.driver-version.full"
+	if text == "" {
+		from = "labels nvidia.com/cuda.driver.*"
+		text = strings.TrimRight(l["nvidia.com/cuda.driver.major"]+"."+l["nvidia.com/cuda.driver.minor"]+"."+
+			l["nvidia.com/cuda.driver.rev"], ".")
 	}
-}
-
-// ECC takes up to 7% of a board's memory, and the GPU table has some boards with it and some without.
-func near(got, known sharing.Bytes) bool {
-	return float64(got) >= 0.9*float64(known) && float64(got) <= 1.08*float64(known)
+	if d, err := sharing.ParseDriver(text); err == nil {
+		n.driver, n.driverFrom = d, declared("%s", from)
+	}
 }

@@ -12,27 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it renames those, and MIG instances.
-const (
-	resourceGPU    = "nvidia.com/gpu"
-	resourceShared = "nvidia.com/gpu.shared"
-	migPrefix      = "nvidia.com/mig-"
-)
-
-// Labels of GPU Feature Discovery about the sharing of whole GPUs.
-const (
-	labelReplicas = "nvidia.com/gpu.replicas"
-	labelStrategy = "nvidia.com/gpu.sharing-strategy"
-)
-
-// Inside reports MIG instances that each serve several pods: only the mechanism's isolation separates the pods of
-// one instance.
-type Inside struct {
-	Profile   string            `json:"profile"`
-	Mechanism sharing.Mechanism `json:"mechanism"`
-	Pods      int               `json:"pods"` // to an instance
-}
-
 // migResources are the MIG instances that the node offers, by profile, with how pods share them.
 func (n *node) migResources(b *build) (map[string]int, []Inside) {
 	out, offered := map[string]int{}, map[string]int{}
@@ -80,26 +59,9 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 func (b *build) reportInside(n *node, source string) {
 	for _, in := range n.inside {
 		n.closed = cmp.Or(n.closed, "one whose MIG instances pods share")
-		b.find("mig-instances-shared", sharing.SeverityHigh, "node "+n.name, source,
-			"each of its %d instances %s is shared by %d pods by %s: between the pods of one instance the hardware isolates "+
-				"neither memory nor compute nor faults", n.instances[in.Profile], in.Profile, in.Pods, plain(in.Mechanism))
+		b.find("mig-instances-shared", "node "+n.name, source, n.instances[in.Profile], in.Profile, in.Pods,
+			plain(in.Mechanism))
 	}
-}
-
-// plain returns the mechanism by which the pods of one MIG instance share it.
-func plain(m sharing.Mechanism) sharing.Mechanism {
-	if m == sharing.MechanismMIGWithMPS {
-		return sharing.MechanismMPS
-	}
-	return m
-}
-
-// profileName is the profile in the name of a resource: "1g.10gb.me" is 1g.10gb+me.
-func profileName(s string) string {
-	if n, err := mig.ParseResourceName("mig-" + s); err == nil {
-		return n.String()
-	}
-	return s
 }
 
 // readPlugin reads a node of the device plugin and GPU Feature Discovery.
@@ -139,8 +101,7 @@ func (n *node) readPlugin(b *build) {
 			if len(n.amounts()) > 0 {
 				return // another system hands them out
 			}
-			b.find("gpus-not-offered", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
-				"has %d GPUs by its labels and offers none: no pod can use them", labelled)
+			b.find("gpus-not-offered", "node "+n.name, "label nvidia.com/gpu.count", labelled)
 		}
 		return
 	}
@@ -150,16 +111,14 @@ func (n *node) readPlugin(b *build) {
 		n.gpusFrom = derived("resource %s divided by %s", resource, n.replicasFrom)
 	}
 	if n.offered%replicas != 0 {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, n.from(labelReplicas),
-			"offers %d of %s, which is no multiple of the %d replicas of %s", n.offered, resource, replicas,
+		b.find("label-lies/multiple", "node "+n.name, n.from(labelReplicas), n.offered, resource, replicas,
 			n.from(labelReplicas))
 		n.gpus = (n.offered + replicas - 1) / replicas
 	}
 	if stated && labelled > 0 {
 		if labelled != n.gpus {
-			b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
-				"offers %d of %s: with %d replica(s) a GPU that is %d GPUs, and label nvidia.com/gpu.count says %d; what is "+
-					"offered is used", n.offered, resource, replicas, n.gpus, labelled)
+			b.find("label-lies/count", "node "+n.name, "label nvidia.com/gpu.count", n.offered, resource, replicas, n.gpus,
+				labelled)
 		} else {
 			n.gpusFrom = from
 		}
@@ -190,8 +149,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 	case strategy == "time-slicing", strategy == "time-sharing" && replicas > 1:
 		n.mechanism = sharing.MechanismTimeSlicing
 	case strategy != "" && strategy != "none" && strategy != "time-sharing":
-		b.find("label-unreadable", sharing.SeverityMedium, "node "+n.name, n.from(labelStrategy),
-			"there is no sharing strategy %.40q", strategy)
+		b.find("label-unreadable/strategy", "node "+n.name, n.from(labelStrategy), strategy)
 	case strategy == "" && (shared || replicas > 1):
 		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("%s", n.replicasFrom)
 		if capable == "true" {
@@ -204,8 +162,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 		replicas = 1
 	}
 	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
-		b.find("sharing-without-replicas", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.replicas",
-			"GPUs are shared by %v, and label nvidia.com/gpu.replicas does not say among how many", n.mechanism)
+		b.find("sharing-without-replicas", "node "+n.name, "label nvidia.com/gpu.replicas", n.mechanism)
 	}
 	n.replicas = replicas
 	return replicas
@@ -217,15 +174,13 @@ func (n *node) readSingle(b *build, labelled int) {
 	n.readReplicas(b, "nvidia.com/gpu")
 	offered := n.offered / n.replicas
 	if n.single == "INVALID" {
-		b.find("mig-invalid", sharing.SeverityHigh, "node "+n.name, "label nvidia.com/gpu.product",
-			"the MIG layout does not suit the strategy \"single\": nothing can be placed")
+		b.find("mig-invalid", "node "+n.name, "label nvidia.com/gpu.product")
 	} else {
 		n.instances[n.single] = offered
 		n.shareInside(b, n.single, n.replicasFrom)
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/mig.strategy",
-			"label nvidia.com/gpu.product names a MIG profile and nvidia.com/mig.strategy says %q", s)
+		b.find("label-lies/strategy", "node "+n.name, "label nvidia.com/mig.strategy", s)
 	}
 	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
 	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
@@ -242,14 +197,12 @@ func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
 	}
 	model := n.model()
 	if model == nil {
-		b.find("mig-model-unknown", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.product",
-			"has MIG instances, and no MIG profiles are known of %.60q", n.product)
+		b.find("mig-model-unknown", "node "+n.name, "label nvidia.com/gpu.product", n.product)
 		return max(1, stated), derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
 	}
 	p, err := model.Pack(counts(n.instances))
 	if err != nil {
-		b.find("label-lies", sharing.SeverityHigh, "node "+n.name, "resources "+migPrefix+"*",
-			"offers MIG instances that its GPUs cannot have: %v", err)
+		b.find("label-lies/instances", "node "+n.name, "resources "+migPrefix+"*", err)
 		return max(1, stated), derived("MIG instances: at least one GPU")
 	}
 	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")
@@ -270,29 +223,6 @@ func counts(instances map[string]int) []mig.Count {
 	return out
 }
 
-// model is the GPU's model in the MIG catalogue, nil where there is none.
-func (n *node) model() *mig.Model {
-	name := n.product
-	if n.gpu != nil {
-		name = n.gpu.Name
-	}
-	m, err := mig.Lookup(name)
-	if err != nil || !m.PlacementsKnown() {
-		return nil
-	}
-	return m
-}
-
-// profile is a MIG profile of the node's GPU, by default that of nvidia.com/gpu; nil where it is not known.
-func (n *node) profile(name string) *mig.Profile {
-	m := n.model()
-	if m == nil {
-		return nil
-	}
-	p, _ := m.Profile(cmp.Or(name, n.single))
-	return p
-}
-
 // shareInside moves the labelled sharing of GPUs to their MIG instances: under the strategy single the labels are of
 // instances.
 func (n *node) shareInside(b *build, profile, source string) {
@@ -306,33 +236,4 @@ func (n *node) shareInside(b *build, profile, source string) {
 	n.inside = []Inside{{profile, m, n.replicas}}
 	n.replicas, n.mechanism = 1, sharing.MechanismExclusive
 	b.reportInside(n, source)
-}
-
-// readRegistered reads the GPUs that HAMi or Volcano registered.
-func (n *node) readRegistered(b *build) {
-	n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
-	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
-		n.resource = "volcano.sh/vgpu-number"
-	}
-	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
-	for i := range n.registered {
-		d := &n.registered[i]
-		n.uuids = append(n.uuids, d.ID)
-		n.replicas = max(n.replicas, d.Count)
-		if d.Mode == "mps" {
-			n.mechanism = sharing.MechanismHAMiWithMPS
-		}
-		if d.Mode == "mig" {
-			n.inMIG, n.whole = n.inMIG+1, n.whole-1
-		}
-		if known := n.memory(); known > 0 && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
-			b.find("memory-oversubscribed", sharing.SeverityMedium, "node "+n.name, n.deliveryFrom.Source,
-				"GPU %s is registered with %v, and a %s has %v: memory is handed out that is not there", d.ID,
-				sharing.Bytes(d.Memory)*sharing.MiB, n.gpu.Name, known)
-		}
-	}
-	if labelled := count(n.label("nvidia.com/gpu.count")); labelled > 0 && labelled != n.gpus {
-		b.find("label-lies", sharing.SeverityMedium, "node "+n.name, "label nvidia.com/gpu.count",
-			"%d GPUs are registered, and label nvidia.com/gpu.count says %d", n.gpus, labelled)
-	}
 }

@@ -12,60 +12,8 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/sharing"
 )
-
-// pod holds the kept parts of a pod that uses GPUs.
-type pod struct {
-	namespace, name, node string
-	owner                 owner
-	running               bool
-	wants                 []wanted // by container, in the pod's order
-	notes                 stringMap
-	guess                 guess
-	framework             framework
-	uid                   decision.Optional[int]
-	selects               string // the key of a node selector that picks GPUs
-	claims                []claimRef
-	extended              map[string]bool // resources backed by a claim
-	labels                stringMap
-	container             string // the first that asks for GPUs
-	bound                 string // a rule of its own that is not planned with
-	rules                 *fleet.Scheduling
-	requests              map[string]int64 // by resource, without GPUs
-	quotas                map[string]int64 // amounts that count against quotas
-
-	// In the discovery that is made.
-	held      []holding
-	ask       ask // of them, put together
-	signature string
-	of        *workload
-	at        *node // nil for a node that is not known
-}
-
-// claimRef names a ResourceClaim and the template that it is made from, by namespace and name; either may be empty.
-type claimRef struct{ claim, template string }
-
-// owner identifies the object that made a pod, as far as it is known.
-type owner struct{ kind, name string }
-
-// ask holds a pod's GPUs in the terms of a fleet.
-type ask struct {
-	gpus     int    // devices, or shares of them
-	resource string // nvidia.com/gpu, ...
-	profile  string // of MIG, the largest
-	cores    int    // percent, the most of one card
-	delivery sharing.Delivery
-}
-
-// framework holds a model server's settings from its pod's arguments.
-type framework struct {
-	name           string
-	memoryFraction decision.Optional[float64]
-	privileged     bool
-}
 
 // reservations are namespaces of pods with which KAI and its forerunner keep a GPU for others.
 var reservations = []string{"kai-resource-reservation", "runai-reservation"}
@@ -78,12 +26,9 @@ func (c *Collector) takePod(file string, o *podObject) {
 	}
 	c.pods++
 	key := o.Metadata.Namespace + "/" + o.Metadata.Name
-	for i := range o.Spec.Containers {
-		c.exporter.see(o.Spec.Containers[i].Image)
-	}
 	p := newPod(&o.Metadata, &o.Spec)
 	p.readClaims(o)
-	if o.Status.Phase != "Succeeded" && o.Status.Phase != "Failed" {
+	if !o.ended() {
 		c.takeRepellers(o)
 	}
 	if !p.uses() {
@@ -100,14 +45,13 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	c.podUIDs[key] = o.Metadata.UID
-	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" || slices.Contains(reservations, o.Metadata.Namespace) {
+	if o.ended() || slices.Contains(reservations, o.Metadata.Namespace) {
 		return
 	}
-	if o.Metadata.Deleted != "" {
+	if o.Metadata.DeletionTimestamp != "" {
 		c.ending[p.node] = key
 		return
 	}
-	c.seen(o.Status.Start)
 	p.running = o.Status.Phase == "Running" || p.node != "" && slices.Contains([]string{"", "Pending"}, o.Status.Phase)
 	c.users = append(c.users, p)
 }
@@ -140,8 +84,9 @@ func newPod(m *metadata, s *podSpec) *pod {
 			}
 		}
 	}
-	for _, c := range s.Claims {
-		p.claims = append(p.claims, claimRef{named(m.Namespace, c.Claim), named(m.Namespace, c.Template)})
+	for _, c := range s.ResourceClaims {
+		p.claims = append(p.claims, claimRef{named(m.Namespace, c.ResourceClaimName),
+			named(m.Namespace, c.ResourceClaimTemplateName)})
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.NodeSelector)) {
 		if begins(k, names().Kept) {
@@ -154,31 +99,23 @@ func newPod(m *metadata, s *podSpec) *pod {
 	return p
 }
 
-// named is an object's name with its namespace; empty without one.
-func named(namespace, name string) string {
-	if name == "" {
-		return ""
-	}
-	return namespace + "/" + name
-}
-
 // readClaims takes over the claims that were made for a pod: of its templates, and of the extended resources to which
 // classes of devices answer (KEP-5004).
 func (p *pod) readClaims(o *podObject) {
-	for i := range o.Spec.Claims {
-		for _, s := range o.Status.Claims {
-			if s.Name == o.Spec.Claims[i].Name && s.Claim != "" {
-				p.claims[i].claim = named(p.namespace, s.Claim)
+	for i := range o.Spec.ResourceClaims {
+		for _, s := range o.Status.ResourceClaimStatuses {
+			if s.Name == o.Spec.ResourceClaims[i].Name && s.ResourceClaimName != "" {
+				p.claims[i].claim = named(p.namespace, s.ResourceClaimName)
 			}
 		}
 	}
-	e := o.Status.Extended
-	if e.Claim == "" {
+	e := o.Status.ExtendedResourceClaimStatus
+	if e.ResourceClaimName == "" {
 		return
 	}
-	p.claims, p.extended = append(p.claims, claimRef{claim: named(p.namespace, e.Claim)}), map[string]bool{}
-	for _, m := range e.Mappings {
-		p.extended[m.Resource] = true
+	p.claims, p.extended = append(p.claims, claimRef{claim: named(p.namespace, e.ResourceClaimName)}), map[string]bool{}
+	for _, m := range e.RequestMappings {
+		p.extended[m.ResourceName] = true
 	}
 }
 
@@ -207,6 +144,13 @@ func (p *pod) counted() (n int) {
 	return n
 }
 
+var (
+	// kaiAnnotation is of KAI's mode NvFractions, by container, from 0.18.
+	kaiAnnotation = regexp.MustCompile(`^nvidia\.com/container\.(.+)\.(gpu-memory\.limit|gpu-memory\.request` +
+		`|gpu-compute\.mode|gpus\.devices)$`)
+	kaiGroups = regexp.MustCompile(`^(?:runai-gpu-group|kai\.scheduler/gpu-group)(?:/.+)?$`)
+)
+
 // uses reports whether a pod may hold GPUs.
 func (p *pod) uses() bool {
 	asks := func(w wanted) bool { return len(w.amounts) > 0 }
@@ -220,11 +164,11 @@ var fractionFlag = regexp.MustCompile(`(?:^|\s)--(?:gpu-memory-utilization|mem-f
 // readContainers reads the model server, its memory fraction and the user of a pod's containers. Of arguments only the
 // flags of fractionFlag are kept, and of the environment nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
-	p.runsAs(s.Security.RunAsUser)
+	p.runsAs(s.SecurityContext.RunAsUser)
 	for i := range containers {
 		c := &containers[i]
-		p.framework.privileged = p.framework.privileged || c.Security.Privileged
-		p.runsAs(c.Security.RunAsUser)
+		p.framework.privileged = p.framework.privileged || c.SecurityContext.Privileged
+		p.runsAs(c.SecurityContext.RunAsUser)
 		words := slices.Concat(c.Command, c.Args)
 		p.framework.name = cmp.Or(p.framework.name, serverOf(c.Image, words))
 		for _, m := range fractionFlag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
@@ -239,36 +183,6 @@ func (p *pod) runsAs(uid *int64) {
 	if uid != nil && *uid >= 0 && *uid < 1<<31-1 {
 		p.uid = decision.Some(int(*uid))
 	}
-}
-
-// ownerOf returns the object that a pod belongs to by its owner or its labels.
-func ownerOf(m *metadata) owner {
-	for _, l := range names().Owners {
-		if name := m.Labels[l[0]]; name != "" {
-			return owner{l[1], name}
-		}
-	}
-	o := m.controller()
-	if o.Kind == "ReplicaSet" {
-		// The label has the part that the Deployment's name was extended by.
-		if base, ok := strings.CutSuffix(o.Name, "-"+m.Labels["pod-template-hash"]); ok &&
-			m.Labels["pod-template-hash"] != "" {
-			return owner{"Deployment", base}
-		}
-	}
-	if o.Name == "" {
-		return owner{"Pod", m.Name}
-	}
-	return owner{o.Kind, o.Name}
-}
-
-// controller is a Deployment or another owner that was read.
-type controller struct {
-	kind, namespace, name string
-	owner                 owner // of a ReplicaSet or Job
-	replicas              int
-	pod                   *pod   // of its template, where that asks for GPUs
-	holds                 string // why its pods do not follow a patch
 }
 
 func (c *Collector) takeController(file, kind string, o *controllerObject) {
@@ -287,29 +201,45 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
 		return
 	}
-	for i := range o.Spec.Template.Spec.Containers {
-		c.exporter.see(o.Spec.Template.Spec.Containers[i].Image)
-	}
 	template := o.Spec.Template.Metadata
 	template.Namespace, template.Name = k.namespace, k.name
-	template.Owners = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}
+	template.OwnerReferences = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}
 	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() && p.counted() <= mostPerNode {
 		k.pod = p
 	}
 	c.controllers[kind+"/"+k.namespace+"/"+k.name] = k
 }
 
-type autoscaler struct{ min, max int }
-
 func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
-	a := autoscaler{min: 1, max: o.Spec.Max}
-	if o.Spec.Min != nil {
-		a.min = *o.Spec.Min
+	a := autoscaler{min: 1, max: o.Spec.MaxReplicas}
+	if o.Spec.MinReplicas != nil {
+		a.min = *o.Spec.MinReplicas
 	}
 	if a.max < 1 || a.max > mostPods || a.min > a.max || a.min < 0 {
 		c.trouble(file, "HorizontalPodAutoscaler "+o.Metadata.Namespace+"/"+o.Metadata.Name,
 			"minReplicas and maxReplicas make no range")
 		return
 	}
-	c.autoscalers[o.Spec.Target.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.Target.Name] = a
+	c.autoscalers[o.Spec.ScaleTargetRef.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.ScaleTargetRef.Name] = a
+}
+
+// takeOther keeps a pod that holds no GPU.
+func (c *Collector) takeOther(o *podObject) {
+	if o.Spec.NodeName == "" || o.ended() {
+		return
+	}
+	owner := o.Metadata.controller()
+	_, static := o.Metadata.Annotations["kubernetes.io/config.mirror"] // the kubelet runs it from a file
+	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
+		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "",
+		o.Spec.requests(), o.Spec.rules(), o.Spec.bound()})
+}
+
+// takeRepellers keeps the rules by which a pod keeps others off.
+func (c *Collector) takeRepellers(o *podObject) {
+	for _, t := range o.Spec.Affinity.PodAntiAffinity.Required {
+		if t.LabelSelector != nil {
+			c.repels = append(c.repels, repeller{o.Metadata.Namespace, o.Metadata.Name, t})
+		}
+	}
 }

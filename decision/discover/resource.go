@@ -3,15 +3,11 @@
 package discover
 
 import (
-	"cmp"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,17 +22,18 @@ func ordinary(key string) bool {
 // quotaResources are the prefixes of resources with quotas that bound a change.
 var quotaResources = []string{"nvidia.com/", "volcano.sh/vgpu", "cotenant.dev/", "requests.nvidia.com/"}
 
-// quantities are amounts by resource. They may be written as text or numbers.
-type quantities map[string]string
-
-// UnmarshalJSON reads the amounts.
-func (q *quantities) UnmarshalJSON(data []byte) error {
-	*q = quantities{}
-	return entries(data, func(k string, raw json.RawMessage) { (*q)[k] = strings.Trim(string(raw), `"`) })
-}
-
 // gpuWord matches the names of resources that speak of a GPU whatever node offers them.
 var gpuWord = regexp.MustCompile(`(?i)gpu|nvidia|cuda|\bmig[-.]`)
+
+// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it renames those, and MIG instances.
+const (
+	resourceGPU    = "nvidia.com/gpu"
+	resourceShared = "nvidia.com/gpu.shared"
+	migPrefix      = "nvidia.com/mig-"
+)
+
+// resourceMilli is thousandths of a GPU, as this repository's scheduler hands them out.
+const resourceMilli = "cotenant.dev/gpu-milli"
 
 // role is the meaning of an amount of a resource. The zero role is roleUnknown.
 type role uint8
@@ -133,167 +130,18 @@ func wordOf(key string) role {
 	return roleUnknown
 }
 
-// use reads a resource that a pod asks for, on its node, which may be nil. The zero use means that it is no GPU's.
-func (b *build) use(key string, n *node) use {
-	if r := b.renamed(key, n); r != roleUnknown {
-		return use{role: r, delivery: sharing.DeliveryHAMi}
+// profileName is the profile in the name of a resource: "1g.10gb.me" is 1g.10gb+me.
+func profileName(s string) string {
+	if n, err := mig.ParseResourceName("mig-" + s); err == nil {
+		return n.String()
 	}
-	u := useOf(key)
-	if u.role == roleCount && n != nil && n.registry == sharing.DeliveryHAMi {
-		u.delivery = sharing.DeliveryHAMi
-	}
-	switch {
-	case u.role != roleUnknown:
-		return u
-	// On a node without GPUs, or one that is not known, the name must tell that it is a GPU's.
-	case n == nil && !gpuWord.MatchString(key) && !b.others[key]:
-		return use{}
-	}
-	return use{role: roleAmount, mechanism: sharing.MechanismTimeSlicing}
+	return s
 }
 
-// renamed interprets a resource renamed for HAMi: by its scheduler's configuration, or, on a node that registers its
-// GPUs with it, the count by the node's capacity and other resources by the words in their names.
-func (b *build) renamed(key string, n *node) role {
-	r, ok := b.c.hamiNames[key]
-	switch {
-	case ok:
-		return r
-	case useOf(key).role != roleUnknown:
-	case n == nil && b.hamiCounts[key], n != nil && n.countName == key:
-		return roleCount
-	case n != nil && n.registry == sharing.DeliveryHAMi && n.amount(key) == 0:
-		return wordOf(key)
+// plain returns the mechanism by which the pods of one MIG instance share it.
+func plain(m sharing.Mechanism) sharing.Mechanism {
+	if m == sharing.MechanismMIGWithMPS {
+		return sharing.MechanismMPS
 	}
-	return roleUnknown
-}
-
-// amounts returns the resources that a node offers with all devices healthy.
-func (n *node) amounts() map[string]int {
-	out := map[string]int{}
-	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
-		for key, text := range list {
-			if v := amountOf(text); v > 0 && !ordinary(key) {
-				out[key] = v
-			}
-		}
-	}
-	return out
-}
-
-func (n *node) amount(key string) int {
-	if n == nil || n.meta == nil {
-		return 0
-	}
-	return n.amounts()[key]
-}
-
-// amountOf reads a number of things, or an amount of memory as MiB.
-func amountOf(text string) int {
-	if v := count(text); v > 0 {
-		return v
-	}
-	return int(quantity(text) >> 20)
-}
-
-// readOffers finds the resource by which HAMi counts the node's GPUs, and the resources that are not understood.
-func (n *node) readOffers(b *build) {
-	registered := 0
-	for i := range n.registered {
-		registered += n.registered[i].Count
-	}
-	for _, key := range slices.Sorted(maps.Keys(n.amounts())) {
-		if b.c.hamiNames[key] == roleCount && n.registry == sharing.DeliveryHAMi {
-			n.countName = key
-		} else if useOf(key).role == roleUnknown {
-			n.others = append(n.others, key)
-		}
-	}
-	if n.registry != sharing.DeliveryHAMi || n.countName != "" || n.amount(resourceGPU) > 0 {
-		return
-	}
-	// The resource that has as many as are registered, or the only one that is not understood.
-	i := slices.IndexFunc(n.others, func(key string) bool { return n.amount(key) == registered })
-	if i < 0 && len(n.others) == 1 {
-		i = 0
-	}
-	if i >= 0 {
-		n.countName = n.others[i]
-		n.others = slices.Delete(n.others, i, i+1)
-		b.hamiCounts[n.countName] = true
-	}
-}
-
-// readShares counts the GPUs that other systems than those of NVIDIA, HAMi and Volcano hand out.
-func (n *node) readShares(b *build) {
-	amounts := n.amounts()
-	add := func(key string, gpus int, m sharing.Mechanism) {
-		n.gpus, n.whole = n.gpus+gpus, n.whole+gpus
-		n.gpusFrom, n.mechanism, n.mechanismFrom = derived("resource %s", key), m, declared("resource %s", key)
-	}
-	counted := n.gpus > 0
-	for _, key := range slices.Sorted(maps.Keys(amounts)) {
-		switch u := useOf(key); u.role {
-		case roleTotal:
-			if !counted {
-				add(key, amounts[key], sharing.MechanismExclusive)
-			}
-		case roleWhole, roleVGPU:
-			n.closed = "one whose GPUs are handed to virtual machines"
-			n.boardOf(u.board, key)
-			per, what := n.vgpusOn(u), "GPUs as a whole"
-			if u.role == roleVGPU {
-				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)
-			}
-			b.find("gpus-for-machines", sharing.SeverityInfo, "node "+n.name, "resource "+key,
-				"gives %d %s to virtual machines: containers can have none of them", amounts[key], what)
-			switch {
-			case counted:
-				n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
-			case u.role == roleWhole:
-				add(key, amounts[key], u.mechanism)
-			default:
-				add(key, (amounts[key]+per-1)/per, u.mechanism)
-				n.replicas = max(n.replicas, per)
-			}
-		case roleSlice:
-			n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
-			n.closed = "one whose GPUs nos divides by memory"
-		}
-	}
-	if n.gpus > 0 && len(n.others) > 0 && !n.handedOut() {
-		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, derived("resource %s", n.others[0])
-	}
-	for _, key := range n.others {
-		b.others[key] = b.others[key] || n.gpus > 0
-	}
-}
-
-// handedOut reports whether a known component hands out the node's GPUs.
-func (n *node) handedOut() bool {
-	return n.offered > 0 || n.inMIG > 0 || len(n.managers) > 0 || n.mechanism != sharing.MechanismExclusive
-}
-
-// notUnderstood reports the resources of GPU nodes that are not understood, with the pods that hold them. Amounts that
-// pods hold count as GPUs, and no GPU of such a node counts as free.
-func (b *build) notUnderstood() {
-	for _, n := range b.nodes {
-		for _, key := range slices.Sorted(maps.Keys(n.opaque)) {
-			pods := n.opaque[key]
-			n.closed = cmp.Or(n.closed, "one on which pods hold "+key+", which is not understood")
-			offers := "does not say how much it has of " + key
-			if v := n.amount(key); v > 0 {
-				offers = fmt.Sprintf("offers %d of %s", v, key)
-			}
-			b.find("resource-not-understood", sharing.SeverityMedium, "node "+n.name, "resource "+key,
-				"%s, which is not understood; what %s holds of it counts as GPUs, and none of the node's as free", offers,
-				plaintext.Some(pods, mostNames, len(pods)))
-		}
-		for _, key := range n.others {
-			if n.opaque[key] == nil && !n.handedOut() {
-				b.find("resource-not-understood", sharing.SeverityLow, "node "+n.name, "resource "+key,
-					"offers %d of %s, which is not understood, and nobody holds any", n.amount(key), key)
-			}
-		}
-	}
+	return m
 }

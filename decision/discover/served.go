@@ -27,12 +27,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// metricsPage is a model server's metrics page.
-type metricsPage struct {
-	file     string
-	readings []serving.Reading
-}
-
 var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sglang|llamacpp)[:_]|te_request_|` +
 	`nv_inference_|http_request_duration_seconds)`)
 
@@ -105,8 +99,7 @@ func (b *build) takeServing() {
 	for _, p := range b.c.pages {
 		w, at := b.serverOf(p.file, p.readings)
 		if w == nil {
-			b.find("metrics-of-nobody", sharing.SeverityLow, "file "+p.file, p.file,
-				"a model server's metrics of no workload that is known: name the file after its pod")
+			b.find("metrics-of-nobody", "file "+p.file, p.file)
 			continue
 		}
 		t := totals[w]
@@ -143,8 +136,7 @@ func (b *build) takeServing() {
 			continue
 		}
 		if !t.isolated {
-			b.find("latencies-not-isolated", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
-				"its latencies are not those of a whole GPU to itself: they are left out")
+			b.find("latencies-not-isolated", "workload "+w.name, "model server's metrics")
 			continue
 		}
 		b.profile(w, t.readings)
@@ -213,8 +205,7 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 	}
 	found, err := observe.Profiles(readings)
 	if err != nil {
-		b.find("metrics-without-profile", sharing.SeverityLow, "workload "+w.name, "model server's metrics",
-			"no profile can be made of them: %v", err)
+		b.find("metrics-without-profile", "workload "+w.name, "model server's metrics", err)
 	}
 	if len(found) == 0 {
 		return

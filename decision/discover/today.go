@@ -5,98 +5,81 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// traps finds the traps that workloads walk into as they run today.
-func (b *build) traps() {
-	pools := map[string]*decision.CompiledPool{}
-	for i := range b.Fleet.Pools {
-		p, err := decision.CompilePool(&b.Fleet.Pools[i])
-		if err == nil {
-			pools[b.Fleet.Pools[i].Name] = p
-		}
+// today counts GPUs and tenants by pool and mechanism.
+func (b *build) today() {
+	type key struct {
+		pool      int
+		mechanism sharing.Mechanism
 	}
-	hits, names := map[string]decision.TrapHit{}, map[string][]string{}
-	for _, w := range b.workloads {
-		v := &b.Fleet.Workloads[w.index]
-		if v.Request == nil {
-			continue
+	rows := map[key]*Sharing{}
+	add := func(n *node, m sharing.Mechanism, gpus, tenants int) {
+		p := b.poolOf[n]
+		if p == nil || gpus == 0 && tenants == 0 {
+			return
 		}
-		n, _ := b.home(w)
-		var at *decision.CompiledPool
-		if p := b.poolOf[n]; p != nil {
-			at = pools[p.name]
+		k := key{p.index, m}
+		if rows[k] == nil {
+			rows[k] = &Sharing{Pool: p.name, Mechanism: m}
 		}
-		here := 0 // the most on any of its nodes
-		for _, p := range w.pods {
-			if p.at != nil && p.running {
-				here = max(here, p.at.tenantsOfOne())
-			}
-		}
-		for _, t := range decision.TrapsToday(decision.CompileWorkload(v), at, here) {
-			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
-			if names[key] = append(names[key], w.name); len(names[key]) == 1 {
-				hits[key] = t
+		rows[k].GPUs += gpus
+		rows[k].Tenants += tenants
+		for _, in := range n.inside {
+			if m == sharing.MechanismMIG && !slices.Contains(rows[k].Inside, in) {
+				rows[k].Inside = append(rows[k].Inside, in)
 			}
 		}
 	}
-	for key, t := range hits {
-		source := append(slices.Clone(t.Sources), "")[0]
-		b.find("trap-"+t.ID, t.Severity, "workload "+plaintext.Some(names[key], 1, len(names[key])), string(source), "%s",
-			t.Message)
+	for _, n := range b.nodes {
+		tenants, held := map[sharing.Mechanism]int{}, map[sharing.Mechanism]map[string]bool{}
+		for _, p := range n.pods {
+			for _, m := range b.mechanisms(p, n) {
+				tenants[m]++
+			}
+			for i := range p.held {
+				if h := &p.held[i]; h.device != "" && h.mechanism != sharing.MechanismNone && h.profile == "" {
+					if held[h.mechanism] == nil {
+						held[h.mechanism] = map[string]bool{}
+					}
+					held[h.mechanism][h.device] = true
+				}
+			}
+		}
+		whole := n.whole
+		add(n, sharing.MechanismMIG, max(0, n.inMIG), tenants[sharing.MechanismMIG])
+		delete(tenants, sharing.MechanismMIG)
+		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
+			if gpus := min(len(held[m]), whole); gpus > 0 && n.mechanism == sharing.MechanismExclusive {
+				add(n, m, gpus, tenants[m])
+				delete(tenants, m)
+				whole -= gpus
+			}
+		}
+		add(n, n.mechanism, whole, tenants[n.mechanism])
+		delete(tenants, n.mechanism)
+		for _, m := range sharing.Mechanisms() {
+			if tenants[m] > 0 {
+				add(n, m, 0, tenants[m])
+			}
+		}
 	}
-}
-
-// budgetObject is a PodDisruptionBudget.
-type budgetObject struct {
-	Metadata metadata `json:"metadata"`
-	Spec     struct {
-		Selector *labelSelector `json:"selector"`
-	} `json:"spec"`
-	Status struct {
-		Allowed  int   `json:"disruptionsAllowed"`
-		Observed int64 `json:"observedGeneration"`
-	} `json:"status"`
-}
-
-// allowed is the number of pods that may be missing: none as long as its status is older than its spec.
-func (o *budgetObject) allowed() int {
-	if o.Status.Observed < o.Metadata.Generation {
-		return 0
+	for _, p := range b.pools {
+		for _, m := range sharing.Mechanisms() {
+			if r := rows[key{p.index, m}]; r != nil {
+				b.Today = append(b.Today, *r)
+			}
+		}
 	}
-	return max(0, o.Status.Allowed)
-}
-
-// matches reports whether a budget counts a pod of its namespace with labels.
-func (o *budgetObject) matches(labels stringMap) bool {
-	return o.Spec.Selector != nil && o.Spec.Selector.selects(labels)
-}
-
-// quotaObject is a ResourceQuota.
-type quotaObject struct {
-	Metadata metadata `json:"metadata"`
-	Status   struct {
-		Hard quantities `json:"hard"`
-		Used quantities `json:"used"`
-	} `json:"status"`
-}
-
-// hashed is a hash in the place of a label's key and value, so that selectors match without keeping either.
-func hashed(key, value string) string {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%s=%s", key, value)
-	return fmt.Sprintf("#%x", h.Sum64())
+	b.Today = slices.Clip(b.Today)
 }
 
 // cluster writes the state of the cluster: its nodes with their assignments, and the limits on a change.
@@ -176,85 +159,6 @@ func (b *build) nodeToday(n *node) layout.Node {
 	return out
 }
 
-// handsOut lists the node's GPUs as it hands them out, those in MIG mode last; ok reports that all MIG instances have a
-// place.
-func (n *node) handsOut(kind *layout.GPU) (devices []layout.Device, ok bool) {
-	devices = make([]layout.Device, n.gpus)
-	rules, full := layout.RulesOf(n.delivery), n.gpus-min(n.inMIG, n.gpus)
-	instances, ok := n.instancesOf(kind.MIG, n.gpus-full)
-	for i := range devices {
-		d := &devices[i]
-		if d.GPU = kind; len(n.uuids) == n.gpus {
-			d.UUID = n.uuids[i]
-		}
-		if i < full {
-			rules.Configure(d, n.mechanism, int32(n.sharers()))
-			continue
-		}
-		rules.Configure(d, sharing.MechanismMIG, 0)
-		d.Instances = instances[i-full]
-	}
-	return devices, ok
-}
-
-// instancesOf spreads a node's MIG instances over its GPUs in MIG mode: the recorded ones in place, then the others,
-// largest first, each on the GPU with the fewest instances that has room. ok reports that all have a place.
-func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
-	out = make([][]layout.Instance, gpus)
-	left := maps.Clone(n.instances)
-	made := make([]mig.Layout, gpus)
-	for i := range made {
-		if made[i].Model = model; model == nil || i >= len(n.layouts) {
-			continue
-		}
-		if l, err := model.ParseLayout(n.layouts[i]); err == nil {
-			made[i] = l
-			for _, in := range l.Instances {
-				left[in.Profile.Name]--
-			}
-		}
-	}
-	ok = model != nil || len(left) == 0
-	names := sortedKeys(left)
-	slices.SortStableFunc(names, func(x, y string) int { return map[bool]int{true: -1}[larger(x, y)] })
-	for _, name := range names {
-		for range max(0, left[name]) {
-			ok = model != nil && spread(model, made, name) && ok
-		}
-	}
-	for i := range made {
-		for _, in := range made[i].Instances {
-			out[i] = append(out[i], layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
-		}
-	}
-	return out, ok
-}
-
-// spread adds an instance to the layout with fewest that takes it.
-func spread(model *mig.Model, made []mig.Layout, profile string) bool {
-	best, at := mig.Layout{}, -1
-	for i := range made {
-		next, err := model.Place([]mig.Count{{Profile: profile, N: 1}}, made[i])
-		if err == nil && (at < 0 || len(made[i].Instances) < len(made[at].Instances)) {
-			best, at = next, i
-		}
-	}
-	if at >= 0 {
-		made[at] = best
-	}
-	return at >= 0
-}
-
-// ready reports whether a node's condition Ready is true; one without conditions is taken to be.
-func (o *nodeObject) ready() bool {
-	for _, c := range o.Status.Conditions {
-		if c.Type == "Ready" {
-			return c.Status == "True"
-		}
-	}
-	return true
-}
-
 // workloadToday writes the assignments of a workload, its budgets and its autoscaler.
 func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 	t, v := b.Fleet.Today, &b.Fleet.Workloads[w.index]
@@ -278,7 +182,7 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 		t.Autoscalers = append(t.Autoscalers, fleet.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
 	}
 	for _, o := range b.c.budgets {
-		if o.Metadata.Namespace == w.first.namespace && o.matches(w.first.labels) {
+		if o.matches(w.first.namespace, w.first.labels) {
 			t.Budgets = append(t.Budgets, fleet.Budget{Name: o.Metadata.Name, Workload: v.Name, Allowed: o.allowed()})
 		}
 	}
@@ -319,4 +223,40 @@ func profileOn(n *layout.Node, name string) *mig.Profile {
 		}
 	}
 	return nil
+}
+
+// objectOf returns a node's object without its GPUs, with only the labels and resources that something depends on.
+func (b *build) objectOf(n *node, keys, resources map[string]bool) fleet.NodeObject {
+	o := fleet.NodeObject{Name: n.name}
+	if n.meta == nil {
+		return o
+	}
+	o.Labels = only(n.meta.Metadata.Labels, keys)
+	o.Resources = only(b.roomOf(n.name), resources)
+	o.Taints = n.meta.Spec.Taints
+	n.drains(b, &o)
+	return o
+}
+
+// ruleKeys are the labels of nodes that workloads or the plan depend on, and the resources that workloads request.
+func (b *build) ruleKeys() (keys, resources map[string]bool) {
+	keys, resources = map[string]bool{labelPlugin: true, labelMIG: true}, map[string]bool{}
+	for i := range b.Fleet.Workloads {
+		s := b.Fleet.Workloads[i].Scheduling
+		if s == nil {
+			continue
+		}
+		for key := range s.NodeSelector {
+			keys[key] = true
+		}
+		for key := range s.Resources {
+			resources[key] = true
+		}
+		for _, term := range s.NodeAffinity {
+			for _, r := range term.Labels {
+				keys[r.Key] = true
+			}
+		}
+	}
+	return keys, resources
 }

@@ -5,6 +5,7 @@ package discover
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -99,8 +100,7 @@ func (b *build) home(w *workload) (at *node, several bool) {
 	for _, p := range w.pods {
 		if p.at == nil {
 			if p.node != "" && len(b.c.nodes) > 0 && b.c.nodes[p.node] == nil {
-				b.find("node-missing", sharing.SeverityMedium, "pod "+p.namespace+"/"+p.name, "spec.nodeName",
-					"runs on node %s, which is not among the input: another cluster's, or a node that is gone", p.node)
+				b.find("node-missing", "pod "+p.namespace+"/"+p.name, "spec.nodeName", p.node)
 			}
 			continue
 		}
@@ -202,69 +202,42 @@ func (h *holding) memorySource(n *node) Provenance {
 	return derived("annotation gpu-fraction of a %s", board)
 }
 
-// today counts GPUs and tenants by pool and mechanism.
-func (b *build) today() {
-	type key struct {
-		pool      int
-		mechanism sharing.Mechanism
+// hintWorkload lets the user's hints override a workload's fields.
+func (b *build) hintWorkload(at string, out *decision.Workload) {
+	h := b.c.opts.Hints
+	b.Fleet.Trust = h.Trust
+	if h.Trust != fleet.TrustUnstated {
+		b.note("trust", Provenance{basisGiven, "hints"})
 	}
-	rows := map[key]*Sharing{}
-	add := func(n *node, m sharing.Mechanism, gpus, tenants int) {
-		p := b.poolOf[n]
-		if p == nil || gpus == 0 && tenants == 0 {
-			return
-		}
-		k := key{p.index, m}
-		if rows[k] == nil {
-			rows[k] = &Sharing{Pool: p.name, Mechanism: m}
-		}
-		rows[k].GPUs += gpus
-		rows[k].Tenants += tenants
-		for _, in := range n.inside {
-			if m == sharing.MechanismMIG && !slices.Contains(rows[k].Inside, in) {
-				rows[k].Inside = append(rows[k].Inside, in)
-			}
-		}
+	keys := matching(h.Workloads, out.Name)
+	for _, k := range keys { // first: latencies depend on whether it serves requests
+		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
 	}
-	for _, n := range b.nodes {
-		tenants, held := map[sharing.Mechanism]int{}, map[sharing.Mechanism]map[string]bool{}
-		for _, p := range n.pods {
-			for _, m := range b.mechanisms(p, n) {
-				tenants[m]++
-			}
-			for i := range p.held {
-				if h := &p.held[i]; h.device != "" && h.mechanism != sharing.MechanismNone && h.profile == "" {
-					if held[h.mechanism] == nil {
-						held[h.mechanism] = map[string]bool{}
-					}
-					held[h.mechanism][h.device] = true
-				}
+	serves := out.Kind.Serves()
+	for _, k := range keys {
+		v, from := h.Workloads[k], Provenance{basisGiven, "hints, workloads." + k}
+		hint, into := reflect.ValueOf(v), reflect.ValueOf(out).Elem()
+		for i := range hint.NumField() {
+			field := hint.Type().Field(i)
+			key := field.Tag.Get("yaml")
+			takes := serves || k == out.Name || key != "slo" && key != "solo"
+			if takes && !hint.Field(i).IsZero() {
+				into.FieldByName(field.Name).Set(hint.Field(i))
+				b.note(at+"."+key, from)
 			}
 		}
-		whole := n.whole
-		add(n, sharing.MechanismMIG, max(0, n.inMIG), tenants[sharing.MechanismMIG])
-		delete(tenants, sharing.MechanismMIG)
-		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			if gpus := min(len(held[m]), whole); gpus > 0 && n.mechanism == sharing.MechanismExclusive {
-				add(n, m, gpus, tenants[m])
-				delete(tenants, m)
-				whole -= gpus
-			}
-		}
-		add(n, n.mechanism, whole, tenants[n.mechanism])
-		delete(tenants, n.mechanism)
-		for _, m := range sharing.Mechanisms() {
-			if tenants[m] > 0 {
-				add(n, m, 0, tenants[m])
-			}
+		if v.Model != nil {
+			out.Memory = decision.Optional[sharing.Bytes]{}
+			delete(b.Provenance, at+".memory")
+		} else if !v.Memory.IsZero() {
+			out.Model = nil
 		}
 	}
-	for _, p := range b.pools {
-		for _, m := range sharing.Mechanisms() {
-			if r := rows[key{p.index, m}]; r != nil {
-				b.Today = append(b.Today, *r)
-			}
+	if !out.Memory.IsZero() || out.Model != nil {
+		if p := b.Provenance[at+".pool"]; p.Basis == basisDerived {
+			out.Pool = ""
+			delete(b.Provenance, at+".pool")
 		}
 	}
-	b.Today = slices.Clip(b.Today)
+	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
 }

@@ -57,7 +57,7 @@ func (r *Review) check(f *decision.Fleet) {
 		switch {
 		case strings.HasPrefix(u.Path, "nodes."):
 			name := strings.TrimSuffix(strings.TrimPrefix(u.Path, "nodes."), ".gpu")
-			items[u.Path] = &Item{Do: "name the GPU of " + name + ": " + u.Why, How: u.SettleBy}
+			items[u.Path] = &Item{Do: "name the GPU of " + name + ": " + u.Why, How: u.Remedy}
 		case strings.HasSuffix(u.Path, ".price_per_gpu_hour"):
 			do := "state what the GPUs cost: without a price of every pool, GPUs are counted"
 			if items[do] == nil {

@@ -73,7 +73,7 @@ func reviewable(d *discover.Discovery) error {
 		return fmt.Errorf("%w: no pod is among the input, so that what runs, and what is idle, is not known: give the pods "+
 			"too, %s", ErrInvalid, how)
 	}
-	if err := d.Valid(); err != nil {
+	if err := d.Fleet.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil

@@ -66,7 +66,7 @@ func runDiscover(ctx context.Context, args []string, std stdio) error {
 		return err
 	}
 	d := c.Discover()
-	if part != nil && d.Empty() {
+	if part != nil && d.Pods+len(d.Fleet.Pools)+len(d.Fleet.Workloads)+len(d.Findings) == 0 {
 		return part
 	}
 	if err := o.write(d, std); err != nil {
@@ -143,7 +143,7 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 			return err
 		}
 		fmt.Fprintf(std.err, "cotenant discover: wrote %s\n", o.out)
-		if err := d.Valid(); err != nil {
+		if err := d.Fleet.Validate(); err != nil {
 			why := strings.ReplaceAll(err.Error(), "\n", "; ")
 			fmt.Fprintf(std.err, "cotenant discover: note: it can't be decided yet: %s\n", why)
 		}

@@ -18,10 +18,9 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Map builds a mapping from keys and values in turn. A value may be a *yaml.Node, string, bool, int, map of these, a
-// struct as Struct takes it, a list of any, a pointer to one, or an optional.Value; a nil pointer, nil node, nil list,
-// empty map or missing value leaves its key out. Another type, or a key that is no string, is a mistake of the program
-// and gives a node that Encode refuses.
+// Map builds a mapping from keys and values in turn. A value may be a *yaml.Node, string, bool, int, map of these or a
+// list of any; a nil value, nil list or empty map leaves its key out. Another type, or a key that is no string, is a
+// mistake of the program and gives a node that Encode refuses.
 func Map(kv ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -31,27 +30,6 @@ func Map(kv ...any) *yaml.Node {
 		}
 		if v := Value(kv[i+1]); v != nil {
 			n.Content = append(n.Content, Text(key), v)
-		}
-	}
-	return n
-}
-
-// Struct builds a mapping of the fields of v, a struct or a pointer to one, that have a yaml tag. What is zero is left
-// out; a nil pointer gives nil.
-func Struct(v any) *yaml.Node {
-	of := reflect.Indirect(reflect.ValueOf(v))
-	if !of.IsValid() {
-		return nil
-	}
-	n := Map()
-	for _, f := range reflect.VisibleFields(of.Type()) {
-		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		field := of.FieldByIndex(f.Index)
-		if name == "" || field.IsZero() {
-			continue
-		}
-		if value := Value(field.Interface()); value != nil {
-			n.Content = append(n.Content, Text(name), value)
 		}
 	}
 	return n
@@ -102,19 +80,10 @@ func Value(v any) *yaml.Node {
 		return List(v...)
 	case string:
 		return Text(v)
-	case interface{ Any() any }:
-		return Value(v.Any())
 	}
 	switch of := reflect.ValueOf(v); of.Kind() {
 	case reflect.Invalid:
 		return nil
-	case reflect.Struct:
-		return Struct(v)
-	case reflect.Pointer:
-		if of.IsNil() {
-			return nil
-		}
-		return Value(of.Elem().Interface())
 	case reflect.Slice:
 		if of.IsNil() {
 			return nil

@@ -19,8 +19,6 @@ const maxTenants = 200_000 // bound of the keys, and with them the memory
 
 // Reader reads sources one after another and keeps their figures. It is not safe for concurrent use.
 type Reader struct {
-	// Repeats is set where the exporter is known to repeat a shared device's figures for each of its pods.
-	Repeats bool
 	// Serving takes the series of model servers in Prometheus' answers; nil = they are left out.
 	Serving func(metric map[string]string, values []Point)
 
@@ -153,9 +151,6 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	}
 	slot := earliest/slotTime.Milliseconds() + r.page
 	if ms != noTime {
-		if at := stamp(ms); at.After(src.To) {
-			src.To = at
-		}
 		t.timed, slot = true, ms/slotTime.Milliseconds()
 	}
 	from := slot

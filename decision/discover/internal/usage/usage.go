@@ -29,9 +29,8 @@ type Usage struct {
 // Source is one file, or one stream.
 type Source struct {
 	Name    string
-	To      time.Time // of the latest sample; zero where none has a time
-	Series  int       // series that are read
-	Samples int64     // of them, refused ones too
+	Series  int   // series that are read
+	Samples int64 // of them, refused ones too
 	Refused int64
 
 	probs problem.List
@@ -132,7 +131,7 @@ func (r *Reader) Usage() *Usage {
 		all := Stats{Key: d.key}
 		all.reduce(&d.all, divided[d.key.GPU])
 		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times})
-		d.attribute(stats, r.Repeats)
+		d.attribute(stats)
 	}
 	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
 		u.Tenants = append(u.Tenants, *stats[k])
@@ -225,14 +224,14 @@ func void(of map[Figure]Statistics, divided bool) (out Set) {
 
 // attribute finds the pods that share the device, and the figures of their own processes. An exporter that repeats the
 // device's figures for each pod has no series of the device without a pod; one that reads the pods' processes has.
-func (d *device) attribute(stats map[Key]*Stats, repeats bool) {
+func (d *device) attribute(stats map[Key]*Stats) {
 	shared := d.overlaps()
 	for _, f := range []Figure{FigureMemUsed, FigureGPUUtil} {
 		var own []*Stats
 		void := true
 		for _, t := range d.pods {
 			missing, all := t.slots.without(&d.bare.slots, figures[f].known)
-			if !repeats && all > 0 && missing*100 <= all {
+			if all > 0 && missing*100 <= all {
 				s := stats[t.raw.Key]
 				own, void = append(own, s), void && s.Figures[f].Max == 0
 			}

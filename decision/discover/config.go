@@ -3,6 +3,7 @@
 package discover
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,34 +20,6 @@ const (
 	labelPlugin = "nvidia.com/device-plugin.config"
 	labelMIG    = "nvidia.com/mig.config"
 )
-
-// pluginConfig is the sharing of whole GPUs by a configuration of the device plugin, as a ConfigMap has it.
-type pluginConfig struct {
-	object, source string
-	mechanism      sharing.Mechanism
-	replicas       int
-	refused        bool // the plugin does not start with it
-}
-
-// declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
-// their number. They are used only where all configurations of that name and the node's resources agree with them.
-func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
-	all := b.c.plugins[n.label(labelPlugin)]
-	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
-	for _, p := range all {
-		if p.mechanism != all[0].mechanism || p.replicas != all[0].replicas || p.replicas > mostReplicas ||
-			offered%p.replicas != 0 || boards > 0 && boards*p.replicas != offered {
-			all = nil
-		}
-	}
-	if len(all) == 0 {
-		return sharing.MechanismExclusive, 1, fact{}
-	}
-	return all[0].mechanism, all[0].replicas,
-		declared("%s (%s), selected by label %s", all[0].object, all[0].source, labelPlugin)
-}
-
-const mostNames = 8 // bound of the names of a list that is written out
 
 // takeConfigMap keeps configurations of the device plugin, and the names of resources in HAMi's configuration.
 func (c *Collector) takeConfigMap(file string, o *configMapObject) {
@@ -88,14 +61,14 @@ func (c *Collector) takePlugin(key, text string, p *pluginConfig) {
 		return
 	}
 	c.plugins[key] = append(c.plugins[key], p)
-	c.checkKeys(p, &doc, "", "")
+	c.checkKeys(p, &doc, "", names().Plugin)
 	if config.Sharing == nil {
 		return
 	}
 	of, mechanism, at := config.Sharing.TimeSlicing, sharing.MechanismTimeSlicing, "sharing.timeSlicing"
 	if mps := config.Sharing.MPS; mps != nil {
 		if of != nil {
-			c.find("config-ignored", sharing.SeverityMedium, p.object, p.source, "%s: MPS wins where both are present", at)
+			c.find("config-ignored/both", p.object, p.source, at)
 		}
 		of, mechanism, at = mps, sharing.MechanismMPS, "sharing.mps"
 		if config.Flags != nil && config.Flags.Strategy == "mixed" {
@@ -119,6 +92,39 @@ func (c *Collector) takePlugin(key, text string, p *pluginConfig) {
 	}
 }
 
+// checkKeys reports the keys of a configuration that the plugin ignores silently: those that a tree of its keys lacks,
+// or has with a remedy.
+func (c *Collector) checkKeys(p *pluginConfig, n *yaml.Node, path string, known any) {
+	if n.Kind != yaml.MappingNode {
+		for i, item := range n.Content {
+			at := path
+			if n.Kind == yaml.SequenceNode {
+				at = fmt.Sprintf("%s[%d]", path, i)
+			}
+			c.checkKeys(p, item, at, known)
+		}
+		return
+	}
+	keys, _ := known.(map[string]any)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		at := strings.TrimPrefix(path+"."+name, ".")
+		below, acts := keys[name]
+		remedy, ignored := below.(string)
+		if acts && !ignored {
+			c.checkKeys(p, n.Content[i+1], at, below)
+			continue
+		}
+		c.find("config-ignored/key", p.object, p.source, at, cmp.Or(remedy, "it knows no such key"))
+	}
+}
+
+// refuse reports a reason for which the plugin does not start with a configuration.
+func (c *Collector) refuse(p *pluginConfig, path, format string, args ...any) {
+	p.refused = true
+	c.find("config-refused", p.object, p.source, path, fmt.Sprintf(format, args...))
+}
+
 // takeHAMiNames reads the names of resources from HAMi's configuration.
 func (c *Collector) takeHAMiNames(text string) {
 	var config struct {
@@ -138,4 +144,52 @@ func (c *Collector) takeHAMiNames(text string) {
 			c.hamiNames[name] = [...]role{roleCount, roleMemory, rolePercent, roleCores}[i]
 		}
 	}
+}
+
+// declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
+// their number. They are used only where all configurations of that name and the node's resources agree with them.
+func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
+	all := b.c.plugins[n.label(labelPlugin)]
+	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
+	for _, p := range all {
+		if p.mechanism != all[0].mechanism || p.replicas != all[0].replicas || p.replicas > mostReplicas ||
+			offered%p.replicas != 0 || boards > 0 && boards*p.replicas != offered {
+			all = nil
+		}
+	}
+	if len(all) == 0 {
+		return sharing.MechanismExclusive, 1, fact{}
+	}
+	return all[0].mechanism, all[0].replicas,
+		declared("%s (%s), selected by label %s", all[0].object, all[0].source, labelPlugin)
+}
+
+// checkEffect compares the configuration that a node's label selects with the node's whole GPUs.
+func (b *build) checkEffect(n *node) {
+	key := n.label(labelPlugin)
+	if key == "" || len(b.c.plugins) == 0 {
+		return
+	}
+	all := b.c.plugins[key]
+	if len(all) == 0 {
+		b.find("config-missing", "node "+n.name, "label "+labelPlugin, labelPlugin, key)
+		return
+	}
+	has, m := n.replicas, n.mechanism
+	if n.single != "" && len(n.inside) > 0 {
+		has, m = n.inside[0].Pods, plain(n.inside[0].Mechanism)
+	}
+	for _, p := range all {
+		if p.refused || n.offered == 0 || p.replicas == has && (has == 1 || p.mechanism == m) {
+			return
+		}
+	}
+	by := func(k int, m sharing.Mechanism) string {
+		if k < 2 {
+			return "1, whole"
+		}
+		return fmt.Sprintf("%d, by %v", k, m)
+	}
+	b.find("config-not-in-effect", "node "+n.name, all[0].source, labelPlugin, key, all[0].object, resourceGPU,
+		by(all[0].replicas, all[0].mechanism), by(has, m))
 }

@@ -3,20 +3,11 @@
 package discover
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path"
-	"reflect"
 	"slices"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -72,26 +63,6 @@ func parsePrices(name string, data []byte) (*Prices, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	return out, nil
-}
-
-// price writes a pool's price, where the user gave one: the machine's before the GPU's. It returns the field and where
-// that comes from.
-func (b *build) price(out *decision.Pool) (key string, from Provenance) {
-	prices := b.c.opts.Prices
-	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
-		out.NodePricePerHour = decision.Some(m)
-		return "node_price_per_hour", Provenance{basisGiven, "prices, " + out.InstanceType}
-	}
-	board, _, _ := strings.Cut(out.GPU, " (")
-	m, ok := prices.gpus[out.GPU]
-	if !ok && board != out.GPU { // described by its memory: priced by its name
-		m, ok = prices.machines[board]
-	}
-	if !ok {
-		return "", from
-	}
-	out.PricePerGPUHour = decision.Some(m)
-	return "price_per_gpu_hour", Provenance{basisGiven, "prices, " + out.GPU}
 }
 
 // Hints are the user's own statements, which override labels and guesses.
@@ -171,84 +142,10 @@ func matching[T any](hints map[string]T, name string) (keys []string) {
 	return keys
 }
 
-func (b *build) hintNode(n *node) {
-	h := b.c.opts.Hints
-	for _, k := range matching(h.Nodes, n.name) {
-		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
-		if err == nil && (n.gpu == nil || n.gpu != gpu) {
-			n.gpu, n.productFrom = gpu, Provenance{basisGiven, "hints, nodes." + k}
-		}
-	}
-}
-
-// hintWorkload lets the user's hints override a workload's fields.
-func (b *build) hintWorkload(at string, out *decision.Workload) {
-	h := b.c.opts.Hints
-	b.Fleet.Trust = h.Trust
-	if h.Trust != fleet.TrustUnstated {
-		b.note("trust", Provenance{basisGiven, "hints"})
-	}
-	keys := matching(h.Workloads, out.Name)
-	for _, k := range keys { // first: latencies depend on whether it serves requests
-		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
-	}
-	serves := out.Kind.Serves()
-	for _, k := range keys {
-		v, from := h.Workloads[k], Provenance{basisGiven, "hints, workloads." + k}
-		hint, into := reflect.ValueOf(v), reflect.ValueOf(out).Elem()
-		for i := range hint.NumField() {
-			field := hint.Type().Field(i)
-			key := field.Tag.Get("yaml")
-			takes := serves || k == out.Name || key != "slo" && key != "solo"
-			if takes && !hint.Field(i).IsZero() {
-				into.FieldByName(field.Name).Set(hint.Field(i))
-				b.note(at+"."+key, from)
-			}
-		}
-		if v.Model != nil {
-			out.Memory = decision.Optional[sharing.Bytes]{}
-			delete(b.Provenance, at+".memory")
-		} else if !v.Memory.IsZero() {
-			out.Model = nil
-		}
-	}
-	if !out.Memory.IsZero() || out.Model != nil {
-		if p := b.Provenance[at+".pool"]; p.Basis == basisDerived {
-			out.Pool = ""
-			delete(b.Provenance, at+".pool")
-		}
-	}
-	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
-}
-
-// unusedHints finds hints that fit nothing, which change nothing: most are misspelt.
-func (b *build) unusedHints() {
-	var workloads, nodes []string
-	for i := range b.Fleet.Workloads {
-		workloads = append(workloads, b.Fleet.Workloads[i].Name)
-	}
-	for _, n := range b.nodes {
-		nodes = append(nodes, n.name)
-	}
-	unused := func(kind, pattern string, names []string) {
-		if slices.ContainsFunc(names, func(name string) bool {
-			ok, _ := path.Match(pattern, name)
-			return ok || name == pattern
-		}) {
-			return
-		}
-		near := ""
-		if name := problem.Nearest(pattern, names); name != "" {
-			near = fmt.Sprintf(", did you mean %q?", name)
-		}
-		b.find("hint-unused", sharing.SeverityMedium, kind+"s."+pattern, "hints", "no %s has this name%s", kind, near)
-	}
-	for k := range b.c.opts.Hints.Workloads {
-		unused("workload", k, workloads)
-	}
-	for k := range b.c.opts.Hints.Nodes {
-		unused("node", k, nodes)
-	}
+// Options tune a Collector. The zero value is the documented default.
+type Options struct {
+	Hints  *Hints  // nil = none
+	Prices *Prices // nil = none
 }
 
 // LoadOptions reads prices and hints from files; an empty name means none. Errors are those of [ParsePrices],
@@ -269,66 +166,4 @@ func load[T any](file string, parse func(string, []byte) (*T, error)) (*T, error
 		return nil, err
 	}
 	return parse(file, data)
-}
-
-// ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".
-func (c *Collector) ReadFile(file string, stdin io.Reader) error {
-	if file == "-" {
-		return c.Read("standard input", stdin)
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return c.Read(file, f)
-}
-
-const mostArrivals = 64 << 20 // bytes
-
-// LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
-// YAML or JSON: the workloads that they make, without a today, and with a request only for MIG instances. What their
-// annotations and another file of hints, which may be "", do not say is not known. Errors of their content match
-// ErrInvalid.
-func LoadArrivals(name, hints string) ([]decision.Workload, error) {
-	opts, err := LoadOptions("", hints)
-	if err != nil {
-		return nil, err
-	}
-	data, err := strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: mostArrivals})
-	if err != nil {
-		return nil, err
-	}
-	c := New(opts)
-	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
-		var doc map[string]any
-		err := dec.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		var text []byte
-		if err == nil {
-			text, err = json.Marshal(doc)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
-		}
-		if len(doc) == 0 {
-			continue
-		}
-		if err := c.Read(name, bytes.NewReader(text)); err != nil {
-			return nil, err
-		}
-	}
-	d := c.Discover()
-	for i := range d.Fleet.Workloads {
-		w := &d.Fleet.Workloads[i]
-		if w.Today = nil; w.Request != nil && w.Request.Profile == "" { // else its pods start on no other device
-			w.Request = nil
-		}
-	}
-	if len(d.Fleet.Workloads) == 0 {
-		return nil, fmt.Errorf("%w: %s: nothing in it asks for a GPU", ErrInvalid, name)
-	}
-	return d.Fleet.Workloads, nil
 }

@@ -4,12 +4,83 @@ package discover
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// handsOut lists the node's GPUs as it hands them out, those in MIG mode last; ok reports that all MIG instances have a
+// place.
+func (n *node) handsOut(kind *layout.GPU) (devices []layout.Device, ok bool) {
+	devices = make([]layout.Device, n.gpus)
+	rules, full := layout.RulesOf(n.delivery), n.gpus-min(n.inMIG, n.gpus)
+	instances, ok := n.instancesOf(kind.MIG, n.gpus-full)
+	for i := range devices {
+		d := &devices[i]
+		if d.GPU = kind; len(n.uuids) == n.gpus {
+			d.UUID = n.uuids[i]
+		}
+		if i < full {
+			rules.Configure(d, n.mechanism, int32(n.sharers()))
+			continue
+		}
+		rules.Configure(d, sharing.MechanismMIG, 0)
+		d.Instances = instances[i-full]
+	}
+	return devices, ok
+}
+
+// instancesOf spreads a node's MIG instances over its GPUs in MIG mode: the recorded ones in place, then the others,
+// largest first, each on the GPU with the fewest instances that has room. ok reports that all have a place.
+func (n *node) instancesOf(model *mig.Model, gpus int) (out [][]layout.Instance, ok bool) {
+	out = make([][]layout.Instance, gpus)
+	left := maps.Clone(n.instances)
+	made := make([]mig.Layout, gpus)
+	for i := range made {
+		if made[i].Model = model; model == nil || i >= len(n.layouts) {
+			continue
+		}
+		if l, err := model.ParseLayout(n.layouts[i]); err == nil {
+			made[i] = l
+			for _, in := range l.Instances {
+				left[in.Profile.Name]--
+			}
+		}
+	}
+	ok = model != nil || len(left) == 0
+	names := sortedKeys(left)
+	slices.SortStableFunc(names, func(x, y string) int { return map[bool]int{true: -1}[larger(x, y)] })
+	for _, name := range names {
+		for range max(0, left[name]) {
+			ok = model != nil && spread(model, made, name) && ok
+		}
+	}
+	for i := range made {
+		for _, in := range made[i].Instances {
+			out[i] = append(out[i], layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
+		}
+	}
+	return out, ok
+}
+
+// spread adds an instance to the layout with fewest that takes it.
+func spread(model *mig.Model, made []mig.Layout, profile string) bool {
+	best, at := mig.Layout{}, -1
+	for i := range made {
+		next, err := model.Place([]mig.Count{{Profile: profile, N: 1}}, made[i])
+		if err == nil && (at < 0 || len(made[i].Instances) < len(made[at].Instances)) {
+			best, at = next, i
+		}
+	}
+	if at >= 0 {
+		made[at] = best
+	}
+	return at >= 0
+}
 
 // KubeNode has the fields of a Kubernetes Node that [ReadNode] reads. Amounts of resources are written as Kubernetes
 // writes them.
@@ -83,14 +154,6 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 		}
 	}
 	return out
-}
-
-// unit is the amount of the node's resource that is one GPU.
-func (n *node) unit() int {
-	if n.resource == resourceMilli {
-		return 1000
-	}
-	return n.replicas
 }
 
 // register sets a device as HAMi's or Volcano's device plugin registered it.

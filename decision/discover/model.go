@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+// Collector takes the inputs of one cluster.
+type Collector struct {
+	opts Options
+
+	objects           int
+	pods              int
+	nodes             map[string]*nodeObject
+	devices           map[string]map[string]*device // of DRA, by pool and name
+	generation        map[string]int64              // by pool
+	claims, templates map[string]*claim
+	classes           map[string]deviceClass
+	answers           map[string]string // classes by the extended resource that they answer to
+	poolNode          map[string]string // nodes by the name of their pool of DRA devices
+	hamiNames         map[string]role   // by HAMi's configuration
+	controllers       map[string]*controller
+	others            map[string][]other // pods without GPUs, by node
+	repels            []repeller
+	ending            map[string]string // a pod with GPUs that is being deleted, by node
+	autoscalers       map[string]autoscaler
+	users             []*pod
+	budgets           []*budgetObject
+	quotas            []*quotaObject
+	podUIDs           map[string]string
+	clusters          map[string][]string        // nodes by the cluster that a label names
+	usage             *usage.Reader              // nil = no samples
+	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
+	machines          []*machine
+	pages             []metricsPage
+	troubles          problem.List // of the file that is read
+	reported          map[string]int
+	findings
+}
+
+// New returns a Collector without inputs.
+func New(opts Options) *Collector {
+	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
+	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{},
+		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
+		generation: map[string]int64{},
+		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
+		answers: map[string]string{}, hamiNames: map[string]role{},
+		poolNode: map[string]string{}, controllers: map[string]*controller{},
+		autoscalers: map[string]autoscaler{},
+		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
+		reported: map[string]int{}}
+}
+
+// trouble adds a problem of the file that is read, at most maxReported of a kind.
+func (c *Collector) trouble(file, field, message string) {
+	kind, _, _ := strings.Cut(field, " (")
+	key := file + "\x00" + kind
+	if c.reported[key]++; c.reported[key] > maxReported {
+		return
+	}
+	if c.reported[key] == maxReported {
+		message += "; further ones are left out"
+	}
+	c.troubles.Addf(file+": "+field, "", "%s", message)
+}
+
+const maxReported = 20 // problems of one kind in one file
+
+// sameObject notes an object that was there already; another UID makes it another cluster's.
+func (c *Collector) sameObject(file, object, had, got string) {
+	if had != "" && got != "" && had != got {
+		c.find("two-clusters/same-name", object, file)
+	}
+}
+
+// claimRef names a ResourceClaim and the template that it is made from, by namespace and name; either may be empty.
+type claimRef struct{ claim, template string }
+
+// pod holds the kept parts of a pod that uses GPUs.
+type pod struct {
+	namespace, name, node string
+	owner                 owner
+	running               bool
+	wants                 []wanted // by container, in the pod's order
+	notes                 stringMap
+	guess                 guess
+	framework             framework
+	uid                   decision.Optional[int]
+	selects               string // the key of a node selector that picks GPUs
+	claims                []claimRef
+	extended              map[string]bool // resources backed by a claim
+	labels                stringMap
+	container             string // the first that asks for GPUs
+	bound                 string // a rule of its own that is not planned with
+	rules                 *fleet.Scheduling
+	requests              map[string]int64 // by resource, without GPUs
+	quotas                map[string]int64 // amounts that count against quotas
+
+	// In the discovery that is made.
+	held      []holding
+	ask       ask // of them, put together
+	signature string
+	of        *workload
+	at        *node // nil for a node that is not known
+}
+
+// ask holds a pod's GPUs in the terms of a fleet.
+type ask struct {
+	gpus     int    // devices, or shares of them
+	resource string // nvidia.com/gpu, ...
+	profile  string // of MIG, the largest
+	cores    int    // percent, the most of one card
+	delivery sharing.Delivery
+}
+
+// framework holds a model server's settings from its pod's arguments.
+type framework struct {
+	name           string
+	memoryFraction decision.Optional[float64]
+	privileged     bool
+}
+
+// wanted holds the requests of one container.
+type wanted struct {
+	container string
+	init      bool // it ends before the others start
+	amounts   map[string]int
+}
+
+// holding is a pod's grant or request of identical GPUs: of one that is known, or of several that are not.
+type holding struct {
+	use
+	gpus           int    // GPUs, shares of them or MIG instances
+	device         string // the GPU, by its identifier on its node; "" = not known which
+	container      string
+	resource       string
+	memory         sharing.Bytes // of each
+	request        sharing.Bytes // by which KAI places, where memory is a limit beyond it
+	percent, cores int           // of each card
+	fraction       float64
+	start, size    int  // of a MIG instance that was placed; size 0 = not known
+	granted        bool // recorded as given, not only requested
+}
+
+// bytes returns the memory held of each GPU that has so much; 0 where nothing bounds or states it.
+func (h *holding) bytes(total sharing.Bytes) sharing.Bytes {
+	switch {
+	case h.memory > 0:
+		return h.memory
+	case h.percent > 0:
+		return total * sharing.Bytes(min(h.percent, 100)) / 100
+	}
+	return sharing.Bytes(h.fraction * float64(total))
+}
+
+// kind describes each device of a holding.
+func (h *holding) kind() string {
+	switch {
+	case h.profile != "":
+		return "mig " + h.profile
+	case h.memory > 0:
+		return h.memory.String()
+	}
+	return "a GPU"
+}
+
+// controller is a Deployment or another owner that was read.
+type controller struct {
+	kind, namespace, name string
+	owner                 owner // of a ReplicaSet or Job
+	replicas              int
+	pod                   *pod   // of its template, where that asks for GPUs
+	holds                 string // why its pods do not follow a patch
+}
+
+type autoscaler struct{ min, max int }
+
+// other is a pod that holds no GPU, as far as it matters to draining its node.
+type other struct {
+	namespace, name string
+	labels          stringMap
+	daemon, owned   bool
+	requests        map[string]int64
+	rules           *fleet.Scheduling
+	bound           string
+}
+
+// repeller is a pod that keeps off those that its term selects.
+type repeller struct {
+	namespace, name string
+	term            podTerm
+}
+
+// claim holds the known parts of a ResourceClaim for GPUs.
+type claim struct {
+	classes   []string // that it asks for, one an entry for each device
+	strategy  string   // TimeSlicing, MPS or none
+	allocated []allocation
+	memory    sharing.Bytes   // requested of each device, the most; 0 = not given
+	pods      int             // that it is reserved for
+	observes  bool            // some of it is admin access, which takes no device from anybody
+	admin     map[string]bool // its requests of admin access
+	elsewhere bool            // it was given devices of other drivers
+}
+
+// allocation is a device that a claim was given.
+type allocation struct {
+	deviceID
+	memory sharing.Bytes // that the claim consumes of it; 0 = not given
+}
+
+type deviceID struct{ pool, device string }
+
+// device is a GPU or MIG device of a ResourceSlice.
+type device struct {
+	name, kind, uuid, parent, product, profile, driver string
+	architecture, capability, pciBus, pool             string
+	taint                                              string // why it takes no new claims
+
+	memory sharing.Bytes
+	// several is set where claims may share the device (the driver's ConsumableShares), each consuming a part of its
+	// capacity; shares is their largest number, 0 without a limit.
+	several bool
+	shares  int
+}
+
+// deviceClass is the kind of device of a class, and their sharing.
+type deviceClass struct {
+	kind     string // gpu, mig or vfio; empty of another driver's
+	strategy string
+}
+
+// pluginConfig is the sharing of whole GPUs by a configuration of the device plugin, as a ConfigMap has it.
+type pluginConfig struct {
+	object, source string
+	mechanism      sharing.Mechanism
+	replicas       int
+	refused        bool // the plugin does not start with it
+}
+
+// machine holds the answers of nvidia-smi or NVML on one machine.
+type machine struct {
+	name      string // of the file: its base name up to the first dot
+	inventory telemetry.Inventory
+}
+
+// metricsPage is a model server's metrics page.
+type metricsPage struct {
+	file     string
+	readings []serving.Reading
+}
+
+// node holds the known facts of a Kubernetes node with GPUs, or of a machine by its driver.
+type node struct {
+	name string
+	meta *nodeObject // nil for machines that no Node describes
+
+	group, groupFrom       string // node pool
+	instanceType, typeFrom string
+	product                string // as it was read
+	gpu                    *sharing.GPU
+	productFrom            fact
+	driver                 sharing.Driver
+	driverFrom             fact
+	delivery               sharing.Delivery
+	deliveryFrom           fact
+	gpus                   int // physical
+	gpusFrom               fact
+	mechanism              sharing.Mechanism // of the GPUs that are not in MIG mode
+	mechanismFrom          fact
+	replicas               int // of a shared GPU; 1 = whole
+	replicasFrom           string
+	whole                  int            // GPUs that are not in MIG mode
+	inMIG                  int            // GPUs in MIG mode
+	instances              map[string]int // MIG instances by profile
+	single                 string         // the profile of nvidia.com/gpu under the MIG strategy single
+	layoutsFrom            fact
+	layouts                []string // exact, of the GPUs in MIG mode
+	uuids                  []string
+	pids                   map[uint32]bool     // processes that were counted, of a machine
+	apart                  string              // why no pod is placed on it: cordoned, not ready
+	apartGPUs              map[string]string   // GPUs that take no new pods, and why
+	devices                []*device           // of DRA
+	managers               []string            // that hand out its GPUs
+	resource               string              // by which pods ask for GPUs that are not in MIG mode
+	offered                int                 // of it, by the device plugin
+	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
+	registered             []manifest.HAMiGPU  // with it
+	countName              string              // the resource of HAMi's count of GPUs, where it is renamed
+	inside                 []Inside            // MIG instances that pods share
+	others                 []string            // resources that it offers and that are not understood
+	opaque                 map[string][]string // pods by resource that is not understood
+	closed                 string              // why its free devices are not known, or not for all pods
+	pods                   []*pod              // that run there
+}
+
+// build is a Discovery in the making. It adds nothing to its Collector.
+type build struct {
+	*Discovery
+	findings
+	c       *Collector
+	devices map[string][]*device // of DRA, by node
+	heldBy  map[deviceID]int     // pods by DRA device
+	// heldDevices are the DRA devices that claims were given.
+	heldDevices map[*device]bool
+	hamiCounts  map[string]bool             // names of HAMi's count of GPUs on nodes
+	others      map[string]bool             // resources that GPU nodes offer and that are not understood
+	left        map[string]map[string]int64 // of nodes
+	nodes       []*node
+	byName      map[string]*node
+	pools       []*pool
+	poolOf      map[*node]*pool
+	workloads   []*workload
+
+	byDevice     map[string]*workload // by the UUID of a GPU or MIG device that a claim gave
+	sharedSeries map[*workload]bool   // measured only together with others on its device
+}
+
+// pool is nodes with the same GPUs.
+type pool struct {
+	name  string
+	nodes []*node
+	index int
+}
+
+// workload is pods of one owner that ask for the same.
+type workload struct {
+	name  string
+	pods  []*pod
+	key   workloadKey
+	all   int // pods, or the replicas that its owner wants
+	index int
+	first *pod
+	held  decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
+}
+
+type workloadKey struct {
+	namespace string
+	owner     owner
+	signature string
+}
+
+func (b *build) note(path string, from Provenance) { b.Provenance[path] = from }

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package discover
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/nvsmi"
+	"github.com/cotenant/cotenant/decision/discover/internal/usage"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/internal/strictyaml"
+	"github.com/cotenant/cotenant/telemetry/serving"
+)
+
+const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
+
+// Read reads a file and finds its kind from its content; name identifies it in errors and findings. The error lists the
+// parts that can't be read; the rest is kept and used by [Collector.Discover].
+func (c *Collector) Read(name string, r io.Reader) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	head, err := in.Peek(sniffed)
+	if err != nil && err != io.EOF && len(head) == 0 { // otherwise the input ends after head
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
+	}
+	c.troubles = problem.List{}
+	if err := c.read(name, head, in); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return c.troubles.Under(ErrInvalid)
+}
+
+// read hands a file to the reader of its kind.
+func (c *Collector) read(name string, head []byte, in io.Reader) error {
+	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	if len(text) == 0 {
+		return fmt.Errorf("%s: it is empty", name)
+	}
+	if nvsmi.Sniff(head) {
+		inv, err := nvsmi.XML(in)
+		if len(inv.GPUs) > 0 {
+			c.AddInventory(stem(name), inv)
+		}
+		return inFile(name, err)
+	} else if what := nvsmi.Unread(head); what != "" {
+		return fmt.Errorf("%s: it is %s: give `nvidia-smi -q -x` of the machine", name, what)
+	}
+	if read := usage.Sniff(head); read != nil {
+		if c.usage == nil {
+			c.usage = usage.New()
+		}
+		servers := servers{}
+		c.usage.Serving = servers.add
+		return errors.Join(read(c.usage, name, in), c.keepServers(name, servers))
+	}
+	if servingHead.Match(head) {
+		return c.keepServing(name, in, serving.Parse)
+	}
+	switch {
+	case text[0] == '{':
+		return c.readKube(name, in)
+	case metricsHead.Match(text):
+		return fmt.Errorf("%s: it is a metrics page with none of the families that are read: looked for "+
+			"DCGM_FI_DEV_FB_USED, vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing and the "+
+			"like, with any prefix", name)
+	case text[0] == '[':
+		return fmt.Errorf("%s: it is a JSON list: give objects as `kubectl get ... -o json` writes them, or one after "+
+			"another (jq -c '.[]')", name)
+	case bytes.HasPrefix(text, []byte("apiVersion:")), bytes.HasPrefix(text, []byte("---")),
+		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
+		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
+	}
+	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
+		"nvidia-smi -q -x printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
+}
+
+// ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".
+func (c *Collector) ReadFile(file string, stdin io.Reader) error {
+	if file == "-" {
+		return c.Read("standard input", stdin)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return c.Read(file, f)
+}
+
+const mostArrivals = 64 << 20 // bytes
+
+// LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
+// YAML or JSON: the workloads that they make, without a today, and with a request only for MIG instances. What their
+// annotations and another file of hints, which may be "", do not say is not known. Errors of their content match
+// ErrInvalid.
+func LoadArrivals(name, hints string) ([]decision.Workload, error) {
+	opts, err := LoadOptions("", hints)
+	if err != nil {
+		return nil, err
+	}
+	data, err := strictyaml.ReadFile(name, strictyaml.Options{MaxBytes: mostArrivals})
+	if err != nil {
+		return nil, err
+	}
+	c := New(opts)
+	for dec := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var doc map[string]any
+		err := dec.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(doc)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
+		}
+		if len(doc) == 0 {
+			continue
+		}
+		if err := c.Read(name, bytes.NewReader(text)); err != nil {
+			return nil, err
+		}
+	}
+	d := c.Discover()
+	for i := range d.Fleet.Workloads {
+		w := &d.Fleet.Workloads[i]
+		if w.Today = nil; w.Request != nil && w.Request.Profile == "" { // else its pods start on no other device
+			w.Request = nil
+		}
+	}
+	if len(d.Fleet.Workloads) == 0 {
+		return nil, fmt.Errorf("%w: %s: nothing in it asks for a GPU", ErrInvalid, name)
+	}
+	return d.Fleet.Workloads, nil
+}
+
+// The resolution of a range query, and how long it may take.
+const (
+	prometheusStep    = 5 * time.Minute
+	prometheusTimeout = time.Minute
+)
+
+// ReadPrometheus asks a Prometheus server (http://HOST:9090, behind a path or with user:password@ where it needs them)
+// by one range query for the series of dcgm-exporter, vLLM and SGLang in the window before end, and reads them as Read
+// does. An answer that is incomplete after a minute is used, and the error reports that the rest is missing.
+func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.Time, window time.Duration) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%w: %q is no URL of a Prometheus server: write http://HOST:9090", ErrInvalid, server)
+	}
+	name := u.Redacted()
+	u = u.JoinPath("api/v1/query_range")
+	at := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+	u.RawQuery = url.Values{"query": {usage.Query()}, "start": {at(end.Add(-window))}, "end": {at(end)},
+		"step": {at(time.Unix(0, 0).Add(prometheusStep))}}.Encode()
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, prometheusTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return fmt.Errorf("discover: %s: %w", name, err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		switch html := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); {
+		case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden, html:
+			return fmt.Errorf("%w: %s wants a login (%s): write https://USER:PASSWORD@HOST, or reach the server itself: "+
+				"kubectl port-forward -n NAMESPACE svc/PROMETHEUS 9090, then http://localhost:9090", ErrInvalid, name, resp.Status)
+		}
+		if err = c.Read(name, resp.Body); err != nil && resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("%w (%s)", err, resp.Status)
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("discover: %s did not answer in full in %s: what had come is used; try again, or save its answer "+
+			"to a file and give that", name, span(time.Since(began)))
+	}
+	return err
+}
