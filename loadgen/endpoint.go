@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -22,7 +21,6 @@ type endpoint struct {
 	url       *url.URL
 	label     string // for artifacts
 	header    http.Header
-	host      *wire.Host // nil where every request is one for transport
 	keepAlive *wire.KeepAlive
 	transport *http.Transport
 	weight    int
@@ -30,7 +28,7 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns,
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamped bool,
 	connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -67,17 +65,12 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 		tlsConfig.NextProtos = nil
 	}
 	seen := &wire.KeepAlive{}
-	var host *wire.Host
-	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" && ascii(u.Host) {
-		host = conns.Host(request(u, h),
-			func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) }, seen)
-	}
 	watched := seen
 	if u.Scheme != "http" { // the end of a session in TLS is data
 		watched = nil
 	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1), host: host,
+		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1),
 		keepAlive: seen,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -85,7 +78,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, m
 				if err != nil {
 					return nil, err
 				}
-				return conns.Adopt(c, mode, watched), nil
+				return wire.Adopt(c, stamped, watched), nil
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,
@@ -105,14 +98,6 @@ func request(u *url.URL, header http.Header) *http.Request {
 	return &http.Request{Method: http.MethodPost, URL: u, Host: cmp.Or(header.Get("Host"), u.Host), Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
-
-// ascii reports whether a host's name is looked up as it is written; net/http encodes others.
-func ascii(host string) bool {
-	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
-}
-
-// hostPort returns the address that a URL of plain HTTP is served at.
-func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
 func apiPath(path string, api API) string {
 	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions"}[api]
