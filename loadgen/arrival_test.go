@@ -107,7 +107,7 @@ func TestBadPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := ok()
-	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Constant{}, Concurrency: 2}, MaxTokens: -1, API: 9,
+	p.Tenants = append(p.Tenants, Tenant{Name: "a", Load: OfferedLoad{Schedule: Constant{}, Concurrency: 2}, MaxTokens: -1, API: "chatt", Usage: "all",
 		Endpoints: []Endpoint{{URL: "host:80"}, {URL: "http://u:pw@h"}, {URL: "http://"}}, SLO: RequestSLO{TTFT: -1}})
 	p.Tenants = append(p.Tenants, Tenant{Name: "c", Prompts: Texts("x"), Load: OfferedLoad{Concurrency: 3}, Endpoints: []Endpoint{{URL: "https://h"}}})
 	p.Tenants = append(p.Tenants, Tenant{Name: "d", Prompts: Texts("x"), Load: OfferedLoad{Schedule: &Poisson{PerS: 1}}})
@@ -119,7 +119,7 @@ func TestBadPlans(t *testing.T) {
 	}
 	for _, want := range []string{
 		"duration: -1ns is negative", "window: ends at 1ns", "tenants[1].name: \"a\" is tenants[0]'s name too", "tenants[1].prompts: missing",
-		"tenants[1].api: 9", "tenants[1].max_tokens: -1", "tenants[1].slo.ttft", "tenants[1].load: a schedule", "tenants[1].endpoints[0].url",
+		`tenants[1].api: unknown api "chatt" (did you mean "chat"?)`, `tenants[1].usage: unknown usage "all" (use final or continuous or none)`, "tenants[1].max_tokens: -1", "tenants[1].slo.ttft", "tenants[1].load: a schedule", "tenants[1].endpoints[0].url",
 		"tenants[1].endpoints[1].url: credentials", "tenants[1].endpoints[2].url: no host", "tenants[2].load: would never end",
 		"tenants[3].load: would never end",
 	} {

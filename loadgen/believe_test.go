@@ -118,7 +118,7 @@ func TestAbortedAnswers(t *testing.T) {
 			"beside one of stop": append(deltas(4, "content"), `{"choices":[{"index":0,"delta":{},"finish_reason":"`+reason+`"},{"index":1,"delta":{},"finish_reason":"stop"}]}`),
 		} {
 			res := piped(t, events, nil)
-			if c := res.Summary.Counts; c.ByClass[loadgen.ClassErrorEvent] != 4 || !strings.Contains(res.Records[0].Error, reason) {
+			if c := res.Summary.Counts; c.ByClass["error_event"] != 4 || !strings.Contains(res.Records[0].Error, reason) {
 				t.Errorf("%s, %s: %v, %q", reason, name, c.ByClass, res.Records[0].Error)
 			}
 		}

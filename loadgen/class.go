@@ -9,48 +9,57 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
-// Class is the outcome of a request. The zero value, ClassUnfinished, is never written to an artifact.
-type Class uint8
+// Class is the outcome of a request: ok, or the way in which it failed.
+//
+//	ok               HTTP 200, terminator seen, no error event, at least one token
+//	http_4xx         a 4xx status other than 429
+//	http_429         status 429
+//	http_5xx         a 5xx status
+//	connect          name resolution, dial or TLS handshake failed
+//	timeout_connect  no connection within Timeouts.Connect
+//	timeout_ttft     no first token within Timeouts.FirstToken
+//	timeout_idle     no next event within Timeouts.Idle
+//	timeout_total    not finished within Timeouts.Total
+//	truncated        the connection or the stream ended without a terminator
+//	error_event      the server reported an error inside the stream
+//	malformed        the answer breaks the API's specification
+//	cancelled        the caller or the end of the run cut the request off
+//	client_limit     the client's machine had no descriptor, port or buffer for it
+type Class string
 
-// The classes.
+// The classes that programs ask for most; see Class for the others.
 const (
-	ClassUnfinished     Class = iota
-	ClassOK                   // HTTP 200, terminator seen, no error event, at least one token
-	ClassHTTP4xx              // a 4xx status other than 429
-	ClassHTTP429              // status 429
-	ClassHTTP5xx              // a 5xx status
-	ClassConnect              // name resolution, dial or TLS handshake failed
-	ClassTimeoutConnect       // no connection within Timeouts.Connect
-	ClassTimeoutTTFT          // no first token within Timeouts.FirstToken
-	ClassTimeoutIdle          // no next event within Timeouts.Idle
-	ClassTimeoutTotal         // not finished within Timeouts.Total
-	ClassTruncated            // the connection or the stream ended without a terminator
-	ClassErrorEvent           // the server reported an error inside the stream
-	ClassMalformed            // the answer breaks the API's specification
-	ClassCancelled            // the caller or the end of the run cut the request off
-	ClassClientLimit          // the client's machine had no descriptor, port or buffer for it
+	ClassOK             Class = "ok"
+	ClassConnect        Class = "connect"
+	ClassTruncated      Class = "truncated"
+	ClassClientLimit    Class = "client_limit"
+	classHTTP4xx        Class = "http_4xx"
+	classHTTP429        Class = "http_429"
+	classHTTP5xx        Class = "http_5xx"
+	classTimeoutConnect Class = "timeout_connect"
+	classTimeoutTTFT    Class = "timeout_ttft"
+	classTimeoutIdle    Class = "timeout_idle"
+	classTimeoutTotal   Class = "timeout_total"
+	classErrorEvent     Class = "error_event"
+	classMalformed      Class = "malformed"
+	classCancelled      Class = "cancelled"
 )
 
-var classNames = enum.Of[Class](ErrUnknownName, "class", "unfinished", "ok", "http_4xx", "http_429", "http_5xx",
-	"connect", "timeout_connect",
-	"timeout_ttft", "timeout_idle", "timeout_total", "truncated", "error_event", "malformed", "cancelled",
-	"client_limit")
-
-// Classes lists every class but ClassUnfinished, in the order of their values.
-func Classes() []Class { return classNames.Values()[1:] }
+// Classes lists every class, in the order of a report.
+func Classes() []Class {
+	return []Class{ClassOK, classHTTP4xx, classHTTP429, classHTTP5xx, ClassConnect, classTimeoutConnect,
+		classTimeoutTTFT, classTimeoutIdle, classTimeoutTotal, ClassTruncated, classErrorEvent, classMalformed,
+		classCancelled, ClassClientLimit}
+}
 
 // retriable reports whether another attempt may succeed. A request whose first token has arrived is never retried.
 func (c Class) retriable() bool {
-	return c == ClassHTTP429 || c == ClassHTTP5xx || c == ClassConnect || c == ClassTimeoutConnect
+	return c == classHTTP429 || c == classHTTP5xx || c == ClassConnect || c == classTimeoutConnect
 }
-
-// ErrUnknownName is returned for a text that names no value of an enumeration.
-var ErrUnknownName = errors.New("loadgen: unknown name")
 
 // ErrInput is returned for a file of prompts, a trace or a timeline that
 // cannot be used. It joins one problem for each fault.
@@ -132,14 +141,14 @@ func (w *watchdog) deadline() (at int64, cause error) {
 		}
 	}
 	if w.connected.Load() == 0 {
-		bound(w.start, w.limits.Connect, ClassTimeoutConnect)
+		bound(w.start, w.limits.Connect, classTimeoutConnect)
 	}
 	if w.firstToken.Load() == 0 {
-		bound(w.start, w.limits.FirstToken, ClassTimeoutTTFT)
+		bound(w.start, w.limits.FirstToken, classTimeoutTTFT)
 	} else if w.streamed {
-		bound(w.lastEvent.Load(), w.limits.Idle, ClassTimeoutIdle)
+		bound(w.lastEvent.Load(), w.limits.Idle, classTimeoutIdle)
 	}
-	bound(w.start, w.limits.Total, ClassTimeoutTotal)
+	bound(w.start, w.limits.Total, classTimeoutTotal)
 	return at, cause
 }
 

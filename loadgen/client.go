@@ -217,7 +217,7 @@ func (a *attempt) answer(ctx context.Context, resp *http.Response) {
 	}
 	kind := media(resp)
 	if kind == "text/html" {
-		a.end(ClassMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, a.peek(resp.Body)))
+		a.end(classMalformed, fmt.Errorf("%w: HTML: %s", errMalformed, a.peek(resp.Body)))
 		return
 	}
 	if a.client.tenant.NonStreaming || kind == "application/json" {
@@ -237,9 +237,9 @@ func (a *attempt) streamed(ctx context.Context, err error) {
 	}
 	switch {
 	case errors.Is(err, errServer):
-		a.fail(ctx, ClassErrorEvent, err)
+		a.fail(ctx, classErrorEvent, err)
 	case errors.Is(err, errMalformed), errors.Is(err, wire.ErrTooLong):
-		a.fail(ctx, ClassMalformed, err)
+		a.fail(ctx, classMalformed, err)
 	case a.stream.ended():
 		a.succeed(ctx)
 	case err == nil:
@@ -252,11 +252,11 @@ func (a *attempt) streamed(ctx context.Context, err error) {
 // succeed ends a request after its terminator was seen.
 func (a *attempt) succeed(ctx context.Context) {
 	if a.rec.Events == 0 {
-		a.fail(ctx, ClassMalformed, fmt.Errorf("%w: it ended without a token", errMalformed))
+		a.fail(ctx, classMalformed, fmt.Errorf("%w: it ended without a token", errMalformed))
 		return
 	}
 	if failedFinish(a.rec.FinishReason) {
-		a.fail(ctx, ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, a.rec.FinishReason))
+		a.fail(ctx, classErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, a.rec.FinishReason))
 		return
 	}
 	if a.rec.EndNS == 0 {
@@ -269,7 +269,7 @@ func (a *attempt) succeed(ctx context.Context) {
 func (a *attempt) whole(ctx context.Context, body io.Reader) {
 	data, err := io.ReadAll(io.LimitReader(body, maxEventBytes+1))
 	end, lag := a.stream.in.Stamp()
-	class, d := ClassMalformed, delta{}
+	class, d := classMalformed, delta{}
 	if err != nil {
 		class = readClass(err)
 	} else if len(data) > maxEventBytes {
@@ -277,9 +277,9 @@ func (a *attempt) whole(ctx context.Context, body io.Reader) {
 	} else if d, err = decodeDelta(data); err == nil {
 		switch {
 		case d.failure != "":
-			class, err = ClassErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure)
+			class, err = classErrorEvent, fmt.Errorf("%w: %s", errServer, d.failure)
 		case failedFinish(d.finish):
-			class, err = ClassErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish)
+			class, err = classErrorEvent, fmt.Errorf("%w: finish_reason %q", errServer, d.finish)
 			a.stream.wholeAnswer(&d, a.rec, end, lag)
 		case !a.client.tenant.NonStreaming:
 			err = fmt.Errorf("%w: one piece where a stream was requested", errMalformed)

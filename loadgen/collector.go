@@ -5,6 +5,7 @@ package loadgen
 import (
 	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,7 +23,7 @@ type collector struct {
 	tokensFailed int64
 	firstStart   int64 // earliest intended start and latest end of the requests that
 	lastEnd      int64 // have a part in the window; 0 without any
-	metrics      [metricCount]*Histogram
+	metrics      map[LatencyMetric]*Histogram
 	sources      [len(tokenSources)]sourceFigures
 	reads        ReadCounts
 	timeline     timeline
@@ -48,13 +49,13 @@ type sourceFigures struct {
 func newCollector(from, to, start int64, slo RequestSLO) *collector {
 	c := &collector{
 		from: from, to: to, slo: slo, counts: Counts{ByClass: map[Class]int64{}},
-		timeline: timeline{start: start},
+		timeline: timeline{start: start}, metrics: map[LatencyMetric]*Histogram{},
 	}
-	for i := range c.metrics {
-		if LatencyMetric(i) == MetricChunkGap || LatencyMetric(i) == MetricReadLag {
-			c.metrics[i] = newHistogram()
+	for _, m := range latencyMetrics {
+		if m == MetricChunkGap || m == metricReadLag {
+			c.metrics[m] = newHistogram()
 		} else {
-			c.metrics[i] = newExactHistogram()
+			c.metrics[m] = newExactHistogram()
 		}
 	}
 	for i := range c.sources {
@@ -91,18 +92,19 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	}
 	c.counts.took(r)
 	if l.pacing >= 0 {
-		c.metrics[MetricPacingLag].record(l.pacing)
+		c.metrics[metricPacingLag].record(l.pacing)
 	}
 	if l.send >= 0 {
-		c.metrics[MetricSendLag].record(l.send)
+		c.metrics[metricSendLag].record(l.send)
 	}
 	if d, ok := between(r.IntendedNS, r.SentNS); ok {
-		c.metrics[MetricScheduleDelay].record(d)
+		c.metrics[metricScheduleDelay].record(d)
 	}
 	if s != nil {
 		c.reads.add(s.readCounts())
+		lags := c.metrics[metricReadLag]
 		for _, lag := range s.lags {
-			c.metrics[MetricReadLag].record(time.Duration(lag))
+			lags.record(time.Duration(lag))
 		}
 	}
 	if r.Class != ClassOK {
@@ -127,15 +129,15 @@ func (c *collector) latencies(r *Record, events []event) {
 		m        LatencyMetric
 		from, to int64
 	}{
-		{MetricTTFT, r.IntendedNS, r.FirstTokenNS}, {MetricTTFTService, r.SentNS, r.FirstTokenNS},
-		{MetricTTFV, r.IntendedNS, r.FirstVisibleNS},
-		{MetricE2E, r.IntendedNS, r.LastTokenNS}, {MetricE2EService, r.SentNS, r.LastTokenNS},
-		{MetricE2EClose, r.IntendedNS, r.EndNS},
-		{MetricConnected, r.SentNS, r.ConnectedNS}, {MetricWritten, r.SentNS, r.WrittenNS},
-		{MetricFirstByte, r.SentNS, r.FirstByteNS},
+		{MetricTTFT, r.IntendedNS, r.FirstTokenNS}, {metricTTFTService, r.SentNS, r.FirstTokenNS},
+		{metricTTFV, r.IntendedNS, r.FirstVisibleNS},
+		{MetricE2E, r.IntendedNS, r.LastTokenNS}, {metricE2EService, r.SentNS, r.LastTokenNS},
+		{metricE2EClose, r.IntendedNS, r.EndNS},
+		{metricConnected, r.SentNS, r.ConnectedNS}, {metricWritten, r.SentNS, r.WrittenNS},
+		{metricFirstByte, r.SentNS, r.FirstByteNS},
 	} {
 		// A retried request's phases are of its last attempt, and the start of that is unknown here.
-		if v.m >= MetricConnected && r.Retries > 0 {
+		if r.Retries > 0 && slices.Contains(requestPhases, v.m) {
 			continue
 		}
 		if d, ok := between(v.from, v.to); ok {
@@ -296,7 +298,7 @@ func (c *collector) merge(other *collector) {
 	c.lastEnd = max(c.lastEnd, other.lastEnd)
 	c.reads.add(other.reads)
 	for i := range c.metrics {
-		c.metrics[i].Merge(other.metrics[i])
+		c.metrics[i].merge(other.metrics[i])
 	}
 	for i := range c.sources {
 		f, o := &c.sources[i], &other.sources[i]
@@ -308,8 +310,8 @@ func (c *collector) merge(other *collector) {
 		for basis, n := range o.bases {
 			f.bases[basis] += n
 		}
-		f.tpot.Merge(o.tpot)
-		f.itl.Merge(o.itl)
+		f.tpot.merge(o.tpot)
+		f.itl.merge(o.itl)
 	}
 }
 

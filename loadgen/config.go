@@ -3,6 +3,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -95,8 +96,9 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *confi
 		t := &p.Tenants[i]
 		to := t.Timeouts.withDefaults()
 		tc := tenantConfig{
-			Name: t.Name, Model: t.Model, API: t.API, Streaming: !t.NonStreaming, Usage: t.Usage,
-			Load: t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
+			Name: t.Name, Model: t.Model, API: cmp.Or(t.API, APIChat), Streaming: !t.NonStreaming,
+			Usage: cmp.Or(t.Usage, "final"),
+			Load:  t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
 			TimeoutsS: timeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
 			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body),

@@ -92,14 +92,14 @@ func TestCorrectness(t *testing.T) {
 		})},
 		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultTruncate, 51 }), nineFail(loadgen.ClassTruncated, 459)},
 		{"TCP cut of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultCut, 51 }), nineFail(loadgen.ClassTruncated, 459)},
-		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorObject, 51 }), nineFail(loadgen.ClassErrorEvent, 459)},
-		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorEvent, 51 }), nineFail(loadgen.ClassErrorEvent, 459)},
-		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultBadJSON, 51 }), nineFail(loadgen.ClassMalformed, 459)},
+		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorObject, 51 }), nineFail("error_event", 459)},
+		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorEvent, 51 }), nineFail("error_event", 459)},
+		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultBadJSON, 51 }), nineFail("malformed", 459)},
 		{"no answer to 9 at all", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultRefuse }), nineFail(loadgen.ClassTruncated, 0)},
-		{"503 to 9", nine(func(r *loadgentest.Reply) { r.Status = 503 }), nineFail(loadgen.ClassHTTP5xx, 0)},
-		{"429 to 9", nine(func(r *loadgentest.Reply) { r.Status = 429 }), nineFail(loadgen.ClassHTTP429, 0)},
-		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail(loadgen.ClassHTTP4xx, 0)},
-		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail(loadgen.ClassMalformed, 0)},
+		{"503 to 9", nine(func(r *loadgentest.Reply) { r.Status = 503 }), nineFail("http_5xx", 0)},
+		{"429 to 9", nine(func(r *loadgentest.Reply) { r.Status = 429 }), nineFail("http_429", 0)},
+		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail("http_4xx", 0)},
+		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail("malformed", 0)},
 	} {
 		if race.Fewer(4) == 1 && i%4 != 0 {
 			continue // the others differ in the decoded data, not in the way it is read
@@ -114,7 +114,7 @@ func TestCorrectness(t *testing.T) {
 			}
 			got := truth{
 				OK: m.Counts.OK, Failed: m.Counts.Failed, ByClass: m.Counts.ByClass, Tokens: m.OutputTokens, TokensFailed: m.OutputTokensFailed,
-				Source: m.TokenSource.String(), Basis: m.ITLBasis, TTFT: m.TTFT.P99, TPOT: float64(m.TPOT.P50),
+				Source: string(m.TokenSource), Basis: m.ITLBasis, TTFT: m.TTFT.P99, TPOT: float64(m.TPOT.P50),
 				GapP50: m.ChunkGap.P50, GapP99: m.ChunkGap.P99, ITLMean: float64(m.ITL.Mean), ITLP99: m.ITL.P99, E2E: m.E2E.P99,
 			}
 			approx := cmp.Comparer(func(a, b float64) bool { return a-b < 2e-3 && b-a < 2e-3 })

@@ -100,7 +100,10 @@ func request(u *url.URL, header http.Header) *http.Request {
 }
 
 func apiPath(path string, api API) string {
-	suffix := map[API]string{APIChat: "/chat/completions", APICompletions: "/completions"}[api]
+	suffix := "/chat/completions"
+	if api == APICompletions {
+		suffix = "/completions"
+	}
 	path = strings.TrimRight(path, "/")
 	switch base := path[strings.LastIndexByte(path, '/')+1:]; {
 	case strings.HasSuffix(path, suffix):

@@ -35,14 +35,14 @@ func connectionEnded(err error) bool {
 // refused classifies an answer whose status is not 200.
 func (a *attempt) refused(resp *http.Response) {
 	text := a.peek(resp.Body)
-	class := ClassMalformed
+	class := classMalformed
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests:
-		class = ClassHTTP429
+		class = classHTTP429
 	case code >= 400 && code < 500:
-		class = ClassHTTP4xx
+		class = classHTTP4xx
 	case code >= 500:
-		class = ClassHTTP5xx
+		class = classHTTP5xx
 	case code >= 300 && code < 400:
 		text = "redirects are not followed; use the final URL: " + safeURL(resp.Header.Get("Location"))
 	}
@@ -81,7 +81,7 @@ func (a *attempt) fail(ctx context.Context, class Class, err error) {
 	if cause := context.Cause(ctx); errors.As(cause, &timeout) {
 		class, err = timeout.class, timeout
 	} else if cause != nil && cause != errDrained { // errDrained ends only the bytes after the answer
-		class, err = ClassCancelled, cause
+		class, err = classCancelled, cause
 	}
 	a.end(class, err)
 }
@@ -112,7 +112,7 @@ func readClass(err error) Class {
 		"Transfer-Encoding", "invalid header",
 	} {
 		if strings.Contains(err.Error(), text) {
-			return ClassMalformed
+			return classMalformed
 		}
 	}
 	return ClassTruncated

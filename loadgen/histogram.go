@@ -123,8 +123,8 @@ func (h *Histogram) Figures() Figures {
 	return f
 }
 
-// Merge adds the samples of other, which stays as it is.
-func (h *Histogram) Merge(other *Histogram) {
+// merge adds the samples of other, which stays as it is.
+func (h *Histogram) merge(other *Histogram) {
 	n := other.Count()
 	if n == 0 {
 		return

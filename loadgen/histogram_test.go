@@ -72,7 +72,7 @@ func TestHistogramMerge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		merged.Merge(h)
+		merged.merge(h)
 	}
 	w, m := whole.Figures(), merged.Figures()
 	if math.Abs(float64(w.Mean-m.Mean)) > 1e-6 {

@@ -30,11 +30,11 @@ func LoadResult(dir string) (*Result, error) {
 		return nil, opError("read", path, err)
 	}
 	if err := json.Unmarshal(data, &res.Summary); err != nil {
-		return nil, &OpError{Op: "decode", Path: path, Err: err}
+		return nil, opError("decode", path, err)
 	}
 	if v := res.Summary.SchemaVersion; v != schemaVersion {
-		return nil, &OpError{Op: "read", Path: path,
-			Err: fmt.Errorf("schema version %d; this version of the library reads %d", v, schemaVersion)}
+		return nil, opError("read", path,
+			fmt.Errorf("schema version %d; this version of the library reads %d", v, schemaVersion))
 	}
 	path = filepath.Join(dir, artifactHistograms)
 	if res.Histograms, err = loadFile(path, readHistograms); err != nil {
@@ -54,7 +54,7 @@ func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err err
 	}
 	defer f.Close()
 	if v, err = read(f); err != nil {
-		return v, &OpError{Op: "read", Path: path, Err: err}
+		return v, opError("read", path, err)
 	}
 	return v, nil
 }

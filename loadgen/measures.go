@@ -10,16 +10,12 @@ import (
 	"math"
 	"sync"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // histograms returns the collector's distributions, with the token-dependent ones of the chosen source.
 func (c *collector) histograms() map[LatencyMetric]*Histogram {
-	out := make(map[LatencyMetric]*Histogram, metricCount)
-	for i, h := range c.metrics {
-		out[LatencyMetric(i)] = h
-	}
+	out := maps.Clone(c.metrics)
 	_, f := c.source()
 	if f == nil {
 		return out
@@ -90,10 +86,10 @@ type MetricFigures struct {
 // a report's order. Empty ones are among them.
 func (m *Measures) Distributions() []MetricFigures {
 	return []MetricFigures{
-		{MetricTTFT, &m.TTFT}, {MetricTTFTService, &m.TTFTService}, {MetricTTFV, &m.TTFV}, {MetricTPOT, &m.TPOT},
-		{MetricChunkGap, &m.ChunkGap}, {MetricITL, &m.ITL}, {MetricE2E, &m.E2E}, {MetricE2EService, &m.E2EService},
-		{MetricE2EClose, &m.E2EClose}, {MetricScheduleDelay, &m.ScheduleDelay}, {MetricConnected, &m.Connected},
-		{MetricWritten, &m.Written}, {MetricFirstByte, &m.FirstByte},
+		{MetricTTFT, &m.TTFT}, {metricTTFTService, &m.TTFTService}, {metricTTFV, &m.TTFV}, {MetricTPOT, &m.TPOT},
+		{MetricChunkGap, &m.ChunkGap}, {MetricITL, &m.ITL}, {MetricE2E, &m.E2E}, {metricE2EService, &m.E2EService},
+		{metricE2EClose, &m.E2EClose}, {metricScheduleDelay, &m.ScheduleDelay}, {metricConnected, &m.Connected},
+		{metricWritten, &m.Written}, {metricFirstByte, &m.FirstByte},
 	}
 }
 
@@ -104,33 +100,36 @@ func (m *Measures) fill(h map[LatencyMetric]*Histogram) {
 	}
 }
 
-// LatencyMetric names a distribution of a tenant.
-type LatencyMetric uint8
+// LatencyMetric names a distribution of a tenant; Definitions has the meaning of each.
+type LatencyMetric string
 
-// The metrics; see Definitions.
+// The metrics. Those of a request's phases and of the client have names only in a summary and in ByMetric.
 const (
-	MetricTTFT LatencyMetric = iota
-	MetricTTFTService
-	MetricTTFV
-	MetricTPOT
-	MetricITL
-	MetricChunkGap
-	MetricE2E
-	MetricE2EService
-	MetricE2EClose
-	MetricScheduleDelay
-	MetricConnected // connection ready, from the actual start
-	MetricWritten   // request written, from the actual start
-	MetricFirstByte // answer's headers, from the actual start
-	MetricPacingLag // pacer's wake-up after the intended start
-	MetricSendLag   // actual start after the request could have started
-	MetricReadLag   // read by the client after the kernel had received it
-	metricCount     = int(MetricReadLag) + 1
+	MetricTTFT          LatencyMetric = "ttft"
+	metricTTFTService   LatencyMetric = "ttft_service"
+	metricTTFV          LatencyMetric = "ttfv"
+	MetricTPOT          LatencyMetric = "tpot"
+	MetricITL           LatencyMetric = "itl"
+	MetricChunkGap      LatencyMetric = "chunk_gap"
+	MetricE2E           LatencyMetric = "e2e"
+	metricE2EService    LatencyMetric = "e2e_service"
+	metricE2EClose      LatencyMetric = "e2e_close"
+	metricScheduleDelay LatencyMetric = "schedule_delay"
+	metricConnected     LatencyMetric = "connected"  // connection ready, from the actual start
+	metricWritten       LatencyMetric = "written"    // request written, from the actual start
+	metricFirstByte     LatencyMetric = "first_byte" // answer's headers, from the actual start
+	metricPacingLag     LatencyMetric = "pacing_lag" // pacer's wake-up after the intended start
+	metricSendLag       LatencyMetric = "send_lag"   // actual start after the request could have started
+	metricReadLag       LatencyMetric = "read_lag"   // read by the client after the kernel had received it
 )
 
-var metricNames = enum.Of[LatencyMetric](ErrUnknownName, "metric", "ttft", "ttft_service", "ttfv", "tpot", "itl",
-	"chunk_gap", "e2e", "e2e_service",
-	"e2e_close", "schedule_delay", "connected", "written", "first_byte", "pacing_lag", "send_lag", "read_lag")
+// latencyMetrics lists the metrics in the order of a run's files.
+var latencyMetrics = []LatencyMetric{MetricTTFT, metricTTFTService, metricTTFV, MetricTPOT, MetricITL, MetricChunkGap,
+	MetricE2E, metricE2EService, metricE2EClose, metricScheduleDelay, metricConnected, metricWritten, metricFirstByte,
+	metricPacingLag, metricSendLag, metricReadLag}
+
+// requestPhases are the metrics of an attempt's phases.
+var requestPhases = []LatencyMetric{metricConnected, metricWritten, metricFirstByte}
 
 //go:embed definitions.json
 var definitionsJSON []byte

@@ -180,28 +180,28 @@ func bodies() []nasty {
 		bad("cut inside an event", loadgen.ClassTruncated, ab+`data: {"choices":[{"index":0,"del`),
 		bad("cut inside the first event", loadgen.ClassTruncated, `data: {"choices":[{"index":0,"del`),
 		bad("DONE without a line end", loadgen.ClassTruncated, ab+"data: [DONE]"),
-		bad("error first", loadgen.ClassErrorEvent, event(`{"error":{"message":"out of memory"}}`)),
-		bad("error later", loadgen.ClassErrorEvent, ab+event(`{"error":{"message":"out of memory"}}`)),
-		bad("error after the finish", loadgen.ClassErrorEvent, ab+finish+event(`{"error":{"message":"out of memory"}}`)+done),
-		bad("event named error", loadgen.ClassErrorEvent, ab+"event: error\ndata: out of memory\n\n"),
-		bad("error object", loadgen.ClassErrorEvent, event(`{"object":"error","message":"out of memory"}`)+done),
-		bad("error as JSON", loadgen.ClassErrorEvent, `{"error":{"message":"out of memory","code":500}}`),
-		bad("error as indented JSON", loadgen.ClassErrorEvent, "{\n  \"error\": {\n    \"message\": \"out of memory\"\n  }\n}\n"),
-		bad("error as JSON, a text", loadgen.ClassErrorEvent, `{"error":"out of memory"}`),
-		bad("no JSON", loadgen.ClassMalformed, ab+event("pong")),
-		bad("an array", loadgen.ClassMalformed, event("[1,2]")+done),
-		bad("content is a number", loadgen.ClassMalformed, event(`{"choices":[{"delta":{"content":7}}]}`)+done),
-		bad("whole answer", loadgen.ClassMalformed, `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`),
-		bad("plain text", loadgen.ClassMalformed, "upstream connect error"),
-		bad("a page", loadgen.ClassMalformed, "<html><body>502</body></html>\n"),
-		bad("DONE without a token", loadgen.ClassMalformed, done),
-		bad("finish without a token", loadgen.ClassMalformed, finish+done),
-		bad("negative usage", loadgen.ClassMalformed, ab+usage("3", "-5")+done),
-		bad("usage 7.5", loadgen.ClassMalformed, ab+usage("3", "7.5")+done),
-		bad("NaN", loadgen.ClassMalformed, event(`{"choices":[{"index":NaN,"delta":{"content":"a"}}]}`)+done),
-		bad("an event of 9 MB", loadgen.ClassMalformed, ab+content(strings.Repeat("x", 9<<20))+done),
-		bad("nested deep", loadgen.ClassMalformed, event(strings.Repeat(`{"a":`, 20000)+"1"+strings.Repeat("}", 20000))+done),
-		bad("a line without a colon for ever", loadgen.ClassMalformed, strings.Repeat("x", 9<<20)),
+		bad("error first", "error_event", event(`{"error":{"message":"out of memory"}}`)),
+		bad("error later", "error_event", ab+event(`{"error":{"message":"out of memory"}}`)),
+		bad("error after the finish", "error_event", ab+finish+event(`{"error":{"message":"out of memory"}}`)+done),
+		bad("event named error", "error_event", ab+"event: error\ndata: out of memory\n\n"),
+		bad("error object", "error_event", event(`{"object":"error","message":"out of memory"}`)+done),
+		bad("error as JSON", "error_event", `{"error":{"message":"out of memory","code":500}}`),
+		bad("error as indented JSON", "error_event", "{\n  \"error\": {\n    \"message\": \"out of memory\"\n  }\n}\n"),
+		bad("error as JSON, a text", "error_event", `{"error":"out of memory"}`),
+		bad("no JSON", "malformed", ab+event("pong")),
+		bad("an array", "malformed", event("[1,2]")+done),
+		bad("content is a number", "malformed", event(`{"choices":[{"delta":{"content":7}}]}`)+done),
+		bad("whole answer", "malformed", `{"choices":[{"index":0,"message":{"content":"a"},"finish_reason":"stop"}]}`),
+		bad("plain text", "malformed", "upstream connect error"),
+		bad("a page", "malformed", "<html><body>502</body></html>\n"),
+		bad("DONE without a token", "malformed", done),
+		bad("finish without a token", "malformed", finish+done),
+		bad("negative usage", "malformed", ab+usage("3", "-5")+done),
+		bad("usage 7.5", "malformed", ab+usage("3", "7.5")+done),
+		bad("NaN", "malformed", event(`{"choices":[{"index":NaN,"delta":{"content":"a"}}]}`)+done),
+		bad("an event of 9 MB", "malformed", ab+content(strings.Repeat("x", 9<<20))+done),
+		bad("nested deep", "malformed", event(strings.Repeat(`{"a":`, 20000)+"1"+strings.Repeat("}", 20000))+done),
+		bad("a line without a colon for ever", "malformed", strings.Repeat("x", 9<<20)),
 	}
 }
 
@@ -220,24 +220,24 @@ func exchanges() []nasty {
 	all := []nasty{
 		{name: "closed at once", send: say(""), class: loadgen.ClassTruncated},
 		{name: "reset at once", send: say(reset), class: loadgen.ClassTruncated},
-		{name: "not HTTP", send: say("SSH-2.0-OpenSSH_9.7\r\n"), class: loadgen.ClassMalformed},
-		{name: "status not a number", send: say("HTTP/1.1 abc OK\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "HTTP 9", send: say("HTTP/9 200 OK\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "header without a colon", send: say("HTTP/1.1 200 OK\r\nrubbish\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "two lengths", send: say(head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde"), class: loadgen.ClassMalformed},
-		{name: "negative length", send: say(head + "Content-Length: -5\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "length not a number", send: say(head + "Content-Length: many\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "unknown transfer coding", send: say(head + "Transfer-Encoding: smoke\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "headers without end", send: repeat("HTTP/1.1 200 OK\r\n", strings.Repeat("X-More: "+strings.Repeat("y", 4000)+"\r\n", 50), 0), class: loadgen.ClassMalformed},
-		{name: "a header without end", send: repeat("HTTP/1.1 200 OK\r\nX-More: ", strings.Repeat("y", 1<<16), 0), class: loadgen.ClassMalformed},
+		{name: "not HTTP", send: say("SSH-2.0-OpenSSH_9.7\r\n"), class: "malformed"},
+		{name: "status not a number", send: say("HTTP/1.1 abc OK\r\n\r\n"), class: "malformed"},
+		{name: "HTTP 9", send: say("HTTP/9 200 OK\r\n\r\n"), class: "malformed"},
+		{name: "header without a colon", send: say("HTTP/1.1 200 OK\r\nrubbish\r\n\r\n"), class: "malformed"},
+		{name: "two lengths", send: say(head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcde"), class: "malformed"},
+		{name: "negative length", send: say(head + "Content-Length: -5\r\n\r\n"), class: "malformed"},
+		{name: "length not a number", send: say(head + "Content-Length: many\r\n\r\n"), class: "malformed"},
+		{name: "unknown transfer coding", send: say(head + "Transfer-Encoding: smoke\r\n\r\n"), class: "malformed"},
+		{name: "headers without end", send: repeat("HTTP/1.1 200 OK\r\n", strings.Repeat("X-More: "+strings.Repeat("y", 4000)+"\r\n", 50), 0), class: "malformed"},
+		{name: "a header without end", send: repeat("HTTP/1.1 200 OK\r\nX-More: ", strings.Repeat("y", 1<<16), 0), class: "malformed"},
 		{name: "head cut", send: say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"), class: loadgen.ClassTruncated},
 		{name: "length too long, after DONE", send: say(head + "Content-Length: 9999\r\n\r\n" + ab + done), class: loadgen.ClassOK, tokens: 2},
 		{name: "length too long, no end", send: say(head + "Content-Length: 9999\r\n\r\n" + ab), class: loadgen.ClassTruncated},
 		{name: "length too short", send: say(head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(ab)-10) + ab), class: loadgen.ClassTruncated},
-		{name: "chunk size not hex", send: say(chunked + chunk(ab) + "zz\r\n"), class: loadgen.ClassMalformed},
-		{name: "negative chunk size", send: say(chunked + chunk(ab) + "-5\r\n"), class: loadgen.ClassMalformed},
-		{name: "chunk without its end", send: say(chunked + "5\r\ndata:XX"), class: loadgen.ClassMalformed},
-		{name: "huge chunk size", send: say(chunked + "ffffffffffffffffff\r\n"), class: loadgen.ClassMalformed},
+		{name: "chunk size not hex", send: say(chunked + chunk(ab) + "zz\r\n"), class: "malformed"},
+		{name: "negative chunk size", send: say(chunked + chunk(ab) + "-5\r\n"), class: "malformed"},
+		{name: "chunk without its end", send: say(chunked + "5\r\ndata:XX"), class: "malformed"},
+		{name: "huge chunk size", send: say(chunked + "ffffffffffffffffff\r\n"), class: "malformed"},
 		{name: "no last chunk, after DONE", send: say(chunked + chunk(ab+done)), class: loadgen.ClassOK, tokens: 2},
 		{name: "no last chunk, no end", send: say(chunked + chunk(ab)), class: loadgen.ClassTruncated},
 		{name: "cut inside a chunk", send: say(chunked + "1000\r\n" + ab), class: loadgen.ClassTruncated},
@@ -247,26 +247,26 @@ func exchanges() []nasty {
 		{name: "reset after one of two choices", send: say(chunked + chunk(choice(0, "a", "stop")+choice(1, "b", "")) + reset), class: loadgen.ClassTruncated, body: map[string]any{"n": 2}},
 		{name: "100 first", send: say("HTTP/1.1 100 Continue\r\n\r\n" + chunked + chunk(ab+done) + "0\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
 		{name: "103 first", send: say("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + chunked + chunk(ab+done) + "0\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
-		{name: "103 for ever", send: repeat("", "HTTP/1.1 103 Early Hints\r\n\r\n", 0), class: loadgen.ClassMalformed},
-		{name: "204", send: say("HTTP/1.1 204 No Content\r\n\r\n"), class: loadgen.ClassMalformed},
-		{name: "206", send: say(status(206, "{}")), class: loadgen.ClassMalformed},
-		{name: "301", send: say("HTTP/1.1 301 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"), class: loadgen.ClassMalformed, says: "/elsewhere"},
-		{name: "503 that stalls", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy" + stall), class: loadgen.ClassHTTP5xx, says: "busy"},
-		{name: "503 that is cut", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy"), class: loadgen.ClassHTTP5xx, says: "busy"},
-		{name: "503 without end", send: repeat("HTTP/1.1 503 X\r\n\r\n", strings.Repeat("busy ", 1000), 0), class: loadgen.ClassHTTP5xx, says: "busy"},
-		{name: "429 that stalls", send: say("HTTP/1.1 429 X\r\nRetry-After: 3\r\nContent-Length: 100\r\n\r\n" + stall), class: loadgen.ClassHTTP429, says: "Retry-After 3"},
-		{name: "401 in chunks", send: say("HTTP/1.1 401 X\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"error":"no`) + chunk(` key"}`) + "0\r\n\r\n"), class: loadgen.ClassHTTP4xx, says: "no key"},
-		{name: "a page that stalls", send: say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<html>login" + stall), class: loadgen.ClassMalformed, says: "login"},
-		{name: "no head", send: say(stall), class: loadgen.ClassTimeoutTTFT},
-		{name: "half a head", send: say("HTTP/1.1 200 O" + stall), class: loadgen.ClassTimeoutTTFT},
-		{name: "head alone", send: say(chunked + stall), class: loadgen.ClassTimeoutTTFT},
-		{name: "role and no more", send: say(chunked + chunk(event(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)) + stall), class: loadgen.ClassTimeoutTTFT},
-		{name: "comments for ever", send: repeat(chunked, chunk(": ping\n\n"), 10*time.Millisecond), class: loadgen.ClassTimeoutTTFT},
-		{name: "empty events for ever", send: repeat(chunked, chunk("data:\n\n"), 10*time.Millisecond), class: loadgen.ClassTimeoutTTFT},
-		{name: "a token and no more", send: say(chunked + chunk(content("a")) + stall), class: loadgen.ClassTimeoutIdle},
-		{name: "a token, then comments", send: repeat(chunked+chunk(content("a")), chunk(": ping\n\n"), 10*time.Millisecond), class: loadgen.ClassTimeoutIdle},
-		{name: "half a chunk and no more", send: say(chunked + chunk(content("a")) + strings.Repeat("\x00", 60) + "20\r\ndata: {" + stall), class: loadgen.ClassTimeoutIdle},
-		{name: "tokens for ever", send: repeat(chunked, chunk(content("a")), 2*time.Millisecond), class: loadgen.ClassTimeoutTotal},
+		{name: "103 for ever", send: repeat("", "HTTP/1.1 103 Early Hints\r\n\r\n", 0), class: "malformed"},
+		{name: "204", send: say("HTTP/1.1 204 No Content\r\n\r\n"), class: "malformed"},
+		{name: "206", send: say(status(206, "{}")), class: "malformed"},
+		{name: "301", send: say("HTTP/1.1 301 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"), class: "malformed", says: "/elsewhere"},
+		{name: "503 that stalls", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy" + stall), class: "http_5xx", says: "busy"},
+		{name: "503 that is cut", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy"), class: "http_5xx", says: "busy"},
+		{name: "503 without end", send: repeat("HTTP/1.1 503 X\r\n\r\n", strings.Repeat("busy ", 1000), 0), class: "http_5xx", says: "busy"},
+		{name: "429 that stalls", send: say("HTTP/1.1 429 X\r\nRetry-After: 3\r\nContent-Length: 100\r\n\r\n" + stall), class: "http_429", says: "Retry-After 3"},
+		{name: "401 in chunks", send: say("HTTP/1.1 401 X\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"error":"no`) + chunk(` key"}`) + "0\r\n\r\n"), class: "http_4xx", says: "no key"},
+		{name: "a page that stalls", send: say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<html>login" + stall), class: "malformed", says: "login"},
+		{name: "no head", send: say(stall), class: "timeout_ttft"},
+		{name: "half a head", send: say("HTTP/1.1 200 O" + stall), class: "timeout_ttft"},
+		{name: "head alone", send: say(chunked + stall), class: "timeout_ttft"},
+		{name: "role and no more", send: say(chunked + chunk(event(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)) + stall), class: "timeout_ttft"},
+		{name: "comments for ever", send: repeat(chunked, chunk(": ping\n\n"), 10*time.Millisecond), class: "timeout_ttft"},
+		{name: "empty events for ever", send: repeat(chunked, chunk("data:\n\n"), 10*time.Millisecond), class: "timeout_ttft"},
+		{name: "a token and no more", send: say(chunked + chunk(content("a")) + stall), class: "timeout_idle"},
+		{name: "a token, then comments", send: repeat(chunked+chunk(content("a")), chunk(": ping\n\n"), 10*time.Millisecond), class: "timeout_idle"},
+		{name: "half a chunk and no more", send: say(chunked + chunk(content("a")) + strings.Repeat("\x00", 60) + "20\r\ndata: {" + stall), class: "timeout_idle"},
+		{name: "tokens for ever", send: repeat(chunked, chunk(content("a")), 2*time.Millisecond), class: "timeout_total"},
 		{name: "DONE and no end", send: say(chunked + chunk(ab+done) + stall), class: loadgen.ClassOK, tokens: 2},
 		{name: "finish and no end", send: say(chunked + chunk(ab+finish) + stall), class: loadgen.ClassOK, tokens: 2},
 		{name: "after DONE for ever", send: repeat(chunked+chunk(ab+done), chunk(content("c")), 0), class: loadgen.ClassOK, tokens: 2},
@@ -277,21 +277,21 @@ func exchanges() []nasty {
 		{name: "trailers", send: say(chunked + chunk(ab+done) + "0\r\nX-Sum: 7\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
 		{name: "more after the answer", send: say(chunked + chunk(ab+done) + "0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
 		{name: "HTTP/1.0", send: say("HTTP/1.0 200 OK\r\n" + sse + "\r\n" + ab + done), class: loadgen.ClassOK, tokens: 2},
-		{name: "gzip that nobody asked for", send: say(head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("\x1f\x8b\x08rubbish") + "0\r\n\r\n"), class: loadgen.ClassMalformed},
+		{name: "gzip that nobody asked for", send: say(head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("\x1f\x8b\x08rubbish") + "0\r\n\r\n"), class: "malformed"},
 		{name: "events as text/plain", send: say(typed("text/plain", ab+done)), class: loadgen.ClassOK, tokens: 2},
 		{name: "events without a type", send: say(framings["chunked"]("", ab+done)), class: loadgen.ClassOK, tokens: 2},
-		{name: "error as text/plain", send: say(typed("text/plain", `{"error":"out of memory"}`)), class: loadgen.ClassErrorEvent, says: "out of memory"},
-		{name: "error as application/json", send: say(typed("application/json; charset=utf-8", `{"error":{"message":"out of memory"}}`)), class: loadgen.ClassErrorEvent, says: "out of memory"},
-		{name: "whole answer as JSON", send: say(typed("application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`)), class: loadgen.ClassMalformed, says: "one piece"},
+		{name: "error as text/plain", send: say(typed("text/plain", `{"error":"out of memory"}`)), class: "error_event", says: "out of memory"},
+		{name: "error as application/json", send: say(typed("application/json; charset=utf-8", `{"error":{"message":"out of memory"}}`)), class: "error_event", says: "out of memory"},
+		{name: "whole answer as JSON", send: say(typed("application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`)), class: "malformed", says: "one piece"},
 		{name: "JSON cut", send: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"choices\":[{"), class: loadgen.ClassTruncated},
 		{name: "asked whole", whole: true, send: say(typed("application/json", `{"choices":[{"message":{"content":"a b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4.0}}`)), class: loadgen.ClassOK, tokens: 4},
 		{name: "asked whole, in parts", whole: true, send: say(typed("application/json", `{"choices":[{"message":{"content":[{"type":"text","text":"a"}]},"finish_reason":"stop"}],"usage":{"completion_tokens":4}}`)), class: loadgen.ClassOK, tokens: 4},
-		{name: "asked whole, an error", whole: true, send: say(typed("application/json", `{"error":"out of memory"}`)), class: loadgen.ClassErrorEvent, says: "out of memory"},
-		{name: "asked whole, empty", whole: true, send: say(typed("application/json", `{}`)), class: loadgen.ClassMalformed},
-		{name: "asked whole, stalls", whole: true, send: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{" + stall), class: loadgen.ClassTimeoutTTFT},
+		{name: "asked whole, an error", whole: true, send: say(typed("application/json", `{"error":"out of memory"}`)), class: "error_event", says: "out of memory"},
+		{name: "asked whole, empty", whole: true, send: say(typed("application/json", `{}`)), class: "malformed"},
+		{name: "asked whole, stalls", whole: true, send: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{" + stall), class: "timeout_ttft"},
 	}
-	for code, class := range map[int]loadgen.Class{400: loadgen.ClassHTTP4xx, 401: loadgen.ClassHTTP4xx, 404: loadgen.ClassHTTP4xx, 413: loadgen.ClassHTTP4xx, 422: loadgen.ClassHTTP4xx,
-		429: loadgen.ClassHTTP429, 500: loadgen.ClassHTTP5xx, 502: loadgen.ClassHTTP5xx, 503: loadgen.ClassHTTP5xx, 504: loadgen.ClassHTTP5xx, 529: loadgen.ClassHTTP5xx} {
+	for code, class := range map[int]loadgen.Class{400: "http_4xx", 401: "http_4xx", 404: "http_4xx", 413: "http_4xx", 422: "http_4xx",
+		429: "http_429", 500: "http_5xx", 502: "http_5xx", 503: "http_5xx", 504: "http_5xx", 529: "http_5xx"} {
 		all = append(all, nasty{name: strconv.Itoa(code), send: say(status(code, `{"error":{"message":"because"}}`)), class: class, says: "because"})
 	}
 	return all
@@ -309,7 +309,7 @@ func TestNastyServers(t *testing.T) {
 			}
 			n, frame := b, framings[name]
 			n.name, n.send, n.says = b.name+", "+name, say(frame(sse, b.says)), ""
-			if b.class == loadgen.ClassErrorEvent {
+			if b.class == "error_event" {
 				n.says = "out of memory"
 			}
 			scenarios = append(scenarios, n)
@@ -356,11 +356,11 @@ func TestNastyServers(t *testing.T) {
 				tenant.Body, tenant.NonStreaming = n.body, n.whole
 				tenant.Timeouts = loadgen.Timeouts{Connect: 20 * time.Second, FirstToken: 20 * time.Second, Idle: 20 * time.Second, Total: 30 * time.Second}
 				switch n.class {
-				case loadgen.ClassTimeoutTTFT:
+				case "timeout_ttft":
 					tenant.Timeouts.FirstToken = 300 * ms
-				case loadgen.ClassTimeoutIdle:
+				case "timeout_idle":
 					tenant.Timeouts.Idle = 300 * ms
-				case loadgen.ClassTimeoutTotal:
+				case "timeout_total":
 					tenant.Timeouts.Total = 300 * ms
 				}
 				if n.name == "finish and no end" {

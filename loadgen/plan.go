@@ -25,7 +25,7 @@ type LoadPlan struct {
 	// that each tenant ends by Requests, its schedule or its prompts.
 	Duration time.Duration
 	// Drain bounds the wait for requests in flight once every tenant has stopped
-	// offering; requests left then are ClassCancelled. 0 means no bound but the requests' own.
+	// offering; requests left then are classCancelled. 0 means no bound but the requests' own.
 	Drain time.Duration
 	// Window is the part of the run that counts; the zero value is all of it.
 	Window Window
@@ -90,13 +90,13 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 	l.If(t.Name == "", path+".name", "name it", "empty")
 	l.If(t.Prompts == nil, path+".prompts", "set a PromptSource, e.g. loadgen.Texts(\"hello\")", "missing")
 	for _, e := range []struct {
-		name  string
-		value uint8
-		known bool
+		name, value string
+		known       []string
 	}{
-		{"api", uint8(t.API), apiNames.Has(t.API)}, {"usage", uint8(t.Usage), usageNames.Has(t.Usage)},
+		{"api", string(t.API), []string{"chat", "completions"}}, {"usage", string(t.Usage), []string{"final", "continuous", "none"}},
 	} {
-		l.If(!e.known, path+"."+e.name, "use one of the package's constants", "%d is not a value", e.value)
+		l.If(e.value != "" && !slices.Contains(e.known, e.value), path+"."+e.name,
+			problem.Meant(e.value, e.known, "use "+strings.Join(e.known, " or ")), "unknown %s %q", e.name, problem.Clip(e.value))
 	}
 	for _, n := range []struct {
 		name  string
@@ -142,7 +142,7 @@ func (t *Tenant) checkLoad(l *problem.List, path string, planDuration time.Durat
 
 // endless reports that neither the tenant's load nor its prompts end, as far as this package's own types show.
 func (t *Tenant) endless() bool {
-	if _, cycle := t.Prompts.(*PromptCycle); !cycle {
+	if _, cycle := t.Prompts.(*promptCycle); !cycle {
 		return false
 	}
 	switch t.Load.Schedule.(type) {

@@ -43,18 +43,18 @@ type PromptSource interface {
 	Next() (Prompt, error)
 }
 
-// PromptCycle is a PromptSource that yields its prompts in order, over and over.
-// An empty PromptCycle yields io.EOF at once. It is safe for concurrent use.
-type PromptCycle struct {
+// promptCycle is the source of NewPromptCycle.
+type promptCycle struct {
 	prompts []Prompt
 	n       atomic.Uint64
 }
 
-// NewPromptCycle returns a PromptCycle over prompts, which it keeps.
-func NewPromptCycle(prompts ...Prompt) *PromptCycle { return &PromptCycle{prompts: prompts} }
+// NewPromptCycle returns a source that yields the prompts, which it keeps, in order, over and over; without any it
+// yields io.EOF at once. It is safe for concurrent use.
+func NewPromptCycle(prompts ...Prompt) PromptSource { return &promptCycle{prompts: prompts} }
 
-// Texts returns a PromptCycle over one prompt a text.
-func Texts(texts ...string) *PromptCycle {
+// Texts returns a cycle of one prompt a text; see NewPromptCycle.
+func Texts(texts ...string) PromptSource {
 	prompts := make([]Prompt, len(texts))
 	for i, t := range texts {
 		prompts[i].Text = t
@@ -63,31 +63,31 @@ func Texts(texts ...string) *PromptCycle {
 }
 
 // Next returns the next prompt.
-func (c *PromptCycle) Next() (Prompt, error) {
+func (c *promptCycle) Next() (Prompt, error) {
 	if len(c.prompts) == 0 {
 		return Prompt{}, io.EOF
 	}
 	return c.prompts[(c.n.Add(1)-1)%uint64(len(c.prompts))], nil
 }
 
-// ErrPrompt is returned for a prompt that cannot be sent.
-var ErrPrompt = errors.New("loadgen: unusable prompt")
+// errPrompt is returned for a prompt that cannot be sent.
+var errPrompt = errors.New("loadgen: unusable prompt")
 
 func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	if (p.Text == "") == (len(p.Messages) == 0) {
-		return nil, fmt.Errorf("%w: exactly one of text and messages must be set", ErrPrompt)
+		return nil, fmt.Errorf("%w: exactly one of text and messages must be set", errPrompt)
 	}
 	fields := map[string]any{}
 	if model := cmp.Or(p.Model, t.Model); model != "" {
 		fields["model"] = model
 	}
 	switch {
-	case t.API == APIChat && p.Messages != nil:
+	case t.API != APICompletions && p.Messages != nil:
 		fields["messages"] = p.Messages
-	case t.API == APIChat:
+	case t.API != APICompletions:
 		fields["messages"] = []Message{{Role: "user", Content: p.Text}}
 	case p.Messages != nil:
-		return nil, fmt.Errorf("%w: messages under the completions API; give its text", ErrPrompt)
+		return nil, fmt.Errorf("%w: messages under the completions API; give its text", errPrompt)
 	default:
 		fields["prompt"] = p.Text
 	}
@@ -96,9 +96,9 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	}
 	if !t.NonStreaming {
 		fields["stream"] = true
-		if t.Usage != UsageNone {
+		if t.Usage != "none" {
 			options := map[string]bool{"include_usage": true}
-			if t.Usage == UsageContinuous {
+			if t.Usage == "continuous" {
 				options["continuous_usage_stats"] = true
 			}
 			fields["stream_options"] = options
@@ -108,7 +108,7 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 	maps.Copy(fields, p.Body)
 	b, err := json.Marshal(fields)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrPrompt, err)
+		return nil, fmt.Errorf("%w: %w", errPrompt, err)
 	}
 	return b, nil
 }

@@ -120,11 +120,11 @@ func TestReceive(t *testing.T) {
 		}
 	})
 	for _, c := range []struct {
-		name    string
-		answer  func(c *net.TCPConn, n int) bool
-		class   Class
-		events  int
-		reused  bool // by the second request
+		name   string
+		answer func(c *net.TCPConn, n int) bool
+		class  Class
+		events int
+		reused bool // by the second request
 	}{
 		{"in one piece", write(full), ClassOK, 2, true},
 		{"head apart", write(chunkedHead, full[len(chunkedHead):]), ClassOK, 2, true},
@@ -146,14 +146,14 @@ func TestReceive(t *testing.T) {
 		{"RST with data", then(reset, one, chunk(deltaEvent("b"))), ClassTruncated, -1, false},
 		{"RST alone", then(func(c *net.TCPConn) error { time.Sleep(200 * time.Millisecond); return reset(c) }, one), ClassTruncated, 1, false},
 		{"done and no end", then((*net.TCPConn).Close, one+chunk(streamEnd)), ClassOK, 1, false},
-		{"done without a token, and no end", write(chunkedHead, chunk("data: [DONE]\n\n")), ClassMalformed, 0, false},
-		{"malformed chunk", write(one, "xyz\r\n"), ClassMalformed, 1, false},
-		{"no CRLF after the chunk", write(one + "1\r\n\nZZ"), ClassMalformed, 1, false},
-		{"error event", write(one, chunk(`data: {"error":{"message":"no"}}`+"\n\n")), ClassErrorEvent, 1, false},
-		{"malformed event", write(one, chunk("data: {\n\n")), ClassMalformed, 1, false},
-		{"stall", write(one), ClassTimeoutIdle, 1, false},
-		{"stall before the head", write(""), ClassTimeoutTTFT, 0, false},
-		{"stall after the head", write(chunkedHead), ClassTimeoutTTFT, 0, false},
+		{"done without a token, and no end", write(chunkedHead, chunk("data: [DONE]\n\n")), classMalformed, 0, false},
+		{"malformed chunk", write(one, "xyz\r\n"), classMalformed, 1, false},
+		{"no CRLF after the chunk", write(one + "1\r\n\nZZ"), classMalformed, 1, false},
+		{"error event", write(one, chunk(`data: {"error":{"message":"no"}}`+"\n\n")), classErrorEvent, 1, false},
+		{"malformed event", write(one, chunk("data: {\n\n")), classMalformed, 1, false},
+		{"stall", write(one), classTimeoutIdle, 1, false},
+		{"stall before the head", write(""), classTimeoutTTFT, 0, false},
+		{"stall after the head", write(chunkedHead), classTimeoutTTFT, 0, false},
 		{"never-ending", func(c *net.TCPConn, _ int) bool {
 			_, err := io.WriteString(c, one)
 			for err == nil {
@@ -161,7 +161,7 @@ func TestReceive(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 			return false
-		}, ClassTimeoutIdle, 1, false},
+		}, classTimeoutIdle, 1, false},
 		{"much after the terminator", func(c *net.TCPConn, _ int) bool {
 			_, err := io.WriteString(c, one+chunk(streamEnd))
 			for err == nil {
@@ -170,8 +170,8 @@ func TestReceive(t *testing.T) {
 			return false
 		}, ClassOK, 1, false},
 		{"a long event", write(chunkedHead, chunk(deltaEvent(strings.Repeat("x", 1<<20))), chunk(deltaEvent("b")+streamEnd)+"0\r\n\r\n"), ClassOK, 2, true},
-		{"500", write("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("sorry") + "0\r\n\r\n"), ClassHTTP5xx, 0, true},
-		{"JSON", write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{}") + "0\r\n\r\n"), ClassMalformed, 0, true},
+		{"500", write("HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("sorry") + "0\r\n\r\n"), classHTTP5xx, 0, true},
+		{"JSON", write("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{}") + "0\r\n\r\n"), classMalformed, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -179,9 +179,9 @@ func TestReceive(t *testing.T) {
 				url := rawServer(t, c.answer)
 				limits := Timeouts{FirstToken: time.Minute, Idle: time.Minute} // a busy machine takes its time
 				switch c.class {
-				case ClassTimeoutTTFT:
+				case classTimeoutTTFT:
 					limits.FirstToken = 400 * time.Millisecond
-				case ClassTimeoutIdle:
+				case classTimeoutIdle:
 					limits.Idle = 300 * time.Millisecond
 				}
 				client := testClient(t, url, stamped, limits)
@@ -265,7 +265,7 @@ func TestManyStreams(t *testing.T) {
 					ctx, cancel := context.WithCancelCause(context.Background())
 					want := ClassOK
 					if i%3 == 0 {
-						want = ClassCancelled
+						want = classCancelled
 						time.AfterFunc(time.Duration(i/10)*time.Millisecond, func() { cancel(errStop) })
 					}
 					var rec Record
@@ -307,7 +307,7 @@ func TestStuckWrite(t *testing.T) {
 		client := testClient(t, "http://"+ln.Addr().String(), stamped, Timeouts{FirstToken: 200 * time.Millisecond})
 		var rec Record
 		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())
-		if rec.Class != ClassTimeoutTTFT {
+		if rec.Class != classTimeoutTTFT {
 			t.Errorf("%v: %v: %s", stamped, rec.Class, rec.Error)
 		}
 	}

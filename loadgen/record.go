@@ -5,22 +5,18 @@ package loadgen
 import (
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// TokenSource is the origin of a count of output tokens. The zero value is TokensUnknown.
-type TokenSource uint8
+// TokenSource is the origin of a count of output tokens.
+type TokenSource string
 
 // The sources, from none to best.
 const (
-	TokensUnknown TokenSource = iota
-	TokensEvents              // one token an event, for want of anything better
-	TokensUsage               // the server's usage report
+	TokensUnknown TokenSource = "unknown"
+	TokensEvents  TokenSource = "events"       // one token an event, for want of anything better
+	TokensUsage   TokenSource = "server_usage" // the server's usage report
 )
-
-var tokenSourceNames = enum.Of[TokenSource](ErrUnknownName, "token source", "unknown", "events",
-	"server_usage")
 
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on the run's clock; 0 means that it
 // did not happen, and the field is then absent from the line.

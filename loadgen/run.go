@@ -22,7 +22,7 @@ var errDrainTime = errors.New("cut off at the end of the run")
 
 // Run makes the plan's run and reports it. It blocks until the run is over and every goroutine it started has ended.
 //
-// When ctx ends, no further load is offered, requests in flight are ClassCancelled, and Run returns the Result so
+// When ctx ends, no further load is offered, requests in flight are classCancelled, and Run returns the Result so
 // far (Summary.Complete false), with the artifacts written, together with an error that wraps ctx's. A failing
 // prompt source and an unwritable directory likewise come with the Result so far. An invalid plan or
 // directory comes without one, and nothing is sent.
@@ -234,7 +234,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	for _, t := range r.tenants {
 		slo := t.tenant.SLO
 		sum.Tenants = append(sum.Tenants, TenantSummary{
-			Name: t.tenant.Name, Model: t.tenant.Model, API: t.tenant.API, Load: t.tenant.Load.describe(),
+			Name: t.tenant.Name, Model: t.tenant.Model, API: cmp.Or(t.tenant.API, APIChat), Load: t.tenant.Load.describe(),
 			Measures: t.collector.measures(&slo),
 		})
 		res.Histograms = append(res.Histograms, TenantHistograms{
@@ -272,9 +272,9 @@ func (r *runner) health(pacer string) ClientHealth {
 	send, pacing, read := newHistogram(), newHistogram(), newHistogram()
 	for _, t := range r.tenants {
 		c := t.collector
-		send.Merge(c.metrics[MetricSendLag])
-		pacing.Merge(c.metrics[MetricPacingLag])
-		read.Merge(c.metrics[MetricReadLag])
+		send.merge(c.metrics[metricSendLag])
+		pacing.merge(c.metrics[metricPacingLag])
+		read.merge(c.metrics[metricReadLag])
 		h.ReadCounts.add(c.reads)
 		h.ClientLimits += c.counts.ByClass[ClassClientLimit]
 		h.clientLimit = cmp.Or(h.clientLimit, c.counts.Examples[ClassClientLimit])

@@ -24,18 +24,7 @@ import (
 // ErrRunExists is returned when a run's directory exists and is not empty.
 var ErrRunExists = errors.New("loadgen: the run directory exists and is not empty")
 
-// OpError is a failed operation of the operating system.
-type OpError struct {
-	Op   string // e.g. "write"
-	Path string
-	Err  error
-}
-
-func (e *OpError) Error() string { return fmt.Sprintf("loadgen: %s %s: %v", e.Op, e.Path, e.Err) }
-
-func (e *OpError) Unwrap() error { return e.Err }
-
-// opError wraps err, without repeating the path that an os error carries.
+// opError wraps err with the failed operation and its path, without repeating the path that an os error carries.
 func opError(op, path string, err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +33,7 @@ func opError(op, path string, err error) error {
 	if errors.As(err, &pe) {
 		err = pe.Err
 	}
-	return &OpError{Op: op, Path: path, Err: err}
+	return fmt.Errorf("loadgen: %s %s: %w", op, path, err)
 }
 
 type runDir struct {
@@ -104,7 +93,7 @@ func (d *runDir) abandon() error {
 func (d *runDir) writeJSON(name string, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return &OpError{Op: "encode", Path: filepath.Join(d.path, name), Err: err}
+		return opError("encode", filepath.Join(d.path, name), err)
 	}
 	return d.write(name, append(b, '\n'))
 }
@@ -142,7 +131,7 @@ func histogramLines(all []TenantHistograms) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	for _, th := range all {
-		for _, m := range metricNames.Values() {
+		for _, m := range latencyMetrics {
 			h := th.ByMetric[m]
 			if h.Count() == 0 {
 				continue

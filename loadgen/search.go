@@ -24,8 +24,8 @@ import (
 // ErrNoRate is returned when not even the lowest rate of a search meets the SLOs.
 var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 
-// ErrUnknownSLO is returned when requests lack a figure that an SLO bounds.
-var ErrUnknownSLO = errors.New("loadgen: the SLO was not measured")
+// errUnknownSLO is returned when requests lack a figure that an SLO bounds.
+var errUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
 // Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment, by
 // halving the bracket between Low and High. The zero value of each field but these two is the documented default.
@@ -239,7 +239,7 @@ func (s Search) try(ctx context.Context, rate float64, run func(context.Context,
 		switch {
 		case t.Unknown > 0:
 			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need "+
-				"streamed answers)", ErrUnknownSLO, t.Unknown, t.Requests, rate)
+				"streamed answers)", errUnknownSLO, t.Unknown, t.Requests, rate)
 		case t.Valid && t.Requests > 0:
 			v = RateVerdict{RatePerS: rate, Requests: t.Requests, Attainment: float64(t.Met) / float64(t.Requests),
 				Saturated: t.Saturated}

@@ -128,7 +128,7 @@ func TestSearchRefusesWhatWasNotMeasured(t *testing.T) {
 		s := &Summary{Tenants: []TenantSummary{{Measures: Measures{Counts: Counts{Total: 300}, Goodput: &Goodput{Unknown: 300}}}}, ClientHealth: ClientHealth{Valid: true}}
 		return TrialOf(rate, s), nil
 	})
-	if !errors.Is(err, ErrUnknownSLO) || len(r.Trials) != 1 {
+	if !errors.Is(err, errUnknownSLO) || len(r.Trials) != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -30,14 +30,14 @@ func TestStreams(t *testing.T) {
 		"vllm-chat":                     {loadgen.ClassOK, "length", 10, 10, 0, 0, 11, 10, false},
 		"vllm-chat-continuous":          {loadgen.ClassOK, "stop", 10, 11, 0, 0, 11, 9, false}, // the eleventh ends the text
 		"vllm-chat-speculative":         {loadgen.ClassOK, "stop", 2, 8, 0, 0, 11, 1, false},
-		"vllm-chat-error":               {loadgen.ClassErrorEvent, "", 1, 1, 0, 0, 0, 0, false},
+		"vllm-chat-error":               {"error_event", "", 1, 1, 0, 0, 0, 0, false},
 		"vllm-completions":              {loadgen.ClassOK, "length", 7, 7, 0, 0, 5, 10, false},
 		"sglang-chat":                   {loadgen.ClassOK, "stop", 9, 10, 0, 0, 10, 8, false},
-		"sglang-chat-abort":             {loadgen.ClassErrorEvent, "abort", 2, 2, 0, 0, 0, 10, false},
+		"sglang-chat-abort":             {"error_event", "abort", 2, 2, 0, 0, 0, 10, false},
 		"sglang-completions":            {loadgen.ClassOK, "length", 7, 7, 0, 0, 5, 10, false},
 		"llamacpp-chat":                 {loadgen.ClassOK, "stop", 9, 9, 0, 0, 12, 10, false},
 		"llamacpp-chat-usage-in-finish": {loadgen.ClassOK, "stop", 9, 9, 0, 0, 12, 10, false},
-		"llamacpp-chat-error":           {loadgen.ClassErrorEvent, "", 3, 3, 0, 0, 0, 10, false},
+		"llamacpp-chat-error":           {"error_event", "", 3, 3, 0, 0, 0, 10, false},
 		"llamacpp-completions":          {loadgen.ClassOK, "stop", 7, 7, 0, 0, 5, 10, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestWholeAnswers(t *testing.T) {
 			counted{loadgen.ClassOK, "stop", 7, 64, 9, 0, 4}},
 		"chat, aborted": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"content":"He"},"finish_reason":"abort"}],
 			"usage":{"prompt_tokens":9,"completion_tokens":1}}`,
-			counted{loadgen.ClassErrorEvent, "abort", 0, 0, 9, 0, -1}},
+			counted{"error_event", "abort", 0, 0, 9, 0, -1}},
 		"completions": {loadgen.APICompletions, `{"object":"text_completion","choices":[{"index":0,"text":" there.","finish_reason":"length"}],
 			"usage":{"prompt_tokens":5,"completion_tokens":7}}`,
 			counted{loadgen.ClassOK, "length", 7, 0, 5, 0, -1}},

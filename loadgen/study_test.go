@@ -42,7 +42,7 @@ func TestSaturationStop(t *testing.T) {
 		o.StopSaturated = true
 	})
 	s := res.Summary
-	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass[loadgen.ClassCancelled] == 0 {
+	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass["cancelled"] == 0 {
 		t.Errorf("stopped %q after %v s, %+v", s.Stopped, s.DurationS, s.Counts)
 	}
 }

@@ -9,32 +9,21 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// API is the endpoint's protocol. The zero value is APIChat.
-type API uint8
+// API is the endpoint's protocol. "" is APIChat.
+type API string
 
 // The APIs.
 const (
-	APIChat        API = iota // POST /v1/chat/completions
-	APICompletions            // POST /v1/completions
+	APIChat        API = "chat"        // POST /v1/chat/completions
+	APICompletions API = "completions" // POST /v1/completions
 )
 
-var apiNames = enum.Of[API](ErrUnknownName, "api", "chat", "completions")
-
-// UsageMode selects the usage report that a tenant requests from the server. The zero value is UsageFinal.
-type UsageMode uint8
-
-// The usage modes.
-const (
-	UsageFinal      UsageMode = iota // stream_options.include_usage
-	UsageContinuous                  // and continuous_usage_stats (vLLM): tokens of each event
-	UsageNone                        // no stream_options, for servers that refuse them
-)
-
-var usageNames = enum.Of[UsageMode](ErrUnknownName, "usage mode", "final", "continuous", "none")
+// UsageMode selects the usage report that a tenant requests from the server: "final", as "" is
+// (stream_options.include_usage); "continuous", with the tokens of each event too (vLLM's continuous_usage_stats); or
+// "none" for servers that refuse stream_options.
+type UsageMode string
 
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
@@ -103,8 +92,8 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// Retry controls whether a request that failed before its first token with ClassHTTP429, ClassHTTP5xx, ClassConnect or
-// ClassTimeoutConnect is tried again. The latencies of a retried request count from its first attempt, and retries
+// Retry controls whether a request that failed before its first token with classHTTP429, classHTTP5xx, ClassConnect or
+// classTimeoutConnect is tried again. The latencies of a retried request count from its first attempt, and retries
 // are counted. Regardless of Retry, a request is sent once more, on a new connection, if it met the end of a kept
 // one: the server had not acknowledged any of it, or the connection had been idle for 100 ms, or for half of the
 // idle time after which the server was seen to end another (Record.Stale).

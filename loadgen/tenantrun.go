@@ -116,7 +116,8 @@ func (r *tenantRun) prepare(id int64, p Prompt) (job, error) {
 func (r *tenantRun) run(ctx context.Context, j *job) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
-	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended}
+	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended,
+		TokenSource: TokensUnknown}
 	if j.prompt.Model != r.tenant.Model {
 		rec.Adapter = j.prompt.Model
 	}

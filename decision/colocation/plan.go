@@ -239,6 +239,8 @@ func (p *Plan) checkServers(list *problem.List) {
 	for i := range p.Servers {
 		s, at := &p.Servers[i], p.at(i)
 		s.checkKind(list, at, i >= p.serving)
+		list.If(s.API != "" && s.API != loadgen.APIChat && s.API != loadgen.APICompletions, at+".api",
+			"use chat or completions", "is %q", s.API)
 		list.If(s.Slots < 0 || s.Slots > 1<<20, at+".slots", "", "must be a number of requests, is %d", s.Slots)
 		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "",
 			"must lie above 0 and at most at 100, is %v", s.Percent)

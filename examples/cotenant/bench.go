@@ -79,8 +79,8 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 		return badInput(err)
 	}
 	constants := costs.H200().Parameters
-	c.Device = func(how string) loadgentest.Device {
-		if how == study.TimeSliced {
+	c.Device = func(timeSliced bool) loadgentest.Device {
+		if timeSliced {
 			return simgpu.New(sharing.MechanismTimeSlicing, &constants)
 		}
 		return simgpu.New(sharing.MechanismMPS, &constants)

@@ -3,7 +3,7 @@
 // Package prompt gives a loadgen.Tenant its prompts: from a file of JSON Lines ([Read]), made-up texts of
 // given lengths ([NewSynthetic]), or the lengths, shared prefixes and arrivals of a published [Trace].
 //
-//	trace, err := prompt.ReadTrace(prompt.TraceMooncake, file)
+//	trace, err := prompt.ReadTrace(file)
 //	if err != nil {
 //		return err // names every bad line
 //	}

@@ -12,10 +12,10 @@ import (
 
 // A trace gives a tenant its arrivals and its prompts.
 func ExampleReadTrace() {
-	trace, err := prompt.ReadTrace(prompt.TraceAzure, strings.NewReader(
-		"TIMESTAMP,ContextTokens,GeneratedTokens\n"+
-			"2023-11-16 18:15:46.6805900,374,44\n"+
-			"2023-11-16 18:15:50.9951690,396,109\n"+
+	trace, err := prompt.ReadTrace(strings.NewReader(
+		"TIMESTAMP,ContextTokens,GeneratedTokens\n" +
+			"2023-11-16 18:15:46.6805900,374,44\n" +
+			"2023-11-16 18:15:50.9951690,396,109\n" +
 			"2023-11-16 18:15:51.2224670,879,55\n"))
 	if err != nil {
 		fmt.Println(err)

@@ -18,7 +18,7 @@ func TestReplayedBlocksAreSharedPrefixes(t *testing.T) {
 {"timestamp": 3, "input_length": 520, "output_length": 2, "hash_ids": [0, 5]}
 {"timestamp": 4, "input_length": 1500, "output_length": 2, "hash_ids": [0, 1, 9]}
 `
-	trace, err := prompt.ReadTrace(prompt.TraceMooncake, strings.NewReader(lines))
+	trace, err := prompt.ReadTrace(strings.NewReader(lines))
 	if err != nil {
 		t.Fatal(err)
 	}

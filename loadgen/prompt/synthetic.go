@@ -56,9 +56,8 @@ type SyntheticOptions struct {
 	IgnoreEOS bool
 }
 
-// Synthetic is a PromptSource that makes up its prompts. The n-th depends
-// on the seed and n alone. It is safe for concurrent use.
-type Synthetic struct {
+// synthetic is the source of NewSynthetic.
+type synthetic struct {
 	opts     SyntheticOptions
 	prefixes []string
 	weights  []float64 // cumulative
@@ -67,8 +66,9 @@ type Synthetic struct {
 	next int
 }
 
-// NewSynthetic checks the options and makes the shared prefixes.
-func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
+// NewSynthetic returns a source of made-up prompts that never ends. The n-th prompt depends only on the options' seed
+// and on n. The source is safe for concurrent use.
+func NewSynthetic(opts SyntheticOptions) (loadgen.PromptSource, error) {
 	var l problem.List
 	for _, d := range []struct {
 		path    string
@@ -89,7 +89,7 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid synthetic prompts: %w", err)
 	}
-	s := &Synthetic{opts: opts}
+	s := &synthetic{opts: opts}
 	if p.Tokens > 0 {
 		total := 0.0
 		for g := range max(p.Groups, 1) {
@@ -104,7 +104,7 @@ func NewSynthetic(opts SyntheticOptions) (*Synthetic, error) {
 }
 
 // Next returns the next prompt.
-func (s *Synthetic) Next() (loadgen.Prompt, error) {
+func (s *synthetic) Next() (loadgen.Prompt, error) {
 	s.mu.Lock()
 	n := s.next
 	s.next++

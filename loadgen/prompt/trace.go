@@ -3,6 +3,7 @@
 package prompt
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/csv"
@@ -22,26 +23,14 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// TraceFormat is the format of a published trace. The zero value is no format.
-type TraceFormat uint8
+// traceFormat is the format of a published trace.
+type traceFormat uint8
 
-// The formats.
 const (
-	TraceUnknown TraceFormat = iota
-	// FAST'25 JSON Lines: timestamp (ms), input_length, output_length; hash_ids, of blocks of 512 tokens unless all fit
-	// another power of two, may be missing
-	TraceMooncake
-	TraceAzure    // Azure LLM inference 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
-	TraceBurstGPT // BurstGPT: CSV with Timestamp (s), Request tokens, Response tokens
+	traceMooncake traceFormat = iota
+	traceAzure
+	traceBurstGPT
 )
-
-// String returns "mooncake", "azure" or "burstgpt", and "unknown" for other values.
-func (f TraceFormat) String() string {
-	if f > TraceBurstGPT {
-		f = TraceUnknown
-	}
-	return [...]string{"unknown", "mooncake", "azure", "burstgpt"}[f]
-}
 
 // maxTraceTime bounds a timestamp: a hundred years.
 const maxTraceTime = 100 * 365 * 24 * time.Hour
@@ -61,45 +50,56 @@ type TraceRequest struct {
 // Trace is a published trace of requests, in order of time. Rows that it marks as failed (BurstGPT: no response
 // tokens) are not among them.
 type Trace struct {
-	Format   TraceFormat
+	Format   string // "mooncake", "azure" or "burstgpt"
 	Requests []TraceRequest
 	// BlockTokens is the size of a block of TraceRequest.Blocks, 0 without blocks.
 	BlockTokens int
 }
 
-// DetectTrace finds the format by a file's beginning, which holds at least the first line. The error wraps ErrInput.
-func DetectTrace(head []byte) (TraceFormat, error) {
+// formatOf finds the format by a file's beginning, which holds at least the first line. The error wraps ErrInput.
+func formatOf(head []byte) (traceFormat, error) {
 	line, _, _ := bytes.Cut(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), []byte("\n"))
 	line = bytes.TrimSpace(line)
 	if bytes.HasPrefix(line, []byte("[")) || bytes.Equal(line, []byte("{")) {
-		return TraceUnknown, fmt.Errorf("%w: the trace is one JSON document: write one object a line (jq -c '.[]' FILE)",
+		return 0, fmt.Errorf("%w: the trace is one JSON document: write one object a line (jq -c '.[]' FILE)",
 			loadgen.ErrInput)
 	}
 	if bytes.HasPrefix(line, []byte("{")) {
-		return TraceMooncake, nil
+		return traceMooncake, nil
 	}
-	for _, format := range []TraceFormat{TraceAzure, TraceBurstGPT} {
+	for _, format := range []traceFormat{traceAzure, traceBurstGPT} {
 		if bytes.Contains(line, []byte(traceFields[format].input)) {
 			return format, nil
 		}
 	}
-	return TraceUnknown, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, "+
-		"azure, burstgpt)", loadgen.ErrInput, problem.Clip(string(line)))
+	return 0, fmt.Errorf("%w: cannot tell the trace's format from its first line %q (known: mooncake, azure, burstgpt)",
+		loadgen.ErrInput, problem.Clip(string(line)))
 }
 
-// ReadTrace reads a whole trace. It is strict: a missing column or field, a value that is not of its kind and a row of
-// another length are errors, all named (the first 20) in one error that wraps ErrInput, and then there is no trace.
-func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
-	if format == TraceUnknown || int(format) >= len(traceFields) {
-		return nil, fmt.Errorf("%w: trace format %v (use mooncake, azure or burstgpt)", loadgen.ErrInput, format)
+// ReadTrace reads a whole trace, in the format that its first line shows:
+//
+//   - Mooncake's (FAST'25): JSON Lines with timestamp (ms), input_length and output_length; hash_ids, of blocks of 512
+//     tokens unless all fit another power of two, may be missing
+//   - Azure's of LLM inference, 2023 and 2024: CSV with TIMESTAMP, ContextTokens, GeneratedTokens
+//   - BurstGPT's: CSV with Timestamp (s), Request tokens, Response tokens
+//
+// It is strict: a missing column or field, a value that is not of its kind and a row of another length are errors, all
+// named (the first 20) in one error that wraps ErrInput, and then there is no trace.
+func ReadTrace(r io.Reader) (*Trace, error) {
+	in := bufio.NewReaderSize(r, 64<<10)
+	head, _ := in.Peek(in.Size()) // a failure to read comes again below
+	format, err := formatOf(head)
+	if err != nil {
+		return nil, err
 	}
-	t, f := &Trace{Format: format}, &traceFields[format]
+	f := &traceFields[format]
+	t := &Trace{Format: f.name}
 	row := (&table{required: []string{f.at, f.input, f.output}}).row
-	if format == TraceMooncake {
+	if format == traceMooncake {
 		row = f.object
 	}
 	var hashes []hashed
-	err := readLines(r, func(l line) {
+	err = readLines(in, func(l line) {
 		values := row(l)
 		if values == nil {
 			return
@@ -108,7 +108,7 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 		if req.Blocks != nil {
 			hashes = append(hashes, hashed{l.n, req.InputTokens, len(req.Blocks)})
 		}
-		if failed := format == TraceBurstGPT && req.OutputTokens == 0; l.good() && !failed {
+		if failed := format == traceBurstGPT && req.OutputTokens == 0; l.good() && !failed {
 			t.Requests = append(t.Requests, req)
 		}
 	})
@@ -119,7 +119,7 @@ func ReadTrace(format TraceFormat, r io.Reader) (*Trace, error) {
 		return nil, err
 	}
 	if len(t.Requests) == 0 {
-		return nil, fmt.Errorf("%w: the %v trace has no requests", loadgen.ErrInput, format)
+		return nil, fmt.Errorf("%w: the %v trace has no requests", loadgen.ErrInput, f.name)
 	}
 	slices.SortStableFunc(t.Requests, func(a, b TraceRequest) int { return cmp.Compare(a.At, b.At) })
 	first := t.Requests[0].At
@@ -152,10 +152,8 @@ func (t *Trace) Schedule(speed float64) loadgen.Timestamps {
 	return s
 }
 
-// TraceSource is a PromptSource with the lengths of a trace and made-up words. Where the trace has block hashes,
-// equal blocks are equal text, so that shared prefixes are shared on the server too. It ends with the trace, and is
-// safe for concurrent use.
-type TraceSource struct {
+// traceSource serves Trace.Prompts.
+type traceSource struct {
 	trace *Trace
 	seed  uint64
 
@@ -163,11 +161,13 @@ type TraceSource struct {
 	next int
 }
 
-// Prompts returns the trace's prompts, in its order.
-func (t *Trace) Prompts(seed uint64) *TraceSource { return &TraceSource{trace: t, seed: seed} }
+// Prompts returns the trace's prompts, in its order: made-up words of the lengths in the trace. Where it has block
+// hashes, equal blocks are equal text, so that shared prefixes are shared on the server too. The source ends with the
+// trace, and is safe for concurrent use.
+func (t *Trace) Prompts(seed uint64) loadgen.PromptSource { return &traceSource{trace: t, seed: seed} }
 
 // Next returns the prompt of the trace's next request. A length of 0 becomes 1.
-func (p *TraceSource) Next() (loadgen.Prompt, error) {
+func (p *traceSource) Next() (loadgen.Prompt, error) {
 	p.mu.Lock()
 	n := p.next
 	p.next++
@@ -193,17 +193,18 @@ func (p *TraceSource) Next() (loadgen.Prompt, error) {
 // fields are the names of a format's columns or fields: their order has changed between releases, and tools that go by
 // position read the wrong ones.
 type fields struct {
+	name                       string
 	at, input, output, session string // a session may be missing
 	time                       func(text string) (time.Duration, error)
 	remedy                     string // for times
 }
 
 var traceFields = [...]fields{
-	TraceMooncake: {at: "timestamp", input: "input_length", output: "output_length", time: unit(time.Millisecond),
-		remedy: "use milliseconds, 0 or more"},
-	TraceAzure: {at: "TIMESTAMP", input: "ContextTokens", output: "GeneratedTokens", time: azureTime,
+	traceMooncake: {name: "mooncake", at: "timestamp", input: "input_length", output: "output_length",
+		time: unit(time.Millisecond), remedy: "use milliseconds, 0 or more"},
+	traceAzure: {name: "azure", at: "TIMESTAMP", input: "ContextTokens", output: "GeneratedTokens", time: azureTime,
 		remedy: "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00"},
-	TraceBurstGPT: {at: "Timestamp", input: "Request tokens", output: "Response tokens", session: "Session ID",
+	traceBurstGPT: {name: "burstgpt", at: "Timestamp", input: "Request tokens", output: "Response tokens", session: "Session ID",
 		time: unit(time.Second), remedy: "use seconds, 0 or more"},
 }
 
@@ -260,7 +261,7 @@ func (f *fields) request(l *line, values map[string]string) TraceRequest {
 		l.bad(f.at, f.remedy, "is %q", problem.Clip(values[f.at]))
 	}
 	hashes := values["hash_ids"]
-	if f != &traceFields[TraceMooncake] || hashes == "" || hashes == "null" {
+	if f != &traceFields[traceMooncake] || hashes == "" || hashes == "null" {
 		return r
 	}
 	if err := json.Unmarshal([]byte(hashes), &r.Blocks); err != nil {

@@ -16,41 +16,34 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-var traceFiles = map[string]TraceFormat{
-	"traces/mooncake.jsonl": TraceMooncake, "traces/azure2023.csv": TraceAzure,
-	"traces/azure2024.csv": TraceAzure, "traces/burstgpt.csv": TraceBurstGPT,
-}
+var traceFiles = []string{"traces/mooncake.jsonl", "traces/azure2023.csv", "traces/azure2024.csv", "traces/burstgpt.csv"}
 
 func TestReadTrace(t *testing.T) {
 	want := map[string]*Trace{
-		"traces/mooncake.jsonl": {Format: TraceMooncake, BlockTokens: 512, Requests: []TraceRequest{
+		"traces/mooncake.jsonl": {Format: "mooncake", BlockTokens: 512, Requests: []TraceRequest{
 			{At: 0, InputTokens: 1200, OutputTokens: 50, Blocks: []int64{0, 1, 2}},
 			{At: 27 * time.Millisecond, InputTokens: 600, OutputTokens: 92, Blocks: []int64{7, 8}},
 			{At: 40 * time.Millisecond, InputTokens: 1024, OutputTokens: 3, Blocks: []int64{0, 1}},
 			{At: 3 * time.Second, InputTokens: 1300, OutputTokens: 10, Blocks: []int64{0, 1, 9}},
 		}},
-		"traces/azure2023.csv": {Format: TraceAzure, Requests: []TraceRequest{
+		"traces/azure2023.csv": {Format: "azure", Requests: []TraceRequest{
 			{At: 0, InputTokens: 374, OutputTokens: 44},
 			{At: 4314579 * time.Microsecond, InputTokens: 396, OutputTokens: 109},
 			{At: 4541877 * time.Microsecond, InputTokens: 879, OutputTokens: 55},
 		}},
-		"traces/azure2024.csv": {Format: TraceAzure, Requests: []TraceRequest{
+		"traces/azure2024.csv": {Format: "azure", Requests: []TraceRequest{
 			{At: 0, InputTokens: 10, OutputTokens: 20},
 			{At: 9930 * time.Microsecond, InputTokens: 2162, OutputTokens: 5},
 			{At: 1500 * time.Millisecond, InputTokens: 33},
 		}},
-		"traces/burstgpt.csv": {Format: TraceBurstGPT, Requests: []TraceRequest{
+		"traces/burstgpt.csv": {Format: "burstgpt", Requests: []TraceRequest{
 			{At: 0, InputTokens: 472, OutputTokens: 18, Session: "s1"},
 			{At: 113 * time.Second, InputTokens: 1087, OutputTokens: 230, Session: "s2"},
 		}},
 	}
-	for name, format := range traceFiles {
+	for _, name := range traceFiles {
 		t.Run(name, func(t *testing.T) {
-			data := readTestdata(t, name)
-			if got, err := DetectTrace(data); err != nil || got != format {
-				t.Errorf("detected %v, %v", got, err)
-			}
-			got, err := ReadTrace(format, bytes.NewReader(data))
+			got, err := ReadTrace(bytes.NewReader(readTestdata(t, name)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +56,7 @@ func TestReadTrace(t *testing.T) {
 
 func TestReadTraceByColumnName(t *testing.T) {
 	in := "Log Type,Response tokens,Extra,Timestamp,Request tokens\nx,7,y,1.5,100\n"
-	tr, err := ReadTrace(TraceBurstGPT, strings.NewReader(in))
+	tr, err := ReadTrace(strings.NewReader(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,30 +67,25 @@ func TestReadTraceByColumnName(t *testing.T) {
 
 func TestReadTraceErrors(t *testing.T) {
 	for _, tc := range []struct {
-		format TraceFormat
-		in     string
-		want   string
+		in, want string
 	}{
-		{TraceUnknown, "x", "trace format unknown"},
-		{TraceAzure, "TIMESTAMP,ContextToken,GeneratedTokens\nx,y,z\n", `no column "ContextTokens" (rename "ContextToken")`},
-		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n", `line 2.TIMESTAMP: is "yesterday"`},
-		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1\n", "line 2: 2 columns, the header has 3"},
-		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,-1,2\n", `line 2.ContextTokens: is "-1"`},
-		{TraceAzure, "TIMESTAMP,ContextTokens,GeneratedTokens\n", "has no requests"},
-		{TraceBurstGPT, "Timestamp,Request tokens,Response tokens\nNaN,1,2\n", `line 2.Timestamp: is "NaN"`},
-		{TraceBurstGPT, "Timestamp,Request tokens,Response tokens\n1,1.5,2\n", `line 2.Request tokens: is "1.5"`},
-		{TraceMooncake, `{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}`, "line 1.hash_ids: 1 ids for 600 tokens, which are 2 blocks"},
-		{TraceMooncake, `{"timestamp": 1e300, "input_length": 0, "output_length": 1, "hash_ids": []}`, `line 1.timestamp: is "1e300"`},
-		{TraceMooncake, `{"timestamp": 0}`, "line 1.input_length: missing"},
-		{TraceMooncake, `[1]`, "line 1: not a JSON object"},
+		{"a,b,c\n", "cannot tell the trace's format"},
+		{"TIMESTAMP,ContextTokens,GeneratedToken\nx,y,z\n", `no column "GeneratedTokens" (rename "GeneratedToken")`},
+		{"TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,1,2\n", `line 2.TIMESTAMP: is "yesterday"`},
+		{"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,1\n", "line 2: 2 columns, the header has 3"},
+		{"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46,-1,2\n", `line 2.ContextTokens: is "-1"`},
+		{"TIMESTAMP,ContextTokens,GeneratedTokens\n", "has no requests"},
+		{"Timestamp,Request tokens,Response tokens\nNaN,1,2\n", `line 2.Timestamp: is "NaN"`},
+		{"Timestamp,Request tokens,Response tokens\n1,1.5,2\n", `line 2.Request tokens: is "1.5"`},
+		{`{"timestamp": 0, "input_length": 600, "output_length": 1, "hash_ids": [1]}`, "line 1.hash_ids: 1 ids for 600 tokens, which are 2 blocks"},
+		{`{"timestamp": 1e300, "input_length": 0, "output_length": 1, "hash_ids": []}`, `line 1.timestamp: is "1e300"`},
+		{`{"timestamp": 0}`, "line 1.input_length: missing"},
+		{"{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1}\n[1]", "line 2: not a JSON object"},
 	} {
-		tr, err := ReadTrace(tc.format, strings.NewReader(tc.in))
+		tr, err := ReadTrace(strings.NewReader(tc.in))
 		if tr != nil || !errors.Is(err, loadgen.ErrInput) || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v %q: %v\nwant %q", tc.format, tc.in, err, tc.want)
+			t.Errorf("%q: %v\nwant %q", tc.in, err, tc.want)
 		}
-	}
-	if _, err := DetectTrace([]byte("a,b,c\n")); !errors.Is(err, loadgen.ErrInput) {
-		t.Errorf("unknown header: %v", err)
 	}
 }
 
@@ -122,11 +110,11 @@ func TestMooncakeVariants(t *testing.T) {
 		"hashes that are no list":   {text: line(100, `, "hash_ids": 7`), problem: "line 1.hash_ids"},
 		"no output":                 {text: `{"timestamp": 0, "input_length": 3}`, problem: "line 1.output_length: missing"},
 		"a list":                    {text: `[{"timestamp": 0, "input_length": 3, "output_length": 4}]`, problem: "jq -c '.[]' FILE"},
-		"one document over lines":   {text: "{\n \"timestamp\": 0}", problem: "not a JSON object"},
+		"one document over lines":   {text: "{\n \"timestamp\": 0}", problem: "one object a line"},
 		"a list in lines":           {text: "[\n{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 4}\n]", problem: "jq -c '.[]' FILE"},
 		"a null where hashes stand": {text: line(100, `, "hash_ids": null`), blocks: []int{0}},
 	} {
-		tr, err := ReadTrace(TraceMooncake, strings.NewReader(c.text))
+		tr, err := ReadTrace(strings.NewReader(c.text))
 		if c.problem != "" {
 			if err == nil || !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("%s: %v, want %q", name, err, c.problem)
@@ -143,15 +131,10 @@ func TestMooncakeVariants(t *testing.T) {
 			}
 		}
 	}
-	for _, head := range []string{`[{"timestamp": 0}]`, "{\n  \"timestamp\": 0\n}"} {
-		if f, err := DetectTrace([]byte(head)); err == nil || !strings.Contains(err.Error(), "one object a line") {
-			t.Errorf("%s: %v, %v", head, f, err)
-		}
-	}
 }
 
 func TestTraceSliceKeepsTimesAndPromptsTogether(t *testing.T) {
-	tr, err := ReadTrace(TraceMooncake, bytes.NewReader(readTestdata(t, "traces/mooncake.jsonl")))
+	tr, err := ReadTrace(bytes.NewReader(readTestdata(t, "traces/mooncake.jsonl")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +167,11 @@ func TestTraceSliceKeepsTimesAndPromptsTogether(t *testing.T) {
 }
 
 func FuzzReadTrace(f *testing.F) {
-	for name, format := range traceFiles {
-		f.Add(uint8(format), readTestdata(f, name))
+	for _, name := range traceFiles {
+		f.Add(readTestdata(f, name))
 	}
-	f.Fuzz(func(t *testing.T, format uint8, data []byte) {
-		tr, err := ReadTrace(TraceFormat(format), bytes.NewReader(data))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr, err := ReadTrace(bytes.NewReader(data))
 		if (err == nil) == (tr == nil) {
 			t.Fatalf("%v and %v", tr, err)
 		}
@@ -213,7 +196,7 @@ func BenchmarkReadTraceMooncake(b *testing.B) {
 	data := bytes.Repeat(line, 1000)
 	b.SetBytes(int64(len(data)))
 	for b.Loop() {
-		if _, err := ReadTrace(TraceMooncake, bytes.NewReader(data)); err != nil {
+		if _, err := ReadTrace(bytes.NewReader(data)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -118,8 +118,8 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 	for i, f := range tested {
 		c := &rc.Figures[f.at]
 		c.PCorrected = optional.Of(p[i])
-		if (c.Claim == ClaimLower || c.Claim == ClaimHigher) && p[i] > alpha*(1+1e-9) {
-			c.Claim = ClaimNoDifference
+		if (c.Claim == claimLower || c.Claim == claimHigher) && p[i] > alpha*(1+1e-9) {
+			c.Claim = claimNoDifference
 			c.Reasons = append(c.Reasons, fmt.Sprintf("shown alone, not among %d figures (make more runs, or name the figures "+
 				"that matter)", len(tested)))
 		}
@@ -158,7 +158,7 @@ func (rc *RunComparison) withhold(sides []*side, alpha float64) {
 		if c.Figure == failedShare || c.Figure == "goodput.fraction" { // failures count in these
 			continue
 		}
-		c.Claim = ClaimUnsupported
+		c.Claim = claimUnsupported
 		c.Reasons = append(c.Reasons, "withheld: the shares of failed requests differ")
 	}
 }

@@ -46,15 +46,15 @@ func TestFailingServerDoesNotLookBetter(t *testing.T) {
 		if rc.Figures[0].Figure != failedShare {
 			t.Errorf("%s is compared first", rc.Figures[0].Figure)
 		}
-		want := ClaimHigher
+		want := claimHigher
 		if n == 2 {
-			want = ClaimUnsupported
+			want = claimUnsupported
 		}
 		if c := claimOf(t, rc, failedShare); c.Claim != want || c.Base.Median != 0 || math.Abs(c.Other.Median-2.0/3) > 1e-12 {
 			t.Errorf("%d runs: %+v", n, c)
 		}
 		for _, c := range rc.Figures[1:] {
-			if c.Claim != ClaimUnsupported || !strings.Contains(strings.Join(c.Reasons, " "), "withheld: the shares of failed requests differ") {
+			if c.Claim != claimUnsupported || !strings.Contains(strings.Join(c.Reasons, " "), "withheld: the shares of failed requests differ") {
 				t.Errorf("%d runs: %s: %v %q", n, c.Figure, c.Claim, c.Reasons)
 			}
 		}
@@ -73,12 +73,12 @@ func TestFailingServerDoesNotLookBetter(t *testing.T) {
 func TestFailuresOfOneRun(t *testing.T) {
 	base, other := failing(runsOf("a", 200, 20, 21, 22, 23, 24), 0, 600), failing(runsOf("b", 200, 10, 11, 12, 13, 14), 0, 600)
 	rc, err := CompareRuns(base, other, CompareOptions{})
-	if err != nil || rc.Withheld != "" || claimOf(t, rc, "ttft_ms.p50").Claim != ClaimLower {
+	if err != nil || rc.Withheld != "" || claimOf(t, rc, "ttft_ms.p50").Claim != claimLower {
 		t.Fatalf("%+v, %v", rc, err)
 	}
 	other[2].Counts = loadgen.Counts{Total: 600, OK: 60, Failed: 540}
 	rc, err = CompareRuns(base, other, CompareOptions{})
-	if err != nil || rc.Withheld == "" || claimOf(t, rc, "ttft_ms.p50").Claim != ClaimUnsupported || claimOf(t, rc, failedShare).Claim == ClaimHigher {
+	if err != nil || rc.Withheld == "" || claimOf(t, rc, "ttft_ms.p50").Claim != claimUnsupported || claimOf(t, rc, failedShare).Claim == claimHigher {
 		t.Errorf("%+v, %v", rc, err)
 	}
 	// The same few failures on both sides withhold nothing.
@@ -122,7 +122,7 @@ func TestFamilyWiseError(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			is := func(c FigureComparison) bool { return c.Claim == ClaimLower || c.Claim == ClaimHigher }
+			is := func(c FigureComparison) bool { return c.Claim == claimLower || c.Claim == claimHigher }
 			if slices.ContainsFunc(rc.Figures, is) {
 				claimed++
 			}

@@ -16,30 +16,19 @@ import (
 	"github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Claim is the conclusion that a comparison supports. The zero value is ClaimUnsupported.
-type Claim uint8
-
-// The claims.
+// The claims of a comparison, as FigureComparison.Claim has them.
 const (
-	ClaimUnsupported  Claim = iota // the samples cannot support a claim; see FigureComparison.Reasons
-	ClaimNoDifference              // none was shown, which does not say that there is none
-	ClaimLower                     // the other's values are lower
-	ClaimHigher                    // the other's values are higher
+	claimUnsupported  = "unsupported"
+	claimNoDifference = "no difference shown"
+	claimLower        = "lower"
+	claimHigher       = "higher"
 )
-
-var claimNames = enum.Of[Claim](loadgen.ErrUnknownName, "claim", "unsupported", "no difference shown", "lower",
-	"higher")
 
 // ConfidenceInterval is a confidence interval.
 type ConfidenceInterval struct {
@@ -63,18 +52,20 @@ type FigureComparison struct {
 	Figure string       `json:"figure"`
 	Base   ComparedSide `json:"base"`
 	Other  ComparedSide `json:"other"`
-	Claim  Claim        `json:"verdict"`
+	// Claim is "lower" or "higher" where the other's values are shown to be, "no difference shown", which does not mean
+	// that there is none, or "unsupported": the samples cannot support a claim; see Reasons.
+	Claim string `json:"verdict"`
 	// P is the two-sided p-value of the Mann-Whitney U test, as benchstat computes it; missing where there was nothing
 	// to test.
-	P Optional[float64] `json:"p,omitzero"`
+	P loadgen.Optional[float64] `json:"p,omitzero"`
 	// PCorrected allows for the other figures that CompareRuns tested; missing where the figure was not among them.
-	PCorrected Optional[float64] `json:"p_corrected,omitzero"`
+	PCorrected loadgen.Optional[float64] `json:"p_corrected,omitzero"`
 	// Shift is the Hodges-Lehmann estimate of other minus base: the median of all pairwise differences. ShiftCI is
 	// its interval, absent when the samples are too small for one.
 	Shift   float64             `json:"shift"`
 	ShiftCI *ConfidenceInterval `json:"shift_ci,omitempty"`
 	// Change is Shift as a fraction of the base's median, missing when that is 0.
-	Change Optional[float64] `json:"change,omitzero"`
+	Change loadgen.Optional[float64] `json:"change,omitzero"`
 	// Reasons list the causes of an unsupported claim, and further caveats.
 	Reasons []string `json:"reasons,omitempty"`
 }
@@ -105,7 +96,7 @@ func (o CompareOptions) confidence() (float64, error) {
 
 // Compare compares two samples of independent values: those of runs, not of the requests of one run, which depend
 // on one another. It claims a difference only when the Mann-Whitney test shows one at the requested level, and returns
-// ClaimUnsupported when no outcome of so few samples could have. NaN and infinite values are an error.
+// an unsupported claim when no outcome of so few samples could have. NaN and infinite values are an error.
 func Compare(figure string, base, other []float64, opts CompareOptions) (FigureComparison, error) {
 	conf, err := opts.confidence()
 	if err != nil {
@@ -124,7 +115,7 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 	if err := l.Err(); err != nil {
 		return FigureComparison{}, fmt.Errorf("loadgen: invalid comparison of %s: %w", figure, err)
 	}
-	c := FigureComparison{Figure: figure, Base: describe(base, conf), Other: describe(other, conf)}
+	c := FigureComparison{Figure: figure, Claim: claimUnsupported, Base: describe(base, conf), Other: describe(other, conf)}
 	n, m := len(base), len(other)
 	if n == 0 || m == 0 {
 		c.Reasons = append(c.Reasons, "one side has no values")
@@ -151,13 +142,13 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 			"possible p is %.3g (use at least %d of each)",
 			n, m, alpha, least, enoughSamples(alpha)))
 	case p > alpha*(1+1e-9):
-		c.Claim = ClaimNoDifference
+		c.Claim = claimNoDifference
 	case c.Shift < 0:
-		c.Claim = ClaimLower
+		c.Claim = claimLower
 	case c.Shift > 0:
-		c.Claim = ClaimHigher
+		c.Claim = claimHigher
 	default:
-		c.Claim = ClaimNoDifference
+		c.Claim = claimNoDifference
 		c.Reasons = append(c.Reasons, "the distributions differ, their location does not")
 	}
 	return c, nil

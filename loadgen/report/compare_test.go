@@ -65,16 +65,16 @@ func TestCompareVerdicts(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		base, other []float64
-		want        Claim
+		want        string
 		reason      string
 	}{
-		{"three of each cannot show anything", []float64{1, 2, 3}, []float64{101, 102, 103}, ClaimUnsupported, "use at least 4 of each"},
-		{"one of each", []float64{1}, []float64{9}, ClaimUnsupported, "least possible p is 1"},
-		{"nothing", nil, []float64{1}, ClaimUnsupported, "no values"},
-		{"four of each apart", []float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, ClaimHigher, ""},
-		{"four of each apart the other way", []float64{11, 12, 13, 14}, []float64{1, 2, 3, 4}, ClaimLower, ""},
-		{"four of each mixed", []float64{1, 2, 3, 4}, []float64{2, 3, 4, 5}, ClaimNoDifference, ""},
-		{"all equal", []float64{5, 5, 5, 5}, []float64{5, 5, 5, 5}, ClaimNoDifference, ""},
+		{"three of each cannot show anything", []float64{1, 2, 3}, []float64{101, 102, 103}, claimUnsupported, "use at least 4 of each"},
+		{"one of each", []float64{1}, []float64{9}, claimUnsupported, "least possible p is 1"},
+		{"nothing", nil, []float64{1}, claimUnsupported, "no values"},
+		{"four of each apart", []float64{1, 2, 3, 4}, []float64{11, 12, 13, 14}, claimHigher, ""},
+		{"four of each apart the other way", []float64{11, 12, 13, 14}, []float64{1, 2, 3, 4}, claimLower, ""},
+		{"four of each mixed", []float64{1, 2, 3, 4}, []float64{2, 3, 4, 5}, claimNoDifference, ""},
+		{"all equal", []float64{5, 5, 5, 5}, []float64{5, 5, 5, 5}, claimNoDifference, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := Compare("x", tc.base, tc.other, CompareOptions{})
@@ -138,11 +138,11 @@ func TestCompareRunsRefuses(t *testing.T) {
 		`figures[0]: unknown figure "ttft_ms.p98" (did you mean`, "other[0]: is simulated, other runs are measured", `other[1]: run "a-a" is base[0] too`,
 		"other[2]: invalid by client health: send lag p99 is 50 ms", "other[3]: not complete", `base[0]: has no tenant "batch"`,
 	} {
-		if !errors.Is(err, ErrIncomparable) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, errIncomparable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
 	}
-	if _, err := CompareRuns(nil, nil, CompareOptions{}); !errors.Is(err, ErrIncomparable) {
+	if _, err := CompareRuns(nil, nil, CompareOptions{}); !errors.Is(err, errIncomparable) {
 		t.Errorf("no runs: %v", err)
 	}
 }
@@ -154,7 +154,7 @@ func TestCompareRunsAllowsInvalid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rc.Figures[0].Claim != ClaimHigher || rc.Figures[0].Figure != "ttft_ms.p99" || rc.Figures[1].Claim != ClaimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
+	if rc.Figures[0].Claim != claimHigher || rc.Figures[0].Figure != "ttft_ms.p99" || rc.Figures[1].Claim != claimUnsupported || !strings.Contains(rc.Warnings[0], "send lag") {
 		t.Errorf("%+v", rc)
 	}
 }
@@ -164,22 +164,5 @@ func TestPercentileNeeds(t *testing.T) {
 		if got := percentileNeeds(q); got != want {
 			t.Errorf("%v: %d, want %d", q, got, want)
 		}
-	}
-}
-
-func TestClaimText(t *testing.T) {
-	for v := ClaimUnsupported; v <= ClaimHigher; v++ {
-		text, err := v.MarshalText()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var back Claim
-		if err := back.UnmarshalText(text); err != nil || back != v {
-			t.Errorf("%s: %v, %v", text, back, err)
-		}
-	}
-	var v Claim
-	if err := v.UnmarshalText([]byte("better")); !errors.Is(err, loadgen.ErrUnknownName) {
-		t.Errorf("%v", err)
 	}
 }

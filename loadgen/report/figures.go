@@ -127,7 +127,7 @@ func (d *drawer) byLoad(s *loadgen.Summary) {
 		for _, b := range bounds {
 			f, limit := b.figures(&t.Measures), b.limit(&t.Measures)
 			if f.Count > 0 && (limit > 0 || b.metric == loadgen.MetricE2E) {
-				like := d.ofTenant(t.Name, "p99-"+b.metric.String()+"-"+suffix, b.name+" by load")
+				like := d.ofTenant(t.Name, "p99-"+string(b.metric)+"-"+suffix, b.name+" by load")
 				like.X.Label, like.Y.Label = x, b.name+" P99 (ms)"
 				d.add(s, like, s.Scenario, limit, webpage.Point{X: level.Value, Y: float64(f.P99)})
 			}
@@ -164,7 +164,7 @@ func (d *drawer) distributions(r *loadgen.Result) {
 			limit := b.limit(&t.Measures)
 			usual := t.Goodput == nil && b.metric != loadgen.MetricTPOT
 			if h := th.ByMetric[b.metric]; h != nil && h.Count() > 0 && (limit > 0 || usual) {
-				like := d.ofTenant(th.Tenant, "cdf-"+strings.ReplaceAll(b.metric.String(), "_", "-"), b.name+", distribution")
+				like := d.ofTenant(th.Tenant, "cdf-"+strings.ReplaceAll(string(b.metric), "_", "-"), b.name+", distribution")
 				like.X = webpage.Axis{Label: b.name + " (ms)", Log: true}
 				like.Y = webpage.Axis{Label: "requests at or below (share)", Max: 1}
 				d.add(&r.Summary, like, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, limit, cdf(h)...)

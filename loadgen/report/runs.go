@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// ErrIncomparable is returned for runs that cannot be compared.
-var ErrIncomparable = errors.New("loadgen: the runs cannot be compared")
+// errIncomparable is returned for runs that cannot be compared.
+var errIncomparable = errors.New("loadgen: the runs cannot be compared")
 
 // failedShare names the share of requests that failed, of whatever class.
 const failedShare = "failed.share"
@@ -54,11 +54,11 @@ var statistics = []struct {
 // distributions are those that can be compared, by their names in a summary.
 func distributions(m *loadgen.Measures) []loadgen.MetricFigures {
 	return slices.DeleteFunc(m.Distributions(), func(d loadgen.MetricFigures) bool {
-		return d.Metric >= loadgen.MetricConnected // a request's phases
+		return d.Metric == "connected" || d.Metric == "written" || d.Metric == "first_byte" // a request's phases
 	})
 }
 
-func figureName(m loadgen.LatencyMetric) string { return m.String() + "_ms" }
+func figureName(m loadgen.LatencyMetric) string { return string(m) + "_ms" }
 
 // plainFigures are those that are of no distribution, with whether a run has them.
 var plainFigures = map[string]func(*loadgen.Measures) (float64, bool){
@@ -127,9 +127,9 @@ type RunComparison struct {
 // CompareRuns compares the figures of two groups of repeated runs; a run is one value. Claims are made at a level
 // that all of them share: where nothing differs, the chance that any is made is at most 1 minus the confidence.
 // Where the groups' shares of failed requests differ beyond chance, claims on latencies and rates are withheld,
-// because a server that refuses requests serves the rest faster. It refuses, with ErrIncomparable and every reason,
+// because a server that refuses requests serves the rest faster. It refuses, with every reason,
 // groups that mix simulated and measured runs, hold a run twice, or hold runs that are not valid or not complete
-// (unless AllowInvalid). A percentile of a run with too few requests for it is ClaimUnsupported.
+// (unless AllowInvalid). A percentile of a run with too few requests for it supports no claim.
 func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunComparison, error) {
 	if _, err := opts.confidence(); err != nil {
 		return nil, fmt.Errorf("loadgen: invalid comparison: %w", err)
@@ -151,11 +151,11 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 		s.check(&l, rc, opts, seen)
 	}
 	if err := l.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrIncomparable, err)
+		return nil, fmt.Errorf("%w: %w", errIncomparable, err)
 	}
 	rc.Base, rc.Other = sides[0].label(), sides[1].label()
 	sources := distinct(slices.Concat(sides[0].of, sides[1].of),
-		func(m **loadgen.Measures) []string { return []string{(*m).TokenSource.String()} })
+		func(m **loadgen.Measures) []string { return []string{string((*m).TokenSource)} })
 	if a, b := sides[0].loads(), sides[1].loads(); a != b {
 		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
 	}
@@ -166,10 +166,10 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 			return nil, err
 		}
 		if countsTokens(name) && len(sources) > 1 {
-			c.Claim = ClaimUnsupported
+			c.Claim = claimUnsupported
 			c.Reasons = append(c.Reasons, "tokens were counted in different ways: "+strings.Join(sources, ", "))
 		}
-		if c.Claim != ClaimUnsupported {
+		if c.Claim != claimUnsupported {
 			tested = append(tested, testedFigure{i, values[0], values[1]})
 		}
 		rc.Figures = append(rc.Figures, c)
@@ -289,7 +289,7 @@ func compareFigure(name string, sides []*side, opts CompareOptions) (c FigureCom
 	}
 	c, err = Compare(name, values[0], values[1], opts)
 	if len(doubts) > 0 {
-		c.Claim = ClaimUnsupported
+		c.Claim = claimUnsupported
 		c.Reasons = append(c.Reasons, doubts...)
 	}
 	return c, values, err

@@ -24,24 +24,24 @@ import (
 // Scenario is the runs of a scenario under one load. Figures are medians over the valid runs, or over all where none
 // is valid; goodput is missing then, and without thresholds.
 type Scenario struct {
-	Scenario     string            `json:"scenario"`
-	Load         string            `json:"load"` // e.g. "8 users" or "15 requests/s"
-	Level        float64           `json:"level,omitempty"`
-	Unit         string            `json:"unit"` // of Level; see LoadLevel
-	Runs         int               `json:"runs"`
-	TokensPerS   float64           `json:"output_tokens_per_s"`
-	TTFTP99MS    Optional[float64] `json:"ttft_p99_ms,omitzero"`
-	TPOTP99MS    Optional[float64] `json:"tpot_p99_ms,omitzero"`
-	E2EP99S      Optional[float64] `json:"e2e_p99_s,omitzero"`
-	Thresholds   string            `json:"thresholds,omitempty"` // e.g. "TTFT 500 ms"; by tenant where there are several
-	GoodPerS     Optional[float64] `json:"goodput_requests_per_s,omitzero"`
-	GoodFraction Optional[float64] `json:"goodput_fraction,omitzero"`
-	OK           int64             `json:"ok"`
-	Failed       int64             `json:"failed"`
-	Simulated    bool              `json:"simulated"`
-	Invalid      int               `json:"invalid_runs"`
-	CutOff       int               `json:"cut_off_runs,omitempty"`   // ended before their time
-	P99IsMax     bool              `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
+	Scenario     string                    `json:"scenario"`
+	Load         string                    `json:"load"` // e.g. "8 users" or "15 requests/s"
+	Level        float64                   `json:"level,omitempty"`
+	Unit         string                    `json:"unit"` // of Level; see LoadLevel
+	Runs         int                       `json:"runs"`
+	TokensPerS   float64                   `json:"output_tokens_per_s"`
+	TTFTP99MS    loadgen.Optional[float64] `json:"ttft_p99_ms,omitzero"`
+	TPOTP99MS    loadgen.Optional[float64] `json:"tpot_p99_ms,omitzero"`
+	E2EP99S      loadgen.Optional[float64] `json:"e2e_p99_s,omitzero"`
+	Thresholds   string                    `json:"thresholds,omitempty"` // e.g. "TTFT 500 ms"; by tenant where there are several
+	GoodPerS     loadgen.Optional[float64] `json:"goodput_requests_per_s,omitzero"`
+	GoodFraction loadgen.Optional[float64] `json:"goodput_fraction,omitzero"`
+	OK           int64                     `json:"ok"`
+	Failed       int64                     `json:"failed"`
+	Simulated    bool                      `json:"simulated"`
+	Invalid      int                       `json:"invalid_runs"`
+	CutOff       int                       `json:"cut_off_runs,omitempty"`   // ended before their time
+	P99IsMax     bool                      `json:"p99_is_maximum,omitempty"` // fewer than 100 requests in a run
 }
 
 // Scenarios is the table of an LLM-serving study: throughput, latencies and goodput by scenario and load.
@@ -93,21 +93,21 @@ func (r *Scenario) summarize(runs []*loadgen.Summary) {
 	}
 	if len(valid) > 0 {
 		runs = valid
-		goodput := func(of func(*loadgen.Goodput) Optional[float64]) Optional[float64] {
-			return median(runs, func(s *loadgen.Summary) Optional[float64] {
+		goodput := func(of func(*loadgen.Goodput) loadgen.Optional[float64]) loadgen.Optional[float64] {
+			return median(runs, func(s *loadgen.Summary) loadgen.Optional[float64] {
 				if s.Goodput == nil {
-					return Optional[float64]{}
+					return loadgen.Optional[float64]{}
 				}
 				return of(s.Goodput)
 			})
 		}
-		r.GoodPerS = goodput(func(g *loadgen.Goodput) Optional[float64] { return g.PerS })
-		r.GoodFraction = goodput(func(g *loadgen.Goodput) Optional[float64] { return g.Fraction })
+		r.GoodPerS = goodput(func(g *loadgen.Goodput) loadgen.Optional[float64] { return g.PerS })
+		r.GoodFraction = goodput(func(g *loadgen.Goodput) loadgen.Optional[float64] { return g.Fraction })
 	}
-	p99 := func(f func(*loadgen.Summary) *loadgen.Figures, scale float64) Optional[float64] {
-		return median(runs, func(s *loadgen.Summary) Optional[float64] {
+	p99 := func(f func(*loadgen.Summary) *loadgen.Figures, scale float64) loadgen.Optional[float64] {
+		return median(runs, func(s *loadgen.Summary) loadgen.Optional[float64] {
 			if f(s).Count == 0 {
-				return Optional[float64]{}
+				return loadgen.Optional[float64]{}
 			}
 			return optional.Of(float64(f(s).P99) * scale)
 		})
@@ -115,7 +115,7 @@ func (r *Scenario) summarize(runs []*loadgen.Summary) {
 	r.TTFTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TTFT }, 1)
 	r.TPOTP99MS = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.TPOT }, 1)
 	r.E2EP99S = p99(func(s *loadgen.Summary) *loadgen.Figures { return &s.E2E }, 1e-3)
-	tokens := func(s *loadgen.Summary) Optional[float64] { return optional.Of(s.OutputTokensPerS) }
+	tokens := func(s *loadgen.Summary) loadgen.Optional[float64] { return optional.Of(s.OutputTokensPerS) }
 	r.TokensPerS = median(runs, tokens).Or(0)
 	for _, s := range runs {
 		r.P99IsMax = r.P99IsMax || s.E2E.Count > 0 && s.E2E.Count < 100
@@ -123,7 +123,7 @@ func (r *Scenario) summarize(runs []*loadgen.Summary) {
 }
 
 // median returns that of the runs that have the figure.
-func median(runs []*loadgen.Summary, of func(*loadgen.Summary) Optional[float64]) Optional[float64] {
+func median(runs []*loadgen.Summary, of func(*loadgen.Summary) loadgen.Optional[float64]) loadgen.Optional[float64] {
 	var all []float64
 	for _, s := range runs {
 		if v, ok := of(s).Get(); ok {
@@ -131,7 +131,7 @@ func median(runs []*loadgen.Summary, of func(*loadgen.Summary) Optional[float64]
 		}
 	}
 	if len(all) == 0 {
-		return Optional[float64]{}
+		return loadgen.Optional[float64]{}
 	}
 	slices.Sort(all)
 	return optional.Of(medianOf(all))
@@ -210,7 +210,7 @@ func (rows Scenarios) table() (t webpage.Table, notes []string) {
 }
 
 // figure writes a figure that may be missing.
-func figure(v Optional[float64], unit string) string {
+func figure(v loadgen.Optional[float64], unit string) string {
 	if x, ok := v.Get(); ok {
 		return webpage.Number(x) + unit
 	}

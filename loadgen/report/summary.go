@@ -102,7 +102,7 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 // shown are the distributions that texts and pages show.
 func shown(m *loadgen.Measures) []loadgen.MetricFigures {
 	return slices.DeleteFunc(m.Distributions(), func(d loadgen.MetricFigures) bool {
-		return d.Count == 0 || d.Metric == loadgen.MetricTTFV || d.Metric == loadgen.MetricE2EClose
+		return d.Count == 0 || d.Metric == "ttfv" || d.Metric == "e2e_close"
 	})
 }
 

@@ -33,9 +33,9 @@ type Config struct {
 	Interference bool
 	// Demo runs two tenants under five ways of sharing simulated GPUs, each at the loads of Concurrency.
 	Demo bool
-	// Device makes the simulated GPU that servers share in a way (TimeSliced or Concurrent), such as
-	// that of package simgpu; Scenarios, Demo and a File that embeds servers need it.
-	Device func(sharing string) loadgentest.Device
+	// Device makes the simulated GPU that servers share, such as that of package simgpu, in time slices or, as under MPS,
+	// at the same time; Scenarios, Demo and a File that embeds servers need it.
+	Device func(timeSliced bool) loadgentest.Device
 	// FailIf holds conditions under which Outcome.Verdict fails.
 	FailIf []report.Condition
 	// Repeats is the number of runs of each point, with different seeds; 0 means 1.
@@ -99,7 +99,7 @@ func (c *Config) Resolve(opts FileOptions) (err error) {
 		}
 	}
 	if c.PlanFile != "" {
-		file, err := LoadFile(c.PlanFile, opts)
+		file, err := loadFile(c.PlanFile, opts)
 		if err == nil {
 			c.File = *file
 		}
@@ -111,7 +111,7 @@ func (c *Config) Resolve(opts FileOptions) (err error) {
 	if levels := append(c.levels(), rateLevel(c.Search.Low)); levels[0] != rateLevel(0) {
 		levels[0].apply(&c.File.Tenants[0])
 	}
-	return c.File.Resolve(opts)
+	return c.File.resolve(opts)
 }
 
 func (c *Config) searches() bool { return c.Search != loadgen.Search{} }

@@ -90,7 +90,7 @@ func ExampleOutcome_Verdict() {
 	fmt.Println(outcome.Results[0].Summary.Counts.ByClass)
 	fmt.Println("the gate is shut:", errors.Is(outcome.Verdict(), report.ErrGate))
 	// Output:
-	// map[ok:15 http_429:5]
+	// map[http_429:5 ok:15]
 	// the gate is shut: true
 }
 

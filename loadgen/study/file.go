@@ -29,7 +29,7 @@ type File struct {
 	Window   loadgen.Window `yaml:"window"`
 	Seed     uint64         `yaml:"seed"`
 	// Embedded, when not empty, says that the caller starts a server for each tenant, all on one simulated GPU
-	// shared in this way: TimeSliced, Concurrent or "partitioned".
+	// shared in this way: timeSliced, concurrent or "partitioned".
 	Embedded string   `yaml:"embedded"`
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
@@ -96,7 +96,7 @@ type Lengths struct {
 
 // FileOptions resolve a plan's names.
 type FileOptions struct {
-	// Dir is the folder that file names are relative to. [LoadFile] sets it.
+	// Dir is the folder that file names are relative to. [Config.Resolve] sets it.
 	Dir string
 	// Stdin is the file of prompts named "-"; nil means that none may be.
 	Stdin io.Reader
@@ -106,15 +106,15 @@ type FileOptions struct {
 
 // The ways to share the embedded GPU.
 const (
-	TimeSliced  = "time-sliced" // the whole GPU in turn
-	Concurrent  = "concurrent"  // at the same time, as under MPS
+	timeSliced  = "time-sliced" // the whole GPU in turn
+	concurrent  = "concurrent"  // at the same time, as under MPS
 	partitioned = "partitioned" // each on its own share, as under MIG
 )
 
-var sharings = []string{TimeSliced, Concurrent, partitioned}
+var sharings = []string{timeSliced, concurrent, partitioned}
 
-// LoadFile reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
-func LoadFile(path string, opts FileOptions) (*File, error) {
+// loadFile reads a plan strictly, and every file that it names. The error names everything that is wrong with them.
+func loadFile(path string, opts FileOptions) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func LoadFile(path string, opts FileOptions) (*File, error) {
 		opts.Dir = filepath.Dir(path)
 		file := &File{}
 		if err = strictyaml.Decode(data, file, strictyaml.Options{}); err == nil {
-			if err = file.Resolve(opts); err == nil {
+			if err = file.resolve(opts); err == nil {
 				return file, nil
 			}
 		}
@@ -133,9 +133,8 @@ func LoadFile(path string, opts FileOptions) (*File, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-// Resolve reads the files that the plan names, and names everything that is wrong
-// with it. It must come before [File.Plan] where the plan was not read by [LoadFile].
-func (f *File) Resolve(opts FileOptions) error {
+// resolve reads the files that the plan names. Its error names everything that is wrong with it.
+func (f *File) resolve(opts FileOptions) error {
 	var l problem.List
 	l.If(f.Embedded != "" && !slices.Contains(sharings, f.Embedded), "embedded", fmt.Sprintf("use one of %v", sharings),
 		"unknown sharing %q", f.Embedded)
@@ -152,7 +151,7 @@ func (f *File) Resolve(opts FileOptions) error {
 		return err
 	}
 	// What the fields mean together is loadgen's to judge.
-	plan, err := f.Plan(slices.Repeat([]loadgen.Endpoint{{URL: "http://embedded.invalid"}}, len(f.Tenants)))
+	plan, err := f.plan(slices.Repeat([]loadgen.Endpoint{{URL: "http://embedded.invalid"}}, len(f.Tenants)))
 	if err == nil {
 		err = plan.Validate()
 	}
@@ -197,9 +196,9 @@ func count(set ...bool) (n int) {
 	return n
 }
 
-// Plan makes a fresh plan, with prompts from their beginning. servers are
+// plan makes a fresh plan, with prompts from their beginning. servers are
 // those of the tenants that name no endpoint, in the order of the tenants.
-func (f *File) Plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
+func (f *File) plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 	plan := loadgen.LoadPlan{Scenario: f.Scenario, Duration: f.Duration, Drain: f.Drain, Window: f.Window, Seed: f.Seed,
 		Simulated: f.Embedded != ""}
 	for i := range f.Tenants {
@@ -304,11 +303,7 @@ func (t *Trace) read(dir string) (*prompt.Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := prompt.DetectTrace(data)
-	if err != nil {
-		return nil, err
-	}
-	trace, err := prompt.ReadTrace(format, bytes.NewReader(data))
+	trace, err := prompt.ReadTrace(bytes.NewReader(data))
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/study"
 )
 
@@ -38,31 +37,27 @@ func write(text string) string {
 	return path
 }
 
-// A plan is read with everything that it names; tenants without prompts of their own get those of the options.
-func ExampleLoadFile() {
-	path := write(twoTenants)
-	defer os.RemoveAll(filepath.Dir(path))
-	file, err := study.LoadFile(path, study.FileOptions{Prompts: []loadgen.Prompt{{Text: "Tell me a story."}}})
-	if err != nil {
+// A plan is read with everything that it names.
+func ExampleConfig_Resolve() {
+	c := study.Config{PlanFile: write(twoTenants)}
+	defer os.RemoveAll(filepath.Dir(c.PlanFile))
+	if err := c.Resolve(study.FileOptions{}); err != nil {
 		log.Fatal(err)
 	}
-	plan, err := file.Plan(nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, t := range plan.Tenants {
-		fmt.Println(t.Name, t.Load.Concurrency, t.Load.Schedule, t.SLO.TTFT, t.Endpoints[0].URL)
+	for _, t := range c.File.Tenants {
+		fmt.Println(t.Name, t.Concurrency, t.Rate, t.SLO.TTFT, t.Endpoints[0].URL)
 	}
 	// Output:
-	// chat 4 <nil> 200ms http://llm:8000
-	// batch 0 poisson 6/s 0s http://llm:8000
+	// chat 4 0 200ms http://llm:8000
+	// batch 0 6 0s http://llm:8000
 }
 
 // Everything that is wrong with a plan is named at once.
-func ExampleLoadFile_problems() {
+func ExampleConfig_Resolve_problems() {
 	path := write("tenants:\n- {name: a, concurrency: 2, rate: 3, arrivals: weekly}\n- {name: b, trace: {file: nowhere.csv}}\n")
 	defer os.RemoveAll(filepath.Dir(path))
-	_, err := study.LoadFile(path, study.FileOptions{})
+	c := study.Config{PlanFile: path}
+	err := c.Resolve(study.FileOptions{})
 	fmt.Println(strings.ReplaceAll(err.Error(), filepath.Dir(path)+string(filepath.Separator), ""))
 	// Output:
 	// plan.yaml: tenants[0].endpoints: missing (add one, or set the plan's embedded)
@@ -70,18 +65,4 @@ func ExampleLoadFile_problems() {
 	// tenants[0].arrivals: is "weekly" (use constant, poisson or gamma)
 	// tenants[1].endpoints: missing (add one, or set the plan's embedded)
 	// tenants[1].trace: open nowhere.csv: no such file or directory
-}
-
-// A program with flags of its own fills a file in, and resolves it.
-func ExampleFile_Resolve() {
-	file := study.File{Embedded: "concurrent", Tenants: []study.Tenant{{Tenant: loadgen.Tenant{Name: "load", Requests: 10}, Rate: 5}}}
-	if err := file.Resolve(study.FileOptions{}); err != nil {
-		log.Fatal(err)
-	}
-	plan, err := file.Plan([]loadgen.Endpoint{{URL: "http://127.0.0.1:8001"}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(plan.Tenants[0].Load.Schedule, plan.Simulated)
-	// Output: constant 5/s true
 }

@@ -25,14 +25,14 @@ func FuzzLoadFile(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		file, err := LoadFile(path, FileOptions{})
+		file, err := loadFile(path, FileOptions{})
 		if (file == nil) == (err == nil) {
 			t.Fatalf("file %v, error %v", file, err)
 		}
 		if err != nil {
 			return
 		}
-		plan, err := file.Plan(make([]loadgen.Endpoint, len(file.Tenants)))
+		plan, err := file.plan(make([]loadgen.Endpoint, len(file.Tenants)))
 		if err != nil || len(plan.Tenants) != len(file.Tenants) {
 			t.Fatalf("a file that was read gives no plan: %v", err)
 		}
@@ -53,7 +53,7 @@ func TestErrorsNameEveryProblem(t *testing.T) {
 		if err := os.WriteFile(file, []byte(plan), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		_, err := LoadFile(file, FileOptions{})
+		_, err := loadFile(file, FileOptions{})
 		fmt.Fprintln(&b, err)
 	}
 	// Systems differ in their paths and in how they call a missing file.

@@ -38,10 +38,10 @@ type hosting struct {
 var hostings = []hosting{
 	{"baseline", "", partitioned, 1, 1, 1, 1, 0},
 	{"exclusive", "two GPUs, one for each tenant", partitioned, 2, 2, 1, 1, demoSlots},
-	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms", TimeSliced, 1, 2, 1, 1, demoSlots},
-	{"mps", "one GPU, the servers' kernels run side by side and contend", Concurrent, 1, 2, 1, 1, demoSlots},
+	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms", timeSliced, 1, 2, 1, 1, demoSlots},
+	{"mps", "one GPU, the servers' kernels run side by side and contend", concurrent, 1, 2, 1, 1, demoSlots},
 	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
-	{"mig-emulation", "", Concurrent, 1, 2, 0.5, 1, demoSlots},
+	{"mig-emulation", "", concurrent, 1, 2, 0.5, 1, demoSlots},
 	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
 		partitioned, 1, 2, 3. / 7, 0.5, demoSlots},
 	{"merged", "one GPU, one server: both tenants' answers share its batches", partitioned, 1, 1, 1, 1, 2 * demoSlots},
@@ -89,7 +89,7 @@ func (c *Config) device(sharing string) loadgentest.Device {
 	if sharing == partitioned {
 		return nil
 	}
-	return c.Device(sharing)
+	return c.Device(sharing == timeSliced)
 }
 
 func simulatedServer(sm, bandwidth float64) loadgentest.SimulatedServer {
@@ -155,7 +155,7 @@ func (t *test) runPart(ctx context.Context, p *hosting, sim *loadgentest.Simulat
 			f.Tenants = append(f.Tenants, tenant)
 			servers = append(servers, sim.Endpoints()[i%p.servers])
 		}
-		fresh := func() (loadgen.LoadPlan, error) { return f.Plan(servers) }
+		fresh := func() (loadgen.LoadPlan, error) { return f.plan(servers) }
 		if err := t.undisturbed(ctx, p.name+"-"+l.name, fresh); err != nil {
 			return err
 		}

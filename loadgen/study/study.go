@@ -6,11 +6,11 @@
 // A [File] is a plan as users write it, in YAML or JSON: tenants, their requests and servers, with the files of
 // prompts and traces that it names. [Run] makes the runs.
 //
-//	file, err := study.LoadFile("plan.yaml", study.FileOptions{})
-//	if err != nil {
+//	c := study.Config{PlanFile: "plan.yaml", Interference: true, Dir: "out"}
+//	if err := c.Resolve(study.FileOptions{}); err != nil {
 //		return err // names everything that is wrong, each with its path
 //	}
-//	outcome, err := study.Run(ctx, study.Config{File: *file, Interference: true, Dir: "out"})
+//	outcome, err := study.Run(ctx, c)
 //	if err != nil {
 //		return err
 //	}
@@ -181,7 +181,7 @@ func (t *test) at(to target, l *level, repeat int) (loadgen.LoadPlan, error) {
 	if l != nil {
 		l.apply(&f.Tenants[0])
 	}
-	plan, err := f.Plan(to.simulated.Endpoints())
+	plan, err := f.plan(to.simulated.Endpoints())
 	if err != nil {
 		return plan, err
 	}
@@ -225,7 +225,7 @@ func (t *test) plan(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
 	cases := func() ([]loadgen.StudyCase, error) {
-		plan, err := t.File.Plan(sim.Endpoints())
+		plan, err := t.File.plan(sim.Endpoints())
 		if t.Interference {
 			return loadgen.Study(plan), err
 		}

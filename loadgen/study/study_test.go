@@ -39,9 +39,9 @@ func serve(t *testing.T, script loadgentest.Script) string {
 }
 
 // onGPU is the simulated GPU that programs give a load test.
-func onGPU(sharing string) loadgentest.Device {
+func onGPU(timeSliced bool) loadgentest.Device {
 	p := costs.H200().Parameters
-	if sharing == TimeSliced {
+	if timeSliced {
 		return simgpu.New(mechanism.MechanismTimeSlicing, &p)
 	}
 	return simgpu.New(mechanism.MechanismMPS, &p)
@@ -122,7 +122,7 @@ func TestVerdict(t *testing.T) {
 // TestPlanOfTestdata runs the example plan under each sharing of the simulated GPU.
 func TestPlanOfTestdata(t *testing.T) {
 	for _, sharing := range []string{"time-sliced", "concurrent", "partitioned"} {
-		p, err := LoadFile("testdata/plan.yaml", FileOptions{})
+		p, err := loadFile("testdata/plan.yaml", FileOptions{})
 		if err != nil || len(p.Tenants) != 3 {
 			t.Fatalf("%+v, %v", p, err)
 		}
