@@ -93,10 +93,12 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		name, value string
 		known       []string
 	}{
-		{"api", string(t.API), []string{"chat", "completions"}}, {"usage", string(t.Usage), []string{"final", "continuous", "none"}},
+		{"api", string(t.API), []string{"chat", "completions"}},
+		{"usage", string(t.Usage), []string{"final", "continuous", "none"}},
 	} {
 		l.If(e.value != "" && !slices.Contains(e.known, e.value), path+"."+e.name,
-			problem.Meant(e.value, e.known, "use "+strings.Join(e.known, " or ")), "unknown %s %q", e.name, problem.Clip(e.value))
+			problem.Meant(e.value, e.known, "use "+strings.Join(e.known, " or ")), "unknown %s %q", e.name,
+			problem.Clip(e.value))
 	}
 	for _, n := range []struct {
 		name  string

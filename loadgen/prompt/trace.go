@@ -204,8 +204,8 @@ var traceFields = [...]fields{
 		time: unit(time.Millisecond), remedy: "use milliseconds, 0 or more"},
 	traceAzure: {name: "azure", at: "TIMESTAMP", input: "ContextTokens", output: "GeneratedTokens", time: azureTime,
 		remedy: "write it like 2023-11-16 18:15:46.6805900 or 2024-05-10 00:00:00.009930+00:00"},
-	traceBurstGPT: {name: "burstgpt", at: "Timestamp", input: "Request tokens", output: "Response tokens", session: "Session ID",
-		time: unit(time.Second), remedy: "use seconds, 0 or more"},
+	traceBurstGPT: {name: "burstgpt", at: "Timestamp", input: "Request tokens", output: "Response tokens",
+		session: "Session ID", time: unit(time.Second), remedy: "use seconds, 0 or more"},
 }
 
 // unit reads a number of units of time.

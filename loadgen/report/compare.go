@@ -115,7 +115,8 @@ func Compare(figure string, base, other []float64, opts CompareOptions) (FigureC
 	if err := l.Err(); err != nil {
 		return FigureComparison{}, fmt.Errorf("loadgen: invalid comparison of %s: %w", figure, err)
 	}
-	c := FigureComparison{Figure: figure, Claim: claimUnsupported, Base: describe(base, conf), Other: describe(other, conf)}
+	c := FigureComparison{Figure: figure, Claim: claimUnsupported, Base: describe(base, conf),
+		Other: describe(other, conf)}
 	n, m := len(base), len(other)
 	if n == 0 || m == 0 {
 		c.Reasons = append(c.Reasons, "one side has no values")

@@ -33,7 +33,7 @@ type Scenario struct {
 	TTFTP99MS    loadgen.Optional[float64] `json:"ttft_p99_ms,omitzero"`
 	TPOTP99MS    loadgen.Optional[float64] `json:"tpot_p99_ms,omitzero"`
 	E2EP99S      loadgen.Optional[float64] `json:"e2e_p99_s,omitzero"`
-	Thresholds   string                    `json:"thresholds,omitempty"` // e.g. "TTFT 500 ms"; by tenant where there are several
+	Thresholds   string                    `json:"thresholds,omitempty"` // e.g. "TTFT 500 ms"; by tenant if several
 	GoodPerS     loadgen.Optional[float64] `json:"goodput_requests_per_s,omitzero"`
 	GoodFraction loadgen.Optional[float64] `json:"goodput_fraction,omitzero"`
 	OK           int64                     `json:"ok"`
