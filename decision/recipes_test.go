@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/filter"
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -45,7 +45,7 @@ func TestEveryGPUIsWhole(t *testing.T) {
 				t.Errorf("%s: add its model to mig/catalogue.json, or say in its note why there is none: %v", g.Name, err)
 			}
 		}
-		if m := costs.MachineOf(&g); g.SMs.Known && m.FLOPs == 0 {
+		if m := predict.MachineOf(&g); g.SMs.Known && m.FLOPs == 0 {
 			t.Errorf("%s: give its architecture a rate in decision/predict/costs/machine.go", g.Name)
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -201,11 +200,11 @@ func consequence(metric string, i profile.Interval, limit float64) Consequence {
 func latencyOf(m profile.Metric) int {
 	switch m {
 	case profile.MetricTTFTP99:
-		return costs.LatencyTTFT
+		return predict.LatencyTTFT
 	case profile.MetricTPOTP50, profile.MetricTPOTP99:
-		return costs.LatencyTPOT
+		return predict.LatencyTPOT
 	}
-	return costs.LatencyE2E
+	return predict.LatencyE2E
 }
 
 // tightest returns the consequence closest to its limit, nil without any.
@@ -303,9 +302,9 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 		case tight != nil:
 			text = tight.words()
 			for _, m := range pl.guessesAlone(w, c) {
-				if k := latencyOf(m); costs.LatencyName(k)+" P99 ms" == tight.Metric {
+				if k := latencyOf(m); predict.LatencyName(k)+" P99 ms" == tight.Metric {
 					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[k]))
-					if t := at.Tokens; k == costs.LatencyTPOT && t.Value > 0 {
+					if t := at.Tokens; k == predict.LatencyTPOT && t.Value > 0 {
 						text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
 					}
 					break
@@ -373,7 +372,7 @@ func consequencesOf(d *predict.Tenant, o *predict.Estimate) []Consequence {
 		}
 		p := o.P99[k]
 		ms := profile.Interval{Value: 1e3 * p.Value, Low: 1e3 * p.Low, High: 1e3 * p.High}
-		out = append(out, consequence(costs.LatencyName(k)+" P99", ms, 1e3*limit))
+		out = append(out, consequence(predict.LatencyName(k)+" P99", ms, 1e3*limit))
 	}
 	return out
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -84,12 +83,12 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()
 	p.GPU, p.Driver = simulatedName, ""
-	set := func(q *costs.Parameter, v float64) {
-		*q = costs.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
+	set := func(q *predict.Parameter, v float64) {
+		*q = predict.Parameter{Value: v, Unit: q.Unit, Low: 0, High: max(q.High, v), Basis: sharing.BasisSimulated,
 			Source: "the simulation's own constants"}
 	}
 	q := &p.Parameters
-	for c, d := range map[*costs.Parameter]profile.Duration{&q.Quantum: gpu.Quantum, &q.Switch: gpu.Switch} {
+	for c, d := range map[*predict.Parameter]profile.Duration{&q.Quantum: gpu.Quantum, &q.Switch: gpu.Switch} {
 		if d > 0 {
 			set(c, inMS(time.Duration(d)))
 		}
@@ -97,10 +96,10 @@ func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	set(&q.HostPerToken, 0.01)
 	set(&q.BatchDoubling, 0.015)
 	set(&q.PrefillSteps, 1e3)
-	for _, none := range []*costs.Parameter{&q.HostFraction, &q.SliceLoss, &q.BatchWaits, &q.LoneStepCost} {
+	for _, none := range []*predict.Parameter{&q.HostFraction, &q.SliceLoss, &q.BatchWaits, &q.LoneStepCost} {
 		set(none, 0)
 	}
-	for _, whole := range []*costs.Parameter{&q.PrefillBusy, &q.PrefillCatchUp} {
+	for _, whole := range []*predict.Parameter{&q.PrefillBusy, &q.PrefillCatchUp} {
 		set(whole, 1)
 	}
 	return &p

@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -144,9 +143,9 @@ func TestEveryDoorAgrees(t *testing.T) {
 						continue
 					}
 					v, _ := want[k].Get(profile.MetricTPOTP99)
-					tenants[k].Limits[costs.LatencyTPOT] = v.Value / 1e3
+					tenants[k].Limits[predict.LatencyTPOT] = v.Value / 1e3
 				}
-				decided := predict.EvaluatorOf(ps, &predictor).Evaluate(costs.MachineOf(gpu), costs.Share{Mechanism: mech, SMs: 1, Bandwidth: 1}, tenants, 0.95)
+				decided := predict.EvaluatorOf(ps, &predictor).Evaluate(predict.MachineOf(gpu), predict.Share{Mechanism: mech, SMs: 1, Bandwidth: 1}, tenants, 0.95)
 				placed := m.Predict(nil, "H200", mech, names, predict.MethodClosedForm)
 				for i := range want {
 					for metric, v := range want[i].All() {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -24,7 +23,7 @@ func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
 			if !ok || p.Mechanism != sharing.MechanismTimeSlicing || p.TPOT.P99.IsZero() {
 				continue
 			}
-			b, _ := predict.TokenAlone(costs.MachineOf(gpu), 2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
+			b, _ := predict.TokenAlone(predict.MachineOf(gpu), 2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
 			v := p.TPOT.P99.Or(0)
 			all++
 			if 1e3*b.Low <= v && v <= 1e3*b.High {

@@ -5,7 +5,6 @@ package predict
 import (
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -31,7 +30,7 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		mixed = mixed || t.kind != profile.KindServer
 		n := t.turns
 		if n == 0 {
-			n = costs.MeanTurns(t.gpu/p.Parameters.Slice(), boundaryTolerance)
+			n = meanTurns(t.gpu/p.Parameters.slice(), boundaryTolerance)
 		} else {
 			n += t.otherShare
 		}
@@ -97,7 +96,7 @@ const prefillWaits = 2
 // neighbours with work: a whole slice of one that decodes, and the piled-up work of one that prefills.
 func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
-	change := p.Parameters.Change()
+	change := p.Parameters.change()
 	wait, nobody := 0.0, 1.0
 	for j := range models {
 		if j == i {

@@ -5,17 +5,16 @@ package predict
 import (
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Estimate holds the figures of a tenant, with bounds at the confidence of the evaluation.
 type Estimate struct {
-	P99   [costs.LatencyCount]profile.Interval // seconds; zero where not known
-	Rate  profile.Interval                     // part of its isolated rate, work without latency objectives
-	Busy  profile.Interval                     // utilization of its part of the GPU; 1 or more: it cannot keep up
-	Floor [costs.LatencyCount]float64          // least seconds of each latency there, see [costs.Machine.Floor]
+	P99   [LatencyCount]profile.Interval // seconds; zero where not known
+	Rate  profile.Interval               // part of its isolated rate, work without latency objectives
+	Busy  profile.Interval               // utilization of its part of the GPU; 1 or more: it cannot keep up
+	Floor [LatencyCount]float64          // least seconds of each latency there, see [Machine.Floor]
 	// Predicted is the prediction behind it, where all tenants of the GPU were measured; else nil.
 	Predicted *Prediction
 }
@@ -55,7 +54,7 @@ func (o *Estimate) Likely(d *Tenant) bool {
 
 // raise lifts latencies to the least that they can be. One that nobody knows misses a limit that lies below its floor
 // all the same.
-func (o *Estimate) raise(d *Tenant, floor [costs.LatencyCount]float64) {
+func (o *Estimate) raise(d *Tenant, floor [LatencyCount]float64) {
 	o.Floor = floor
 	for k, least := range floor {
 		if o.P99[k].Value > 0 || d.Limits[k] > 0 && d.Limits[k] < least {

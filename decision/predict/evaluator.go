@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/memo"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -32,7 +32,7 @@ func EvaluatorOf(ps *profile.Profiles, p *Predictor) *Evaluator {
 // Evaluate estimates each of the tenants on a share of a GPU, at a one-sided confidence (0.5 to 0.999). Where all were
 // measured there, the estimates are the predictor's, by its closed form where that leaves no objective open and else by
 // simulation; otherwise they are closed forms of queues, which move every quantity that nobody measured.
-func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
+func (f *Evaluator) Evaluate(m Machine, share Share, tenants []Tenant, confidence float64) []Estimate {
 	if f == nil || len(tenants) > maxGroup || slices.ContainsFunc(tenants, func(d Tenant) bool { return d.Solo == nil }) {
 		return fromPriors(m, share, tenants, confidence)
 	}
@@ -67,7 +67,7 @@ func (f *Evaluator) Evaluate(m costs.Machine, share costs.Share, tenants []Tenan
 }
 
 // estimates returns the estimates of predictions.
-func estimates(m costs.Machine, share costs.Share, tenants []Tenant, found []Prediction) []Estimate {
+func estimates(m Machine, share Share, tenants []Tenant, found []Prediction) []Estimate {
 	out := make([]Estimate, len(tenants))
 	for i := range out {
 		floor := m.Floor(share, tenants[i].Least)
@@ -134,7 +134,7 @@ func (p *Prediction) estimate(d *Tenant) Estimate {
 		o.Rate = profile.Interval{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone),
 			High: min(1, r.High/p.rateAlone)}
 	}
-	for k, m := range [costs.LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99,
+	for k, m := range [LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99,
 		profile.MetricE2EP99} {
 		o.P99[k] = scaled(p.value[m], 1e-3)
 	}
@@ -142,7 +142,7 @@ func (p *Prediction) estimate(d *Tenant) Estimate {
 		return o
 	}
 	if median, ok := d.SLO.TPOTP50.Get(); ok {
-		to, limit := &o.P99[costs.LatencyTPOT], d.Limits[costs.LatencyTPOT]
+		to, limit := &o.P99[LatencyTPOT], d.Limits[LatencyTPOT]
 		was := *to
 		*to = scaled(p.value[profile.MetricTPOTP50], limit/median.Seconds()/1e3)
 		if tail, both := d.SLO.TPOTP99.Get(); both {

@@ -9,7 +9,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -64,15 +63,15 @@ func ExampleInterval_Below() {
 func chat(perS float64) predict.Tenant {
 	return predict.Tenant{Decodes: true,
 		Serving: &predict.Serving{PerS: perS, Input: 700, Output: 150, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32},
-		Limits:  [costs.LatencyCount]float64{costs.LatencyTTFT: 2, costs.LatencyTPOT: 0.060}}
+		Limits:  [predict.LatencyCount]float64{predict.LatencyTTFT: 2, predict.LatencyTPOT: 0.060}}
 }
 
-func machine(gpu string) costs.Machine {
+func machine(gpu string) predict.Machine {
 	g, err := sharing.LookupGPU(gpu)
 	if err != nil {
 		log.Fatal(err)
 	}
-	return costs.MachineOf(g)
+	return predict.MachineOf(g)
 }
 
 // May two model servers take turns on a GPU, or run at once under MPS, where neither was ever measured?
@@ -80,9 +79,9 @@ func ExampleEvaluator_Evaluate() {
 	tenants := []predict.Tenant{chat(1), chat(1)}
 	var evaluator *predict.Evaluator // of no measurements
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-		share := costs.Share{Mechanism: m, SMs: 1, Bandwidth: 1}
+		share := predict.Share{Mechanism: m, SMs: 1, Bandwidth: 1}
 		o := evaluator.Evaluate(machine("A100-SXM4-80GB"), share, tenants, 0.9)[0]
-		p99 := o.P99[costs.LatencyTPOT]
+		p99 := o.P99[predict.LatencyTPOT]
 		fmt.Printf("%v: P99 of %.0f ms a token (%.0f to %.0f), kept: %v\n", m, 1e3*p99.Value, 1e3*p99.Low, 1e3*p99.High,
 			o.Kept(&tenants[0]))
 	}
@@ -111,7 +110,7 @@ func ExampleFromProfile() {
 		if !ok {
 			log.Fatal("a GPU of which too little is known")
 		}
-		v, wide := 1e3*tenant.Alone[costs.LatencyTPOT], math.Exp(profile.Z90*tenant.AloneSigma[costs.LatencyTPOT])
+		v, wide := 1e3*tenant.Alone[predict.LatencyTPOT], math.Exp(profile.Z90*tenant.AloneSigma[predict.LatencyTPOT])
 		fmt.Printf("%s: P99 of %.1f ms a token (%.1f to %.1f)\n", name, v, v/wide, v*wide)
 	}
 	// Output:
@@ -130,4 +129,22 @@ func ExampleTokenAlone() {
 	// L40S: P99 of 56 ms a token (20 to 158)
 	// A100-SXM4-80GB: P99 of 25 ms a token (9 to 70)
 	// H200: P99 of 12 ms a token (4 to 32)
+}
+
+// No server is faster than its weights can be read and its prompts multiplied: what an objective may ask of a GPU.
+func ExampleMachine_Floor() {
+	const parameters = 8.03e9 // of 16 bits
+	work := predict.Least{Weights: 2 * parameters, Prompt: 2 * parameters * 1500, Output: 200}
+	for _, name := range []string{"L4", "A100-SXM4-80GB", "H200"} {
+		gpu, err := sharing.LookupGPU(name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		s := predict.MachineOf(gpu).Floor(predict.Share{Mechanism: sharing.MechanismExclusive, SMs: 1, Bandwidth: 1}, work)
+		fmt.Printf("%s: %.0f ms to the first token, then %.1f ms each\n", name, 1e3*s[predict.LatencyTTFT], 1e3*s[predict.LatencyTPOT])
+	}
+	// Output:
+	// L4: 153 ms to the first token, then 53.5 ms each
+	// A100-SXM4-80GB: 67 ms to the first token, then 7.9 ms each
+	// H200: 21 ms to the first token, then 3.3 ms each
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -19,7 +18,7 @@ var ErrNothingToFit = errors.New("predict: no measured co-located row to calibra
 // profiles of its co-located rows.
 //
 // Rows measured in one go on one machine are a series (Row.Series; a file whose rows have none is one). Two series
-// differ by more than two runs in one series do, so few series widen the intervals (see [costs.Residual]). Only rows of
+// differ by more than two runs in one series do, so few series widen the intervals (see [Residual]). Only rows of
 // the predictor's GPU count, see [Predictor.On]; rows without a GPU are counted as such.
 func (p Predictor) Fit(method Method, files ...profile.Rows) (*Predictor, error) {
 	s, err := newStudy(p, method, files)
@@ -74,11 +73,11 @@ func (p Predictor) Mixes(method Method, files ...profile.Rows) ([]Mix, error) {
 // calibrate fits a predictor to a subset, and to its profiles.
 func (s *study) calibrate(u subset) (*Predictor, error) {
 	p := s.start
-	p.TimeSlicing, p.MPS, p.Models, p.Engines, p.Learned = costs.Residuals{}, costs.Residuals{}, nil, nil, nil
+	p.TimeSlicing, p.MPS, p.Models, p.Engines, p.Learned = Residuals{}, Residuals{}, nil, nil, nil
 	any := false
 	for _, m := range profile.Mechanisms {
-		to := p.Residuals(m)
-		maps.Copy(to, s.start.Residuals(m))
+		to := p.residuals(m)
+		maps.Copy(to, s.start.residuals(m))
 		any = s.learn(m, u, to) || any
 	}
 	learned := s.engines(u)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
@@ -15,7 +14,7 @@ import (
 
 // learn sets the residuals of a mechanism from the errors of the predictions of a subset, and reports whether there are
 // any.
-func (s *study) learn(m sharing.Mechanism, u subset, to costs.Residuals) (any bool) {
+func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) (any bool) {
 	var seen [profile.MetricCount]errorsSeen
 	for _, sc := range s.cases {
 		if sc.Rows[0].Mechanism != m || !u.admits(sc) {
@@ -60,7 +59,7 @@ func (e *errorsSeen) add(series string, v profile.Interval, got float64) {
 }
 
 // weighed weighs a prior half-width against the errors that were seen, if any were.
-func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
+func (e *errorsSeen) weighed(prior Residual) Residual {
 	if len(e.relative) == 0 {
 		return prior
 	}
@@ -78,7 +77,7 @@ func (e *errorsSeen) weighed(prior costs.Residual) costs.Residual {
 	for _, r := range e.relative {
 		sum += r
 	}
-	return costs.Residual{
+	return Residual{
 		Points: len(all), Series: len(e.needed),
 		HalfWidth: weighed(width, prior.HalfWidth, n),
 		Mean:      profile.Some(sum / n), P95: profile.Some(stats.NearestRank(e.relative, 0.95)),
@@ -102,7 +101,7 @@ func conformal(values []float64, q float64) float64 {
 // engines learns from cases of tenants that the models were not calibrated on by how much each engine is mispredicted
 // co-located: the median of the logarithms, drawn to none by the weight of a prior, and the width that holds 90% of the
 // residuals.
-func (s *study) engines(u subset) (out []costs.Learned) {
+func (s *study) engines(u subset) (out []Learned) {
 	type key struct {
 		of        string
 		mechanism sharing.Mechanism
@@ -142,11 +141,11 @@ func (s *study) engines(u subset) (out []costs.Learned) {
 			left = append(left, math.Abs(off-shift))
 		}
 		width, prior := conformal(left, 0.9), unseenByMechanism[k.mechanism].times
-		out = append(out, costs.Learned{Of: k.of, Mechanism: k.mechanism, Factor: math.Exp(shift),
+		out = append(out, Learned{Of: k.of, Mechanism: k.mechanism, Factor: math.Exp(shift),
 			HalfWidth: weighed(width, prior, n),
 			Points:    len(f.off), Series: len(f.series)})
 	}
-	slices.SortFunc(out, func(a, b costs.Learned) int {
+	slices.SortFunc(out, func(a, b Learned) int {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Mechanism, b.Mechanism))
 	})
 	return out

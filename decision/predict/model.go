@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -117,12 +116,12 @@ type blocking struct {
 // grounds holds the evidence for the prediction of a tenant in its group.
 type grounds struct {
 	evidence    Evidence
-	response    float64        // its main figure in the group by its measurements, ms; 0 = not known
-	least       float64        // the same with the neighbours of known pressure only, a lower bound
-	apart       float64        // distance of the simulated figure from it, as a logarithm
-	learned     *costs.Learned // of its engine or model; nil = nothing
-	seen        bool           // its engine is one that the predictor was calibrated on
-	transferred bool           // the parameters are of another GPU
+	response    float64  // its main figure in the group by its measurements, ms; 0 = not known
+	least       float64  // the same with the neighbours of known pressure only, a lower bound
+	apart       float64  // distance of the simulated figure from it, as a logarithm
+	learned     *Learned // of its engine or model; nil = nothing
+	seen        bool     // its engine is one that the predictor was calibrated on
+	transferred bool     // the parameters are of another GPU
 }
 
 func (t *tenantModel) note(widen float64, format string, args ...any) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
@@ -16,7 +15,7 @@ import (
 )
 
 // tenant draws a model server, another server or work without requests.
-func tenant(rng *rand.Rand, m costs.Machine, workload int) predict.Tenant {
+func tenant(rng *rand.Rand, m predict.Machine, workload int) predict.Tenant {
 	d := predict.Tenant{Workload: workload}
 	switch rng.IntN(3) {
 	case 0:
@@ -29,9 +28,9 @@ func tenant(rng *rand.Rand, m costs.Machine, workload int) predict.Tenant {
 		if rng.IntN(2) == 0 {
 			s.LengthSigma = 0.1 + 0.9*rng.Float64()
 		}
-		d.Serving, d.Limits = s, [costs.LatencyCount]float64{1, 1, 1}
+		d.Serving, d.Limits = s, [predict.LatencyCount]float64{1, 1, 1}
 	case 1:
-		d.Busy, d.Alone, d.Limits[costs.LatencyE2E] = 0.6*rng.Float64(), [costs.LatencyCount]float64{costs.LatencyE2E: 0.05}, 1
+		d.Busy, d.Alone, d.Limits[predict.LatencyE2E] = 0.6*rng.Float64(), [predict.LatencyCount]float64{predict.LatencyE2E: 0.05}, 1
 	default:
 		d.Busy = rng.Float64()
 	}
@@ -46,8 +45,8 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 	var none *predict.Evaluator // nobody was measured
 	for range nightly.Cases(300, 2000) {
 		g := must.Get(sharing.LookupGPU([]string{"A100-SXM4-80GB", "L4", "H100 80GB HBM3", "L40S"}[rng.IntN(4)]))(t)
-		m := costs.MachineOf(g)
-		share := costs.Share{Mechanism: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMPS, sharing.MechanismTimeSlicing}[rng.IntN(3)], SMs: 1, Bandwidth: 1}
+		m := predict.MachineOf(g)
+		share := predict.Share{Mechanism: []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismMPS, sharing.MechanismTimeSlicing}[rng.IntN(3)], SMs: 1, Bandwidth: 1}
 		n := 1
 		if share.Mechanism != sharing.MechanismExclusive {
 			n += rng.IntN(3)
@@ -99,16 +98,16 @@ func TestAskingMoreNeverLooksBetter(t *testing.T) {
 					}
 				}
 			}
-			for j := range costs.LatencyCount {
+			for j := range predict.LatencyCount {
 				was, is := before[i].P99[j], after[i].P99[j]
-				if name == "longer answers" && i == k && j != costs.LatencyE2E {
+				if name == "longer answers" && i == k && j != predict.LatencyE2E {
 					continue // a long prompt weighs less in them
 				}
-				fell(costs.LatencyName(j), was.Value, is.Value)
+				fell(predict.LatencyName(j), was.Value, is.Value)
 				if was.High < 3*was.Value && is.High < 3*is.Value { // near saturation the good side is far off
-					fell(costs.LatencyName(j)+" low", was.Low, is.Low)
+					fell(predict.LatencyName(j)+" low", was.Low, is.Low)
 				}
-				fell(costs.LatencyName(j)+" high", was.High, is.High)
+				fell(predict.LatencyName(j)+" high", was.High, is.High)
 			}
 			if was, is := before[i].Rate, after[i].Rate; is.Value > 1.01*was.Value || is.Low > 1.05*was.Low {
 				worse[name+": rate"]++

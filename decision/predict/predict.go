@@ -51,7 +51,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 	p.respond(mechanism, models)
 	for i := range models {
 		if len(models) > 1 {
-			models[i].learned = p.Found(learnsAs(models[i].base), mechanism)
+			models[i].learned = p.found(learnsAs(models[i].base), mechanism)
 		}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {

@@ -207,7 +207,11 @@ func TestParametersAtTheirBounds(t *testing.T) {
 	for name, q := range start.Parameters.Named() {
 		for _, v := range []float64{q.Low, q.High} {
 			p := start
-			p.Parameters.Lookup(name).Value = v
+			for n, q := range p.Parameters.Named() {
+				if n == name {
+					q.Value = v
+				}
+			}
 			if p.Validate() != nil {
 				continue // nothing would be left of a slice
 			}

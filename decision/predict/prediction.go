@@ -6,7 +6,6 @@ import (
 	"iter"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/stats"
@@ -151,14 +150,14 @@ var methods = enum.Of[Method](profile.ErrUnknownName, "method", "simulated", "cl
 const maxGroup = 64
 
 // raise lifts every predicted percentile of a latency to its floor, in seconds.
-func (p *Prediction) raise(floor [costs.LatencyCount]float64) {
+func (p *Prediction) raise(floor [LatencyCount]float64) {
 	for m := range p.All() {
-		k := costs.LatencyE2E
+		k := LatencyE2E
 		switch m {
 		case profile.MetricTPOTP50, profile.MetricTPOTP99:
-			k = costs.LatencyTPOT
+			k = LatencyTPOT
 		case profile.MetricTTFTP50, profile.MetricTTFTP99:
-			k = costs.LatencyTTFT
+			k = LatencyTTFT
 		case profile.MetricTokensPerSecond:
 			continue
 		}

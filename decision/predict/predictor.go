@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
@@ -48,29 +48,20 @@ var (
 	ErrUnpredictable = errors.New("predict: the profile does not allow a prediction")
 )
 
-// Predictor predicts co-location from profiles. It is a value: copy it, write it as JSON, read it back with
-// ParsePredictor. Make one with NewPredictor, and calibrate it with Fit.
-type Predictor struct {
-	costs.Calibration
-}
-
-// NewPredictor returns the predictor for an H200 with driver 580 as measured for this project.
-func NewPredictor() Predictor { return Predictor{Calibration: costs.H200()} }
-
 // ParsePredictor reads a predictor that was written as JSON, strictly: the error names every problem with its path. For
 // another version it names the version only.
 func ParsePredictor(data []byte) (*Predictor, error) {
 	var head struct {
 		Version int `json:"version"`
 	}
-	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != costs.CalibrationVersion {
+	if json.Unmarshal(data, &head) == nil && head.Version > 0 && head.Version != version {
 		why, remedy := "the models have other parameters since", "calibrate again on the measurements that it was "+
 			"calibrated on"
-		if head.Version > costs.CalibrationVersion {
+		if head.Version > version {
 			why, remedy = "a later version of the package wrote it", "update the package"
 		}
 		var list problem.List
-		list.Addf("version", remedy, "is %d, and this package reads %d: %s", head.Version, costs.CalibrationVersion, why)
+		list.Addf("version", remedy, "is %d, and this package reads %d: %s", head.Version, version, why)
 		return nil, list.Err()
 	}
 	var p Predictor
@@ -108,8 +99,7 @@ func (p Predictor) On(gpu, driver string) Predictor {
 			k = 0
 		}
 		if !known || there != here {
-			p.TimeSlicing = p.TimeSlicing.Widened(costs.Transferred[sharing.MechanismTimeSlicing][k])
-			p.MPS = p.MPS.Widened(costs.Transferred[sharing.MechanismMPS][k])
+			p.TimeSlicing, p.MPS = p.TimeSlicing.widened(transferred[k]), p.MPS.widened(transferred[k])
 		}
 		for _, q := range p.Parameters.Named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {

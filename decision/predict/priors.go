@@ -8,15 +8,15 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/internal/stats"
 )
 
 // formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
 // requests as a P99 is judged by.
-var formError = [costs.LatencyCount]float64{0.18, 0.3, 0.18}
+var formError = [LatencyCount]float64{0.18, 0.3, 0.18}
 
 // moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
 // far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
@@ -56,7 +56,7 @@ func movesAt(confidence float64) *moves {
 
 // fromPriors estimates each of the tenants of one GPU or slice, at a one-sided confidence (0.5 to 0.999). Quantities
 // that nobody measured are moved to both sides one after another, and their effects on a figure are added in squares.
-func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence float64) []Estimate {
+func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []Estimate {
 	out := make([]Estimate, len(tenants))
 	to := movesAt(confidence)
 	e := evaluation{machine: m, share: share, tenants: tenants, cohorts: make([]cohort, 0, len(tenants))}
@@ -81,7 +81,7 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 		if t.d.Serving != nil {
 			slower = t.d.Serving.Slower
 		}
-		for k := range costs.LatencyCount {
+		for k := range LatencyCount {
 			t.out.P99[k] = profile.Interval{Value: t.base.p99[k]}
 			if len(tenants) > 1 || share.SMs < 1 || t.d.Serving != nil { // else it was measured just so
 				t.out.P99[k].Low = to.z * formError[k] * to.z * formError[k]
@@ -108,7 +108,7 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 		t := &e.cohorts[i]
 		unmeasured := e.unmeasured(t)
 		isolated := t.isolated(unmeasured)
-		for k := range costs.LatencyCount {
+		for k := range LatencyCount {
 			b := &t.out.P99[k]
 			closeBounds(b)
 			if alone := t.d.Alone[k]; alone > 0 && t.base.p99[k] > 0 { // neighbours make nothing faster
@@ -135,7 +135,7 @@ func fromPriors(m costs.Machine, share costs.Share, tenants []Tenant, confidence
 const besideUnmeasured = 4
 
 // isolated are a tenant's P99 latencies without neighbours, where some are unmeasured.
-func (t *cohort) isolated(unmeasured float64) [costs.LatencyCount]float64 {
+func (t *cohort) isolated(unmeasured float64) [LatencyCount]float64 {
 	var f expected
 	if unmeasured == 0 {
 		return f.p99
@@ -172,8 +172,8 @@ func (e *evaluation) unmeasured(of *cohort) (part float64) {
 func (e *evaluation) widen(q int, times float64) {
 	for i := range e.cohorts {
 		t := &e.cohorts[i]
-		for k := range costs.LatencyCount {
-			if tpot := k == costs.LatencyTPOT; tpot && !uneven(q) || !tpot && q != together {
+		for k := range LatencyCount {
+			if tpot := k == LatencyTPOT; tpot && !uneven(q) || !tpot && q != together {
 				widen(&t.out.P99[k], t.base.p99[k], t.seen.p99[k], times)
 			}
 		}
@@ -205,15 +205,15 @@ func closeBounds(b *profile.Interval) {
 
 // expected holds the expected figures of a tenant in a setting.
 type expected struct {
-	p99  [costs.LatencyCount]float64 // seconds, 0 where not known
+	p99  [LatencyCount]float64 // seconds, 0 where not known
 	rate float64
 	busy float64
 }
 
 // evaluation computes the figures of the tenants of a GPU.
 type evaluation struct {
-	machine costs.Machine
-	share   costs.Share
+	machine Machine
+	share   Share
 	tenants []Tenant
 	cohorts []cohort
 }

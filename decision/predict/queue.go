@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -246,7 +246,7 @@ func (e *evaluation) read(of *cohort, tpot bool) expected {
 			a = d.Alone[k] * math.Pow(t.longer, d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
 		}
 		f.p99[k] = a * grown
-		if k == costs.LatencyTPOT {
+		if k == LatencyTPOT {
 			f.p99[k] = a * tail
 		}
 	}
@@ -312,19 +312,19 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 	wait := pre * max(0, logSeldom/logFollowed(busy, cv2)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
-	f.p99[costs.LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
+	f.p99[LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
 	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
 	batch := t.batch + 1
 	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
 	if tpot {
-		f.p99[costs.LatencyTPOT] = step + t.interrupted(v, preWorst, cv2, l)
+		f.p99[LatencyTPOT] = step + t.interrupted(v, preWorst, cv2, l)
 	}
 	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longest := v.Output * l.long * max(token, 0.5*(token+step))
 	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
-	f.p99[costs.LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[costs.LatencyTTFT]-pre), prefills)
+	f.p99[LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre), prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
@@ -369,11 +369,11 @@ func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant
 		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
 	}
 	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
-	d.AloneSigma[costs.LatencyE2E] = sigma
+	d.AloneSigma[LatencyE2E] = sigma
 	// Infinite where it cannot keep up.
-	if d.Alone[costs.LatencyE2E] = math.Inf(1); d.Busy < 1 {
+	if d.Alone[LatencyE2E] = math.Inf(1); d.Busy < 1 {
 		cv2 := costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness]
-		d.Alone[costs.LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
+		d.Alone[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
 	}
 	return d
 }

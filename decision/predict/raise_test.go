@@ -5,7 +5,6 @@ package predict
 import (
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -16,7 +15,7 @@ func TestRaise(t *testing.T) {
 	p.set(profile.MetricTPOTP99, 50, 0.1)
 	p.set(profile.MetricTokensPerSecond, 1, 0.1)
 	before := p
-	p.raise([costs.LatencyCount]float64{costs.LatencyTPOT: 0.02})
+	p.raise([LatencyCount]float64{LatencyTPOT: 0.02})
 	if i, _ := p.Get(profile.MetricTPOTP50); i != (profile.Interval{Value: 20, Low: 20, High: before.value[profile.MetricTPOTP50].High * 4}) {
 		t.Errorf("median %v", i)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -156,7 +155,7 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 		if err == nil {
 			unknown = p.GPU
 		}
-		wider := costs.Transferred[mechanism][1]
+		wider := transferred[1]
 		t.note(wider, "carried over from %s to %s; nothing is known of %s: the interval under %s is wider by up to %.0f%% "+
 			"either way, which is assumed and was never measured; calibrate there",
 			problem.Clip(p.GPU), problem.Clip(gpu), problem.Clip(unknown), mechanism, 100*wider)
@@ -166,10 +165,10 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, "+
 			"so nothing carries over", ErrOtherGPU, there.Name, here.Name)
 	}
-	wider, says := costs.Transferred[mechanism][1], "carried over from %s to %s, of another architecture: the interval "+
+	wider, says := transferred[1], "carried over from %s to %s, of another architecture: the interval "+
 		"under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there"
 	if there.Architecture == here.Architecture {
-		wider, says = costs.Transferred[mechanism][0], "carried over from %s to %s, which widens the interval under %s by "+
+		wider, says = transferred[0], "carried over from %s to %s, which widens the interval under %s by "+
 			"up to %.0f%% either way; calibrate there for a narrower one"
 	}
 	t.note(wider, says, here.Name, there.Name, mechanism, 100*wider)

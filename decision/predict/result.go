@@ -5,8 +5,8 @@ package predict
 import (
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -41,14 +41,14 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 	of := t.kind.MainMetric()
 	unseen := unseenByMechanism[by]
 	for m := range profile.Metric(profile.MetricCount) {
-		r := p.Residuals(by)[m]
+		r := p.residuals(by)[m]
 		extra := t.widen
 		if t.evidence != EvidenceCalibrated {
 			own := unseen.of(m)
 			if t.kind == profile.KindServer && t.seen && !t.gaps {
 				own *= unseen.seen
 			}
-			r = costs.Residual{HalfWidth: math.Hypot(own, unseen.apart*t.apart)}
+			r = Residual{HalfWidth: math.Hypot(own, unseen.apart*t.apart)}
 			extra *= unseen.doubt
 			if l := t.learned; l != nil { // its width includes the doubt and the distance of its rows
 				r.Points, r.HalfWidth = l.Points, l.HalfWidth*unseen.of(m)/unseen.times

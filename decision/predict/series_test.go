@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
 )
@@ -42,7 +41,7 @@ func TestHeldOutSeriesIsNotUsed(t *testing.T) {
 func TestSeriesAreUnits(t *testing.T) {
 	t.Parallel()
 	one, two := rowsOf(t, "h200-mixes.json"), rowsOf(t, "h200-mixes-2.json")
-	fit := func(files ...profile.Rows) costs.Residual {
+	fit := func(files ...profile.Rows) predict.Residual {
 		t.Helper()
 		p := must.Get(predict.NewPredictor().Fit(predict.MethodClosedForm, files...))(t)
 		return p.MPS[profile.MetricTPOTP50]

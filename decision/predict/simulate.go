@@ -268,7 +268,7 @@ func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []p
 		if other == 0 {
 			continue
 		}
-		edge := p.Parameters.Slice() * float64(min(turns, other))
+		edge := p.Parameters.slice() * float64(min(turns, other))
 		below, above := edge/(1+table.Steps.Jitter.Value), edge/(1-table.Steps.Jitter.Value)
 		if other < turns {
 			below, above = above, below

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
@@ -30,9 +29,9 @@ type soloSeries struct {
 
 func newStudy(start Predictor, method Method, files []profile.Rows) (*study, error) {
 	s := &study{start: start, method: method, known: &aloneCache{}}
-	bare := costs.Residuals{}
+	bare := Residuals{}
 	for _, m := range profile.Metrics() {
-		bare[m] = costs.Residual{HalfWidth: 1e-12}
+		bare[m] = Residual{HalfWidth: 1e-12}
 	}
 	s.bare = start
 	s.bare.Models, s.bare.Engines, s.bare.Learned, s.bare.TimeSlicing, s.bare.MPS = nil, nil, nil, bare, bare

@@ -5,8 +5,8 @@ package predict
 import (
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -20,19 +20,19 @@ type Tenant struct {
 	From    sharing.Basis
 	Solo    *profile.Solo // its profiles on this GPU, whole; nil where not measured
 	Serving *Serving
-	Busy    float64                     // mean share of the time that it is busy, on the GPU or its host, 0 to 1
-	Peak    float64                     // the same at its busiest, at which its own latencies count; 0 = Busy
-	Host    float64                     // part of that on the host; 0 = as usual
-	Alone   [costs.LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
-	Limits  [costs.LatencyCount]float64 // objectives in seconds; 0 = none
-	SLO     *profile.SLO                // the objectives as stated, where medians are limited too
+	Busy    float64               // mean share of the time that it is busy, on the GPU or its host, 0 to 1
+	Peak    float64               // the same at its busiest, at which its own latencies count; 0 = Busy
+	Host    float64               // part of that on the host; 0 = as usual
+	Alone   [LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
+	Limits  [LatencyCount]float64 // objectives in seconds; 0 = none
+	SLO     *profile.SLO          // the objectives as stated, where medians are limited too
 	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
-	AloneSigma [costs.LatencyCount]float64
+	AloneSigma [LatencyCount]float64
 	Decodes    bool // a language model's server: bound by bandwidth
 	Requests   bool // the work of a request is stated, or published of its kind
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
 	Workload   int  // tenants of the same workload err alike
-	Least      costs.Least
+	Least      Least
 }
 
 // Serving is one replica of a model server with continuous batching, at its busiest hour.
@@ -54,8 +54,8 @@ type Serving struct {
 
 // Serves reports whether requests arrive whether it keeps up or not.
 func (d *Tenant) Serves() bool {
-	return d.Online || d.Serving != nil || d.Alone != [costs.LatencyCount]float64{} ||
-		d.Limits != [costs.LatencyCount]float64{}
+	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} ||
+		d.Limits != [LatencyCount]float64{}
 }
 
 // Converted is Serving.Slower where weights are converted on the way.
@@ -73,7 +73,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	if p.Fit != nil {
 		d.From = sharing.BasisFitted
 	}
-	for k, v := range [costs.LatencyCount]profile.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
+	for k, v := range [LatencyCount]profile.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
 		ms, _ := profile.Positive(v)
 		d.Alone[k] = ms / 1e3
 	}
@@ -84,7 +84,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 		return d, true
 	}
 	d.From = sharing.BasisTransferred
-	here, there := costs.MachineOf(from), costs.MachineOf(to)
+	here, there := MachineOf(from), MachineOf(to)
 	if min(here.Bandwidth, there.Bandwidth, here.FLOPs, there.FLOPs) <= 0 {
 		return d, false
 	}
@@ -95,11 +95,11 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	decode, prefill := math.Log(here.Bandwidth/there.Bandwidth), math.Log(here.Rate(width)/there.Rate(width))
 	byDecode, byPrefill := costs.Medians[costs.SliceDecoding]*decode, carriedPrefill*prefill
 	// TPOT holds prefills of others, and E2E both.
-	by := [costs.LatencyCount]float64{byPrefill, max(byDecode, min(byPrefill, 0)), max(byDecode, byPrefill)}
+	by := [LatencyCount]float64{byPrefill, max(byDecode, min(byPrefill, 0)), max(byDecode, byPrefill)}
 	spread := math.Hypot((1-costs.Medians[costs.SliceDecoding])*decode, (1-carriedPrefill)*prefill)
 	for k := range d.Alone {
 		d.Alone[k] *= math.Exp(by[k])
-		d.AloneSigma[k] = math.Hypot(spread, costs.Transferred[sharing.MechanismTimeSlicing][kin])
+		d.AloneSigma[k] = math.Hypot(spread, transferred[kin])
 	}
 	return d, true
 }
@@ -115,7 +115,7 @@ var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasure
 // least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
 // are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
 // [Tenant.AloneSigma], is sigma.
-func TokenAlone(m costs.Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
+func TokenAlone(m Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
 	if m.Bandwidth <= 0 {
 		return b, 0
 	}

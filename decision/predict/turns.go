@@ -46,7 +46,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
-	n, q := max(1, math.Round(counted)), p.Parameters.Slice()
+	n, q := max(1, math.Round(counted)), p.Parameters.slice()
 	guessed := float64(p.Parameters.Scheduler().Slices(millis(t.gpu)))
 	gpu := min(max(t.gpu, (n-1)*q/(1-table.Steps.Jitter.Value)), n*q/(1+table.Steps.Jitter.Value))
 	if math.Abs(gpu/t.gpu-1) > table.Edges.MostMoved.Value {
@@ -73,7 +73,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 // whatever GPM's busy time is.
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 	counted, ok := profile.Positive(base.Turns)
-	least := (math.Round(counted) - 1) * p.Parameters.Slice() // ms
+	least := (math.Round(counted) - 1) * p.Parameters.slice() // ms
 	most := (1 + table.Edges.MostMoved.Value) * base.ITL.P50.Or(least)
 	return ok && base.Kind == profile.KindServer && !home(base) && least > most
 }
@@ -113,7 +113,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 		if t.edge == 0 {
 			continue
 		}
-		below := 1 - t.length/(t.edge*p.Parameters.Slice())
+		below := 1 - t.length/(t.edge*p.Parameters.slice())
 		more := min(max(1-below/table.Edges.Doubt.Value, 0), 1)
 		t.otherWay, t.otherShare = 1, more
 		if t.turns > t.edge {
@@ -123,7 +123,7 @@ func (p *Predictor) besideLarger(models []tenantModel) {
 			continue
 		}
 		if t.turns == t.edge {
-			gpu := p.Parameters.Slice() * t.edge / (1 - table.Steps.Jitter.Value)
+			gpu := p.Parameters.slice() * t.edge / (1 - table.Steps.Jitter.Value)
 			t.turns, t.host, t.gpu = t.edge+1, max(0, t.host+t.gpu-gpu), gpu
 		}
 		t.otherWay, t.otherShare = -1, 0
@@ -145,7 +145,7 @@ func (p *Predictor) turnsOf(t *tenantModel) (turns, other int, share float64) {
 	if !near {
 		return turns, 0, 0
 	}
-	edge := p.Parameters.Slice() * float64(min(turns, other))
+	edge := p.Parameters.slice() * float64(min(turns, other))
 	away := math.Abs(t.gpu-edge) / (boundaryTolerance * t.gpu)
 	return turns, other, (1 - min(1, away)) / 2
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -58,9 +57,11 @@ func (r *Result) Get(name string) (Measurement, bool) {
 // kernels, becomes the parameter's independent value. The error names implausible values, which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
+	parameters := map[string]*predict.Parameter{Quantum: &p.Parameters.Quantum, Switch: &p.Parameters.Switch,
+		SliceLoss: &p.Parameters.SliceLoss, LoneStepCost: &p.Parameters.LoneStepCost}
 	var bad []string
 	for _, m := range r.Measured {
-		q := p.Parameters.Lookup(m.Name)
+		q := parameters[m.Name]
 		if q == nil {
 			continue
 		}
@@ -83,14 +84,14 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 // Report holds a result for readers, with the predictor that it makes. Parameters
 // are by the names of the predictor's own JSON.
 type Report struct {
-	GPU         string           `json:"gpu"`
-	Driver      string           `json:"driver"`
-	Simulated   bool             `json:"simulated"`
-	Parameters  costs.Parameters `json:"parameters"`
-	Measured    []Measurement    `json:"measured"`
-	NotMeasured []NotMeasured    `json:"not_measured"`
-	Warnings    []string         `json:"warnings"`
-	Seconds     float64          `json:"seconds"`
+	GPU         string             `json:"gpu"`
+	Driver      string             `json:"driver"`
+	Simulated   bool               `json:"simulated"`
+	Parameters  predict.Parameters `json:"parameters"`
+	Measured    []Measurement      `json:"measured"`
+	NotMeasured []NotMeasured      `json:"not_measured"`
+	Warnings    []string           `json:"warnings"`
+	Seconds     float64            `json:"seconds"`
 }
 
 // Report returns the report of a result with its predictor and further notes.

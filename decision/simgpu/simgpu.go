@@ -9,7 +9,7 @@ package simgpu
 import (
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/sharing"
@@ -18,7 +18,7 @@ import (
 
 // New returns a device whose contexts share it by a mechanism; nil, a GPU or a part of one for each, where they share
 // neither time nor SMs.
-func New(m sharing.Mechanism, p *costs.Parameters) loadgentest.Device {
+func New(m sharing.Mechanism, p *predict.Parameters) loadgentest.Device {
 	switch m {
 	case sharing.MechanismTimeSlicing:
 		return turns{timeslice.NewGPU(p.Scheduler())}
@@ -36,7 +36,7 @@ func (t turns) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
 
 type crowd struct {
 	contention.GPU
-	p *costs.Parameters
+	p *predict.Parameters
 }
 
 func (c *crowd) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {

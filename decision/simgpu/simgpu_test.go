@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -17,7 +17,7 @@ import (
 
 // Two models on one simulated GPU, each alone and both together, slow one another as the mechanism's law says.
 func TestStudy(t *testing.T) {
-	p := costs.H200().Parameters
+	p := predict.NewPredictor().Parameters
 	model := loadgentest.Model{SMDemand: 0.7, BandwidthDemand: 0.6}
 	d := func() float64 { law := p.Law(); d := law.Demand(0.6, 1); return 1 + d.Holds*d.Waits + law.Arbitration }()
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgentest.Model, least, most float64) {
+func study(t *testing.T, m sharing.Mechanism, p *predict.Parameters, model loadgentest.Model, least, most float64) {
 	server := loadgentest.SimulatedServer{Options: loadgentest.Options{Pipe: true, Model: model}}
 	sim, err := loadgentest.NewSimulation([]loadgentest.GPUOptions{{Device: simgpu.New(m, p)}}, server, server)
 	if err != nil {
@@ -66,7 +66,7 @@ func study(t *testing.T, m sharing.Mechanism, p *costs.Parameters, model loadgen
 
 // Where models say how long their kernels hold SMs, they wait for those, and for no bandwidth.
 func TestHold(t *testing.T) {
-	p := costs.H200().Parameters
+	p := predict.NewPredictor().Parameters
 	p.Arbitration.Value = 0
 	d := simgpu.New(sharing.MechanismMPS, &p)
 	ends := 0
@@ -82,7 +82,7 @@ func TestHold(t *testing.T) {
 }
 
 func ExampleNew() {
-	p := costs.H200().Parameters
+	p := predict.NewPredictor().Parameters
 	gpu := loadgentest.NewGPU(loadgentest.GPUOptions{Device: simgpu.New(sharing.MechanismMPS, &p)})
 	fmt.Println(gpu.Close())
 	// Output: <nil>

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"
@@ -78,7 +78,7 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 	if err := c.Resolve(study.FileOptions{Stdin: std.in}); err != nil {
 		return badInput(err)
 	}
-	constants := costs.H200().Parameters
+	constants := predict.NewPredictor().Parameters
 	c.Device = func(timeSliced bool) loadgentest.Device {
 		if timeSliced {
 			return simgpu.New(sharing.MechanismTimeSlicing, &constants)

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -40,7 +40,7 @@ func serve(t *testing.T, script loadgentest.Script) string {
 
 // onGPU is the simulated GPU that programs give a load test.
 func onGPU(timeSliced bool) loadgentest.Device {
-	p := costs.H200().Parameters
+	p := predict.NewPredictor().Parameters
 	if timeSliced {
 		return simgpu.New(mechanism.MechanismTimeSlicing, &p)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -144,7 +143,7 @@ func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predi
 	own bool) {
 	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
 	a := Assumption{
-		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", costs.LatencyName(k), w.Name,
+		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k), w.Name,
 			plaintext.Digits(1e3*known.Alone[k]), to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
 		Basis: sharing.BasisTransferred, Own: own,
@@ -160,7 +159,7 @@ func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predi
 
 // leastOf is the least work of a workload's requests, by its model or, where none
 // is stated, by the reads of its profile's server.
-func (pl *Planner) leastOf(w int) (l costs.Least) {
+func (pl *Planner) leastOf(w int) (l predict.Least) {
 	wl, gpus := pl.Workloads[w].Workload(), float64(pl.Workloads[w].Workload().GPUCount())
 	input, output := 0.0, 0.0
 	if load := wl.Load; load != nil {
@@ -176,7 +175,7 @@ func (pl *Planner) leastOf(w int) (l costs.Least) {
 			l.KV = float64(kv) * (input + output/2) / gpus
 		}
 	} else if pl.Named(w) && pl.Evidence.GPUs[w] != nil {
-		l.Weights = pl.Evidence.Solos[w].WeightsRead(costs.MachineOf(pl.Evidence.GPUs[w]).Bandwidth) / gpus
+		l.Weights = pl.Evidence.Solos[w].WeightsRead(predict.MachineOf(pl.Evidence.GPUs[w]).Bandwidth) / gpus
 	}
 	return l
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -78,7 +77,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	}
 	if on := pl.statedGPU(w, wl.SoloOn); on != gpu && on != nil && !measured && wl.Solo != (profile.SLO{}) {
 		if there, ok := statedOn(wl, on, gpu, d.Least.Width); ok {
-			known, from, d.Alone, own = there, on, [costs.LatencyCount]float64{}, true
+			known, from, d.Alone, own = there, on, [predict.LatencyCount]float64{}, true
 		}
 	} else if on == nil && wl.Solo != (profile.SLO{}) && !measured {
 		o.assumeOwn(fmt.Sprintf("solo of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
@@ -92,7 +91,7 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
 			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
-	m := costs.MachineOf(pl.Pools[p].Target().GPU())
+	m := predict.MachineOf(pl.Pools[p].Target().GPU())
 	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Target().GPU()) {
 		return o
 	}
@@ -148,12 +147,12 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 			o.carried(wl, from, gpu, &known, k, own)
 			continue
 		}
-		if k == costs.LatencyTPOT && o.bySize(wl, m) {
+		if k == predict.LatencyTPOT && o.bySize(wl, m) {
 			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, pl.Pools[p].Target().GPU()))
 			continue
 		}
 		d.Alone[k] = assumedAlone * limit
-		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", costs.LatencyName(k), wl.Name),
+		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name),
 			"solo is not stated, and the load does not tell")
 	}
 	return o
@@ -177,7 +176,7 @@ func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	}
 	d, of := &o.Demand, predict.FromRequests(perS, t.Host, t.GPU, most, wait, t.Sigma)
 	d.Online, d.Decodes, d.Requests, d.Busy, d.Host = true, false, true, of.Busy, of.Host
-	if d.Limits[costs.LatencyE2E] > 0 && d.Alone[costs.LatencyE2E] == 0 {
+	if d.Limits[predict.LatencyE2E] > 0 && d.Alone[predict.LatencyE2E] == 0 {
 		d.Alone, d.AloneSigma = of.Alone, of.AloneSigma
 	}
 	if t.Assumed != "" {
@@ -192,14 +191,14 @@ func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 
 // seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
 // keeps the limit of a median is enough for the median.
-func seconds(s profile.SLO) (out [costs.LatencyCount]float64) {
+func seconds(s profile.SLO) (out [predict.LatencyCount]float64) {
 	for k, m := range [...]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
 		if limit, ok := s.At(m).Get(); ok {
 			out[k] = time.Duration(limit).Seconds()
 		}
 	}
-	if limit, ok := s.TPOTP50.Get(); ok && (out[costs.LatencyTPOT] == 0 || limit.Seconds() < out[costs.LatencyTPOT]) {
-		out[costs.LatencyTPOT] = limit.Seconds()
+	if limit, ok := s.TPOTP50.Get(); ok && (out[predict.LatencyTPOT] == 0 || limit.Seconds() < out[predict.LatencyTPOT]) {
+		out[predict.LatencyTPOT] = limit.Seconds()
 	}
 	return out
 }
@@ -242,14 +241,14 @@ func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 // bySize fills in the isolated TPOT P99 from the bytes that the workload's model reads for a token, and reports whether
 // it did. Where only memory is stated, all of it is an upper bound of the bytes: the estimate is used only if reading
 // them takes less than the time that would be assumed otherwise.
-func (o *outlook) bySize(w *fleet.Workload, m costs.Machine) bool {
+func (o *outlook) bySize(w *fleet.Workload, m predict.Machine) bool {
 	least, most, layers := w.Reads()
 	b, sigma := predict.TokenAlone(m, least, most, layers, w.GPUCount())
-	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[costs.LatencyTPOT] {
+	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[predict.LatencyTPOT] {
 		return false
 	}
 	o.Tokens = b
-	o.Demand.Alone[costs.LatencyTPOT], o.Demand.AloneSigma[costs.LatencyTPOT] = b.Value, sigma
+	o.Demand.Alone[predict.LatencyTPOT], o.Demand.AloneSigma[predict.LatencyTPOT] = b.Value, sigma
 	of := fmt.Sprintf("%.3g GB of weights", least/1e9)
 	if w.Model == nil {
 		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -91,7 +90,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	if pl.Opt.Err() != nil {
 		return Prospects{} // Plan returns the error
 	}
-	share := costs.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
+	share := predict.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
 		share.SMs, share.Bandwidth = s.Slice.Shares()
 		if filter.TraitsOf(s.Mechanism).Contends {
@@ -109,7 +108,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	if pl.Evidence != nil {
 		by = pl.Evidence.evaluator
 	}
-	machine := costs.MachineOf(pl.Pools[s.Pool].Target().GPU())
+	machine := predict.MachineOf(pl.Pools[s.Pool].Target().GPU())
 	return pl.answerOf(s, members, tenants, first, by.Evaluate(machine, share, tenants, pl.Opt.Confidence))
 }
 
@@ -197,7 +196,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
 	why, worst := filter.Reason{Code: filter.CodeSlowdownUnknown, Verdict: filter.VerdictReject}, 0.0
 	missed := func(k int) filter.Reason {
 		r := filter.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
-		if slo := &pl.Workloads[w].Workload().SLO; k == costs.LatencyTPOT && slo.TPOTP99.IsZero() {
+		if slo := &pl.Workloads[w].Workload().SLO; k == predict.LatencyTPOT && slo.TPOTP99.IsZero() {
 			r.Metric = profile.MetricTPOTP50 // the only limit on the time of a token
 		}
 		return r
@@ -222,7 +221,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
 	switch {
 	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
 		why = filter.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
-	case d.Limits == [costs.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
+	case d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
 		why = filter.Overloaded(o.Busy.Value)
 	}
 	return why

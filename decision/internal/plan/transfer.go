@@ -8,7 +8,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -93,7 +92,7 @@ func workTime(w *fleet.Workload, from, to *sharing.GPU) float64 {
 	if from == nil {
 		return 1
 	}
-	here, there := costs.MachineOf(from), costs.MachineOf(to)
+	here, there := predict.MachineOf(from), predict.MachineOf(to)
 	if min(here.Bandwidth, there.Bandwidth, here.FLOPs, there.FLOPs) <= 0 {
 		return 1
 	}
@@ -110,7 +109,7 @@ func (pl *Planner) toFinish(w int, choices []Choice) {
 	}
 	gpu := func(p *score.CompiledPool) *sharing.GPU { return p.Target().GPU() }
 	fastest := gpu(slices.MaxFunc(pl.Pools, func(a, b *score.CompiledPool) int {
-		x, y := costs.MachineOf(gpu(a)), costs.MachineOf(gpu(b))
+		x, y := predict.MachineOf(gpu(a)), predict.MachineOf(gpu(b))
 		return cmp.Or(cmp.Compare(x.FLOPs, y.FLOPs), cmp.Compare(x.Bandwidth, y.Bandwidth))
 	}))
 	least := make([]float64, len(pl.Pools))

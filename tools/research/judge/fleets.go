@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -195,7 +195,7 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: fleet.PrecisionBF16,
 		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
-	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(costs.MachineOf(best).FLOPs*0.45))
+	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(predict.MachineOf(best).FLOPs*0.45))
 	// A server is busy for a prefill and some of its steps of each request.
 	most := 0.6 / (prefill + step*float64(l.Output)/8)
 	each := math.Max(0.05, math.Round(logBetween(rng, 0.05, 0.8)*most*100)/100)

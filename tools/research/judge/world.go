@@ -11,8 +11,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/predict/costs"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -213,7 +214,7 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 			bandwidth: g.MemoryBandwidthGBps.Value * 1e9 * w.fleet["decode_efficiency"],
 			kvToken:   float64(kv), perStep: w.fleet["step_per_layer"] * layers / 1e3, host: w.fleet["host_fraction"],
 			prefillFloor: w.fleet["prefill_per_layer"] * layers / 1e3,
-			perIn:        2 * float64(m.Parameters) / (costs.MachineOf(g).FLOPs * w.fleet["prefill_efficiency"]),
+			perIn:        2 * float64(m.Parameters) / (predict.MachineOf(g).FLOPs * w.fleet["prefill_efficiency"]),
 			input:        float64(l.InputTokens.Or(0)), output: float64(l.OutputTokens.Or(0)),
 			mpsStep: w.fleet["mps_step_per_layer"] * layers / 1e3, slots: 64}
 		return t

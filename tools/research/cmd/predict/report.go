@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/tools/research/accuracy"
@@ -33,7 +32,7 @@ type report struct {
 // namedParameter is a parameter with its name.
 type namedParameter struct {
 	Name string `json:"name"`
-	costs.Parameter
+	predict.Parameter
 }
 
 type summary struct {

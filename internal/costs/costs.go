@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package costs holds the constants that predictions rest on, each with unit, uncertainty, basis and source: those of
-// sharing a GPU ([Calibration]), those of model servers of which nothing was measured ([Priors]), and the peaks of the
-// GPUs ([Machine]).
-//
-// Its values are plain data. Experimental: its API may change.
+// sharing a GPU ([Table]), and those of model servers of which nothing was measured ([Priors]).
 package costs
 
 // OnSlice returns the factor by which work that fills a share of a GPU's SMs takes longer on a part of them: none

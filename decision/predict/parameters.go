@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package costs
+package predict
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mps/contention"
 	"github.com/cotenant/cotenant/sharing"
@@ -78,17 +79,6 @@ func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
 	}
 }
 
-// Lookup finds a parameter by its JSON name; nil when there is none. Whoever
-// measured one puts it into the predictor so, as package probe does.
-func (p *Parameters) Lookup(name string) *Parameter {
-	for n, q := range p.Named() {
-		if n == name {
-			return q
-		}
-	}
-	return nil
-}
-
 // Residual is the distance of a metric's predictions from measurements that the predictor had not seen.
 type Residual struct {
 	// HalfWidth is the half-width of the 90% interval on the scale of
@@ -106,11 +96,13 @@ type Residual struct {
 // Residuals holds a Residual for each metric.
 type Residuals map[profile.Metric]Residual
 
-// CalibrationVersion is the version of the JSON form of a Calibration.
-const CalibrationVersion = 3
+// version is the version of a Predictor's JSON form.
+const version = 3
 
-// Calibration holds the constants of sharing a GPU and the errors to expect of predictions that rest on them.
-type Calibration struct {
+// Predictor predicts co-location from profiles: it holds the constants of sharing a GPU and the errors to expect. It is
+// a value: copy it, write it as JSON, read it back with [ParsePredictor]. Make one with [NewPredictor], and calibrate
+// it with [Predictor.Fit].
+type Predictor struct {
 	Version int `yaml:"version,required" json:"version"`
 	// GPU and Driver are those of the measurements.
 	GPU        string     `yaml:"gpu_name,required" json:"gpu_name"`
@@ -137,8 +129,8 @@ type Learned struct {
 	Series    int               `yaml:"series,required" json:"series"`
 }
 
-// Found returns the calibration of an engine or tenant under a mechanism; nil where there is none.
-func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
+// found returns the correction of an engine or tenant under a mechanism; nil where there is none.
+func (p *Predictor) found(of string, m sharing.Mechanism) *Learned {
 	if i := slices.IndexFunc(p.Learned, func(l Learned) bool { return l.Of == of && l.Mechanism == m }); i >= 0 {
 		return &p.Learned[i]
 	}
@@ -148,23 +140,23 @@ func (p *Calibration) Found(of string, m sharing.Mechanism) *Learned {
 // loneLayers are the layers of the server that LoneStepCost was derived for, a 1B model's, where it wasn't measured.
 const loneLayers = 16
 
-// H200 returns the constants of an H200 with driver 580. Its quantum and switch are measured; the rest are physical
-// constants that describe the co-location data, and priors anywhere else.
-func H200() Calibration {
-	p := Calibration{Version: CalibrationVersion, GPU: "H200", Driver: "580.159.04"}
-	q, slices, mps := &p.Parameters, &Table.Slices, &Table.MPS
+// NewPredictor returns the predictor for an H200 with driver 580 as measured for this project. Its quantum and switch
+// are measured; the rest are physical constants that describe the co-location data, and priors anywhere else.
+func NewPredictor() Predictor {
+	p := Predictor{Version: version, GPU: "H200", Driver: "580.159.04"}
+	q, slices, mps := &p.Parameters, &table.Slices, &table.MPS
 	q.Quantum = Parameter{Unit: "ms", Low: 0.2, High: 10, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
 	q.Switch = Parameter{Unit: "ms", Low: 0.01, High: 1, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
-	q.SliceLoss, q.HostPerToken = slices.SliceLoss.parameter(), slices.HostPerToken.parameter()
-	q.BatchDoubling, q.HostFraction = slices.BatchDoubling.parameter(), Priors[HostFraction].parameter()
-	q.PrefillSteps, q.PrefillTokens = slices.PrefillSteps.parameter(), slices.PrefillTokens.parameter()
-	q.PrefillBusy, q.PrefillCatchUp = slices.PrefillBusy.parameter(), slices.PrefillCatchUp.parameter()
-	q.KernelBandwidth, q.MemoryBlocking = mps.KernelBandwidth.parameter(), mps.MemoryBlocking.parameter()
-	q.QueueShare, q.BatchWaits = mps.QueueShare.parameter(), mps.BatchWaits.parameter()
-	q.PrefillBlocking, q.PrefillWaits = mps.PrefillBlocking.parameter(), mps.PrefillWaits.parameter()
-	q.Arbitration, q.CapExponent = mps.Arbitration.parameter(), mps.CapExponent.parameter()
+	q.SliceLoss, q.HostPerToken = prior(slices.SliceLoss), prior(slices.HostPerToken)
+	q.BatchDoubling, q.HostFraction = prior(slices.BatchDoubling), prior(costs.Priors[costs.HostFraction])
+	q.PrefillSteps, q.PrefillTokens = prior(slices.PrefillSteps), prior(slices.PrefillTokens)
+	q.PrefillBusy, q.PrefillCatchUp = prior(slices.PrefillBusy), prior(slices.PrefillCatchUp)
+	q.KernelBandwidth, q.MemoryBlocking = prior(mps.KernelBandwidth), prior(mps.MemoryBlocking)
+	q.QueueShare, q.BatchWaits = prior(mps.QueueShare), prior(mps.BatchWaits)
+	q.PrefillBlocking, q.PrefillWaits = prior(mps.PrefillBlocking), prior(mps.PrefillWaits)
+	q.Arbitration, q.CapExponent = prior(mps.Arbitration), prior(mps.CapExponent)
 	q.LoneStepCost = Parameter{Unit: "ms", Low: 0, High: 3, Basis: sharing.BasisPrior, Source: "cotenant-h200-colocation"}
-	p.Parameters.LoneStepCost.Value = loneLayers * Priors[MPSStepPerLayer].Value
+	p.Parameters.LoneStepCost.Value = loneLayers * costs.Priors[costs.MPSStepPerLayer].Value
 	s := timeslice.H200()
 	for q, v := range map[*Parameter]time.Duration{&p.Parameters.Quantum: s.Quantum, &p.Parameters.Switch: s.Switch} {
 		q.Value = float64(v) / float64(time.Millisecond)
@@ -187,11 +179,11 @@ var priorHalfWidths = [2][profile.ServingMetrics]float64{
 }
 
 // Validate names everything that is wrong with p in one error, or returns nil.
-func (p *Calibration) Validate() error {
+func (p *Predictor) Validate() error {
 	var list problem.List
-	list.If(p.Version != CalibrationVersion, "version",
-		fmt.Sprintf("write version: %d if this version of the package made the file", CalibrationVersion),
-		"is %d, and this package reads %d", p.Version, CalibrationVersion)
+	list.If(p.Version != version, "version",
+		fmt.Sprintf("write version: %d if this version of the package made the file", version),
+		"is %d, and this package reads %d", p.Version, version)
 	list.If(p.GPU == "", "gpu_name", "", "is empty")
 	for name, v := range p.Parameters.Named() {
 		path := "parameters." + name
@@ -209,7 +201,7 @@ func (p *Calibration) Validate() error {
 	}
 	if p.Parameters.Quantum.Value <= 0 {
 		list.Addf("parameters.quantum.value", "", "must be positive")
-	} else if p.Parameters.Slice() <= 0 {
+	} else if p.Parameters.slice() <= 0 {
 		list.Addf("parameters.slice_loss.value", "", "leaves nothing of the quantum")
 	}
 	for i, l := range p.Learned {
@@ -220,7 +212,7 @@ func (p *Calibration) Validate() error {
 		list.If(l.Points < 1 || l.Series < 1, path, "", "rests on no measurement")
 	}
 	for i, name := range []string{"time_slicing", "mps"} {
-		residuals := p.Residuals(profile.Mechanisms[i])
+		residuals := p.residuals(profile.Mechanisms[i])
 		for m := range profile.Metric(profile.ServingMetrics) {
 			if w := residuals[m].HalfWidth; !(w > 0 && w < 5) {
 				list.Addf(name+"."+m.String()+".half_width", "", "must be positive and below 5")
@@ -230,16 +222,16 @@ func (p *Calibration) Validate() error {
 	return list.Err()
 }
 
-// Residuals returns the errors to expect under a mechanism.
-func (p *Calibration) Residuals(m sharing.Mechanism) Residuals {
+// residuals returns the errors to expect under a mechanism.
+func (p *Predictor) residuals(m sharing.Mechanism) Residuals {
 	if m == sharing.MechanismMPS {
 		return p.MPS
 	}
 	return p.TimeSlicing
 }
 
-// Widened are the residuals with half-widths that hold another error too.
-func (r Residuals) Widened(by float64) Residuals {
+// widened are the residuals with half-widths that hold another error too.
+func (r Residuals) widened(by float64) Residuals {
 	out := maps.Clone(r)
 	for m, v := range out {
 		v.HalfWidth = math.Hypot(v.HalfWidth, by)
@@ -248,25 +240,25 @@ func (r Residuals) Widened(by float64) Residuals {
 	return out
 }
 
-// Slice is the time of a turn in which work advances, in ms.
-func (p *Parameters) Slice() float64 {
+// slice is the time of a turn in which work advances, in ms.
+func (p *Parameters) slice() float64 {
 	return p.Quantum.Value - p.SliceLoss.Value
 }
 
-// Change returns the time that a turn costs beyond the work that it does, in ms.
-func (p *Parameters) Change() float64 {
+// change returns the time that a turn costs beyond the work that it does, in ms.
+func (p *Parameters) change() float64 {
 	return p.Switch.Value + p.SliceLoss.Value
 }
 
 // Scheduler returns the time-slicing of the parameters; the time that each turn loses is taken from the slice.
 func (p *Parameters) Scheduler() timeslice.Scheduler {
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
-	return timeslice.Scheduler{Quantum: ms(p.Slice()), Switch: ms(p.Change())}
+	return timeslice.Scheduler{Quantum: ms(p.slice()), Switch: ms(p.change())}
 }
 
 // Law returns the contention of clients of MPS.
 func (p *Parameters) Law() contention.Law {
-	mps := &Table.MPS
+	mps := &table.MPS
 	return contention.Law{MostReading: 0.85, // so that waits end; no server that was measured reads more
 		CappedReading: mps.CappedReading.Value, CappedBlocking: mps.CappedBlocking.Value, CappedAlone: mps.CappedAlone.Value,
 		FillsGPU: mps.FillsGPU.Value, SlowestSpeed: mps.SlowestSpeed.Value,
@@ -274,9 +266,9 @@ func (p *Parameters) Law() contention.Law {
 		Arbitration: p.Arbitration.Value}
 }
 
-// MeanTurns is the mean number of turns of a step that takes quanta of them on
+// meanTurns is the mean number of turns of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
-func MeanTurns(quanta, tolerance float64) float64 {
+func meanTurns(quanta, tolerance float64) float64 {
 	within := tolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
 	if quanta+within <= n {
@@ -285,9 +277,12 @@ func MeanTurns(quanta, tolerance float64) float64 {
 	return n + min(1, (quanta+within-n)/(2*within))
 }
 
-// Transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
+// transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
 // architecture, and one of another.
-var Transferred = map[sharing.Mechanism][2]float64{
-	sharing.MechanismTimeSlicing: {Table.Doubts.Near.Value, Table.Doubts.Far.Value},
-	sharing.MechanismMPS:         {Table.Doubts.Near.Value, Table.Doubts.Far.Value},
+var transferred = [2]float64{table.Doubts.Near.Value, table.Doubts.Far.Value}
+
+// prior returns a constant as a parameter.
+func prior(c costs.Constant) Parameter {
+	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
+		Source: string(c.Source), Independent: profile.Optional[float64]{}}
 }

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/predict/costs"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/stats"
@@ -64,7 +64,7 @@ var layersOf = map[string]float64{"160m": 12, "1b": 16, "3b": 28, "8b": 32}
 // csvOf are the rows of a file of measurements, without its head.
 func csvOf(t *testing.T, name string) [][]string {
 	t.Helper()
-	f := must.Get(os.Open("../testdata/" + name))(t)
+	f := must.Get(os.Open("../../decision/predict/testdata/" + name))(t)
 	defer f.Close()
 	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	return rows[1:]
@@ -75,7 +75,7 @@ func csvOf(t *testing.T, name string) [][]string {
 func TestDerivedAgain(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
-	files, err := filepath.Glob("../testdata/*.json")
+	files, err := filepath.Glob("../../decision/predict/testdata/*.json")
 	if err != nil || len(files) < 30 {
 		t.Fatalf("%d files, %v", len(files), err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package costs
+package predict
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ type Least struct {
 	Output  float64 // mean tokens of an answer; 0 = 1
 }
 
-var boost = Table.Unmeasured.Boost.Value
+var boost = table.Unmeasured.Boost.Value
 
 // Floor returns the least seconds that each latency can take on a share of the machine: the bytes over the peak
 // bandwidth and the operations over the peak rate at the width of the weights; 0 where one of them is not known.

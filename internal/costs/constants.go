@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"math"
 
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -69,12 +68,6 @@ var Table = func() (c Constants) {
 	_ = d.Decode(&c)
 	return c
 }()
-
-// parameter returns the constant as a parameter of a calibration.
-func (c Constant) parameter() Parameter {
-	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
-		Source: string(c.Source), Independent: profile.Optional[float64]{}}
-}
 
 // Shifted is the quantity z standard deviations to its bad side (z > 0) or good side. What is even between bounds stays
 // within them.
