@@ -46,7 +46,7 @@ func TestEveryGPUIsWhole(t *testing.T) {
 			}
 		}
 		if m := predict.MachineOf(&g); g.SMs.Known && m.FLOPs == 0 {
-			t.Errorf("%s: give its architecture a rate in decision/predict/costs/machine.go", g.Name)
+			t.Errorf("%s: give its architecture a rate in decision/predict/machine.go", g.Name)
 		}
 	}
 	for _, m := range mig.Models() {

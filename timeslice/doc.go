@@ -4,9 +4,8 @@
 // GPU without MPS have the whole of it in turn, one quantum at a time.
 //
 // A [Scheduler] models the driver on one GPU: a quantum and the cost of a switch, measured ([H200]) or
-// calibrated ([CalibrateProbe]). A closed form answers for tenants that are always busy ([Scheduler.RoundRobin]),
-// and [Simulate] for all others, with all latencies of each tenant and its waits by neighbour. The same seed
-// gives the same result, which is marked as simulated.
+// calibrated ([CalibrateProbe]). An [Engine] simulates tenants slice by slice, and a [GPU] event by event where tenants
+// come and go. The latencies of model servers that share a GPU are decision/predict's.
 //
 // [Level] is a time-slice level of the driver's compute policy (DEFAULT, SHORT, MEDIUM, LONG). NVIDIA publishes no
 // milliseconds for the levels: the one known figure is DEFAULT on an H200, which this project measured.

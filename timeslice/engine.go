@@ -3,14 +3,11 @@
 package timeslice
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Work is a piece of GPU work that a tenant submits.
@@ -33,23 +30,6 @@ type Slice struct {
 	From, To time.Duration
 }
 
-// Usage holds the simulated GPU's time by its use for one tenant. Times of work that had
-// not finished at the end are included.
-type Usage struct {
-	GPU       time.Duration   // in which it had the GPU
-	WaitedOn  []time.Duration // in which it had work and another had the GPU, by tenant
-	Switching time.Duration   // in which it had work and the GPU was switching
-	Slices    int             // turns at the GPU
-}
-
-// Totals divides the GPU's time by its use.
-type Totals struct {
-	Simulated time.Duration // the simulated time
-	Busy      time.Duration // running a tenant
-	Switching time.Duration
-	Idle      time.Duration
-}
-
 // Engine simulates tenants that share a GPU by time-slicing, round robin in the order given. A tenant keeps the GPU
 // for a quantum when others wait, and gives it back when it runs out of work; a change of tenant costs a switch, a
 // tenant that is alone pays nothing.
@@ -62,9 +42,8 @@ type Engine struct {
 	Observe func(Slice)
 }
 
-// Run simulates until the clock reaches Until or nobody has work left. The result, one usage for each tenant,
-// depends on the fields only. Run returns ctx's error when ctx ends first.
-func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
+// Run simulates until the clock reaches Until or nobody has work left. It returns ctx's error when ctx ends first.
+func (e Engine) Run(ctx context.Context) error {
 	var l problem.List
 	e.Scheduler.check(&l, "scheduler")
 	l.If(e.Until <= 0 || e.Until > longest, "until", "", "must be positive and at most %v, is %v", longest, e.Until)
@@ -72,7 +51,7 @@ func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 		l.If(p == nil, fmt.Sprintf("tenants[%d]", i), "", "is nil")
 	}
 	if err := l.Err(); err != nil {
-		return nil, Totals{}, err
+		return err
 	}
 	g := NewGPU(e.Scheduler)
 	g.observe = e.Observe
@@ -80,12 +59,7 @@ func (e Engine) Run(ctx context.Context) ([]Usage, Totals, error) {
 		g.Attach(p)
 	}
 	g.ask()
-	if err := g.run(ctx, e.Until); err != nil {
-		return nil, Totals{}, err
-	}
-	g.totals.Simulated = g.now
-	g.totals.Idle = g.now - g.totals.Busy - g.totals.Switching
-	return g.usage, g.totals, nil
+	return g.run(ctx, e.Until)
 }
 
 // GPU is the time-sliced GPU that an Engine simulates at once, taken from event to event by [GPU.Advance], with tenants
@@ -99,8 +73,7 @@ type GPU struct {
 	sliceEnd  time.Duration
 	stuck     int // pieces of work without length in a row
 	tenants   []tenantState
-	usage     []Usage
-	totals    Totals
+	busy      time.Duration // in which any tenant's work ran
 	err       error
 }
 
@@ -118,10 +91,6 @@ func NewGPU(s Scheduler) *GPU { return &GPU{scheduler: s, last: -1} }
 func (g *GPU) Attach(s Submitter) (detach func()) {
 	i := len(g.tenants)
 	g.tenants = append(g.tenants, tenantState{Submitter: s, done: true})
-	g.usage = append(g.usage, Usage{})
-	for j := range g.usage {
-		g.usage[j].WaitedOn = append(g.usage[j].WaitedOn, make([]time.Duration, i+1-len(g.usage[j].WaitedOn))...)
-	}
 	return func() { g.tenants[i] = tenantState{done: true} }
 }
 
@@ -146,7 +115,7 @@ func (g *GPU) Advance(to time.Duration) (next time.Duration, ok bool) {
 }
 
 // Busy is the time so far in which any tenant's work ran.
-func (g *GPU) Busy() time.Duration { return g.totals.Busy }
+func (g *GPU) Busy() time.Duration { return g.busy }
 
 // ask asks tenants without work for it.
 func (g *GPU) ask() {
@@ -233,11 +202,10 @@ func (g *GPU) turn(until time.Duration) (bool, error) {
 			g.switching = g.scheduler.Switch
 		}
 		g.last, g.sliceEnd = i, g.now+g.switching+g.scheduler.Quantum
-		g.usage[i].Slices++
 	}
 	if g.switching > 0 {
 		d := min(g.switching, until-g.now)
-		g.pass(-1, d)
+		g.now += d
 		if g.switching -= d; g.switching > 0 {
 			return false, nil
 		}
@@ -261,122 +229,12 @@ func (g *GPU) turn(until time.Duration) (bool, error) {
 	return true, nil
 }
 
-// pass lets d go by with tenant i on the GPU, or with a switch for i = -1, and
-// books the wait of all other tenants that have work in that time.
+// pass lets d go by with tenant i on the GPU.
 func (g *GPU) pass(i int, d time.Duration) {
 	from := g.now
 	g.now += d
-	for j := range g.tenants {
-		t := &g.tenants[j]
-		if j == i || t.done || t.at >= g.now {
-			continue
-		}
-		waited := g.now - max(from, t.at)
-		if i < 0 {
-			g.usage[j].Switching += waited
-		} else {
-			g.usage[j].WaitedOn[i] += waited
-		}
-	}
-	if i < 0 {
-		g.totals.Switching += d
-		return
-	}
-	g.totals.Busy += d
-	g.usage[i].GPU += d
+	g.busy += d
 	if g.observe != nil && d > 0 {
 		g.observe(Slice{i, from, g.now})
 	}
-}
-
-// Simulation holds the input of Simulate.
-type Simulation struct {
-	Scheduler Scheduler
-	Tenants   []Tenant
-	For       time.Duration // simulated time; 0 means 60 s
-	Warmup    time.Duration // steps and requests that begin earlier are not counted
-	Seed      uint64        // same seed, same result
-}
-
-// Result is the outcome of a simulation. Its Basis is always sharing.BasisSimulated.
-type Result struct {
-	Basis     sharing.Basis
-	Scheduler Scheduler
-	Seed      uint64
-	Totals    Totals
-	Tenants   []TenantResult // in the order of Simulation.Tenants
-}
-
-// TenantResult holds the figures of one tenant.
-type TenantResult struct {
-	Name    string
-	Step    *Latency // from a step's submission to its end
-	Request *Latency // from a request's arrival to its end
-	// Unfinished is the number of requests that had come and not ended when the simulated time was over; Request
-	// does not hold them. The queue of an open loop is estimated from its rate. A number that grows with the
-	// simulated time means that the tenant cannot keep up.
-	Unfinished int
-	Usage
-}
-
-// Simulate runs tenants on a time-sliced GPU. Each tenant draws from a source of its own, so that another tenant's
-// presence changes none of its draws. The error names everything that is wrong with the input.
-func Simulate(ctx context.Context, sim Simulation) (*Result, error) {
-	sim.For = cmp.Or(sim.For, time.Minute)
-	if err := sim.validate(); err != nil {
-		return nil, err
-	}
-	loops := make([]*loop, len(sim.Tenants))
-	engine := Engine{Scheduler: sim.Scheduler, Tenants: make([]Submitter, len(sim.Tenants)), Until: sim.For}
-	for i, t := range sim.Tenants {
-		t.Steps = max(1, t.Steps)
-		loops[i] = &loop{t: t, rng: rand.New(rand.NewPCG(sim.Seed, uint64(i))), warmup: sim.Warmup,
-			step: &Latency{}, request: &Latency{}}
-		engine.Tenants[i] = loops[i]
-	}
-	usage, totals, err := engine.Run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res := &Result{Basis: sharing.BasisSimulated, Scheduler: sim.Scheduler, Seed: sim.Seed, Totals: totals,
-		Tenants: make([]TenantResult, len(loops))}
-	for i, p := range loops {
-		res.Tenants[i] = TenantResult{Name: cmp.Or(p.t.Name, fmt.Sprintf("tenant %d", i)), Step: p.step.close(),
-			Request: p.request.close(), Unfinished: p.unfinished(totals.Simulated), Usage: usage[i]}
-	}
-	return res, nil
-}
-
-// maxTenants bounds a simulation's memory: the latencies and a row of waits for each tenant.
-const maxTenants = 256
-
-func (sim Simulation) validate() error {
-	var l problem.List
-	sim.Scheduler.check(&l, "scheduler")
-	l.If(sim.For < 0 || sim.For > longest, "for", "", "must be positive and at most %v, is %v", longest, sim.For)
-	l.If(sim.Warmup < 0 || sim.Warmup > sim.For, "warmup", "", "must lie between 0 and the simulated time %v, is %v",
-		sim.For, sim.Warmup)
-	if n := len(sim.Tenants); n == 0 || n > maxTenants {
-		l.Addf("tenants", "give 1 to 256", "are %d", n)
-	}
-	for i, t := range sim.Tenants {
-		t.check(&l, fmt.Sprintf("tenants[%d]", i))
-	}
-	return l.Err()
-}
-
-// BlamedOn returns the neighbour that r waited for longest and the share of all its waiting, switches included,
-// that fell to it; false when it never waited.
-func (r *TenantResult) BlamedOn() (tenant int, shareFraction float64, ok bool) {
-	total := r.Switching
-	for i, w := range r.WaitedOn {
-		total += w
-		if w > r.WaitedOn[tenant] {
-			tenant = i
-		}
-	}
-	if total == 0 {
-		return 0, 0, false
-	}
-	return tenant, float64(r.WaitedOn[tenant]) / float64(total), true
 }

@@ -10,44 +10,37 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// A chat model that decodes in short steps shares a GPU with a batch job of long ones. Print the latency of each and
-// the neighbour that it waits for.
-func Example() {
-	res, err := timeslice.Simulate(context.Background(), timeslice.Simulation{
-		Scheduler: timeslice.H200(),
-		Tenants: []timeslice.Tenant{
-			{Name: "chat", Step: timeslice.Dist{Mean: 1800 * time.Microsecond}, Think: timeslice.Dist{Mean: 150 * time.Microsecond}, Steps: 64},
-			{Name: "batch", Step: timeslice.Dist{Mean: 25 * time.Millisecond}},
-		},
-		For: 10 * time.Second,
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, t := range res.Tenants {
-		p99, _ := t.Step.Quantile(0.99)
-		who, share, _ := t.BlamedOn()
-		fmt.Printf("%s: a step takes up to %v; %.0f%% of its waiting is on %s\n", t.Name, p99.Round(100*time.Microsecond), 100*share, res.Tenants[who].Name)
-	}
-	// Output:
-	// chat: a step takes up to 4ms; 93% of its waiting is on batch
-	// batch: a step takes up to 50.3ms; 85% of its waiting is on chat
+// batch submits steps of 25 ms back to back.
+type batch struct{}
+
+func (batch) Next(now time.Duration) (timeslice.Work, bool) {
+	return timeslice.Work{At: now, GPU: 25 * time.Millisecond}, true
 }
 
-// Four decoders on one GPU: a step that is shorter than a quantum waits one round, a longer one waits several.
-func ExampleScheduler_RoundRobin() {
-	steps, err := timeslice.H200().RoundRobin([]time.Duration{1800 * time.Microsecond, 6500 * time.Microsecond})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, s := range steps {
-		fmt.Println(s.Cycle.Round(10*time.Microsecond), s.Slices)
-	}
-	// Output:
-	// 3.73ms 1
-	// 14.92ms 4
+// chat decodes in steps of 1.8 ms on the GPU and 150 us on the host, and notes how long they take.
+type chat struct{ began, longest time.Duration }
+
+func (c *chat) Next(now time.Duration) (timeslice.Work, bool) {
+	c.longest = max(c.longest, now-c.began)
+	c.began = now + 150*time.Microsecond
+	return timeslice.Work{At: c.began, GPU: 1800 * time.Microsecond}, true
+}
+
+// A chat model that decodes in short steps shares a GPU with a batch job of long ones.
+func ExampleEngine_Run() {
+	decoding := &chat{}
+	err := timeslice.Engine{Scheduler: timeslice.H200(), Tenants: []timeslice.Submitter{decoding, batch{}},
+		Until: 10 * time.Second}.Run(context.Background())
+	fmt.Println("a step takes up to", decoding.longest.Round(100*time.Microsecond), err)
+	// Output: a step takes up to 4ms <nil>
+}
+
+// A step of about a whole number of slices may take one slice more than its length implies.
+func ExampleScheduler_NearBoundary() {
+	step := 4100 * time.Microsecond
+	other, near := timeslice.H200().NearBoundary(step, timeslice.BoundaryTolerance)
+	fmt.Println(timeslice.H200().Slices(step), other, near)
+	// Output: 2 3 true
 }
 
 // Two processes that spun at once were on and off the GPU for so long, in the median.

@@ -3,7 +3,6 @@
 package timeslice
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/problem"
@@ -76,48 +75,6 @@ const (
 	LevelLong
 )
 
-// StepTime holds a closed form's prediction of a tenant's step with its neighbours.
-type StepTime struct {
-	// Cycle is the mean time from one step's submission to the next one's.
-	Cycle time.Duration
-	// Slices is the number of turns that a step takes.
-	Slices int
-}
-
 // BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction
 // jumpy: a few percent of error in the step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08
-
-// RoundRobin returns the step time under round-robin scheduling (Silberschatz, Galvin, Gagne, Operating System
-// Concepts) of tenants that always have a step to run when their turn comes, and give the rest of their last slice
-// back when it ends. A step of GPU time g takes n = ceil(g/Quantum) turns, and
-//
-//	cycle_i = g_i + n_i x (tenants x Switch + sum over the others of g_j/n_j).
-//
-// The time that a tenant's host needs between two steps is hidden in the others' turns as long as it is shorter
-// than those. Without such a time the next step begins within the same slice: Simulate that. A lone tenant's cycle is
-// its step.
-func (s Scheduler) RoundRobin(steps []time.Duration) ([]StepTime, error) {
-	var l problem.List
-	s.check(&l, "scheduler")
-	for i, g := range steps {
-		l.If(g <= 0 || g > longest, fmt.Sprintf("steps[%d]", i), "give the GPU time of one step",
-			"must be positive and at most %v, is %v", longest, g)
-	}
-	if err := l.Err(); err != nil {
-		return nil, err
-	}
-	round := 0.0 // the mean length of a round, switches apart
-	for _, g := range steps {
-		round += float64(g) / float64(s.Slices(g))
-	}
-	out := make([]StepTime, len(steps))
-	for i, g := range steps {
-		n := s.Slices(g)
-		out[i] = StepTime{Cycle: g, Slices: n}
-		if len(steps) > 1 {
-			out[i].Cycle = time.Duration(float64(n) * (round + float64(len(steps))*float64(s.Switch)))
-		}
-	}
-	return out, nil
-}

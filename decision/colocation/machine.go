@@ -47,7 +47,7 @@ type Prober interface {
 type Machine struct {
 	opts MachineOptions
 	plan *Plan
-	look probe.Look
+	look probe.Snapshot
 	say  func(format string, args ...any)
 
 	runner  mps.Runner    // for tests; nil is the program
@@ -62,7 +62,7 @@ func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine,
 	if opts.Source == nil {
 		return m, nil
 	}
-	look, err := probe.LookAt(ctx, opts.Source, plan.Device)
+	look, err := probe.Inspect(ctx, opts.Source, plan.Device)
 	if err != nil {
 		return nil, fmt.Errorf("device: %w", err)
 	}

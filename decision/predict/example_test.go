@@ -131,7 +131,7 @@ func ExampleTokenAlone() {
 	// H200: P99 of 12 ms a token (4 to 32)
 }
 
-// No server is faster than its weights can be read and its prompts multiplied: what an objective may ask of a GPU.
+// No server is faster than its weights can be read and its prompts multiplied: no objective can demand more of a GPU.
 func ExampleMachine_Floor() {
 	const parameters = 8.03e9 // of 16 bits
 	work := predict.Least{Weights: 2 * parameters, Prompt: 2 * parameters * 1500, Output: 200}

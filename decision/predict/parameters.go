@@ -284,5 +284,5 @@ var transferred = [2]float64{table.Doubts.Near.Value, table.Doubts.Far.Value}
 // prior returns a constant as a parameter.
 func prior(c costs.Constant) Parameter {
 	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
-		Source: string(c.Source), Independent: profile.Optional[float64]{}}
+		Source: c.Source, Independent: profile.Optional[float64]{}}
 }

@@ -220,7 +220,7 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 		for _, e := range engines {
 			sim.Tenants = append(sim.Tenants, e)
 		}
-		if _, _, err := sim.Run(context.Background()); err != nil {
+		if err := sim.Run(context.Background()); err != nil {
 			return nil, fmt.Errorf("predict: simulating the group: %w", err)
 		}
 	}

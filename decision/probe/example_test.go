@@ -43,8 +43,8 @@ func ExampleResult_Get() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	short, _ := result.Get(probe.ShortBesideFull)
-	full, _ := result.Get(probe.FullBesideShort)
+	short, _ := result.Get("short_beside_compute_bound")
+	full, _ := result.Get("compute_bound_beside_short")
 	fmt.Printf("%.1f %s longer, and %.1f\n", short.Value, short.Unit, full.Value)
 	// Output: 5.2 times longer, and 1.2
 }

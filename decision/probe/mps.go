@@ -27,7 +27,7 @@ func (r *run) loneClient(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.measure(LoneStepCost, "ms", steps, func(d time.Duration) float64 { return millis(d - r.exchange) },
+	r.measure(loneStepCost, "ms", steps, func(d time.Duration) float64 { return millis(d - r.exchange) },
 		fmt.Sprintf("what MPS adds to a lone client's step of %d short kernels in one graph, between two small copies",
 			shortKernels))
 	steps, err = r.steps(ctx, sharing.MechanismMPS, launchSteps(loneFor))
@@ -96,7 +96,7 @@ func (r *run) readShared(ctx context.Context) error {
 		together, points = together+in(middle(s)), points+len(s)
 		low, high = low+in(stats.NearestRank(s, .9)), high+in(stats.NearestRank(s, .1))
 	}
-	r.Measured = append(r.Measured, Measurement{DRAMReadShared, together, "GB/s", low, high, points,
+	r.Measured = append(r.Measured, Measurement{dramReadShared, together, "GB/s", low, high, points,
 		"two clients of MPS that read, together"})
 	return nil
 }

@@ -20,6 +20,9 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
+// measurements counts those of a whole probe.
+const measurements = 17
+
 // TestSimulatedIsFoundAgain: the probe finds the quantum and the switch that the simulated GPU was given.
 func TestSimulatedIsFoundAgain(t *testing.T) {
 	for _, c := range []struct{ quantum, change time.Duration }{
@@ -27,16 +30,16 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 	} {
 		site := &probe.Simulated{Scheduler: timeslice.Scheduler{Quantum: c.quantum, Switch: c.change}}
 		r := must.Get(probe.Run(t.Context(), site, probe.Options{}))(t)
-		for name, want := range map[string]time.Duration{probe.Quantum: c.quantum, probe.Switch: c.change} {
+		for name, want := range map[string]time.Duration{"quantum": c.quantum, "switch": c.change} {
 			m, ok := r.Get(name)
 			if ms := float64(want) / 1e6; !ok || math.Abs(m.Value-ms) > 0.005*ms+1e-9 || m.Low > m.Value || m.High < m.Value {
 				t.Errorf("%v: %s is %+v, want %v", c, name, m, ms)
 			}
 		}
-		if lost, ok := r.Get(probe.SliceLoss); !ok || math.Abs(lost.Value) > 0.003*float64(c.quantum)/1e6 {
+		if lost, ok := r.Get("slice_loss"); !ok || math.Abs(lost.Value) > 0.003*float64(c.quantum)/1e6 {
 			t.Errorf("%v: %+v of each slice is lost on a GPU that loses nothing", c, lost)
 		}
-		if len(r.NotMeasured) > 0 || len(r.Measured) != len(probe.Names()) {
+		if len(r.NotMeasured) > 0 || len(r.Measured) != measurements {
 			t.Errorf("%v: %d measured, not measured: %v", c, len(r.Measured), r.NotMeasured)
 		}
 	}
@@ -49,7 +52,7 @@ func TestStrangers(t *testing.T) {
 		if !errors.Is(err, probe.ErrStranger) || !strings.Contains(err.Error(), "stop the other") {
 			t.Fatalf("%v: %v", work, err)
 		}
-		if len(r.Measured) != 0 || len(r.NotMeasured) != len(probe.Names()) || !strings.Contains(reason(r, probe.DRAMRead), "another process ran") {
+		if len(r.Measured) != 0 || len(r.NotMeasured) != measurements || !strings.Contains(reason(r, "dram_read"), "another process ran") {
 			t.Errorf("%v: measured %v, not measured %v", work, r.Measured, r.NotMeasured)
 		}
 	}
@@ -66,19 +69,19 @@ func reason(r *probe.Result, name string) string {
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
 	r := must.Get(probe.Run(t.Context(), &probe.Simulated{Exclusive: true}, probe.Options{}))(t)
-	if why := reason(r, probe.Switch); !strings.Contains(why, "one process only") {
+	if why := reason(r, "switch"); !strings.Contains(why, "one process only") {
 		t.Errorf("exclusive mode: the switch was not measured because %q", why)
 	}
-	if _, ok := r.Get(probe.ShortBesideFull); !ok {
+	if _, ok := r.Get("short_beside_compute_bound"); !ok {
 		t.Error("exclusive mode: MPS was not measured")
 	}
 	r = must.Get(probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{}))(t)
-	for _, name := range []string{probe.LoneStepCost, probe.ShortBesideLong, probe.DRAMReadShared} {
+	for _, name := range []string{"lone_step_cost", "short_beside_long_kernels", "dram_read_shared"} {
 		if why := reason(r, name); !strings.Contains(why, "MPS") {
 			t.Errorf("no MPS: %s was not measured because %q", name, why)
 		}
 	}
-	if _, ok := r.Get(probe.Quantum); !ok {
+	if _, ok := r.Get("quantum"); !ok {
 		t.Error("no MPS: the quantum was not measured")
 	}
 }
@@ -107,7 +110,7 @@ func TestFewProcesses(t *testing.T) {
 	if err != nil || len(r.NotMeasured) > 0 || len(r.Warnings) != 1 || !strings.HasSuffix(r.Warnings[0], "4 at once: no memory is left") {
 		t.Fatalf("%v, not measured %v, warnings %q", err, r.NotMeasured, r.Warnings)
 	}
-	if m, _ := r.Get(probe.Switch); math.Abs(m.Value-0.1529) > 0.001 || strings.Contains(m.What, "4") {
+	if m, _ := r.Get("switch"); math.Abs(m.Value-0.1529) > 0.001 || strings.Contains(m.What, "4") {
 		t.Errorf("the switch is %+v", m)
 	}
 }
@@ -120,7 +123,7 @@ func TestReasons(t *testing.T) {
 		}
 		return nil
 	}}, probe.Options{}))(t)
-	for name, want := range map[string]string{probe.DRAMRead: "no memory; try later", probe.DRAMReadShared: "no memory; try later", probe.KernelLaunch: ""} {
+	for name, want := range map[string]string{"dram_read": "no memory; try later", "dram_read_shared": "no memory; try later", "kernel_launch": ""} {
 		if got := reason(r, name); got != want {
 			t.Errorf("%s was not measured because %q, want %q", name, got, want)
 		}
@@ -174,7 +177,7 @@ func TestInterrupted(t *testing.T) {
 	if !errors.Is(err, why) || r == nil {
 		t.Fatalf("%v, %v", r, err)
 	}
-	if _, ok := r.Get(probe.Quantum); !ok || !strings.Contains(reason(r, probe.LoneStepCost), "ended before") {
+	if _, ok := r.Get("quantum"); !ok || !strings.Contains(reason(r, "lone_step_cost"), "ended before") {
 		t.Errorf("measured %v, not measured %v", r.Measured, r.NotMeasured)
 	}
 }
@@ -183,7 +186,7 @@ func TestInterrupted(t *testing.T) {
 // the switch that another program measured on it.
 func TestRecorded(t *testing.T) {
 	r := must.Get(probe.Run(t.Context(), &recording{t: t}, probe.Options{}))(t)
-	for name, want := range map[string]float64{probe.Quantum: 2.0905, probe.Switch: 0.1521} {
+	for name, want := range map[string]float64{"quantum": 2.0905, "switch": 0.1521} {
 		if m, _ := r.Get(name); math.Abs(m.Value/want-1) > 0.02 {
 			t.Errorf("%s is %v, want %v", name, m.Value, want)
 		}
@@ -214,7 +217,7 @@ func (r *recording) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe
 
 func TestPredictor(t *testing.T) {
 	r := &probe.Result{Info: probe.Info{GPU: "NVIDIA H100 80GB HBM3", Driver: "580.159.04"}, Basis: sharing.BasisMeasured,
-		Measured: []probe.Measurement{{Name: probe.Quantum, Value: 2.2, Unit: "ms", What: "turns"}, {Name: probe.Switch, Value: 0.2}, {Name: probe.LoneStepCost, Value: 0.01}, {Name: probe.DRAMRead, Value: 3000}}}
+		Measured: []probe.Measurement{{Name: "quantum", Value: 2.2, Unit: "ms", What: "turns"}, {Name: "switch", Value: 0.2}, {Name: "lone_step_cost", Value: 0.01}, {Name: "dram_read", Value: 3000}}}
 	p := must.Get(r.Predictor(predict.NewPredictor()))(t)
 	must.Do(t, p.Validate())
 	if q := p.Parameters.Quantum; p.GPU != "H100 80GB HBM3" || p.Driver != "580.159.04" || q.Value != 2.2 || q.Basis != sharing.BasisMeasured || q.Independent != profile.Some(2.2) || q.Source != "probe: turns" {

@@ -15,7 +15,7 @@ import (
 
 // Measurement is a quantity that was measured.
 type Measurement struct {
-	// Name is that of the predictor's parameter where it is one, else the probe's own; see Names.
+	// Name is that of the predictor's parameter where it is one, else the probe's own, as its report lists them.
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
@@ -57,8 +57,8 @@ func (r *Result) Get(name string) (Measurement, bool) {
 // kernels, becomes the parameter's independent value. The error names implausible values, which are left out.
 func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 	p = p.On(strings.TrimPrefix(r.Info.GPU, "NVIDIA "), r.Info.Driver)
-	parameters := map[string]*predict.Parameter{Quantum: &p.Parameters.Quantum, Switch: &p.Parameters.Switch,
-		SliceLoss: &p.Parameters.SliceLoss, LoneStepCost: &p.Parameters.LoneStepCost}
+	parameters := map[string]*predict.Parameter{quantumKey: &p.Parameters.Quantum, switchKey: &p.Parameters.Switch,
+		sliceLoss: &p.Parameters.SliceLoss, loneStepCost: &p.Parameters.LoneStepCost}
 	var bad []string
 	for _, m := range r.Measured {
 		q := parameters[m.Name]
@@ -67,7 +67,7 @@ func (r *Result) Predictor(p predict.Predictor) (predict.Predictor, error) {
 		}
 		q.Independent = profile.Some(m.Value)
 		switch {
-		case m.Name != Quantum && m.Name != Switch:
+		case m.Name != quantumKey && m.Name != switchKey:
 		case m.Value < q.Low || m.Value > q.High:
 			bad = append(bad, fmt.Sprintf("%s is %.4g %s, outside the plausible %v to %v", m.Name, m.Value, m.Unit, q.Low,
 				q.High))

@@ -16,24 +16,24 @@ import (
 
 // Names of measurements. Those of the first block are parameters of predict.Predictor, with the same meaning.
 const (
-	Quantum      = "quantum"        // ms
-	Switch       = "switch"         // ms
-	SliceLoss    = "slice_loss"     // ms, of work that reads memory
-	LoneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
+	quantumKey   = "quantum"        // ms
+	switchKey    = "switch"         // ms
+	sliceLoss    = "slice_loss"     // ms, of work that reads memory
+	loneStepCost = "lone_step_cost" // ms, of a step of 256 kernels
 
-	KernelLaunch   = "kernel_launch"    // us for each kernel of next to no work that is launched by itself
+	kernelLaunch   = "kernel_launch"    // us for each kernel of next to no work that is launched by itself
 	mpsLaunchCost  = "mps_launch_cost"  // us that MPS adds to each
-	DRAMRead       = "dram_read"        // GB/s
+	dramRead       = "dram_read"        // GB/s
 	dramReadMPS    = "dram_read_mps"    // of a lone MPS client
-	DRAMReadShared = "dram_read_shared" // of two MPS clients together
+	dramReadShared = "dram_read_shared" // of two MPS clients together
 
 	// Slowdowns under MPS: of a step of short kernels by neighbours of four kinds, and of theirs by it.
 	shortBesideThread = "short_beside_one_thread"
 	threadBesideShort = "one_thread_beside_short"
-	ShortBesideLong   = "short_beside_long_kernels"
+	shortBesideLong   = "short_beside_long_kernels"
 	longBesideShort   = "long_kernels_beside_short"
-	ShortBesideFull   = "short_beside_compute_bound"
-	FullBesideShort   = "compute_bound_beside_short"
+	shortBesideFull   = "short_beside_compute_bound"
+	fullBesideShort   = "compute_bound_beside_short"
 	shortBesideRead   = "short_beside_bandwidth_bound"
 	readBesideShort   = "bandwidth_bound_beside_short"
 )
@@ -49,13 +49,6 @@ const (
 	suspiciousShare  = 0.002                  // of a lone process's time off the GPU
 	suspiciousMisfit = 0.03                   // between 2 and 4 processes' quantum and switch
 )
-
-// Names lists all that a probe measures, in order.
-func Names() []string {
-	return []string{Quantum, Switch, SliceLoss, KernelLaunch, DRAMRead, LoneStepCost, mpsLaunchCost, shortBesideThread,
-		threadBesideShort, ShortBesideLong, longBesideShort, ShortBesideFull, FullBesideShort, shortBesideRead,
-		readBesideShort, dramReadMPS, DRAMReadShared}
-}
 
 // Options configure [Run]. The zero value is a whole probe.
 type Options struct {
@@ -97,13 +90,11 @@ func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 	for _, o := range r.Info.Others {
 		r.Warnings = append(r.Warnings, o+" holds the GPU too: what it does is part of what was measured")
 	}
-	err = r.stages(ctx)
+	all := r.stages()
+	err = r.do(ctx, all)
 	r.Took = time.Since(began)
-	for _, name := range Names() {
-		_, known := r.Get(name)
-		if !known && !slices.ContainsFunc(r.NotMeasured, func(n NotMeasured) bool { return n.Name == name }) {
-			r.NotMeasured = append(r.NotMeasured, NotMeasured{name, "the probe ended before"})
-		}
+	for _, s := range all {
+		r.failed(s, "the probe ended before")
 	}
 	if err == nil && len(r.Measured) == 0 {
 		err = fmt.Errorf("probe: nothing could be measured: %s", r.NotMeasured[0].Why)
@@ -111,23 +102,38 @@ func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 	return &r.Result, err
 }
 
-func (r *run) stages(ctx context.Context) error {
-	all := []stage{
-		{"a lone process and memory", []string{KernelLaunch, DRAMRead}, r.lone},
-		{"turns of 2 and 4 processes", []string{Quantum, Switch}, r.turns},
-		{"work over many slices", []string{SliceLoss}, r.resumed},
-		{"MPS: a lone client", []string{LoneStepCost, mpsLaunchCost}, r.loneClient},
+// stages lists the stages in order.
+func (r *run) stages() []stage {
+	return []stage{
+		{"a lone process and memory", []string{kernelLaunch, dramRead}, r.lone},
+		{"turns of 2 and 4 processes", []string{quantumKey, switchKey}, r.turns},
+		{"work over many slices", []string{sliceLoss}, r.resumed},
+		{"MPS: a lone client", []string{loneStepCost, mpsLaunchCost}, r.loneClient},
 		{"MPS: short kernels beside one busy thread", []string{shortBesideThread, threadBesideShort},
 			r.pair(oneThread, shortBesideThread, threadBesideShort)},
-		{"MPS: short kernels beside long ones", []string{ShortBesideLong, longBesideShort},
-			r.pair(longKernels, ShortBesideLong, longBesideShort)},
-		{"MPS: short kernels beside a full GPU", []string{ShortBesideFull, FullBesideShort},
-			r.pair(fullKernels, ShortBesideFull, FullBesideShort)},
+		{"MPS: short kernels beside long ones", []string{shortBesideLong, longBesideShort},
+			r.pair(longKernels, shortBesideLong, longBesideShort)},
+		{"MPS: short kernels beside a full GPU", []string{shortBesideFull, fullBesideShort},
+			r.pair(fullKernels, shortBesideFull, fullBesideShort)},
 		{"MPS: short kernels beside reading", []string{shortBesideRead, readBesideShort},
 			r.pair(reads, shortBesideRead, readBesideShort)},
-		{"MPS: one that reads, and two", []string{dramReadMPS, DRAMReadShared}, r.readShared},
+		{"MPS: one that reads, and two", []string{dramReadMPS, dramReadShared}, r.readShared},
 		{"whether somebody came meanwhile", nil, r.lookAgain},
 	}
+}
+
+// failed notes the reason for each measurement of a stage that has no result and no reason yet.
+func (r *run) failed(s stage, why string) {
+	for _, name := range s.measures {
+		_, known := r.Get(name)
+		if !known && !slices.ContainsFunc(r.NotMeasured, func(n NotMeasured) bool { return n.Name == name }) {
+			r.NotMeasured = append(r.NotMeasured, NotMeasured{name, why})
+		}
+	}
+}
+
+// do runs stages until one finds another process on the GPU or ctx ends.
+func (r *run) do(ctx context.Context, all []stage) error {
 	for i, s := range all {
 		if opts := r.opts; opts.Progress != nil {
 			opts.Progress(s.what, float64(i)/float64(len(all)))
@@ -139,12 +145,7 @@ func (r *run) stages(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		for _, name := range s.measures {
-			if _, known := r.Get(name); !known {
-				r.NotMeasured = append(r.NotMeasured, NotMeasured{name, reasons(err)})
-			}
-		}
-		if errors.Is(err, ErrStranger) {
+		if r.failed(s, reasons(err)); errors.Is(err, ErrStranger) {
 			return err
 		}
 	}
@@ -201,7 +202,7 @@ func (r *run) lone(ctx context.Context) error {
 			return err
 		}
 		if *t.to = middle(steps); t.OneByOne {
-			r.measure(KernelLaunch, "us", steps, eachLaunch,
+			r.measure(kernelLaunch, "us", steps, eachLaunch,
 				fmt.Sprintf("%d kernels of next to no work, launched one by one, for each", shortKernels))
 		}
 	}
@@ -209,7 +210,7 @@ func (r *run) lone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.measure(DRAMRead, "GB/s", readings[0].Steps, rate(readings[0].Bytes), "kernels that read 256 MiB each")
+	r.measure(dramRead, "GB/s", readings[0].Steps, rate(readings[0].Bytes), "kernels that read 256 MiB each")
 	return nil
 }
 

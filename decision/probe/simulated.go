@@ -138,7 +138,7 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 		}
 		on[slice.Tenant] = append(lane, Interval{slice.From, slice.To})
 	}
-	if _, _, err := engine.Run(ctx); err != nil {
+	if err := engine.Run(ctx); err != nil {
 		return nil, err
 	}
 	out := make([]Reading, len(tasks))

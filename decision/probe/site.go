@@ -94,11 +94,8 @@ type Site interface {
 // whole GPU, and nothing here changes MIG.
 var ErrMIG = errors.New("probe: the GPU is in MIG mode")
 
-// ErrNoGPU reports an index at which the machine has no GPU.
-var ErrNoGPU = errors.New("probe: no such GPU")
-
-// Look holds NVML's view of one GPU before anything is measured on it.
-type Look struct {
+// Snapshot holds NVML's view of one GPU before anything is measured on it.
+type Snapshot struct {
 	Device telemetry.Device
 	Only   bool          // it is the machine's only GPU
 	Driver string        // "" is unknown
@@ -107,16 +104,16 @@ type Look struct {
 	Holders []string
 }
 
-// LookAt reads the GPU of an index. The error wraps ErrNoGPU or ErrMIG where such is the reason.
-func LookAt(ctx context.Context, source telemetry.Reader, device int) (*Look, error) {
+// Inspect reads the GPU of an index. The error wraps ErrMIG where the GPU is in MIG mode.
+func Inspect(ctx context.Context, source telemetry.Reader, device int) (*Snapshot, error) {
 	devices, err := source.Devices(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if device >= len(devices) {
-		return nil, fmt.Errorf("%w: index %d, the machine has %d", ErrNoGPU, device, len(devices))
+		return nil, fmt.Errorf("probe: no such GPU: index %d, the machine has %d", device, len(devices))
 	}
-	l := &Look{Device: devices[device], Only: len(devices) == 1}
+	l := &Snapshot{Device: devices[device], Only: len(devices) == 1}
 	if l.Device.MIG == sharing.AnswerYes {
 		return nil, fmt.Errorf("%w: GPU %d, %s; disable MIG on it, or measure another", ErrMIG, device, l.Device.Name)
 	}

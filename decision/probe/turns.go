@@ -123,20 +123,20 @@ func (r *run) turns(ctx context.Context) error {
 	if len(runs) > 1 {
 		spinning = "2 and 4 spinning processes"
 	}
-	r.measureAs(Quantum, "ms", millis(c.Scheduler.Quantum), on, millis, "time on the GPU of "+spinning)
+	r.measureAs(quantumKey, "ms", millis(c.Scheduler.Quantum), on, millis, "time on the GPU of "+spinning)
 	var switches []time.Duration
 	for _, t := range seen {
 		switches = append(switches, t.switches(c.Scheduler.Quantum)...)
 	}
-	r.measureAs(Switch, "ms", millis(c.Scheduler.Switch), switches, millis,
+	r.measureAs(switchKey, "ms", millis(c.Scheduler.Switch), switches, millis,
 		"time off the GPU of "+spinning+", beyond the others' slices")
 	return nil
 }
 
 // scheduler returns the quantum and the switch that turns measured, in ms.
 func (r *run) scheduler() (quantum, change float64, err error) {
-	q, ok1 := r.Get(Quantum)
-	s, ok2 := r.Get(Switch)
+	q, ok1 := r.Get(quantumKey)
+	s, ok2 := r.Get(switchKey)
 	if !ok1 || !ok2 {
 		err = errors.New("quantum and switch were not measured")
 	}
@@ -168,7 +168,7 @@ func (r *run) resumed(ctx context.Context) error {
 	}
 	// One step ends at some point of a round, many in a row at one only: their mean.
 	loss := func(d time.Duration) float64 { return quantum - round*float64(lone)/float64(d) }
-	r.measureAs(SliceLoss, "ms", loss(mean(readings[1].Steps)), readings[1].Steps, loss,
+	r.measureAs(sliceLoss, "ms", loss(mean(readings[1].Steps)), readings[1].Steps, loss,
 		fmt.Sprintf("%v of reading memory, again and again beside a spinning process", lone.Round(time.Millisecond)))
 	return nil
 }

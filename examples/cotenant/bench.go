@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/simgpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/loadgen"

@@ -120,7 +120,7 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"examples/quickstart", m + "internal/problem", true},
 		{"examples/kube-scheduler/plugin", m + "internal/strictyaml", true},
 		{"examples/kube-scheduler/plugin", m + "examples/kube-scheduler/internal/problems", false},
-		{"examples/timeslice", m + "internal/webpage", true},
+		{"examples/mps", m + "internal/webpage", true},
 		{"decision/probe", "C", true},
 		{"decision/probe/cudaprobe", "C", false},
 		{"common", "fmt", true},

@@ -7,8 +7,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"math"
-
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Constant is one of the constants (constants.json) that predictions rest on.
@@ -18,12 +16,12 @@ type Constant struct {
 	Unit  string  `json:"unit"`
 	Sigma float64 `json:"sigma,omitzero"` // standard deviation of its logarithm; 0 = even over Spread, or not stated
 	// Spread bounds an even distribution, and Range the physically plausible values; a fit stays within.
-	Spread    [2]float64       `json:"spread,omitzero"`
-	Range     [2]float64       `json:"range,omitzero"`
-	Worse     int              `json:"worse,omitzero"` // +1: more is worse, -1: less is
-	PerTenant bool             `json:"per_tenant,omitzero"`
-	Basis     sharing.Basis    `json:"basis"`
-	Source    sharing.SourceID `json:"source"`
+	Spread    [2]float64 `json:"spread,omitzero"`
+	Range     [2]float64 `json:"range,omitzero"`
+	Worse     int        `json:"worse,omitzero"` // +1: more is worse, -1: less is
+	PerTenant bool       `json:"per_tenant,omitzero"`
+	Basis     string     `json:"basis"`  // of a sharing.Basis
+	Source    string     `json:"source"` // the id of a sharing.Source
 	// over the rows of decision/predict/testdata, or the source's words
 	Query string `json:"query,omitempty"`
 }

@@ -29,7 +29,8 @@ func TestTable(t *testing.T) {
 	var walk func(name string, v reflect.Value)
 	walk = func(name string, v reflect.Value) {
 		if c, ok := v.Interface().(costs.Constant); ok {
-			if n++; c.Value == 0 || c.Unit == "" || c.Basis == sharing.BasisUnknown || c.Source == "" {
+			var basis sharing.Basis
+			if n++; c.Value == 0 || c.Unit == "" || basis.UnmarshalText([]byte(c.Basis)) != nil || basis == sharing.BasisUnknown || c.Source == "" {
 				t.Errorf("%s: %+v", name, c)
 			}
 			return

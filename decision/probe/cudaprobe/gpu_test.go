@@ -138,7 +138,7 @@ func compare(t *testing.T, r *probe.Result, program string) {
 	}
 	wg.Wait()
 	c := must.Get(timeslice.CalibrateProbe(run))(t)
-	for name, want := range map[string]time.Duration{probe.Quantum: c.Scheduler.Quantum, probe.Switch: c.Scheduler.Switch} {
+	for name, want := range map[string]time.Duration{"quantum": c.Scheduler.Quantum, "switch": c.Scheduler.Switch} {
 		got, _ := r.Get(name)
 		ms := float64(want) / 1e6
 		t.Logf("%s: %.4f ms, %.4f by the other program", name, got.Value, ms)

@@ -46,7 +46,7 @@ func OpenProbe(ctx context.Context, device int, nvmlPath, control string) (probe
 		notes = append(notes, "the processes that hold the GPU are unknown: "+unseen.Error())
 	} else {
 		closeNVML = nvml.Close
-		look, err := probe.LookAt(ctx, nvml, device)
+		look, err := probe.Inspect(ctx, nvml, device)
 		if err != nil {
 			return nil, nil, nil, errors.Join(err, closeNVML())
 		}

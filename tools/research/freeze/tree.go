@@ -22,7 +22,7 @@ type tree struct {
 // programs lists the commands by name, and where each may be.
 var programs = map[string][]string{
 	"cotenant": {"examples/cotenant"}, "quickstart": {"examples/quickstart"}, "cost": {"examples/cost"},
-	"mps": {"examples/mps"}, "timeslice": {"examples/timeslice"},
+	"mps":     {"examples/mps"},
 	"predict": {"examples/predict"}, // now cotenant predict
 	"fleet":   {"tools/research/cmd/fleet", "examples/fleet"},
 	"judge":   {"tools/research/cmd/judge", "examples/judge"},
