@@ -42,9 +42,9 @@ func (pl *answers) result() (*Result, error) {
 		}
 		r.Decisions = append(r.Decisions, d)
 		switch d.From {
-		case FromProfiles:
+		case fromProfiles:
 			r.From.Profiles++
-		case FromClosedForm:
+		case fromClosedForm:
 			r.From.ClosedForms++
 		}
 	}
@@ -117,8 +117,8 @@ func fleetTraps(ds []Decision) []TrapHit {
 
 func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.Workloads[w]
-	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, Replicas: cw.Workload().ReplicaCount(),
-		GPUs:   cw.Workload().GPUCount(),
+	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, From: fromFilters,
+		Replicas: cw.Workload().ReplicaCount(), GPUs: cw.Workload().GPUCount(),
 		Memory: memoryText(&cw.Demand().Memory), Candidates: pl.candidates(w)}
 	c := pl.Chosen[w]
 	provisional := pl.answer(w, &d, share)

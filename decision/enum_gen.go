@@ -4,11 +4,6 @@
 
 package decision
 
-// String returns "gates", "closed-form" or "measured-profiles".
-func (f From) String() string                   { return fromNames.String(f) }
-func (f From) MarshalText() ([]byte, error)     { return fromNames.Text(f) }
-func (f *From) UnmarshalText(text []byte) error { return fromNames.Parse(f, text) }
-
 // String returns "none", "partly placed", "provisional" or "decided".
 func (s Status) String() string                   { return statusNames.String(s) }
 func (s Status) MarshalText() ([]byte, error)     { return statusNames.Text(s) }

@@ -239,7 +239,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 			}
 		}
 	}
-	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (profile.SLO{}) && (filter.TraitsOf(d.Mechanism).Sliced || d.From != FromProfiles) {
+	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (profile.SLO{}) && (filter.TraitsOf(d.Mechanism).Sliced || d.From != fromProfiles) {
 		t.Errorf("%s %s on %s is decided by a profile of other hardware: %s", d.Mechanism, d.Profile, gpu, d.Why)
 	}
 	return d.Mechanism != sharing.MechanismNone

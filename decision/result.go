@@ -64,8 +64,10 @@ type Decision struct {
 	// Why is the reason for the choice in numbers.
 	Why          string        `json:"why"`
 	Consequences []Consequence `json:"consequences,omitempty"`
-	From         From          `json:"consequences_from"`
-	Assumes      []Assumption  `json:"assumes,omitempty"`
+	// From names the method that computed the consequences: closed-form (from statements about the workload, and priors),
+	// measured-profiles (see Options.Profiles), or gates where nothing was placed.
+	From    string       `json:"consequences_from"`
+	Assumes []Assumption `json:"assumes,omitempty"`
 	// Settle proposes measurements for a provisional answer.
 	Settle   *Settle `json:"settle,omitempty"`
 	Replicas int     `json:"replicas"`

@@ -32,18 +32,12 @@ const (
 
 var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
 
-// From names the method that computed the consequences of a decision. The zero value is FromGates: nothing was placed.
-type From uint8
-
-// What consequences are computed by.
+// The origins of consequences; see Decision.From.
 const (
-	FromGates      From = iota
-	FromClosedForm      // from statements about the workload, and priors
-	FromProfiles        // from measurements of the workload alone; see Options.Profiles
+	fromFilters    = "gates"
+	fromClosedForm = "closed-form"
+	fromProfiles   = "measured-profiles"
 )
-
-var fromNames = enum.Of[From](fleet.ErrUnknownName, "origin of consequences", "gates", "closed-form",
-	"measured-profiles")
 
 // Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
 type Consequence struct {
@@ -137,7 +131,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		return false
 	}
 	p, c := pl.Worst(w)
-	d.From = FromClosedForm
+	d.From = fromClosedForm
 	d.Status = StatusDecided
 	for _, part := range parts {
 		if c := pl.Chosen[part]; c != nil {
@@ -160,7 +154,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	}
 	if len(p.Outcomes) > 0 && p.Outcomes[0].Predicted != nil {
 		by := p.Outcomes[0].Predicted
-		d.From = FromProfiles
+		d.From = fromProfiles
 		if c.Mechanism != sharing.MechanismExclusive {
 			d.Predicted = newPredicted(by, p.Tenants)
 		}

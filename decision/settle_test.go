@@ -104,7 +104,7 @@ func TestStrangersAreSaid(t *testing.T) {
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("with trust: all %+v", r.Assumes)
 	}
-	f.Trust, f.Workloads[0].Tenant = fleet.TrustUnstated, "bank"
+	f.Trust, f.Workloads[0].Tenant = "", "bank"
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("one without a tenant: %+v", r.Assumes)
 	}
@@ -117,10 +117,10 @@ func TestOriginsAreCounted(t *testing.T) {
 		r := decide(t, smallFleet(rng))
 		var want Origins
 		for _, d := range r.Decisions {
-			if (d.From == FromGates) != (d.Placed == 0) {
+			if (d.From == fromFilters) != (d.Placed == 0) {
 				t.Errorf("%s: %d placed, by %s", d.Workload, d.Placed, d.From)
 			}
-			if d.From == FromClosedForm {
+			if d.From == fromClosedForm {
 				want.ClosedForms++
 			}
 		}

@@ -240,13 +240,13 @@ func (s *trapInput) ofMIG(f found) {
 // ofFigures finds the traps of figures and of cost, and of a pool's nodes.
 func (s *trapInput) ofFigures(f found) {
 	for evidence, message := range map[fleet.Evidence][2]string{
-		fleet.EvidenceVendor: {"figures-of-others",
+		"vendor": {"figures-of-others",
 			"gpu_busy comes from a vendor's or paper's figure; measure it on this GPU"},
-		fleet.EvidenceSynthetic: {"synthetic-figures",
+		"synthetic": {"synthetic-figures",
 			"gpu_busy comes from generated example data, not from a measurement"},
 		fleet.EvidenceNVML: {"utilisation-is-not-load",
 			"gpu_busy is NVML utilisation: one thread block reads 100%, so it says nothing of the room that is left"},
-		fleet.EvidenceEqualConcurrency: {"equal-load-per-model",
+		"equal-concurrency": {"equal-load-per-model",
 			"figures at equal load per model flatter sharing; compare at equal load per GPU"},
 	} {
 		f.add(message[0], s.w.Evidence == evidence, "%s", message[1])

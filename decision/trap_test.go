@@ -36,7 +36,7 @@ var trapCases = map[string]trapCase{
 	"mig-needs-idle-instances": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@4!busy"}}, w: asks(sharing.MechanismMIG, nil)},
 	"hami-can-be-bypassed":     {w: asks(sharing.MechanismHAMi, func(w *Workload) { w.Framework = &Framework{Name: "pytorch", Privileged: true} })},
 	"emulation-is-not-mig":     {w: asks(sharing.MechanismMIGLikeEmulation, nil)},
-	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceVendor })},
+	"figures-of-others":        {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "vendor" })},
 	"memory-fractions-add-up": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) {
 		w.Framework = &Framework{Name: "tgi", MemoryFraction: Some(0.8)}
 		w.Request.Replicas = 2
@@ -50,7 +50,7 @@ var trapCases = map[string]trapCase{
 	"training-fills-the-gpu": {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Kind, w.GPUBusy = KindTraining, Some(0.9) })},
 	"replicas-share-memory":  {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Request.Replicas = 4 })},
 	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
-	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceSynthetic })},
+	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "synthetic" })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
 		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}
 		w.Request.Profile = "1g.10gb"
@@ -83,7 +83,7 @@ var trapCases = map[string]trapCase{
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
 	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
 	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: timeslice.LevelLong}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceEqualConcurrency })},
+	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "equal-concurrency" })},
 }
 
 func trapsOf(t *testing.T, c trapCase) []string {

@@ -26,7 +26,7 @@ const instead = "state parameters, weights, layers (those that keep a KV cache),
 // quantization; the parameters and bytes are counted module by module, fields that are left out as the class of the
 // model type has them. Notes name parts that were not understood. The error names every field that is missing or
 // cannot be used. A model of a fleet file is read so where it names a config; see [ParseFleetWith].
-func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, PrecisionUnknown) }
+func ParseModelConfig(data []byte) (LanguageModel, error) { return readModel(data, "") }
 
 // readModel reads a model's config; the precision of its weights may be stated otherwise.
 func readModel(data []byte, stated Precision) (LanguageModel, error) {
@@ -149,7 +149,7 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	}
 	m := LanguageModel{Layers: Some(c.Layers), KVHeads: Some(kv), HeadDim: Some(dim), Cache: d.cache}
 	s, err := d.scheme()
-	if err != nil && stated == PrecisionUnknown {
+	if err != nil && stated == "" {
 		return LanguageModel{}, err
 	} else if err != nil {
 		s = &scheme{all: unquantized}
@@ -173,9 +173,9 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	m.Parameters, m.Active, m.Unquantized, m.Embedding = int64(all), int64(read), int64(kept), int64(rows)
 	m.Towers = sharing.Bytes(2 * tower)
 	m.Weights = stated
-	if stated == PrecisionUnknown {
+	if stated == "" {
 		m.Size, m.ActiveSize = sharing.Bytes(math.Ceil(bytes+2*tower)), sharing.Bytes(math.Ceil(bytesRead))
-		for p := range PrecisionINT4 + 1 {
+		for _, p := range precisions {
 			if sizes[p] > sizes[m.Weights] {
 				m.Weights = p
 			}
@@ -185,7 +185,7 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 		}
 	}
 	field := ""
-	if m.KVDtype, field = d.kv(); m.KVDtype != PrecisionUnknown {
+	if m.KVDtype, field = d.kv(); m.KVDtype != "" {
 		d.note(kvAsked+"%s was counted, as %s asks; servers that do not follow it, such as vLLM before December 2025, keep "+
 			"16 bits unless told (state kv_dtype: fp16 for those)", m.KVDtype, field)
 	}
@@ -217,7 +217,7 @@ func (m *LanguageModel) take(c *LanguageModel) {
 		m.Layers, m.KVHeads, m.HeadDim, m.Cache = c.Layers, c.KVHeads, c.HeadDim, c.Cache
 	}
 	m.Notes = c.Notes
-	if m.KVDtype != PrecisionUnknown {
+	if m.KVDtype != "" {
 		m.Notes = slices.DeleteFunc(slices.Clone(c.Notes), func(note string) bool { return strings.HasPrefix(note, kvAsked) })
 	}
 	m.KVDtype = cmp.Or(m.KVDtype, c.KVDtype)

@@ -4,25 +4,6 @@
 
 package fleet
 
-// String returns "measured", "estimated", "vendor", "synthetic", "nvml-utilization" or "equal-concurrency".
-func (e Evidence) String() string                   { return evidenceNames.String(e) }
-func (e Evidence) MarshalText() ([]byte, error)     { return evidenceNames.Text(e) }
-func (e *Evidence) UnmarshalText(text []byte) error { return evidenceNames.Parse(e, text) }
-func (k Kind) String() string                       { return kindNames.String(k) }
-func (k Kind) MarshalText() ([]byte, error)         { return kindNames.Text(k) }
-func (k *Kind) UnmarshalText(text []byte) error     { return kindNames.Parse(k, text) }
-
-// String returns "fp32", "fp16", "bf16", "fp8", "int8", "fp4" or "int4".
-func (p Precision) String() string                   { return precisionNames.String(p) }
-func (p Precision) MarshalText() ([]byte, error)     { return precisionNames.Text(p) }
-func (p *Precision) UnmarshalText(text []byte) error { return precisionNames.Parse(p, text) }
-
-// String returns "embedding", "reranking", "speech-to-text", "text-to-speech", "vision" or "diffusion".
-func (t Task) String() string                   { return taskNames.String(t) }
-func (t Task) MarshalText() ([]byte, error)     { return taskNames.Text(t) }
-func (t *Task) UnmarshalText(text []byte) error { return taskNames.Parse(t, text) }
-
-// String returns "all".
-func (t Trust) String() string                   { return trustNames.String(t) }
-func (t Trust) MarshalText() ([]byte, error)     { return trustNames.Text(t) }
-func (t *Trust) UnmarshalText(text []byte) error { return trustNames.Parse(t, text) }
+func (k Kind) String() string                   { return kindNames.String(k) }
+func (k Kind) MarshalText() ([]byte, error)     { return kindNames.Text(k) }
+func (k *Kind) UnmarshalText(text []byte) error { return kindNames.Parse(k, text) }

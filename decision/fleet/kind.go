@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"errors"
-	"math"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
@@ -58,40 +57,46 @@ func (w *Workload) Precedence() int {
 // Serves reports whether workloads of the kind serve requests, so that objectives can limit latencies.
 func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
 
-// Evidence is the source of a workload's figures.
-type Evidence uint8
+// Evidence is the source of a workload's figures: measured (SM activity or step timing on the GPU), estimated, vendor
+// (a vendor's or paper's figure), synthetic (generated example data), nvml-utilization, or equal-concurrency (of a
+// comparison at equal load per model, not per GPU). Empty: not stated.
+type Evidence string
 
-// The kinds of evidence for a workload's figures.
+// The kinds of evidence that package discover finds.
 const (
-	EvidenceUnstated         Evidence = iota
-	EvidenceMeasured                  // SM activity or step timing on the GPU
-	EvidenceEstimated                 // somebody's estimate
-	EvidenceVendor                    // a vendor's or paper's figure
-	EvidenceSynthetic                 // generated example data
-	EvidenceNVML                      // NVML or nvidia-smi utilisation
-	EvidenceEqualConcurrency          // a comparison at equal load per model, not per GPU
+	EvidenceMeasured Evidence = "measured"
+	EvidenceNVML     Evidence = "nvml-utilization"
 )
 
-var evidenceNames = enum.Of[Evidence](ErrUnknownName, "evidence", "", "measured", "estimated", "vendor", "synthetic",
-	"nvml-utilization", "equal-concurrency")
+var evidences = []Evidence{EvidenceMeasured, "estimated", "vendor", "synthetic", EvidenceNVML, "equal-concurrency"}
 
-// Precision is the number format of a model's weights.
-type Precision uint8
+// UnmarshalText reads the text of a kind of evidence.
+func (e *Evidence) UnmarshalText(text []byte) error {
+	return enum.ParseText(e, ErrUnknownName, "evidence", evidences, text)
+}
+
+// Precision is the number format of a model's weights. Empty: not known.
+type Precision string
 
 // The precisions.
 const (
-	PrecisionUnknown Precision = iota
-	PrecisionFP32
-	PrecisionFP16
-	PrecisionBF16
-	PrecisionFP8
-	PrecisionINT8
-	PrecisionFP4
-	PrecisionINT4
+	PrecisionFP32 Precision = "fp32"
+	PrecisionFP16 Precision = "fp16"
+	PrecisionBF16 Precision = "bf16"
+	PrecisionFP8  Precision = "fp8"
+	PrecisionINT8 Precision = "int8"
+	PrecisionFP4  Precision = "fp4"
+	PrecisionINT4 Precision = "int4"
 )
 
 var (
-	precisionNames = enum.Of[Precision](ErrUnknownName, "precision", "", "fp32", "fp16", "bf16", "fp8", "int8", "fp4",
-		"int4")
-	halfBytes = [math.MaxUint8 + 1]int64{0, 8, 4, 4, 2, 2, 1, 1} // 0 = not known
+	precisions = []Precision{PrecisionFP32, PrecisionFP16, PrecisionBF16, PrecisionFP8, PrecisionINT8, PrecisionFP4,
+		PrecisionINT4}
+	halfBytes = map[Precision]int64{PrecisionFP32: 8, PrecisionFP16: 4, PrecisionBF16: 4, PrecisionFP8: 2,
+		PrecisionINT8: 2, PrecisionFP4: 1, PrecisionINT4: 1}
 )
+
+// UnmarshalText reads the text of a precision.
+func (p *Precision) UnmarshalText(text []byte) error {
+	return enum.ParseText(p, ErrUnknownName, "precision", precisions, text)
+}

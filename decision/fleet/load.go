@@ -116,16 +116,16 @@ type Pricing struct {
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
 
-// Trust is the trust among workloads that name no tenant.
-type Trust uint8
+// Trust is the trust among workloads that name no tenant. Empty: different workloads are strangers.
+type Trust string
 
-// The answers for workloads without a tenant. The zero value trusts nobody.
-const (
-	TrustUnstated Trust = iota // different workloads are strangers
-	TrustAll                   // all workloads without a tenant are one tenant's
-)
+// TrustAll makes all workloads without a tenant one tenant's.
+const TrustAll Trust = "all"
 
-var trustNames = enum.Of[Trust](ErrUnknownName, "trust", "", "all")
+// UnmarshalText reads the text of a trust.
+func (t *Trust) UnmarshalText(text []byte) error {
+	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{TrustAll}, text)
+}
 
 func (c *checker) load(path string, w *Workload) {
 	r := w.Replicas

@@ -267,7 +267,7 @@ func (d *decoder) groups(q *quantization, s *scheme) {
 func (d *decoder) kv() (Precision, string) {
 	q := d.Quantization
 	if q == nil {
-		return PrecisionUnknown, ""
+		return "", ""
 	}
 	if q.Nested != nil {
 		q = q.Nested
@@ -288,5 +288,5 @@ func (d *decoder) kv() (Precision, string) {
 		}
 		d.note("kv_cache_scheme is not understood: a KV cache of 16 bits was counted")
 	}
-	return PrecisionUnknown, ""
+	return "", ""
 }

@@ -28,22 +28,16 @@ type Batch struct {
 	Wait profile.Duration `yaml:"wait"` // longest that a request waits for others
 }
 
-// Task is the kind of work of a service. The zero value is not stated.
-type Task uint8
+// Task is the kind of work of a service: embedding, reranking, speech-to-text, text-to-speech, vision or diffusion.
+// Empty: not stated.
+type Task string
 
-// The tasks.
-const (
-	TaskUnstated Task = iota
-	TaskEmbedding
-	TaskReranking
-	TaskSpeechToText
-	TaskTextToSpeech
-	TaskVision
-	TaskDiffusion
-)
+var tasks = []Task{"embedding", "reranking", "speech-to-text", "text-to-speech", "vision", "diffusion"}
 
-var taskNames = enum.Of[Task](ErrUnknownName, "task", "", "embedding", "reranking", "speech-to-text", "text-to-speech",
-	"vision", "diffusion")
+// UnmarshalText reads the text of a task.
+func (t *Task) UnmarshalText(text []byte) error {
+	return enum.ParseText(t, ErrUnknownName, "task", tasks, text)
+}
 
 // taskPrior is a published median of the work of a usual request of a task, with a model of a size on an L4 (300 GB/s).
 type taskPrior struct {
@@ -55,13 +49,12 @@ type taskPrior struct {
 }
 
 // taskPriors are near the rows of testdata/nontoken-servers.json, with their scatter as sigma; it has no diffusion.
-var taskPriors = [...]taskPrior{
-	TaskEmbedding:    {4 * time.Millisecond, 6 * time.Millisecond, 0.11e9, 0.6, "a text of 256 tokens", 256},
-	TaskReranking:    {40 * time.Millisecond, 5 * time.Millisecond, 0.57e9, 0.6, "a query with 50 documents", 0},
-	TaskSpeechToText: {400 * time.Millisecond, 40 * time.Millisecond, 1.55e9, 0.6, "30 s of speech", 0},
-	TaskTextToSpeech: {60 * time.Millisecond, 10 * time.Millisecond, 0.082e9, 1.6, "a sentence", 0},
-	TaskVision:       {4 * time.Millisecond, 4 * time.Millisecond, 0.03e9, 1.6, "an image", 0},
-	TaskDiffusion:    {},
+var taskPriors = map[Task]taskPrior{
+	"embedding":      {4 * time.Millisecond, 6 * time.Millisecond, 0.11e9, 0.6, "a text of 256 tokens", 256},
+	"reranking":      {40 * time.Millisecond, 5 * time.Millisecond, 0.57e9, 0.6, "a query with 50 documents", 0},
+	"speech-to-text": {400 * time.Millisecond, 40 * time.Millisecond, 1.55e9, 0.6, "30 s of speech", 0},
+	"text-to-speech": {60 * time.Millisecond, 10 * time.Millisecond, 0.082e9, 1.6, "a sentence", 0},
+	"vision":         {4 * time.Millisecond, 4 * time.Millisecond, 0.03e9, 1.6, "an image", 0},
 }
 
 const (
@@ -120,6 +113,7 @@ func (c *checker) service(path string, w *Workload) {
 		return
 	}
 	gpu, stated := s.GPUTime.Get()
+	oneOf(c, path+".task", s.Task, tasks)
 	c.If(!w.Kind.Serves() && w.Kind != KindUnknown, path, "write kind: online-inference", "requests come to no %s", w.Kind)
 	c.If(stated && gpu <= 0, path+".gpu_time", "leave out what is not known", "%s is no time", time.Duration(gpu))
 	if s.GPU != "" {

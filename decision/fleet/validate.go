@@ -73,6 +73,7 @@ func (f *Fleet) validate(partial bool) error {
 				p.Name, p.Count)
 		}
 	}
+	oneOf(c, "trust", f.Trust, []Trust{TrustAll})
 	if f.Today != nil && !partial {
 		c.today(f, pools)
 	}
@@ -85,12 +86,17 @@ type checker struct {
 }
 
 // known lists the values of an enumeration.
-func known[T fmt.Stringer](values []T) string {
+func known[T any](values []T) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
-		texts[i] = v.String()
+		texts[i] = fmt.Sprint(v)
 	}
 	return "known: " + strings.Join(texts, ", ")
+}
+
+// oneOf checks a text of an enumeration; empty is not stated.
+func oneOf[T ~string](c *checker, path string, v T, values []T) {
+	c.If(v != "" && !slices.Contains(values, v), path, known(values), "%q is not known", problem.Clip(string(v)))
 }
 
 func (c *checker) count(path string, n, limit int) {
@@ -222,9 +228,11 @@ func (c *checker) workload(path string, w *Workload) {
 		c.If(unread && !c.partial, path+".model.config", "fill the model in by ParseModelConfig", "was not read")
 		c.If((m.Parameters < 1e6 || m.Parameters > 1e14) && !unread, path+".model.parameters",
 			"write the number of parameters, for example 8e9", "%d is out of range", m.Parameters)
-		if m.Weights == PrecisionUnknown && !c.partial && !unread {
-			c.Addf(path+".model.weights", known(precisionNames.Values()), "is missing")
+		if m.Weights == "" && !c.partial && !unread {
+			c.Addf(path+".model.weights", known(precisions), "is missing")
 		}
+		oneOf(c, path+".model.weights", m.Weights, precisions)
+		oneOf(c, path+".model.kv_dtype", m.KVDtype, precisions)
 		if kv, stated := m.KVCache.Get(); !stated || kv != 0 { // none, of models that keep no context
 			c.bytes(path+".model.kv_cache", m.KVCache)
 			c.If(m.Draft < 0 || m.Draft > 1e14, path+".model.draft_parameters",
@@ -235,6 +243,7 @@ func (c *checker) workload(path string, w *Workload) {
 	if p, stated := w.Priority.Get(); stated {
 		c.within(path+".priority", p, 0, Priorities-1)
 	}
+	oneOf(c, path+".evidence", w.Evidence, evidences)
 	c.share(path+".gpu_busy", w.GPUBusy)
 	c.share(path+".peak_busy", w.PeakBusy)
 	if mean, peak := w.GPUBusy.Or(0), w.PeakBusy.Or(1); peak < mean && mean <= 1 {

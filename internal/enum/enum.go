@@ -26,6 +26,19 @@ func Parse(unknown error, kind string, names []string, text []byte) (int, error)
 	return 0, fmt.Errorf("%w: %s %q; known: %s", unknown, kind, s, strings.Join(names, ", "))
 }
 
+// ParseText serves the UnmarshalText of an enumeration of texts; it leaves v alone when it fails.
+func ParseText[T ~string](v *T, unknown error, kind string, known []T, text []byte) error {
+	names := make([]string, len(known))
+	for i, name := range known {
+		names[i] = string(name)
+	}
+	_, err := Parse(unknown, kind, names, text)
+	if err == nil {
+		*v = T(text)
+	}
+	return err
+}
+
 // Names holds the texts of an enumeration T. From the variable that holds one,
 // tools/enumgen writes T's String, MarshalText and UnmarshalText.
 type Names[T ~int | ~uint8] struct {

@@ -9,7 +9,6 @@ package plan
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -174,27 +173,16 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	return pl, nil
 }
 
-// compiled returns the workloads in an order that depends on their demands, and on names only between equal demands:
-// ties between arrangements are broken by this order, which names must not change.
+// compiled returns the workloads by name: ties between arrangements are broken by this order, which a figure that
+// moves a little must not change.
 func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
-	type keyed struct {
-		key string
-		cw  *score.CompiledWorkload
-	}
-	all := make([]keyed, len(workloads))
+	out := make([]*score.CompiledWorkload, len(workloads))
 	for i := range workloads {
-		nameless := workloads[i]
-		nameless.Name = ""
-		key, _ := json.Marshal(nameless)
-		all[i] = keyed{string(key), score.CompileWorkload(&workloads[i])}
+		out[i] = score.CompileWorkload(&workloads[i])
 	}
-	slices.SortFunc(all, func(a, b keyed) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.cw.Workload().Name, b.cw.Workload().Name))
+	slices.SortFunc(out, func(a, b *score.CompiledWorkload) int {
+		return cmp.Compare(a.Workload().Name, b.Workload().Name)
 	})
-	out := make([]*score.CompiledWorkload, len(all))
-	for i := range all {
-		out[i] = all[i].cw
-	}
 	return out
 }
 
