@@ -3,6 +3,7 @@
 package decision
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,47 +15,13 @@ import (
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
 
-// Comparison holds the answers for one fleet with several options. The first column is the baseline.
+// Comparison holds the answers for one fleet with several options. The first of them are the baseline.
 type Comparison struct {
-	Columns []Column `json:"columns"`
-	// Changes lists the workloads with different answers, by name.
-	Changes []Change `json:"changes"`
-}
-
-// Column is the answer with one of the options.
-type Column struct {
-	// Options lists the differences to the first column, for example "confidence=0.9 allow=hami"; "plain" without any.
-	Options string `json:"options"`
-	// Confidence is that of the answer; see Result.
-	Confidence float64        `json:"confidence"`
-	Statuses   map[Status]int `json:"statuses"` // workloads
-	Placed     int            `json:"placed"`   // replicas
-	Unplaced   int            `json:"unplaced"`
-	Bill
-	Currency string   `json:"currency,omitempty"`
-	Remarks  []string `json:"remarks,omitempty"` // those that the first column does not have
-	Result   *Result  `json:"-"`
-}
-
-// Change is a workload with its answers, one for each column.
-type Change struct {
-	Workload string   `json:"workload"`
-	Answers  []Answer `json:"answers"`
-}
-
-// Answer holds the status, placement and price of a workload under one option.
-type Answer struct {
-	Status    Status            `json:"status"`
-	Pool      string            `json:"pool,omitempty"`
-	Mechanism sharing.Mechanism `json:"mechanism"`
-	Places    string            `json:"places,omitempty"`  // in words, of replicas in several places
-	Profile   string            `json:"profile,omitempty"` // MIG
-	Placed    int               `json:"placed"`            // replicas
-	Unplaced  int               `json:"unplaced"`
-	Hourly    string            `json:"per_workload_hour,omitempty"` // an exact decimal; absent without prices
+	// Options lists the differences to the first options, for example "confidence=0.9 allow=hami"; "plain" without any.
+	Options []string  `json:"options"`
+	Results []*Result `json:"results"` // one for each
 }
 
 // Compare calls [Decide] once for each of the options and compares the answers. Use it for the value of a change: less
@@ -71,47 +38,15 @@ func Compare(ctx context.Context, f *Fleet, options ...Options) (*Comparison, er
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("decision: %w", err)
 	}
-	c := &Comparison{Changes: []Change{}}
+	c := &Comparison{}
 	for i := range options {
 		r, err := Decide(ctx, f, options[i])
 		if err != nil {
 			return nil, err
 		}
-		col := Column{Options: differing(&options[0], &options[i]), Confidence: r.Confidence, Bill: r.Totals.Bill,
-			Currency: r.Totals.Currency, Result: r, Statuses: map[Status]int{}}
-		col.Placed, col.Unplaced = r.placed()
-		for k := range r.Decisions {
-			col.Statuses[r.Decisions[k].Status]++
-		}
-		for _, remark := range r.Remarks {
-			if i > 0 && !slices.Contains(c.Columns[0].Result.Remarks, remark) {
-				col.Remarks = append(col.Remarks, remark)
-			}
-		}
-		c.Columns = append(c.Columns, col)
-	}
-	for k := range c.Columns[0].Result.Decisions {
-		change := Change{Workload: c.Columns[0].Result.Decisions[k].Workload}
-		for i := range c.Columns {
-			change.Answers = append(change.Answers, answerOf(&c.Columns[i].Result.Decisions[k]))
-		}
-		if len(slices.Compact(slices.Clone(change.Answers))) > 1 {
-			c.Changes = append(c.Changes, change)
-		}
+		c.Options, c.Results = append(c.Options, differing(&options[0], &options[i])), append(c.Results, r)
 	}
 	return c, nil
-}
-
-func answerOf(d *Decision) Answer {
-	a := Answer{Status: d.Status, Pool: d.Pool, Mechanism: d.Mechanism, Profile: d.Profile, Placed: d.Placed,
-		Unplaced: d.Unplaced}
-	if len(d.Places) > 0 {
-		a.Places = d.Where()
-	}
-	if d.Cost != nil {
-		a.Hourly = d.Cost.PerWorkloadHour
-	}
-	return a
 }
 
 // differing lists the differences between two options.
@@ -143,77 +78,89 @@ func (c *Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
 // mostChanges bounds the workloads that the table shows; the rest are counted.
 const mostChanges = 24
 
-// WriteText writes the comparison as a table with a column for each of the options: totals, and workloads with
-// different answers.
+// WriteText writes the comparison as a table with a column for each of the options: totals, workloads with different
+// answers, and remarks that the first answer does not have.
 func (c *Comparison) WriteText(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	line := func(name string, cell func(col *Column) string) {
-		cells := []string{name}
-		for i := range c.Columns {
-			cells = append(cells, cell(&c.Columns[i]))
+	var out bytes.Buffer
+	tw := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
+	cells := func(of func(r *Result) string) (out []string) {
+		for _, r := range c.Results {
+			out = append(out, of(r))
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		return out
 	}
-	line("options", func(col *Column) string { return col.Options })
-	line("confidence", func(col *Column) string { return fmt.Sprintf("%.4g%%", 100*col.Confidence) })
+	line := func(name string, cells []string) { fmt.Fprintln(tw, name+"\t"+strings.Join(cells, "\t")) }
+	line("options", c.Options)
+	line("confidence", cells(func(r *Result) string { return fmt.Sprintf("%.4g%%", 100*r.Confidence) }))
 	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
-		if slices.ContainsFunc(c.Columns, func(col Column) bool { return col.Statuses[st] > 0 }) {
-			line(st.String(), func(col *Column) string { return plaintext.Count(col.Statuses[st], "workload") })
+		some := false
+		row := cells(func(r *Result) string {
+			n := 0
+			for i := range r.Decisions {
+				if r.Decisions[i].Status == st {
+					n, some = n+1, true
+				}
+			}
+			return plaintext.Count(n, "workload")
+		})
+		if some {
+			line(st.String(), row)
 		}
 	}
-	line("replicas", func(col *Column) string {
-		return fmt.Sprintf("%d of %d placed", col.Placed, col.Placed+col.Unplaced)
-	})
-	line("GPUs", func(col *Column) string { return fmt.Sprintf("%d, %d today", col.GPUsAfter, col.GPUsToday) })
-	money := func(col *Column, amount string) string {
-		if amount == "" {
-			return "-"
-		}
-		return plaintext.Amount(amount) + " " + col.Currency
+	line("replicas", cells(func(r *Result) string {
+		placed, unplaced := r.placed()
+		return fmt.Sprintf("%d of %d placed", placed, placed+unplaced)
+	}))
+	line("GPUs", cells(func(r *Result) string { return fmt.Sprintf("%d, %d today", r.Totals.GPUsAfter, r.Totals.GPUsToday) }))
+	money := func(amount, currency string) string {
+		return strings.TrimSpace(plaintext.Amount(amount) + " " + currency)
 	}
-	line("a month", func(col *Column) string { return money(col, col.MonthlyAfter) })
-	line("freed", func(col *Column) string { return money(col, col.MonthlyFreed) })
-	shown := min(len(c.Changes), mostChanges)
-	for _, change := range c.Changes[:shown] {
-		cells := []string{change.Workload}
-		for _, a := range change.Answers {
-			cells = append(cells, a.String())
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	var after strings.Builder
-	if more := len(c.Changes) - shown; more > 0 {
-		fmt.Fprintf(&after, "%s more with different answers, which the JSON has\n", plaintext.Count(more, "workload"))
-	}
-	if same := len(c.Columns[0].Result.Decisions) - len(c.Changes); same > 0 {
-		fmt.Fprintf(&after, "%s with the same answer in all\n", plaintext.Count(same, "workload"))
-	}
-	for i := range c.Columns {
-		for _, remark := range c.Columns[i].Remarks {
-			fmt.Fprintf(&after, "%s: %s\n", c.Columns[i].Options, remark)
+	line("a month", cells(func(r *Result) string { return money(r.Totals.MonthlyAfter, r.Totals.Currency) }))
+	line("freed", cells(func(r *Result) string { return money(r.Totals.MonthlyFreed, r.Totals.Currency) }))
+	changes, same := 0, 0
+	for k := range c.Results[0].Decisions {
+		row := cells(func(r *Result) string { return r.Decisions[k].brief() })
+		if len(slices.Compact(slices.Clone(row))) == 1 {
+			same++
+		} else if changes++; changes <= mostChanges {
+			line(c.Results[0].Decisions[k].Workload, row)
 		}
 	}
-	_, err := io.WriteString(w, after.String())
+	_ = tw.Flush() // to memory
+	if more := changes - mostChanges; more > 0 {
+		fmt.Fprintf(&out, "%s more with different answers, which the JSON has\n", plaintext.Count(more, "workload"))
+	}
+	if same > 0 {
+		fmt.Fprintf(&out, "%s with the same answer in all\n", plaintext.Count(same, "workload"))
+	}
+	for i, r := range c.Results {
+		for _, remark := range r.Remarks {
+			if !slices.Contains(c.Results[0].Remarks, remark) {
+				fmt.Fprintf(&out, "%s: %s\n", c.Options[i], remark)
+			}
+		}
+	}
+	_, err := out.WriteTo(w)
 	return err
 }
 
-// String formats the placement and its cost an hour.
-func (a Answer) String() string {
-	if a.Status == StatusNone {
-		return a.Status.String()
+// brief formats the placement and its cost an hour.
+func (d *Decision) brief() string {
+	if d.Status == StatusNone {
+		return d.Status.String()
 	}
-	text := cmp.Or(a.Places, fmt.Sprintf("%d x %s on %s", a.Placed, choice(a.Mechanism, a.Profile), a.Pool))
-	if a.Unplaced > 0 {
-		text += fmt.Sprintf(", %d unplaced", a.Unplaced)
+	text := d.Where()
+	if len(d.Places) == 0 {
+		text = fmt.Sprintf("%d x %s", d.Placed, text)
 	}
-	if a.Hourly != "" {
-		text += fmt.Sprintf(", %s an hour", plaintext.Amount(a.Hourly))
+	if d.Unplaced > 0 {
+		text += fmt.Sprintf(", %d unplaced", d.Unplaced)
 	}
-	if a.Status != StatusDecided {
-		text += ", " + a.Status.String()
+	if d.Cost != nil {
+		text += fmt.Sprintf(", %s an hour", plaintext.Amount(d.Cost.PerWorkloadHour))
+	}
+	if d.Status != StatusDecided {
+		text += ", " + d.Status.String()
 	}
 	return text
 }

@@ -21,7 +21,7 @@ func TestDecideCompare(t *testing.T) {
 	golden.Check(t, decideGolden+"compare.txt", []byte(out))
 	code, out, _ = program(t, "", "decide", "-confidence", "0.9", "-json", "-compare", "confidence=0.97", seven)
 	var c decision.Comparison
-	if err := json.Unmarshal([]byte(out), &c); err != nil || code != exitDone || len(c.Columns) != 2 || c.Columns[0].Confidence != 0.9 || c.Columns[1].Options != "confidence=0.97" {
+	if err := json.Unmarshal([]byte(out), &c); err != nil || code != exitDone || len(c.Results) != 2 || c.Results[0].Confidence != 0.9 || c.Options[1] != "confidence=0.97" {
 		t.Errorf("exit %d, %v: %s", code, err, out)
 	}
 	for _, c := range []struct {
