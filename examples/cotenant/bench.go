@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,9 +23,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen/study"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-//go:embed usage/bench.txt
-var benchUsage string
 
 // benchConfig holds the flags of a load test and of its output.
 type benchConfig struct {
@@ -53,19 +49,18 @@ func (c *benchConfig) setPrice(text string) (err error) {
 // benchHealth holds the bounds of the client-health verdict. Tests replace it.
 var benchHealth loadgen.HealthLimits
 
-func runBench(ctx context.Context, args []string, std stdio) (err error) {
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+func runBench(ctx context.Context, fl *call, std stdio) (err error) {
+	if args := fl.args; len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return runBenchWord(args[0], args[1:], std)
 	}
 	if os.Getenv("GOGC") == "" {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // a pause of the collector is one of the measurement
 	}
-	fl := flagSet("bench")
-	c := benchFlags(fl)
-	if err := parse(fl, args, benchUsage, 0, std); err != nil {
+	c := benchFlags(fl.FlagSet)
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
-	if len(args) == 0 {
+	if len(fl.args) == 0 {
 		c.Demo, c.Concurrency = true, []int{4, 16, 48}
 		_ = c.setPrice("3.25 USD")
 		c.Dir = time.Now().UTC().Format("cotenant-bench-20060102T150405Z")
@@ -85,7 +80,7 @@ func runBench(ctx context.Context, args []string, std stdio) (err error) {
 		}
 		return simgpu.New(sharing.MechanismMPS, &constants)
 	}
-	c.Health, c.Meta = benchHealth, map[string]any{"arguments": study.SafeArguments(args)}
+	c.Health, c.Meta = benchHealth, map[string]any{"arguments": study.SafeArguments(fl.args)}
 	c.Note = func(text string) { fmt.Fprintln(std.err, text) }
 	if c.progress {
 		var last loadgen.Progress

@@ -4,10 +4,8 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,12 +16,12 @@ import (
 
 // runBenchWord runs the part of bench that a word after it names.
 func runBenchWord(word string, args []string, std stdio) error {
-	fl := flagSet("bench " + word)
+	fl := newCall("bench "+word, args)
 	switch word {
 	case "table":
-		return benchTable(fl, args, std)
+		return benchTable(fl, std)
 	case "compare":
-		return benchCompare(fl, args, std)
+		return benchCompare(fl, std)
 	}
 	return badInput(fmt.Errorf("unknown word %q (known: table, compare)", word))
 }
@@ -45,13 +43,11 @@ func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) 
 	return page.JSON(w, table)
 }
 
-func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
+func benchTable(fl *call, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON instead of text")
 	var html string
-	page.Report(fl, &html, "write a page with the table, the charts and every run")
-	const usage = "usage: cotenant bench table [flags] RUN...\n\n" +
-		"The table of runs, or of all runs in folders, and an index of them.\n"
-	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
+	page.Report(fl.FlagSet, &html, "write a page with the table, the charts and every run")
+	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}
 	results, err := benchRuns(fl.Args())
@@ -69,12 +65,12 @@ func benchTable(fl *flag.FlagSet, args []string, std stdio) error {
 	return report.WriteIndex(std.out, results)
 }
 
-func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
+func benchCompare(fl *call, std stdio) error {
 	// The flag package would swallow the "--" between the groups.
-	split := slices.Index(args, "--")
+	split := slices.Index(fl.args, "--")
 	var dirs [2][]string
 	if split >= 0 {
-		args, dirs[1] = args[:split], args[split+1:]
+		fl.args, dirs[1] = fl.args[:split], fl.args[split+1:]
 	}
 	figures := fl.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
 	var opts report.CompareOptions
@@ -82,9 +78,7 @@ func benchCompare(fl *flag.FlagSet, args []string, std stdio) error {
 	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "confidence level of intervals and tests")
 	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "accept invalid or incomplete runs, and mark them")
 	asJSON := fl.Bool("json", false, "JSON instead of text")
-	const usage = "usage: cotenant bench compare [flags] BASE... -- OTHER...\n\n" +
-		"Compares two groups of repeated runs, a run being one value.\n"
-	if err := parse(fl, args, usage, math.MaxInt, std); err != nil {
+	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}
 	if split < 0 {

@@ -15,18 +15,14 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-//go:embed usage/canary.txt
-var canaryUsage string
-
 //go:embed canary.yaml
 var canaryExample string
 
-func runCanary(ctx context.Context, args []string, std stdio) error {
-	fl := flagSet("canary")
+func runCanary(ctx context.Context, fl *call, std stdio) error {
 	plan := fl.String("plan", "", "plan `FILE`, YAML: the newcomer, its neighbours, and what each was promised")
 	printPlan := fl.Bool("print-plan", false, "print a plan to start from and exit")
 	listen := fl.String("listen", "", "`ADDRESS` to answer rollout controllers at, such as :8080")
-	if err := parse(fl, args, canaryUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	if *printPlan {

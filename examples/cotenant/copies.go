@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,9 +20,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-//go:embed usage/copies.txt
-var copiesUsage string
-
 type copiesConfig struct {
 	profile, rows, gpu, load string
 	metrics                  []string
@@ -35,12 +31,11 @@ type copiesConfig struct {
 	json, chosen             bool // chosen: the mechanisms are named
 }
 
-func runCopies(_ context.Context, args []string, std stdio) error {
+func runCopies(_ context.Context, fl *call, std stdio) error {
 	c := copiesConfig{mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 		sharing.MechanismMIG, sharing.MechanismInServer}}
-	fl := flagSet("copies")
-	c.flags(fl)
-	if err := parse(fl, args, copiesUsage, 0, std); err != nil {
+	c.flags(fl.FlagSet)
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	if c.rows != "" {
@@ -50,7 +45,7 @@ func runCopies(_ context.Context, args []string, std stdio) error {
 				others = append(others, f.Name)
 			}
 		})
-		if errs := refuse(fl, "-rows reads these figures from the file", others...); len(errs) > 0 {
+		if errs := refuse(fl.FlagSet, "-rows reads these figures from the file", others...); len(errs) > 0 {
 			return badInput(errors.Join(errs...))
 		}
 		return c.answerRows(std)

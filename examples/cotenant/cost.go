@@ -16,45 +16,32 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-const costUsage = `usage: cotenant cost [tenants|nodes|sla] [flags]
-       cotenant cost -report FILE.html
-
-The arithmetic of sharing a GPU, with the answers of widely read calculators to the same inputs.
-Without an argument it prints all three. -report writes the first as a calculator page, with the
-isolation of mechanisms and the capabilities of GPUs.
-
-  tenants    cost of a workload-hour and GPU-hours recovered when workloads share a GPU
-  nodes      nodes before and after sharing, like for like, and when an investment is paid back
-  sla        what added latency costs in revenue, and from which revenue on sharing loses
-`
-
 // calculators add their flags and return the computation for when they are parsed; all is the order in which they run.
 var calculators = map[string]func(*flag.FlagSet) func(*costAnswer) error{"tenants": costTenants, "nodes": costNodes,
 	"sla": costSLA}
 
-func runCost(_ context.Context, args []string, std stdio) error {
+func runCost(_ context.Context, fl *call, std stdio) error {
 	asked := []string{"tenants", "nodes", "sla"}
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		asked, args = args[:1], args[1:]
+	if args := fl.args; len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		asked, fl.args = args[:1], args[1:]
 	}
 	var html string
-	fl := flagSet("cost")
 	var run []func(*costAnswer) error
 	for _, name := range asked {
 		prepare := calculators[name]
 		if prepare == nil {
 			return badInput(fmt.Errorf("there is no calculator %.40q (known: tenants, nodes, sla)", name))
 		}
-		own := fl
+		own := fl.FlagSet
 		if len(asked) > 1 {
 			own = flagSet("cost") // the flags are those of one calculator
 		}
 		run = append(run, prepare(own))
 	}
 	if len(asked) > 1 {
-		page.Report(fl, &html, "write the calculator as a page")
+		page.Report(fl.FlagSet, &html, "write the calculator as a page")
 	}
-	if err := parse(fl, args, costUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	if html != "" {

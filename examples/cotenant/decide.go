@@ -21,9 +21,6 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-//go:embed usage/decide.txt
-var decideUsage string
-
 //go:embed fleets/*.yaml
 var fleetExamples embed.FS
 
@@ -64,11 +61,10 @@ func (c *decideConfig) flags(fl *flag.FlagSet) {
 	fl.BoolVar(&c.schema, "schema", false, "print the JSON Schema of a fleet file and exit")
 }
 
-func runDecide(ctx context.Context, args []string, std stdio) error {
+func runDecide(ctx context.Context, fl *call, std stdio) error {
 	var c decideConfig
-	fl := flagSet("decide")
-	c.flags(fl)
-	if err := parse(fl, args, decideUsage, 1, std); err != nil {
+	c.flags(fl.FlagSet)
+	if err := fl.parse(1, std); err != nil {
 		return err
 	}
 	if c.example != "" {

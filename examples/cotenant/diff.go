@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 
@@ -13,17 +12,13 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 )
 
-//go:embed usage/diff.txt
-var diffUsage string
-
-func runDiff(ctx context.Context, args []string, std stdio) error {
-	fl := flagSet("diff")
+func runDiff(ctx context.Context, fl *call, std stdio) error {
 	file := fl.String("fleet", "", "fleet `FILE` with today, - for standard input")
 	with := fl.String("with", "", "`FILE` of new Kubernetes objects")
 	hints := fl.String("hints", "", "`FILE` of further facts about them, as for discover")
 	long := fl.Bool("v", false, "show everything, with the reasons for what stays")
 	asJSON := fl.Bool("json", false, "print JSON")
-	if err := parse(fl, args, diffUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	var opts decision.Options

@@ -28,9 +28,6 @@ var (
 	discoverPrices []byte
 )
 
-//go:embed usage/discover.txt
-var discoverUsage string
-
 // discoverOptions holds the flags of discover, and those of plan that name inputs.
 type discoverOptions struct {
 	json, real, kube               bool
@@ -50,14 +47,12 @@ func (o *discoverOptions) inputFlags(fl *flag.FlagSet) {
 		"online-inference, slo: {ttft_p99: 500ms}}, \"lab/*\": {kind: notebook}}, nodes: {gpu-7: {gpu: L40S}}}")
 }
 
-func runDiscover(ctx context.Context, args []string, std stdio) error {
-	fl := flagSet("discover")
+func runDiscover(ctx context.Context, fl *call, std stdio) error {
 	var o discoverOptions
-	o.inputFlags(fl)
+	o.inputFlags(fl.FlagSet)
 	fl.BoolVar(&o.json, "json", false, "print JSON: fleet, provenance, findings, unknown and today")
 	fl.Func("out", "`FILE` to write the fleet to, with where each field comes from", page.Named(&o.out))
-	usage := strings.ReplaceAll(discoverUsage, "RESOURCES", discover.Resources)
-	if err := parse(fl, args, usage, len(args), std); err != nil {
+	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}
 	o.files = fl.Args()

@@ -20,9 +20,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-//go:embed usage/guard.txt
-var guardUsage string
-
 //go:embed guard.yaml
 var guardExample string
 
@@ -35,9 +32,8 @@ type guardConfig struct {
 	seed                       uint64
 }
 
-func guardFlags(args []string, std stdio) (*guardConfig, error) {
+func guardFlags(fl *call, std stdio) (*guardConfig, error) {
 	c := &guardConfig{}
-	fl := flagSet("guard")
 	fl.BoolVar(&c.real, "real", false, "watch this machine's GPUs through NVML")
 	fl.StringVar(&c.path, "config", "", "`FILE` that names the tenants; needed with -real")
 	fl.DurationVar(&c.span, "duration", 0, "time to watch (default: until Ctrl-C)")
@@ -53,7 +49,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	fl.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
 	fl.Uint64Var(&c.seed, "seed", 1, "of the simulated node")
 	fl.BoolVar(&c.json, "json", false, "print a line of JSON for each proposal")
-	if err := parse(fl, args, guardUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return nil, err
 	}
 	var probs []error
@@ -64,7 +60,7 @@ func guardFlags(args []string, std stdio) (*guardConfig, error) {
 	}
 	bad(c.real && c.path == "", "-real: no file names the tenants (add -config FILE)")
 	if !c.real {
-		probs = append(probs, refuse(fl, "is for -real only (add -real)",
+		probs = append(probs, refuse(fl.FlagSet, "is for -real only (add -real)",
 			"config", "apply", "audit", "duration", "window")...)
 	}
 	bad(c.apply != "" && c.audit == "", "-apply: every action is recorded (add -audit FILE)")
@@ -89,8 +85,8 @@ func (c *guardConfig) rules(window time.Duration) guard.Rules {
 	return r
 }
 
-func runGuard(ctx context.Context, args []string, std stdio) error {
-	c, err := guardFlags(args, std)
+func runGuard(ctx context.Context, fl *call, std stdio) error {
+	c, err := guardFlags(fl, std)
 	switch {
 	case err != nil:
 		return err

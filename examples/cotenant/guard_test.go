@@ -32,7 +32,7 @@ func TestGuardNode(t *testing.T) {
 		t.Fatal(code)
 	}
 	golden.Check(t, filepath.Join("testdata", "guard.txt"), []byte(got))
-	for _, text := range []string{got, guardUsage} {
+	for _, text := range []string{got, newCall("guard", nil).usage} {
 		for _, line := range strings.Split(text, "\n") {
 			if len([]rune(line)) > 100 {
 				t.Errorf("%d columns: %s", len(line), line)

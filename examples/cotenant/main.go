@@ -9,9 +9,11 @@ package main
 
 import (
 	"context"
+	"embed"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +26,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
@@ -53,7 +56,32 @@ type command struct {
 	name, summary string
 	// run executes the command. Its error decides the exit code: nil is 0, an
 	// exitError has its own, a cancelled ctx is 130, and anything else is 5.
-	run func(ctx context.Context, args []string, std stdio) error
+	run func(ctx context.Context, fl *call, std stdio) error
+}
+
+// call has the flags of a command or of a word after it, and the arguments that they are parsed from.
+type call struct {
+	*flag.FlagSet
+	args  []string
+	usage string
+}
+
+//go:embed usage
+var usages embed.FS
+
+// newCall returns a call with the text of the file of usage with its name; there is none for words of mig.
+func newCall(name string, args []string) *call {
+	text, _ := usages.ReadFile("usage/" + strings.ReplaceAll(name, " ", "-") + ".txt")
+	return &call{flagSet(name), args, strings.ReplaceAll(string(text), "RESOURCES", discover.Resources)}
+}
+
+// anyNumber of arguments may follow the flags.
+const anyNumber = math.MaxInt
+
+// parse reads the flags, and at most so many arguments after them.
+func (c *call) parse(maxArgs int, std stdio) error {
+	c.VisitAll(func(*flag.Flag) { c.usage = strings.TrimSuffix(c.usage, "\nflags:\n") + "\nflags:\n" })
+	return page.Parse(c.FlagSet, c.args, c.usage, maxArgs, std.out)
 }
 
 // commands lists every command in the order of the help.
@@ -99,11 +127,11 @@ func run(ctx context.Context, args []string, std stdio) int {
 	if first == "help" && len(args) > 1 {
 		first, args = args[1], []string{args[1], "-h"}
 	}
-	name, do := "cotenant", func(context.Context, []string, stdio) error {
+	name, do := "cotenant", func(context.Context, *call, stdio) error {
 		return badInput(fmt.Errorf("%q is no command; see cotenant help", first))
 	}
 	if slices.Contains([]string{"help", "-h", "-help", "--help"}, first) {
-		do = func(_ context.Context, _ []string, std stdio) error { return printText(std.out, help()) }
+		do = func(_ context.Context, _ *call, std stdio) error { return printText(std.out, help()) }
 	}
 	for _, c := range commands() {
 		if c.name == first {
@@ -112,7 +140,7 @@ func run(ctx context.Context, args []string, std stdio) int {
 	}
 	return page.Run(ctx, name, std.out, std.err, func(out io.Writer) error {
 		errs, _ := page.Check(name, std.err, io.Discard)
-		return do(ctx, args, stdio{std.in, out, errs})
+		return do(ctx, newCall(first, args), stdio{std.in, out, errs})
 	})
 }
 
@@ -128,12 +156,6 @@ cotenant COMMAND -h lists the flags of a command.
 exit codes: 0 done; 1 the answer is no; 2 bad input; 3 measured, but not valid;
 5 failed (disk, driver, network); 130 interrupted
 `
-}
-
-// parse reads the flags of a command, at most maxArgs arguments after them.
-func parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, std stdio) error {
-	fl.VisitAll(func(*flag.Flag) { usage = strings.TrimSuffix(usage, "\nflags:\n") + "\nflags:\n" })
-	return page.Parse(fl, args, usage, maxArgs, std.out)
 }
 
 // isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.
@@ -155,8 +177,8 @@ func columns(w io.Writer) (width int) {
 // version is set by the release's linker flags; otherwise the module's is shown.
 var version string
 
-func runVersion(_ context.Context, args []string, std stdio) error {
-	if err := parse(flagSet("version"), args, "Prints the version and the features of this build.\n", 0, std); err != nil {
+func runVersion(_ context.Context, fl *call, std stdio) error {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	v := version

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -20,9 +19,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-//go:embed usage/measure.txt
-var measureUsage string
-
 type measureConfig struct {
 	machine
 	real, json, printPlan, noTelemetry bool
@@ -33,8 +29,8 @@ type measureConfig struct {
 	copies  []int
 }
 
-func runMeasure(ctx context.Context, args []string, std stdio) error {
-	c, err := parseMeasure(args, std)
+func runMeasure(ctx context.Context, fl *call, std stdio) error {
+	c, err := parseMeasure(fl, std)
 	if err != nil {
 		return err
 	}
@@ -65,9 +61,8 @@ func notValid(rep *colocation.Report) error {
 		"this machine is otherwise idle", strings.Join(rep.Invalid, ", ")))
 }
 
-func parseMeasure(args []string, std stdio) (*measureConfig, error) {
+func parseMeasure(fl *call, std stdio) (*measureConfig, error) {
 	c := &measureConfig{}
-	fl := flagSet("measure")
 	fl.BoolVar(&c.real, "real", false, "measure this machine's GPU, a simulated one otherwise")
 	fl.StringVar(&c.plan, "plan", "simulated", "plan `FILE`, YAML, or a built-in one: simulated, mixed, two-models, vllm")
 	fl.StringVar(&c.opts.Dir, "out", "", "new folder for the results (default: measure-TIME)")
@@ -90,9 +85,9 @@ func parseMeasure(args []string, std stdio) (*measureConfig, error) {
 	fl.BoolVar(&c.noTelemetry, "no-telemetry", false, "measure without NVML; prediction intervals become wider")
 	fl.DurationVar(&c.opts.Spinner, "spinner", 4*time.Second, "with -real: run each load this long next to a "+
 		"spinning neighbour, to count the time slices of its step, and under MPS next to stress kernels; 0 turns it off")
-	page.Report(fl, &c.html, "write a page with the outcome and the predictions,")
-	c.flags(fl)
-	if err := parse(fl, args, measureUsage, 0, std); err != nil {
+	page.Report(fl.FlagSet, &c.html, "write a page with the outcome and the predictions,")
+	c.flags(fl.FlagSet)
+	if err := fl.parse(0, std); err != nil {
 		return nil, err
 	}
 	return c, badInput(c.check())

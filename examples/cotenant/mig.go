@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 
 // migCall holds the flags of one word after cotenant mig, and its streams.
 type migCall struct {
-	*flag.FlagSet
+	*call
 	std    stdio
 	models []*mig.Model // those that -gpu names
 	json   *bool
@@ -38,18 +37,19 @@ var migWords = []struct {
 	{"apply", "-gpu NAME -want COUNTS", "change it (simulated GPU, or -real)", migChange(true)},
 }
 
-func runMig(ctx context.Context, args []string, std stdio) error {
+func runMig(ctx context.Context, fl *call, std stdio) error {
 	text := "Plans how GPUs are partitioned with MIG, and does it.\n\n"
 	for _, w := range migWords {
 		usage := fmt.Sprintf("  cotenant mig %-9s %-25s %s\n", w.name, w.args, w.usage)
-		if text += usage; len(args) == 0 || args[0] != w.name {
+		if text += usage; len(fl.args) == 0 || fl.args[0] != w.name {
 			continue
 		}
-		fl := flagSet("mig " + w.name)
+		fl = newCall("mig "+w.name, fl.args[1:])
+		fl.usage = usage
 		c := &migCall{fl, std, nil, fl.Bool("json", false, "print JSON")}
 		fl.Func("gpu", "`GPU`, such as A100-SXM4-80GB (cotenant mig -h lists them)", c.lookup)
 		run := w.prepare(c)
-		if err := parse(fl, args[1:], usage, strings.Count(w.args, "FILE"), std); err != nil {
+		if err := fl.parse(strings.Count(w.args, "FILE"), std); err != nil {
 			return err
 		}
 		err := run(ctx)
@@ -70,7 +70,8 @@ func runMig(ctx context.Context, args []string, std stdio) error {
 	for _, m := range mig.Models() {
 		text += fmt.Sprintf("  %-36s %s\n", m.Key, strings.Join(m.Products, ", "))
 	}
-	if err := parse(flagSet("mig"), args, page.Fold(text), len(args), std); err != nil {
+	fl.usage = page.Fold(text)
+	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}
 	return badInput(errors.New("use check, pack, plan or apply (see cotenant mig -h)"))

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,9 +17,6 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
-
-//go:embed usage/monitor.txt
-var monitorUsage string
 
 type monitorConfig struct {
 	real, json      bool
@@ -35,9 +31,8 @@ type monitorConfig struct {
 }
 
 // parseMonitor reads the flags. The error names every problem.
-func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
+func parseMonitor(fl *call, std stdio) (*monitorConfig, error) {
 	c := &monitorConfig{}
-	fl := flagSet("monitor")
 	fl.BoolVar(&c.real, "real", false, "read this machine's GPUs through NVML instead of the simulated node")
 	fl.StringVar(&c.library, "nvml", "", "path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fl.DurationVar(&c.duration, "duration", 0, "length of the sampling (default: simulated 24h, real until Ctrl-C)")
@@ -53,7 +48,7 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	policies := fl.String("policy", "idlebot,princeton,kubeflow",
 		"reaping policies: `names` (idlebot, princeton, kubeflow) or durations such as 45m")
 	fl.Uint64Var(&c.seed, "seed", 1, "source of the simulated noise")
-	if err := parse(fl, args, monitorUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return nil, err
 	}
 	if *servers != "" {
@@ -94,8 +89,8 @@ func parseMonitor(args []string, std stdio) (*monitorConfig, error) {
 	return c, badInput(errors.Join(errs...))
 }
 
-func runMonitor(ctx context.Context, args []string, std stdio) error {
-	c, err := parseMonitor(args, std)
+func runMonitor(ctx context.Context, fl *call, std stdio) error {
+	c, err := parseMonitor(fl, std)
 	if err != nil {
 		return err
 	}

@@ -5,33 +5,26 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/review"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
-//go:embed usage/plan.txt
-var planUsage string
-
-func runPlan(ctx context.Context, args []string, std stdio) error {
-	fl := flagSet("plan")
+func runPlan(ctx context.Context, fl *call, std stdio) error {
 	var o discoverOptions
-	o.inputFlags(fl)
+	o.inputFlags(fl.FlagSet)
 	asJSON := fl.Bool("json", false, "print JSON: answer, money, idle, workloads, checklist, plan, discovery")
 	long := fl.Bool("v", false, "show all workloads, what changes on which node, and why the rest stays")
 	out := fl.String("out", "", "`DIR` to write the steps' files, plan.md and fleet.yaml to; it must not exist yet, "+
 		"or be empty")
 	report, demo := "", fl.Bool("demo", false, "plan a built-in cluster")
-	page.Report(fl, &report, "write a page with the GPUs today and after")
-	if err := parse(fl, args, strings.ReplaceAll(planUsage, "RESOURCES", discover.Resources), len(args), std); err != nil {
+	page.Report(fl.FlagSet, &report, "write a page with the GPUs today and after")
+	if err := fl.parse(anyNumber, std); err != nil {
 		return err
 	}
 	o.files = fl.Args()

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -24,18 +23,14 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-//go:embed usage/predict.txt
-var predictUsage string
-
 type predictConfig struct {
 	profiles, metrics   []string
 	predictor, gpu, out string
 	json                bool
 }
 
-func runPredict(_ context.Context, args []string, std stdio) error {
+func runPredict(_ context.Context, fl *call, std stdio) error {
 	var c predictConfig
-	fl := flagSet("predict")
 	list := func(name, usage string, to *[]string) {
 		fl.Func(name, usage+"; may be repeated", func(s string) error { *to = append(*to, s); return nil })
 	}
@@ -46,13 +41,13 @@ func runPredict(_ context.Context, args []string, std stdio) error {
 	fl.StringVar(&c.gpu, "gpu", "", "`NAME` of the GPU of rows and pages that name none (default: the predictor's)")
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.Func("out", "with -from-metrics: write the profiles to `FILE`", page.Named(&c.out))
-	if err := parse(fl, args, predictUsage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	switch {
 	case len(c.metrics) > 0:
 		const why = "-from-metrics makes profiles; give them to -profiles in another run"
-		if errs := refuse(fl, why, "profiles", "predictor"); len(errs) > 0 {
+		if errs := refuse(fl.FlagSet, why, "profiles", "predictor"); len(errs) > 0 {
 			return badInput(errors.Join(errs...))
 		}
 		return c.observe(std)

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,9 +14,6 @@ import (
 	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
-
-//go:embed usage/probe.txt
-var probeUsage string
 
 // probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing
 // it may return more notes. Tests replace it.
@@ -30,8 +26,8 @@ type probeConfig struct {
 	base       predict.Predictor
 }
 
-func runProbe(ctx context.Context, args []string, std stdio) error {
-	c, err := parseProbe(args, std)
+func runProbe(ctx context.Context, fl *call, std stdio) error {
+	c, err := parseProbe(fl, std)
 	if err != nil {
 		return err
 	}
@@ -58,22 +54,21 @@ func runProbe(ctx context.Context, args []string, std stdio) error {
 	return err
 }
 
-func parseProbe(args []string, std stdio) (*probeConfig, error) {
+func parseProbe(fl *call, std stdio) (*probeConfig, error) {
 	c := &probeConfig{base: predict.NewPredictor()}
 	predictor := ""
-	fl := flagSet("probe")
 	fl.BoolVar(&c.real, "real", false, "probe this machine's GPU, a simulated one otherwise")
 	fl.BoolVar(&c.json, "json", false, "print the result as JSON")
 	fl.Func("out", "write the predictor to `FILE`", page.Named(&c.out))
 	fl.StringVar(&predictor, "predictor", "", "predictor `FILE` to take the other parameters from (default: an H200's)")
 	fl.IntVar(&c.device, "device", 0, "with -real: the GPU's `INDEX`, as NVML counts")
-	c.flags(fl)
-	if err := parse(fl, args, probeUsage, 0, std); err != nil {
+	c.flags(fl.FlagSet)
+	if err := fl.parse(0, std); err != nil {
 		return nil, err
 	}
 	var errs []error
 	if !c.real {
-		errs = refuse(fl, "is for -real only (add -real)", "device", "nvml", "control")
+		errs = refuse(fl.FlagSet, "is for -real only (add -real)", "device", "nvml", "control")
 	}
 	if c.device < 0 {
 		errs = append(errs, fmt.Errorf("-device: must be an index, is %d", c.device))

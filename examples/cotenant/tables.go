@@ -13,12 +13,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func runGPUs(_ context.Context, args []string, std stdio) error {
-	fl := flagSet("gpus")
+func runGPUs(_ context.Context, fl *call, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON with reasons and sources")
-	const usage = "usage: cotenant gpus [-json] [GPU]\n\n" +
-		"The mechanisms that each known GPU supports, and the drivers they need.\n"
-	if err := parse(fl, args, usage, 1, std); err != nil {
+	if err := fl.parse(1, std); err != nil {
 		return err
 	}
 	rows := pages.Capabilities(fl.Arg(0))
@@ -33,8 +30,7 @@ func runGPUs(_ context.Context, args []string, std stdio) error {
 	return printText(std.out, t.Text())
 }
 
-func runIsolation(_ context.Context, args []string, std stdio) error {
-	fl := flagSet("isolation")
+func runIsolation(_ context.Context, fl *call, std stdio) error {
 	asJSON := fl.Bool("json", false, "JSON")
 	var env sharing.Environment
 	fl.Func("gpu", "for this `GPU`", func(name string) (err error) {
@@ -42,9 +38,7 @@ func runIsolation(_ context.Context, args []string, std stdio) error {
 		return err
 	})
 	fl.TextVar(&env.Driver, "driver", sharing.Driver{}, "with -gpu: for this `VERSION` of the driver")
-	const usage = "usage: cotenant isolation [-gpu GPU] [-driver VERSION] [-json]\n\n" +
-		"The isolation between neighbours under each mechanism: of memory, compute, faults and jitter.\n"
-	if err := parse(fl, args, usage, 0, std); err != nil {
+	if err := fl.parse(0, std); err != nil {
 		return err
 	}
 	rows := pages.Statements(env)
