@@ -206,7 +206,7 @@ func (h *holding) memorySource(n *node) Provenance {
 func (b *build) hintWorkload(at string, out *decision.Workload) {
 	h := b.c.opts.Hints
 	b.Fleet.Trust = h.Trust
-	if h.Trust != fleet.TrustUnstated {
+	if h.Trust != "" {
 		b.note("trust", Provenance{basisGiven, "hints"})
 	}
 	keys := matching(h.Workloads, out.Name)
