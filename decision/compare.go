@@ -111,7 +111,9 @@ func (c *Comparison) WriteText(w io.Writer) error {
 		placed, unplaced := r.placed()
 		return fmt.Sprintf("%d of %d placed", placed, placed+unplaced)
 	}))
-	line("GPUs", cells(func(r *Result) string { return fmt.Sprintf("%d, %d today", r.Totals.GPUsAfter, r.Totals.GPUsToday) }))
+	line("GPUs", cells(func(r *Result) string {
+		return fmt.Sprintf("%d, %d today", r.Totals.GPUsAfter, r.Totals.GPUsToday)
+	}))
 	money := func(amount, currency string) string {
 		return strings.TrimSpace(plaintext.Amount(amount) + " " + currency)
 	}
