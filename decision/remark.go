@@ -32,8 +32,8 @@ func (pl *answers) oddPools() (out []string) {
 		}
 	}
 	if len(counted) > 0 {
-		out = append(out, fmt.Sprintf("%s: no gpus_per_node is stated, so GPUs are counted and not nodes; a node of the "+
-			"device plugin shares all of its GPUs by one mode", plaintext.Some(counted, 4, len(counted))))
+		out = append(out, fmt.Sprintf("%s: no gpus_per_node: GPUs are counted; a node has one sharing mode and one trust "+
+			"domain", plaintext.Some(counted, 4, len(counted))))
 	}
 	for _, cp := range pl.Pools {
 		say := func(format string, args ...any) {

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,9 +33,12 @@ import (
 func TestWrittenIsReadBack(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(71, 72))
-	modes := map[sharing.Mechanism]int{}
+	modes, groups := map[sharing.Mechanism]int{}, map[string]int{}
 	for i := range race.Fewer(nightly.Cases(20, 500)) {
 		text := randomFleet(rng)
+		if i%4 == 3 {
+			text = strangersFleet(rng)
+		}
 		f, err := decision.ParseFleet([]byte(text))
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
@@ -49,6 +54,14 @@ func TestWrittenIsReadBack(t *testing.T) {
 		files := map[string][]byte{}
 		for _, file := range folder.Files {
 			files[file.Path] = file.Data
+		}
+		for g, all := range sharers(f, folder) {
+			groups[g.Pool+fmt.Sprint(i)]++
+			for _, a := range all {
+				if k := slices.IndexFunc(all, func(b *layout.Workload) bool { return !a.Trust(b) }); k >= 0 {
+					t.Errorf("%s and %s may get one GPU of %s", a.Name, all[k].Name, g.Key)
+				}
+			}
 		}
 		of := map[string]*layout.Node{}
 		var objects []any
@@ -105,12 +118,38 @@ func TestWrittenIsReadBack(t *testing.T) {
 			t.Fatalf("fleet %d:\n%s\n%s", i, text, list)
 		}
 	}
+	if maps.DeleteFunc(groups, func(_ string, n int) bool { return n < 2 }); len(groups) < 3 && !race.Enabled {
+		t.Errorf("%d pools have several groups that share", len(groups))
+	}
 	for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 		sharing.MechanismMIG, sharing.MechanismHAMi} {
 		if modes[m] < 5 && !race.Enabled {
 			t.Errorf("%d GPUs under %v", modes[m], m)
 		}
 	}
+}
+
+// sharers lists the workloads whose pods may, by the written selectors, run on the nodes of each group on which the
+// device plugin chooses among shared GPUs.
+func sharers(f *decision.Fleet, folder *manifest.Folder) map[*manifest.Group][]*layout.Workload {
+	out, tenants := map[*manifest.Group][]*layout.Workload{}, f.Tenants()
+	for i := range folder.Groups {
+		g := &folder.Groups[i]
+		if !layout.RulesOf(g.Delivery).Has(layout.RuleAnyDevice) || !slices.ContainsFunc(g.Nodes[0].Devices, func(d layout.Device) bool {
+			return d.Mode > sharing.MechanismExclusive && !layout.Sliced(d.Mode)
+		}) {
+			continue
+		}
+		for _, file := range folder.Files {
+			name, pods := strings.CutPrefix(file.Path, "pods/")
+			text := regexp.MustCompile("(?m)^#.*$").ReplaceAllString(string(file.Data), "")
+			if pods && slices.Contains(strings.Fields(text), g.Key) && !strings.Contains(text, "nvidia.com/mig-") {
+				name, _, _ = strings.Cut(strings.TrimSuffix(name, ".yaml"), "-") // of its part
+				out[g] = append(out[g], tenants[strings.Replace(name, ".", "/", 1)])
+			}
+		}
+	}
+	return out
 }
 
 // randomFleet has 1 to 6 pools of 1 to 8 GPUs a node and every delivery.
@@ -129,6 +168,17 @@ func randomFleet(rng *rand.Rand) string {
 	for w := range 1 + rng.IntN(9) {
 		fmt.Fprintf(&b, "  - {name: ns%d/w%d, kind: %s, tenant: t%d, replicas: %d, memory: %dMiB, gpu_busy: %.2f%s}\n", rng.IntN(2), w, kinds[rng.IntN(len(kinds))], rng.IntN(2),
 			1+rng.IntN(6), 500+rng.IntN(12000), 0.02+0.3*rng.Float64(), []string{"", "", ", isolation: {memory: hardware}", ", isolation: {memory: limited}"}[rng.IntN(3)])
+	}
+	return b.String()
+}
+
+// strangersFleet has several trust domains that share nodes of the device plugin.
+func strangersFleet(rng *rand.Rand) string {
+	var b strings.Builder
+	each := 2 + rng.IntN(3)
+	fmt.Fprintf(&b, "version: v1\npools: [{name: p, gpu: L4, gpus_per_node: %d, count: %d, mechanisms: [time-slicing, mps]}]\nworkloads:\n", each, 4*each)
+	for w := range 4 + rng.IntN(6) {
+		fmt.Fprintf(&b, "  - {name: ns/w%d, kind: batch, tenant: t%d, trust: [t%d], replicas: %d, memory: 2GiB, gpu_busy: 0.2}\n", w, w%3, 3+rng.IntN(2), 1+rng.IntN(4))
 	}
 	return b.String()
 }

@@ -54,10 +54,7 @@ func (f *Fleet) Tenants() map[string]*layout.Workload {
 	of := map[string]*layout.Workload{}
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
-		of[w.Name] = &layout.Workload{Name: w.Name, Tenant: w.Tenant, Trusts: w.Trust}
-		if f.Trust == TrustAll && w.Tenant == "" {
-			of[w.Name].Tenant = "\x00all" // workloads without a tenant are one tenant together
-		}
+		of[w.Name] = &layout.Workload{Name: w.Name, Tenant: w.Tenant, Trusts: w.Trusts(f.Trust)}
 	}
 	return of
 }

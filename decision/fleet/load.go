@@ -127,6 +127,15 @@ func (t *Trust) UnmarshalText(text []byte) error {
 	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{TrustAll}, text)
 }
 
+// Trusts lists the tenants that a workload trusts, in the form of layout.Workload, given the fleet's trust among
+// workloads that name no tenant.
+func (w *Workload) Trusts(among Trust) []string {
+	if among == TrustAll && w.Tenant == "" {
+		return append(slices.Clip(w.Trust), "")
+	}
+	return w.Trust
+}
+
 func (c *checker) load(path string, w *Workload) {
 	r := w.Replicas
 	if r.Min < 0 || r.Max < 0 || r.Min > maxReplicas || r.Max > maxReplicas {

@@ -10,19 +10,22 @@ import (
 )
 
 // Check returns everything about the node that cannot be, or that its delivery cannot carry, with path, remedy and
-// source.
+// source. In addition to the problems of Observe it reports tenants that do not trust each other where the delivery may
+// put them on one device.
 func (n *Node) Check() []Problem {
 	var l problems
 	n.check("", &l)
+	n.checkTrust("", &l)
 	return l
 }
 
-// Check returns the problems of all nodes.
+// Check returns the problems of all nodes; see [Node.Check].
 func (c *Cluster) Check() []Problem {
 	var l problems
 	for n := range c.Nodes() {
 		path := fmt.Sprintf("nodes[%s]", n.Name)
 		n.check(path, &l)
+		n.checkTrust(path+".", &l)
 		for key := range n.keys() {
 			c.checkKey(key, n, path, &l)
 		}
@@ -135,6 +138,13 @@ func (n *Node) checkAssignment(i int, at string, l *problems) {
 	} else if d.Limit > 0 && a.Memory > d.Limit {
 		l.add(n, at+".memory", "use fewer slots, or another mode", ruleTable[ruleEqualLimits].source,
 			"%s needs %v, and each of %d slots is limited to %v", a.Key, a.Memory, d.Slots, d.Limit)
+	}
+}
+
+func (n *Node) checkTrust(path string, l *problems) {
+	if a, b := n.Strangers(n); a != nil {
+		l.add(n, path+"assignments", "give them nodes of their own, deliver by DRA, or state trust", RuleAnyDevice.Source(),
+			"%s and %s do not trust each other: %s", a.Workload.Name, b.Workload.Name, RuleAnyDevice)
 	}
 }
 

@@ -68,41 +68,6 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestCostSums holds that nodes and idle reservations add up to pools, and pools to the whole.
-func TestCostSums(t *testing.T) {
-	rng := rand.New(rand.NewPCG(9, 10))
-	for range 100 {
-		var nodes []Node
-		for i := range 12 {
-			n := anything(rng, fmt.Sprint("n", i))
-			n.Spot = rng.IntN(3) == 0
-			nodes = append(nodes, n)
-		}
-		c, _ := Observe(nodes)
-		prices := Prices{"p0": {PerGPU: money(t, "2.5 USD"), Reserved: rng.IntN(30), ReservedPerGPU: money(t, "1 USD"), SpotPerGPU: money(t, "0.7 USD")},
-			"p1": {PerNode: money(t, "10 USD")}}
-		got, err := c.Cost(prices)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var sum, byNode cost.Money
-		for _, p := range got.Pools {
-			sum, _ = sum.Add(p.PerHour)
-			if p.Reserved+p.OnDemand+p.Spot != p.GPUs || p.Reserved+p.ReservedIdle != prices[p.Pool].Reserved {
-				t.Fatalf("%+v", p)
-			}
-			idle, _ := prices[p.Pool].ReservedPerGPU.Mul(int64(p.ReservedIdle))
-			byNode, _ = byNode.Add(idle)
-		}
-		for _, n := range got.Nodes {
-			byNode, _ = byNode.Add(n.PerHour)
-		}
-		if sum != got.PerHour || byNode != got.PerHour {
-			t.Fatalf("%v, pools %v, nodes %v", got.PerHour, sum, byNode)
-		}
-	}
-}
-
 // TestFindings finds what is paid for and held by nobody, each with its money.
 func TestFindings(t *testing.T) {
 	h100, t4 := testGPUs[0], testGPUs[2]
@@ -200,24 +165,4 @@ func FuzzParse(f *testing.F) {
 			c.Release(n.Name)
 		}
 	})
-}
-
-// BenchmarkAssign assigns and releases on a large cluster.
-func BenchmarkAssign(b *testing.B) {
-	d := Device{GPU: testGPUs[0], Mode: sharing.MechanismTimeSlicing, Slots: 4}
-	nodes := make([]Node, 10_000)
-	for i := range nodes {
-		nodes[i] = Node{Name: fmt.Sprint("n", i), Devices: []Device{d, d, d, d, d, d, d, d}}
-		for k := range 12 {
-			nodes[i].Assignments = append(nodes[i].Assignments, Assignment{Key: fmt.Sprint(i, "/", k), Device: int16(k % 6), Compute: 100})
-		}
-	}
-	c, _ := Observe(nodes)
-	for b.Loop() {
-		next, err := c.Assign("n500", Assignment{Key: "new", Device: 7})
-		if err != nil {
-			b.Fatal(err)
-		}
-		next.Release("new")
-	}
 }

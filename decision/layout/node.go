@@ -171,7 +171,9 @@ type Assignment struct {
 type Workload struct {
 	Name   string // as fleets and predictions name it; may be empty
 	Tenant string
-	Trusts []string // other tenants that it may share with; both sides must say so
+	// Trusts lists the other tenants that it may share with; both sides must name each other. The empty name is that of
+	// workloads without a tenant.
+	Trusts []string
 	// Objective limits the slowdown by neighbours.
 	Objective Objective
 }
@@ -193,15 +195,8 @@ var nobody = &Workload{}
 // Trust reports whether two workloads may share a device that does not isolate them: they are one tenant's, each names
 // the other's tenant, or no tenant is stated and they are one workload. Decide trusts by the same rule.
 func (w *Workload) Trust(o *Workload) bool {
-	switch {
-	case w == o:
-		return true
-	case w.Tenant == "" && o.Tenant == "":
-		return w.Name == o.Name
-	case w.Tenant == o.Tenant:
-		return true
-	}
-	return slices.Contains(w.Trusts, o.Tenant) && slices.Contains(o.Trusts, w.Tenant)
+	return w == o || w.Tenant == o.Tenant && (w.Tenant != "" || w.Name == o.Name) ||
+		slices.Contains(w.Trusts, o.Tenant) && slices.Contains(o.Trusts, w.Tenant)
 }
 
 // Health is the reported state of a device.

@@ -210,17 +210,21 @@ func (n *Node) Meets(device int, m sharing.Mechanism, other int) bool {
 		RulesOf(n.Delivery).Has(RuleAnyDevice)
 }
 
-// Strangers returns the first two replicas of the node that do not trust each other and may meet on a device since the
-// delivery chooses it; nil where there are none.
-func (n *Node) Strangers() (a, b *Assignment) {
+// Strangers returns a replica of each of two nodes, or of one node twice, that do not trust each other and might share
+// a device if their pods could go to either node: the delivery chooses among devices that are shared in one way. It
+// returns nil if there are none. Use it to keep pods apart by labels of nodes.
+func (n *Node) Strangers(o *Node) (a, b *Assignment) {
 	if !RulesOf(n.Delivery).Has(RuleAnyDevice) {
 		return nil, nil
 	}
 	for i := range n.Assignments {
-		for k := range n.Assignments[:i] {
-			a, b = &n.Assignments[k], &n.Assignments[i]
-			if a.Device >= 0 && b.Device >= 0 && !a.Workload.Trust(b.Workload) &&
-				n.Meets(int(a.Device), n.Devices[a.Device].Mode, int(b.Device)) {
+		for k := range o.Assignments {
+			a, b = &n.Assignments[i], &o.Assignments[k]
+			if a.Device < 0 || b.Device < 0 || a.Workload.Trust(b.Workload) {
+				continue
+			}
+			m := n.Devices[a.Device].Mode
+			if m != sharing.MechanismExclusive && !Sliced(m) && o.Devices[b.Device].Mode == m {
 				return a, b
 			}
 		}

@@ -172,14 +172,16 @@ func TestStrangers(t *testing.T) {
 		want     bool
 	}{{sharing.DeliveryDevicePlugin, sharing.MechanismMPS, [2]string{"a", "b"}, true}, {sharing.DeliveryGPUOperator, sharing.MechanismTimeSlicing, [2]string{"a", "b"}, true},
 		{sharing.DeliveryDevicePlugin, sharing.MechanismMPS, [2]string{"a", "a"}, false}, {sharing.DeliveryDevicePlugin, sharing.MechanismExclusive, [2]string{"a", "b"}, false},
+		{sharing.DeliveryDevicePlugin, sharing.MechanismMIG, [2]string{"a", "b"}, false},
 		{sharing.DeliveryDRA, sharing.MechanismMPS, [2]string{"a", "b"}, false}, {sharing.DeliveryHAMi, sharing.MechanismHAMi, [2]string{"a", "b"}, false}} {
 		n := Node{Name: "n", Delivery: c.delivery}
 		for i, tenant := range c.tenants {
 			n.Devices = append(n.Devices, Device{GPU: testGPUs[0], Mode: c.mode, Slots: 2})
 			n.Assignments = append(n.Assignments, Assignment{Key: fmt.Sprint(i), Device: int16(i), Workload: &Workload{Tenant: tenant}})
 		}
-		if a, b := n.Strangers(); (a != nil) != c.want || c.want && (a.Key != "0" || b.Key != "1") {
-			t.Errorf("%+v: %v and %v", c, a, b)
+		got := slices.ContainsFunc(n.Check(), func(p Problem) bool { return strings.Contains(p.Text, "do not trust each other") })
+		if got != c.want {
+			t.Errorf("%+v: %v", c, n.Check())
 		}
 	}
 }

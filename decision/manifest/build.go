@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -34,22 +33,8 @@ func (b *builder) build() (*Folder, error) {
 	if err := l.Err(); err != nil {
 		return nil, invalid(err)
 	}
-	tenants := b.fleet.Tenants()
 	for _, g := range b.groups {
 		b.Groups = append(b.Groups, Group{g.key, g.pool.Name, g.delivery, g.nodes})
-		for _, n := range g.nodes {
-			stated := layout.Node{Delivery: n.Delivery, Devices: n.Devices, Assignments: slices.Clone(n.Assignments)}
-			for i := range stated.Assignments { // a layout does not have the fleet's trust of all
-				a := &stated.Assignments[i]
-				a.Workload = cmp.Or(tenants[a.Workload.Name], a.Workload)
-			}
-			if x, y := stated.Strangers(); x != nil {
-				b.warn(warnStrangers, g.key, layout.RuleAnyDevice.Source(), "give them nodes of their own, deliver by DRA, or "+
-					"state trust", "%s and %s do not trust each other, and may get one GPU of %s: %v", x.Workload.Name,
-					y.Workload.Name, n.Name, layout.RuleAnyDevice)
-				break
-			}
-		}
 	}
 	if b.run(); b.err != nil {
 		return nil, b.err

@@ -68,15 +68,6 @@ func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 	return slices.ContainsFunc(ws, func(w sharing.Warning) bool { return w.Code == code && w.Path == path })
 }
 
-// Tenants of a fleet that trusts all may get one GPU.
-func TestTrustOfAll(t *testing.T) {
-	s := mixed(t)
-	s.fleet.Trust = decision.TrustAll
-	if folder, err := s.build(); err != nil || hasCode(folder.Warnings, "serve-mps", warnStrangers) {
-		t.Errorf("%v, %v", folder, err)
-	}
-}
-
 func TestBuildWarnings(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -124,7 +124,6 @@ const (
 	warnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
 	warnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
 	warnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
-	warnStrangers       sharing.WarningCode = "strangers"        // the delivery may put them on one GPU
 	// replicas of the device plugin have no memory or compute of their own
 	warnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
 	warnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused

@@ -14,6 +14,7 @@ import (
 // A decision becomes a folder of documents: read plan.md first.
 func ExampleBuild() {
 	fleet, err := decision.ParseFleet([]byte(`version: v1
+trust: all
 pools: [{name: serve, gpu: L40S, count: 4, gpus_per_node: 4, mechanisms: [mps]}]
 workloads:
   - {name: chat, kind: online-inference, replicas: 6, memory: 16GiB, gpu_busy: 0.3, framework: {name: vllm}}

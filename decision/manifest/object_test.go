@@ -53,7 +53,7 @@ func TestObjects(t *testing.T) {
 // Where the nodes of a pool are configured differently, a workload may be on those of its own replicas and no others,
 // and replicas without a place are in no document.
 func TestDifferentNodes(t *testing.T) {
-	s := sharedPool(t, "  - {name: a, kind: batch, replicas: 9, memory: 1GiB}\n  - {name: b, kind: batch, replicas: 2, memory: 4GiB}", sharing.MechanismMPS, 4, []string{"a", "a", "a", "a"})
+	s := sharedPool(t, "  - {name: a, kind: batch, replicas: 9, memory: 1GiB}\n  - {name: b, kind: batch, replicas: 2, memory: 4GiB}\ntrust: all", sharing.MechanismMPS, 4, []string{"a", "a", "a", "a"})
 	s.add("p", sharing.DeliveryDevicePlugin, gpus{n: 1, mode: sharing.MechanismMPS, slots: 3, tenants: []string{"a", "b", "b"}})
 	s.result.Decisions[0].Placed, s.result.Decisions[0].Unplaced = 5, 4
 	folder, err := s.build()

@@ -107,14 +107,15 @@ func (b *builder) nodes() iter.Seq2[*layout.Node, string] {
 	}
 }
 
-// readNodes puts nodes that are configured alike into groups, and returns the groups of each workload's parts.
+// readNodes puts nodes that are configured alike into groups, those of tenants that do not trust one another into
+// different ones, and returns the groups of each workload's parts.
 func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]string, l *problem.List) (
 	on map[run][]*group) {
 	on = map[run][]*group{}
 	if b.result.Layout != nil {
 		l.AddErr("result", layout.Err(b.result.Layout.Check()))
 	}
-	groups, gpus := map[string]*group{}, map[string]*layout.GPU{}
+	groups, gpus := map[string][]*group{}, map[string]*layout.GPU{}
 	for n, at := range b.nodes() {
 		pool := pools[n.Pool]
 		if pool == nil {
@@ -123,7 +124,13 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 		}
 		modes := nodeModes(n)
 		id := alike(n)
-		g := groups[id]
+		var g *group
+		for _, other := range groups[id] {
+			strangers := func(o *layout.Node) bool { a, _ := n.Strangers(o); return a != nil }
+			if g == nil && !slices.ContainsFunc(other.nodes, strangers) {
+				g = other
+			}
+		}
 		if g == nil {
 			if gpus[n.Pool] == nil {
 				gpus[n.Pool] = layout.GPUOf(pool.GPU)
@@ -136,7 +143,7 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 				}
 			}
 			b.taken[g.key] = true
-			groups[id], b.groups = g, append(b.groups, g)
+			groups[id], b.groups = append(groups[id], g), append(b.groups, g)
 		}
 		g.nodes = append(g.nodes, n)
 		for i := range n.Assignments {

@@ -88,7 +88,7 @@ func (s *scene) add(pool string, d sharing.Delivery, all ...gpus) {
 	n := layout.Node{Name: fmt.Sprintf("%s-%d", pool, len(s.nodes)), Pool: pool, Delivery: d}
 	gpu, rules := layout.GPUOf(s.fleet.Pools[slices.IndexFunc(s.fleet.Pools, func(p decision.Pool) bool { return p.Name == pool })].GPU), layout.RulesOf(d)
 	hold := func(w string, replica, device int, p *mig.Profile, start int8) {
-		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprintf("%s-%s-%d", w, n.Name, replica), Workload: &layout.Workload{Name: w}, Device: int16(device), Profile: p, Start: start})
+		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprintf("%s-%s-%d", w, n.Name, replica), Workload: s.fleet.Tenants()[w], Device: int16(device), Profile: p, Start: start})
 	}
 	replica := 0
 	for _, like := range all {
@@ -128,6 +128,7 @@ func (s *scene) add(pool string, d sharing.Delivery, all ...gpus) {
 
 const mixedFleet = `
 version: v1
+trust: all
 pools:
   - {name: prod, gpu: A100-SXM4-80GB, count: 6, gpus_per_node: 2, platform: eks, instance_type: p4de.24xlarge}
   - {name: serve, gpu: H100 80GB HBM3, count: 2, gpus_per_node: 2}

@@ -216,6 +216,10 @@ func (pl *Planner) newSearch() *search {
 					s.sites[key] = s.newShared(key)
 				}
 				way.site = s.sites[key]
+				domain := pl.domain(&pl.sites[c.Pool], c.Mechanism, []Member{{w, 1}})
+				way.site.domain = cmp.Or(way.site.domain, domain)
+				way.site.apart = way.site.apart || way.site.domain != domain && pl.sites[c.Pool].each > 1
+				way.site.spans = way.site.spans || way.site.apart
 			}
 			ways = append(ways, way)
 		}

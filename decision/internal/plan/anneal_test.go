@@ -94,7 +94,11 @@ func exhaustive(s *search) (most placement, least float64) {
 			loads[m.Replicas] = s.withWhole(&loads[m.Replicas], m.Workload, m.Replicas, n)
 		}
 		for _, h := range s.sites {
-			part := s.partOf(h, int32(len(gpus[h.index])), 0)
+			s.spans = s.spans[:0]
+			for i, f := range gpus[h.index] {
+				s.spans = append(s.spans, spanOf(&f.bin, false, i, f.domain))
+			}
+			part := s.partOf(h, int32(len(s.spans)), 0)
 			loads[h.key.Pool] = part.plus(&loads[h.key.Pool])
 		}
 		for p := range loads {
@@ -157,7 +161,11 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 			}
 		}
 		pl := planned(t, f)
-		placed, cost := pl.placementOf(pl.Placed), pl.cost()
+		placed, cost := pl.placementOf(pl.Placed), pl.Longer()
+		for p := range pl.Pools {
+			t, l := pl.tariff(p), pl.load(p)
+			cost += t.of(&l)
+		}
 		if len(pl.lacking()) > 0 {
 			short++
 		}

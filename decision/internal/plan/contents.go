@@ -22,6 +22,7 @@ type filling struct {
 	bin     bin                 // of GPUs without slices
 	spot    bool                // everybody may lose it
 	slow    int                 // grade
+	domain  int                 // of trust
 	room    []int16             // by workload: how many more, -1 = not worked out
 	more    map[uint64]*filling // by workload and how many
 	less    []*filling          // by place among the members
@@ -35,6 +36,9 @@ type shared struct {
 	each     int // replicas of a workload that an instance holds
 	index    int // among the sites
 	class    siteClass
+	spans    bool // nodes depend on more than the number of GPUs: see span
+	domain   int  // of trust of its first workload
+	apart    bool // there are others
 	empty    *filling
 	fillings map[string]*filling
 	layouts  map[string]bool // whether instances of these profiles fit together
@@ -45,6 +49,7 @@ func (s *search) newShared(key GroupKey) *shared {
 		sliced: filter.TraitsOf(key.Mechanism).Sliced,
 		each:   filter.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
 		fillings: map[string]*filling{}, layouts: map[string]bool{}}
+	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)
 	return h
 }
@@ -62,6 +67,7 @@ func (s *search) filling(h *shared, members []Member) *filling {
 		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
 	f.bin.limit = math.MaxInt
 	f.spot = s.pl.sites[h.key.Pool].spot && s.pl.Interruptible(members)
+	f.domain = s.pl.domain(&s.pl.sites[h.key.Pool], h.key.Mechanism, members)
 	if !h.sliced {
 		for _, m := range members {
 			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"sort"
 )
 
@@ -34,7 +35,6 @@ func (s *search) remove(a *arranged, w int) {
 		gpus := a.gpus[v.site.index]
 		kept := gpus[:0]
 		firm, spot := int32(0), int32(0)
-		limited := v.site.class == classLimited && s.pl.sites[p].each > 1
 		s.spans = s.spans[:0]
 		for _, f := range gpus {
 			if f = s.without(f, w); len(f.members) == 0 {
@@ -43,8 +43,8 @@ func (s *search) remove(a *arranged, w int) {
 			if firm++; f.spot {
 				firm, spot = firm-1, spot+1
 			}
-			if limited {
-				s.spans = append(s.spans, spanOf(&f.bin, f.spot, len(s.spans)))
+			if v.site.spans {
+				s.spans = append(s.spans, spanOf(&f.bin, f.spot, len(s.spans), f.domain))
 			}
 			kept = append(kept, f)
 		}
@@ -62,8 +62,8 @@ func (s *search) partOf(h *shared, firm, spot int32) (l load) {
 	switch {
 	case st.each == 1:
 		l.gpus, l.spot = firm+spot, spot
-	case h.class == classLimited:
-		l.limited(st, s.spans)
+	case h.spans:
+		l.onOwn(st, h.class, s.spans)
 	default:
 		l.alike(st, h.class, firm, spot)
 	}
@@ -151,7 +151,6 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry) (int, error) {
 	h, p := v.site, v.c.Pool
 	st := &s.pl.sites[p]
-	limited := h.class == classLimited && st.each > 1
 	gpus := a.gpus[h.index]
 	s.looked += len(gpus)
 	all := (want + h.each - 1) / h.each
@@ -160,7 +159,7 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 	firm, spot := part.gpus-part.spot, part.spot
 	s.joins, s.spans = s.joins[:0], s.spans[:0]
 	for i, f := range gpus {
-		if left == 0 && !limited {
+		if left == 0 && !h.spans {
 			break
 		}
 		n := 0
@@ -179,8 +178,8 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 				firm, spot = firm+1, spot-1
 			}
 		}
-		if limited {
-			s.spans = append(s.spans, s.spanWith(&f.bin, v.c, n, cheap))
+		if h.spans {
+			s.spans = append(s.spans, s.spanWith(f, w, v.c, n, cheap))
 		}
 	}
 	room, fresh := 0, 0
@@ -201,8 +200,8 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 	own := load{gpus: firm + spot + int32(fresh), spot: spot}
 	with := func(n int) bool {
 		s.spans = s.spans[:old]
-		for i := 0; limited && i < n; i++ {
-			s.spans = append(s.spans, s.spanWith(&h.empty.bin, v.c, min(room, left-i*room), s.owns(w, p)))
+		for i := 0; h.spans && i < n; i++ {
+			s.spans = append(s.spans, s.spanWith(h.empty, w, v.c, min(room, left-i*room), s.owns(w, p)))
 		}
 		if s.owns(w, p) {
 			own = s.partOf(h, firm, spot+int32(n))
@@ -237,11 +236,14 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 	return min(want, (all-left)*h.each), nil
 }
 
-// spanWith is the span of a GPU to which n more replicas come.
-func (s *search) spanWith(b *bin, c *Choice, n int, cheap bool) span {
-	one := bin{n: b.n + n, limit: b.limit}
+// spanWith is the span of a GPU to which n more replicas of a workload come.
+func (s *search) spanWith(f *filling, w int, c *Choice, n int, cheap bool) span {
+	one, domain := bin{n: f.bin.n + n, limit: f.bin.limit}, cmp.Or(f.domain, f.site.domain)
 	if n > 0 {
 		one.limit = min(one.limit, c.Tenants)
+		if f.site.apart {
+			domain = s.with(f, w, n).domain
+		}
 	}
-	return spanOf(&one, cheap, len(s.spans))
+	return spanOf(&one, cheap, len(s.spans), domain)
 }

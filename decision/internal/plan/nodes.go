@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -26,6 +27,8 @@ type sites struct {
 	delivery sharing.Delivery
 	gpu      *layout.GPU
 	class    [sharing.MechanismCount]siteClass
+	// apart: any GPU of a node may come to any tenant of the node, so that strangers need nodes of their own.
+	apart [sharing.MechanismCount]bool
 }
 
 // siteClass restricts the nodes that the GPUs of a mechanism may be on.
@@ -60,6 +63,7 @@ func newSites(p *score.CompiledPool) sites {
 		default:
 			s.class[m] = classTurns
 		}
+		s.apart[m] = filter.TraitsOf(m).Trusting && !layout.Sliced(m) && rules.Has(layout.RuleAnyDevice)
 	}
 	return s
 }
@@ -239,14 +243,8 @@ func (s *sites) count(l *load) (nodes, spot int) {
 
 // fits reports whether the pool has the nodes that a load needs.
 func (s *sites) fits(l *load) bool {
-	if int(l.gpus) > s.pool.Pool.Count {
-		return false
-	}
-	if s.each == 1 {
-		return true
-	}
 	n, _ := s.count(l)
-	return n <= s.most
+	return int(l.gpus) <= s.pool.Pool.Count && n <= s.most
 }
 
 // alike counts GPUs that any of their nodes may have together.
@@ -266,12 +264,13 @@ func (l *load) alike(s *sites, class siteClass, firm, spot int32) {
 	}
 }
 
-// span is the numbers of slots that a GPU could have: at least those of its tenants, and so few that the memory limit
-// holds each.
+// span is a GPU of a mechanism that has nodes of its own: the numbers of slots that it could have (no fewer than its
+// tenants, and so few that the memory limit is enough for each), and its tenants' trust domain.
 type span struct {
 	low, high int32
 	spot      bool
 	at        int32 // index of its GPU
+	domain    int32 // of trust
 }
 
 // common returns the least and the largest number of slots that all GPUs could have; there is none where low > high.
@@ -283,24 +282,44 @@ func common(spans []span) (low, high int32) {
 	return low, high
 }
 
-// limited counts GPUs of which those on a node have one number of slots.
-func (l *load) limited(s *sites, spans []span) {
-	l.gpus, l.spot = int32(len(spans)), 0
-	for i := range spans {
-		if spans[i].spot {
-			l.spot++
+// circles parts GPUs by those that may be on one node.
+func byDomain(spans []span) (out [][]span) {
+	spans = slices.Clone(spans)
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.domain, b.domain) })
+	for n := 0; n < len(spans); {
+		first := n
+		for n < len(spans) && spans[n].domain == spans[first].domain {
+			n++
 		}
+		out = append(out, spans[first:n])
 	}
-	if low, high := common(spans); low <= high || s.each == 1 {
-		l.alike(s, classLimited, l.gpus-l.spot, l.spot)
-		return
-	}
-	s.cover(slices.Clone(spans), func(node []span) {
-		l.nodes++
-		if node[0].spot {
-			l.spotNodes++
+	return out
+}
+
+// onOwn counts GPUs on nodes of their own, of which those that may be together, and under limits have one number of
+// slots, share a node.
+func (l *load) onOwn(s *sites, class siteClass, spans []span) {
+	for _, part := range byDomain(spans) {
+		var one load
+		spot := int32(0)
+		for i := range part {
+			if part[i].spot {
+				spot++
+			}
 		}
-	})
+		if low, high := common(part); class != classLimited || low <= high {
+			one.alike(s, class, int32(len(part))-spot, spot)
+		} else {
+			one.gpus, one.spot = int32(len(part)), spot
+			s.cover(part, func(node []span) {
+				one.nodes++
+				if node[0].spot {
+					one.spotNodes++
+				}
+			})
+		}
+		*l = l.plus(&one)
+	}
 }
 
 // cover divides GPUs among the fewest nodes: the one that takes fewest slots first, with those that can have as many.
@@ -328,8 +347,8 @@ func (s *sites) cover(spans []span, visit func(node []span)) {
 }
 
 // spanOf returns the span of a GPU with tenants: its upper end is the least of their limits.
-func spanOf(b *bin, spot bool, at int) span {
-	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at)}
+func spanOf(b *bin, spot bool, at, domain int) span {
+	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at), int32(domain)}
 }
 
 // loadOf returns the load that a group adds to its pool's nodes.
@@ -355,8 +374,8 @@ func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 		l.gpus, l.spot = l.whole+l.wholeSpot, l.wholeSpot
 		return l
 	}
-	if s.class[key.Mechanism] == classLimited {
-		l.limited(s, pl.spans(s, g))
+	if class := s.class[key.Mechanism]; class == classLimited || s.apart[key.Mechanism] {
+		l.onOwn(s, class, pl.spans(s, g))
 		return l
 	}
 	spot := int32(pl.SpotGPUs(g))
@@ -373,7 +392,8 @@ func (pl *Planner) noMore(key GroupKey, one, other *Group) bool {
 func (pl *Planner) spans(s *sites, g *Group) []span {
 	out := make([]span, len(g.Bins))
 	for i := range g.Bins {
-		out[i] = spanOf(&g.Bins[i], s.spot && pl.Interruptible(g.Bins[i].Members), i)
+		members := g.Bins[i].Members
+		out[i] = spanOf(&g.Bins[i], s.spot && pl.Interruptible(members), i, pl.domain(s, g.Mechanism, members))
 	}
 	return out
 }
@@ -381,13 +401,7 @@ func (pl *Planner) spans(s *sites, g *Group) []span {
 // loadBut returns the load of a pool's nodes without one group.
 func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
 	for key, g := range pl.Groups {
-		if key.Pool != p || key == but {
-			continue
-		}
-		if pl.sites[p].each == 1 {
-			l.gpus += int32(g.GPUs())
-			l.spot += int32(pl.SpotGPUs(g))
-		} else {
+		if key.Pool == p && key != but {
 			one := pl.loadOf(key, g)
 			l = l.plus(&one)
 		}

@@ -31,13 +31,13 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{p}}
 		for w := range 8 {
 			f.Workloads = append(f.Workloads, fleet.Workload{Name: string(rune('a' + w)), Kind: fleet.KindTraining,
-				GPUs: 1 + rng.IntN(p.GPUsPerNode.Or(1)), Spot: rng.IntN(2) == 0})
+				GPUs: 1 + rng.IntN(p.GPUsPerNode.Or(1)), Spot: rng.IntN(2) == 0, Tenant: string(rune('s' + w/5))})
 		}
 		pl, err := NewPlan(f, Options{}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl.Groups = map[GroupKey]*Group{}
+		pl.Groups, pl.Trust = map[GroupKey]*Group{}, classify(pl.Workloads, f.Trust)
 		for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing,
 			sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi} {
 			g := &Group{Pool: pl.Pools[0], Mechanism: m}
@@ -100,7 +100,7 @@ func TestOneNumberOfSlots(t *testing.T) {
 		}
 		g := &Group{Pool: pl.Pools[0], Mechanism: c.mechanism, Bins: []bin{
 			{Members: []Member{{0, 2}}, n: 2, limit: c.limit}, {Members: []Member{{0, 4}}, n: 4, limit: 4}}}
-		pl.Groups = map[GroupKey]*Group{{0, c.mechanism}: g}
+		pl.Groups, pl.Trust = map[GroupKey]*Group{{0, c.mechanism}: g}, classify(pl.Workloads, f.Trust)
 		l, problems := pl.Layout()
 		var got []int16
 		for n := range l.Nodes() {

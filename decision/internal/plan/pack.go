@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -71,36 +70,10 @@ func (g *Group) GPUs() int {
 	return g.Whole + len(g.Bins) + len(g.Sliced)
 }
 
-// friends divides workloads into sets that may meet.
-func (pl *Planner) friends(who []Member) [][]Member {
-	var out [][]Member
-	seen := make([]bool, len(who))
-	for i := range who {
-		if seen[i] {
-			continue
-		}
-		seen[i] = true
-		set := []Member{who[i]}
-		for k := 0; k < len(set); k++ {
-			for j := range who {
-				if !seen[j] && pl.Trust.trusts(set[k].Workload, who[j].Workload) {
-					seen[j] = true
-					set = append(set, who[j])
-				}
-			}
-		}
-		out = append(out, set)
-	}
-	return out
-}
-
 // level spreads the tenants of a group without slices more evenly over as many GPUs, and over those that the pool pays
 // for in any case, where all keep their objectives so.
 func (pl *Planner) level(key GroupKey) {
 	g := pl.Groups[key]
-	if len(g.Bins) == 0 {
-		return
-	}
 	var who []Member
 	for i := range g.Bins {
 		for _, m := range g.Bins[i].Members {
@@ -108,42 +81,22 @@ func (pl *Planner) level(key GroupKey) {
 		}
 	}
 	SortMembers(who)
-	parts := [][]Member{who}
-	if filter.TraitsOf(g.Mechanism).Trusting { // else strangers meet
-		parts = pl.friends(who)
+	over := func(gpus int) *Group {
+		return &Group{Pool: g.Pool, Mechanism: g.Mechanism, Bins: pl.even(g, key, who, gpus)}
 	}
-	on := make([]int, len(parts)) // GPUs
-	for k, part := range parts {
-		for i := range g.Bins {
-			if slices.ContainsFunc(part, func(m Member) bool { return m.Workload == g.Bins[i].Members[0].Workload }) {
-				on[k]++
-			}
-		}
+	even := over(len(g.Bins))
+	if n := even.busiest(); n > 1 && n < g.busiest() && pl.noMore(key, even, g) {
+		g, pl.Groups[key] = even, even
 	}
-	even := pl.over(key, parts, on)
-	if even != nil && even.busiest() < g.busiest() && even.busiest() > 1 && pl.noMore(key, even, g) {
-		pl.Groups[key] = even
-	}
-	if pl.Opt.Running {
-		return
-	}
-	now := pl.load(key.Pool)
-	t := pl.tariff(key.Pool)
-	paid := t.of(&now)
-	for k := range parts {
-		for more := pl.Paid(key.Pool).GPUs() - int(pl.load(key.Pool).gpus); more > 0; more /= 2 {
-			was := pl.slowed(key, pl.Groups[key])
-			on[k] += more
-			if wider := pl.over(key, parts, on); wider != nil {
-				others, own := pl.loadBut(key.Pool, key), pl.loadOf(key, wider)
-				l := others.plus(&own)
-				is := pl.slowed(key, wider)
-				if is < was-1e-9 && t.sites.fits(&l) && !cheaper(paid, t.of(&l)) {
-					pl.Groups[key] = wider
-					break
-				}
-			}
-			on[k] -= more
+	now, others, t := pl.load(key.Pool), pl.loadBut(key.Pool, key), pl.tariff(key.Pool)
+	for more := pl.Paid(key.Pool).GPUs() - int(now.gpus); more > 0 && len(who) > 0 && !pl.Opt.Running; more /= 2 {
+		wider := over(len(g.Bins) + more)
+		own := pl.loadOf(key, wider)
+		l := others.plus(&own)
+		if len(wider.Bins) > 0 && pl.slowed(key, wider) < pl.slowed(key, g)-1e-9 && t.sites.fits(&l) &&
+			!cheaper(t.of(&now), t.of(&l)) {
+			pl.Groups[key] = wider
+			return
 		}
 	}
 }
@@ -156,19 +109,6 @@ func (pl *Planner) slowed(key GroupKey, g *Group) (sum float64) {
 		}
 	}
 	return sum
-}
-
-// over spreads parts of a group over so many GPUs each; nil where that misses an objective.
-func (pl *Planner) over(key GroupKey, parts [][]Member, on []int) *Group {
-	out := &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
-	for k, part := range parts {
-		bins := pl.even(out, key, part, on[k])
-		if bins == nil {
-			return nil
-		}
-		out.Bins = append(out.Bins, bins...)
-	}
-	return out
 }
 
 // even spreads workloads over n bins as evenly as it goes, those with most
@@ -189,11 +129,12 @@ func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
 		for range m.Replicas {
 			at := -1
 			for i := range bins {
-				if at < 0 || load[i] < load[at]-1e-12 {
+				apart := i < len(g.Bins) && !pl.Trust.trusts(g.Bins[i].Members[0].Workload, m.Workload)
+				if !apart && (at < 0 || load[i] < load[at]-1e-12) {
 					at = i
 				}
 			}
-			if pl.room(g, key.Pool, &bins[at], m.Workload, c, 1) < 1 {
+			if at < 0 || pl.room(g, key.Pool, &bins[at], m.Workload, c, 1) < 1 {
 				at = slices.IndexFunc(bins, func(b bin) bool { return pl.room(g, key.Pool, &b, m.Workload, c, 1) > 0 })
 				if at < 0 {
 					return nil

@@ -23,15 +23,6 @@ func (pl *Planner) unite() {
 	pl.Trust = &trust
 }
 
-// cost is the bill for an hour and the added cost of slower work, by which divisions are compared.
-func (pl *Planner) cost() (sum float64) {
-	for p := range pl.Pools {
-		t, l := pl.tariff(p), pl.load(p)
-		sum += t.of(&l)
-	}
-	return sum + pl.Longer()
-}
-
 // Longer is the added cost for an hour of work that takes longer than on the fleet's fastest GPU.
 func (pl *Planner) Longer() (sum float64) {
 	for w, c := range pl.Chosen {

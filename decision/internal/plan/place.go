@@ -81,28 +81,34 @@ func (pl *Planner) contents(key GroupKey, g *Group) (out []*content) {
 
 // fillOwn gives a mechanism nodes of its own.
 func (f *filler) fillOwn(pl *Planner, key GroupKey, g *Group, all []*content) {
-	if f.class[key.Mechanism] == classLimited {
-		spans := pl.spans(f.sites, g)
-		if low, high := common(spans); low > high {
-			f.cover(spans, func(node []span) {
+	spans := pl.spans(f.sites, g)
+	if len(spans) == 0 { // slices
+		spans = make([]span, len(all))
+		for i := range spans {
+			spans[i].at, spans[i].spot = int32(i), all[i].spot
+		}
+	}
+	for _, part := range byDomain(spans) {
+		if low, high := common(part); low > high && f.class[key.Mechanism] == classLimited {
+			f.cover(part, func(node []span) {
 				n := f.add(key.Mechanism, f.each)
 				for _, s := range node {
 					n.put(all[s.at])
 				}
 			})
-			return
+			continue
 		}
-	}
-	var n *place
-	for _, spot := range []bool{false, true} {
-		for _, c := range all {
-			if c.spot != spot {
-				continue
+		var n *place
+		for _, spot := range []bool{false, true} {
+			for _, s := range part {
+				if s.spot != spot {
+					continue
+				}
+				if n == nil || n.free == 0 {
+					n = f.add(key.Mechanism, f.each)
+				}
+				n.put(all[s.at])
 			}
-			if n == nil || n.free == 0 {
-				n = f.add(key.Mechanism, f.each)
-			}
-			n.put(c)
 		}
 	}
 }
@@ -180,7 +186,7 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	of := make([]*layout.Workload, pl.Asked)
 	for w := range of {
 		wl := pl.Workloads[w].Workload()
-		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trust, Objective: layout.Objective{
+		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trusts(pl.Among), Objective: layout.Objective{
 			TTFTP99: time.Duration(wl.SLO.TTFTP99.Or(0)), TPOTP50: time.Duration(wl.SLO.TPOTP50.Or(0)),
 			TPOTP99: time.Duration(wl.SLO.TPOTP99.Or(0)), E2EP99: time.Duration(wl.SLO.E2EP99.Or(0))}}
 	}

@@ -124,14 +124,14 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 	return nodes, (waiting + st.each - 1) / st.each
 }
 
-// CountsGPUs reports whether a pool shares its GPUs by several modes, of which its delivery lets a node have one, and
-// does not say which GPUs are a node's.
+// CountsGPUs reports whether a pool shares its GPUs by several modes or among several trust domains, of which its
+// delivery lets a node have one, and does not say which GPUs are a node's.
 func (pl *Planner) CountsGPUs(p int) bool {
 	own, groups := false, 0
-	for key := range pl.Groups {
+	for key, g := range pl.Groups {
 		if key.Pool == p {
-			class := pl.sites[p].class[key.Mechanism]
-			own, groups = own || class == classTurns || class == classLimited, groups+1
+			class, domains := pl.sites[p].class[key.Mechanism], byDomain(pl.spans(&pl.sites[p], g))
+			own, groups = own || class == classTurns || class == classLimited, groups+max(1, len(domains))
 		}
 	}
 	return own && groups > 1 && !pl.sites[p].stated

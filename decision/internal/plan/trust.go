@@ -21,21 +21,22 @@ type trustClasses struct {
 	anywhere int              // shareable replicas that are not pinned
 	pinned   map[string]int   // pool -> shareable replicas pinned to it
 	least    sharing.Bytes    // memory of the smallest shareable replica that states it
+	domains  map[string]int   // by the sets of trusted tenants of a GPU's tenants
 }
 
 type trustClass struct {
 	filter.TrustDomain // its trusts are sorted
 	pin                string
-	// shareable counts the replicas that may share a GPU.
-	shareable int
+	shareable          int    // replicas that may share a GPU
+	trusted            string // the tenants of which some workload trusts it too, and its own
 }
 
 func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClasses {
-	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{}}
+	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{},
+		domains: map[string]int{}}
 	index := map[string]int{}
 	for i, w := range workloads {
-		trust := slices.Clone(w.Workload().Trust)
-		slices.Sort(trust)
+		trust := slices.Sorted(slices.Values(w.Workload().Trust))
 		tenant, pin := w.Workload().Tenant, w.Workload().Pool
 		if tenant == "" && among != fleet.TrustAll {
 			tenant = "\x00" + w.Workload().Name // a stranger to all others
@@ -63,12 +64,40 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 			t.pinned[pin] += n
 		}
 	}
+	for i := range t.classes {
+		own := &t.classes[i]
+		tenants := slices.DeleteFunc(append(slices.Clone(own.Trusts), own.Tenant), func(tenant string) bool {
+			return tenant != own.Tenant && !slices.ContainsFunc(t.byTenant[tenant], func(c int) bool {
+				return t.classes[c].Names(own.Tenant)
+			})
+		})
+		slices.Sort(tenants)
+		own.trusted = strings.Join(slices.Compact(tenants), "\x00")
+	}
 	return t
 }
 
 // trusts reports whether two workloads may share: one tenant, or each names the other's.
 func (t *trustClasses) trusts(a, b int) bool {
 	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].TrustDomain)
+}
+
+// domain numbers the trust domain of a GPU's tenants, where the GPUs of a node must go to tenants that all trust one
+// another: GPUs of equal numbers may be on one node. 0 = any may be.
+func (pl *Planner) domain(s *sites, m sharing.Mechanism, members []Member) int {
+	if !s.apart[m] || len(members) == 0 {
+		return 0
+	}
+	var sets []string
+	for _, m := range members {
+		sets = append(sets, pl.Trust.classes[pl.Trust.of[m.Workload]].trusted)
+	}
+	slices.Sort(sets)
+	key := strings.Join(slices.Compact(sets), "\x01")
+	if pl.Trust.domains[key] == 0 {
+		pl.Trust.domains[key] = 1 + len(pl.Trust.domains)
+	}
+	return pl.Trust.domains[key]
 }
 
 // Neighbours counts the replicas that could share a GPU with workload w in a pool.
