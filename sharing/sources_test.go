@@ -59,7 +59,7 @@ func walkCode(visit func(path string, code []byte)) error {
 			return err
 		case d.IsDir() && (name == "testdata" || name != ".." && name[0] == '.'):
 			return filepath.SkipDir
-		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json", name == "constants.json", name == "rollout.yaml", name == "words.json", name == "tables.json",
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"), name == "catalogue.json", name == "constants.json", name == "warnings.yaml", name == "words.json", name == "tables.json",
 			filepath.Dir(path) == filepath.Join("..", "sharing", "data"):
 			code, err := os.ReadFile(path)
 			visit(path, code)

@@ -20,15 +20,10 @@ const (
 
 // count reads a number of devices; 0 where it is none.
 func count(text string) int {
-	scale := 1
-	if s, ok := strings.CutSuffix(text, "k"); ok {
-		text, scale = s, 1000
+	if v := amountIn("", text); v <= 1<<20 {
+		return int(v)
 	}
-	v, err := strconv.Atoi(text)
-	if err != nil || v < 0 || v > 1<<20 {
-		return 0
-	}
-	return v * scale
+	return 0
 }
 
 // amountOf reads a number of things, or an amount of memory as MiB.

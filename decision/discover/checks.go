@@ -87,8 +87,7 @@ func (b *build) checkHeld() {
 		for _, p := range w.pods {
 			object := "pod " + named(p.namespace, p.name)
 			kinds := map[string]int{}
-			for i := range p.held {
-				h := &p.held[i]
+			for _, h := range p.held {
 				kinds[h.kind()] += h.gpus
 				if h.request > 0 && h.request < h.memory {
 					b.find("limit-beyond-request", object, h.resource, h.request, h.memory)
@@ -137,12 +136,10 @@ func (b *build) checkClaims() {
 // checkWaiting reports a pod that waits for HAMi or Volcano and for which no registered card has memory, as far as is
 // known: holdings of unknown cards are not subtracted.
 func (b *build) checkWaiting(p *pod, object string) {
-	for i := range p.held {
-		h := &p.held[i]
+	for _, h := range p.held {
 		most, need := sharing.Bytes(0), mostMemory
 		for _, n := range b.nodes {
-			for k := range n.registered {
-				card := &n.registered[k]
+			for _, card := range n.registered {
 				left := sharing.Bytes(card.Memory) * sharing.MiB
 				if n.registry != h.delivery || h.profile != "" || n.apartGPUs[card.ID] != "" {
 					continue
@@ -177,8 +174,8 @@ func (b *build) check() {
 	for _, n := range b.nodes {
 		asked := 0
 		for _, p := range n.pods {
-			for i := range p.held {
-				if h := &p.held[i]; h.resource == resourceGPU || h.resource == resourceShared {
+			for _, h := range p.held {
+				if h.resource == resourceGPU || h.resource == resourceShared {
 					asked += h.gpus
 				}
 			}
@@ -195,8 +192,7 @@ func (b *build) checkMemory(n *node) {
 	total := n.memory()
 	of, all := map[string]sharing.Bytes{}, sharing.Bytes(0)
 	for _, p := range n.pods {
-		for i := range p.held {
-			h := &p.held[i]
+		for _, h := range p.held {
 			kai := h.delivery == sharing.DeliveryKAI
 			if !kai && h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano || h.profile != "" {
 				continue
@@ -306,7 +302,7 @@ const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
 
 // unknowns lists fields without a source.
 func (b *build) unknowns() {
-	add := func(path, why, settle string) { b.Unknown = append(b.Unknown, Unknown{path, why, settle}) }
+	add := func(path, why, remedy string) { b.Unknown = append(b.Unknown, Unknown{path, why, remedy}) }
 	if len(b.nodes) == 0 {
 		add("pools", "no node with GPUs is among the input",
 			"kubectl get "+Resources+" -A -o json, or `nvidia-smi -q -x` of each machine")

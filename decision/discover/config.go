@@ -148,7 +148,7 @@ func (c *Collector) takeHAMiNames(text string) {
 
 // declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
 // their number. They are used only where all configurations of that name and the node's resources agree with them.
-func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, fact) {
+func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, Provenance) {
 	all := b.c.plugins[n.label(labelPlugin)]
 	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
 	for _, p := range all {
@@ -158,7 +158,7 @@ func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, i
 		}
 	}
 	if len(all) == 0 {
-		return sharing.MechanismExclusive, 1, fact{}
+		return sharing.MechanismExclusive, 1, Provenance{}
 	}
 	return all[0].mechanism, all[0].replicas,
 		declared("%s (%s), selected by label %s", all[0].object, all[0].source, labelPlugin)

@@ -18,29 +18,29 @@ func aConfigMap(name, key, text string) string {
 }
 
 const (
-	fourTurns = "version: v1\nflags:\n  migStrategy: none\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
-	fourMPS   = "version: v1\nsharing:\n  mps:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
+	fourShares = "version: v1\nflags:\n  migStrategy: none\nsharing:\n  timeSlicing:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
+	fourMPS    = "version: v1\nsharing:\n  mps:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 4\n"
 )
 
 // TestDeclaredConfiguration: replicas in the device plugin's ConfigMap are used where labels give none and all
 // configurations of that name agree; settings that the plugin ignores or refuses, or that are not in effect, are found.
 func TestDeclaredConfiguration(t *testing.T) {
 	const chosen = "nvidia.com/device-plugin.config=any "
-	turns, whole := aConfigMap("plugin", "any", fourTurns), aNode("n", l4+chosen+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2")
+	shares, whole := aConfigMap("plugin", "any", fourShares), aNode("n", l4+chosen+"nvidia.com/gpu.count=2", "", "nvidia.com/gpu=2")
 	config := func(text string) string { return aConfigMap("plugin", "other", text) }
 	for _, c := range []struct {
 		name, items, code, message string // no code: nothing about configurations
 		gpus                       int
 	}{
-		{"in force", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + turns, "", "", 2},
-		{"without labels of GPU Feature Discovery", aNode("n", chosen+"node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=32") + turns, "", "", 8},
-		{"two of a name", aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + turns + aConfigMap("other", "any", fourMPS), "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 8},
-		{"not in force", whole + turns, "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 2},
-		{"selected, and nowhere", whole + config(fourTurns), "config-missing", `selects "any"`, 2},
-		{"under flags", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourTurns[:len("version: v1\nflags:\n")]+"  renameByDefault: true\n"+fourTurns[len("version: v1\nflags:\n"):]), "config-ignored", "flags.renameByDefault: the plugin ignores it silently (move it into the sharing block)", 2},
-		{"a list of devices", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourTurns+"      devices: [\"0\"]\n"), "config-ignored", "sharing.timeSlicing.resources[0].devices", 2},
-		{"a misspelled key", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourTurns, "migStrategy", "migstrategy", 1)), "config-ignored", "flags.migstrategy: the plugin ignores it silently (it knows no such key)", 2},
-		{"one replica", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourTurns, "replicas: 4", "replicas: 1", 1)), "config-refused", "resources[0].replicas: must be 2 or more, not 1", 2},
+		{"in force", aNode("n", l4+chosen+"nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing nvidia.com/gpu.count=2", "", "nvidia.com/gpu=8") + shares, "", "", 2},
+		{"without labels of GPU Feature Discovery", aNode("n", chosen+"node.kubernetes.io/instance-type=p4d.24xlarge", "", "nvidia.com/gpu=32") + shares, "", "", 8},
+		{"two of a name", aNode("n", l4+chosen, "", "nvidia.com/gpu=8") + shares + aConfigMap("other", "any", fourMPS), "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 8},
+		{"not in force", whole + shares, "config-not-in-effect", "replicas: 4, by time-slicing; the node offers 1, whole", 2},
+		{"selected, and nowhere", whole + config(fourShares), "config-missing", `selects "any"`, 2},
+		{"under flags", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourShares[:len("version: v1\nflags:\n")]+"  renameByDefault: true\n"+fourShares[len("version: v1\nflags:\n"):]), "config-ignored", "flags.renameByDefault: the plugin ignores it silently (move it into the sharing block)", 2},
+		{"a list of devices", aNode("n", l4, "", "nvidia.com/gpu=2") + config(fourShares+"      devices: [\"0\"]\n"), "config-ignored", "sharing.timeSlicing.resources[0].devices", 2},
+		{"a misspelled key", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourShares, "migStrategy", "migstrategy", 1)), "config-ignored", "flags.migstrategy: the plugin ignores it silently (it knows no such key)", 2},
+		{"one replica", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourShares, "replicas: 4", "replicas: 1", 1)), "config-refused", "resources[0].replicas: must be 2 or more, not 1", 2},
 		{"MIG by MPS", aNode("n", l4, "", "nvidia.com/gpu=2") + config(strings.Replace(fourMPS, "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", 1)), "config-refused", "is not shared by mps", 2},
 		{"keys that are known", aNode("n", l4, "", "nvidia.com/gpu=2") + config("version: v1\nflags: {plugin: {deviceListStrategy: [envvar], passDeviceSpecs: true}, gfd: {oneshot: false}}\nimex: {channelIDs: [0]}"), "", "", 2},
 	} {
@@ -67,7 +67,7 @@ func TestDeclaredConfiguration(t *testing.T) {
 // which is named as the source.
 func TestDeclaredReplicas(t *testing.T) {
 	d, err := read(t, discover.Options{}, "all", `{"kind":"List","items":[`+
-		aNode("n", "nvidia.com/device-plugin.config=any nvidia.com/gpu.product=NVIDIA-L4", "", "nvidia.com/gpu=8")+","+aPod("a", "n", "x=1")+aConfigMap("plugin", "any", fourTurns)+`]}`)
+		aNode("n", "nvidia.com/device-plugin.config=any nvidia.com/gpu.product=NVIDIA-L4", "", "nvidia.com/gpu=8")+","+aPod("a", "n", "x=1")+aConfigMap("plugin", "any", fourShares)+`]}`)
 	if err != nil || len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || len(d.Fleet.Workloads) != 1 {
 		t.Fatalf("%v %+v", err, d.Fleet)
 	}

@@ -31,8 +31,7 @@ func (d *Discovery) WriteText(w io.Writer) error {
 	for i := range d.Today {
 		line("%s", d.sharing(&d.Today[i]))
 	}
-	for i := range d.Findings {
-		f := &d.Findings[i]
+	for _, f := range d.Findings {
 		line("%s %s: %s: %s [%s]", f.Severity, f.Code, f.Object, f.Message, f.Source)
 	}
 	if err := d.WriteFleet(&out); err != nil {

@@ -120,8 +120,7 @@ func (b *build) exceeded(p *pod) string {
 
 // repelled names a pod that keeps a pod of a workload off, empty where none does.
 func (c *Collector) repelled(p *pod) string {
-	for i := range c.repels {
-		r := &c.repels[i]
+	for _, r := range c.repels {
 		there := r.term.NamespaceSelector != nil || slices.Contains(r.term.Namespaces, p.namespace) ||
 			len(r.term.Namespaces) == 0 && r.namespace == p.namespace
 		if there && r.term.LabelSelector.selects(p.labels) {

@@ -38,18 +38,17 @@ const (
 // String writes it as the fleet file's comments do.
 func (p Provenance) String() string { return p.Basis + ": " + p.Source }
 
-// fact names the source of a figure.
-type fact = Provenance
-
-func declared(format string, args ...any) fact {
-	return fact{basisDeclared, fmt.Sprintf(format, args...)}
+func declared(format string, args ...any) Provenance {
+	return Provenance{basisDeclared, fmt.Sprintf(format, args...)}
 }
 
-func derived(format string, args ...any) fact {
-	return fact{basisDerived, fmt.Sprintf(format, args...)}
+func derived(format string, args ...any) Provenance {
+	return Provenance{basisDerived, fmt.Sprintf(format, args...)}
 }
 
-func guessed(format string, args ...any) fact { return fact{basisGuess, fmt.Sprintf(format, args...)} }
+func guessed(format string, args ...any) Provenance {
+	return Provenance{basisGuess, fmt.Sprintf(format, args...)}
+}
 
 // Finding is something about the cluster that its owner should know.
 type Finding struct {

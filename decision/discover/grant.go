@@ -78,7 +78,7 @@ type migAllocation struct {
 
 // granted returns the devices that a pod was given, nil where no annotation or status records them.
 func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
-	if i, ok := p.notes["ALIYUN_COM_GPU_MEM_IDX"]; ok && len(asked) == 1 && count(i+"0") >= 0 {
+	if i, ok := p.notes["ALIYUN_COM_GPU_MEM_IDX"]; ok && len(asked) == 1 {
 		one := asked[0]
 		one.device, one.gpus, one.granted = "index "+i, 1, true
 		return []holding{one}

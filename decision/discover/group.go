@@ -132,8 +132,8 @@ func (b *build) root(namespace string, o owner) owner {
 func (n *node) take(p *pod) {
 	n.pods = append(n.pods, p)
 	made := map[string]int{} // instances that are created when a pod requests them
-	for i := range p.held {
-		switch h := &p.held[i]; {
+	for _, h := range p.held {
+		switch {
 		case h.delivery == sharing.DeliveryKAI:
 			n.closed = cmp.Or(n.closed, "one on which KAI gives pods parts of GPUs")
 		case h.role == roleAmount:
@@ -155,8 +155,7 @@ func (n *node) placed() {
 	model := n.model()
 	on := map[string][]mig.Instance{}
 	for _, p := range n.pods {
-		for i := range p.held {
-			h := &p.held[i]
+		for _, h := range p.held {
 			if model == nil || h.size == 0 {
 				continue
 			}

@@ -29,7 +29,7 @@ type heldCase struct {
 	Objects []map[string]any // as Kubernetes has them
 
 	Rows     []string          // pools, today's sharing and workloads; see rows
-	Free     int               // GPUs that are said to be held by no pod
+	Free     int               // GPUs that are reported as held by no pod
 	Findings map[string]string // by code, a part of the message
 	Not      []string          // codes that must not be there
 	Calm     bool              // no finding is of a high severity
@@ -243,7 +243,7 @@ func TestHeld(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if got := free(d); got != c.Free {
-				t.Errorf("%d GPUs are said to be free, want %d", got, c.Free)
+				t.Errorf("%d GPUs are reported as free, want %d", got, c.Free)
 			}
 			for code, message := range c.Findings {
 				ok := false

@@ -16,8 +16,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scene is a random cluster, with the GPUs of each node that some pod holds.
-type scene struct {
+// scenario is a random cluster, with the GPUs of each node that some pod holds.
+type scenario struct {
 	heldCase
 	r    *rand.Rand
 	gpus map[string]int
@@ -25,15 +25,15 @@ type scene struct {
 }
 
 // pod adds a pod that holds a GPU of a node.
-func (s *scene) pod(n *heldNode, gpu int, p heldPod) {
+func (s *scenario) pod(n *heldNode, gpu int, p heldPod) {
 	s.held[n.Name][gpu] = true
 	p.Name, p.Node = fmt.Sprintf("p%d", len(s.Pods)), n.Name
 	s.Pods = append(s.Pods, p)
 }
 
 // holders are the ways in which the pods of a node get its GPUs: each makes the node and one pod for each given GPU.
-var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
-	"the device plugin, perhaps by an init container": func(s *scene, n *heldNode, gpus int, of []int) {
+var holders = map[string]func(s *scenario, n *heldNode, gpus int, of []int){
+	"the device plugin, perhaps by an init container": func(s *scenario, n *heldNode, gpus int, of []int) {
 		n.Labels["nvidia.com/gpu.product"], n.Labels["nvidia.com/gpu.count"] = "NVIDIA-L40S", strconv.Itoa(gpus)
 		n.Offers["nvidia.com/gpu"] = strconv.Itoa(gpus)
 		for _, g := range of {
@@ -45,7 +45,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			}
 		}
 	},
-	"HAMi, under any name, with or without what was given": func(s *scene, n *heldNode, gpus int, of []int) {
+	"HAMi, under any name, with or without what was given": func(s *scenario, n *heldNode, gpus int, of []int) {
 		count := []string{"nvidia.com/gpu", "nvidia.com/vgpu", "company.io/card"}[s.r.IntN(3)]
 		register := ""
 		for g := range gpus {
@@ -60,7 +60,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			s.pod(n, g, p)
 		}
 	},
-	"Volcano, with or without its register": func(s *scene, n *heldNode, gpus int, of []int) {
+	"Volcano, with or without its register": func(s *scenario, n *heldNode, gpus int, of []int) {
 		if s.r.IntN(2) == 0 {
 			n.Labels["nvidia.com/gpu.product"], n.Labels["nvidia.com/gpu.count"], n.Labels["nvidia.com/gpu.present"] = "NVIDIA-A30", strconv.Itoa(gpus), "true"
 		} else {
@@ -73,7 +73,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			s.pod(n, g, heldPod{Limits: map[string]string{"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-cores": "20"}})
 		}
 	},
-	"KAI": func(s *scene, n *heldNode, gpus int, of []int) {
+	"KAI": func(s *scenario, n *heldNode, gpus int, of []int) {
 		n.Labels["nvidia.com/gpu.product"], n.Labels["nvidia.com/gpu.count"] = "NVIDIA-L40S", strconv.Itoa(gpus)
 		n.Offers["nvidia.com/gpu"] = strconv.Itoa(gpus)
 		for _, g := range of {
@@ -84,14 +84,14 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			s.pod(n, g, p)
 		}
 	},
-	"GKE's sharing": func(s *scene, n *heldNode, gpus int, of []int) {
+	"GKE's sharing": func(s *scenario, n *heldNode, gpus int, of []int) {
 		n.Labels = map[string]string{"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-max-shared-clients-per-gpu": "3", "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing"}
 		n.Offers["nvidia.com/gpu"] = strconv.Itoa(3 * gpus)
 		for _, g := range of {
 			s.pod(n, g, heldPod{Limits: map[string]string{"nvidia.com/gpu": "1"}})
 		}
 	},
-	"claims, of the pods' own or behind extended resources, known or not": func(s *scene, n *heldNode, gpus int, of []int) {
+	"claims, of the pods' own or behind extended resources, known or not": func(s *scenario, n *heldNode, gpus int, of []int) {
 		for g := range gpus {
 			n.Devices = append(n.Devices, heldDevice{Name: fmt.Sprint("gpu-", g), Type: "gpu", UUID: fmt.Sprintf("%s-%d", n.Name, g), Product: "NVIDIA H100 80GB HBM3"})
 			if s.r.IntN(2) == 0 {
@@ -111,7 +111,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			}
 		}
 	},
-	"KubeVirt": func(s *scene, n *heldNode, gpus int, of []int) {
+	"KubeVirt": func(s *scenario, n *heldNode, gpus int, of []int) {
 		resource := "nvidia.com/TU104GL_TESLA_T4"
 		n.Offers[resource] = strconv.Itoa(gpus)
 		if s.r.IntN(2) == 0 {
@@ -122,7 +122,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			s.pod(n, g, heldPod{Limits: map[string]string{resource: "1", "devices.kubevirt.io/kvm": "1"}})
 		}
 	},
-	"an operator that nobody knows": func(s *scene, n *heldNode, gpus int, of []int) {
+	"an operator that nobody knows": func(s *scenario, n *heldNode, gpus int, of []int) {
 		n.Labels["nvidia.com/gpu.product"], n.Labels["nvidia.com/gpu.count"], n.Labels["nvidia.com/gpu.present"] = "NVIDIA-L40S", strconv.Itoa(gpus), "true"
 		resource, each := []string{"acme.example/slot", "acme.example/gpu-memory", "nvidia.com/turbo", "tencent.com/vcuda-core"}[s.r.IntN(4)], 1+s.r.IntN(20)
 		if s.r.IntN(2) == 0 {
@@ -135,7 +135,7 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 			s.pod(n, g, heldPod{Limits: map[string]string{resource: strconv.Itoa(1 + s.r.IntN(each))}})
 		}
 	},
-	"MIG instances, made beforehand or on demand": func(s *scene, n *heldNode, gpus int, of []int) {
+	"MIG instances, made beforehand or on demand": func(s *scenario, n *heldNode, gpus int, of []int) {
 		n.Labels["nvidia.com/gpu.product"], n.Labels["nvidia.com/gpu.count"], n.Labels["nvidia.com/mig.strategy"] = "NVIDIA-A100-SXM4-80GB", strconv.Itoa(gpus), "mixed"
 		n.Offers["nvidia.com/mig-3g.40gb"] = strconv.Itoa(2 * gpus)
 		for _, g := range of {
@@ -145,13 +145,13 @@ var holders = map[string]func(s *scene, n *heldNode, gpus int, of []int){
 	},
 }
 
-func (s *scene) claim(n *heldNode, name, class, device string) {
+func (s *scenario) claim(n *heldNode, name, class, device string) {
 	k := heldClaim{Name: name, Class: class, Device: device}
 	s.Objects = append(s.Objects, k.object(n.Name))
 }
 
-func newScene(seed uint64) *scene {
-	s := &scene{r: rand.New(rand.NewPCG(seed, 7)), gpus: map[string]int{}, held: map[string]map[int]bool{}}
+func newScene(seed uint64) *scenario {
+	s := &scenario{r: rand.New(rand.NewPCG(seed, 7)), gpus: map[string]int{}, held: map[string]map[int]bool{}}
 	ways := slices.Sorted(maps.Keys(holders))
 	for i := range 1 + s.r.IntN(3) {
 		n := heldNode{Name: fmt.Sprint("node-", i), Labels: map[string]string{}, Annotations: map[string]string{}, Offers: map[string]string{}}
@@ -175,23 +175,23 @@ func newScene(seed uint64) *scene {
 var freeOn = regexp.MustCompile(`(node-\d) \((\d+)\)`)
 
 // check compares the GPUs that a discovery reports as free with those that are.
-func (s *scene) check(t *testing.T, d *discover.Discovery) {
+func (s *scenario) check(t *testing.T, d *discover.Discovery) {
 	t.Helper()
-	said := map[string]int{}
+	free := map[string]int{}
 	for _, f := range d.Findings {
 		if f.Code != "gpus-not-held" {
 			continue
 		}
 		for _, m := range freeOn.FindAllStringSubmatch(f.Message, -1) {
 			k, _ := strconv.Atoi(m[2])
-			said[m[1]] = k
+			free[m[1]] = k
 		}
 	}
 	all, _ := d.Fleet.Layout()
 	for n := range all.Nodes() {
 		truly := s.gpus[n.Name] - len(s.held[n.Name])
-		if said[n.Name] > truly {
-			t.Errorf("%s: %d GPUs of %s are said to be held by nobody, and %d are\n%s", s.Name, said[n.Name], n.Name, truly, s.json(t))
+		if free[n.Name] > truly {
+			t.Errorf("%s: %d GPUs of %s are reported as free, and %d are\n%s", s.Name, free[n.Name], n.Name, truly, s.json(t))
 		}
 		if len(n.Devices) != s.gpus[n.Name] {
 			t.Errorf("%s: %s has %d GPUs, not %d\n%s", s.Name, n.Name, s.gpus[n.Name], len(n.Devices), s.json(t))
@@ -216,7 +216,7 @@ func (s *scene) check(t *testing.T, d *discover.Discovery) {
 }
 
 // TestNothingHeldIsFree: in random clusters, whatever the way in which each pod has its GPU, none that some pod holds
-// is said to be free, and no pod is lost.
+// is reported as free, and no pod is lost.
 func TestNothingHeldIsFree(t *testing.T) {
 	for seed := range uint64(race.Fewer(1500)) {
 		s := newScene(seed)

@@ -40,8 +40,7 @@ func signature(all []holding) string {
 // summary puts a pod's holdings into one, as a fleet has them: the GPUs, and the most that it has of one of them.
 func summary(held []holding) (a ask) {
 	devices, cores := map[string]bool{}, map[string]int{}
-	for i := range held {
-		h := &held[i]
+	for _, h := range held {
 		a.resource, a.delivery = cmp.Or(a.resource, h.resource), cmp.Or(a.delivery, h.delivery)
 		if larger(h.profile, a.profile) {
 			a.profile = h.profile

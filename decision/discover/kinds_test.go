@@ -20,7 +20,7 @@ func TestKindsAreWritten(t *testing.T) {
 			kind, name, by, byName, spec)
 	}
 	const pod = `{"nodeName": "b", "containers": [{"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}`
-	w := ward{kind: "StatefulSet", objects: []string{budget("rank", `{"matchLabels": {"app": "rank"}}`, 1), budget("nightly", `{"matchLabels": {"app": "nightly"}}`, 0),
+	w := twoNodes{kind: "StatefulSet", objects: []string{budget("rank", `{"matchLabels": {"app": "rank"}}`, 1), budget("nightly", `{"matchLabels": {"app": "nightly"}}`, 0),
 		owned("Job", "nightly-29400000", "CronJob", "nightly", `"spec": {"parallelism": 1, "template": {"spec": `+pod+`}}`),
 		strings.Replace(owned("Pod", "nightly-29400000-x", "Job", "nightly-29400000", `"spec": `+pod+`, "status": {"phase": "Running"}`), "batch/v1", "v1", 1)}}
 	d := w.read(t)

@@ -75,7 +75,7 @@ func (c *Collector) takeStatus(file string, o *statusObject) {
 	c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
 }
 
-// object takes one object over. Secrets are not looked into.
+// object takes one object over. Secrets are not read.
 func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	c.objects++
 	var h struct {
@@ -111,20 +111,16 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 			c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
 				h.APIVersion)
 		}
-		if !read.lenient {
-			return
-		}
 	}
 	if err := read.take(c, file, raw); err != nil {
 		c.trouble(file, fmt.Sprintf("%s (object %d)", h.Kind, c.objects), err.Error())
 	}
 }
 
-// reader takes over the objects of a kind.
+// reader takes over the objects of a kind. A version that is not among versions is reported, and read nevertheless.
 type reader struct {
 	group    string
 	versions []string
-	lenient  bool // an unknown version is read nevertheless
 	take     func(c *Collector, file string, raw json.RawMessage) error
 }
 
@@ -154,31 +150,31 @@ var readers map[string]*reader
 
 func init() { // a composite literal would be an initialization cycle
 	controller := func(kind, group string) *reader {
-		return &reader{group, []string{"v1"}, true, taking(func(c *Collector, file string, o *controllerObject) {
+		return &reader{group, []string{"v1"}, taking(func(c *Collector, file string, o *controllerObject) {
 			c.takeController(file, kind, o)
 		})}
 	}
 	dra := []string{"v1", "v1beta2", "v1beta1"}
 	readers = map[string]*reader{
-		"Node":            {"", []string{"v1"}, false, taking((*Collector).takeNode)},
-		"Pod":             {"", []string{"v1"}, false, taking((*Collector).takePod)},
-		"ConfigMap":       {"", []string{"v1"}, false, taking((*Collector).takeConfigMap)},
-		"Status":          {"", []string{"v1"}, false, taking((*Collector).takeStatus)},
+		"Node":            {"", []string{"v1"}, taking((*Collector).takeNode)},
+		"Pod":             {"", []string{"v1"}, taking((*Collector).takePod)},
+		"ConfigMap":       {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
+		"Status":          {"", []string{"v1"}, taking((*Collector).takeStatus)},
 		"Deployment":      controller("Deployment", "apps"),
 		"StatefulSet":     controller("StatefulSet", "apps"),
 		"ReplicaSet":      controller("ReplicaSet", "apps"),
 		"DaemonSet":       controller("DaemonSet", "apps"),
 		"Job":             controller("Job", "batch"),
 		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
-		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, true,
+		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"},
 			taking((*Collector).takeAutoscaler)},
-		"PodDisruptionBudget": {"policy", []string{"v1"}, true, taking(
+		"PodDisruptionBudget": {"policy", []string{"v1"}, taking(
 			func(c *Collector, _ string, o *budgetObject) { c.budgets = append(c.budgets, o) })},
-		"ResourceQuota": {"", []string{"v1"}, false, taking(
+		"ResourceQuota": {"", []string{"v1"}, taking(
 			func(c *Collector, _ string, o *quotaObject) { c.quotas = append(c.quotas, o) })},
-		"DeviceClass":           {"resource.k8s.io", dra, false, taking((*Collector).takeDeviceClass)},
-		"ResourceSlice":         {"resource.k8s.io", dra, false, taking((*Collector).takeSlice)},
-		"ResourceClaim":         {"resource.k8s.io", dra, false, taking((*Collector).takeClaim)},
-		"ResourceClaimTemplate": {"resource.k8s.io", dra, false, taking((*Collector).takeClaimTemplate)},
+		"DeviceClass":           {"resource.k8s.io", dra, taking((*Collector).takeDeviceClass)},
+		"ResourceSlice":         {"resource.k8s.io", dra, taking((*Collector).takeSlice)},
+		"ResourceClaim":         {"resource.k8s.io", dra, taking((*Collector).takeClaim)},
+		"ResourceClaimTemplate": {"resource.k8s.io", dra, taking((*Collector).takeClaimTemplate)},
 	}
 }

@@ -18,7 +18,7 @@ import (
 // readManagers finds the components that hand out the node's GPUs.
 func (n *node) readManagers(b *build) {
 	a, l := n.meta.Metadata.Annotations, n.meta.Metadata.Labels
-	add := func(d sharing.Delivery, name string, from fact) {
+	add := func(d sharing.Delivery, name string, from Provenance) {
 		n.managers = append(n.managers, name)
 		n.delivery, n.deliveryFrom = d, from
 	}
@@ -72,8 +72,7 @@ func (n *node) readRegistered(b *build) {
 		n.resource = "volcano.sh/vgpu-number"
 	}
 	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
-	for i := range n.registered {
-		d := &n.registered[i]
+	for _, d := range n.registered {
 		n.uuids = append(n.uuids, d.ID)
 		n.replicas = max(n.replicas, d.Count)
 		if d.Mode == "mps" {

@@ -326,8 +326,7 @@ var figureTexts = map[usage.Figure]string{usage.FigureSM: "SM activity",
 // idleGPUs reports GPUs on which nothing ran and nothing was held for an hour or more.
 func (b *build) idleGPUs(u *usage.Usage) {
 	idle, longest := map[*node]int{}, map[*node]time.Duration{}
-	for i := range u.Devices {
-		s := &u.Devices[i]
+	for _, s := range u.Devices {
 		if n := b.byName[s.Node]; n != nil && n.inMIG == 0 && s.Profile == "" && s.Instance.IsZero() &&
 			s.Times.Known >= time.Hour && s.Times.Used == 0 {
 			idle[n]++

@@ -110,7 +110,7 @@ func TestBadSamples(t *testing.T) {
 	}
 }
 
-// TestMachines: nvidia-smi's outputs make a fleet alone, and are joined to the node that their file is named after.
+// TestMachines: nvidia-smi's outputs make a fleet by themselves, and are joined to the node that their file is named after.
 func TestMachines(t *testing.T) {
 	d := joined(t, discover.Options{}, "dumps/box.xml", smiXML("81920 MiB", "GPU-1", "GPU-2"))
 	if len(d.Fleet.Pools) != 1 || d.Fleet.Pools[0].Count != 2 || d.Fleet.Pools[0].Driver.String() != "550.54.15" || d.Provenance["pools[0].count"].Basis != "measured" {
@@ -168,7 +168,7 @@ vllm:time_to_first_token_seconds_sum{model_name="m"} 9
 vllm:time_to_first_token_seconds_count{model_name="m"} 100
 `
 
-// TestServing: a model server's page gives latencies alone where its pod has a
+// TestServing: a model server's page gives isolated latencies where its pod has a
 // whole GPU to itself, and none where it shares.
 func TestServing(t *testing.T) {
 	const objects = `{"kind":"List","items":[
@@ -209,7 +209,7 @@ nv_inference_compute_infer_duration_us{model="yolo",version="1"} 2e+07
 	readBack(t, d)
 }
 
-// TestServingProfiles: several pages of a server alone on its GPU, with their times, make a profile that its
+// TestServingProfiles: several pages of a server isolated on its GPU, with their times, make a profile that its
 // decision rests on; those of two models do not.
 func TestServingProfiles(t *testing.T) {
 	var pages strings.Builder
@@ -355,18 +355,18 @@ func TestSameNameElsewhere(t *testing.T) {
 	}
 }
 
-// TestServingAlone: a server on a GPU that may be shared is alone where nobody else runs on its node. Its replicas on
+// TestServingIsolated: a server on a GPU that may be shared is isolated where nobody else runs on its node. Its replicas on
 // other nodes are no neighbours.
-func TestServingAlone(t *testing.T) {
+func TestServingIsolated(t *testing.T) {
 	replica := func(name, node string) string {
 		return `,{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `","namespace":"t","uid":"uid-` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"chat","controller":true}]},"spec":{"nodeName":"` + node + `","containers":[{"image":"vllm/vllm-openai","resources":{"limits":{"nvidia.com/gpu":"1"}}}]},"status":{"phase":"Running"}}`
 	}
-	const turns = l4 + "nvidia.com/gpu.count=1 nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing"
-	replicas := aNode("n", turns, "", "nvidia.com/gpu=4") + "," + aNode("m", turns, "", "nvidia.com/gpu=4") +
+	const shared = l4 + "nvidia.com/gpu.count=1 nvidia.com/gpu.replicas=4 nvidia.com/gpu.sharing-strategy=time-slicing"
+	replicas := aNode("n", shared, "", "nvidia.com/gpu=4") + "," + aNode("m", shared, "", "nvidia.com/gpu=4") +
 		replica("chat-0", "n") + replica("chat-1", "m")
 	for _, c := range []struct {
 		more, file string
-		alone      bool
+		isolated   bool
 	}{
 		{"", "chat-0.txt", true},
 		{"", "t.chat.txt", true},
@@ -377,7 +377,7 @@ func TestServingAlone(t *testing.T) {
 	} {
 		d := joined(t, discover.Options{}, "o.json", list(replicas+c.more), c.file, ttftPage)
 		w := d.Fleet.Workloads[slices.IndexFunc(d.Fleet.Workloads, func(w decision.Workload) bool { return w.Name == "t/chat" })]
-		if w.Solo.TTFTP99.IsZero() == c.alone || (found(d, "latencies-not-isolated") == nil) != c.alone {
+		if w.Solo.TTFTP99.IsZero() == c.isolated || (found(d, "latencies-not-isolated") == nil) != c.isolated {
 			t.Errorf("%s %s: %v %+v", c.more, c.file, w.Solo, d.Findings)
 		}
 	}

@@ -271,22 +271,22 @@ type node struct {
 	instanceType, typeFrom string
 	product                string // as it was read
 	gpu                    *sharing.GPU
-	productFrom            fact
+	productFrom            Provenance
 	driver                 sharing.Driver
-	driverFrom             fact
+	driverFrom             Provenance
 	delivery               sharing.Delivery
-	deliveryFrom           fact
+	deliveryFrom           Provenance
 	gpus                   int // physical
-	gpusFrom               fact
+	gpusFrom               Provenance
 	mechanism              sharing.Mechanism // of the GPUs that are not in MIG mode
-	mechanismFrom          fact
+	mechanismFrom          Provenance
 	replicas               int // of a shared GPU; 1 = whole
 	replicasFrom           string
 	whole                  int            // GPUs that are not in MIG mode
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
 	single                 string         // the profile of nvidia.com/gpu under the MIG strategy single
-	layoutsFrom            fact
+	layoutsFrom            Provenance
 	layouts                []string // exact, of the GPUs in MIG mode
 	uuids                  []string
 	pids                   map[uint32]bool     // processes that were counted, of a machine

@@ -230,8 +230,8 @@ func (n *node) free() int {
 		if len(p.held) == 0 { // a process on a machine
 			unknown += p.ask.gpus
 		}
-		for i := range p.held {
-			if h := &p.held[i]; h.device != "" {
+		for _, h := range p.held {
+			if h.device != "" {
 				taken[h.device] = true
 			} else {
 				unknown += h.gpus
@@ -246,8 +246,8 @@ func (n *node) tenantsOfOne() int {
 	of, unknown := map[string]int{}, 0
 	for _, p := range n.pods {
 		here := map[string]bool{}
-		for i := range p.held {
-			if h := &p.held[i]; h.device == "" {
+		for _, h := range p.held {
+			if h.device == "" {
 				unknown += min(h.gpus, n.gpus) // several shares of one GPU are one tenant's
 			} else if h.profile == "" && !here[h.device] {
 				here[h.device] = true

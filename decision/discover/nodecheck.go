@@ -22,8 +22,8 @@ func (n *node) readApart(b *build) {
 			n.apartGPUs[uuid] = "cordoned"
 		}
 	}
-	for i := range n.registered {
-		if d := &n.registered[i]; d.Healthy != nil && !*d.Healthy {
+	for _, d := range n.registered {
+		if d.Healthy != nil && !*d.Healthy {
 			n.apartGPUs[d.ID] = "not healthy"
 		}
 	}

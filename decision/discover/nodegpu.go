@@ -69,7 +69,7 @@ func (n *node) readProduct(b *build) {
 	} else if partition := l["cloud.google.com/gke-gpu-partition-size"]; l["nvidia.com/gpu.product"] == "" {
 		n.single = partition
 	}
-	n.product, n.productFrom = board, fact{basis, from}
+	n.product, n.productFrom = board, Provenance{basis, from}
 	mib, _ := n.first("nvidia.com/gpu.memory", "karpenter.k8s.aws/instance-gpu-memory",
 		"eks.amazonaws.com/instance-gpu-memory")
 	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {

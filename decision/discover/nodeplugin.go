@@ -182,7 +182,7 @@ func (n *node) readSingle(b *build, labelled int) {
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
 		b.find("label-lies/strategy", "node "+n.name, "label nvidia.com/mig.strategy", s)
 	}
-	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, fact{})
+	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, Provenance{})
 	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
 		n.inMIG, n.gpusFrom = labelled, declared("label nvidia.com/gpu.count")
 	}
@@ -191,7 +191,7 @@ func (n *node) readSingle(b *build, labelled int) {
 
 // gpusForInstances returns the number of GPUs that hold the node's MIG instances: that of a label, or the smallest
 // number by exact packing.
-func (n *node) gpusForInstances(b *build, stated int, from fact) (int, fact) {
+func (n *node) gpusForInstances(b *build, stated int, from Provenance) (int, Provenance) {
 	if stated > 0 {
 		return stated, from
 	}

@@ -165,8 +165,7 @@ var fractionFlag = regexp.MustCompile(`(?:^|\s)--(?:gpu-memory-utilization|mem-f
 // flags of fractionFlag are kept, and of the environment nothing is read.
 func (p *pod) readContainers(containers []container, s *podSpec) {
 	p.runsAs(s.SecurityContext.RunAsUser)
-	for i := range containers {
-		c := &containers[i]
+	for _, c := range containers {
 		p.framework.privileged = p.framework.privileged || c.SecurityContext.Privileged
 		p.runsAs(c.SecurityContext.RunAsUser)
 		words := slices.Concat(c.Command, c.Args)

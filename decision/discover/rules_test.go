@@ -15,9 +15,9 @@ import (
 	"github.com/cotenant/cotenant/decision/review"
 )
 
-// ward is a cluster of two nodes: a has one replica of ml/rank, b two of the Jobs ml/base, which stay. Without further
+// twoNodes is a cluster of two nodes: a has one replica of ml/rank, b two of the Jobs ml/base, which stay. Without further
 // rules ml/rank moves to b, and a is given back.
-type ward struct {
+type twoNodes struct {
 	nodes   map[string]map[string]any // metadata and spec of a and b
 	kind    string                    // of ml/rank's owner
 	owner   map[string]any            // its spec
@@ -28,7 +28,7 @@ type ward struct {
 	object  map[string]any // status of the owner
 }
 
-func (w *ward) read(t *testing.T) *review.Review {
+func (w *twoNodes) read(t *testing.T) *review.Review {
 	t.Helper()
 	var items []any
 	limits := map[string]any{"limits": map[string]any{"nvidia.com/gpu": "1"}, "requests": map[string]any{"cpu": "2", "memory": "8Gi"}}
@@ -157,7 +157,7 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "too little memory", b: `{"allocatable": {"nvidia.com/gpu": "4", "cpu": "16", "memory": "20Gi"}}`},
 		{name: "CPU that another pod has", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "agent", "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": true}]}, "spec": {"nodeName": "b", "containers": [{"name": "x", "resources": {"requests": {"cpu": "10500m"}}}]}, "status": {"phase": "Running"}}`}},
 		{name: "CPU of which another pod has all", objects: []string{`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "agent", "ownerReferences": [{"kind": "DaemonSet", "name": "agent", "controller": true}]}, "spec": {"nodeName": "b", "containers": [{"name": "x", "resources": {"requests": {"cpu": "16"}}}]}, "status": {"phase": "Running"}}`}},
-		{name: "an init container beside a sidecar", pod: `{"initContainers": [{"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}, {"name": "i", "resources": {"requests": {"cpu": "11"}}}]}`},
+		{name: "an init container with a sidecar", pod: `{"initContainers": [{"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}, {"name": "i", "resources": {"requests": {"cpu": "11"}}}]}`},
 		{name: "an init container before a sidecar", pod: `{"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "11"}}}, {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}]}`, moves: true},
 		{name: "its runtime's overhead", pod: `{"overhead": {"cpu": "11"}}`},
 		{name: "a request of the whole pod", pod: `{"resources": {"requests": {"cpu": "13"}}}`},
@@ -200,7 +200,7 @@ func TestRulesOfPods(t *testing.T) {
 		{name: "its node has a pod with a folder of it", objects: []string{web(`{"volumes": [{"name": "d", "hostPath": {"path": "/d"}}]}`)}},
 		{name: "its node has a pod that may go", objects: []string{web("{}")}, moves: true},
 	} {
-		w := ward{kind: c.kind, nodes: map[string]map[string]any{}, objects: c.objects}
+		w := twoNodes{kind: c.kind, nodes: map[string]map[string]any{}, objects: c.objects}
 		for text, to := range map[string]*map[string]any{c.pod: &w.pod, c.owner: &w.owner, c.status: &w.status, c.object: &w.object} {
 			if text != "" {
 				*to = sheet(t, text)
@@ -227,7 +227,7 @@ func TestRulesOfPods(t *testing.T) {
 // TestPatchKeepsRules: the patch of a workload holds its own node affinity in every term, names nodes by their name,
 // and the page puts the object as it was back.
 func TestPatchKeepsRules(t *testing.T) {
-	w := ward{kind: "StatefulSet", objects: []string{budget("one", `{"matchLabels": {"app": "rank"}}`, 1),
+	w := twoNodes{kind: "StatefulSet", objects: []string{budget("one", `{"matchLabels": {"app": "rank"}}`, 1),
 		web("{}")},
 		nodes: map[string]map[string]any{"b": sheet(t, `{"labels": {"kubernetes.io/hostname": "other"}}`)},
 		pod: sheet(t, `{"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "rack", "operator": "Exists"}]}]},
@@ -252,7 +252,7 @@ func TestPatchKeepsRules(t *testing.T) {
 		}
 	}
 	if n := strings.Count(files["pods/ml.rank.yaml"], "operator: Exists"); n != 2 || strings.Contains(files["pods/ml.rank.yaml"], "hostname") {
-		t.Errorf("its own rule stands in %d terms of 2:\n%s", n, files["pods/ml.rank.yaml"])
+		t.Errorf("its own rule is in %d terms of 2:\n%s", n, files["pods/ml.rank.yaml"])
 	}
 	if strings.Contains(files["plan.md"], "rollout undo") {
 		t.Errorf("a roll-back by history:\n%s", files["plan.md"])

@@ -213,8 +213,8 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 	best := slices.MaxFunc(found, func(x, y observe.Profile) int {
 		return cmp.Compare(x.Requests.Or(0), y.Requests.Or(0))
 	})
-	for i := range b.Fleet.Pools {
-		if p := &b.Fleet.Pools[i]; p.Name == b.Fleet.Workloads[w.index].Pool || len(b.Fleet.Pools) == 1 {
+	for _, p := range b.Fleet.Pools {
+		if p.Name == b.Fleet.Workloads[w.index].Pool || len(b.Fleet.Pools) == 1 {
 			best.GPU = p.GPU
 		}
 	}

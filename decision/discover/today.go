@@ -17,64 +17,39 @@ import (
 
 // today counts GPUs and tenants by pool and mechanism.
 func (b *build) today() {
-	type key struct {
-		pool      int
-		mechanism sharing.Mechanism
-	}
-	rows := map[key]*Sharing{}
-	add := func(n *node, m sharing.Mechanism, gpus, tenants int) {
-		p := b.poolOf[n]
-		if p == nil || gpus == 0 && tenants == 0 {
-			return
+	for _, p := range b.pools {
+		rows := map[sharing.Mechanism]*Sharing{}
+		for _, m := range sharing.Mechanisms() {
+			rows[m] = &Sharing{Pool: p.name, Mechanism: m}
 		}
-		k := key{p.index, m}
-		if rows[k] == nil {
-			rows[k] = &Sharing{Pool: p.name, Mechanism: m}
-		}
-		rows[k].GPUs += gpus
-		rows[k].Tenants += tenants
-		for _, in := range n.inside {
-			if m == sharing.MechanismMIG && !slices.Contains(rows[k].Inside, in) {
-				rows[k].Inside = append(rows[k].Inside, in)
-			}
-		}
-	}
-	for _, n := range b.nodes {
-		tenants, held := map[sharing.Mechanism]int{}, map[sharing.Mechanism]map[string]bool{}
-		for _, p := range n.pods {
-			for _, m := range b.mechanisms(p, n) {
-				tenants[m]++
-			}
-			for i := range p.held {
-				if h := &p.held[i]; h.device != "" && h.mechanism != sharing.MechanismNone && h.profile == "" {
-					if held[h.mechanism] == nil {
-						held[h.mechanism] = map[string]bool{}
+		for _, n := range p.nodes {
+			rows[sharing.MechanismMIG].GPUs += max(0, n.inMIG)
+			rows[n.mechanism].GPUs += n.whole
+			held := map[string]sharing.Mechanism{} // that claims share, by device
+			for _, pod := range n.pods {
+				for _, m := range b.mechanisms(pod, n) {
+					rows[m].Tenants++
+				}
+				for _, h := range pod.held {
+					if h.device != "" && h.profile == "" && n.mechanism == sharing.MechanismExclusive &&
+						(h.mechanism == sharing.MechanismTimeSlicing || h.mechanism == sharing.MechanismMPS) {
+						held[h.device] = h.mechanism
 					}
-					held[h.mechanism][h.device] = true
+				}
+			}
+			shared := min(len(held), n.whole)
+			for _, device := range sortedKeys(held)[:shared] {
+				rows[held[device]].GPUs++
+			}
+			rows[n.mechanism].GPUs -= shared
+			for _, in := range n.inside {
+				if mig := rows[sharing.MechanismMIG]; !slices.Contains(mig.Inside, in) {
+					mig.Inside = append(mig.Inside, in)
 				}
 			}
 		}
-		whole := n.whole
-		add(n, sharing.MechanismMIG, max(0, n.inMIG), tenants[sharing.MechanismMIG])
-		delete(tenants, sharing.MechanismMIG)
-		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
-			if gpus := min(len(held[m]), whole); gpus > 0 && n.mechanism == sharing.MechanismExclusive {
-				add(n, m, gpus, tenants[m])
-				delete(tenants, m)
-				whole -= gpus
-			}
-		}
-		add(n, n.mechanism, whole, tenants[n.mechanism])
-		delete(tenants, n.mechanism)
 		for _, m := range sharing.Mechanisms() {
-			if tenants[m] > 0 {
-				add(n, m, 0, tenants[m])
-			}
-		}
-	}
-	for _, p := range b.pools {
-		for _, m := range sharing.Mechanisms() {
-			if r := rows[key{p.index, m}]; r != nil {
+			if r := rows[m]; r.GPUs+r.Tenants > 0 {
 				b.Today = append(b.Today, *r)
 			}
 		}
@@ -192,8 +167,7 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignment) {
 	of := &layout.Workload{Name: workload}
 	a := layout.Assignment{Key: named(p.namespace, p.name), Workload: of}
-	for i := range p.held {
-		h := &p.held[i]
+	for _, h := range p.held {
 		if a.Device = int16(n.DeviceByUUID(h.device)); a.Device < 0 || h.profile != "" {
 			a.Device = layout.UnknownDevice
 		}

@@ -43,7 +43,7 @@ func twoHours(labels string, zero, missing int) string {
 }
 
 // TestZerosThatNobodyFilled: with every subset of a GPU's counters at zero, and every subset of them missing, a GPU of
-// which one shows work is never said to be idle, and one of which all say nothing of it is.
+// which one shows work is never reported as idle, and one of which none shows work is.
 func TestZerosThatNobodyFilled(t *testing.T) {
 	race.Long(t)
 	const of = `,container="c",namespace="t",pod="p"`
@@ -65,7 +65,7 @@ func TestZerosThatNobodyFilled(t *testing.T) {
 				}
 				utilizations := all >> 1
 				if !works && utilizations&^missing != 0 && labels != "" && !idle {
-					t.Errorf("zero %05b, missing %05b: an idle GPU is not said to be: %v %+v", zero, missing, w.GPUBusy, d.Findings)
+					t.Errorf("zero %05b, missing %05b: an idle GPU is not reported: %v %+v", zero, missing, w.GPUBusy, d.Findings)
 				}
 			}
 		}
@@ -86,7 +86,7 @@ func TestZerosOfMIG(t *testing.T) {
 	}{
 		{"an instance", mixed, twoHours(instance+pod, 1, profiled), false, "utilization-not-measured"},
 		{"an exporter that names no instance", mixed, twoHours(pod, 1, profiled), false, ""},
-		{"the parent's series beside the instance's", mixed, twoHours("", 1, profiled) + twoHours(instance+pod, 1, profiled), false, "utilization-not-measured"},
+		{"the parent's series with the instance's", mixed, twoHours("", 1, profiled) + twoHours(instance+pod, 1, profiled), false, "utilization-not-measured"},
 		{"an instance whose engine is idle", mixed, twoHours(instance+pod, 1|1<<1, profiled&^(1<<1)), true, ""},
 		{"a whole GPU, of which the same means idleness", whole, twoHours(pod, 1, profiled), true, ""},
 	} {

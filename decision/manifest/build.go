@@ -78,27 +78,31 @@ func (b *builder) run() {
 }
 
 func (b *builder) undelivered(g *group) {
-	reason, remedy := "no orchestrator hands out its GPUs", "set them up with packages mps and mig, or state its delivery"
+	id := "not-delivered"
 	if slices.Contains(g.modes, sharing.MechanismResearch) {
-		reason, remedy = "research systems bring their own deployment", ""
+		id += "/research"
 	}
-	source := sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
-	b.warn(warnNotDelivered, g.key, source, remedy, "%s: only the nodes' labels are written", reason)
+	b.warn(id, g.key).Source = sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
 }
 
 // cluster writes the documents for the cluster as a whole.
 func (b *builder) cluster() {
+	b.eksGroups()
 	byPlugin, hasMIG := b.byPlugin(), b.hasEntries()
-	for _, f := range []struct {
-		needed bool
-		write  func()
-	}{{true, b.eksGroups}, {byPlugin, b.pluginFiles}, {hasMIG, b.partedFiles},
-		{hasMIG || byPlugin, b.operatorValues}, {b.uses(sharing.DeliveryHAMi), b.hamiValues},
-		{b.uses(sharing.DeliveryVolcano), b.volcanoScheduler},
-	} {
-		if f.needed {
-			f.write()
-		}
+	if byPlugin {
+		b.pluginFiles()
+	}
+	if hasMIG {
+		b.partedFiles()
+	}
+	if byPlugin || hasMIG {
+		b.operatorValues()
+	}
+	if b.uses(sharing.DeliveryHAMi) {
+		b.document("hami/values.yaml", "Helm values", "hami", b.hamiSplit())
+	}
+	if b.uses(sharing.DeliveryVolcano) {
+		b.document("volcano/scheduler.yaml", "for the volcano-scheduler-configmap", "volcano", nil)
 	}
 }
 

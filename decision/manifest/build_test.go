@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -69,30 +70,31 @@ func hasCode(ws []sharing.Warning, path string, code sharing.WarningCode) bool {
 }
 
 func TestBuildWarnings(t *testing.T) {
+	seen := map[sharing.WarningCode]bool{}
 	for _, c := range []struct {
 		name   string
-		change func(*scene)
+		change func(*scenario)
 		path   string
 		code   sharing.WarningCode
 	}{
-		{"research", nil, "lab-research", warnNotDelivered},
-		{"a machine without an orchestrator", func(s *scene) { s.fleet.Pools[1].Standalone = true; s.deliver(sharing.DeliveryBare) }, "serve-mps", warnNotDelivered},
-		{"MIG and MPS in one Operator", nil, "mig.strategy", warnMIGStrategyEnv},
-		{"two namespaces on one claim", func(s *scene) { s.deliver(sharing.DeliveryDRA) }, "serve-mps", warnClaimNamespaces},
-		{"two processes", nil, "rerank", warnPerProcess},
-		{"graphs", nil, "on", warnCUDAGraphs},
-		{"graphs perhaps", func(s *scene) { s.workload("on").Framework = nil }, "on", warnCUDAGraphs},
-		{"time-slicing has no limit", nil, "notebook", warnNoMemoryLimit},
-		{"fraction unknown", func(s *scene) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", warnFractionUnknown},
-		{"node size", func(s *scene) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", warnNodeSizeUnknown},
-		{"KAI enforces nothing", func(s *scene) { s.deliver(sharing.DeliveryKAI) }, "notebook", warnNotEnforced},
-		{"too many claims", func(s *scene) {
+		{"research", nil, "lab-research", "not-delivered"},
+		{"a machine without an orchestrator", func(s *scenario) { s.fleet.Pools[1].Standalone = true; s.deliver(sharing.DeliveryBare) }, "serve-mps", "not-delivered"},
+		{"MIG and MPS in one Operator", nil, "mig.strategy", "mig-strategy-env"},
+		{"two namespaces on one claim", func(s *scenario) { s.deliver(sharing.DeliveryDRA) }, "serve-mps", "claim-namespaces"},
+		{"two processes", nil, "rerank", "limit-per-process"},
+		{"graphs", nil, "on", "cuda-graphs"},
+		{"graphs perhaps", func(s *scenario) { s.workload("on").Framework = nil }, "on", "cuda-graphs"},
+		{"time-slicing has no limit", nil, "notebook", "no-memory-limit"},
+		{"fraction unknown", func(s *scenario) { s.workload("notebook").Memory = decision.Some(sharing.MiB) }, "notebook", "fraction-unknown"},
+		{"node size", func(s *scenario) { s.fleet.Pools[0].GPUsPerNode = decision.Optional[int]{} }, "prod-mig", "node-size-unknown"},
+		{"KAI enforces nothing", func(s *scenario) { s.deliver(sharing.DeliveryKAI) }, "notebook", "not-enforced"},
+		{"too many claims", func(s *scenario) {
 			s.deliver(sharing.DeliveryDRA)
 			n := s.node("serve", 0)
 			for len(n.Devices) < 1001 {
 				n.Devices = append(n.Devices, n.Devices[0])
 			}
-		}, "serve-mps", warnClaimsLeftOut},
+		}, "serve-mps", "claims-left-out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := mixed(t)
@@ -107,11 +109,17 @@ func TestBuildWarnings(t *testing.T) {
 				t.Errorf("no %s at %s in\n%v", c.code, c.path, folder.Warnings)
 			}
 			for _, w := range folder.Warnings {
-				if _, ok := sharing.SourceByID(w.Source); !ok || w.Message == "" {
+				if _, ok := sharing.SourceByID(w.Source); !ok || w.Message == "" || strings.Contains(w.Message, "%!") {
 					t.Errorf("no message, or a source that does not resolve: %+v", w)
 				}
+				seen[w.Code] = true
 			}
 		})
+	}
+	for id := range warnings() {
+		if code, _, _ := strings.Cut(id, "/"); !seen[sharing.WarningCode(code)] {
+			t.Errorf("no case has %s", id)
+		}
 	}
 }
 
@@ -133,7 +141,7 @@ func TestFractions(t *testing.T) {
 		{"time-slicing", sharing.MechanismTimeSlicing, 20 * sharing.GiB, decision.Framework{Name: "vllm"}, []string{"--gpu-memory-utilization", "0.23"}},
 		{"a share drops a given fraction", sharing.MechanismHAMi, 20 * sharing.GiB, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.9)}, []string{"--gpu-memory-utilization", "0.85"}},
 		{"a GPU of its own keeps it", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm", MemoryFraction: decision.Some(0.97)}, []string{"--gpu-memory-utilization", "0.97"}},
-		{"exclusive is left alone", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
+		{"exclusive is unchanged", sharing.MechanismExclusive, 0, decision.Framework{Name: "vllm"}, nil},
 		{"an unknown framework has no option", sharing.MechanismMPS, 20 * sharing.GiB, decision.Framework{Name: "triton"}, nil},
 	} {
 		need := c.mem

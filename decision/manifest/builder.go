@@ -4,11 +4,16 @@ package manifest
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"text/template"
 
 	"go.yaml.in/yaml/v3"
 
@@ -30,7 +35,7 @@ func invalid(err error) error { return problem.Under(ErrInvalid, err) }
 type Folder struct {
 	Files  []File  // by path; plan.md is the one to read first
 	Groups []Group // of the nodes that the files set up
-	// Warnings list settings that are legal and do otherwise than they look.
+	// Warnings list settings that are legal and have another effect than they seem to.
 	Warnings []sharing.Warning
 }
 
@@ -73,17 +78,60 @@ func (b *builder) add(path, note string, data []byte) {
 	b.Files = append(b.Files, File{Path: path, Data: data, Note: note})
 }
 
-// encode adds a file of documents under a header of comments.
-func (b *builder) encode(path, note string, header []string, docs ...*yaml.Node) {
-	data, err := yamlnode.Encode(header, docs...)
-	b.add(path, note, data)
-	b.fail(err)
+//go:embed documents.yaml.tmpl
+var documentsText string
+
+// documents are the templates of the files that Kubernetes, Helm and other programs read.
+var documents = template.Must(template.New("").Funcs(template.FuncMap{"v": jsonOf}).Parse(documentsText))
+
+// jsonOf writes a value of a document; one that is zero is null, so that its key is left out.
+func jsonOf(v any) (string, error) {
+	if of := reflect.ValueOf(v); !of.IsValid() || of.IsZero() {
+		return "null", nil
+	}
+	data, err := json.Marshal(v)
+	return string(data), err
 }
 
-func (b *builder) warn(code sharing.WarningCode, path string, source sharing.SourceID, remedy, format string,
-	args ...any) {
-	b.Warnings = append(b.Warnings, sharing.Warning{Code: code, Path: path, Source: source, Remedy: remedy,
-		Message: fmt.Sprintf(format, args...)})
+// document adds the file that a template makes of v, under a header of comments.
+func (b *builder) document(path, note, name string, v any, header ...string) {
+	b.add(path, note, b.render(name, v, header...))
+}
+
+func (b *builder) render(name string, v any, header ...string) []byte {
+	var out strings.Builder
+	b.fail(documents.ExecuteTemplate(&out, name, v))
+	text := strings.TrimLeft(out.String(), "\n")
+	for strings.HasPrefix(text, "#") {
+		line, rest, _ := strings.Cut(text[1:], "\n")
+		header, text = append(header, strings.TrimPrefix(line, " ")), rest
+	}
+	docs, err := yamlnode.Parse([]byte(text))
+	b.fail(err)
+	data, err := yamlnode.Encode(header, docs...)
+	b.fail(err)
+	return data
+}
+
+//go:embed warnings.yaml
+var warningsYAML []byte
+
+// warnings are those of warnings.yaml.
+var warnings = sync.OnceValue(func() (all map[string]struct {
+	Text, Remedy string
+	Source       sharing.SourceID
+}) {
+	_ = yaml.Unmarshal(warningsYAML, &all) // a test reads the file that is built in
+	return all
+})
+
+// warn adds a warning of warnings.yaml about a path; args are those of its verbs.
+func (b *builder) warn(id, path string, args ...any) *sharing.Warning {
+	w := warnings()[id]
+	code, _, _ := strings.Cut(id, "/")
+	b.Warnings = append(b.Warnings, sharing.Warning{Code: sharing.WarningCode(code), Path: path, Source: w.Source,
+		Remedy: w.Remedy, Message: fmt.Sprintf(w.Text, args...)})
+	return &b.Warnings[len(b.Warnings)-1]
 }
 
 // any reports whether a GPU of a group shares by a mechanism for which is answers true.
@@ -111,24 +159,6 @@ func (b *builder) hasEntries() bool {
 	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.entries != nil })
 }
 
-// Codes of the warnings of Build and Migration.
-const (
-	warnNotDelivered    sharing.WarningCode = "not-delivered"
-	warnPerProcess      sharing.WarningCode = "limit-per-process" // MPS limits processes, not containers
-	warnFractionUnknown sharing.WarningCode = "fraction-unknown"  // the memory fraction cannot be computed
-	warnNoMemoryLimit   sharing.WarningCode = "no-memory-limit"   // one tenant can take all memory
-	warnCUDAGraphs      sharing.WarningCode = "cuda-graphs"       // HAMi's compute limit does not see graphs
-	warnNodeSizeUnknown sharing.WarningCode = "node-size-unknown" // layouts cannot be divided into nodes
-	// a cluster-wide MIG strategy would override MPS nodes
-	warnMIGStrategyEnv  sharing.WarningCode = "mig-strategy-env"
-	warnClaimNamespaces sharing.WarningCode = "claim-namespaces" // claims do not reach across namespaces
-	warnClaimsLeftOut   sharing.WarningCode = "claims-left-out"  // too many devices for a named claim each
-	warnNotEnforced     sharing.WarningCode = "not-enforced"     // the scheduler places and enforces nothing
-	// replicas of the device plugin have no memory or compute of their own
-	warnReplicasNotCapacity sharing.WarningCode = "replicas-not-capacity"
-	warnUnevenPercentage    sharing.WarningCode = "uneven-percentage" // whole percentages leave SMs unused
-)
-
 // pluginLabel chooses a node's configuration of the device plugin.
 const pluginLabel = "nvidia.com/device-plugin.config"
 
@@ -152,10 +182,6 @@ const groupLabel = "cotenant.dev/sharing-group"
 func spaced(name string) (namespace, rest string) {
 	i := strings.Index(name, "/")
 	return name[:max(i, 0)], name[i+1:]
-}
-
-func metadata(name, namespace string) *yaml.Node {
-	return yamlnode.Map("name", name, "namespace", yamlnode.Some(namespace))
 }
 
 // Names of the ConfigMaps that the GPU Operator is pointed to, and of a whole GPU as a resource.

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -46,7 +44,7 @@ func (t *tenant) file(kind string) string {
 }
 
 // watched reports whether new replicas of a workload are worth a canary: it serves, states objectives, and shares a GPU
-// by turns or at the same time.
+// by time-slicing or at the same time.
 func watched(w *decision.Workload, m sharing.Mechanism) bool {
 	for range w.SLO.Limits() {
 		return w.Kind == decision.KindOnlineInference && (shared(m) || usesHAMi(m))
@@ -91,71 +89,62 @@ func (b *builder) canary(w *decision.Workload, m sharing.Mechanism, l *layout.Cl
 	if !slices.Contains(b.notes, note) {
 		b.notes = append(b.notes, note)
 	}
-	var plan strings.Builder
-	fmt.Fprintf(&plan, "# cotenant canary -listen :%d -plan FILE, behind a Service cotenant-canary-%s. Check the\n"+
-		"# addresses: a page is that of one replica. Leave out a neighbour of which no page or counter tells.\ntenants:\n",
-		canaryPort, t.name)
+	v := canaryService{Name: t.name, Space: t.space, Port: canaryPort, Address: fmt.Sprintf("http://%s:%d",
+		strings.TrimSuffix("cotenant-canary-"+t.name+"."+t.space, "."), canaryPort)}
 	for i, n := range slices.Insert(slices.Clone(neighbours), 0, t) {
-		suffix, name := "", strings.TrimPrefix(n.space+"/"+n.name, "/")
+		suffix := ""
 		if i == 0 {
 			suffix = "-canary" // the Service of the new replica, as Argo's guide and Flagger name it
-			name += suffix
 		}
-		fmt.Fprintf(&plan, "  - name: %q\n", name)
+		one := canaryTenant{Name: strings.TrimPrefix(n.space+"/"+n.name, "/") + suffix, Objectives: objectives(n.workload)}
 		if n.workload.Kind.Serves() {
-			fmt.Fprintf(&plan, "    page: %q\n", n.page(suffix, 8000))
+			one.Page = n.page(suffix, 8000)
 		} else {
-			fmt.Fprintf(&plan, "    counter: {url: %q, name: steps_total}\n", n.page("", 9100))
+			one.Counter = n.page("", 9100)
 		}
-		plan.WriteString("    objectives:\n" + objectives(n.workload))
+		v.Tenants = append(v.Tenants, one)
 	}
-	b.add(t.file(""), t.name+": what cotenant canary looks at", []byte(plan.String()))
-	address := fmt.Sprintf("http://%s:%d", strings.TrimSuffix("cotenant-canary-"+t.name+"."+t.space, "."), canaryPort)
-	b.encode(t.file(".argo-rollouts"), t.name+": the same for Argo Rollouts", []string{
-		"For a step of the Rollout, with Argo Rollouts 1.8 or newer:",
-		"analysis: {templates: [{templateName: cotenant-" + t.name + "}], args: [{name: rollout, valueFrom: " +
-			"{podTemplateHashValue: Latest}}]}"},
-		yamlnode.Map("apiVersion", "argoproj.io/v1alpha1", "kind", "AnalysisTemplate",
-			"metadata", metadata("cotenant-"+t.name, t.space),
-			"spec", yamlnode.Map("args", yamlnode.List(yamlnode.Map("name", "rollout")),
-				"metrics", yamlnode.List(yamlnode.Map("name", "objectives", "interval", "15s",
-					"successCondition", `result == "pass"`, "failureCondition", `result == "fail"`,
-					"inconclusiveLimit", 1000, "consecutiveSuccessLimit", 1,
-					"provider", yamlnode.Map("web", yamlnode.Map("url", address+"/?rollout={{args.rollout}}",
-						"jsonPath", "{$.answer}")))))))
-	hook := func(kind, path string) any {
-		return yamlnode.Map("name", "cotenant-"+kind, "type", kind, "url", address+path)
-	}
-	b.encode(t.file(".flagger"), t.name+": the same for Flagger", []string{
-		"Put its analysis into the Canary of the service."},
-		yamlnode.Map("apiVersion", "flagger.app/v1beta1", "kind", "Canary", "metadata", metadata(t.name, t.space),
-			"spec", yamlnode.Map(
-				"targetRef", yamlnode.Map("apiVersion", "apps/v1", "kind", "Deployment", "name", t.name),
-				"service", yamlnode.Map("port", 8000),
-				"analysis", yamlnode.Map("interval", "30s", "threshold", 1, "iterations", 10,
-					"webhooks", []any{hook("pre-rollout", "/begin"), hook("rollout", "/continue"),
-						hook("confirm-promotion", "/promote")}))))
+	var plan strings.Builder
+	b.fail(documents.ExecuteTemplate(&plan, "canary", v))
+	b.add(t.file(""), t.name+": the plan of cotenant canary", []byte(plan.String()))
+	b.document(t.file(".argo-rollouts"), t.name+": the same for Argo Rollouts", "argo", v)
+	b.document(t.file(".flagger"), t.name+": the same for Flagger", "flagger", v)
+}
+
+// canaryService is a service with its neighbours, for the templates of a canary's files.
+type canaryService struct {
+	Name, Space, Address string // Address is that of cotenant canary
+	Port                 int
+	Tenants              []canaryTenant
+}
+
+type canaryTenant struct {
+	Name, Page, Counter string
+	Objectives          []string
 }
 
 // objectives are a tenant's in a canary's plan: of a limit of the P99, which takes hours to tell, the median decides.
 // One that states none is to stay as it was.
-func objectives(w *decision.Workload) string {
+func objectives(w *decision.Workload) (out []string) {
 	if !w.Kind.Serves() {
-		return "      - {metric: steps, at_least: true}\n"
+		return []string{"{metric: steps, at_least: true}"}
 	}
-	var out strings.Builder
 	for m, limit := range w.SLO.Limits() {
 		name, _, _ := strings.Cut(m.String(), "_")
 		if name == "tpot" {
 			name = "itl" // every server's page has it
 		}
 		at := strconv.FormatFloat(limit.Seconds(), 'g', -1, 64)
-		if median := fmt.Sprintf("      - {metric: %s, quantile: 0.5, ", name); !strings.Contains(out.String(), median) {
-			out.WriteString(median + "limit: " + at + "}\n")
+		median := fmt.Sprintf("{metric: %s, quantile: 0.5, ", name)
+		if !slices.ContainsFunc(out, func(o string) bool { return strings.HasPrefix(o, median) }) {
+			out = append(out, median+"limit: "+at+"}")
 		}
 		if strings.HasSuffix(m.String(), "_p99") {
-			fmt.Fprintf(&out, "      - {metric: %s, quantile: 0.99, limit: %s, after_promotion: true}\n", name, at)
+			out = append(out, fmt.Sprintf("{metric: %s, quantile: 0.99, limit: %s, after_promotion: true}", name, at))
 		}
 	}
-	return cmp.Or(out.String(), "      - {metric: ttft}\n      - {metric: itl}\n")
+	if len(out) == 0 {
+		return []string{"{metric: ttft}", "{metric: itl}"}
+	}
+	return out
 }

@@ -78,7 +78,7 @@ func TestCanary(t *testing.T) {
 		{plan, 0.5, []any{"tenants", 0, "objectives", 0, "limit"}},
 		{plan, true, []any{"tenants", 0, "objectives", 1, "after_promotion"}},
 		{plan, 0.02, []any{"tenants", 0, "objectives", 2, "limit"}},
-		{plan, "http://embed.ml:8000/metrics", []any{"tenants", 1, "page"}}, // the replica beside the new one
+		{plan, "http://embed.ml:8000/metrics", []any{"tenants", 1, "page"}}, // the replica next to the new one
 		{plan, "http://rerank.search:9100/metrics", []any{"tenants", 2, "counter", "url"}},
 		{plan, true, []any{"tenants", 2, "objectives", 0, "at_least"}},
 		{argo, "argoproj.io/v1alpha1", []any{"apiVersion"}},
@@ -112,7 +112,7 @@ func limit(ms int) profile.Optional[profile.Duration] {
 	return profile.Some(profile.Duration(time.Duration(ms) * time.Millisecond))
 }
 
-// TestCanaryOfAPlan: a service that a plan brings to a shared node gets a canary beside those who are on it.
+// TestCanaryOfAPlan: a service that a plan brings to a shared node gets a canary with the tenants of that node.
 func TestCanaryOfAPlan(t *testing.T) {
 	f, err := decision.ParseFleet([]byte(`version: v1
 pools: [{name: a, gpu: A100-SXM4-80GB, count: 8, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}]
@@ -141,6 +141,6 @@ today:
 	}
 	plan := canaryFiles(t, folder)["canary/t.chat.yaml"]
 	if got := at(plan, "tenants", 1, "name"); got != "t/old" {
-		t.Errorf("%v beside the service in %v", got, plan)
+		t.Errorf("%v next to the service in %v", got, plan)
 	}
 }

@@ -6,8 +6,8 @@
 //
 // [Build] takes a fleet and the result of [decision.Decide] for it, and returns a [Folder] of documents in memory;
 // [Folder.Write] puts it on disk, all or none. [Migration] does the same for the steps of a plan of package migrate.
-// The same decision gives the same bytes. Settings that are legal and do not do what they look like are returned as a
-// [sharing.Warning] with its source.
+// The same decision gives the same bytes. Settings that are legal and have another effect than they seem to are
+// returned as a [sharing.Warning] with its source.
 //
 // Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group], with
 // one node label, one device-plugin configuration and one MIG layout. A layout that breaks the rules of its delivery is

@@ -9,35 +9,31 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func TestClaim(t *testing.T) {
-	c := &claim{name: "half", namespace: "ml", gpu: "A100-SXM4-80GB", profile: "3g.40gb", count: 1,
-		config: draConfig(sharing.MechanismMIGWithMPS, []tenants{{&member{percent: 50, workload: &decision.Workload{}}, 1}})}
+	var b builder
+	c := &claim{Name: "half", Space: "ml", gpu: "A100-SXM4-80GB", profile: "3g.40gb", Count: 1,
+		Config: draConfig(sharing.MechanismMIGWithMPS, []tenants{{&member{percent: 50, workload: &decision.Workload{}}, 1}})}
 	for file, template := range map[string]bool{"testdata/claim.yaml": false, "testdata/claim-template.yaml": true} {
-		c.template = template
-		got, err := yamlnode.Encode(nil, c.node())
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden.Check(t, file, got)
+		c.Template = template
+		golden.Check(t, file, b.render("claims", []*claim{c}))
 	}
-	c.gpu, c.config = "x') || true (24GiB)", nil
-	if got, err := yamlnode.Encode(nil, c.node()); err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
-		t.Errorf("%s, %v", got, err)
+	c.gpu, c.Config = "x') || true (24GiB)", nil
+	if got := b.render("claims", []*claim{c}); b.err != nil || !strings.Contains(string(got), `endsWith('x\') || true')`) {
+		t.Errorf("%s, %v", got, b.err)
 	}
 }
 
 // sharedPool is one pool whose GPUs all run one mechanism.
-func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, slots int32, tenants ...[]string) *scene {
+func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, slots int32, tenants ...[]string) *scenario {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n" + workloads))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{fleet: f, result: &decision.Result{}}
+	s := &scenario{fleet: f, result: &decision.Result{}}
 	for _, w := range f.Workloads {
 		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: w.Name, Pool: "p", Mechanism: m, Replicas: w.Replicas.Max, GPUs: 1})
 	}
@@ -47,7 +43,7 @@ func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, slots int32
 	return s
 }
 
-func TestDRASeats(t *testing.T) {
+func TestDRASlots(t *testing.T) {
 	s := sharedPool(t, `
   - {name: a, kind: batch, replicas: 2, memory: 9728MiB}
   - {name: b, kind: batch, replicas: 3, memory: 11776MiB}
@@ -57,7 +53,7 @@ func TestDRASeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Check(t, "testdata/dra-seats.txt", dump(&Folder{Files: folder.Files}))
+	golden.Check(t, "testdata/dra-slots.txt", dump(&Folder{Files: folder.Files}))
 	claims := find(t, folder, "dra/claims/p-mps.yaml")
 	// The daemon's defaults are the most that any tenant of the device may have.
 	for _, want := range []string{"name: p-mps-0", "name: p-mps-1", "defaultPinnedDeviceMemoryLimit: 12288Mi"} {

@@ -260,8 +260,8 @@ func nodeModes(n *layout.Node) (out []sharing.Mechanism) {
 func alike(n *layout.Node) string {
 	rules, slots := layout.RulesOf(n.Delivery), int32(0)
 	if rules.WholeNodes() {
-		for i := range n.Devices {
-			if d := &n.Devices[i]; shared(d.Mode) && !usesMIG(d.Mode) {
+		for _, d := range n.Devices {
+			if shared(d.Mode) && !usesMIG(d.Mode) {
 				slots = max(slots, int32(d.Slots))
 			}
 		}

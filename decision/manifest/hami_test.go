@@ -27,7 +27,7 @@ func TestShare(t *testing.T) {
 		for prefix, want := range map[string]map[string]string{"nvidia.com/": c.hami, "volcano.sh/": c.volcano} {
 			var p pod
 			c.m.share(&p, map[string]sharing.Delivery{"nvidia.com/": sharing.DeliveryHAMi, "volcano.sh/": sharing.DeliveryVolcano}[prefix])
-			if diff := cmp.Diff(want, p.limits) + cmp.Diff(map[string]string{prefix + "vgpu-mode": c.mode}, p.annotations); diff != "" {
+			if diff := cmp.Diff(want, p.Limits) + cmp.Diff(map[string]string{prefix + "vgpu-mode": c.mode}, p.Annotations); diff != "" {
 				t.Errorf("%s: %s", c.name, diff)
 			}
 		}

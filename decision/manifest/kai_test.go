@@ -24,10 +24,10 @@ func TestKAIShare(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.annotations["gpu-memory"] != want {
-			t.Errorf("%v, %v", p.annotations, err)
+		if err != nil || p.Annotations["gpu-memory"] != want {
+			t.Errorf("%v, %v", p.Annotations, err)
 		}
-		if why := kaiRefuses(p.annotations, []string{"side"}, p.limits); why != "" {
+		if why := kaiRefuses(p.Annotations, []string{"side"}, p.Limits); why != "" {
 			t.Errorf("KAI's admission refuses it: %s", why)
 		}
 	}

@@ -8,13 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -52,12 +49,11 @@ func (b *builder) runPlan() {
 // planValues points the Operator to the new configurations. It sets no default: a node without a label keeps its
 // configuration.
 func (b *builder) planValues() {
-	var strategy any
+	values := operatorValues{Plugin: true}
 	if b.any(usesMIG) && !slices.ContainsFunc(b.fleet.Today.Nodes, partitioned) {
-		strategy = yamlnode.Map("strategy", "mixed")
+		values.Strategy = "mixed"
 	}
-	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
-		yamlnode.Map("mig", strategy, "devicePlugin", yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap))))
+	b.writeOperator(values)
 }
 
 func patchFile(workload string) string {
@@ -75,49 +71,49 @@ func (b *builder) patch(s *migrate.Step) {
 		header = append(header, fmt.Sprintf("kubectl patch %s %s%s --patch-file %s", strings.ToLower(object), name,
 			in(namespace), patchFile(w.Name)))
 	}
-	var strategy, containers any
-	if object == "Deployment" {
-		strategy = yamlnode.Map("type", "RollingUpdate", "rollingUpdate", yamlnode.Map("maxUnavailable", 0, "maxSurge", 1))
-	}
+	v := patchOf{Kind: object, Version: cmp.Or(versions[object], "batch/v1"), Name: name, Space: namespace}
+	v.Required, v.Preferred = b.affinity(w, s)
 	if k := slices.IndexFunc(b.members, func(m *member) bool { return m.Workload == w.Name }); k >= 0 && (s.Request ||
 		w.Today == nil) {
 		m := b.members[k]
 		p := b.newPod(m)
 		b.pluginPod(p, m)
-		if len(p.args) > 0 {
-			header = append(header, "Its arguments need "+strings.Join(p.args, " ")+
+		if len(p.Args) > 0 {
+			header = append(header, "Its arguments need "+strings.Join(p.Args, " ")+
 				": add args with them and those that it has, as a patch replaces the list.")
 		}
-		container := name
+		v.Container, v.Env, v.Limits = name, p.Env, p.Limits
 		if w.Today != nil && w.Today.Container != "" {
-			container = w.Today.Container
+			v.Container = w.Today.Container
 		} else {
 			header = append(header, "Write the name of its container with the GPUs in the place of "+name+".")
 		}
-		amounts := yamlnode.Map()
-		if w.Today != nil { // its present request goes
+		if w.Today != nil {
 			had := gpuResource
 			if w.Today.Mechanism == sharing.MechanismMIG {
 				had = b.resource(w.Today.Profile)
 			}
-			if p.limits[had] == "" {
-				amounts.Content = append(amounts.Content, yamlnode.Text(had), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null",
-					Value: "null"})
+			if p.Limits[had] == "" {
+				v.Had = had
 			}
 		}
-		for _, key := range sortedKeys(p.limits) {
-			amounts.Content = append(amounts.Content, yamlnode.Text(key), yamlnode.Quoted(p.limits[key]))
-		}
-		containers = yamlnode.List(yamlnode.Map("name", container, "env", p.env,
-			"resources", yamlnode.Map("limits", amounts, "requests", amounts)))
 	}
-	update := yamlnode.Map("spec", yamlnode.Map("affinity", b.affinity(w, s), "containers", containers))
-	version := "apps/v1"
-	if !rolls(object) {
-		version = "batch/v1"
-	}
-	b.encode(patchFile(w.Name), w.Name, header, yamlnode.Map("apiVersion", version, "kind", object,
-		"metadata", metadata(name, namespace), "spec", yamlnode.Map("strategy", strategy, "template", update)))
+	b.document(patchFile(w.Name), w.Name, "patch", v, header...)
+}
+
+// patchOf is the patch of a workload's object. Had is a resource that its pods request today and no longer.
+type patchOf struct {
+	Kind, Version, Name, Space, Container, Had string
+	Env                                        []variable
+	Limits                                     map[string]string
+	Required                                   []nodeTerm
+	Preferred                                  []preference
+}
+
+// preference is a term that nodes had better meet.
+type preference struct {
+	Weight int      `json:"weight"`
+	Term   nodeTerm `json:"preference"`
 }
 
 // affinity lets pods onto the nodes that the plan has for them and, should those be lost, onto whole GPUs of as much
@@ -125,28 +121,22 @@ func (b *builder) patch(s *migrate.Step) {
 // none shares with others than planned. Nodes that it leaves and the plan changes are left out. The workload's own
 // terms hold in each, as a patch replaces the lists. Nodes are named by metadata.name, since the label
 // kubernetes.io/hostname may differ from it.
-func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
-	is := func(key, operator string, values ...string) *yaml.Node {
-		r := yamlnode.Map("key", key, "operator", operator)
-		if len(values) > 0 {
-			r.Content = append(r.Content, yamlnode.Text("values"), yamlnode.Value(values))
-		}
-		return r
-	}
-	const field = "metadata.name"
+func (b *builder) affinity(w *decision.Workload, s *migrate.Step) (required []nodeTerm, preferred []preference) {
+	on := func(n string) []requirement { return []requirement{{"metadata.name", "In", []string{n}}} }
 	hami := sharing.MechanismHAMi.String()
 	nodes := nodesOf(b.plan.After, w.Name)
-	var other, away []*yaml.Node
+	var other, away []requirement
 	switch {
 	case s.Device == hami:
-		other = append(other, is("gpu", "In", "on")) // HAMi's nodes
+		other = append(other, requirement{"gpu", "In", []string{"on"}}) // HAMi's nodes
 	case !strings.HasPrefix(s.Device, sharing.MechanismMIG.String()):
-		other = append(other, is("nvidia.com/gpu.sharing-strategy", "In", "none"))
+		other = append(other, requirement{"nvidia.com/gpu.sharing-strategy", "In", []string{"none"}})
 	}
 	for _, p := range b.fleet.Pools {
 		if gpu, err := sharing.LookupGPU(p.GPU); err == nil && p.Name == s.Pool && s.Device != hami {
 			memory, _ := gpu.Memory.Get() // the label has the driver's figure, up to a twentieth less
-			other = append(other, is("nvidia.com/gpu.memory", "Gt", fmt.Sprint(int64(memory)*19/20>>20)))
+			least := fmt.Sprint(int64(memory) * 19 / 20 >> 20)
+			other = append(other, requirement{"nvidia.com/gpu.memory", "Gt", []string{least}})
 		}
 	}
 	for i := range b.plan.Steps {
@@ -154,52 +144,35 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) *yaml.Node {
 		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n }) ||
 			s.Device == hami && b.plan.Steps[i].Action == migrate.ActionFree // its scheduler heeds no preference
 		if leaves && !slices.Contains(nodes, n) {
-			away = append(away, is(field, "NotIn", n))
+			away = append(away, requirement{"metadata.name", "NotIn", []string{n}})
 		}
 	}
 	own := []fleet.NodeTerm{{}}
-	var preferred []*yaml.Node
 	if r := w.Scheduling; r != nil {
 		if len(r.NodeAffinity) > 0 {
 			own = r.NodeAffinity
 		}
 		for _, t := range r.Preferred {
-			preferred = append(preferred, yamlnode.Map("weight", t.Weight, "preference",
-				yamlnode.Map("matchExpressions", requirements(t.Labels, is))))
+			preferred = append(preferred, preference{t.Weight, nodeTerm{Labels: requirements(t.Labels)}})
 		}
 	}
-	term := func(labels, fields []*yaml.Node) *yaml.Node {
-		var expressions, names any
-		if len(labels) > 0 {
-			expressions = yamlnode.List(labels...)
-		}
-		if len(fields) > 0 {
-			names = yamlnode.List(fields...)
-		}
-		return yamlnode.Map("matchExpressions", expressions, "matchFields", names)
-	}
-	var required []*yaml.Node
 	for _, t := range own {
-		labels := requirements(t.Labels, is).Content
+		labels := requirements(t.Labels)
 		for _, n := range nodes {
-			required = append(required, term(labels, []*yaml.Node{is(field, "In", n)}))
+			required = append(required, nodeTerm{labels, on(n)})
 		}
-		required = append(required, term(slices.Concat(labels, other), away))
+		required = append(required, nodeTerm{slices.Concat(labels, other), away})
 	}
 	for _, n := range nodes {
-		preferred = append(preferred, yamlnode.Map("weight", 100, "preference",
-			term(nil, []*yaml.Node{is(field, "In", n)})))
+		preferred = append(preferred, preference{100, nodeTerm{Fields: on(n)}})
 	}
-	return yamlnode.Map("nodeAffinity", yamlnode.Map(
-		"requiredDuringSchedulingIgnoredDuringExecution", yamlnode.Map("nodeSelectorTerms", yamlnode.List(required...)),
-		"preferredDuringSchedulingIgnoredDuringExecution", yamlnode.List(preferred...)))
+	return required, preferred
 }
 
 // requirements are those of a term of the workload's own.
-func requirements(all []fleet.NodeRequirement, is func(key, operator string, values ...string) *yaml.Node) *yaml.Node {
-	out := yamlnode.List()
+func requirements(all []fleet.NodeRequirement) (out []requirement) {
 	for _, r := range all {
-		out.Content = append(out.Content, is(r.Key, r.Operator, r.Values...))
+		out = append(out, requirement(r))
 	}
 	return out
 }

@@ -8,10 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 )
 
 // object is the kind of the Kubernetes object that makes a workload's pods: the one that was read from the cluster, or
@@ -49,17 +46,6 @@ func (m *member) keys() (out []string) {
 	return out
 }
 
-// nodes ties pods to the nodes of their groups: by a selector, or by an affinity to several.
-func (m *member) nodes() (selector map[string]string, affinity any) {
-	keys := m.keys()
-	if len(keys) == 1 {
-		return map[string]string{groupLabel: keys[0]}, nil
-	}
-	return nil, yamlnode.Map("nodeAffinity", yamlnode.Map("requiredDuringSchedulingIgnoredDuringExecution",
-		yamlnode.Map("nodeSelectorTerms", yamlnode.List(yamlnode.Map("matchExpressions", yamlnode.List(
-			yamlnode.Map("key", groupLabel, "operator", "In", "values", keys)))))))
-}
-
 // howTo describes the use of a workload's document.
 func (m *member) howTo() string {
 	switch object := m.object(); {
@@ -72,29 +58,6 @@ func (m *member) howTo() string {
 	default:
 		return fmt.Sprintf("A pod template: merge it into that of the %s.", object)
 	}
-}
-
-// wrap puts a pod template into the workload's object.
-func (m *member) wrap(p *pod, template *yaml.Node) *yaml.Node {
-	object, version := m.object(), "batch/v1"
-	job := yamlnode.Map("parallelism", p.replicas, "completions", p.replicas, "template", template)
-	var spec *yaml.Node
-	switch object {
-	case "Deployment", "StatefulSet", "ReplicaSet":
-		version, spec = "apps/v1", yamlnode.Map("replicas", p.replicas, "template", template)
-	case "Job":
-		spec = job
-	case "CronJob":
-		spec = yamlnode.Map("jobTemplate", yamlnode.Map("spec", job))
-	case "JobSet":
-		version, spec = "jobset.x-k8s.io/v1alpha2", yamlnode.Map("replicatedJobs", yamlnode.List(yamlnode.Map(
-			"name", m.name, "template", yamlnode.Map("spec", job))))
-	default:
-		return yamlnode.Map("apiVersion", "v1", "kind", "PodTemplate", "metadata", metadata(p.name, m.space),
-			"template", template)
-	}
-	return yamlnode.Map("apiVersion", version, "kind", object, "metadata", metadata(p.name, m.space),
-		"spec", spec)
 }
 
 // back returns the command or instruction that rolls the pods of a workload back.
@@ -122,18 +85,38 @@ func (b *builder) objects() string {
 	return strings.Join(kinds, ",")
 }
 
-// pod holds one delivery's part of a workload's object.
+// versions are the API versions of the kinds of objects that are written. Others are written as a PodTemplate.
+var versions = map[string]string{"Deployment": "apps/v1", "StatefulSet": "apps/v1", "ReplicaSet": "apps/v1",
+	"Job": "batch/v1", "CronJob": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2"}
+
+// pod holds a workload's object for the template of that name.
 type pod struct {
-	name        string // of the object
-	replicas    int
-	annotations map[string]string
-	scheduler   string
-	labels      map[string]string
-	env         []*yaml.Node
-	args        []string
-	limits      map[string]string
-	claim       *claim
-	header      []string
+	Kind, Version, Name, Space, Container string
+	Replicas                              int
+	Labels, Annotations, Limits, Selector map[string]string
+	Scheduler                             string
+	Args                                  []string
+	Env                                   []variable
+	Required                              []nodeTerm
+	Claim                                 *claim
+	Tolerates                             bool // the taint of nodes with GPUs
+	SharesMemory                          bool // /dev/shm is in memory
+	header                                []string
+}
+
+// variable is one of a container's environment.
+type variable struct{ Name, Value string }
+
+// nodeTerm is a term of a node affinity.
+type nodeTerm struct {
+	Labels []requirement `json:"matchExpressions,omitempty"`
+	Fields []requirement `json:"matchFields,omitempty"`
+}
+
+type requirement struct {
+	Key      string   `json:"key"`
+	Operator string   `json:"operator"`
+	Values   []string `json:"values,omitempty"`
 }
 
 func formatFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

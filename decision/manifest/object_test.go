@@ -35,13 +35,13 @@ func TestObjects(t *testing.T) {
 		var b builder
 		m := newMember(&s.result.Decisions[0], &s.fleet.Workloads[0], nil, nil, "a")
 		var doc yaml.Node
-		if err := doc.Encode(b.newPod(m).node(m)); err != nil {
+		if err := yaml.Unmarshal(b.render("object", b.newPod(m)), &doc); err != nil || b.err != nil {
 			t.Fatal(err)
 		}
-		if got := text(field(&doc, "kind")); got != c.object {
+		if got := text(field(doc.Content[0], "kind")); got != c.object {
 			t.Errorf("%v, read as %q: a %s, want a %s", c.kind, c.read, got, c.object)
 		}
-		if field(&doc, strings.Split(c.pods, ".")...) == nil || text(field(&doc, "metadata", "namespace")) != "ml" {
+		if field(doc.Content[0], strings.Split(c.pods, ".")...) == nil || text(field(doc.Content[0], "metadata", "namespace")) != "ml" {
 			t.Errorf("%v, read as %q: no %s in ml", c.kind, c.read, c.pods)
 		}
 		if !strings.Contains(m.back(), c.back) {
@@ -110,7 +110,7 @@ func TestHAMiModes(t *testing.T) {
 	}
 }
 
-// Answers that have to be measured stand before everything else.
+// Answers that have to be measured come first.
 func TestProvisionalFirst(t *testing.T) {
 	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"a"})
 	s.result.Decisions[0].Status = decision.StatusProvisional

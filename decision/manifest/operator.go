@@ -4,39 +4,42 @@ package manifest
 
 import (
 	"slices"
-
-	"go.yaml.in/yaml/v3"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // pluginFiles writes the device-plugin configurations, one for each key, and the ConfigMap with all of them.
 func (b *builder) pluginFiles() {
-	configs := map[string]*yaml.Node{}
+	docs := map[string]string{}
+	add := func(key string, c pluginConfig) {
+		if docs[key] == "" {
+			doc := b.render("plugin", c)
+			docs[key] = string(doc)
+			b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
+		}
+	}
 	if b.plan == nil {
-		configs[exclusiveKey] = yamlnode.Map("version", "v1", "flags", yamlnode.Map("migStrategy", "none"))
+		add(exclusiveKey, pluginConfig{Strategy: "none"})
 	}
 	for _, g := range b.groups {
-		if !g.byPlugin() {
-			continue
+		if g.byPlugin() {
+			add(g.pluginKey(), b.pluginConfig(g))
 		}
-		configs[g.pluginKey()] = b.pluginConfig(g)
-	}
-	docs := map[string]string{}
-	for _, key := range sortedKeys(configs) {
-		doc, err := yamlnode.Encode(nil, configs[key])
-		b.fail(err)
-		docs[key] = string(doc)
-		b.add("device-plugin/"+key+".yaml", "device-plugin configuration, version v1", doc)
 	}
 	namespace, name, _ := b.pluginConfigs()
-	b.encode("device-plugin/configmap.yaml",
-		"the same configurations, for the GPU Operator or the plugin's chart", nil, yamlnode.ConfigMap(name, namespace, docs))
+	b.document("device-plugin/configmap.yaml", "the same configurations, for the GPU Operator or the plugin's chart",
+		"configmap", configMap{name, namespace, docs})
+}
+
+// configMap holds texts by key.
+type configMap struct {
+	Name, Space string
+	Data        map[string]string
 }
 
 // pluginConfigs names the ConfigMap of the device plugin's configurations: that of the cluster where there is one, as
@@ -60,32 +63,30 @@ func (b *builder) operatorValues() {
 		return m == sharing.MechanismMPS || m == sharing.MechanismMIGLikeEmulation
 	})
 	mixed := byPlugin && b.any(func(m sharing.Mechanism) bool { return m == sharing.MechanismMIG })
-	var migManager, plugin any
-	strategy, root := "", ""
+	values := operatorValues{MIG: hasMIG, Plugin: byPlugin, Default: exclusiveKey}
 	switch {
 	case mixed && hasMPS:
-		b.warn(warnMIGStrategyEnv, "mig.strategy", "nvidia-gpu-operator",
-			"leave mig.strategy unset, and check in the plugin's log on an MPS node that the strategy is none",
-			"the Operator hands mig.strategy to every node's plugin, where it overrides the node's own configuration, and the "+
-				"plugin refuses MPS under mixed; the values leave it out")
+		b.warn("mig-strategy-env", "mig.strategy")
 	case mixed:
-		strategy = "mixed"
+		values.Strategy = "mixed"
 	case hasMPS:
-		strategy = "none"
-	}
-	if hasMIG {
-		migManager = yamlnode.Map("enabled", true, "config", yamlnode.Map("name", migConfigMap, "default", allDisabled))
+		values.Strategy = "none"
 	}
 	if hasMPS {
-		root = mpsRoot
+		values.Root = mpsRoot
 	}
-	if byPlugin {
-		plugin = yamlnode.Map("config", yamlnode.Map("name", pluginConfigMap, "default", exclusiveKey),
-			"mps", yamlnode.Map("root", yamlnode.Some(root)))
-	}
-	b.encode("gpu-operator/values.yaml", "Helm values", []string{"Values for the GPU Operator's Helm chart."},
-		yamlnode.Map("mig", yamlnode.Map("strategy", yamlnode.Some(strategy)), "migManager", migManager,
-			"devicePlugin", plugin))
+	b.writeOperator(values)
+}
+
+// operatorValues are the GPU Operator's: of the MIG manager, and of the device plugin with the configuration of nodes
+// without a label.
+type operatorValues struct {
+	MIG, Plugin             bool
+	Strategy, Default, Root string
+}
+
+func (b *builder) writeOperator(v operatorValues) {
+	b.document("gpu-operator/values.yaml", "Helm values", "operator", v)
 }
 
 // hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as many as the groups need.
@@ -97,24 +98,6 @@ func (b *builder) hamiSplit() int {
 		}
 	}
 	return n
-}
-
-// hamiValues writes the settings of HAMi's chart that the requests rely on.
-func (b *builder) hamiValues() {
-	b.encode("hami/values.yaml", "Helm values", []string{"Values for HAMi's Helm chart.",
-		"A memory scaling above 1 hands out more memory than there is."},
-		yamlnode.Map("devicePlugin", yamlnode.Map("deviceSplitCount", b.hamiSplit(), "deviceMemoryScaling", 1,
-			"deviceCoreScaling", 1)))
-}
-
-// volcanoScheduler writes the part of Volcano's scheduler configuration that vGPU needs.
-func (b *builder) volcanoScheduler() {
-	b.encode("volcano/scheduler.yaml", "for the volcano-scheduler-configmap",
-		[]string{"Merge into volcano-scheduler.conf: the deviceshare plugin of one tier."},
-		yamlnode.Map("tiers", yamlnode.List(yamlnode.Map("plugins", yamlnode.List(
-			yamlnode.Map("name", "predicates"),
-			yamlnode.Map("name", "deviceshare", "arguments", yamlnode.Map(
-				"deviceshare.VGPUEnable", true, "deviceshare.SchedulePolicy", "binpack")))))))
 }
 
 // exclusiveKey is the configuration of nodes that share nothing. It is the
@@ -129,37 +112,37 @@ func (g *group) pluginKey() string {
 	return g.key
 }
 
-// pluginConfig is the device plugin's configuration document (version v1, as api/config/v1 has it at 1b826acc, 0.20)
-// for the nodes of a group. Under MPS the plugin gives each replica an equal share of memory and of active threads.
-func (b *builder) pluginConfig(g *group) *yaml.Node {
-	var turns, clients, root any
-	n, strategy := g.slots(), "none"
-	replicas := yamlnode.Map("failRequestsGreaterThanOne", true, "resources",
-		yamlnode.List(yamlnode.Map("name", gpuResource, "replicas", n)))
+// pluginConfig is a configuration of the device plugin: sharing of full GPUs by timeSlicing or mps. Under MPS the
+// plugin gives each replica an equal share of memory and of active threads.
+type pluginConfig struct {
+	Strategy, Root, Sharing string
+	Replicas                int
+}
+
+// pluginConfig is the configuration for the nodes of a group.
+func (b *builder) pluginConfig(g *group) pluginConfig {
+	n := g.slots()
+	out := pluginConfig{Strategy: "none", Replicas: n}
 	switch m := g.full(); {
 	case m == sharing.MechanismTimeSlicing:
-		turns = replicas
-		b.warn(warnReplicasNotCapacity, g.key, "k8s-device-plugin", "",
-			"replicas are time slices on the same GPU, not capacity: no replica has memory or compute of its own")
+		out.Sharing = "timeSlicing"
+		b.warn("replicas-not-capacity", g.key)
 	case usesMPS(m):
-		root, clients = mpsRoot, replicas
+		out.Root, out.Sharing = mpsRoot, "mps"
 		if 100%n != 0 {
-			b.warn(warnUnevenPercentage, g.key, "k8s-device-plugin-mps", "the daemon itself takes fractions: set the "+
-				"percentage with a client of your own", "the plugin gives each of %d replicas %d%% of the threads and leaves %d%% "+
-				"to nobody", n, 100/n, 100-n*(100/n))
+			b.warn("uneven-percentage", g.key, n, 100/n, 100-n*(100/n))
 		}
 	}
 	if g.any(usesMIG) {
-		strategy = "mixed"
+		out.Strategy = "mixed"
 	}
-	return yamlnode.Map("version", "v1", "flags", yamlnode.Map("migStrategy", strategy, "mpsRoot", root), "sharing",
-		yamlnode.Map("timeSlicing", turns, "mps", clients))
+	return out
 }
 
 // mpsRoot is the plugin's and the GPU Operator's default (k8s-device-plugin, nvidia-gpu-operator).
 const mpsRoot = "/run/nvidia/mps"
 
-// partedFiles writes mig-parted's configuration, alone and for the MIG manager.
+// partedFiles writes mig-parted's configuration, by itself and for the MIG manager.
 func (b *builder) partedFiles() {
 	c := &parted.Config{Configs: map[string][]parted.Entry{}}
 	if b.plan == nil {
@@ -174,8 +157,7 @@ func (b *builder) partedFiles() {
 	}
 	for _, g := range b.groups {
 		if g.entries != nil && several[g.pool] > 1 && g.pool.GPUsPerNode.IsZero() {
-			b.warn(warnNodeSizeUnknown, g.key, "nvidia-gpu-operator", "say how many GPUs a node has", "GPUs are laid out "+
-				"differently and it is not known how many a node has; each label here is for nodes whose GPUs are all alike")
+			b.warn("node-size-unknown", g.key)
 		}
 	}
 	data, err := c.Marshal()
@@ -184,8 +166,8 @@ func (b *builder) partedFiles() {
 	if b.plan != nil {
 		return // its entries join those that are there
 	}
-	b.encode("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", nil,
-		yamlnode.ConfigMap(migConfigMap, operatorNamespace, map[string]string{"config.yaml": string(data)}))
+	b.document("mig-parted/configmap.yaml", "the same, for the GPU Operator's MIG manager", "configmap",
+		configMap{migConfigMap, operatorNamespace, map[string]string{"config.yaml": string(data)}})
 }
 
 // nodeLabels are the labels of the group's nodes.
@@ -217,3 +199,26 @@ func (b *builder) leavesMIG(g *group) bool {
 
 // noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.
 const noPlugin = "nvidia.com/gpu.deploy.device-plugin"
+
+// onEKS reports whether eksctl can make the nodes of the group: their machine is known, and their number.
+func (g *group) onEKS() bool {
+	return strings.HasPrefix(g.pool.Platform, "eks") && g.pool.InstanceType != "" && g.count() > 0
+}
+
+// eksGroups writes eksctl's configuration with a managed node group for each group on EKS.
+func (b *builder) eksGroups() {
+	type nodeGroup struct {
+		Key, Type string
+		Nodes     int
+		Labels    map[string]string
+	}
+	var all []nodeGroup
+	for _, g := range b.groups {
+		if g.onEKS() {
+			all = append(all, nodeGroup{g.key, g.pool.InstanceType, g.count(), b.nodeLabels(g)})
+		}
+	}
+	if len(all) > 0 {
+		b.document("eks/cluster.yaml", "node groups for eksctl, where the nodes are not there yet", "eks", all)
+	}
+}

@@ -5,81 +5,77 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func (p *pod) node(m *member) *yaml.Node {
-	var claims, podClaims any
-	if c := p.claim; c != nil {
-		source := "resourceClaimName"
-		if c.template {
-			source = "resourceClaimTemplateName"
-		}
-		claims = yamlnode.List(yamlnode.Map("name", c.request()))
-		podClaims = yamlnode.List(yamlnode.Map("name", c.request(), source, c.name))
-	}
-	selector, affinity := m.nodes()
-	own := m.surroundings()
-	return m.wrap(p, yamlnode.Map(
-		"metadata", yamlnode.Map("labels", p.labels, "annotations", p.annotations),
-		"spec", yamlnode.Map(
-			"schedulerName", yamlnode.Some(p.scheduler),
-			"nodeSelector", selector,
-			"affinity", affinity,
-			"tolerations", own.tolerations,
-			"resourceClaims", podClaims,
-			"containers", yamlnode.List(yamlnode.Map(
-				"name", m.name, "args", p.args, "env", append(p.env, own.env...),
-				"resources", yamlnode.Map("limits", p.limits, "claims", claims), "volumeMounts", own.mounts)),
-			"volumes", own.volumes)))
-}
-
-// newPod returns the part that every delivery has in common.
+// newPod returns the part that every delivery has in common, with the settings that new pods need from their node and
+// framework. Pods that run today keep their own.
+//   - /dev/shm in memory for frameworks with processes that share it: data loaders and NCCL of PyTorch (its README,
+//     "Using pre-built images"), tensor parallelism of vLLM (its guide "Using Kubernetes") and SGLang. Containers have
+//     64 MiB.
+//   - Expandable segments, which fragment less memory (PyTorch, "Optimizing memory usage with
+//     PYTORCH_CUDA_ALLOC_CONF"), for training only: under vLLM they break custom all-reduce and transfers of KV caches
+//     (vllm issue 42609, pull request 54351). Not under MPS and HAMi, where memory limits are of other allocations.
 func (b *builder) newPod(m *member) *pod {
-	p := &pod{name: m.name, replicas: m.replicas(), args: b.fractionArgs(m), labels: b.podLabels(m)}
+	p := &pod{Kind: m.object(), Version: versions[m.object()], Name: m.name, Space: m.space, Container: m.name,
+		Replicas: m.replicas(), Args: b.fractionArgs(m), Labels: b.podLabels(m)}
+	if p.Version == "" {
+		p.Kind, p.Version = "PodTemplate", "v1"
+	}
 	p.header = []string{fmt.Sprintf("%s: %v on the nodes of %s.", m.name, m.Mechanism, strings.Join(m.keys(), ", ")),
 		m.howTo()}
-	if len(p.args) > 0 {
+	if len(p.Args) > 0 {
 		p.header = append(p.header, "The list of arguments replaces the container's own: keep yours in it.")
 	}
 	if usesMPS(m.Mechanism) {
-		p.env = m.mpsEnv()
+		p.Env = m.mpsEnv()
 	}
+	if keys := m.keys(); len(keys) == 1 {
+		p.Selector = map[string]string{groupLabel: keys[0]}
+	} else {
+		p.Required = []nodeTerm{{Labels: []requirement{{groupLabel, "In", keys}}}}
+	}
+	if m.workload.Today != nil {
+		return p
+	}
+	name := strings.ToLower(m.framework().Name)
+	p.SharesMemory = slices.Contains([]string{"pytorch", "vllm", "sglang"}, name)
+	trains := m.workload.Kind == decision.KindTraining || m.workload.Kind == decision.KindDistributedTraining
+	if name == "pytorch" && trains && slices.Contains([]sharing.Mechanism{sharing.MechanismExclusive,
+		sharing.MechanismTimeSlicing, sharing.MechanismMIG}, m.Mechanism) {
+		p.Env = append(p.Env, variable{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"})
+	}
+	p.Tolerates = slices.ContainsFunc(m.groups, (*group).onEKS)
 	return p
 }
 
 // mpsEnv is the environment with which a client tightens its own limits. With one GPU in sight its ordinal is 0,
 // wherever the GPU sits in the node; an entry for another ordinal would drop every limit (dynamo-mps-limits).
-func (m *member) mpsEnv() []*yaml.Node {
-	var env []*yaml.Node
+func (m *member) mpsEnv() (env []variable) {
 	if m.percent > 0 {
-		env = append(env, yamlnode.Map("name", mps.EnvThreads, "value", formatFloat(m.percent)))
+		env = append(env, variable{mps.EnvThreads, formatFloat(m.percent)})
 	}
 	if text, err := mps.FormatMemLimit(m.processLimit()); err == nil {
-		env = append(env, yamlnode.Map("name", mps.EnvPinnedMemLimit, "value", "0="+text))
+		env = append(env, variable{mps.EnvPinnedMemLimit, "0=" + text})
 	}
 	return env
 }
 
 // limitWarnings warns of limits that the mechanism does not hold, whatever delivers it.
 func (b *builder) limitWarnings(m *member) {
-	const source = "k8s-device-plugin"
 	if n := m.processes(); n > 1 && usesMPS(m.Mechanism) {
-		b.warn(warnPerProcess, m.name, source, "",
-			"MPS limits each process, not the container: each of the %d processes gets %v", n, m.processLimit())
+		b.warn("limit-per-process", m.name, n, m.processLimit())
 	}
 	if m.Mechanism == sharing.MechanismTimeSlicing {
-		b.warn(warnNoMemoryLimit, m.name, source, "keep the framework's memory fraction below its share",
-			"time-slicing limits no memory: any tenant can take all of the GPU's")
+		b.warn("no-memory-limit", m.name)
 	}
 }
 
@@ -95,12 +91,12 @@ func (b *builder) pods(m *member) {
 	case sharing.DeliveryKAI:
 		b.fail(invalid(b.kaiPod(p, m)))
 	case sharing.DeliveryVGPUManager:
-		p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
+		p.Limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
 		p.header = append(p.header, "For the cluster whose nodes are virtual machines with a virtual GPU.")
 	default:
 		b.pluginPod(p, m)
 	}
-	b.encode("pods/"+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), p.header, p.node(m))
+	b.document("pods/"+m.file()+".yaml", fmt.Sprintf("%s, by %v", m.name, d), "object", p, p.header...)
 }
 
 // resource names the extended resource of a MIG profile.
@@ -116,7 +112,7 @@ func (b *builder) pluginPod(p *pod, m *member) {
 	if m.Mechanism == sharing.MechanismMIG {
 		resource = b.resource(m.Profile)
 	}
-	p.limits = map[string]string{resource: strconv.Itoa(m.gpus())}
+	p.Limits = map[string]string{resource: strconv.Itoa(m.gpus())}
 }
 
 // nodeFile writes the patch that labels the group's nodes.
@@ -125,10 +121,8 @@ func (b *builder) nodeFile(g *group) {
 	if n := g.count(); n > 0 {
 		count = plaintext.Count(n, "node")
 	}
-	header := []string{fmt.Sprintf("kubectl patch node NODE --patch-file nodes/%s.yaml, for %s of %s.", g.key, count,
-		g.key)}
-	b.encode("nodes/"+g.key+".yaml", "labels for "+count+" of "+g.key, header,
-		yamlnode.Map("metadata", yamlnode.Map("labels", b.nodeLabels(g))))
+	b.document("nodes/"+g.key+".yaml", "labels for "+count+" of "+g.key, "node", map[string]any{"Key": g.key,
+		"Count": count, "Labels": b.nodeLabels(g)})
 }
 
 // processLimit is the memory that one process may use, in whole mebibytes, or 0 where there is no limit.
@@ -164,9 +158,7 @@ func (b *builder) fractionArgs(m *member) []string {
 		return []string{f.Flag(), formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
-		b.warn(warnFractionUnknown, m.name, "dynamo-mps-limits", "give the workload's memory and the GPU's",
-			"no %s is written, for the memory that it is a fraction of, or the workload's share of it, is not known or leaves "+
-				"nothing; the framework would take most of the GPU", f.Flag())
+		b.warn("fraction-unknown", m.name, f.Flag())
 	}
 	return nil
 }

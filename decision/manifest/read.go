@@ -146,8 +146,7 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 			groups[id], b.groups = append(groups[id], g), append(b.groups, g)
 		}
 		g.nodes = append(g.nodes, n)
-		for i := range n.Assignments {
-			a := &n.Assignments[i]
+		for _, a := range n.Assignments {
 			if w := (run{a.Workload.Name, n.Pool, n.Devices[a.Device].Mode}); !slices.Contains(on[w], g) {
 				on[w] = append(on[w], g)
 			}
@@ -163,8 +162,8 @@ func (b *builder) readNodes(pools map[string]*decision.Pool, names map[string]st
 func (b *builder) limits(m *member) {
 	for _, g := range m.groups {
 		for _, n := range g.nodes {
-			for i := range n.Assignments {
-				if a := &n.Assignments[i]; a.Workload.Name == m.Workload && n.Devices[a.Device].Mode == m.Mechanism &&
+			for _, a := range n.Assignments {
+				if a.Workload.Name == m.Workload && n.Devices[a.Device].Mode == m.Mechanism &&
 					a.Cap > 0 && m.percent > 0 {
 					m.percent = min(m.percent, float64(a.Cap)/10)
 				}

@@ -15,20 +15,20 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// scene holds the arguments of Build, and the nodes of the result's layout.
-type scene struct {
+// scenario holds the arguments of Build, and the nodes of the result's layout.
+type scenario struct {
 	fleet  *decision.Fleet
 	result *decision.Result
 	nodes  []layout.Node
 }
 
-func (s *scene) build() (*Folder, error) {
+func (s *scenario) build() (*Folder, error) {
 	s.result.Layout, _ = layout.Observe(s.nodes)
 	return Build(s.fleet, s.result)
 }
 
 // deliver has all nodes that a delivery can set up as they are set up by it.
-func (s *scene) deliver(d sharing.Delivery) {
+func (s *scenario) deliver(d sharing.Delivery) {
 	for i := range s.nodes {
 		n := s.nodes[i]
 		n.Delivery, n.Devices = d, slices.Clone(n.Devices)
@@ -46,7 +46,7 @@ func (s *scene) deliver(d sharing.Delivery) {
 	}
 }
 
-func (s *scene) workload(name string) *decision.Workload {
+func (s *scenario) workload(name string) *decision.Workload {
 	for i := range s.fleet.Workloads {
 		if w := &s.fleet.Workloads[i]; w.Name == name {
 			return w
@@ -55,10 +55,10 @@ func (s *scene) workload(name string) *decision.Workload {
 	return nil
 }
 
-func (s *scene) decision(name string) *decision.Decision { return s.result.Decision(name) }
+func (s *scenario) decision(name string) *decision.Decision { return s.result.Decision(name) }
 
 // node is the n-th node of a pool.
-func (s *scene) node(pool string, n int) *layout.Node {
+func (s *scenario) node(pool string, n int) *layout.Node {
 	for i := range s.nodes {
 		if s.nodes[i].Pool == pool {
 			if n--; n < 0 {
@@ -84,7 +84,7 @@ type instance struct {
 }
 
 // add gives a pool a node. A replica of a workload with several GPUs has those that are alike.
-func (s *scene) add(pool string, d sharing.Delivery, all ...gpus) {
+func (s *scenario) add(pool string, d sharing.Delivery, all ...gpus) {
 	n := layout.Node{Name: fmt.Sprintf("%s-%d", pool, len(s.nodes)), Pool: pool, Delivery: d}
 	gpu, rules := layout.GPUOf(s.fleet.Pools[slices.IndexFunc(s.fleet.Pools, func(p decision.Pool) bool { return p.Name == pool })].GPU), layout.RulesOf(d)
 	hold := func(w string, replica, device int, p *mig.Profile, start int8) {
@@ -158,13 +158,13 @@ workloads:
 `
 
 // mixed has a group of every mechanism that can be configured.
-func mixed(t testing.TB) *scene {
+func mixed(t testing.TB) *scenario {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte(mixedFleet))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{fleet: f, result: &decision.Result{}}
+	s := &scenario{fleet: f, result: &decision.Result{}}
 	runs := func(pool, workload string, m sharing.Mechanism, replicas int, profile string) {
 		s.result.Decisions = append(s.result.Decisions, decision.Decision{Workload: workload, Pool: pool, Mechanism: m, Replicas: replicas, Placed: replicas, GPUs: 1, Profile: profile,
 			Candidates: []decision.Candidate{{Chosen: true, Tenants: 2}}})
@@ -216,23 +216,23 @@ func TestBuildRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		change func(*scene)
+		change func(*scenario)
 		want   []string
 	}{
-		"fleet": {func(s *scene) { s.fleet.Pools[0].Count = 0 }, []string{"pools[0].count"}},
-		"another fleet": {func(s *scene) { s.fleet.Pools[1].Name, s.fleet.Workloads[0].Name = "x", "y" },
+		"fleet": {func(s *scenario) { s.fleet.Pools[0].Count = 0 }, []string{"pools[0].count"}},
+		"another fleet": {func(s *scenario) { s.fleet.Pools[1].Name, s.fleet.Workloads[0].Name = "x", "y" },
 			[]string{`result.layout.nodes[3].pool: the fleet has no pool "serve"`, `result.decisions[0].workload: the fleet has no workload "ml/chat"`, `result.decisions[3].pool: the fleet has no pool "serve"`}},
-		"namespace": {func(s *scene) { s.rename("ml/chat", "Ml/chat") },
+		"namespace": {func(s *scenario) { s.rename("ml/chat", "Ml/chat") },
 			[]string{`result.decisions[0].workload: "Ml" is not a Kubernetes name`}},
-		"long workload": {func(s *scene) { s.rename("notebook", strings.Repeat("a", 60)) },
+		"long workload": {func(s *scenario) { s.rename("notebook", strings.Repeat("a", 60)) },
 			[]string{"result.decisions[6].workload: ", "with the number of a shared device"}},
-		"long pool": {func(s *scene) {
+		"long pool": {func(s *scenario) {
 			long := strings.Repeat("a", 60)
 			s.fleet.Pools[3].Name, s.node("dev", 0).Pool, s.result.Decisions[6].Pool = long, long, long
 		}, []string{"result.layout.nodes[5]: pool \"aaaa", "makes a label of 73 characters"}},
-		"not in the layout": {func(s *scene) { s.nodes = slices.Delete(s.nodes, 3, 4) }, []string{`result.decisions[3]: no replica of "ml/embed" is in its layout`}},
-		"broken rules":      {func(s *scene) { s.node("dev", 0).Devices[0].Slots = 3 }, []string{"the device plugin shares all full GPUs of a node by one mode"}},
-		"two shared":        {func(s *scene) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
+		"not in the layout": {func(s *scenario) { s.nodes = slices.Delete(s.nodes, 3, 4) }, []string{`result.decisions[3]: no replica of "ml/embed" is in its layout`}},
+		"broken rules":      {func(s *scenario) { s.node("dev", 0).Devices[0].Slots = 3 }, []string{"the device plugin shares all full GPUs of a node by one mode"}},
+		"two shared":        {func(s *scenario) { s.result.Decisions[6].GPUs = 2 }, []string{"result.decisions[6].gpus: 2 shared GPUs are no more than one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mixed(t)
@@ -251,7 +251,7 @@ func TestBuildRefuses(t *testing.T) {
 }
 
 // rename gives a workload another name everywhere.
-func (s *scene) rename(from, to string) {
+func (s *scenario) rename(from, to string) {
 	s.workload(from).Name, s.decision(from).Workload = to, to
 	for i := range s.nodes {
 		for k := range s.nodes[i].Assignments {
@@ -271,7 +271,7 @@ func nodesIn(r *decision.Result) (out []layout.Node) {
 }
 
 // decided is a fleet whose names Kubernetes would refuse, decided.
-func decided(t *testing.T) *scene {
+func decided(t *testing.T) *scenario {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte(`
 version: v1
@@ -289,10 +289,10 @@ workloads:
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{fleet: f, result: r, nodes: nodesIn(r)}
+	return &scenario{fleet: f, result: r, nodes: nodesIn(r)}
 }
 
-// Names are folded apart, what fits nowhere is said, and a fraction is raised where a slice needs it.
+// Names are folded apart, workloads that fit nowhere are noted, and a fraction is raised where a slice needs it.
 func TestBuildOfDecision(t *testing.T) {
 	folder, err := decided(t).build()
 	if err != nil {

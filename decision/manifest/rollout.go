@@ -90,7 +90,7 @@ type groupPage struct {
 	Size           string // "4 GPUs on 1 node"
 	Labels         []string
 	VGPU           string // the type of a virtual GPU
-	// What to look for on a node.
+	// The signs on a node that it is configured.
 	Offers           []string // resources, with their amounts
 	MPS, Parted, MIG bool     // clients of MPS; instances, made by the MIG manager and offered as resources
 	HAMi             int      // its split of a GPU; 0 = it is not HAMi's
@@ -197,8 +197,7 @@ func (b *builder) offered(g *group, n *layout.Node) map[string]int {
 	if shared(g.full()) {
 		times = g.slots()
 	}
-	for i := range n.Devices {
-		d := &n.Devices[i]
+	for _, d := range n.Devices {
 		if !usesMIG(d.Mode) {
 			out[gpuResource] += times
 		}
@@ -212,8 +211,7 @@ func (b *builder) offered(g *group, n *layout.Node) map[string]int {
 // checks are the traps that the input walks into, and each risk that the layout bears, once.
 func (b *builder) checks() []decision.TrapHit {
 	checks := slices.Clone(b.result.Traps)
-	for i := range b.result.Decisions {
-		d := &b.result.Decisions[i]
+	for _, d := range b.result.Decisions {
 		for _, t := range d.Accepts {
 			if !slices.ContainsFunc(checks, func(c decision.TrapHit) bool { return c.ID == t.ID }) {
 				t.Message = d.Workload + ": " + t.Message

@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// schema lists every path that a document may have, with the type of its value: "[]" stands for any index, "*" for any
+// schema lists every path that a document may have, with the type of its value: "[]" is any index, "*" for any
 // key. A "!" behind the type makes the path required where its parent is there. The tables are written by hand from the
 // upstream APIs.
 type schema map[string]string
@@ -250,7 +250,7 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 	case "ConfigMap":
 		data := field(d, "data")
 		for i := 0; i < len(data.Content); i += 2 {
-			if data.Content[i].Value == pickerFile {
+			if data.Content[i].Value == "router-plugins.yaml" {
 				checkPicker(t, path, data.Content[i+1].Value)
 				continue
 			}
@@ -353,7 +353,7 @@ func TestReferencesResolve(t *testing.T) {
 	}
 }
 
-func checkReferences(t *testing.T, s *scene) {
+func checkReferences(t *testing.T, s *scenario) {
 	t.Helper()
 	folder, err := s.build()
 	if err != nil {

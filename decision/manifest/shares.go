@@ -19,24 +19,24 @@ import (
 func (m *member) share(p *pod, d sharing.Delivery) {
 	number, memory, cores, mode := "nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/vgpu-mode"
 	if d == sharing.DeliveryVolcano {
-		p.scheduler = "volcano"
+		p.Scheduler = "volcano"
 		number, memory, cores, mode = "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores",
 			"volcano.sh/vgpu-mode"
 	}
 	switch {
 	case m.Mechanism == sharing.MechanismHAMiWithMPS:
-		p.annotations = map[string]string{mode: "mps"}
+		p.Annotations = map[string]string{mode: "mps"}
 	case usesMIG(m.Mechanism):
-		p.annotations = map[string]string{mode: "mig"}
+		p.Annotations = map[string]string{mode: "mig"}
 	case usesHAMi(m.Mechanism):
-		p.annotations = map[string]string{mode: "hami-core"}
+		p.Annotations = map[string]string{mode: "hami-core"}
 	}
-	p.limits = map[string]string{number: strconv.Itoa(m.gpus())}
+	p.Limits = map[string]string{number: strconv.Itoa(m.gpus())}
 	if m.memory > 0 {
-		p.limits[memory] = strconv.FormatInt(int64(m.memory/sharing.MiB), 10)
+		p.Limits[memory] = strconv.FormatInt(int64(m.memory/sharing.MiB), 10)
 	}
 	if m.percent > 0 {
-		p.limits[cores] = formatFloat(math.Ceil(m.percent))
+		p.Limits[cores] = formatFloat(math.Ceil(m.percent))
 	}
 }
 
@@ -46,11 +46,11 @@ func (b *builder) graphsWarning(m *member) {
 	if m.percent == 0 || known && !launches {
 		return
 	}
-	msg := "gpucores does not limit CUDA graphs; whether this workload launches them is not known (vLLM does by default)"
+	id := "cuda-graphs/perhaps"
 	if known {
-		msg = "gpucores does not limit CUDA graphs, and this workload launches them"
+		id = "cuda-graphs"
 	}
-	b.warn(warnCUDAGraphs, m.name, "hami-core-graphs", "do not count on the compute limit, or turn graphs off", "%s", msg)
+	b.warn(id, m.name)
 }
 
 // HAMiGPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.
@@ -58,9 +58,9 @@ type HAMiGPU struct {
 	ID      string `json:"id"`
 	Count   int    `json:"count"`   // pods that may share it
 	Memory  int64  `json:"devmem"`  // MiB, scaled
-	Cores   int    `json:"devcore"` // percent; 0 where it is not said
+	Cores   int    `json:"devcore"` // percent; 0 where it is not given
 	Type    string `json:"type"`
-	Mode    string `json:"mode"` // hami-core, mps, mig; empty where it is not said
+	Mode    string `json:"mode"` // hami-core, mps, mig; empty where it is not given
 	Healthy *bool  `json:"health"`
 }
 
@@ -118,18 +118,15 @@ func mebibytes(b sharing.Bytes) string { return strconv.FormatInt(int64(b/sharin
 
 // kaiPod is the workload as KAI places it: on a part of a GPU, or on whole ones.
 func (b *builder) kaiPod(p *pod, m *member) error {
-	p.scheduler = "kai-scheduler"
+	p.Scheduler = "kai-scheduler"
 	if !shared(m.Mechanism) {
-		p.limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
+		p.Limits = map[string]string{gpuResource: strconv.Itoa(m.gpus())}
 		return nil
 	}
 	p.header = append(p.header, "For nodes whose device plugin replicates nothing: KAI divides whole GPUs. Add the label",
 		"kai.scheduler/queue with the name of the team's queue.")
-	b.warn(warnNotEnforced, m.name, "kai-gpu-sharing",
-		"trust the tenants, or install KAI 0.18 in mode NvFractions or HamiCore [kai-gpu-sharing-modes]",
-		"KAI places the pod by this share and enforces none of it, as all versions before 0.17 and later ones in mode "+
-			"NonMemoryEnforced, their default")
-	p.annotations = map[string]string{"gpu-memory": strings.TrimSuffix(mebibytes(m.memory), "Mi"),
+	b.warn("not-enforced", m.name)
+	p.Annotations = map[string]string{"gpu-memory": strings.TrimSuffix(mebibytes(m.memory), "Mi"),
 		"gpu-fraction-container-name": m.name}
 	var l problem.List
 	l.If(m.memory == 0, m.at, "state its memory", "a part of a GPU is a part of its memory, which is not known")

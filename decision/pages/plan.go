@@ -63,8 +63,8 @@ func Plan(p *migrate.Plan) *webpage.Page {
 	return &webpage.Page{Title: "What runs, and what should change", Details: details, Answer: fmt.Sprintf(
 		"%s\n%s with GPUs today, %d after.", p.Summary(), plaintext.Count(b.NodesToday, "node"), b.NodesAfter),
 		Sections: []webpage.Section{first, {Title: "GPUs", Maps: shown, Text: []string{"The width of a tenant is its part " +
-			"of a GPU: its slices, or its turn among those that share. Who shares a node stands in the cluster; on which of " +
-			"its GPUs, where several do, does not."}}, steps, {Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
+			"of a GPU: its slices, or its time slice. The tenants of a node are those that the cluster reports; it does not " +
+			"report the GPU of each where several share."}}, steps, {Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
 }
 
 // nodesOf draws every node of a layout with the tenants of its GPUs.

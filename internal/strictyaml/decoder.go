@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
@@ -255,25 +256,13 @@ func parseInt(n *yaml.Node) (int64, error) {
 	case "!!int":
 		return strconv.ParseInt(s, 0, 64)
 	case "!!float":
-		mantissa, exponent, scientific := strings.Cut(strings.ToLower(s), "e")
-		whole, frac, _ := strings.Cut(mantissa, ".")
-		zeros := -len(frac) // to append to the digits
-		if e, err := strconv.Atoi(exponent); scientific && err == nil && max(e, -e) <= 64 {
-			zeros += e
-		} else if scientific {
+		_, exponent, _ := strings.Cut(strings.ToLower(s), "e")
+		if len(exponent) > 3 {
 			return 0, strconv.ErrRange
 		}
-		digits := whole + frac
-		if strings.Trim(digits, "+-0") == "" {
-			return 0, nil
+		if r, ok := new(big.Rat).SetString(s); ok && r.IsInt() && r.Num().IsInt64() {
+			return r.Num().Int64(), nil
 		}
-		for ; zeros < 0 && strings.HasSuffix(digits, "0"); zeros++ {
-			digits = digits[:len(digits)-1]
-		}
-		if zeros < 0 {
-			return 0, strconv.ErrSyntax
-		}
-		return strconv.ParseInt(digits+strings.Repeat("0", zeros), 10, 64)
 	}
 	return 0, strconv.ErrSyntax
 }

@@ -36,7 +36,7 @@ type NodeDecoder interface {
 	DecodeNode(d *Decoder, path string, n *yaml.Node)
 }
 
-// Strings is a list of strings, of which one alone may be written as a string.
+// Strings is a list of strings, of which a single one may be written as a string.
 type Strings []string
 
 // DecodeNode reads a string as a list of one.
@@ -78,7 +78,7 @@ func ReadFile(path string, opts Options) ([]byte, error) {
 
 // Decode decodes exactly one document into v, a pointer to a struct, map or slice. Struct fields are matched by
 // their yaml tag; a field with the option "required" must be present, one with "nonzero" must not be written as
-// zero (absent stands for its default), one with "null" may be null, as if absent. A time.Duration is written as in
+// zero (absent means its default), one with "null" may be null, as if absent. A time.Duration is written as in
 // Go, "1.5s". The error joins one *problem.Problem for each thing wrong; v must not be used when it is not nil.
 func Decode(data []byte, v any, opts Options) error {
 	docs, err := Parse(data, opts)

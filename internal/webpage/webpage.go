@@ -166,7 +166,7 @@ type Chart struct {
 	X, Y           Axis
 	Series         []Series
 	Limits         []Limit
-	Scatter        bool // points alone, not joined
+	Scatter        bool // points that are not joined
 	Diagonal       bool // a line where X equals Y
 }
 

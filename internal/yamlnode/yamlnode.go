@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package yamlnode builds YAML documents whose keys stand in the order in
-// which they are given, so that the same values give the same bytes.
+// Package yamlnode builds YAML documents with their keys in the order in which they are given, and lays out those that
+// templates write, so that the same values give the same bytes.
 package yamlnode
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"maps"
-	"reflect"
+	"io"
 	"slices"
 	"strings"
 
@@ -18,18 +16,13 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
-// Map builds a mapping from keys and values in turn. A value may be a *yaml.Node, string, bool, int, map of these or a
-// list of any; a nil value, nil list or empty map leaves its key out. Another type, or a key that is no string, is a
-// mistake of the program and gives a node that Encode refuses.
+// Map builds a mapping from alternating keys and values. A value is a *yaml.Node, string, bool, int or map of these; a
+// nil value or node and an empty map leave their key out.
 func Map(kv ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(kv); i += 2 {
-		key, ok := kv[i].(string)
-		if !ok {
-			return bad("key %v", kv[i])
-		}
 		if v := Value(kv[i+1]); v != nil {
-			n.Content = append(n.Content, Text(key), v)
+			n.Content = append(n.Content, Text(fmt.Sprint(kv[i])), v)
 		}
 	}
 	return n
@@ -52,14 +45,6 @@ func Quoted(s string) *yaml.Node {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s, Style: yaml.DoubleQuotedStyle}
 }
 
-// Some is a value of Map that leaves an empty text out.
-func Some(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
 // List builds a sequence of nodes.
 func List(items ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: items}
@@ -67,51 +52,20 @@ func List(items ...*yaml.Node) *yaml.Node {
 
 // Value builds the node of v as Map describes, or nil to leave it out.
 func Value(v any) *yaml.Node {
+	n := &yaml.Node{}
 	switch v := v.(type) {
 	case *yaml.Node:
-		if v == nil || v.Kind == yaml.MappingNode && len(v.Content) == 0 && v.Style&yaml.FlowStyle == 0 {
-			return nil
-		}
-		return v
-	case []*yaml.Node:
-		if len(v) == 0 {
-			return nil
-		}
-		return List(v...)
+		n = v
 	case string:
 		return Text(v)
+	default:
+		_ = n.Encode(v) // these have a form
 	}
-	switch of := reflect.ValueOf(v); of.Kind() {
-	case reflect.Invalid:
+	if n == nil || n.Tag == "!!null" || n.Kind == yaml.MappingNode && len(n.Content) == 0 && n.Style&yaml.FlowStyle == 0 {
 		return nil
-	case reflect.Slice:
-		if of.IsNil() {
-			return nil
-		}
-		n := List()
-		for i := range of.Len() {
-			n.Content = append(n.Content, cmp.Or(Value(of.Index(i).Interface()), bad("nothing in a list")))
-		}
-		return n
-	case reflect.Map, reflect.Bool, reflect.Int:
-		n := &yaml.Node{}
-		if of.Kind() == reflect.Map && of.Len() == 0 {
-			return nil
-		}
-		if err := n.Encode(v); err != nil {
-			return bad("%v", err)
-		}
-		return n
 	}
-	return bad("value of type %T", v)
+	return n
 }
-
-func bad(format string, args ...any) *yaml.Node {
-	return &yaml.Node{Kind: badKind, Value: fmt.Sprintf(format, args...)}
-}
-
-// badKind is no kind of the YAML library.
-const badKind yaml.Kind = 1 << 30
 
 // Encode writes the documents, divided by "---". header, which may be empty,
 // goes before the first as a comment: one line each, without the "#".
@@ -123,9 +77,6 @@ func Encode(header []string, docs ...*yaml.Node) ([]byte, error) {
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	for _, d := range docs {
-		if err := check(d); err != nil {
-			return nil, err
-		}
 		if err := enc.Encode(d); err != nil {
 			return nil, err
 		}
@@ -136,33 +87,53 @@ func Encode(header []string, docs ...*yaml.Node) ([]byte, error) {
 	return []byte(plaintext.Show(b.String())), nil
 }
 
-func check(n *yaml.Node) error {
-	if n.Kind == badKind {
-		return fmt.Errorf("yamlnode: %s has no YAML form", n.Value)
-	}
-	for _, c := range n.Content {
-		if err := check(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Empty builds a mapping that is written as {} even though it has no keys.
 func Empty() *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Style: yaml.FlowStyle}
 }
 
-// ConfigMap builds a Kubernetes ConfigMap whose data are texts of several
-// lines, keys in order. name and namespace are values as Map takes them.
-func ConfigMap(name, namespace any, data map[string]string) *yaml.Node {
-	texts := Empty()
-	for _, key := range slices.Sorted(maps.Keys(data)) {
-		text := Text(data[key])
-		text.Style = yaml.LiteralStyle
-		texts.Style = 0
-		texts.Content = append(texts.Content, Text(key), text)
+// Parse reads documents in any layout, which Encode then writes in one: keys without a value are left out, a key with
+// the value ~ is written as null, and texts are quoted only where they must be.
+func Parse(text []byte) (docs []*yaml.Node, err error) {
+	for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case err == io.EOF:
+			return docs, nil
+		case err != nil:
+			return nil, err
+		}
+		tidy(doc.Content[0])
+		docs = append(docs, doc.Content[0])
 	}
-	return Map("apiVersion", "v1", "kind", "ConfigMap", "metadata", Map("name", name, "namespace", namespace), "data",
-		texts)
+}
+
+// tidy reports whether a node has a value.
+func tidy(n *yaml.Node) bool {
+	n.Style, n.Line, n.Column = 0, 0, 0
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			explicit := n.Value == "~"
+			n.Value = "null"
+			return explicit
+		}
+		if strings.Contains(n.Value, "\n") {
+			n.Style = yaml.LiteralStyle
+		} else if n.Tag == "!!str" {
+			n.Style = Text(n.Value).Style
+		}
+		return true
+	case yaml.MappingNode:
+		kept := n.Content[:0]
+		for i := 0; i < len(n.Content); i += 2 {
+			if tidy(n.Content[i]) && tidy(n.Content[i+1]) {
+				kept = append(kept, n.Content[i:i+2]...)
+			}
+		}
+		n.Content = kept
+	default:
+		n.Content = slices.DeleteFunc(n.Content, func(item *yaml.Node) bool { return !tidy(item) })
+	}
+	return len(n.Content) > 0
 }

@@ -31,7 +31,7 @@ func onPath(script string) (undo func()) {
 	return func() { os.RemoveAll(folder); os.Setenv("PATH", path) }
 }
 
-// oneNode stands for kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not
+// oneNode replaces kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not
 // list.
 const oneNode = `#!/bin/sh
 case "$*" in
@@ -44,7 +44,7 @@ esac
 exit 1
 `
 
-// The cluster of kubectl's context becomes a fleet, beside what its user was not allowed to see.
+// The cluster of kubectl's context becomes a fleet, and the resources that its user may not list are errors.
 func ExampleRead() {
 	defer onPath(oneNode)()
 	c := discover.New(discover.Options{})
@@ -61,7 +61,7 @@ func ExampleRead() {
 	// l40s L40S 2
 }
 
-// A machine without kubectl is told apart from a cluster that kubectl can't reach.
+// A machine without kubectl is distinguished from a cluster that kubectl can't reach.
 func ExampleRead_withoutKubectl() {
 	defer onPath("")()
 	_, err := kube.Read(context.Background(), discover.New(discover.Options{}).Read, nil)

@@ -28,8 +28,8 @@ func play(t *testing.T, script string) {
 	t.Setenv("PATH", dir)
 }
 
-// TestRead: all is read in six calls; what is refused in part is named beside what was read, a kind that the cluster
-// lacks is no fault, and where nothing was read the error has what kubectl said, or messages has it.
+// TestRead: all is read in six calls; a partial refusal is an error along with the objects that were read, a kind that the
+// cluster lacks is no fault, and where nothing was read the error or messages has kubectl's text.
 func TestRead(t *testing.T) {
 	const list = `echo '{"kind":"List","items":[]}';`
 	for name, c := range map[string]struct {
@@ -52,22 +52,22 @@ func TestRead(t *testing.T) {
 					to = messages
 				}
 				part, err := kube.Read(t.Context(), take, to)
-				said := ""
+				text := ""
 				if messages != nil {
-					said = messages.String()
+					text = messages.String()
 				}
 				if read != c.read || (part != nil) != (c.part != "") || (err != nil) != (c.err != "") {
 					t.Errorf("%d read, %v, %v", read, part, err)
 				}
-				if part != nil && !strings.Contains(part.Error(), c.part) || err != nil && !strings.Contains(err.Error()+said, c.err) {
-					t.Errorf("%v, %v, %q", part, err, said)
+				if part != nil && !strings.Contains(part.Error(), c.part) || err != nil && !strings.Contains(err.Error()+text, c.err) {
+					t.Errorf("%v, %v, %q", part, err, text)
 				}
 			}
 		})
 	}
 }
 
-// TestReadStops: what take refuses is named, and a cancelled context ends kubectl.
+// TestReadStops: objects that take refuses are named, and a cancelled context ends kubectl.
 func TestReadStops(t *testing.T) {
 	play(t, `echo '{}'; case "$2" in nodes,*) exec sleep 60;; esac`)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,7 +65,7 @@ func TestSniff(t *testing.T) {
 	}
 }
 
-// TestUnread: outputs that lack what is needed are known by name.
+// TestUnread: outputs without the needed figures are known by name.
 func TestUnread(t *testing.T) {
 	for text, want := range map[string]string{
 		"Thu Jul 16 10:11:12 2026\n+---+\n| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05 |\n":    "table",
@@ -97,7 +97,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// A MIG GPU as driver 575 prints it, cut to what is read; the second GPU is a T4.
+// A MIG GPU as driver 575 prints it, with only the fields that are read; the second GPU is a T4.
 const migXML = `<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">
 <nvidia_smi_log>

@@ -101,7 +101,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Without honorLabels the labels pod, namespace and container are the exporter's own, and the tenant's stand behind
+// Without honorLabels the labels pod, namespace and container are the exporter's own, and the tenant's begin with
 // exported_. An idle GPU has only the exporter's.
 func TestExportedLabels(t *testing.T) {
 	r := New()
@@ -254,7 +254,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// Prometheus answers a query at one time with a vector, and writes what it likes beside the series.
+// Prometheus answers a query at one time with a vector, and other fields with the series.
 func TestJSONForms(t *testing.T) {
 	for name, text := range map[string]string{
 		"vector":       `{"status":"success","data":{"resultType":"vector","result":[{"metric":{` + utilLabels + `},"value":[1795348800.5,"7"]}]}}`,
@@ -288,7 +288,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Files that are cut off, of another kind or without a GPU are named, and what stood before counts.
+// Files that are cut off, of another kind or without a GPU are named, and the samples before that count.
 func TestProblems(t *testing.T) {
 	whole := matrix(utilLabels, noon, time.Second, "1", "2", "3")
 	for name, c := range map[string]struct {
