@@ -6,19 +6,17 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/internal/must"
 )
+
+func compiledSample(t testing.TB) (*CompiledWorkload, *CompiledPool) {
+	f := must.Get(ParseFleet([]byte(sample)))(t)
+	return CompileWorkload(&f.Workloads[0]), must.Get(CompilePool(&f.Pools[0]))(t)
+}
 
 // BenchmarkEvaluate is the hot path of a scheduler: one workload against one pool, every mechanism filtered.
 func BenchmarkEvaluate(b *testing.B) {
-	f, err := ParseFleet([]byte(sample))
-	if err != nil {
-		b.Fatal(err)
-	}
-	p, err := CompilePool(&f.Pools[0])
-	if err != nil {
-		b.Fatal(err)
-	}
-	w := CompileWorkload(&f.Workloads[0])
+	w, p := compiledSample(b)
 	var ev Evaluation
 	b.ReportAllocs()
 	for b.Loop() {
@@ -30,15 +28,7 @@ func BenchmarkEvaluate(b *testing.B) {
 }
 
 func TestEvaluateDoesNotAllocate(t *testing.T) {
-	f, err := ParseFleet([]byte(sample))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := CompilePool(&f.Pools[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := CompileWorkload(&f.Workloads[0])
+	w, p := compiledSample(t)
 	var ev Evaluation
 	if n := testing.AllocsPerRun(100, func() { Evaluate(w, p, filter.Neighbours{Trusted: 3}, &ev) }); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -47,6 +47,37 @@ func ExampleDecide() {
 	// 9490.00 -> 2372.50
 }
 
+// Work that must end in time gets the cheapest place that finishes it: here a GPU that costs less than the one on which
+// its time was measured.
+func ExampleDecide_deadline() {
+	fleet, err := decision.ParseFleet([]byte(`
+version: v1
+pools:
+  - {name: a100, gpu: A100-SXM4-80GB, count: 2, price_per_gpu_hour: "1.80 USD"}
+  - {name: h100, gpu: H100-80GB, count: 2, price_per_gpu_hour: "9.90 USD"}
+workloads:
+  - {name: nightly, kind: training, memory: 30GiB, gpu_busy: 0.6, job: {duration: 4h, on: H100-80GB, deadline: 24h}}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, deadline := range []string{"24h", "8h", "3h"} {
+		if err := fleet.Workloads[0].Job.Deadline.UnmarshalText([]byte(deadline)); err != nil {
+			log.Fatal(err)
+		}
+		result, err := decision.Decide(context.Background(), fleet, decision.Options{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		d := result.Decision("nightly")
+		fmt.Println(deadline, d.Mechanism, d.Pool, d.Why)
+	}
+	// Output:
+	// 24h exclusive a100 finishes in 9.21 h (3.43 to 14.88) of 24
+	// 8h exclusive h100 finishes in 4 h (3.64 to 4.39) of 8
+	// 3h none  exclusive on h100: the predicted time to finish is 4 h (3.641 to 4.394), the deadline 3 h
+}
+
 // Every candidate keeps its reasons, with a code and a source.
 func ExampleDecide_reasons() {
 	fleet, err := decision.ParseFleet([]byte(fourTeams))
@@ -83,7 +114,7 @@ workloads:
 	fmt.Println(err)
 	// Output:
 	// workloads[0].gpu_bsy: unknown key (did you mean "gpu_busy"?)
-	// pools[0].gpu: sharing: unknown GPU "A100-SXM5-80GB"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"?
+	// pools[0].gpu: sharing: unknown GPU "A100-SXM5-80GB"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"? Or describe it: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: "8.6"}
 	// workloads[0].slo.ttft_p99: -5ms is out of range (write a positive duration, for example 500ms)
 }
 

@@ -62,6 +62,9 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 			what = append(what, m.String())
 		}
 		keys = []string{"solo, and gpu_busy in the place of load"}
+		if wl.Job != nil {
+			what, keys = []string{"time from start to end"}, []string{"job.duration"}
+		}
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
 	s := settling(wl, what)

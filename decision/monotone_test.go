@@ -184,6 +184,20 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		w.Isolation = hard
 		return true
 	},
+	"a deadline, or a tighter one": func(rng *rand.Rand, f *Fleet) bool {
+		w := one(rng, f, func(w *Workload) bool {
+			return w.Kind != KindOnlineInference && w.Kind != KindNotebook && w.SLO == (profile.SLO{})
+		})
+		if w == nil {
+			return false
+		}
+		if w.Job == nil { // that has its figure from wherever it runs
+			w.Job = &fleet.Job{Duration: profile.Duration(40 * 3600e9), Deadline: profile.Duration(200 * 3600e9)}
+		}
+		job := *w.Job
+		job.Deadline, w.Job = job.Deadline*7/10, &job
+		return true
+	},
 	"a stranger": func(rng *rand.Rand, f *Fleet) bool {
 		w := &f.Workloads[rng.IntN(len(f.Workloads))]
 		w.Tenant = "stranger"

@@ -96,6 +96,11 @@ func TestBadInput(t *testing.T) {
 		{"latencies of what serves nobody", "kind: online-inference", "kind: training", []string{"workloads[0].slo: states latencies that kind training does not have (leave it out, or write kind: online-inference)"}},
 		{"of a notebook measured alone", "kind: online-inference", "kind: notebook\n    solo: {tpot_p99: 9ms}", []string{"workloads[0].solo: states latencies that kind notebook does not have"}},
 		{"a median of tokens", "kind: online-inference", "kind: notebook\n    solo: {tpot_p50: 9ms}", []string{"workloads[0].solo: states latencies that kind notebook does not have"}},
+		{"a job that cannot be", "kind: online-inference", "kind: online-inference\n    job: {duration: 0h, on: H900, deadline: -2h}", []string{
+			"workloads[0].job: states an end that kind online-inference does not have (leave it out, or write kind: batch)",
+			"workloads[0].job: contradicts the requests of a server", "workloads[0].job.duration: 0s is out of range (write the time of the whole work, for example 40h)",
+			"workloads[0].job.deadline: -2h0m0s is out of range", "workloads[0].job.on: "}},
+		{"a job without an end", "kind: online-inference", "kind: batch\n    job: {duration: 4h}", []string{"workloads[0].job.deadline: is missing"}},
 		{"parameters in billions", "memory: 18GiB", "model: {parameters: 8, weights: fp16}", []string{"workloads[0].model.parameters: 8 is out of range (write the number of parameters, for example 8e9)"}},
 		{"no such pool", "pool: prod", "pool: prd", []string{`workloads[0].pool: there is no pool "prd" (did you mean "prod"?)`}},
 		{"unknown kind", "online-inference", "online", []string{`workloads[0].kind: decision: unknown name: kind "online"`}},

@@ -42,7 +42,7 @@ const (
 // Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
 type Consequence struct {
 	Metric  string         `json:"metric"`
-	Value   float64        `json:"value"` // milliseconds; of the load, percent
+	Value   float64        `json:"value"` // in the unit that ends the metric; of the load, percent
 	Low     float64        `json:"low"`   // bounds at the requested confidence
 	High    float64        `json:"high"`
 	Limit   float64        `json:"limit"`
@@ -145,7 +145,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	if !pl.Limited(w) {
 		d.Assumes = slices.DeleteFunc(d.Assumes, func(a Assumption) bool { return a.Own })
 	}
-	if need := pl.Workloads[w].Demand(); need.NeverShares && need.SLO == (profile.SLO{}) && !need.Memory.Unknown {
+	if need := pl.Workloads[w].Demand(); need.NeverShares && !pl.Limited(w) && !need.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
 	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
@@ -158,7 +158,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		if c.Mechanism != sharing.MechanismExclusive {
 			d.Predicted = newPredicted(by, p.Tenants)
 		}
-		d.Consequences = pl.profiled(w, by)
+		d.Consequences = finishing(pl.profiled(w, by), &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 		if c := tightest(d.Consequences); c != nil {
 			d.Why = c.words() + pl.dearer(w, share)
 		}
@@ -178,15 +178,25 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
 		if i, ok := p.Get(m); ok {
-			out = append(out, consequence(filter.ObjectiveName(m), i, 1e3*limit.Seconds()))
+			out = append(out, consequence(filter.ObjectiveName(m)+" ms", i, 1e3*limit.Seconds()))
 		}
 	}
 	return out
 }
 
-// consequence compares a latency with its limit, in ms.
+// finishing adds the end of work with a deadline.
+func finishing(list []Consequence, d *predict.Tenant, o *predict.Estimate) []Consequence {
+	if d.Deadline == 0 {
+		return list
+	}
+	end := o.Finish(d)
+	hours := profile.Interval{Value: end.Value / 3600, Low: end.Low / 3600, High: end.High / 3600}
+	return append(list, consequence("time to finish h", hours, d.Deadline/3600))
+}
+
+// consequence compares a figure with its limit, in the unit that ends its metric.
 func consequence(metric string, i profile.Interval, limit float64) Consequence {
-	return Consequence{metric + " ms", round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2),
+	return Consequence{metric, round(i.Value, 2), round(i.Low, 2), round(i.High, 2), round(limit, 2),
 		i.Below(limit)}
 }
 
@@ -220,6 +230,10 @@ func (c *Consequence) words() string {
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
+	if strings.HasSuffix(c.Metric, " h") {
+		verb = map[string]string{"meets": "finishes in", "may miss": "may be late: finishes in"}[verb]
+		return fmt.Sprintf("%s %s h%s of %s", verb, plaintext.Digits(c.Value), between, plaintext.Digits(c.Limit))
+	}
 	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), plaintext.Digits(c.Value),
 		between, plaintext.Digits(c.Limit))
 }
@@ -230,13 +244,17 @@ func (pl *answers) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
 		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)
 	}
-	// The largest pool that its filters pass, and that lacks memory or speed.
+	// The pool that its filters pass and that comes nearest: with the most memory, or the least latency or time.
 	var found *filter.Reason
 	pool := 0
 	for p := range pl.Pools {
-		if why, ok := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: sharing.MechanismExclusive}]; ok &&
-			(found == nil || why.Code != filter.CodeGPUMemory && found.Code == filter.CodeGPUMemory || why.Code == found.Code &&
-				why.Have > found.Have) {
+		why, ok := pl.Banned[w][plan.GroupKey{Pool: p, Mechanism: sharing.MechanismExclusive}]
+		if !ok {
+			continue
+		}
+		lacks := why.Code == filter.CodeGPUMemory
+		if found == nil || !lacks && found.Code == filter.CodeGPUMemory || why.Code == found.Code &&
+			why.Have > 0 && why.Have > found.Have == lacks {
 			found, pool = &why, p
 		}
 	}
@@ -293,6 +311,8 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 		d, o := &at.Demand, &p.Outcomes[0]
 		tight := tightest(consequencesOf(d, o))
 		switch {
+		case tight != nil && d.Deadline > 0 && c.Mechanism != sharing.MechanismExclusive:
+			text = rateText(o) + ", " + tight.words()
 		case tight != nil:
 			text = tight.words()
 			for _, m := range pl.guessesAlone(w, c) {
@@ -316,11 +336,15 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
 				}
 			}
 		case c.Mechanism != sharing.MechanismExclusive:
-			text = fmt.Sprintf("runs at %.0f%% of its isolated rate (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
-				100*min(1, o.Rate.High))
+			text = rateText(o)
 		}
 	}
 	return text
+}
+
+func rateText(o *predict.Estimate) string {
+	return fmt.Sprintf("runs at %.0f%% of its isolated rate (%.0f to %.0f)", 100*o.Rate.Value, 100*o.Rate.Low,
+		100*min(1, o.Rate.High))
 }
 
 // kept names the missing statements, if these alone keep a workload from having neighbours.
@@ -366,7 +390,7 @@ func consequencesOf(d *predict.Tenant, o *predict.Estimate) []Consequence {
 		}
 		p := o.P99[k]
 		ms := profile.Interval{Value: 1e3 * p.Value, Low: 1e3 * p.Low, High: 1e3 * p.High}
-		out = append(out, consequence(predict.LatencyName(k)+" P99", ms, 1e3*limit))
+		out = append(out, consequence(predict.LatencyName(k)+" P99 ms", ms, 1e3*limit))
 	}
-	return out
+	return finishing(out, d, o)
 }

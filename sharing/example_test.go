@@ -49,7 +49,7 @@ func ExampleLookupGPU() {
 	// A100-SXM4-80GB: ampere, compute capability 8.0, 80GiB, MIG yes
 	// A100-SXM4-80GB: ampere, compute capability 8.0, 80GiB, MIG yes
 	// sharing: GPU "A100" is ambiguous: it can be "A100 80GB PCIe", "A100-PCIE-40GB", "A100-SXM4-40GB" or "A100-SXM4-80GB"
-	// sharing: unknown GPU "A10O"; did you mean "A10", "A100 80GB PCIe" or "A100-PCIE-40GB"?
+	// sharing: unknown GPU "A10O"; did you mean "A10", "A100 80GB PCIe" or "A100-PCIE-40GB"? Or describe it: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: "8.6"}
 }
 
 func ExampleIsolationIn() {

@@ -120,7 +120,8 @@ func (e *UnknownGPUError) Error() string {
 			"10DE:20B2, or a description: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: \"8.6\"}",
 			problem.Clip(e.Name))
 	}
-	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s?", problem.Clip(e.Name), orList(e.Nearest))
+	return fmt.Sprintf("sharing: unknown GPU %q; did you mean %s? Or describe it: gpu: {name: My GPU, memory: 16GiB, "+
+		"bandwidth: 448, sms: 46, compute: \"8.6\"}", problem.Clip(e.Name), orList(e.Nearest))
 }
 
 // AmbiguousGPUError is returned for a name that fits several GPUs.

@@ -101,6 +101,7 @@ const (
 	CodeTPOT
 	codeE2E
 	CodeSlowdown
+	CodeDeadline   // thousandths of an hour
 	codeFloor      // Metric; Have: the least that the hardware allows; Need: the limit
 	codeOverloaded // Have: share of the time that it keeps its part of the GPU busy; 0 = more than there is
 	CodePrecision  // the GPU has no arithmetic for the weights, and engines do not convert them

@@ -130,8 +130,10 @@ func predictedReason(c Code, limit float64, v profile.Interval, known bool) Reas
 
 // predicted puts a judged objective into words.
 func predicted(r *Reason) string {
-	what, unit := "slowdown", ""
-	if r.Code != CodeSlowdown {
+	what, unit, limit := "slowdown", "", "objective"
+	if r.Code == CodeDeadline {
+		what, unit, limit = "time to finish", " h", "deadline"
+	} else if r.Code != CodeSlowdown {
 		what, unit = ObjectiveName(r.Metric), " ms"
 	}
 	is := func(micros int64) string { return plaintext.Digits(millis(micros)) }
@@ -139,7 +141,7 @@ func predicted(r *Reason) string {
 	if r.High == 0 {
 		bounds = is(r.Low) + " or more, without bound"
 	}
-	text := fmt.Sprintf("the predicted %s is %s%s (%s), the objective %s%s", what, is(r.Have), unit, bounds, is(r.Need),
+	text := fmt.Sprintf("the predicted %s is %s%s (%s), the %s %s%s", what, is(r.Have), unit, bounds, limit, is(r.Need),
 		unit)
 	if r.Verdict == VerdictUnknown {
 		text += ": only a measurement settles it"
@@ -152,7 +154,13 @@ func predicted(r *Reason) string {
 func Missed(latency int, value, low, high, limit float64) Reason {
 	l := limits[latency]
 	r := predictedReason(l.code, 1e6*limit, profile.Interval{Value: 1e3 * value, Low: 1e3 * low, High: 1e3 * high}, true)
-	if r.Metric = l.metric; r.Verdict == VerdictPass {
+	r.Metric = l.metric
+	return r.open()
+}
+
+// open is a reason against a choice; a pass, which only another limit can have led to, is unknown.
+func (r Reason) open() Reason {
+	if r.Verdict == VerdictPass {
 		r.Verdict = VerdictUnknown
 	}
 	return r
@@ -170,6 +178,11 @@ func Impossible(latency int, least, limit float64) Reason {
 // must, or may. Figures are parts of that rate, above 0.
 func Slowed(value, low, high, must float64) Reason {
 	return predictedReason(CodeSlowdown, 1000/must, profile.Interval{Value: 1 / value, Low: 1 / high, High: 1 / low}, true)
+}
+
+// Late is the reason of a choice under which work misses its deadline, or may. Figures are in hours.
+func Late(value, low, high, deadline float64) Reason {
+	return predictedReason(CodeDeadline, 1000*deadline, profile.Interval{Value: value, Low: low, High: high}, true).open()
 }
 
 // Overloaded is the reason of a choice under which a load can't be served: the work takes longer than there is time, or

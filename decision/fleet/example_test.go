@@ -20,7 +20,7 @@ workloads:
 `))
 	fmt.Println(err)
 	// Output:
-	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"?
+	// pools[0].gpu: sharing: unknown GPU "A100-80GB-SXM9"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"? Or describe it: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: "8.6"}
 	// workloads[0].replicas: min 4 is above max 2 (min is at most max)
 	// workloads[0].gpu_busy: 20 is out of range (use a share between 0 and 1, for example 0.25)
 }

@@ -150,6 +150,7 @@ type Workload struct {
 	Evidence Evidence      `yaml:"evidence"` // the source of gpu_busy
 
 	Framework *Framework  `yaml:"framework"`
+	Job       *Job        `yaml:"job"`  // of work that must end in time
 	SLO       profile.SLO `yaml:"slo"`  // of tokens where requests are served, end to end of all but training
 	Solo      profile.SLO `yaml:"solo"` // the same percentiles measured in isolation on a whole GPU
 	// SoloOn and BusyOn name the GPUs that Solo and GPUBusy were measured on: "on" next to the figures in a file, where

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -108,6 +109,15 @@ func (w *Workload) adaptersOnGPU() int {
 type Video struct {
 	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
 	NVENCBusy Optional[float64] `yaml:"nvenc_busy"`
+}
+
+// Job states by when a replica of work that ends must be finished: "train overnight" is a deadline of 12h. Places where
+// it would take longer, next to its neighbours there, are refused.
+type Job struct {
+	// Duration is the time that a replica takes from its start to its end, isolated on as many whole GPUs as it has.
+	Duration profile.Duration `yaml:"duration,required"`
+	On       string           `yaml:"on"`                // GPU that Duration was measured on; empty: as of Workload.SoloOn
+	Deadline profile.Duration `yaml:"deadline,required"` // the longest that it may take from its start
 }
 
 // Pricing prices those of a pool's GPUs that are not bought on demand.

@@ -257,7 +257,12 @@ func (c *checker) workload(path string, w *Workload) {
 		c.within(path+".framework.max_batch_prefill_tokens", f.MaxPrefill, 0, 1<<30)
 		c.If(f.Name == "" && !c.partial, path+".framework.name", "for example vllm, tgi, sglang or pytorch", "is empty")
 	}
-	for key, on := range map[string]string{"gpu_busy": w.BusyOn, "solo": w.SoloOn} {
+	on := map[string]string{"gpu_busy": w.BusyOn, "solo": w.SoloOn}
+	if w.Job != nil {
+		on["job"] = w.Job.On
+		c.job(path+".job", w)
+	}
+	for key, on := range on {
 		if _, err := sharing.LookupGPU(on); on != "" {
 			c.AddErr(path+"."+key+".on", err)
 		}
@@ -281,6 +286,18 @@ func (c *checker) workload(path string, w *Workload) {
 	}
 	u := w.UID.Or(0)
 	c.If(u < 0 || u > 1<<31-2, path+".uid", "use a user id from 0", "%d is out of range", u)
+}
+
+// job checks the times of a workload that ends, up to ten years.
+func (c *checker) job(path string, w *Workload) {
+	c.If(w.Kind == KindOnlineInference || w.Kind == KindNotebook, path, "leave it out, or write kind: batch",
+		"states an end that kind %s does not have", w.Kind)
+	c.If(w.Load != nil || w.Service != nil || w.SLO != (profile.SLO{}), path,
+		"leave load, service and slo out: duration holds the whole work", "contradicts the requests of a server")
+	for key, v := range map[string]profile.Duration{"duration": w.Job.Duration, "deadline": w.Job.Deadline} {
+		c.If((v <= 0 || v.Seconds() > 10*365*24*3600) && !(c.partial && v == 0), path+"."+key,
+			"write the time of the whole work, for example 40h", "%s is out of range", v)
+	}
 }
 
 // latencies of tokens only servers have, and those of requests all but training.

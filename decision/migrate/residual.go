@@ -86,6 +86,10 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			if home, one := c.home(w.Name); one { // its figures are from there
 				gpu := c.pools[home].Pool.GPU
 				w.SoloOn, w.BusyOn = cmp.Or(w.SoloOn, gpu), cmp.Or(w.BusyOn, gpu)
+				if w.Job != nil {
+					job := *w.Job
+					job.On, w.Job = cmp.Or(job.On, gpu), &job
+				}
 			}
 		} else if w.Request != nil && w.Request.Profile != "" {
 			asking = append(asking, w.Name)

@@ -19,8 +19,9 @@ type Estimate struct {
 	Predicted *Prediction
 }
 
-// held ranges over the figures that have objectives, each with its maximum: the limited latencies, and the utilization
-// of a server, which must keep up. Other work has no objective. Unknown figures have the bounds 0 and infinity.
+// held ranges over the figures that have objectives, each with its maximum: the limited latencies, the utilization of a
+// server, which must keep up, and the end of work with a deadline. Other work has no objective. Unknown figures have
+// the bounds 0 and infinity.
 func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
 	for k, limit := range d.Limits {
 		if limit > 0 && o.P99[k].Value > 0 {
@@ -31,7 +32,18 @@ func (o *Estimate) held(d *Tenant, see func(b profile.Interval, most float64)) {
 	}
 	if d.Serves() {
 		see(o.Busy, math.Nextafter(1, 0))
+	} else if d.Deadline > 0 {
+		see(o.Finish(d), d.Deadline)
 	}
+}
+
+// Finish is the time in which work that ends is finished, in seconds: its isolated time over its rate, of which the
+// doubts are independent.
+func (o *Estimate) Finish(d *Tenant) profile.Interval {
+	t, r := &d.Takes, &o.Rate
+	v := t.Value / r.Value
+	return profile.Interval{Value: v, Low: v * math.Exp(-math.Hypot(math.Log(t.Value/t.Low), math.Log(r.High/r.Value))),
+		High: v * math.Exp(math.Hypot(math.Log(t.High/t.Value), math.Log(r.Value/r.Low)))}
 }
 
 // Kept reports whether every objective is met, at the confidence of the estimate; no means that one is missed at it.

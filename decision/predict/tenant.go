@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -33,6 +34,10 @@ type Tenant struct {
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
 	Workload   int  // tenants of the same workload err alike
 	Least      Least
+	// Takes is the time of work that ends, seconds, isolated on the GPU, at the confidence of the evaluation, and Deadline
+	// its limit next to neighbours; 0 = none.
+	Takes    profile.Interval
+	Deadline float64
 }
 
 // Serving is one replica of a model server with continuous batching, at its busiest hour.
@@ -88,10 +93,6 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	if min(here.Bandwidth, there.Bandwidth, here.FLOPs, there.FLOPs) <= 0 {
 		return d, false
 	}
-	kin := 1
-	if from.Architecture == to.Architecture {
-		kin = 0
-	}
 	decode, prefill := math.Log(here.Bandwidth/there.Bandwidth), math.Log(here.Rate(width)/there.Rate(width))
 	byDecode, byPrefill := costs.Medians[costs.SliceDecoding]*decode, carriedPrefill*prefill
 	// TPOT holds prefills of others, and E2E both.
@@ -99,9 +100,28 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	spread := math.Hypot((1-costs.Medians[costs.SliceDecoding])*decode, (1-carriedPrefill)*prefill)
 	for k := range d.Alone {
 		d.Alone[k] *= math.Exp(by[k])
-		d.AloneSigma[k] = math.Hypot(spread, transferred[kin])
+		d.AloneSigma[k] = math.Hypot(spread, transferSigma(from, to))
 	}
 	return d, true
+}
+
+// transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds.
+func transferSigma(from, to *sharing.GPU) float64 {
+	if from.Architecture == to.Architecture {
+		return transferred[0]
+	}
+	return transferred[1]
+}
+
+// TimeOn bounds the time of work that takes least to most on GPU to, by its figure on GPU from (nil: not known), for
+// [Tenant.Takes], at a one-sided confidence.
+func TimeOn(least, most float64, from, to *sharing.GPU, confidence float64) profile.Interval {
+	sigma := costs.Priors[costs.AloneError].Sigma
+	if from != nil && from != to {
+		sigma = math.Hypot(sigma, transferSigma(from, to))
+	}
+	far := math.Exp(sigma * stats.NormalQuantile(confidence))
+	return profile.Interval{Value: most, Low: least / far, High: most * far}
 }
 
 var carriedPrefill = table.Unmeasured.CarriedPrefill.Value

@@ -337,7 +337,8 @@ func (a *arranged) seconds(b *arranged) int {
 	if math.Abs(a.score-b.score) >= 1e-6 {
 		byScore = cmp.Compare(a.score, b.score)
 	}
-	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.places, a.places), cmp.Compare(b.slow, a.slow), byScore)
+	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.places, a.places), cmp.Compare(b.slow, a.slow), byScore,
+		slices.Compare(a.placed, b.placed))
 }
 
 // take puts workloads where they are arranged. Replicas that are not where most of their workload's are become parts.
@@ -353,7 +354,7 @@ func (s *search) take(a *arranged) error {
 	parts := map[GroupKey]map[int]int{} // by workload
 	for w := range a.stakes {
 		stakes := a.stakes[w][:a.used(w)]
-		slices.SortStableFunc(stakes, func(x, y stake) int { return int(y.n - x.n) })
+		slices.SortFunc(stakes, func(x, y stake) int { return cmp.Or(int(y.n-x.n), int(x.way-y.way)) })
 		for i, st := range stakes {
 			c, n, part := s.ways[w][st.way].c, int(st.n), w
 			if i > 0 {

@@ -74,7 +74,7 @@ func (pl *Planner) order() []int {
 		return cmp.Or(cmp.Compare(pl.Workloads[b].Workload().Precedence(), pl.Workloads[a].Workload().Precedence()),
 			cmp.Compare(len(pl.Choices[a]), len(pl.Choices[b])),
 			cmp.Compare(pl.Workloads[b].Workload().GPUCount(), pl.Workloads[a].Workload().GPUCount()),
-			cmp.Compare(pl.Workloads[b].Demand().Memory.Total, pl.Workloads[a].Demand().Memory.Total), cmp.Compare(a, b))
+			cmp.Compare(a, b))
 	})
 	return order
 }

@@ -91,6 +91,9 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
 			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
 	}
+	if wl.Job != nil {
+		pl.deadline(w, p, o)
+	}
 	m := predict.MachineOf(pl.Pools[p].Target().GPU())
 	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Target().GPU()) {
 		return o
@@ -114,13 +117,13 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	}
 	d.Busy = wl.GPUBusy.Or(cw.Demand().Busy)
 	d.Peak = wl.PeakBusy.Or(0)
-	if on := pl.statedGPU(w, wl.BusyOn); on == nil && !wl.GPUBusy.IsZero() && !measured {
+	if on := pl.busyGPU(w); on == nil && !wl.GPUBusy.IsZero() && !measured {
 		o.assumeOwn(fmt.Sprintf("gpu_busy of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
 			"state on which GPU: gpu_busy: {on: ..., mean: ...}")
-	} else if by := workTime(wl, on, gpu); on != gpu && !wl.GPUBusy.IsZero() {
+	} else if _, by, _ := workTimes(wl, on, gpu); on != gpu && !wl.GPUBusy.IsZero() {
 		busy := d.Busy
 		if d.Busy, d.Peak = min(0.999, busy*by), min(0.999, d.Peak*by); !wl.Kind.Serves() && wl.Load == nil {
-			d.Busy = busy * by / (busy*by + 1 - busy)
+			d.Busy = busyOn(wl, busy, on, gpu)
 		}
 	}
 	if wl.PeaksTogether {

@@ -173,17 +173,38 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 	return pl, nil
 }
 
-// compiled returns the workloads by name: ties between arrangements are broken by this order, which a figure that
-// moves a little must not change.
-func compiled(workloads []fleet.Workload) []*score.CompiledWorkload {
-	out := make([]*score.CompiledWorkload, len(workloads))
+// compiled returns the workloads in the order by which ties between arrangements are broken, the first preferred: those
+// that run today, the larger before the smaller, and by names where demands are about the same.
+func compiled(workloads []fleet.Workload) (out []*score.CompiledWorkload) {
+	memory, busy := map[float64]int{}, map[float64]int{}
 	for i := range workloads {
-		out[i] = score.CompileWorkload(&workloads[i])
+		w := score.CompileWorkload(&workloads[i])
+		memory[float64(w.Demand().Memory.Total)], busy[w.Demand().Busy] = 0, 0
+		out = append(out, w)
 	}
+	rank(memory)
+	rank(busy)
+	without := map[bool]int{true: 1}
 	slices.SortFunc(out, func(a, b *score.CompiledWorkload) int {
-		return cmp.Compare(a.Workload().Name, b.Workload().Name)
+		v, w := a.Workload(), b.Workload()
+		return cmp.Or(without[v.Today == nil]-without[w.Today == nil], cmp.Compare(w.GPUCount(), v.GPUCount()),
+			memory[float64(b.Demand().Memory.Total)]-memory[float64(a.Demand().Memory.Total)],
+			busy[b.Demand().Busy]-busy[a.Demand().Busy], cmp.Compare(w.ReplicaCount(), v.ReplicaCount()),
+			cmp.Compare(v.Kind, w.Kind), cmp.Compare(v.Tenant, w.Tenant), cmp.Compare(v.Name, w.Name))
 	})
 	return out
+}
+
+// rank numbers figures from the smallest, and gives those one number that lie within 4.2% of the next smaller: of equal
+// workloads, figures that are 2% off either way must not decide which one gets the last GPU.
+func rank(figures map[float64]int) {
+	n, last := 0, 0.0
+	for _, v := range slices.Sorted(maps.Keys(figures)) {
+		if v > last*1.042 {
+			n++
+		}
+		figures[v], last = n, v
+	}
 }
 
 // Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.

@@ -218,6 +218,9 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
 			return missed(k)
 		}
 	}
+	if end := o.Finish(d); d.Deadline > 0 && end.High > d.Deadline {
+		return filter.Late(end.Value/3600, end.Low/3600, end.High/3600, d.Deadline/3600)
+	}
 	switch {
 	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
 		why = filter.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
@@ -268,6 +271,9 @@ func strain(d *predict.Tenant, o *predict.Estimate) float64 {
 	s := o.Busy.High
 	if !d.Serves() {
 		s = KeepsRate / max(1e-9, o.Rate.Low)
+	}
+	if d.Deadline > 0 {
+		s = max(s, o.Finish(d).High/d.Deadline)
 	}
 	for k, limit := range d.Limits {
 		if limit > 0 {

@@ -4,12 +4,15 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/plaintext"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -55,7 +58,10 @@ func (pl *Planner) statedGPU(w int, name string) *sharing.GPU {
 
 // Limited reports whether a workload or a neighbour of it has an objective, which its figures decide about.
 func (pl *Planner) Limited(w int) bool {
-	limited := func(m Member) bool { return pl.Workloads[m.Workload].Workload().SLO != (profile.SLO{}) }
+	limited := func(m Member) bool {
+		wl := pl.Workloads[m.Workload].Workload()
+		return wl.SLO != (profile.SLO{}) || wl.Job != nil
+	}
 	if limited(Member{w, 1}) {
 		return true
 	}
@@ -82,21 +88,63 @@ func statedOn(w *fleet.Workload, from, to *sharing.GPU, width float64) (predict.
 	return predict.FromProfile(&profile.Solo{TimeSlicing: p}, from, to, true, width)
 }
 
-// workTime is the time of the GPU's part of work on GPU to over that on from: by bandwidth or by rate at the precision
-// of the weights, whichever is the longer; 1 where they are not known.
-func workTime(w *fleet.Workload, from, to *sharing.GPU) float64 {
+// workTimes is the time of the GPU's part of work on GPU to over that on from: the shorter and the longer of those by
+// bandwidth and by rate at the precision of the weights; ok is false where they are not known.
+func workTimes(w *fleet.Workload, from, to *sharing.GPU) (short, long float64, ok bool) {
 	width := 2.0
 	if w.Model != nil {
 		width = w.Model.Width()
 	}
 	if from == nil {
-		return 1
+		return 1, 1, false
 	}
 	here, there := predict.MachineOf(from), predict.MachineOf(to)
 	if min(here.Bandwidth, there.Bandwidth, here.FLOPs, there.FLOPs) <= 0 {
-		return 1
+		return 1, 1, from == to
 	}
-	return max(here.Bandwidth/there.Bandwidth, here.Rate(width)/there.Rate(width))
+	bandwidth, rate := here.Bandwidth/there.Bandwidth, here.Rate(width)/there.Rate(width)
+	return min(bandwidth, rate), max(bandwidth, rate), true
+}
+
+// busyOn is the busy share of a workload that is the fraction busy on GPU from and takes its time on GPU to.
+func busyOn(w *fleet.Workload, busy float64, from, to *sharing.GPU) float64 {
+	_, by, _ := workTimes(w, from, to)
+	return busy * by / (busy*by + 1 - busy)
+}
+
+// busyGPU is the GPU that a workload's gpu_busy was measured on.
+func (pl *Planner) busyGPU(w int) *sharing.GPU {
+	wl := pl.Workloads[w].Workload()
+	if on := pl.statedGPU(w, wl.BusyOn); on != nil || wl.Job == nil {
+		return on
+	}
+	return pl.statedGPU(w, wl.Job.On)
+}
+
+// deadline fills in the time of a job on a pool's GPU, with bounds at the confidence of the plan. On another GPU than
+// that of its figure, the busy part takes the longer of [workTimes], and at the lower bound the shorter.
+func (pl *Planner) deadline(w, p int, o *outlook) {
+	wl, gpu := pl.Workloads[w].Workload(), pl.Pools[p].Target().GPU()
+	from := pl.statedGPU(w, wl.Job.On)
+	takes := wl.Job.Duration.Seconds()
+	least := takes
+	if from == nil {
+		o.assumeOwn(fmt.Sprintf("job.duration of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
+			"state on which GPU: job: {on: ..., ...}")
+	} else if from != gpu {
+		short, long, ok := workTimes(wl, from, gpu)
+		busy := busyOn(wl, wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy), pl.busyGPU(w), from)
+		takes, least = takes*(1+busy*(long-1)), takes*(1+busy*(short-1))
+		a := Assumption{Basis: sharing.BasisTransferred, Own: true,
+			What: fmt.Sprintf("%s takes %s h isolated on %s", wl.Name, plaintext.Digits(takes/3600), problem.A(gpu.Name)),
+			Why:  fmt.Sprintf("transferred from %s on %s", wl.Job.Duration, problem.A(from.Name))}
+		if !ok {
+			a.Why, a.Basis, a.Own = "its bandwidth or rate is not known; state job.duration on it", sharing.BasisUnknown, false
+		}
+		o.Assumes = append(o.Assumes, a)
+	}
+	o.Demand.Takes = predict.TimeOn(least, takes, from, gpu, pl.Opt.Confidence)
+	o.Demand.Deadline = wl.Job.Deadline.Seconds()
 }
 
 // toFinish fills in the added cost of a replica's work in each pool over the fleet's fastest GPU: work that ends takes
@@ -120,7 +168,7 @@ func (pl *Planner) toFinish(w int, choices []Choice) {
 	}
 	for i := range choices {
 		c := &choices[i]
-		by := workTime(wl, fastest, gpu(pl.Pools[c.Pool]))
+		_, by, _ := workTimes(wl, fastest, gpu(pl.Pools[c.Pool]))
 		c.Longer = least[c.Pool] * max(0, by-1) * wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy)
 	}
 }

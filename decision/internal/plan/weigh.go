@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
@@ -39,6 +40,14 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 			}
 			return unsure
 		})
+	} else if pl.Workloads[w].Workload().Job != nil {
+		// Those that finish first: the last that would be sure if it had more time.
+		takes := func(c Choice) float64 { return pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Takes.High }
+		least := math.Inf(1)
+		for i := range kept {
+			least = min(least, takes(kept[i]))
+		}
+		kept = slices.DeleteFunc(kept, func(c Choice) bool { return takes(c) > least })
 	}
 	pl.toFinish(w, kept)
 	slices.SortFunc(kept, func(a, b Choice) int {
