@@ -12,27 +12,6 @@ import (
 	"github.com/cotenant/cotenant/decision/score"
 )
 
-// Bill compares the cost of GPUs today with their cost after the answer is applied. Pools with gpus_per_node pay for
-// whole nodes; reserved GPUs are paid for even when unused.
-type Bill struct {
-	GPUsToday  int `json:"gpus_today"`
-	GPUsAfter  int `json:"gpus_after"`
-	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
-	NodesAfter int `json:"nodes_after,omitempty"`
-	// MonthlyToday and MonthlyAfter are exact decimals like the rest, absent without a price. MonthlyAfter is the price
-	// of the layout.
-	MonthlyToday string `json:"monthly_today,omitempty"`
-	MonthlyAfter string `json:"monthly_after,omitempty"`
-	// MonthlyFreed is the monthly cost saved by sharing and by giving up unused nodes, less the cost added.
-	// It is negative where the answer needs more than there is.
-	MonthlyFreed          string `json:"monthly_freed,omitempty"`
-	MonthlyFreedBySharing string `json:"monthly_freed_by_sharing,omitempty"`
-	MonthlyFreedIdle      string `json:"monthly_freed_idle,omitempty"`
-	MonthlyAdded          string `json:"monthly_added,omitempty"`
-	// MonthlyUnplaced is the price of GPUs that stay free and are not freed: replicas without a place may hold them.
-	MonthlyUnplaced string `json:"monthly_unplaced,omitempty"`
-}
-
 // hourly counts the GPUs and nodes of a pool that are paid for, with their price in micro-units an hour.
 type hourly struct {
 	gpus, nodes int

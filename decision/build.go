@@ -4,6 +4,7 @@ package decision
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -14,15 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// answers turns a plan into texts and figures.
-type answers struct {
-	*plan.Planner
-	fleet *Fleet
-	mixes map[plan.GroupKey]*mix
-	costs []*layout.PoolCost // by pool
-	parts []workloadShare    // by workload and part
-}
 
 func (pl *answers) result() (*Result, error) {
 	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Decisions: []Decision{},
@@ -225,14 +217,6 @@ func (pl *answers) filler(w int, p *CompiledPool) string {
 	return ""
 }
 
-// mix records the differences between the workloads of a group.
-type mix struct {
-	first   *CompiledWorkload
-	uid     Optional[int]
-	unequal bool // in kind or load
-	uids    bool // several user ids
-}
-
 func (pl *answers) mixGroups() {
 	pl.mixes = map[plan.GroupKey]*mix{}
 	for w, c := range pl.Chosen {
@@ -317,4 +301,20 @@ func memoryText(n *filter.MemoryNeed) string {
 		return n.String()
 	}
 	return n.Total.String()
+}
+
+// decideStated decides a fleet without replicas: auto.
+func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
+	if err := opt.Prepare(ctx, f); err != nil {
+		return nil, err
+	}
+	n := plan.Rounds
+	if opt.Running {
+		n = 1
+	}
+	pl, err := plan.PlanFleet(f, opt, n)
+	if err != nil {
+		return nil, err
+	}
+	return (&answers{Planner: pl, fleet: f}).result()
 }

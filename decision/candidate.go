@@ -5,7 +5,6 @@ package decision
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
@@ -195,9 +194,4 @@ func (pl *answers) words(w, p int, s *score.Scored) Candidate {
 		c.Reasons = append(c.Reasons, filter.Pass().About(cw.Demand(), pl.Pools[p].Target()).Text())
 	}
 	return c
-}
-
-func round(f float64, decimals int) float64 {
-	p := math.Pow10(decimals)
-	return math.Round(f*p) / p
 }

@@ -4,8 +4,6 @@ package decision
 
 import (
 	"context"
-
-	"github.com/cotenant/cotenant/decision/internal/plan"
 )
 
 // Decide answers for the whole fleet. The fleet is validated first; its error names every problem. A workload that
@@ -21,28 +19,4 @@ func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
 		r.Replicas = chosen
 	}
 	return r, err
-}
-
-// decideStated decides a fleet without replicas: auto.
-func decideStated(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
-	if err := opt.Prepare(ctx, f); err != nil {
-		return nil, err
-	}
-	n := plan.Rounds
-	if opt.Running {
-		n = 1
-	}
-	pl, err := plan.PlanFleet(f, opt, n)
-	if err != nil {
-		return nil, err
-	}
-	return (&answers{Planner: pl, fleet: f}).result()
-}
-
-// placed counts replicas.
-func (r *Result) placed() (placed, unplaced int) {
-	for i := range r.Decisions {
-		placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced
-	}
-	return placed, unplaced
 }

@@ -84,13 +84,6 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 	return &s
 }
 
-// MoreGPUs is the number of GPUs of a pool to add for the unplaced replicas, with everything else unchanged: in
-// whole nodes for pools with gpus_per_node.
-type MoreGPUs struct {
-	Pool string `json:"pool"`
-	GPUs int    `json:"gpus"`
-}
-
 // moreGPUs is the cheapest addition to one pool that places all replicas of w,
 // nil where none are missing or more GPUs would not help.
 func (pl *answers) moreGPUs(w int) *MoreGPUs {

@@ -13,19 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ReplicaChoice is the chosen number of replicas for a workload with replicas: auto.
-type ReplicaChoice struct {
-	Workload string `json:"workload"`
-	Replicas int    `json:"replicas"`
-	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
-	// Fewer explains the misses with one replica less; absent where it would only cost no less.
-	Fewer string `json:"fewer,omitempty"`
-	// LoadPerS is the highest rate of requests at which this number of replicas meets its objectives at the same cost, 0
-	// if it may miss them already. Breaks is the first objective missed beyond it.
-	LoadPerS float64 `json:"load_per_s"`
-	Breaks   string  `json:"breaks"`
-}
-
 // ResolveReplicas replaces replicas: auto by numbers, for callers that need them, such as manifests, and returns the
 // choices. A number is the cheapest for which Decide meets every objective, the smallest among equals: found for each
 // workload in isolation, then varied by one in the whole fleet. A fleet without auto is returned unchanged. Decide

@@ -140,6 +140,31 @@ func (d *Decision) Chosen() (c Candidate, ok bool) {
 	return Candidate{}, false
 }
 
+// choice is a mechanism, and the slice's profile where there is one.
+func choice(m sharing.Mechanism, profile string) string {
+	return strings.TrimSuffix(m.String()+" "+profile, " ")
+}
+
+// MoreGPUs is the number of GPUs of a pool to add for the unplaced replicas, with everything else unchanged: in
+// whole nodes for pools with gpus_per_node.
+type MoreGPUs struct {
+	Pool string `json:"pool"`
+	GPUs int    `json:"gpus"`
+}
+
+// ReplicaChoice is the chosen number of replicas for a workload with replicas: auto.
+type ReplicaChoice struct {
+	Workload string `json:"workload"`
+	Replicas int    `json:"replicas"`
+	PerGPU   int    `json:"per_gpu"` // most of them on one GPU
+	// Fewer explains the misses with one replica less; absent where it would only cost no less.
+	Fewer string `json:"fewer,omitempty"`
+	// LoadPerS is the highest rate of requests at which this number of replicas meets its objectives at the same cost, 0
+	// if it may miss them already. Breaks is the first objective missed beyond it.
+	LoadPerS float64 `json:"load_per_s"`
+	Breaks   string  `json:"breaks"`
+}
+
 // AxisLevel is the isolation that a decision really gives on one axis.
 type AxisLevel struct {
 	Axis   sharing.Axis     `json:"axis"`
@@ -210,6 +235,27 @@ type TenantResult struct {
 	Replicas int    `json:"replicas"`
 }
 
+// Bill compares the cost of GPUs today with their cost after the answer is applied. Pools with gpus_per_node pay for
+// whole nodes; reserved GPUs are paid for even when unused.
+type Bill struct {
+	GPUsToday  int `json:"gpus_today"`
+	GPUsAfter  int `json:"gpus_after"`
+	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
+	NodesAfter int `json:"nodes_after,omitempty"`
+	// MonthlyToday and MonthlyAfter are exact decimals like the rest, absent without a price. MonthlyAfter is the price
+	// of the layout.
+	MonthlyToday string `json:"monthly_today,omitempty"`
+	MonthlyAfter string `json:"monthly_after,omitempty"`
+	// MonthlyFreed is the monthly cost saved by sharing and by giving up unused nodes, less the cost added.
+	// It is negative where the answer needs more than there is.
+	MonthlyFreed          string `json:"monthly_freed,omitempty"`
+	MonthlyFreedBySharing string `json:"monthly_freed_by_sharing,omitempty"`
+	MonthlyFreedIdle      string `json:"monthly_freed_idle,omitempty"`
+	MonthlyAdded          string `json:"monthly_added,omitempty"`
+	// MonthlyUnplaced is the price of GPUs that stay free and are not freed: replicas without a place may hold them.
+	MonthlyUnplaced string `json:"monthly_unplaced,omitempty"`
+}
+
 // Totals sum the pools' bills up. Sums of money are absent where a pool that is
 // paid for has no price; GPUs are counted all the same.
 type Totals struct {
@@ -245,4 +291,12 @@ func (r *Result) Decision(workload string) *Decision {
 		}
 	}
 	return nil
+}
+
+// placed counts replicas.
+func (r *Result) placed() (placed, unplaced int) {
+	for i := range r.Decisions {
+		placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced
+	}
+	return placed, unplaced
 }
