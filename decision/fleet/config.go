@@ -18,10 +18,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// instead is the remedy for a config.json that is not understood.
-const instead = "state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of " +
-	"config"
-
 // ParseModelConfig reads a model from Hugging Face's config.json: layers, heads, experts, windows, states and
 // quantization; the parameters and bytes are counted module by module, fields that are left out as the class of the
 // model type has them. Notes name parts that were not understood. The error names every field that is missing or
@@ -223,9 +219,6 @@ func (m *LanguageModel) take(c *LanguageModel) {
 	m.KVDtype = cmp.Or(m.KVDtype, c.KVDtype)
 }
 
-// kvAsked begins the note about a KV cache that the checkpoint asks for.
-const kvAsked = "a KV cache in "
-
 // readConfigs fills in the models of a fleet that name a config.json.
 func (f *Fleet) readConfigs(readFile func(name string) ([]byte, error)) error {
 	var l problem.List
@@ -272,3 +265,6 @@ func (w *Workload) ConfigNotes() (notes []string) {
 	}
 	return notes
 }
+
+// kvAsked begins the note about a KV cache that the checkpoint asks for.
+const kvAsked = "a KV cache in "

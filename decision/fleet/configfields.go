@@ -4,8 +4,13 @@ package fleet
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
+	"sync"
 )
 
 // modelConfig holds the fields of Hugging Face's config.json that memory and time follow from, under the names that
@@ -168,4 +173,144 @@ func (c *modelConfig) sizes(visit func(name string, v int)) {
 			}
 		}
 	}
+}
+
+// visionConfig is a language model's encoder of images, by the names of different model types.
+type visionConfig struct {
+	ModelType    string  `json:"model_type"`
+	Depth        int     `json:"depth"`
+	Layers       int     `json:"num_hidden_layers"`
+	Width        int     `json:"hidden_size"`
+	EmbedDim     int     `json:"embed_dim"`
+	Intermediate int     `json:"intermediate_size"`
+	Ratio        float64 `json:"mlp_ratio"`
+	OutHidden    int     `json:"out_hidden_size"`
+	Merge        int     `json:"spatial_merge_size"`
+	DeepStack    []int   `json:"deepstack_visual_indexes"`
+	Positions    int     `json:"num_position_embeddings"`
+}
+
+// quantization holds the number formats of weights by config.json, as transformers
+// (src/transformers/utils/quantization_config.py), compressed-tensors and NVIDIA's Model Optimizer write it.
+type quantization struct {
+	Method string  `json:"quant_method"`
+	Bits   float64 `json:"bits"`
+	Group  *int    `json:"group_size"`
+	Head   bool    `json:"lm_head"`
+
+	// Of bitsandbytes.
+	Load4  *bool `json:"load_in_4bit"`
+	Load8  *bool `json:"load_in_8bit"`
+	Double bool  `json:"bnb_4bit_use_double_quant"`
+
+	// Modules that keep 16 bits, by the names of different quantizers.
+	NotConverted   []string `json:"modules_to_not_convert"`
+	Skipped        []string `json:"llm_int8_skip_modules"`
+	Ignore         []string `json:"ignore"`
+	IgnoredLayers  []string `json:"ignored_layers"`
+	ExcludeModules []string `json:"exclude_modules"`
+
+	Algorithm   string        `json:"quant_algo"`
+	KVAlgorithm string        `json:"kv_cache_quant_algo"`
+	KVScheme    *number       `json:"kv_cache_scheme"`
+	Nested      *quantization `json:"quantization"`
+	Groups      map[string]struct {
+		Weights *number  `json:"weights"`
+		Targets []string `json:"targets"`
+	} `json:"config_groups"`
+	Block []int `json:"weight_block_size"`
+
+	// Formats of single modules, which are not read: of GPTQModel, and of Model Optimizer.
+	Dynamic json.RawMessage `json:"dynamic"`
+	ByLayer json.RawMessage `json:"quantized_layers"`
+}
+
+// number is a format of numbers as compressed-tensors writes it.
+type number struct {
+	Bits      float64 `json:"num_bits"`
+	Type      string  `json:"type"`
+	Group     *int    `json:"group_size"`
+	Symmetric *bool   `json:"symmetric"`
+	Scale     string  `json:"scale_dtype"`
+}
+
+// family holds the facts about some model types that their config.json leaves out: the defaults of the configuration
+// class in transformers (src/transformers/models/*/configuration_*.py), and the names of modules in lists such as the
+// ignore list of quantization_config.
+type family struct {
+	Types    []string        // model_type, without the suffix _text of a language model that is a part of a larger model
+	Defaults json.RawMessage // fields of config.json
+	MLP      string          // the feed-forward of a layer; "" = mlp
+	Shared   string          // the shared expert within it; "" = shared_experts
+	Ungated  bool            // a feed-forward has two matrices instead of three
+	Gated    bool            // attention has a gate of the query's size
+}
+
+//go:embed families.json
+var familiesJSON []byte
+
+// families reads the table once; the tests of its rows find an error in it.
+var families = sync.OnceValue(func() (all []family) {
+	_ = json.Unmarshal(familiesJSON, &all)
+	return all
+})
+
+// familyOf finds the family of a model type.
+func familyOf(modelType string) (*family, bool) {
+	for i, f := range families() {
+		if slices.Contains(f.Types, strings.TrimSuffix(modelType, "_text")) {
+			return &families()[i], true
+		}
+	}
+	return &family{}, false
+}
+
+// familyNames lists the known model types.
+func familyNames() (names []string) {
+	for _, f := range families() {
+		names = append(names, f.Types...)
+	}
+	return names
+}
+
+// decoder is a language model as its config.json describes it, and the counts of its parts.
+type decoder struct {
+	*modelConfig
+	family  *family
+	modules []module
+	cache   KVShape
+	state   float64 // bytes
+	notes   []string
+}
+
+func (d *decoder) note(format string, args ...any) {
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// module is a part of a checkpoint with a name of its own: one of each kind of a layer, one expert for all.
+type module struct {
+	name   string
+	size   float64 // parameters
+	read   float64 // those of them that a token reads
+	linear bool    // a matrix that may be quantized
+	head   bool    // the output's embedding
+}
+
+// instead is the remedy for a config.json that is not understood.
+const instead = "state parameters, weights, layers (those that keep a KV cache), kv_heads and head_dim instead of " +
+	"config"
+
+// matrix adds a matrix that may be quantized, of which a token reads all.
+func (d *decoder) matrix(name string, rows, columns int) { d.matrices(name, rows, columns, 1, 1) }
+
+// matrices adds so many equal ones, of which a token reads some.
+func (d *decoder) matrices(name string, rows, columns, all, read int) {
+	if one := float64(rows) * float64(columns); one > 0 {
+		d.modules = append(d.modules, module{name: name, size: one * float64(all), read: one * float64(read), linear: true})
+	}
+}
+
+// keep adds a module that is never quantized.
+func (d *decoder) keep(name string, size float64) {
+	d.modules = append(d.modules, module{name: name, size: size, read: size})
 }

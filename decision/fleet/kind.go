@@ -42,18 +42,6 @@ var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training"
 // Priorities is the number of different priorities.
 const Priorities = 10
 
-// Precedence is the workload's priority, stated or by its kind.
-func (w *Workload) Precedence() int {
-	byKind := 4
-	switch w.Kind {
-	case KindOnlineInference:
-		byKind = 6
-	case KindNotebook:
-		byKind = 2
-	}
-	return w.Priority.Or(byKind)
-}
-
 // Serves reports whether workloads of the kind serve requests, so that objectives can limit latencies.
 func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
 

@@ -11,29 +11,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// decoder is a language model as its config.json describes it, and the counts of its parts.
-type decoder struct {
-	*modelConfig
-	family  *family
-	modules []module
-	cache   KVShape
-	state   float64 // bytes
-	notes   []string
-}
-
-func (d *decoder) note(format string, args ...any) {
-	d.notes = append(d.notes, fmt.Sprintf(format, args...))
-}
-
-// module is a part of a checkpoint with a name of its own: one of each kind of a layer, one expert for all.
-type module struct {
-	name   string
-	size   float64 // parameters
-	read   float64 // those of them that a token reads
-	linear bool    // a matrix that may be quantized
-	head   bool    // the output's embedding
-}
-
 // maxLayers, maxSize and maxVocabulary bound the figures of a config.
 const maxLayers, maxSize, maxVocabulary = 1 << 12, 1 << 20, 1 << 24
 
@@ -123,21 +100,6 @@ func (d *decoder) count() error {
 	}
 	d.cache.State = int64(d.state)
 	return nil
-}
-
-// matrix adds a matrix that may be quantized, of which a token reads all.
-func (d *decoder) matrix(name string, rows, columns int) { d.matrices(name, rows, columns, 1, 1) }
-
-// matrices adds so many equal ones, of which a token reads some.
-func (d *decoder) matrices(name string, rows, columns, all, read int) {
-	if one := float64(rows) * float64(columns); one > 0 {
-		d.modules = append(d.modules, module{name: name, size: one * float64(all), read: one * float64(read), linear: true})
-	}
-}
-
-// keep adds a module that is never quantized.
-func (d *decoder) keep(name string, size float64) {
-	d.modules = append(d.modules, module{name: name, size: size, read: size})
 }
 
 // heads are the number and dimension of a layer's keys and values.
@@ -286,4 +248,51 @@ func (d *decoder) sparse(layer int, kind string) bool {
 	}
 	return layer >= c.DenseFirst && !slices.Contains(c.DenseLayers, layer) &&
 		(c.SparseStep <= 1 || (layer+1)%c.SparseStep == 0)
+}
+
+// gatedTowers have a feed-forward of three matrices.
+var gatedTowers = []string{"qwen2_5_vl", "pixtral", "mistral3", "gemma4", "glm4v"}
+
+// tower counts the parameters of the encoder of images and of its projection into the language model.
+func (d *decoder) tower() float64 {
+	v := d.Vision
+	if v == nil {
+		return 0
+	}
+	width, depth := cmp.Or(v.EmbedDim, v.Width), cmp.Or(v.Depth, v.Layers)
+	if strings.HasPrefix(v.ModelType, "siglip") { // the defaults of SigLIP's class, and 4304 of the So400m of Gemma 3
+		width, depth = cmp.Or(width, 768), cmp.Or(depth, 12)
+	}
+	inner := float64(v.Intermediate)
+	switch {
+	case inner > 0:
+	case v.Ratio > 0:
+		inner = v.Ratio * float64(width)
+	case width == 1152:
+		inner = 4304
+	default:
+		inner = 4 * float64(width)
+	}
+	if width <= 0 || depth <= 0 || inner < 0 || width > maxSize || depth > maxLayers || inner > maxSize {
+		d.note("vision_config is not understood: its weights are not counted")
+		return 0
+	}
+	w, matrices := float64(width), 2.0
+	for _, kind := range gatedTowers {
+		if strings.HasPrefix(v.ModelType, kind) {
+			matrices = 3
+		}
+	}
+	all := float64(depth)*(4*w*w+matrices*w*inner) + 3*2*16*16*w + float64(max(0, min(v.Positions, maxSize)))*w
+	hidden := float64(d.Hidden)
+	switch {
+	case v.Merge > 0 && v.Merge <= 8 && (v.OutHidden > 0 || v.EmbedDim > 0): // Qwen's
+		merged := w * float64(v.Merge*v.Merge)
+		all += float64(1+min(len(v.DeepStack), depth)) * merged * (merged + hidden)
+	default: // two matrices at most
+		all += w*hidden + hidden*hidden
+	}
+	d.note("the %.2f billion parameters of its encoder of images are in the bytes of its weights, in 16 bits, and not in "+
+		"parameters", all/1e9)
+	return all
 }

@@ -89,22 +89,6 @@ type Adapters struct {
 	MaxLoras int `yaml:"max_loras,nonzero"` // on the GPU at once, the others in host memory; 0 = the engine's default
 }
 
-// defaultLoras are the adapters that engines keep on the GPU at once where nothing sets it: vLLM's --max-loras,
-// SGLang's --max-loras-per-batch; of others as many as the larger of the two.
-var defaultLoras = map[string]int{"vllm": 1, "sglang": 8, "": 8}
-
-// adaptersOnGPU is the number of adapters that are on the GPU at once.
-func (w *Workload) adaptersOnGPU() int {
-	most, known := 0, false
-	if w.Framework != nil {
-		most, known = defaultLoras[w.Framework.Name]
-	}
-	if !known {
-		most = defaultLoras[""]
-	}
-	return min(w.Adapters.Count, cmp.Or(w.Adapters.MaxLoras, most))
-}
-
 // Video states one replica's use of a GPU's video engines: mean shares of all of them, 0 to 1.
 type Video struct {
 	NVDECBusy Optional[float64] `yaml:"nvdec_busy"`
@@ -118,6 +102,33 @@ type Job struct {
 	Duration profile.Duration `yaml:"duration,required"`
 	On       string           `yaml:"on"`                // GPU that Duration was measured on; empty: as of Workload.SoloOn
 	Deadline profile.Duration `yaml:"deadline,required"` // the longest that it may take from its start
+}
+
+// Service states the work of a request to a server without tokens: embedding, reranking, speech, vision. A
+// request is work on the host and work on the GPU; objectives limit its latency, e2e_p99.
+type Service struct {
+	Task     Task                       `yaml:"task"`      // with model, it replaces times that were not measured
+	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
+	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
+	GPU      string                     `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
+	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
+}
+
+// Batch configures the batching of a service's requests for one pass of the GPU.
+type Batch struct {
+	Max  int              `yaml:"max,required"`
+	Wait profile.Duration `yaml:"wait"` // longest that a request waits for others
+}
+
+// Task is the kind of work of a service: embedding, reranking, speech-to-text, text-to-speech, vision or diffusion.
+// Empty: not stated.
+type Task string
+
+var tasks = []Task{"embedding", "reranking", "speech-to-text", "text-to-speech", "vision", "diffusion"}
+
+// UnmarshalText reads the text of a task.
+func (t *Task) UnmarshalText(text []byte) error {
+	return enum.ParseText(t, ErrUnknownName, "task", tasks, text)
 }
 
 // Pricing prices those of a pool's GPUs that are not bought on demand.
@@ -135,15 +146,6 @@ const TrustAll Trust = "all"
 // UnmarshalText reads the text of a trust.
 func (t *Trust) UnmarshalText(text []byte) error {
 	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{TrustAll}, text)
-}
-
-// Trusts lists the tenants that a workload trusts, in the form of layout.Workload, given the fleet's trust among
-// workloads that name no tenant.
-func (w *Workload) Trusts(among Trust) []string {
-	if among == TrustAll && w.Tenant == "" {
-		return append(slices.Clip(w.Trust), "")
-	}
-	return w.Trust
 }
 
 func (c *checker) load(path string, w *Workload) {

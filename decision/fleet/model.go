@@ -5,6 +5,7 @@ package fleet
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
@@ -280,4 +281,41 @@ func (m *LanguageModel) Depth() float64 {
 func priorLayers(parameters int64) float64 {
 	slope := math.Log(80.0/32) / math.Log(70.6/8.03)
 	return 32 * math.Pow(float64(parameters)/8.03e9, slope)
+}
+
+// Precedence is the workload's priority, stated or by its kind.
+func (w *Workload) Precedence() int {
+	byKind := 4
+	switch w.Kind {
+	case KindOnlineInference:
+		byKind = 6
+	case KindNotebook:
+		byKind = 2
+	}
+	return w.Priority.Or(byKind)
+}
+
+// defaultLoras are the adapters that engines keep on the GPU at once where nothing sets it: vLLM's --max-loras,
+// SGLang's --max-loras-per-batch; of others as many as the larger of the two.
+var defaultLoras = map[string]int{"vllm": 1, "sglang": 8, "": 8}
+
+// adaptersOnGPU is the number of adapters that are on the GPU at once.
+func (w *Workload) adaptersOnGPU() int {
+	most, known := 0, false
+	if w.Framework != nil {
+		most, known = defaultLoras[w.Framework.Name]
+	}
+	if !known {
+		most = defaultLoras[""]
+	}
+	return min(w.Adapters.Count, cmp.Or(w.Adapters.MaxLoras, most))
+}
+
+// Trusts lists the tenants that a workload trusts, in the form of layout.Workload, given the fleet's trust among
+// workloads that name no tenant.
+func (w *Workload) Trusts(among Trust) []string {
+	if among == TrustAll && w.Tenant == "" {
+		return append(slices.Clip(w.Trust), "")
+	}
+	return w.Trust
 }

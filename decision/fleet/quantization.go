@@ -15,50 +15,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// quantization holds the number formats of weights by config.json, as transformers
-// (src/transformers/utils/quantization_config.py), compressed-tensors and NVIDIA's Model Optimizer write it.
-type quantization struct {
-	Method string  `json:"quant_method"`
-	Bits   float64 `json:"bits"`
-	Group  *int    `json:"group_size"`
-	Head   bool    `json:"lm_head"`
-
-	// Of bitsandbytes.
-	Load4  *bool `json:"load_in_4bit"`
-	Load8  *bool `json:"load_in_8bit"`
-	Double bool  `json:"bnb_4bit_use_double_quant"`
-
-	// Modules that keep 16 bits, by the names of different quantizers.
-	NotConverted   []string `json:"modules_to_not_convert"`
-	Skipped        []string `json:"llm_int8_skip_modules"`
-	Ignore         []string `json:"ignore"`
-	IgnoredLayers  []string `json:"ignored_layers"`
-	ExcludeModules []string `json:"exclude_modules"`
-
-	Algorithm   string        `json:"quant_algo"`
-	KVAlgorithm string        `json:"kv_cache_quant_algo"`
-	KVScheme    *number       `json:"kv_cache_scheme"`
-	Nested      *quantization `json:"quantization"`
-	Groups      map[string]struct {
-		Weights *number  `json:"weights"`
-		Targets []string `json:"targets"`
-	} `json:"config_groups"`
-	Block []int `json:"weight_block_size"`
-
-	// Formats of single modules, which are not read: of GPTQModel, and of Model Optimizer.
-	Dynamic json.RawMessage `json:"dynamic"`
-	ByLayer json.RawMessage `json:"quantized_layers"`
-}
-
-// number is a format of numbers as compressed-tensors writes it.
-type number struct {
-	Bits      float64 `json:"num_bits"`
-	Type      string  `json:"type"`
-	Group     *int    `json:"group_size"`
-	Symmetric *bool   `json:"symmetric"`
-	Scale     string  `json:"scale_dtype"`
-}
-
 // scheme assigns a format to each module.
 type scheme struct {
 	all     format

@@ -57,6 +57,19 @@ type Taint struct {
 	Effect string `yaml:"effect,required"` // NoSchedule, NoExecute or PreferNoSchedule
 }
 
+// NodeObject is a node as Kubernetes sees it.
+type NodeObject struct {
+	Name   string            `yaml:"name,required"`
+	Labels map[string]string `yaml:"labels"` // those that something depends on
+	Taints []Taint           `yaml:"taints"`
+	// Resources are allocatable, without the requests of pods that hold no GPU: those of [Scheduling.Resources].
+	Resources map[string]int64 `yaml:"resources"`
+	// Others are pods there that hold no GPU, some of them by name, and go elsewhere when the node is drained. Keeps says
+	// why it must not be drained.
+	Others []string `yaml:"other_pods"`
+	Keeps  string   `yaml:"keeps"`
+}
+
 // Allows reports whether pods may be on a node by its labels and taints. A node of which nothing is known has none.
 func (s *Scheduling) Allows(o NodeObject) bool {
 	if s == nil {

@@ -8,36 +8,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// Service states the work of a request to a server without tokens: embedding, reranking, speech, vision. A
-// request is work on the host and work on the GPU; objectives limit its latency, e2e_p99.
-type Service struct {
-	Task     Task                       `yaml:"task"`      // with model, it replaces times that were not measured
-	GPUTime  Optional[profile.Duration] `yaml:"gpu_time"`  // of a mean request, its part of a batch, on a whole GPU
-	HostTime Optional[profile.Duration] `yaml:"host_time"` // of a mean request, while its GPU part waits
-	GPU      string                     `yaml:"gpu"`       // where gpu_time was measured; none: on each pool's own
-	Batch    *Batch                     `yaml:"batch"`     // none: one request after another
-}
-
-// Batch configures the batching of a service's requests for one pass of the GPU.
-type Batch struct {
-	Max  int              `yaml:"max,required"`
-	Wait profile.Duration `yaml:"wait"` // longest that a request waits for others
-}
-
-// Task is the kind of work of a service: embedding, reranking, speech-to-text, text-to-speech, vision or diffusion.
-// Empty: not stated.
-type Task string
-
-var tasks = []Task{"embedding", "reranking", "speech-to-text", "text-to-speech", "vision", "diffusion"}
-
-// UnmarshalText reads the text of a task.
-func (t *Task) UnmarshalText(text []byte) error {
-	return enum.ParseText(t, ErrUnknownName, "task", tasks, text)
-}
 
 // taskPrior is a published median of the work of a usual request of a task, with a model of a size on an L4 (300 GB/s).
 type taskPrior struct {

@@ -4,7 +4,6 @@ package fleet
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,14 +20,6 @@ const (
 	maxReplicas  = 100_000
 	maxPools     = 10_000
 	maxWorkloads = 100_000
-)
-
-// namePattern is wider than that of Kubernetes labels; manifests fold names. A workload may have a namespace before
-// its name, which may then be as long as Kubernetes allows.
-var (
-	namePattern   = regexp.MustCompile(`^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
-	spacedPattern = regexp.MustCompile(strings.TrimSuffix(namePattern.String(), "$") +
-		`/[A-Za-z0-9]([-_.A-Za-z0-9]{0,251}[A-Za-z0-9])?$`)
 )
 
 // Validate checks a fleet that was built in Go, as ParseFleet checks a file.
@@ -78,71 +69,6 @@ func (f *Fleet) validate(partial bool) error {
 		c.today(f, pools)
 	}
 	return c.Err()
-}
-
-type checker struct {
-	problem.List
-	partial bool
-}
-
-// known lists the values of an enumeration.
-func known[T any](values []T) string {
-	texts := make([]string, len(values))
-	for i, v := range values {
-		texts[i] = fmt.Sprint(v)
-	}
-	return "known: " + strings.Join(texts, ", ")
-}
-
-// oneOf checks a text of an enumeration; empty is not stated.
-func oneOf[T ~string](c *checker, path string, v T, values []T) {
-	c.If(v != "" && !slices.Contains(values, v), path, known(values), "%q is not known", problem.Clip(string(v)))
-}
-
-func (c *checker) count(path string, n, limit int) {
-	switch {
-	case n == 0:
-		c.Addf(path, "name at least one", "is empty")
-	case n > limit:
-		c.Addf(path, "split the fleet", "has %d entries; at most %d are taken", n, limit)
-	}
-}
-
-func (c *checker) name(path, s string) {
-	if s == "" && c.partial {
-		return
-	}
-	c.If(!namePattern.MatchString(s), path,
-		"use letters, digits, '-', '_' and '.', at most 63, beginning and ending with a letter or digit", "%q is not a name",
-		problem.Clip(s))
-}
-
-func (c *checker) noPool(path, name string, pools []Pool) {
-	var names []string
-	for _, p := range pools {
-		names = append(names, p.Name)
-	}
-	remedy := problem.Meant(name, names, "add the pool or remove the pin")
-	c.Addf(path, remedy, "there is no pool %q", problem.Clip(name))
-}
-
-func (c *checker) within(path string, v, low, high int) {
-	if v < low || v > high {
-		c.Addf(path, fmt.Sprintf("use %d to %d", low, high), "%d is out of range", v)
-	}
-}
-
-// optional checks a number that is left out where it is not known.
-func (c *checker) optional(path string, v Optional[int], high int) {
-	if n, stated := v.Get(); stated {
-		c.within(path, n, 1, high)
-	}
-}
-
-func (c *checker) share(path string, v Optional[float64]) {
-	if f, stated := v.Get(); stated && !(f >= 0 && f <= 1) {
-		c.Addf(path, "use a share between 0 and 1, for example 0.25", "%v is out of range", f)
-	}
 }
 
 func (c *checker) pool(path string, p *Pool, currency *string) {
@@ -213,9 +139,6 @@ func (c *checker) price(path string, m cost.Money, currency *string) {
 		c.Addf(path, "use one currency in a fleet", "is in %s and an earlier price in %s", m.Currency(), *currency)
 	}
 }
-
-// maxBytesPerGPU is far above any GPU's memory; more is a mistake of units.
-const maxBytesPerGPU = 16 * sharing.TiB
 
 func (c *checker) workload(path string, w *Workload) {
 	c.If(w.Kind == KindUnknown && !c.partial, path+".kind", known(kindNames.Values()), "is missing")
@@ -307,6 +230,9 @@ func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
 	c.If(*s != (profile.SLO{}) && (trains || tokens && k != KindUnknown && !k.Serves()), path,
 		"leave it out, or write kind: online-inference", "states latencies that kind %s does not have", k)
 }
+
+// maxBytesPerGPU is far above any GPU's memory; more is a mistake of units.
+const maxBytesPerGPU = 16 * sharing.TiB
 
 func (c *checker) bytes(path string, b Optional[sharing.Bytes]) {
 	if b, stated := b.Get(); stated && (b <= 0 || b > maxBytesPerGPU) {
