@@ -33,12 +33,6 @@ func (pl *answers) result() (*Result, error) {
 			return nil, err
 		}
 		r.Decisions = append(r.Decisions, d)
-		switch d.From {
-		case fromProfiles:
-			r.From.Profiles++
-		case fromClosedForm:
-			r.From.ClosedForms++
-		}
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
 	r.Assumes = append(pl.strangers(), pl.pretended()...)

@@ -72,9 +72,6 @@ func differing(from, o *Options) string {
 	return cmp.Or(strings.Join(out, " "), "plain")
 }
 
-// WriteJSON writes the comparison as indented JSON with a final newline.
-func (c *Comparison) WriteJSON(w io.Writer) error { return writeJSON(w, c) }
-
 // mostChanges bounds the workloads that the table shows; the rest are counted.
 const mostChanges = 24
 

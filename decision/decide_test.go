@@ -3,8 +3,8 @@
 package decision
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -186,18 +186,19 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	race.Long(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, d := range decidedFleets(t)[:nightly.Cases(2, 16)] {
-		var want, got bytes.Buffer
-		if err := d.result.WriteJSON(&want); err != nil {
+		want, err := json.MarshalIndent(d.result, "", "  ")
+		if err != nil {
 			t.Fatal(err)
 		}
 		f := *d.fleet
 		f.Pools, f.Workloads = slices.Clone(f.Pools), slices.Clone(f.Workloads)
 		rng.Shuffle(len(f.Pools), func(i, j int) { f.Pools[i], f.Pools[j] = f.Pools[j], f.Pools[i] })
 		rng.Shuffle(len(f.Workloads), func(i, j int) { f.Workloads[i], f.Workloads[j] = f.Workloads[j], f.Workloads[i] })
-		if err := decide(t, &f).WriteJSON(&got); err != nil {
+		got, err := json.MarshalIndent(decide(t, &f), "", "  ")
+		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Fatalf("shuffled input differs:\n%s", diff)
 		}
 	}

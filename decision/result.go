@@ -3,9 +3,7 @@
 package decision
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -14,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Result is the answer for a fleet. Its JSON form is stable: version "v1".
+// Result is the answer for a fleet. Its JSON form, of encoding/json, is stable: version "v1".
 type Result struct {
 	Version string `json:"version"`
 	// Confidence is the probability with which decided answers hold.
@@ -33,17 +31,10 @@ type Result struct {
 	// Remarks lists impossible requests, unlikely nodes and prices (used as stated), and fields of models' configs that
 	// were not understood.
 	Remarks []string `json:"remarks,omitempty"`
-	From    Origins  `json:"consequences_from"`
 	// Replicas are the numbers that were chosen for workloads with replicas: auto.
 	Replicas []ReplicaChoice `json:"replicas,omitempty"`
 	// Sources lists the sources of reasons, isolation and traps.
 	Sources sharing.Citations `json:"sources,omitzero"`
-}
-
-// Origins counts the placed workloads by the origin of their consequences.
-type Origins struct {
-	Profiles    int `json:"measured_profiles"`
-	ClosedForms int `json:"closed_forms"`
 }
 
 // Decision is the answer for one workload.
@@ -79,11 +70,9 @@ type Decision struct {
 	NotChosen  []string    `json:"not_chosen,omitempty"`
 	Isolation  []AxisLevel `json:"isolation,omitempty"`
 	Candidates []Candidate `json:"candidates"` // the chosen one, then by verdict, isolation and simplicity
-	// Traps are the traps in the input; Accepts are risks of the layout, Avoids traps that it prevents. The most severe
-	// come first.
+	// Traps are the traps in the input; Accepts are risks of the layout. The most severe come first.
 	Traps   []TrapHit   `json:"traps"`
 	Accepts []TrapHit   `json:"accepts,omitempty"`
-	Avoids  []TrapHit   `json:"avoids,omitempty"`
 	Cost    *CostResult `json:"cost,omitempty"`
 	// Predicted is there where the workload has a measured profile.
 	Predicted *Predicted `json:"predicted,omitempty"`
@@ -271,16 +260,6 @@ type Totals struct {
 	UnpricedPools  []string `json:"unpriced_pools,omitempty"`
 	HoursPerMonth  int      `json:"hours_per_month"`
 	WorkloadsTotal int      `json:"workloads"`
-}
-
-// WriteJSON writes the result as indented JSON with a final newline.
-func (r *Result) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
-
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
 }
 
 // Decision returns the decision for a workload, or nil.

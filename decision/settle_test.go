@@ -110,24 +110,21 @@ func TestStrangersAreSaid(t *testing.T) {
 	}
 }
 
-// TestOriginsAreCounted: each decision says what its consequences were computed by, and the result counts them.
+// TestOriginsAreCounted: each decision names the method of its consequences, and the text counts them.
 func TestOriginsAreCounted(t *testing.T) {
 	rng := rand.New(rand.NewPCG(41, 42))
 	for range 10 {
 		r := decide(t, smallFleet(rng))
-		var want Origins
+		closed := 0
 		for _, d := range r.Decisions {
 			if (d.From == fromFilters) != (d.Placed == 0) {
 				t.Errorf("%s: %d placed, by %s", d.Workload, d.Placed, d.From)
 			}
 			if d.From == fromClosedForm {
-				want.ClosedForms++
+				closed++
 			}
 		}
-		if r.From != want {
-			t.Errorf("%+v, expected %+v", r.From, want)
-		}
-		if text := strings.Join(textOf(t, r, TextOptions{Width: 400}), " "); want.ClosedForms > 0 && !strings.Contains(text, fmt.Sprintf("%d from stated figures", want.ClosedForms)) {
+		if text := strings.Join(textOf(t, r, TextOptions{Width: 400}), " "); closed > 0 && !strings.Contains(text, fmt.Sprintf("%d from stated figures", closed)) {
 			t.Errorf("the text does not say it: %s", text)
 		}
 	}

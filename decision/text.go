@@ -50,12 +50,13 @@ func (r *Result) names() []string {
 // money writes the cost of the plan, and the statuses of its answers.
 func (t *text) money() {
 	s := &t.r.Totals
-	count := map[Status]int{}
+	count, origins := map[Status]int{}, map[string]int{}
 	replicas, placed := 0, 0
 	var waiting []string
 	for i := range t.r.Decisions {
 		d := &t.r.Decisions[i]
 		count[d.Status]++
+		origins[d.From]++
 		if replicas, placed = replicas+d.Replicas, placed+d.Placed; d.Unplaced > 0 {
 			waiting = append(waiting, d.Workload)
 		}
@@ -71,12 +72,9 @@ func (t *text) money() {
 			counts = append(counts, fmt.Sprintf("%d %s", n, st.String()))
 		}
 	}
-	for _, o := range []struct {
-		name string
-		n    int
-	}{{"from measured profiles", t.r.From.Profiles}, {"from stated figures", t.r.From.ClosedForms}} {
-		if o.n > 0 {
-			from = append(from, fmt.Sprintf("%d %s", o.n, o.name))
+	for _, o := range [][2]string{{fromProfiles, "from measured profiles"}, {fromClosedForm, "from stated figures"}} {
+		if n := origins[o[0]]; n > 0 {
+			from = append(from, fmt.Sprintf("%d %s", n, o[1]))
 		}
 	}
 	t.put(0, 0, "", fmt.Sprintf("%s: %s at %.4g%% confidence, %s%s", plaintext.Count(s.WorkloadsTotal, "workload"),

@@ -63,9 +63,6 @@ func (t *text) explain(d *Decision) {
 	for _, hit := range d.Accepts {
 		say("bears", "%s, %s: %s", hit.ID, hit.Severity, hit.Message)
 	}
-	for _, hit := range d.Avoids {
-		say("avoids", "%s: %s", hit.ID, hit.Message)
-	}
 	for i := range t.r.Pools {
 		t.places(d, &t.r.Pools[i])
 	}

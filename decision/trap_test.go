@@ -4,6 +4,7 @@ package decision
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -136,7 +137,7 @@ func TestEveryTrapIsDetected(t *testing.T) {
 
 // stated says of each trap that is high or critical what of the input walks into
 // it: a share that a team asks for, or a setting of its own. Nothing else may be
-// a hit; what follows from the mechanism that was chosen is accepted or avoided.
+// a hit: consequences of the chosen mechanism are accepted or counted.
 var stated = map[string]func(*Workload) bool{
 	"mps-is-not-isolation":      asksForShare,
 	"mig-needs-idle-instances":  asksForShare,
@@ -215,7 +216,7 @@ func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	if accepted == 0 {
 		t.Error("no layout accepts anything: the test sees nothing")
 	}
-	for id := range answeredTraps {
+	for _, id := range slices.AppendSeq(slices.Clone(countedTraps), maps.Keys(acceptedTraps)) {
 		if _, ok := sharing.TrapByID(id); !ok {
 			t.Errorf("%s is no trap", id)
 		}

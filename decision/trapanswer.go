@@ -3,53 +3,34 @@
 package decision
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// answered is a layout's answer to a trap that lies in wait wherever its mechanism is used.
-type answered struct {
-	// accepted: the layout bears the risk, since its tenants are one workload or trust one another. Otherwise it avoids
-	// the trap.
-	accepted bool
-	how      string // the reason why it is none here, or a precaution; "" = the trap's message
+// acceptedTraps are risks that tenants accept with a mechanism, each with the precaution that a plan names.
+var acceptedTraps = map[string]string{
+	"mig-needs-idle-instances": "drain what runs on an instance before its step of the migration",
+	"mig-gone-after-reboot":    "let mig-parted's service bring them back",
+	"double-memory-slice":      "read the SMs in the container",
+	"emulation-is-not-mig":     "it isolates nothing; its tenants trust one another",
+	"mps-fault-spreads":        "its tenants are one workload or trust one another",
+	"mps-client-killed":        "end a client's work before its pod is deleted",
+	"mps-fault-state-lasts":    "after a fault restart all clients of that GPU",
+	"mps-one-user-per-server":  "give each user's GPUs a control daemon of their own",
 }
 
-// answeredTraps has the traps that follow from a mechanism and not from anything that a workload or pool states: the
-// checks and the consequences that a choice has passed deal with them, or a tenant accepts them with the mechanism.
-var answeredTraps = map[string]answered{
-	"time-slicing-takes-turns": {false, "the turns of all tenants are counted in what each will see"},
-	"turns-against-p99":        {false, "the P99 is computed with the turns of all tenants"},
-	"mps-is-not-isolation":     {false, "what it isolates was held against what is demanded"},
-	"hami-can-be-bypassed":     {false, "nothing stated gets round its limits, and no more than they give is demanded"},
-	"memory-fractions-add-up": {false, "the written configuration sets a fraction that fits; leave the default and " +
-		"the second server fails"},
-	"mps-memory-fraction": {false, "the written configuration sets the limit over the total; leave the default " +
-		"and the server runs out of memory"},
-	"mps-limit-per-process":     {false, "the written limit is divided among the processes"},
-	"mps-chains-starve":         {false, ""},
-	"mps-needs-idle-sms":        {false, "what all tenants ask of the GPU together is counted"},
-	"training-fills-the-gpu":    {false, "what all tenants ask of the GPU together is counted"},
-	"replicas-are-not-capacity": {false, "what all tenants ask of the GPU together is counted"},
-	"unequal-slowdowns":         {false, "each tenant's own slowdown is computed"},
-	"replicas-share-memory":     {false, "all tenants fit the GPU together, with headroom"},
-	"hami-graphs-unlimited":     {false, "the arrangement does not rest on HAMi's compute limit"},
-	"mps-q-flag":                {false, "what is written never uses -q"},
-	"mig-needs-idle-instances":  {true, "drain what runs on an instance before its step of the migration"},
-	"mig-gone-after-reboot":     {true, "let mig-parted's service bring them back"},
-	"double-memory-slice":       {true, "read the SMs in the container"},
-	"emulation-is-not-mig":      {true, "it isolates nothing; its tenants trust one another"},
-	"mps-fault-spreads":         {true, "its tenants are one workload or trust one another"},
-	"mps-client-killed":         {true, "end a client's work before its pod is deleted"},
-	"mps-fault-state-lasts":     {true, "after a fault restart all clients of that GPU"},
-	"mps-one-user-per-server":   {true, "give each user's GPUs a control daemon of their own"},
-}
+// countedTraps follow from a mechanism too, and no layout walks into them: filters, predictions and the written
+// configuration take them into account.
+var countedTraps = []string{"time-slicing-takes-turns", "turns-against-p99", "mps-is-not-isolation",
+	"hami-can-be-bypassed", "memory-fractions-add-up", "mps-memory-fraction", "mps-limit-per-process",
+	"mps-chains-starve", "mps-needs-idle-sms", "training-fills-the-gpu", "replicas-are-not-capacity",
+	"unequal-slowdowns", "replicas-share-memory", "hami-graphs-unlimited", "mps-q-flag"}
 
-// findTraps fills in the traps of a decision: those in the input, those that the layout accepts, and those that it
-// avoids.
+// findTraps fills in the traps of a decision: those in the input, and those that the layout accepts. A neighbour with
+// kernels that leave a server no SMs is a reason against MPS.
 func (s *trapInput) findTraps(d *Decision) {
 	asked, chosen := *s, *s
 	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
@@ -62,24 +43,22 @@ func (s *trapInput) findTraps(d *Decision) {
 			d.Traps = append(d.Traps, hit)
 			continue
 		}
-		if hit.Message = inLayout[t.ID]; hit.Message == "" {
-			continue
-		}
-		a, ok := answeredTraps[t.ID]
+		hit.Message = inLayout[t.ID]
+		precaution, accepted := acceptedTraps[t.ID]
 		switch {
-		case !ok:
-			d.Traps = append(d.Traps, hit)
-		case a.accepted:
-			hit.Message += "; " + a.how
+		case hit.Message == "":
+		case t.ID == "mps-chains-starve" && !s.mps():
+			d.NotChosen = append(d.NotChosen, hit.Message)
+		case slices.Contains(countedTraps, t.ID):
+		case accepted:
+			hit.Message += "; " + precaution
 			d.Accepts = append(d.Accepts, hit)
 		default:
-			hit.Message = cmp.Or(a.how, hit.Message)
-			d.Avoids = append(d.Avoids, hit)
+			d.Traps = append(d.Traps, hit)
 		}
 	}
 	sortHits(d.Traps)
 	sortHits(d.Accepts)
-	sortHits(d.Avoids)
 }
 
 // TrapsToday returns the traps of a workload and of its present share (request) on a pool, which may be nil, the most

@@ -4,7 +4,6 @@ package review
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -150,12 +149,4 @@ func (r *Review) workloads(out *bytes.Buffer, opts TextOptions) {
 	if n := len(r.Workloads) - mostRows; n > 1 && !opts.Long {
 		fmt.Fprintf(out, "  and %d more: -v lists all\n", n)
 	}
-}
-
-// WriteJSON writes the review with the plan and the discovery, as indented JSON.
-func (r *Review) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
 }

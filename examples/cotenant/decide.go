@@ -123,7 +123,7 @@ func runDecide(ctx context.Context, fl *call, std stdio) error {
 		return err
 	}
 	if c.json {
-		err = result.WriteJSON(std.out)
+		err = page.JSON(std.out, result)
 	} else {
 		_, err = text.WriteTo(std.out)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,7 +26,7 @@ func (c *decideConfig) compareFleet(ctx context.Context, fleet *decision.Fleet, 
 		return badInput(err)
 	}
 	if c.json {
-		return found.WriteJSON(std.out)
+		return page.JSON(std.out, found)
 	}
 	return found.WriteText(std.out)
 }

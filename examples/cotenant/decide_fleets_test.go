@@ -73,8 +73,8 @@ func TestDecideFleets(t *testing.T) {
 			checkSources(t, r)
 			checkExpected(t, file, "expect with profiles", r)
 			chat := r.Decision("chat")
-			if r.From.Profiles != 2 || chat.Predicted == nil || chat.Predicted.Tenants != 2 {
-				t.Errorf("%+v; chat: %+v", r.From, chat.Predicted)
+			if chat.From != "measured-profiles" || chat.Predicted == nil || chat.Predicted.Tenants != 2 {
+				t.Errorf("%+v; chat: %+v", chat.From, chat.Predicted)
 			}
 		}
 	}

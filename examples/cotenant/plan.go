@@ -58,7 +58,7 @@ func runPlan(ctx context.Context, fl *call, std stdio) error {
 		return err
 	}
 	if *asJSON {
-		err = r.WriteJSON(std.out)
+		err = page.JSON(std.out, r)
 	} else {
 		width := columns(std.out)
 		if err = r.WriteText(std.out, review.TextOptions{Width: width, Long: *long}); err == nil && !*long {

@@ -53,7 +53,7 @@ func decide(file string, asJSON bool, stdout io.Writer) error {
 		return err
 	}
 	if asJSON {
-		return result.WriteJSON(stdout)
+		return page.JSON(stdout, result)
 	}
 	return result.WriteText(stdout, decision.TextOptions{More: "cotenant decide -explain WORKLOAD, -json"})
 }

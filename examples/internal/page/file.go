@@ -120,5 +120,6 @@ func Read(name string, stdin io.Reader) ([]byte, error) {
 func JSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
 }
