@@ -96,7 +96,7 @@ workloads:
 		t.Errorf("by DRA %d are placed", r.Decision("whole").Placed)
 	}
 	if r := decideText(t, strings.Replace(fleet, "gpus_per_node: 2, ", "", 1)); r.Decision("whole").Placed != 3 ||
-		len(r.Remarks) != 1 || !strings.Contains(r.Remarks[0], "by one mode") {
+		len(r.Remarks) != 1 || !strings.Contains(r.Remarks[0], "one sharing mode") {
 		t.Errorf("of counted GPUs %d are placed: %q", r.Decision("whole").Placed, r.Remarks)
 	}
 }
