@@ -230,12 +230,17 @@ func (c *Consequence) words() string {
 	if c.Low == c.High {
 		between = ", measured alone,"
 	}
-	if strings.HasSuffix(c.Metric, " h") {
-		verb = map[string]string{"meets": "finishes in", "may miss": "may be late: finishes in"}[verb]
-		return fmt.Sprintf("%s %s h%s of %s", verb, plaintext.Digits(c.Value), between, plaintext.Digits(c.Limit))
+	metric, unit := c.named()
+	if verb += " " + metric; unit == " h" {
+		verb = map[bool]string{true: "may be late: finishes in", false: "finishes in"}[c.High > c.Limit]
 	}
-	return fmt.Sprintf("%s %s %s ms%s of %s", verb, strings.TrimSuffix(c.Metric, " ms"), plaintext.Digits(c.Value),
-		between, plaintext.Digits(c.Limit))
+	return fmt.Sprintf("%s %s%s%s of %s", verb, plaintext.Digits(c.Value), unit, between, plaintext.Digits(c.Limit))
+}
+
+// named returns the metric without its unit, and the unit.
+func (c *Consequence) named() (metric, unit string) {
+	at := strings.LastIndexByte(c.Metric, ' ')
+	return c.Metric[:at], c.Metric[at:]
 }
 
 // bound gives the reason against a place: the number of missing GPUs, or the failure of an exclusive GPU, the least

@@ -26,10 +26,9 @@ func (t *text) explain(d *Decision) {
 	}
 	say("needs", "%s%s, %s", d.Memory, each, plaintext.Count(d.Replicas, "replica"))
 	for _, c := range d.Consequences {
-		metric, ms := strings.CutSuffix(c.Metric, " ms")
-		say("expects", "%s %s%s (%s to %s), objective %s, kept: %s", metric, plaintext.Digits(c.Value),
-			map[bool]string{true: " ms"}[ms], plaintext.Digits(c.Low), plaintext.Digits(c.High), plaintext.Digits(c.Limit),
-			c.Verdict)
+		metric, unit := c.named()
+		say("expects", "%s %s%s (%s to %s), objective %s, kept: %s", metric, plaintext.Digits(c.Value), unit,
+			plaintext.Digits(c.Low), plaintext.Digits(c.High), plaintext.Digits(c.Limit), c.Verdict)
 	}
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)

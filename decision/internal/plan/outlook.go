@@ -87,15 +87,14 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		d.From, d.Solo = known.From, known.Solo
 	}
 	if measured && pl.Evidence.GPUs[w] == nil {
-		on := problem.A(pl.Pools[p].Target().GPU().Name)
 		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
-			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, on)})
+			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, problem.A(gpu.Name))})
 	}
 	if wl.Job != nil {
 		pl.deadline(w, p, o)
 	}
-	m := predict.MachineOf(pl.Pools[p].Target().GPU())
-	if wl.Service != nil && !pl.Named(w) && o.requests(wl, pl.Pools[p].Target().GPU()) {
+	m := predict.MachineOf(gpu)
+	if wl.Service != nil && !pl.Named(w) && o.requests(wl, gpu) {
 		return o
 	}
 	if pl.Serves(wl) && m.Bandwidth > 0 && m.FLOPs > 0 {
@@ -105,9 +104,32 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		if in := need.Within(have); in < need.Total { // it holds fewer requests at once, and queues the others
 			d.Serving.Sequences = max(1, math.Floor(float64(in-need.Weights-need.Context)/float64(need.Request)))
 		}
-		d.Serving.Slower = o.converted(wl, pl.Pools[p].Target().GPU())
+		d.Serving.Slower = o.converted(wl, gpu)
 		return o
 	}
+	pl.busy(w, o, gpu, measured)
+	for k, limit := range d.Limits {
+		switch {
+		case limit == 0 || d.Alone[k] > 0:
+		case measured:
+			d.Alone[k] = known.Alone[k]
+		case known.Alone[k] > 0:
+			o.carried(wl, from, gpu, &known, k, own)
+		case k == predict.LatencyTPOT && o.bySize(wl, m):
+			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, gpu))
+		default:
+			d.Alone[k] = assumedAlone * limit
+			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name),
+				"solo is not stated, and the load does not tell")
+		}
+	}
+	return o
+}
+
+// busy fills in how busy a workload keeps a GPU.
+func (pl *Planner) busy(w int, o *outlook, gpu *sharing.GPU, measured bool) {
+	cw, d, m := pl.Workloads[w], &o.Demand, predict.MachineOf(gpu)
+	wl := cw.Workload()
 	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
 		why := "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy"
 		if wl.GPUCount() > 1 {
@@ -138,27 +160,6 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy),
 			"neither gpu_busy nor a load with a model is stated")
 	}
-	for k, limit := range d.Limits {
-		if limit == 0 || d.Alone[k] > 0 {
-			continue
-		}
-		if measured {
-			d.Alone[k] = known.Alone[k]
-			continue
-		}
-		if known.Alone[k] > 0 {
-			o.carried(wl, from, gpu, &known, k, own)
-			continue
-		}
-		if k == predict.LatencyTPOT && o.bySize(wl, m) {
-			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, pl.Pools[p].Target().GPU()))
-			continue
-		}
-		d.Alone[k] = assumedAlone * limit
-		o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name),
-			"solo is not stated, and the load does not tell")
-	}
-	return o
 }
 
 // requests fills in the demand of a service whose requests have no tokens, and reports whether it is known. Where

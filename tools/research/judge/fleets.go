@@ -192,7 +192,7 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: fleet.PrecisionBF16,
+	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: fleet.PrecisionFP16,
 		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(predict.MachineOf(best).FLOPs*0.45))
