@@ -30,7 +30,7 @@ type applier struct {
 
 // effect is one change of the device: of an instance, or of the mode.
 type effect struct {
-	op      Op
+	op      string
 	setMode bool
 	// at is the GPU instance: as it stood before it was destroyed, and as the driver returned it when it was created.
 	at   DeviceInstance
@@ -109,7 +109,7 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 			case s.Op == opComplete:
 				return optional.Of(d.ID), a.complete(ctx, d, s.Instance)
 			case d.Busy && !s.Instance.Busy:
-				return optional.Of(d.ID), &BusyError{Busy: []Instance{d.instance()}, Plan: plan}
+				return optional.Of(d.ID), &busyError{Busy: []Instance{d.instance()}, Plan: plan}
 			}
 			return optional.Of(d.ID), a.destroy(ctx, d, s.Instance)
 		})

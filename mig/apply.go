@@ -104,41 +104,31 @@ func (e *ApplyError) Unwrap() []error {
 	return []error{e.Err, e.RollbackErr}
 }
 
-// PendingError is the outcome of a change of MIG mode that waits for a reset of the GPU. The mode stays set, and so
-// do the changes made before. Reset the GPU and make the same call again: it goes on from there. It is an
-// ErrPendingReset.
-type PendingError struct {
-	Device string
-	Mode   Mode   // the one that the reset brings
-	Done   []Step // steps that were made
-	why    string
-}
+// pendingError reports a change of MIG mode that waits for a reset of the GPU. The mode stays set, and so do the
+// changes made before. It is an ErrPendingReset.
+type pendingError struct{ text string }
 
-func (e *PendingError) Error() string {
-	return fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example with "+
-		"nvidia-smi --gpu-reset -i %s, and make the same call again",
-		ErrPendingReset, e.Mode, e.Device, e.why, e.Device)
-}
+func (e *pendingError) Error() string { return e.text }
 
-func (e *PendingError) Is(target error) bool { return target == ErrPendingReset }
+func (e *pendingError) Is(target error) bool { return target == ErrPendingReset }
 
 // newPending explains a mode that did not take effect.
-func newPending(state DeviceState) *PendingError {
-	e := &PendingError{Device: state.UUID, Mode: state.Pending,
-		why: "the driver does not say whether this GPU changes mode without a reset"}
+func newPending(state DeviceState) *pendingError {
+	why := "the driver does not say whether this GPU changes mode without a reset"
 	switch state.Resetless {
 	case sharing.AnswerNo:
-		e.why = "this GPU changes mode only by a reset"
+		why = "this GPU changes mode only by a reset"
 	case sharing.AnswerYes:
-		e.why = "this GPU should change mode without a reset, and a client may hold it"
+		why = "this GPU should change mode without a reset, and a client may hold it"
 	}
-	return e
+	return &pendingError{fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example "+
+		"with nvidia-smi --gpu-reset -i %[3]s, and make the same call again", ErrPendingReset, state.Pending, state.UUID, why)}
 }
 
 // Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan
 // starts from, and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale,
 // ErrBusy). A device that holds the plan's result already is left alone. MIG mode is switched where the plan needs
-// it; where that takes a reset, the error is a *PendingError.
+// it; where that takes a reset, the error is an ErrPendingReset.
 //
 // Each step waits for the one before; ctx is honoured between steps. Before each the device is read again: where it
 // holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
@@ -177,9 +167,8 @@ func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) 
 		}
 		return a.report, err
 	case err != nil:
-		var pending *PendingError
+		var pending *pendingError
 		if errors.As(err, &pending) {
-			pending.Done = a.report.Done
 			a.report.After = DeviceState{Model: state.Model, Instances: a.expected}.Layout()
 			return a.report, pending
 		}
@@ -225,7 +214,7 @@ func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 		}
 	}
 	if len(busy) > 0 {
-		return false, &BusyError{Busy: busy, Plan: plan}
+		return false, &busyError{Busy: busy, Plan: plan}
 	}
 	return false, nil
 }

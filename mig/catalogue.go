@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -31,19 +30,11 @@ type Engines struct {
 	Copy, NVDEC, NVENC, JPEG, OFA sharing.Cell[int]
 }
 
-// CIRule restricts the places of compute instances in a GPU instance.
-type CIRule uint8
-
-// The rules. They are from driver source and unverified on hardware.
+// The rules of Model.CIRule. They are from driver source and unverified on hardware.
 const (
-	CIRuleUnknown    CIRule = iota // not known
-	CIRuleSingle                   // one compute instance in each GPU instance
-	CIRuleContiguous               // any contiguous run of compute slices (Ampere)
-	CIRuleAligned                  // starts are multiples of the slot size (Hopper and later)
+	ciRuleSingle     = "single-CI"         // one compute instance in each GPU instance
+	ciRuleContiguous = "ampere-contiguous" // any contiguous run of compute slices
 )
-
-var ciRuleNames = enum.Of[CIRule](ErrInvalid, "compute-instance rule", "unknown", "single-CI", "ampere-contiguous",
-	"cts-aligned")
 
 // PCIDevice is a PCI identity of a model.
 type PCIDevice struct {
@@ -75,10 +66,13 @@ type Model struct {
 	Engines           Engines // of the whole GPU in MIG mode
 	Resetless         bool    // MIG mode changes without a GPU reset (NVML field 184)
 	MinDriver         string  `json:"min_driver"` // first driver, "R525.85.12"; empty where unknown
-	CIRule            CIRule  `json:"ci_rule"`
-	Verification      string  // the extent of verification, in words
-	Notes             []string
-	Profiles          []*Profile // in the catalogue's order
+	// CIRule restricts the places of compute instances in a GPU instance: "single-CI", one in each; "ampere-contiguous",
+	// any contiguous run of compute slices; "cts-aligned", starts are multiples of the slot size (Hopper and later); empty
+	// where unknown.
+	CIRule       string `json:"ci_rule"`
+	Verification string // the extent of verification, in words
+	Notes        []string
+	Profiles     []*Profile // in the catalogue's order
 
 	byName    map[string]*Profile
 	grid      *grid // nil where placements are unknown

@@ -44,7 +44,7 @@ func TestCatalogue(t *testing.T) {
 				}
 			}
 			if m.PlacementsKnown() {
-				if n, err := (Layout{Model: m}).Fits(p); err != nil || n != p.MaxInstances {
+				if n, err := (Layout{Model: m}).room(p); err != nil || n != p.MaxInstances {
 					t.Errorf("%s %s: %d fit (%v), the catalogue says %d", m.Key, p.Name, n, err, p.MaxInstances)
 				}
 			}
@@ -105,7 +105,7 @@ func TestLookup(t *testing.T) {
 		"GH200": {"gh200-96gb", "gh200-144gb"},
 	} {
 		_, err := Lookup(name)
-		var le *LookupError
+		var le *lookupError
 		if !errors.Is(err, ErrAmbiguousGPU) || !errors.As(err, &le) || !cmp.Equal(le.Matches, matches) {
 			t.Errorf("Lookup(%q): %v", name, err)
 		}

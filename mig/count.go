@@ -86,16 +86,16 @@ func (m *Model) resolve(path string, counts []Count) (n [maxProfiles]int, err er
 }
 
 // fitCompute reports whether compute instances fit in a GPU instance of g slices.
-func fitCompute(rule CIRule, g int, sizes []int) bool {
+func fitCompute(rule string, g int, sizes []int) bool {
 	sum, slots := 0, 0
 	for _, c := range sizes {
 		sum += c
 		slots += computeSlots(c)
 	}
 	switch rule {
-	case CIRuleSingle:
+	case ciRuleSingle:
 		return len(sizes) <= 1 && sum <= g
-	case CIRuleContiguous:
+	case ciRuleContiguous:
 		return sum <= g
 	}
 	return sum <= g && slots <= computeSlots(g) // unknown is as strict as aligned

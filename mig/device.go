@@ -118,9 +118,6 @@ type DeviceInstance struct {
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
 // DeviceCompute is a compute instance on a device.
 type DeviceCompute struct {
 	ID      int

@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // DiffOptions tune Diff. The zero value is the documented default.
@@ -22,8 +24,8 @@ type DiffOptions struct {
 // then it completes the fewest, then it leaves most starts free for the future. Instances that stay are not
 // touched, but that a GPU instance without compute instances gets them.
 //
-// The error is an ErrInvalid, ErrPlacementsUnknown, an *InfeasibleError when
-// the wanted devices don't fit an empty GPU, or a *BusyError.
+// The error is an ErrInvalid, ErrPlacementsUnknown, ErrInfeasible when
+// the wanted devices don't fit an empty GPU, or ErrBusy, with the instances in use.
 func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, error) {
 	if m == nil {
 		return ChangePlan{}, invalid(errors.New("the GPU has no model (Lookup finds one)"))
@@ -53,7 +55,7 @@ func Diff(m *Model, have Layout, want []Count, opts DiffOptions) (ChangePlan, er
 		return plan, nil
 	}
 	busy := slices.DeleteFunc(slices.Clone(plan.Destroy), func(in Instance) bool { return !in.Busy })
-	return ChangePlan{}, &BusyError{Busy: busy, Plan: plan}
+	return ChangePlan{}, &busyError{Busy: busy, Plan: plan}
 }
 
 // PlanChange reads a device and plans its change to the wanted instances as Diff does. Where MIG mode is off and
@@ -65,7 +67,7 @@ func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions)
 	}
 	p, err := Diff(state.Model, state.Layout(), want, opts)
 	if err == nil && state.Mode == ModeDisabled && len(p.Create) > 0 {
-		p.Mode = Some(ModeEnabled)
+		p.Mode = optional.Of(ModeEnabled)
 	}
 	return p, err
 }

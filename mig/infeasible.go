@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// InfeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
-type InfeasibleError struct {
+// infeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
+type infeasibleError struct {
 	GPU  string
 	Rule string  // that it breaks: placement, units, instances, engines or compute
 	Want []Count // the smallest part of the demand that can't be placed
@@ -21,7 +21,7 @@ type InfeasibleError struct {
 	Detail   string // why, in words
 }
 
-func (e *InfeasibleError) Error() string {
+func (e *infeasibleError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mig: %s can't be placed on %s", countsText(e.Want), e.GPU)
 	if len(e.Blockers) > 0 {
@@ -30,7 +30,7 @@ func (e *InfeasibleError) Error() string {
 	return b.String() + ": " + e.Detail
 }
 
-func (e *InfeasibleError) Is(target error) bool { return target == ErrInfeasible }
+func (e *infeasibleError) Is(target error) bool { return target == ErrInfeasible }
 
 func countsText(counts []Count) string {
 	var parts []string
@@ -42,13 +42,13 @@ func countsText(counts []Count) string {
 
 // explain finds the smallest reason why n can't be placed with have. The parts of n that can be placed are grown
 // one instance at a time, so the first that can't is a smallest one.
-func (m *Model) explain(n [maxProfiles]int, have Layout) *InfeasibleError {
+func (m *Model) explain(n [maxProfiles]int, have Layout) *infeasibleError {
 	st, err := m.stateOf(have)
 	if err != nil {
-		return &InfeasibleError{GPU: m.Key, Want: m.counts(n), Detail: err.Error()}
+		return &infeasibleError{GPU: m.Key, Want: m.counts(n), Detail: err.Error()}
 	}
 	part := m.smallestPart(n, st)
-	e := &InfeasibleError{GPU: m.Key, Want: m.counts(part)}
+	e := &infeasibleError{GPU: m.Key, Want: m.counts(part)}
 	e.Blockers = m.smallestBlockers(part, have)
 	e.Rule, e.Detail = m.why(part, e.Blockers)
 	return e
@@ -183,7 +183,7 @@ func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 		}
 	}
 	if rule, why := m.brokenSum(all); why != "" {
-		return &InfeasibleError{GPU: m.Key, Rule: rule, Want: m.counts(n), Blockers: have.Instances, Detail: why}
+		return &infeasibleError{GPU: m.Key, Rule: rule, Want: m.counts(n), Blockers: have.Instances, Detail: why}
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (l Layout) Validate() error {
 	return nil
 }
 
-func fitsCompute(rule CIRule, in *Instance) bool {
+func fitsCompute(rule string, in *Instance) bool {
 	return !slices.ContainsFunc(in.Compute, func(c int) bool { return c < 1 || c > in.Profile.ComputeSlices }) &&
 		fitCompute(rule, in.Profile.ComputeSlices, in.Compute)
 }

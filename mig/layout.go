@@ -66,11 +66,11 @@ func (l Layout) String() string {
 
 const cellWidth = 9 // the width of one placement unit of a bar, in characters
 
-// Bar draws the layout as one line of placement units: names of instances, a
+// bar draws the layout as one line of placement units: names of instances, a
 // star on busy ones, dots for free units.
 //
 //	|2g.20gb          |1g.10gb* |.........|3g.40gb                            |
-func (l Layout) Bar() string {
+func (l Layout) bar() string {
 	if l.Model == nil || l.Model.Units == 0 {
 		return "|?|"
 	}

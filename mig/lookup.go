@@ -24,9 +24,9 @@ func Models() []*Model {
 	return slices.Clone(c.models)
 }
 
-// LookupError is returned for a name or PCI id that is not that of exactly one GPU
+// lookupError is returned for a name or PCI id that is not that of exactly one GPU
 // of the catalogue. It is an ErrUnknownGPU or an ErrAmbiguousGPU.
-type LookupError struct {
+type lookupError struct {
 	Name    string
 	Matches []string // keys of the GPUs that match; empty when none does
 	hint    string
@@ -41,7 +41,7 @@ func keys() string {
 	return strings.Join(out, ", ")
 }
 
-func (e *LookupError) Error() string {
+func (e *lookupError) Error() string {
 	if len(e.Matches) > 0 {
 		return fmt.Sprintf("mig: ambiguous GPU %q: it may be %s; use one of these, or a PCI id with its subsystem",
 			problem.Clip(e.Name), strings.Join(e.Matches, ", "))
@@ -50,7 +50,7 @@ func (e *LookupError) Error() string {
 		cmp.Or(e.hint, "it is not among those with MIG: "+keys()))
 }
 
-func (e *LookupError) Is(target error) bool {
+func (e *lookupError) Is(target error) bool {
 	if len(e.Matches) > 0 {
 		return target == ErrAmbiguousGPU
 	}
@@ -67,7 +67,7 @@ func (m *Model) called(folded string) bool {
 
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335", "0x233510DE",
 // "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix in parentheses
-// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is a *LookupError.
+// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is ErrUnknownGPU or ErrAmbiguousGPU.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *catalogue) oneOf(name string, matches []*Model) (*Model, error) {
 	if len(matches) == 1 {
 		return matches[0], nil
 	}
-	e := &LookupError{Name: name}
+	e := &lookupError{Name: name}
 	for _, m := range matches {
 		e.Matches = append(e.Matches, m.Key)
 	}

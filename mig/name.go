@@ -21,7 +21,7 @@ var (
 	// ErrPlacementsUnknown is returned where the catalogue does not have the
 	// placements of a GPU's profiles, so that a plan can't be made offline.
 	ErrPlacementsUnknown = errors.New("mig: placements unknown")
-	// ErrInfeasible is returned for instances that can't be together on one GPU. The error is an *InfeasibleError.
+	// ErrInfeasible is returned for instances that can't be together on one GPU.
 	ErrInfeasible = errors.New("mig: infeasible")
 	// ErrInvalid is returned for input that breaks a rule; the error names every place.
 	ErrInvalid = errors.New("mig: invalid input")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Packing spreads a demand over GPUs.
@@ -25,9 +27,9 @@ type PackedGroup struct {
 
 // WriteText prints the number of GPUs and a bar for each distinct layout.
 func (p Packing) WriteText(w io.Writer) error {
-	text := fmt.Sprintf("%d GPUs (lower bound %d, optimal %t)\n", p.GPUs, p.LowerBound, p.Optimal)
+	text := fmt.Sprintf("%s (lower bound %d, optimal %t)\n", plaintext.Count(p.GPUs, "GPU"), p.LowerBound, p.Optimal)
 	for _, g := range p.Groups {
-		text += fmt.Sprintf("%6d x %s\n", g.GPUs, g.Layout.Bar())
+		text += fmt.Sprintf("%6d x %s\n", g.GPUs, g.Layout.bar())
 	}
 	_, err := io.WriteString(w, text)
 	return err

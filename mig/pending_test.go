@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/must"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/migtest"
 )
@@ -21,7 +22,7 @@ func TestPendingMode(t *testing.T) {
 	on := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.40gb,1g.10gb"), mig.DiffOptions{}))(t)
 	held := parse(t, m, "1g.10gb@0")
 	off := must.Get(mig.Diff(m, held, nil, mig.DiffOptions{}))(t)
-	off.Mode = mig.Some(mig.ModeDisabled)
+	off.Mode = optional.Of(mig.ModeDisabled)
 	empty := mig.ChangePlan{Model: m, Mode: off.Mode}
 	for _, c := range []struct {
 		name string
@@ -38,12 +39,11 @@ func TestPendingMode(t *testing.T) {
 		g := simulated(t, m, c.opts)
 		for call := range 2 { // the second finds the mode pending
 			report, err := mig.Apply(ctx, g, c.plan, mig.ApplyOptions{})
-			var pending *mig.PendingError
-			if !errors.As(err, &pending) || !errors.Is(err, mig.ErrPendingReset) || pending.Mode != c.mode || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
+			if !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "MIG will be "+c.mode.String()) || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
 				t.Fatalf("%s: call %d: %v", c.name, call, err)
 			}
-			if call == 0 && (len(pending.Done) != c.done || report.Journal[len(report.Journal)-1].Status != "pending") {
-				t.Errorf("%s: %v done, journal %+v", c.name, pending.Done, report.Journal)
+			if call == 0 && (len(report.Done) != c.done || report.Journal[len(report.Journal)-1].Status != "pending") {
+				t.Errorf("%s: %v done, journal %+v", c.name, report.Done, report.Journal)
 			}
 			if state, err := g.State(ctx); err != nil || state.Mode == c.mode || state.Pending != c.mode {
 				t.Fatalf("%s: call %d: MIG is %s and pending %s, %v", c.name, call, state.Mode, state.Pending, err)
@@ -65,7 +65,7 @@ func TestPendingResume(t *testing.T) {
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "1g.10gb@0")
 	off := must.Get(mig.Diff(m, have, nil, mig.DiffOptions{}))(t)
-	off.Mode = mig.Some(mig.ModeDisabled)
+	off.Mode = optional.Of(mig.ModeDisabled)
 	g := simulated(t, m, migtest.Options{Layout: have})
 	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
 		t.Fatal(err)

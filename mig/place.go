@@ -13,7 +13,7 @@ import (
 )
 
 // Place puts the wanted devices on a GPU that holds the instances of have, and returns the whole layout: have's
-// instances and the new ones. It is exact: it fails only when no placement exists, with an *InfeasibleError that
+// instances and the new ones. It is exact: it fails only when no placement exists, with an ErrInfeasible that
 // names the smallest part of want that can't be placed and the instances in its way. Where several placements exist
 // it takes the one that keeps most starts free, largest profiles first: a 3g goes to start 4 when both are free.
 //
@@ -44,8 +44,8 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 // profiles may be placed; without that nothing can be planned offline.
 func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
-// Fits returns how many more instances of p the layout has room for, by itself.
-func (l Layout) Fits(p *Profile) (int, error) {
+// room returns how many more instances of p the layout has room for, by itself.
+func (l Layout) room(p *Profile) (int, error) {
 	m := cmp.Or(l.Model, p.model)
 	st, err := m.stateOf(l)
 	if err != nil || p.model != m {

@@ -9,28 +9,25 @@ import (
 	"strings"
 )
 
-// ErrBusy is returned for a change that would have to destroy instances in use. The error is a *BusyError.
+// ErrBusy is returned for a change that would have to destroy instances in use.
 var ErrBusy = errors.New("mig: in use")
 
-// Op is the operation of a step on an instance: create or destroy a GPU instance with its compute instances, complete
-// one that has no compute instances, or empty it of them, which undoes completing.
-type Op string
-
 const (
-	opCreate   Op = "create"
-	opDestroy  Op = "destroy"
-	opComplete Op = "complete"
-	opEmpty    Op = "empty"
+	opCreate   = "create"
+	opDestroy  = "destroy"
+	opComplete = "complete"
+	opEmpty    = "empty" // undoes completing
 )
 
 // Step is one change of a plan.
 type Step struct {
-	Op       Op       `json:"op"`
+	// Op is "create" or "destroy", of a GPU instance with its compute instances, or "complete", of one that has none.
+	Op       string   `json:"op"`
 	Instance Instance `json:"instance"`
 }
 
 // String writes the step: "create 3g.40gb@4".
-func (s Step) String() string { return string(s.Op) + " " + s.Instance.String() }
+func (s Step) String() string { return s.Op + " " + s.Instance.String() }
 
 // ChangePlan leads from one layout of a GPU to another. It is data: making one touches no device.
 type ChangePlan struct {
@@ -58,7 +55,7 @@ type ChangePlan struct {
 // WriteText prints the layouts before and after as bars, and the steps.
 func (p ChangePlan) WriteText(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "before %s\nafter  %s\n", p.Have.Bar(), p.Want.Bar())
+	fmt.Fprintf(&b, "before %s\nafter  %s\n", p.Have.bar(), p.Want.bar())
 	if len(p.Steps) == 0 {
 		b.WriteString("nothing to do\n")
 	}
@@ -75,15 +72,15 @@ func (p ChangePlan) WriteText(w io.Writer) error {
 	return err
 }
 
-// BusyError lists the instances in use that are in the way of a change. It is an ErrBusy.
-type BusyError struct {
+// busyError lists the instances in use that are in the way of a change. It is an ErrBusy.
+type busyError struct {
 	Busy []Instance // the fewest that would have to go
 	Plan ChangePlan // the change that destroys them, which AllowBusy would give
 }
 
-func (e *BusyError) Error() string {
+func (e *busyError) Error() string {
 	return fmt.Sprintf("mig: in use: the change can't be made on %s without destroying %s; wait until it is idle, or "+
 		"allow it", e.Plan.Model, Layout{Instances: e.Busy})
 }
 
-func (e *BusyError) Is(target error) bool { return target == ErrBusy }
+func (e *busyError) Is(target error) bool { return target == ErrBusy }

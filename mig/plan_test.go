@@ -50,7 +50,7 @@ func TestLayouts(t *testing.T) {
 		for l := range must.Get(m.Layouts(c.profiles...))(t) {
 			must.Do(t, l.Validate())
 			grows := func(p *Profile) bool {
-				return (c.profiles == nil || slices.Contains(c.profiles, p.Name)) && must.Get(l.Fits(p))(t) > 0
+				return (c.profiles == nil || slices.Contains(c.profiles, p.Name)) && must.Get(l.room(p))(t) > 0
 			}
 			if all++; !slices.ContainsFunc(m.Profiles, grows) {
 				full++
@@ -205,7 +205,7 @@ func extends(m *Model, l, have Layout, n [maxProfiles]int) bool {
 // checkReason checks that a reason is one, and that no smaller part is.
 func checkReason(t *testing.T, m *Model, have Layout, n [maxProfiles]int, err error) {
 	t.Helper()
-	var why *InfeasibleError
+	var why *infeasibleError
 	if !errors.As(err, &why) {
 		t.Errorf("no reason: %v", err)
 		return

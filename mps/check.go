@@ -150,7 +150,7 @@ func makeDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	unsafe := func(what, remedy string) error { return fmt.Errorf("%w: %s %s (%s)", ErrUnsafe, dir, what, remedy) }
+	unsafe := func(what, remedy string) error { return fmt.Errorf("%w: %s %s (%s)", errUnsafe, dir, what, remedy) }
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return unsafe("is a symbolic link", "name the directory itself")

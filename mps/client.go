@@ -56,14 +56,6 @@ func NewClient(opts Options) (*Client, error) {
 // PipeDirectory returns the daemon's pipe directory; clients of the daemon must have it in CUDA_MPS_PIPE_DIRECTORY.
 func (c *Client) PipeDirectory() string { return c.pipe }
 
-// Command runs the control program once for this daemon and returns what it printed. A refusal is ErrRejected.
-// Use it for commands without a method of Client, such as static SM partitions and the commands of protocol v3. The
-// output may hold any characters where tenants choose them, as in names of programs.
-func (c *Client) Command(ctx context.Context, in Invocation) (string, error) {
-	out, err := c.run(ctx, c.timeout, in)
-	return out.Stdout, err
-}
-
 // do sends one v2 command and returns the answer, which is text and no refusal.
 func (c *Client) do(ctx context.Context, timeout time.Duration, words ...string) (string, error) {
 	for _, w := range words {

@@ -209,9 +209,6 @@ func (d *Daemon) owns(p process) bool {
 // Client returns a client of the daemon.
 func (d *Daemon) Client() *Client { return d.client }
 
-// PID returns the daemon's process ID.
-func (d *Daemon) PID() int { return d.process.pid }
-
 // Done is closed when the daemon has ended, by Stop or by itself.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 

@@ -10,7 +10,7 @@
 // back, and membership is queried from the daemon, never from the environment.
 //
 // MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
-// everywhere; running the control program elsewhere fails with ErrPlatform.
+// everywhere; running the control program elsewhere fails with errPlatform.
 //
 // It is stable: its API changes incompatibly only with a new major version. Facts carry their source in parentheses, as
 // keys that sharing.SourceByID resolves.

@@ -17,29 +17,29 @@ var (
 	// refused before anything was sent
 	ErrInvalid = errors.New("mps: invalid request")
 	// this platform has no control program
-	ErrPlatform     = errors.New("mps: MPS runs on Linux and QNX only")
+	errPlatform     = errors.New("mps: MPS runs on Linux and QNX only")
 	ErrNotInstalled = errors.New("mps: the control program was not found") // no nvidia-cuda-mps-control
 	// nothing listens in the pipe directory
 	ErrNoDaemon      = errors.New("mps: no control daemon answers")
 	ErrDaemonRunning = errors.New("mps: a control daemon already answers there") // Start found one
 	// Start: another user could have put it there, or can write to it
-	ErrUnsafe = errors.New("mps: the directory is not safe to use")
+	errUnsafe = errors.New("mps: the directory is not safe to use")
 	// also context.DeadlineExceeded
 	ErrTimeout = errors.New("mps: the control daemon did not answer in time")
 	// non-zero exit for another reason
 	ErrCrashed        = errors.New("mps: the control program failed")
 	ErrGarbled        = errors.New("mps: the answer cannot be understood")
-	ErrOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // of 1 MiB
+	errOutputTooLarge = errors.New("mps: the answer is larger than the allowed size") // of 1 MiB
 	ErrRejected       = errors.New("mps: the control daemon refused")
 	// older driver, or the other protocol
-	ErrUnknownCommand = errors.New("mps: the daemon does not know the command")
+	errUnknownCommand = errors.New("mps: the daemon does not know the command")
 	// no server has the process ID or name
-	ErrServerNotFound = errors.New("mps: no such server")
+	errServerNotFound = errors.New("mps: no such server")
 	ErrClientNotFound = errors.New("mps: no such client") // no client, or no process
 	// another user owns the daemon
 	ErrPermission = errors.New("mps: not permitted")
 	// of that user (v2) or name (v3)
-	ErrMismatch = errors.New("mps: another value is in force than was set")
+	errMismatch = errors.New("mps: another value is in force than was set")
 	// Membership.Require
 	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
@@ -96,7 +96,7 @@ var rejections = []struct {
 	text   string
 	reason error
 }{
-	{"Unknown command", ErrUnknownCommand},
+	{"Unknown command", errUnknownCommand},
 	{"Cannot find MPS control daemon process", ErrNoDaemon},
 	{"Cannot send command to MPS control daemon process", ErrNoDaemon}, // one that was ending, seen on an H100
 	{"An instance of this daemon is already running", ErrDaemonRunning},
@@ -118,7 +118,7 @@ var rejections = []struct {
 	{"*already exists", nil},
 	{"*active worker threads. Server will not shutdown", nil},
 	{"*in use. Terminate all clients before removing", nil},
-	{"Server not found", ErrServerNotFound},
+	{"Server not found", errServerNotFound},
 }
 
 // rejection recognises a refusal in an answer. A refusal is the answer's first
@@ -137,7 +137,7 @@ func rejection(text string) error {
 		" not found") {
 		id, _, _ := strings.Cut(rest, " ")
 		if _, err := strconv.ParseUint(id, 10, 64); err == nil {
-			return refused(problem.Clip(line), ErrServerNotFound)
+			return refused(problem.Clip(line), errServerNotFound)
 		}
 	}
 	return nil

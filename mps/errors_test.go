@@ -10,13 +10,13 @@ import (
 // TestRejections reads the refusals that the program of driver 595 contains, with the values that it puts in.
 func TestRejections(t *testing.T) {
 	for text, reason := range map[string]error{
-		"Unknown command \"x\"\n": ErrUnknownCommand,
+		"Unknown command \"x\"\n": errUnknownCommand,
 		"Insufficient privileges for UID 1000. Control deamon settings\n": ErrPermission,
 		"Not enough privilege to execute quit command\n":                  ErrPermission,
 		"A server PID is required":                                        ErrRejected,
-		"Server not found":                                                ErrServerNotFound,
-		"Server 1 not found\n":                                            ErrServerNotFound,
-		"Server 1 not found!\n":                                           ErrServerNotFound,
+		"Server not found":                                                errServerNotFound,
+		"Server 1 not found\n":                                            errServerNotFound,
+		"Server 1 not found!\n":                                           errServerNotFound,
 		"Invalid process 7!":                                              ErrClientNotFound,
 		"Invalid UID":                                                     ErrRejected,
 		"Invalid start_server cmd. Expected cmd: start_server -uid <user id> [-mlopart]": ErrRejected,

@@ -51,8 +51,9 @@ func ExampleClientEnvironment_Build() {
 
 // Memory limits and serving frameworks count differently.
 func ExampleMemoryFraction() {
-	a, err := mps.MemoryFraction(mps.ServingVLLM, 56*sharing.GiB, 80*sharing.GiB)
-	fmt.Println(mps.ServingVLLM.Flag(), a, err)
+	a, err := mps.MemoryFraction("vllm", 56*sharing.GiB, 80*sharing.GiB)
+	flag, _ := mps.MemoryFlag("vllm")
+	fmt.Println(flag, a, err)
 	// Output:
 	// --gpu-memory-utilization 0.65 <nil>
 }

@@ -126,7 +126,7 @@ func FuzzCommand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, device string) {
 		var sent []string
 		c := must.Get(NewClient(Options{Runner: recorder{&sent}}))(t)
-		if _, err := c.PinnedMemLimit(t.Context(), 0, device); err != nil && !errors.Is(err, ErrInvalid) {
+		if _, err := c.pinnedMemLimit(t.Context(), 0, device); err != nil && !errors.Is(err, ErrInvalid) {
 			t.Fatal(err)
 		}
 		for _, s := range sent {

@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -37,12 +36,13 @@ func parsePIDs(text string) ([]int, error) {
 	return pids, nil
 }
 
-func parseState(text string) (s ServerState, err error) {
+// parseState reads the answer of get_server_status.
+func parseState(text string) (string, error) {
 	word := strings.TrimSpace(text)
-	if err := s.UnmarshalText([]byte(word)); err != nil || s == StateUnknown {
-		return StateUnknown, garbled("server state", 0, word)
+	if word != stateActive && word != "INITIALIZING" && word != "FAULT" {
+		return "", garbled("server state", 0, word)
 	}
-	return s, nil
+	return word, nil
 }
 
 // parsePercentage reads a percentage, 0 to 100.
@@ -142,18 +142,12 @@ func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 // isWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
 func isWord(s string) bool { return wordForm.MatchString(s) }
 
-// ServerState is the state of an MPS server. The zero value is StateUnknown.
-type ServerState uint8
-
-// The states, with the daemon's own texts.
+// Two states of a server; the others are INITIALIZING, when it takes no clients yet, and FAULT, after a fatal GPU fault:
+// it takes no client until every affected one has exited.
 const (
-	StateUnknown      ServerState = iota
-	StateInitializing             // it does not take clients yet
-	StateActive                   // it takes clients
-	StateFault                    // after a fatal GPU fault: it takes no client until every affected one has exited
+	stateUnknown = "UNKNOWN"
+	stateActive  = "ACTIVE"
 )
-
-var stateNames = enum.Of[ServerState](ErrInvalid, "server state", "UNKNOWN", "INITIALIZING", "ACTIVE", "FAULT")
 
 // sourceDaemon is the source of values that the running daemon itself gave: the page of the program that was asked.
 const sourceDaemon sharing.SourceID = "nvidia-mps-man"

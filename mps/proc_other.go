@@ -14,7 +14,7 @@ import (
 )
 
 func procEnviron(int) ([]string, error) {
-	return nil, fmt.Errorf("%w, not on %s", ErrPlatform, runtime.GOOS)
+	return nil, fmt.Errorf("%w, not on %s", errPlatform, runtime.GOOS)
 }
 
 func ownGroup(*exec.Cmd) {}

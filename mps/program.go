@@ -55,8 +55,8 @@ const maxOutput = 1 << 20
 // outputPeriod bounds the wait for output after a program has ended: a child of its own may hold the pipes open.
 const outputPeriod = 2 * time.Second
 
-// Run runs the program once and waits for it. More than 1 MiB of output ends the program and is ErrOutputTooLarge; a
-// missing program is ErrNotInstalled; ErrPlatform where there is no MPS.
+// Run runs the program once and waits for it. More than 1 MiB of output ends the program and is an error; a
+// missing program is ErrNotInstalled.
 func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 	path, err := p.lookup()
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	full := func() { cancel(fmt.Errorf("%w: over %d bytes", ErrOutputTooLarge, maxOutput)) }
+	full := func() { cancel(fmt.Errorf("%w: over %d bytes", errOutputTooLarge, maxOutput)) }
 	stdout, stderr := &buffer{limit: maxOutput, full: full}, &buffer{limit: maxOutput, full: full}
 	cmd := exec.CommandContext(ctx, path, in.Args...)
 	cmd.Env = setIn(withoutMPS(os.Environ()), slices.Concat(p.Env, in.Env))
@@ -88,7 +88,7 @@ func (p *Program) Run(ctx context.Context, in Invocation) (Output, error) {
 
 func (p *Program) lookup() (string, error) {
 	if runtime.GOOS != "linux" {
-		return "", fmt.Errorf("%w, not on %s", ErrPlatform, runtime.GOOS)
+		return "", fmt.Errorf("%w, not on %s", errPlatform, runtime.GOOS)
 	}
 	path, err := exec.LookPath(cmp.Or(p.Path, controlProgram))
 	switch {

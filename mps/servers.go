@@ -25,8 +25,8 @@ func (c *Client) Servers(ctx context.Context) ([]int, error) {
 	return read(ctx, c, parsePIDs, "get_server_list")
 }
 
-// ServerStatus returns a server's state. An unknown process ID is ErrServerNotFound.
-func (c *Client) ServerStatus(ctx context.Context, server int) (ServerState, error) {
+// serverStatus returns a server's state. An unknown process ID is errServerNotFound.
+func (c *Client) serverStatus(ctx context.Context, server int) (string, error) {
 	return ask(ctx, c, parseState, "get_server_status", server)
 }
 

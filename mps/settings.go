@@ -26,7 +26,7 @@ func confirm[T any](ctx context.Context, c *Client, setting, want string, get fu
 		return err
 	}
 	return c.opError(strings.Join(words, " "), &failure{fmt.Sprintf("%s: set %s, but %s is in force", setting, want,
-		cmp.Or(fmt.Sprint(got), "nothing")), []error{ErrMismatch}})
+		cmp.Or(fmt.Sprint(got), "nothing")), []error{errMismatch}})
 }
 
 // The settings of a server and of servers to come, as commands name them and as people do.
@@ -48,9 +48,9 @@ func (s setting) of(l *problem.List, server int, verb string) (command []string,
 	return []string{verb + "_" + s.name, pid}, s.text + " of server " + pid
 }
 
-// ActiveThreadPercentage returns the percentage of a server's clients to come or, for server 0, that the next server
+// activeThreadPercentage returns the percentage of a server's clients to come or, for server 0, that the next server
 // starts with, to one decimal, as the daemon prints it.
-func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float64, error) {
+func (c *Client) activeThreadPercentage(ctx context.Context, server int) (float64, error) {
 	var l problem.List
 	command, _ := threads.of(&l, server, "get")
 	if err := l.Under(ErrInvalid); err != nil {
@@ -60,8 +60,8 @@ func (c *Client) ActiveThreadPercentage(ctx context.Context, server int) (float6
 }
 
 // SetActiveThreadPercentage sets the percentage of a server's new clients or, for server 0, of the next server, until
-// the daemon ends; clients and servers that are there keep theirs. The value is read back: ErrMismatch if another one
-// is in force.
+// the daemon ends; clients and servers that are there keep theirs. The value is read back: it is an error if another
+// one is in force.
 func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct float64) error {
 	var l problem.List
 	command, setting := threads.of(&l, server, "set")
@@ -71,15 +71,15 @@ func (c *Client) SetActiveThreadPercentage(ctx context.Context, server int, pct 
 	}
 	want := formatPercentage(pct)
 	return confirm(ctx, c, setting, want+"%", func() (string, bool, error) {
-		got, err := c.ActiveThreadPercentage(ctx, server)
+		got, err := c.activeThreadPercentage(ctx, server)
 		return formatPercentage(got) + "%", math.Abs(got-pct) <= 0.05+percentUnit, err // the daemon prints one decimal
 	}, append(command, want)...)
 }
 
-// PinnedMemLimit returns the limit on device memory of a server's new clients or, for server 0, of clients of the next
+// pinnedMemLimit returns the limit on device memory of a server's new clients or, for server 0, of clients of the next
 // server, on a device that is named by ordinal or UUID exactly as it was set: the daemon does not translate. The cell
 // is unknown if there is none.
-func (c *Client) PinnedMemLimit(ctx context.Context, server int, device string) (sharing.Cell[sharing.Bytes], error) {
+func (c *Client) pinnedMemLimit(ctx context.Context, server int, device string) (sharing.Cell[sharing.Bytes], error) {
 	var l problem.List
 	command, _ := pinnedMem.of(&l, server, "get")
 	c.deviceMemory(&l, device)
@@ -106,7 +106,7 @@ func (c *Client) SetPinnedMemLimit(ctx context.Context, server int, device strin
 	}
 	setting += ", device " + problem.Clip(device)
 	return confirm(ctx, c, setting, limit.String(), func() (string, bool, error) {
-		got, err := c.PinnedMemLimit(ctx, server, device)
+		got, err := c.pinnedMemLimit(ctx, server, device)
 		if v, ok := got.Get(); ok {
 			return v.String(), v == limit, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -40,42 +39,34 @@ func SMs(total int, percentage float64) (int, error) {
 // 580; NVIDIA measured 256 to 512 MiB on an RTX PRO 6000 Blackwell with driver 615 (dynamo-mps-limits).
 const mostOverhead = 768 * sharing.MiB
 
-// ServingFramework is a serving framework with a memory fraction of its own. The zero value is ServingVLLM.
-type ServingFramework uint8
-
-// The frameworks.
-const (
-	ServingVLLM ServingFramework = iota
-	ServingTGI
-	ServingSGLang
-)
-
-var servingNames = enum.Of[ServingFramework](ErrInvalid, "framework", "vllm", "tgi", "sglang")
-
-// Flag returns the framework's option.
-func (f ServingFramework) Flag() string {
-	return [...]string{"--gpu-memory-utilization", "--cuda-memory-fraction", "--mem-fraction-static"}[min(int(f), 2)]
+// MemoryFlag returns the option of a serving framework that sets its memory fraction; ok is false for frameworks other
+// than vllm, tgi and sglang.
+func MemoryFlag(framework string) (flag string, ok bool) {
+	flag, ok = map[string]string{"vllm": "--gpu-memory-utilization", "tgi": "--cuda-memory-fraction",
+		"sglang": "--mem-fraction-static"}[framework]
+	return flag, ok
 }
 
 // FractionOfLimit is the memory fraction of a framework that measures against its limit, as all do under HAMi and MIG
 // (dynamo-mps-limits).
 const FractionOfLimit = 0.85
 
-// MemoryFraction returns the memory fraction, over 0 to 1, of a framework that runs as one process under a pinned
+// MemoryFraction returns the memory fraction, over 0 to 1, of a framework (vllm, tgi or sglang) that runs as one process under a pinned
 // memory limit on a GPU of total memory, rounded down to two decimals.
 //
 // vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or
 // CUDA's own memory, up to 768 MiB, where that is more. SGLang measures against the free memory at its start, which
 // is the limit (inferred).
-func MemoryFraction(f ServingFramework, limit, total sharing.Bytes) (float64, error) {
+func MemoryFraction(framework string, limit, total sharing.Bytes) (float64, error) {
 	var l problem.List
-	l.If(!servingNames.Has(f), "framework", "use ServingVLLM, ServingTGI or ServingSGLang", "%v is not known", f)
+	_, known := MemoryFlag(framework)
+	l.If(!known, "framework", "use vllm, tgi or sglang", "%q is not known", problem.Clip(framework))
 	checkMemLimit(&l, "limit", limit, total)
 	l.If(total <= 0, "total", "give the GPU's memory", "%d bytes is no memory", int64(total))
 	if err := l.Under(ErrInvalid); err != nil {
 		return 0, err
 	}
-	if f == ServingSGLang {
+	if framework == "sglang" {
 		return FractionOfLimit, nil
 	}
 	alloc := max(limit-mostOverhead, 0) // a client process can allocate at least this much
@@ -85,7 +76,7 @@ func MemoryFraction(f ServingFramework, limit, total sharing.Bytes) (float64, er
 	fraction = math.Floor(fraction*100+1e-9) / 100
 	if fraction == 0 {
 		return 0, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to %v); use a "+
-			"larger limit", ErrInvalid, limit, total, f, limit-alloc)
+			"larger limit", ErrInvalid, limit, total, framework, limit-alloc)
 	}
 	return fraction, nil
 }

@@ -27,11 +27,11 @@ func TestBadPercentages(t *testing.T) {
 func TestMemoryAdvice(t *testing.T) {
 	const g = sharing.GiB
 	for _, c := range []struct {
-		f     ServingFramework
+		f     string
 		limit sharing.Bytes
 		want  float64
 	}{
-		{ServingVLLM, 56 * g, 0.65}, {ServingTGI, 40 * g, 0.46}, {ServingSGLang, 56 * g, 0.85}, {ServingVLLM, 4 * g, 0.04},
+		{"vllm", 56 * g, 0.65}, {"tgi", 40 * g, 0.46}, {"sglang", 56 * g, 0.85}, {"vllm", 4 * g, 0.04},
 	} {
 		a, err := MemoryFraction(c.f, c.limit, 80*g)
 		if err != nil || a != c.want {
@@ -39,7 +39,7 @@ func TestMemoryAdvice(t *testing.T) {
 		}
 	}
 	for _, limit := range []sharing.Bytes{0, -1, 81 * g, 1, sharing.MiB} {
-		if a, err := MemoryFraction(ServingVLLM, limit, 80*g); !errors.Is(err, ErrInvalid) {
+		if a, err := MemoryFraction("vllm", limit, 80*g); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%v: %+v, %v", limit, a, err)
 		}
 	}

@@ -20,8 +20,9 @@ type Snapshot struct {
 // ServerSnapshot is one server in a Snapshot.
 type ServerSnapshot struct {
 	Server int
-	// State is StateUnknown if the server did not answer.
-	State   ServerState
+	// State is ACTIVE; INITIALIZING, when it takes no clients yet; FAULT, after a fatal GPU fault; or UNKNOWN if the
+	// server did not answer.
+	State   string
 	Clients []int
 }
 
@@ -41,15 +42,15 @@ func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
 	}
 	s.Daemon = sharing.AnswerYes
 	for _, pid := range servers {
-		srv := ServerSnapshot{Server: pid}
-		state, err := c.ServerStatus(ctx, pid)
+		srv := ServerSnapshot{Server: pid, State: stateUnknown}
+		state, err := c.serverStatus(ctx, pid)
 		if err == nil {
 			if srv.Clients, err = c.clients(ctx, pid); err == nil {
 				srv.State = state
 			}
 		}
 		switch {
-		case errors.Is(err, ErrServerNotFound): // it ended in between
+		case errors.Is(err, errServerNotFound): // it ended in between
 			continue
 		case err != nil && !errors.Is(err, ErrTimeout):
 			return s, err

@@ -20,9 +20,9 @@ type Membership struct {
 	Client sharing.Answer // No also before the process's first CUDA call
 	Reason string         // why, in words; with a remedy if it is no client
 
-	Server      int // process ID of its server, 0 if it is no client
-	ServerState ServerState
-	Devices     []int // ordinals of the devices it enumerates
+	Server      int    // process ID of its server, 0 if it is no client
+	ServerState string // as ServerSnapshot.State; empty if it is no client
+	Devices     []int  // ordinals of the devices it enumerates
 
 	// ServerPercentage and ServerLimits are the server's settings for clients
 	// that connect now; a client keeps those in force when it connected.
@@ -84,11 +84,11 @@ func (c *Client) verify(ctx context.Context, pid int, opts VerifyOptions) (Membe
 		return m, nil
 	}
 	var err error
-	if m.ServerState, err = c.ServerStatus(ctx, m.Server); err != nil {
+	if m.ServerState, err = c.serverStatus(ctx, m.Server); err != nil {
 		return m, err
 	}
-	if m.ServerState != StateActive {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("its server %d is %v", m.Server, m.ServerState))
+	if m.ServerState != stateActive {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("its server %d is %s", m.Server, m.ServerState))
 	}
 	err = c.readLimits(ctx, &m)
 	return m, err
@@ -104,7 +104,7 @@ func (c *Client) findClient(ctx context.Context, m *Membership) error {
 	m.Reason = "the daemon has no server, so no client"
 	for _, s := range servers {
 		pids, err := c.clients(ctx, s)
-		if errors.Is(err, ErrServerNotFound) {
+		if errors.Is(err, errServerNotFound) {
 			continue // it ended in between
 		}
 		if err != nil {
@@ -122,7 +122,7 @@ func (c *Client) findClient(ctx context.Context, m *Membership) error {
 }
 
 func (c *Client) readLimits(ctx context.Context, m *Membership) error {
-	pct, err := c.ActiveThreadPercentage(ctx, m.Server)
+	pct, err := c.activeThreadPercentage(ctx, m.Server)
 	if err != nil {
 		return err
 	}

@@ -132,33 +132,34 @@ func (m *member) processLimit() sharing.Bytes {
 }
 
 // advice is the memory fraction for the workload's framework, or 0 where nothing is shared or a figure is missing.
-func (m *member) advice(f mps.ServingFramework) float64 {
+func (m *member) advice(framework string) float64 {
 	limit, total := m.processLimit(), m.total()
 	switch m.Mechanism {
 	case sharing.MechanismMIG, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		return mps.FractionOfLimit
 	case sharing.MechanismTimeSlicing:
 		// The whole GPU is in sight, as for vLLM under MPS, whatever is free.
-		f = mps.ServingVLLM
+		framework = "vllm"
 	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismMIGLikeEmulation:
 	default:
 		return 0
 	}
-	fraction, _ := mps.MemoryFraction(f, limit, total)
+	fraction, _ := mps.MemoryFraction(framework, limit, total)
 	return fraction
 }
 
 // fractionArgs returns the memory-fraction option of the workload's framework, or nil.
 func (b *builder) fractionArgs(m *member) []string {
-	var f mps.ServingFramework
-	if f.UnmarshalText([]byte(m.framework().Name)) != nil {
+	name := m.framework().Name
+	flag, ok := mps.MemoryFlag(name)
+	if !ok {
 		return nil
 	}
-	if fraction := cmp.Or(m.fraction, m.advice(f)); fraction > 0 {
-		return []string{f.Flag(), formatFloat(fraction)}
+	if fraction := cmp.Or(m.fraction, m.advice(name)); fraction > 0 {
+		return []string{flag, formatFloat(fraction)}
 	}
 	if shared(m.Mechanism) || m.Mechanism == sharing.MechanismVGPU {
-		b.warn("fraction-unknown", m.name, f.Flag())
+		b.warn("fraction-unknown", m.name, flag)
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func TestModelOfDevice(t *testing.T) {
 		return info, r
 	}
 	d = opened(t, lib)
-	if d.Model() == m || len(d.Model().Profiles) != 6 || d.Model().CIRule != mig.CIRuleAligned {
+	if d.Model() == m || len(d.Model().Profiles) != 6 || d.Model().CIRule != "cts-aligned" {
 		t.Errorf("%s has %v", d.Model(), d.Model().ProfileNames())
 	}
 	if diff := cmp.Diff([]string{"1g.18gb", "1g.18gb+me", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb"}, d.Model().ProfileNames()); diff != "" {

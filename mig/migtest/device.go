@@ -149,7 +149,7 @@ func (g *GPU) profilesOf(d *instance) []mig.ComputeProfile {
 	var out []mig.ComputeProfile
 	for c := 1; c <= d.Profile.ComputeSlices; c++ {
 		id, ok := computeIDs[c]
-		if !ok || g.model.CIRule == mig.CIRuleSingle && c < d.Profile.ComputeSlices {
+		if !ok || g.model.CIRule == "single-CI" && c < d.Profile.ComputeSlices {
 			continue
 		}
 		sms := c * slice
@@ -186,8 +186,8 @@ func (g *GPU) createCompute(d *instance, profile int) (mig.DeviceCompute, error)
 		sum += c.Slices
 		slots += slotsOf(c.Slices)
 	}
-	if sum > d.Profile.ComputeSlices || g.model.CIRule == mig.CIRuleAligned && slots > slotsOf(d.Profile.ComputeSlices) ||
-		g.model.CIRule == mig.CIRuleSingle && len(d.Compute) > 0 {
+	if sum > d.Profile.ComputeSlices || g.model.CIRule == "cts-aligned" && slots > slotsOf(d.Profile.ComputeSlices) ||
+		g.model.CIRule == "single-CI" && len(d.Compute) > 0 {
 		return mig.DeviceCompute{}, mig.ErrInsufficient
 	}
 	g.serial++

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/cotenant/cotenant/mps"
 )
 
 // command plays one v2 command. It is called with mu held.
@@ -100,7 +98,7 @@ func (d *Daemon) serverCommand(name string, args []string) (answer string, known
 	}
 	switch args = args[1:]; {
 	case setting == "server_status":
-		return mps.StateActive.String(), true
+		return "ACTIVE", true
 	case setting == "client_list":
 		return pids(s.clients, func(c *client) int { return c.PID }), true
 	case isSet:
