@@ -121,8 +121,9 @@ func newPending(state DeviceState) *pendingError {
 	case sharing.AnswerYes:
 		why = "this GPU should change mode without a reset, and a client may hold it"
 	}
-	return &pendingError{fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for example "+
-		"with nvidia-smi --gpu-reset -i %[3]s, and make the same call again", ErrPendingReset, state.Pending, state.UUID, why)}
+	return &pendingError{fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for "+
+		"example with nvidia-smi --gpu-reset -i %[3]s, and make the same call again", ErrPendingReset, state.Pending,
+		state.UUID, why)}
 }
 
 // Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan

@@ -67,7 +67,8 @@ func (m *Model) called(folded string) bool {
 
 // Lookup finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), key ("a100-80gb") or PCI id ("0x2335", "0x233510DE",
 // "0x2BB310DE:0x204D10DE", "10de:2335"). Names match loosely: case, "NVIDIA ", separators and a suffix in parentheses
-// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is ErrUnknownGPU or ErrAmbiguousGPU.
+// don't count, and sharing.LookupGPU's short forms ("A100 80GB") will do. The error is an ErrUnknownGPU or
+// ErrAmbiguousGPU.
 func Lookup(name string) (*Model, error) {
 	c, err := loaded()
 	if err != nil {

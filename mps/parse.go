@@ -142,8 +142,7 @@ func isUUID(s string) bool { return len(s) <= 96 && uuidForm.MatchString(s) }
 // isWord answers whether s reaches the daemon as one word: it holds nothing that ends a word or a line.
 func isWord(s string) bool { return wordForm.MatchString(s) }
 
-// Two states of a server; the others are INITIALIZING, when it takes no clients yet, and FAULT, after a fatal GPU fault:
-// it takes no client until every affected one has exited.
+// Two states of a server; see ServerSnapshot.State.
 const (
 	stateUnknown = "UNKNOWN"
 	stateActive  = "ACTIVE"
