@@ -51,8 +51,8 @@ func MemoryFlag(framework string) (flag string, ok bool) {
 // (dynamo-mps-limits).
 const FractionOfLimit = 0.85
 
-// MemoryFraction returns the memory fraction, over 0 to 1, of a framework (vllm, tgi or sglang) that runs as one process
-// under a pinned memory limit on a GPU of total memory, rounded down to two decimals.
+// MemoryFraction returns the memory fraction, over 0 to 1, of a framework (vllm, tgi or sglang) that runs as one
+// process under a pinned memory limit on a GPU of total memory, rounded down to two decimals.
 //
 // vLLM and TGI measure against the whole GPU, so the fraction is limit/total less a margin: 7% of the limit, or
 // CUDA's own memory, up to 768 MiB, where that is more. SGLang measures against the free memory at its start, which

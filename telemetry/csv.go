@@ -93,7 +93,7 @@ func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], t
 // Sample writes the rows of a sample.
 func (c *CSVWriter) Sample(x *Sample) error {
 	if err := c.h.check(x.Device); err != nil {
-		return ErrNotBegun
+		return errNotBegun
 	}
 	throttle, programs := "", ""
 	if t, ok := x.Throttle.Get(); ok {
@@ -162,15 +162,15 @@ func formatSeconds(d time.Duration) string {
 // WriteCSV writes the series in the form that CSVWriter describes. Equal series give equal bytes.
 func (s *Series) WriteCSV(w io.Writer) error {
 	c := NewCSVWriter(w)
-	if err := s.Replay(c); err != nil {
+	if err := s.replay(c); err != nil {
 		return err
 	}
 	return c.Flush()
 }
 
-// Replay gives the series to a sink: its header, then its samples and events in
+// replay gives the series to a sink: its header, then its samples and events in
 // order of time, events before samples of the same time.
-func (s *Series) Replay(sink Sink) error {
+func (s *Series) replay(sink Sink) error {
 	if err := sink.Begin(s.Header); err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (s *Series) Replay(sink Sink) error {
 		}
 		return nil
 	}
-	for x := range s.All() {
+	for x := range s.all() {
 		if err := upTo(x.At); err != nil {
 			return err
 		}

@@ -98,17 +98,17 @@ type DeviceReport struct {
 	Means        map[Metric]float64 `json:"means"`
 	HoursByState map[State]float64  `json:"hours_by_state"`
 	KWhByState   map[State]float64  `json:"kwh_by_state"`
-	Verdict      string             `json:"verdict"` // IdleReport.Verdict
+	Verdict      string             `json:"verdict"` // IdleReport.verdict
 	Energy       Energy             `json:"energy"`
 	Throttled    Throttle           `json:"throttled"` // every reason that was seen
 }
 
 const joulesPerKWh = 3.6e6
 
-// Report returns the report of the samples so far, or ErrNotBegun.
+// Report returns the report of the samples so far, or errNotBegun.
 func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 	if !d.begun {
-		return nil, ErrNotBegun
+		return nil, errNotBegun
 	}
 	rep := &Report{
 		Source: d.h.Info, Start: d.h.Start.UTC(), DurationS: d.last.Seconds(),
@@ -123,7 +123,7 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 		}
 		idle = append(idle, r)
 		g := DeviceReport{
-			Index: i, Device: dev, Verdict: r.Verdict(), Energy: e, Throttled: d.devs[i].ever,
+			Index: i, Device: dev, Verdict: r.verdict(), Energy: e, Throttled: d.devs[i].ever,
 			Means: map[Metric]float64{}, HoursByState: map[State]float64{}, KWhByState: map[State]float64{},
 		}
 		for m, n := range d.devs[i].n {
@@ -135,7 +135,7 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 			if t := r.Total(s); t > 0 {
 				g.HoursByState[s] = t.Hours()
 			}
-			if j, ok := r.Joules(s).Get(); ok {
+			if j, ok := r.joules(s).Get(); ok {
 				g.KWhByState[s] = j / joulesPerKWh
 			}
 		}
@@ -153,15 +153,15 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 }
 
 // Shares of the observed time, and the length of one idle time, from which
-// IdleReport.Verdict is more than "in use". No source publishes such thresholds: they were chosen here.
+// IdleReport.verdict is more than "in use". No source publishes such thresholds: they were chosen here.
 const (
 	verdictMostly   = 0.5
 	verdictNotable  = 0.1
 	verdictLongIdle = time.Hour
 )
 
-// Verdict returns a recommendation for a device in a few words.
-func (r *IdleReport) Verdict() string {
+// verdict returns a recommendation for a device in a few words.
+func (r *IdleReport) verdict() string {
 	seen := r.Observed()
 	if seen == 0 {
 		return "not seen"
@@ -178,9 +178,9 @@ func (r *IdleReport) Verdict() string {
 		}
 	}
 	switch {
-	case share(StateUnknown) > verdictMostly:
+	case share(stateUnknown) > verdictMostly:
 		return "unknown most of the time"
-	case share(StateStalled) > verdictNotable:
+	case share(stateStalled) > verdictNotable:
 		return "STALLED: busy without working; look for a hang"
 	case wasted > verdictMostly && 2*serving > seen:
 		return "WAITING: a model server without requests; a candidate for sharing"

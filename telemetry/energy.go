@@ -27,7 +27,7 @@ type Energy struct {
 // MeasureEnergy measures the energy of one device over a series.
 func MeasureEnergy(s *Series, device int) (Energy, error) {
 	m := new(energyMeter)
-	if err := s.Replay(m); err != nil {
+	if err := s.replay(m); err != nil {
 		return Energy{}, err
 	}
 	return m.Energy(device)

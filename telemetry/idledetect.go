@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -88,7 +87,7 @@ func (d *idleDetector) Sample(x *Sample) error {
 	if !seen || x.At <= last {
 		return nil
 	}
-	next := StateInterval{From: last, To: x.At}
+	next := StateInterval{From: last, To: x.At, State: stateUnknown}
 	if x.At-last <= bridged(d.h.Period) {
 		next.State = d.classify(s, x.At)
 		next.Server = s.serves && next.State.held()
@@ -96,7 +95,7 @@ func (d *idleDetector) Sample(x *Sample) error {
 			next.Joules = Some((before + now) / 2 * (x.At - last).Seconds())
 		}
 	}
-	if next.State.Idle() {
+	if next.State.idle() {
 		s.idle = appendInterval(s.idle, next)
 		return nil
 	}
@@ -171,16 +170,16 @@ func (d *idleDetector) classify(s *idleState, now time.Duration) State {
 	covers := gpm-d.h.SlowPeriod >= s.busySince.Or(now)
 	switch {
 	case working == sharing.AnswerNo && traffic != sharing.AnswerYes && busy == sharing.AnswerYes && covers:
-		return StateStalled
+		return stateStalled
 	case working == sharing.AnswerYes, traffic == sharing.AnswerYes, busy == sharing.AnswerYes:
 		return StateActive
 	case busy == sharing.AnswerUnknown && working == sharing.AnswerUnknown:
-		return StateUnknown
+		return stateUnknown
 	}
 	watts, powerKnown := s.fresh(MetricPowerWatts, now, d.h.maxAge())
 	switch d.resident(s, now) {
 	case sharing.AnswerUnknown:
-		return StateUnknown
+		return stateUnknown
 	case sharing.AnswerNo:
 		if powerKnown && d.opts.DeepIdleWatts == 0 && watts < s.deepIdle.Or(watts+1) {
 			s.deepIdle = Some(watts)
@@ -219,37 +218,36 @@ func (d *idleDetector) Report(device int) (IdleReport, error) {
 	return r, nil
 }
 
-// State is a device's activity, as far as its figures show. The zero State is StateUnknown.
-type State uint8
+// State is a device's activity, as far as its figures show. "" is "unknown", too.
+type State string
 
 // The states.
 const (
-	// StateUnknown: the figures that decide it are missing, or there is a gap.
-	StateUnknown State = iota
+	// The figures that decide it are missing, or there is a gap.
+	stateUnknown State = "unknown"
 	// StateActive: work is done, or the device was idle for less than the sustain time.
-	StateActive
-	// StateStalled: the device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung
-	// collective. Only GPM can show it, and an SM utilization of exactly 0 next to it is one that was not filled.
-	StateStalled
+	StateActive State = "active"
+	// The device reports busy, but next to no SM, memory or link works: a spinning kernel, a hung collective. Only GPM can
+	// show it, and an SM utilization of exactly 0 next to it is one that was not filled.
+	stateStalled State = "stalled"
 	// StateExecutionIdle: a program is resident and draws power above deep idle, as far as is known, but does nothing.
-	StateExecutionIdle
+	StateExecutionIdle State = "execution-idle"
 	// StateResidentIdle: a program is resident and does nothing, and the device draws no more than in deep idle.
-	StateResidentIdle
+	StateResidentIdle State = "resident-idle"
 	// StateDeepIdle: nothing is resident and nothing is done.
-	StateDeepIdle
+	StateDeepIdle State = "deep-idle"
 )
 
-var stateNames = enum.Of[State](errUnknown, "state", "unknown", "active", "stalled", "execution-idle", "resident-idle",
-	"deep-idle")
-
-// States lists the states in the order of their values.
-func States() []State { return stateNames.Values() }
+// States lists the states, from unknown and active to the least busy.
+func States() []State {
+	return []State{stateUnknown, StateActive, stateStalled, StateExecutionIdle, StateResidentIdle, StateDeepIdle}
+}
 
 // held reports whether a program holds the device without using it.
 func (s State) held() bool { return s == StateExecutionIdle || s == StateResidentIdle }
 
-// Idle reports whether nothing useful is done in the state.
-func (s State) Idle() bool { return s >= StateStalled }
+// idle reports whether nothing useful is done in the state.
+func (s State) idle() bool { return s != "" && s != stateUnknown && s != StateActive }
 
 // The thresholds of idle detection. None is published for execution-idle (arXiv
 // 2604.04745 gives none); these are ours, except as noted.
@@ -330,15 +328,15 @@ type IdleReport struct {
 func (r *IdleReport) Total(s State) time.Duration {
 	var d time.Duration
 	for _, i := range r.Intervals {
-		if i.State == s {
+		if cmp.Or(i.State, stateUnknown) == s {
 			d += i.Length()
 		}
 	}
 	return d
 }
 
-// Joules is the energy in a state. It is missing where any of the state's intervals has none, or there is no interval.
-func (r *IdleReport) Joules(s State) Optional[float64] {
+// joules is the energy in a state. It is missing where any of the state's intervals has none, or there is no interval.
+func (r *IdleReport) joules(s State) Optional[float64] {
 	var sum Optional[float64]
 	for _, i := range r.Intervals {
 		if i.State == s {
@@ -352,7 +350,7 @@ func (r *IdleReport) Joules(s State) Optional[float64] {
 	return sum
 }
 
-// Observed is the time that the intervals cover, StateUnknown included.
+// Observed is the time that the intervals cover, stateUnknown included.
 func (r *IdleReport) Observed() time.Duration {
 	if len(r.Intervals) == 0 {
 		return 0
@@ -365,7 +363,7 @@ func (r *IdleReport) Observed() time.Duration {
 func DetectIdle(s *Series, device int, opts IdleOptions) (IdleReport, error) {
 	for {
 		d := &idleDetector{opts: opts}
-		if err := s.Replay(d); err != nil {
+		if err := s.replay(d); err != nil {
 			return IdleReport{}, err
 		}
 		r, err := d.Report(device)

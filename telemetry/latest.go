@@ -59,7 +59,7 @@ func (l *Latest) Event(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.devs == nil {
-		return ErrNotBegun
+		return errNotBegun
 	}
 	if i := e.Device; l.h.check(i) == nil {
 		switch e.Kind {

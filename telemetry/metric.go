@@ -54,18 +54,40 @@ const (
 	metricEnd
 )
 
-var metricNames = enum.Of[Metric](errUnknown, "metric", "",
+var metricNames = [metricEnd]string{"",
 	"util_percent", "mem_util_percent", "mem_used_bytes", "mem_total_bytes", "power_watts", "power_limit_watts",
 	"sm_clock_mhz", "mem_clock_mhz", "temperature_celsius", "energy_joules", "pcie_tx_bytes_per_s",
 	"pcie_rx_bytes_per_s", "graphics_util_percent", "sm_util_percent", "sm_occupancy_percent",
 	"tensor_util_percent", "dram_util_percent", "fp64_util_percent", "fp32_util_percent", "fp16_util_percent",
-	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
+	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"}
 
 // errUnknown is returned for a text or value that names nothing.
 var errUnknown = errors.New("telemetry: unknown name")
 
 // Metrics lists every metric in the order of their values.
-func Metrics() []Metric { return metricNames.Values() }
+func Metrics() []Metric {
+	all := make([]Metric, 0, metricEnd-1)
+	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
+		all = append(all, m)
+	}
+	return all
+}
+
+// String returns the metric's name with its unit, "power_watts".
+func (m Metric) String() string {
+	if !m.valid() {
+		return fmt.Sprintf("invalid(%d)", uint8(m))
+	}
+	return metricNames[m]
+}
+
+// MarshalText returns String's text; a value that is no metric is an error.
+func (m Metric) MarshalText() ([]byte, error) {
+	if !m.valid() {
+		return nil, fmt.Errorf("%w: metric %d", errUnknown, uint8(m))
+	}
+	return []byte(metricNames[m]), nil
+}
 
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
@@ -114,7 +136,7 @@ const (
 	throttleHWSlowdown                      // hardware slowdown: heat, power brake or a fast power trigger
 	throttleSyncBoost                       // another GPU of the sync boost group
 	throttleSWThermal                       // software thermal slowdown
-	ThrottleHWThermal                       // hardware thermal slowdown
+	throttleHWThermal                       // hardware thermal slowdown
 	throttlePowerBrake                      // external power brake
 	throttleDisplay                         // display clock setting
 	throttleEnd
@@ -137,10 +159,6 @@ func (t Throttle) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
-func (t *Throttle) UnmarshalText(b []byte) error {
-	return parseFlags(t, string(b), throttleNames, "throttle reason")
-}
-
 func joinFlags(v uint64, names []string) string {
 	if v == 0 {
 		return noFlags
@@ -159,23 +177,21 @@ func joinFlags(v uint64, names []string) string {
 
 const noFlags = "none" // the text of an empty set
 
-// parseFlags reads the output of joinFlags for known flags into a set.
-func parseFlags(into *Throttle, s string, names []string, kind string) error {
-	var v Throttle
+// parseThrottle reads a text of Throttle.
+func parseThrottle(s string) (t Throttle, err error) {
 	last := -1
 	for part := range strings.SplitSeq(s, "+") {
 		if s == noFlags {
 			break
 		}
-		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
+		i, err := enum.Parse(errUnknown, "throttle reason", throttleNames, []byte(part))
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if i <= last {
-			return fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
+			return 0, fmt.Errorf("telemetry: %q names a throttle reason twice or out of order", s)
 		}
-		v, last = v|1<<i, i
+		t, last = t|1<<i, i
 	}
-	*into = v
-	return nil
+	return t, nil
 }

@@ -108,7 +108,7 @@ func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 			r.Basis = sharing.BasisUnknown
 		}
 		r.Observed += rep.Observed()
-		r.Unknown += rep.Total(StateUnknown)
+		r.Unknown += rep.Total(stateUnknown)
 		var episode time.Duration
 		for _, in := range rep.Intervals {
 			if in.State.held() && !in.Server {

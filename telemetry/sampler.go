@@ -144,7 +144,7 @@ func (r *run) end(exited <-chan struct{}, readers int) error {
 // begin makes the state of one sampling and gives every sink the header.
 func (s *Sampler) begin(start time.Time, devices []Device, sinks []Sink) (*run, error) {
 	if len(devices) == 0 {
-		return nil, ErrNoDevices
+		return nil, errNoDevices
 	}
 	r := &run{s: s, start: start, sinks: sinks, devices: make([]deviceState, len(devices)), stop: func() {},
 		left: make(chan struct{})}
@@ -190,7 +190,7 @@ func (r *run) every(ctx context.Context, device int, period time.Duration, tick 
 		}
 		now := time.Now()
 		if due := int64(now.Sub(r.start) / period); due > n {
-			r.event(Event{Kind: EventGap, Device: device, Length: now.Sub(last), Count: int(due - n),
+			r.event(Event{Kind: eventGap, Device: device, Length: now.Sub(last), Count: int(due - n),
 				Detail: period.String() + " clock"})
 			n = due
 		}
@@ -267,7 +267,7 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.At = r.elapsed()
-	r.s.opts.Logger.Info("telemetry event", "kind", e.Kind.String(), "device", e.Device, "length", e.Length,
+	r.s.opts.Logger.Info("telemetry event", "kind", string(e.Kind), "device", e.Device, "length", e.Length,
 		"count", e.Count, "detail", e.Detail)
 	for _, sink := range r.sinks {
 		if r.err != nil {

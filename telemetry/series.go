@@ -8,8 +8,6 @@ import (
 	"iter"
 	"slices"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Header describes a series: its source, start, devices and periods.
@@ -80,8 +78,8 @@ func (s *Series) Event(e Event) error {
 // Len is the number of samples.
 func (s *Series) Len() int { return len(s.samples) }
 
-// All yields the samples in order. The lists in a sample must not be changed.
-func (s *Series) All() iter.Seq[*Sample] {
+// all yields the samples in order. The lists in a sample must not be changed.
+func (s *Series) all() iter.Seq[*Sample] {
 	return func(yield func(*Sample) bool) {
 		for i := range s.samples {
 			if !yield(&s.samples[i]) {
@@ -109,7 +107,7 @@ type Point struct {
 // Where the metric is missing there is no point.
 func (s *Series) Points(device int, m Metric) []Point {
 	var ps []Point
-	for x := range s.All() {
+	for x := range s.all() {
 		if v, ok := x.Get(m); ok && x.Device == device {
 			ps = append(ps, Point{x.At, v})
 		}
@@ -130,23 +128,19 @@ func (s *Series) Mean(device int, m Metric) (mean Optional[float64], readings in
 	return mean, len(ps)
 }
 
-// EventKind is the kind of an event of the sampling. The zero EventKind is EventUnknown.
-type EventKind uint8
+// EventKind is the kind of an event of the sampling.
+type EventKind string
 
 // The kinds of events.
 const (
-	EventUnknown   EventKind = iota
-	EventGap                 // ticks of a device were missed; Length is from the last tick to the next
-	EventLost                // a device was lost
-	EventBack                // a device that was down (lost, hung or failing) answers again
-	EventReadError           // a reading failed; repeats are reported at 10, 100, ... times
-	EventDropped             // impossible values were dropped; repeats as for EventReadError
-	EventHung                // a reading of a device has not returned for Length
-	EventFailing             // every reading of a device fails
+	eventGap       EventKind = "gap"        // ticks of a device were missed; Length is from the last tick to the next
+	EventLost      EventKind = "lost"       // a device was lost
+	EventBack      EventKind = "back"       // a device that was down (lost, hung or failing) answers again
+	eventReadError EventKind = "read-error" // a reading failed; repeats are reported at 10, 100, ... times
+	eventDropped   EventKind = "dropped"    // impossible values were dropped; repeats as for read-error
+	EventHung      EventKind = "hung"       // a reading of a device has not returned for Length
+	EventFailing   EventKind = "failing"    // every reading of a device fails
 )
-
-var eventNames = enum.Of[EventKind](errUnknown, "event kind", "unknown", "gap", "lost", "back",
-	"read-error", "dropped", "hung", "failing")
 
 // Event is something that happened to the sampling and that a reader of the figures must know.
 type Event struct {
@@ -159,11 +153,11 @@ type Event struct {
 	Detail string        `json:"detail,omitempty"`    // for people
 }
 
-// ErrNoDevices is returned for a reader that lists no devices.
-var ErrNoDevices = errors.New("telemetry: the reader has no GPUs")
+// errNoDevices is returned for a reader that lists no devices.
+var errNoDevices = errors.New("telemetry: the reader has no GPUs")
 
-// ErrNotBegun is returned by a sink that gets samples before a header.
-var ErrNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
+// errNotBegun is returned by a sink that gets samples before a header.
+var errNotBegun = errors.New("telemetry: the sink has no header yet; call Begin first")
 
 // ErrUnsupported is returned for a device without figures of a group. A Reader wraps it in the error of Read where
 // missing metrics do not show it: an empty list of processes would mean that none is there. A Sampler ignores it.

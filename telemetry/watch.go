@@ -127,7 +127,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 		}
 		d.failures[g]++
 		if n := d.failures[g]; worthTelling(n-1, n) {
-			r.emit(Event{Kind: EventReadError, Device: x.Device, Count: n, Detail: err.Error()})
+			r.emit(Event{Kind: eventReadError, Device: x.Device, Count: n, Detail: err.Error()})
 		}
 	default:
 		d.lost, *last = false, answerOK
@@ -136,7 +136,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 	if dropped > 0 {
 		d.dropped += dropped
 		if worthTelling(d.dropped-dropped, d.dropped) {
-			r.emit(Event{Kind: EventDropped, Device: x.Device, Count: d.dropped, Detail: g.String()})
+			r.emit(Event{Kind: eventDropped, Device: x.Device, Count: d.dropped, Detail: g.String()})
 		}
 	}
 	return !isLost
@@ -156,16 +156,16 @@ func (r *run) begins(w *worker, g Groups) {
 // judge updates whether a device is up, and reports changes; r.mu is held.
 func (r *run) judge(device int) {
 	d := &r.devices[device]
-	down := EventUnknown
+	down := EventKind("")
 	for _, now := range d.reading {
 		if now.hangs {
 			down = EventHung
 		}
 	}
-	if down == EventUnknown && d.lost {
+	if down == "" && d.lost {
 		down = EventLost
 	}
-	if down == EventUnknown && r.failing(d) {
+	if down == "" && r.failing(d) {
 		down = EventFailing
 	}
 	if down == d.down {
@@ -173,7 +173,7 @@ func (r *run) judge(device int) {
 	}
 	d.down = down
 	e := Event{Kind: down, Device: device, Detail: d.why}
-	if down == EventUnknown {
+	if down == "" {
 		e.Kind, e.Detail = EventBack, ""
 	}
 	r.emit(e)
@@ -207,8 +207,8 @@ func (r *run) lost(d int) bool {
 	return r.devices[d].lost
 }
 
-// ErrNotSimulated is returned for a reader that cannot follow simulated time.
-var ErrNotSimulated = errors.New("telemetry: the reader has no simulated clock; use Run or Stream")
+// errNotSimulated is returned for a reader that cannot follow simulated time.
+var errNotSimulated = errors.New("telemetry: the reader has no simulated clock; use Run or Stream")
 
 // simulatedClock is a reader with a settable time.
 type simulatedClock interface {
@@ -217,11 +217,11 @@ type simulatedClock interface {
 
 // Simulate takes a reader with a simulated clock (one that has a method SetTime(time.Duration)) through a span of
 // time without waiting, as if the sampling had begun at start. Both clocks tick exactly. Other readers are
-// ErrNotSimulated. The end of ctx is no error.
+// errNotSimulated. The end of ctx is no error.
 func (s *Sampler) Simulate(ctx context.Context, start time.Time, span time.Duration, sinks ...Sink) error {
 	clock, ok := s.src.(simulatedClock)
 	if !ok {
-		return ErrNotSimulated
+		return errNotSimulated
 	}
 	clock.SetTime(0)
 	devices, err := s.src.Devices(ctx)

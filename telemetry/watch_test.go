@@ -305,18 +305,18 @@ func TestMoodyGPUs(t *testing.T) {
 				}
 				switch {
 				case m.groups == 0:
-					if down != 0 || basic != 101 || at != 0 {
+					if down != "" || basic != 101 || at != 0 {
 						t.Errorf("seed %d: the well GPU %d: %v, %d readings", seed, d, down, basic)
 					}
 				case m.fails && m.groups != all:
-					if down != 0 || at != 0 {
+					if down != "" || at != 0 {
 						t.Errorf("seed %d: GPU %d answers some readings, and is %v", seed, d, down)
 					}
 				case m.fails: // every group is read again within a second
 					if long := min(m.until, span)-m.from >= 1200*time.Millisecond; long && at == 0 || at > 0 && at > m.from+1200*time.Millisecond {
 						t.Errorf("seed %d: GPU %d failing from %v to %v: %v", seed, d, m.from, m.until, at)
 					}
-					if m.until < span-1200*time.Millisecond && down != 0 {
+					if m.until < span-1200*time.Millisecond && down != "" {
 						t.Errorf("seed %d: GPU %d fails no more since %v, and is %v", seed, d, m.until, down)
 					}
 				case m.groups.Has(telemetry.GroupBasic): // read within 100 ms
@@ -325,7 +325,7 @@ func TestMoodyGPUs(t *testing.T) {
 					}
 					fallthrough
 				default:
-					if m.until < span-1200*time.Millisecond && down != 0 {
+					if m.until < span-1200*time.Millisecond && down != "" {
 						t.Errorf("seed %d: GPU %d hangs no more since %v, and is %v", seed, d, m.until, down)
 					}
 				}

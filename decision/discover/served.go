@@ -245,7 +245,7 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 		if slices.Contains(names, strings.ReplaceAll(w.name, "/", ".")) {
 			return w, nil
 		}
-		if len(rs) > 0 && w.first.framework.name == rs[0].Engine.String() {
+		if len(rs) > 0 && w.first.framework.name == string(rs[0].Engine) {
 			if found != nil {
 				return nil, nil
 			}

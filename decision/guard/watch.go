@@ -253,7 +253,7 @@ func (w *watcher) observe() Observation {
 	for i := range w.gpus {
 		g := &o.GPUs[i]
 		if e, down := w.latest.Down(i).Get(); down {
-			g.Down = e.Kind.String() + " " + e.Detail
+			g.Down = string(e.Kind) + " " + e.Detail
 		}
 		g.UtilPercent, g.Watts = mean(devices[i].util), mean(devices[i].watts)
 		if v, ok := w.latest.Get(i, telemetry.MetricEnergyJoules); ok {

@@ -132,8 +132,8 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 	fit := fitOf(windows)
 	prompt, output := all.PromptTokens.Or(0)/requests, all.GenerationTokens.Or(0)/requests
 	p.SoloProfile = profile.SoloProfile{
-		Version: profile.VersionOfKinds, Engine: all.Engine.String(), Mechanism: sharing.MechanismTimeSlicing,
-		Server: profile.Server{Model: cmp.Or(all.Model, all.Engine.String()), Slots: fit.Slots},
+		Version: profile.VersionOfKinds, Engine: string(all.Engine), Mechanism: sharing.MechanismTimeSlicing,
+		Server: profile.Server{Model: cmp.Or(all.Model, string(all.Engine)), Slots: fit.Slots},
 		Load: profile.Load{Rate: requests / seconds, Prompt: max(1, int(math.Round(prompt))),
 			Output: max(1, int(math.Round(output)))},
 		Run:      fmt.Sprintf("metrics of %.0f s", seconds),

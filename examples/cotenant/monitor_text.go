@@ -137,7 +137,7 @@ func eventText(e telemetry.Event) string {
 // 20s", "HUNG", or "-" before its first sample.
 func stateText(d *telemetry.Digest, device int) string {
 	if e, ok := d.Down(device).Get(); ok {
-		return strings.ToUpper(e.Kind.String())
+		return strings.ToUpper(string(e.Kind))
 	}
 	r, err := d.Idle(device)
 	if err != nil || len(r.Intervals) == 0 {
@@ -147,7 +147,7 @@ func stateText(d *telemetry.Digest, device int) string {
 	if in.State == telemetry.StateActive && in.Length() == r.Pauses { // nothing was done yet
 		return "idle so far, " + shortDuration(in.Length())
 	}
-	return in.State.String() + " " + shortDuration(in.Length())
+	return string(in.State) + " " + shortDuration(in.Length())
 }
 
 // shortDuration leaves out the units that are 0 at a duration's end.

@@ -184,8 +184,8 @@ func (c *collector) live(o out, v *view, now *ledger.Status) {
 	for _, form := range slices.Sorted(maps.Keys(now.UnknownDevices)) {
 		o.send("cotenant_exporter_unknown_devices", float64(now.UnknownDevices[form]), c.node, form)
 	}
-	for r := container.ReasonGone; r <= container.ReasonMalformed; r++ {
-		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, r.String())
+	for _, r := range container.Reasons() {
+		o.send("cotenant_exporter_unidentified_processes", float64(unknown[r]), c.node, string(r))
 	}
 }
 

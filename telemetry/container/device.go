@@ -63,7 +63,7 @@ func ParseDevice(id string) (Device, error) {
 	if !d.Index.IsZero() || !d.Minor.IsZero() {
 		return d, nil
 	}
-	return Device{}, fmt.Errorf("%w: device id %q", errUnknown, problem.Clip(id))
+	return Device{}, fmt.Errorf("container: unknown device id %q", problem.Clip(id))
 }
 
 // maxForm bounds the form of an id.

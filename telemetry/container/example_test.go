@@ -22,11 +22,11 @@ func Example() {
 		"var/log/containers/chat-0_search_server-" + id + ".log": {},
 	}
 	for _, who := range container.NewResolver(files).Resolve(4711, 99) {
-		fmt.Printf("%d: %v %+v\n", who.PID, who.Reason, who.Pod)
+		fmt.Printf("%d: %q %+v\n", who.PID, who.Reason, who.Pod)
 	}
 	// Output:
-	// 4711: none {Namespace:search Name:chat-0 Container:server}
-	// 99: host {Namespace: Name: Container:}
+	// 4711: "" {Namespace:search Name:chat-0 Container:server}
+	// 99: "host" {Namespace: Name: Container:}
 }
 
 func ExampleParseCgroup() {

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Pod names a container of a pod.
@@ -59,13 +57,13 @@ type Identity struct {
 	// With the PID it names the process: ids are used again.
 	Start uint64
 	Ref   Ref
-	// Pod is the process's pod. It means nothing unless Reason is ReasonNone.
+	// Pod is the process's pod. It means nothing unless Reason is empty.
 	Pod    Pod
 	Reason Reason // why Pod is not known
 }
 
 // Known reports whether the process's pod is known.
-func (i Identity) Known() bool { return i.Reason == ReasonNone }
+func (i Identity) Known() bool { return i.Reason == "" }
 
 // Resolver finds the containers of processes and remembers them. It is safe for concurrent use.
 type Resolver struct {
@@ -92,7 +90,7 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	listed := false // read the names of containers once at most
 	for i, pid := range pids {
 		id := r.look(pid)
-		if id.Reason == ReasonNoPod && id.Ref.ID != "" {
+		if id.Reason == reasonNoPod && id.Ref.ID != "" {
 			pod, ok := r.names[id.Ref.ID]
 			if !ok && !listed {
 				listed = true
@@ -100,17 +98,17 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 				pod, ok = r.names[id.Ref.ID]
 			}
 			if ok {
-				id.Pod, id.Reason = pod, ReasonNone
+				id.Pod, id.Reason = pod, ""
 			}
 		}
 		before, seen := r.seen[pid]
-		if id.Reason == ReasonGone && seen {
+		if id.Reason == reasonGone && seen {
 			out[i] = before
 			continue
 		}
 		r.seen[pid] = id
-		other := before.Start != 0 && before.Start != id.Start || before.Reason == ReasonGone
-		if seen && other && id.Reason != ReasonGone {
+		other := before.Start != 0 && before.Start != id.Start || before.Reason == reasonGone
+		if seen && other && id.Reason != reasonGone {
 			id.Pod, id.Reason = Pod{}, ReasonReused
 		}
 		out[i] = id
@@ -124,7 +122,7 @@ func (r *Resolver) Keep(pids ...uint32) {
 	defer r.mu.Unlock()
 	kept := make(map[uint32]Identity, len(pids))
 	for _, pid := range pids {
-		if id, ok := r.seen[pid]; ok && id.Reason != ReasonGone {
+		if id, ok := r.seen[pid]; ok && id.Reason != reasonGone {
 			kept[pid] = id
 		}
 	}
@@ -134,7 +132,7 @@ func (r *Resolver) Keep(pids ...uint32) {
 // look reads the system's data on a process; its pod is known only as far as it was known before.
 func (r *Resolver) look(pid uint32) Identity {
 	start, why := r.start(pid)
-	if why != ReasonNone {
+	if why != "" {
 		return Identity{PID: pid, Reason: why}
 	}
 	if before, ok := r.seen[pid]; ok && before.Start == start && before.Ref != (Ref{}) {
@@ -145,7 +143,7 @@ func (r *Resolver) look(pid uint32) Identity {
 	// The id may have changed hands between the two files.
 	again, whyAgain := r.start(pid)
 	switch {
-	case whyAgain != ReasonNone:
+	case whyAgain != "":
 		return Identity{PID: pid, Reason: whyAgain}
 	case again != start:
 		return Identity{PID: pid, Start: again, Reason: ReasonReused}
@@ -154,11 +152,11 @@ func (r *Resolver) look(pid uint32) Identity {
 		return id
 	}
 	ref, ok := ParseCgroup(text)
-	id.Ref, id.Reason = ref, ReasonNoPod
+	id.Ref, id.Reason = ref, reasonNoPod
 	if !ok {
-		id.Reason = ReasonHost
+		id.Reason = reasonHost
 		if hidden(text) {
-			id.Reason = ReasonHidden
+			id.Reason = reasonHidden
 		}
 	}
 	return id
@@ -178,9 +176,9 @@ func hidden(text []byte) bool {
 
 func unreadable(err error) Reason {
 	if errors.Is(err, fs.ErrNotExist) {
-		return ReasonGone
+		return reasonGone
 	}
-	return ReasonHidden
+	return reasonHidden
 }
 
 func procFile(pid uint32, name string) string {
@@ -195,9 +193,9 @@ func (r *Resolver) start(pid uint32) (uint64, Reason) {
 	}
 	start, ok := parseStart(text)
 	if !ok {
-		return 0, ReasonMalformed
+		return 0, reasonMalformed
 	}
-	return start, ReasonNone
+	return start, ""
 }
 
 // parseStart reads the 22nd field of /proc/PID/stat (proc(5)). The second is the program's name in parentheses,
@@ -249,22 +247,20 @@ func parseLogName(name string) (id string, pod Pod, ok bool) {
 	return parts[2][i+1:], pod, true
 }
 
-// errUnknown is returned for a text or value that names nothing.
-var errUnknown = errors.New("container: unknown")
-
-// Reason is the cause of an unknown pod of a process. The zero Reason is ReasonNone: it is known.
-type Reason uint8
+// Reason is the cause of an unknown pod of a process; it is empty where the pod is known.
+type Reason string
 
 // The reasons.
 const (
-	ReasonNone      Reason = iota
-	ReasonGone             // the process ended before it was read
-	ReasonHidden           // its control group cannot be read, or a namespace hides it
-	ReasonHost             // it runs in no container
-	ReasonNoPod            // its container belongs to no pod that the node knows
-	ReasonReused           // its id was another process's until now: counts for the id since then have no owner
-	ReasonMalformed        // the system's data on it cannot be parsed
+	reasonGone      Reason = "gone"      // the process ended before it was read
+	reasonHidden    Reason = "hidden"    // its control group cannot be read, or a namespace hides it
+	reasonHost      Reason = "host"      // it runs in no container
+	reasonNoPod     Reason = "no-pod"    // its container belongs to no pod that the node knows
+	ReasonReused    Reason = "reused"    // its id was another process's until now: counts for the id since have no owner
+	reasonMalformed Reason = "malformed" // the system's data on it cannot be parsed
 )
 
-var reasonNames = enum.Of[Reason](errUnknown, "reason", "none", "gone", "hidden", "host", "no-pod", "reused",
-	"malformed")
+// Reasons lists every reason, for metrics that have a series for each.
+func Reasons() []Reason {
+	return []Reason{reasonGone, reasonHidden, reasonHost, reasonNoPod, ReasonReused, reasonMalformed}
+}

@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 	n.MapFS["proc/14/stat"] = &fstest.MapFile{Data: []byte("14 (odd")}
 	n.process(15, 505, "0::/docker/"+inner)
 	r := NewResolver(n)
-	want := map[uint32]Reason{10: ReasonNone, 11: ReasonHost, 12: ReasonNoPod, 13: ReasonHidden, 14: ReasonMalformed, 15: ReasonNoPod, 16: ReasonGone}
+	want := map[uint32]Reason{10: "", 11: reasonHost, 12: reasonNoPod, 13: reasonHidden, 14: reasonMalformed, 15: reasonNoPod, 16: reasonGone}
 	for _, id := range r.Resolve(10, 11, 12, 13, 14, 15, 16) {
 		if id.Reason != want[id.PID] || id.Known() != (id.PID == 10) {
 			t.Errorf("%d: %v, want %v", id.PID, id.Reason, want[id.PID])
@@ -116,7 +116,7 @@ func TestAProcessThatEndsKeepsItsAnswerUntilItIsForgotten(t *testing.T) {
 		t.Errorf("%+v", id)
 	}
 	r.Keep()
-	if id := r.Resolve(10)[0]; id.Reason != ReasonGone {
+	if id := r.Resolve(10)[0]; id.Reason != reasonGone {
 		t.Errorf("%+v", id)
 	}
 }
@@ -134,7 +134,7 @@ func (h hides) ReadFile(name string) ([]byte, error) {
 func TestAHiddenGroup(t *testing.T) {
 	n := newNode()
 	n.process(10, 500, inPod(cid))
-	if id := NewResolver(hides{n}).Resolve(10)[0]; id.Reason != ReasonHidden {
+	if id := NewResolver(hides{n}).Resolve(10)[0]; id.Reason != reasonHidden {
 		t.Errorf("%+v", id)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/container"
 )
 
-// ErrInput is returned for an invalid window, price, total or record.
-var ErrInput = errors.New("ledger: bad input")
+// errInput is returned for an invalid window, price, total or record.
+var errInput = errors.New("ledger: bad input")
 
 // Account is the use of a GPU's time. The zero Account is AccountUnattributed.
 type Account uint8
@@ -35,7 +35,7 @@ const (
 	AccountOverhead
 )
 
-var accountNames = enum.Of[Account](ErrInput, "account", "unattributed", "tenant", "idle", "held-idle",
+var accountNames = enum.Of[Account](errInput, "account", "unattributed", "tenant", "idle", "held-idle",
 	"execution-idle", "overhead")
 
 // Key names a row: the pod, the GPU, its mechanism, and the basis of the figure.

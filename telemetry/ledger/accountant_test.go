@@ -378,7 +378,7 @@ func TestDownAndBack(t *testing.T) {
 		}
 		b.at += time.Minute
 		b.Tick()
-		if b.devs[0].Down != kind.String() || b.Status().Devices[0].Down == "" {
+		if b.devs[0].Down != string(kind) || b.Status().Devices[0].Down == "" {
 			t.Errorf("%v: down %q", kind, b.devs[0].Down)
 		}
 		b.want("idle/ 10.0", "unattributed/ 60.0")

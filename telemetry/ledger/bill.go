@@ -23,7 +23,7 @@ const (
 	IdleByUse                       // all, by the time that each used it
 )
 
-var idlePolicyNames = enum.Of[IdlePolicy](ErrInput, "policy for idle time", "own-row", "by-holding", "by-use")
+var idlePolicyNames = enum.Of[IdlePolicy](errInput, "policy for idle time", "own-row", "by-holding", "by-use")
 
 // Names of a bill's rows that are no namespace's. They are not valid names in Kubernetes.
 const (
@@ -47,17 +47,17 @@ type BillRow struct {
 
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of TotalsOf. Each namespace pays for its use
 // and for its idle share; the policy assigns the rest of the idle time where any namespace had the GPU. Amounts below
-// zero are an ErrInput, and more than 290 years of GPU time together.
+// zero are an error, and more than 290 years of GPU time together.
 func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}
 	for i, t := range totals {
 		all.add(t.Amount)
 		sums := all.fields()
 		if err := t.check(); err != nil {
-			return Bill{}, fmt.Errorf("%w: totals[%d]: %w", ErrInput, i, err)
+			return Bill{}, fmt.Errorf("%w: totals[%d]: %w", errInput, i, err)
 		} else if slices.ContainsFunc(sums[:], func(v *int64) bool { return *v < 0 }) {
 			return Bill{}, fmt.Errorf("%w: totals[%d]: together more than a bill can hold (make one for a shorter time)",
-				ErrInput, i)
+				errInput, i)
 		}
 		name := map[Account]string{AccountIdle: billIdle, AccountOverhead: billSystem}[t.Account]
 		name = cmp.Or(name, t.Namespace, billUnattributed)

@@ -219,7 +219,7 @@ const maxPrice = 1e12
 
 func checkPrice(p cost.Money) error {
 	if p.Sign() < 0 || p.Micros() > maxPrice {
-		return fmt.Errorf("%w: a price of %v an hour (use 0 to %d millionths)", ErrInput, p, int64(maxPrice))
+		return fmt.Errorf("%w: a price of %v an hour (use 0 to %d millionths)", errInput, p, int64(maxPrice))
 	}
 	return nil
 }

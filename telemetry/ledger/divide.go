@@ -93,7 +93,7 @@ func (w *Window) check() error {
 		probs.If(c.Held < 0 || c.Slices < 0, at, "use 0 or more", "a count below zero")
 	}
 	if err := probs.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInput, err)
+		return fmt.Errorf("%w: %w", errInput, err)
 	}
 	return nil
 }

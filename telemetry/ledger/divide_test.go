@@ -112,7 +112,7 @@ func TestBadWindows(t *testing.T) {
 	nan := 0.0
 	nan /= nan
 	_, err := Divide(Window{Length: -1, Busy: telemetry.Some(1.2), SwitchShare: nan, Claims: []Claim{{Busy: telemetry.Some(-0.1), Tokens: telemetry.Some(-1.0), Held: -1}}})
-	if !errors.Is(err, ErrInput) {
+	if !errors.Is(err, errInput) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"length", "busy: 1.2", "switch_share", "claims[0].busy", "claims[0].tokens"} {

@@ -144,7 +144,7 @@ func (a *Accountant) Event(e telemetry.Event) error {
 	switch e.Kind {
 	case telemetry.EventLost, telemetry.EventHung, telemetry.EventFailing:
 		a.close(d, d.last)
-		d.Down = e.Kind.String()
+		d.Down = string(e.Kind)
 		d.list, d.listed = nil, nil
 		d.MemUsed, d.Watts = telemetry.Optional[float64]{}, telemetry.Optional[float64]{}
 	case telemetry.EventBack:

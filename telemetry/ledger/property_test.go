@@ -159,7 +159,7 @@ func TestBillReconciles(t *testing.T) {
 	}
 	century := Total{Amount: Amount{Time: maxAmount}}
 	for _, totals := range [][]Total{{{Amount: Amount{Micros: -1}}}, {century, century, century, century, century, century, century, century}} {
-		if b, err := NewBill(totals, IdleOwnRow); !errors.Is(err, ErrInput) {
+		if b, err := NewBill(totals, IdleOwnRow); !errors.Is(err, errInput) {
 			t.Errorf("%+v, %v", b, err)
 		}
 	}

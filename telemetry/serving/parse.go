@@ -39,7 +39,8 @@ const maxReadings = 100_000
 // pipeline-parallel ranks, which say the same, the lowest is read.
 //
 // Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
-// rest are returned with it. ErrNone reports that nothing was found, with the metrics that Parse knows.
+// rest are returned with it. A page without any known metric is an error
+// that names those that Parse knows.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))
@@ -51,7 +52,7 @@ func Parse(in io.Reader) ([]Reading, error) {
 				r.PrefixQueries, r.PrefixHits = optional.Of(prompt), optional.Of(share*prompt)
 			}
 		}
-		if k.engine == EngineFastAPI && (r.E2E == nil || p.others(k.page)) {
+		if k.engine == engineFastAPI && (r.E2E == nil || p.others(k.page)) {
 			delete(p.readings, k)
 		}
 	}
@@ -87,7 +88,7 @@ type filled struct {
 // collectors write the colon as an underscore.
 var engineName = regexp.MustCompile(`(?:^|[_:])(vllm|sglang|llamacpp)[:_](.+)$`)
 
-var engines = map[string]Engine{"vllm": EngineVLLM, "sglang": EngineSGLang, "llamacpp": EngineLlamaCpp}
+var engines = map[string]Engine{"vllm": EngineVLLM, "sglang": engineSGLang, "llamacpp": EngineLlamaCpp}
 
 // engineOf is the engine and the figure of a metric's name. Wrappers may leave out the end of a counter's name.
 func engineOf(name string) (Engine, figure, bool) {
@@ -96,7 +97,7 @@ func engineOf(name string) (Engine, figure, bool) {
 	}
 	m := engineName.FindStringSubmatch(name)
 	if m == nil {
-		return EngineUnknown, figure{}, false
+		return "", figure{}, false
 	}
 	f, ok := names[m[2]]
 	if !ok {
@@ -108,7 +109,7 @@ func engineOf(name string) (Engine, figure, bool) {
 // others reports whether an engine with metrics of its own wrote a page.
 func (p *parser) others(page int) bool {
 	for k := range p.readings {
-		if k.page == page && k.engine != EngineFastAPI {
+		if k.page == page && k.engine != engineFastAPI {
 			return true
 		}
 	}
@@ -123,7 +124,7 @@ func (p *parser) none() error {
 	}
 	return fmt.Errorf("%w: looked for vllm:num_requests_running, sglang:num_running_reqs, llamacpp:requests_processing "+
 		"and the like, with any prefix, te_request_success, nv_inference_request_success and "+
-		"http_request_duration_seconds%s", ErrNone, has)
+		"http_request_duration_seconds%s", errNone, has)
 }
 
 // page takes a page: first which ranks there are, then the figures of the lowest, by present names before former ones.

@@ -89,7 +89,7 @@ func ParseRange(in io.Reader) ([]Reading, error) {
 		out = append(out, readings...)
 	}
 	if len(out) == 0 {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	return out, nil
 }

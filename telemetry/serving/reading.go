@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -17,31 +16,31 @@ import (
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// ErrNone is returned for a page without a known metric of a model server.
-var ErrNone = errors.New("serving: no metric of vLLM, SGLang, llama.cpp, TEI, Triton or a FastAPI server (SGLang " +
+// errNone is returned for a page without a known metric of a model server.
+var errNone = errors.New("serving: no metric of vLLM, SGLang, llama.cpp, TEI, Triton or a FastAPI server (SGLang " +
 	"needs --enable-metrics, llama.cpp --metrics)")
 
 // ErrReset is returned when a server was restarted between two readings.
 var ErrReset = errors.New("serving: a counter went back: the server was restarted")
 
-var errUnknown = errors.New("serving: unknown name")
-
-// Engine is the model server. The zero Engine is EngineUnknown.
-type Engine uint8
+// Engine is the model server: vllm, sglang, llama.cpp, tei (Hugging Face Text Embeddings Inference), triton (NVIDIA's),
+// or fastapi (latencies by prometheus-fastapi-instrumentator: Infinity, Whisper servers).
+type Engine string
 
 // The engines.
 const (
-	EngineUnknown Engine = iota
-	EngineVLLM
-	EngineSGLang
-	EngineLlamaCpp
-	EngineTEI     // Hugging Face Text Embeddings Inference
-	EngineTriton  // NVIDIA Triton
-	EngineFastAPI // latencies by prometheus-fastapi-instrumentator: Infinity, Whisper servers
+	EngineVLLM     Engine = "vllm"
+	engineSGLang   Engine = "sglang"
+	EngineLlamaCpp Engine = "llama.cpp"
+	engineTEI      Engine = "tei"
+	engineTriton   Engine = "triton"
+	engineFastAPI  Engine = "fastapi"
 )
 
-var engineNames = enum.Of[Engine](errUnknown, "engine", "unknown", "vllm", "sglang", "llama.cpp", "tei", "triton",
-	"fastapi")
+// speaksTokens reports whether the server generates text.
+func (e Engine) speaksTokens() bool {
+	return e == EngineVLLM || e == engineSGLang || e == EngineLlamaCpp
+}
 
 // Reading holds a page's figures of one model of one replica. Times are seconds.
 type Reading struct {

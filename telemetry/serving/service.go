@@ -33,7 +33,7 @@ func (r *Reading) Service() (Service, bool) {
 	if r.E2E != nil && !known {
 		served = r.E2E.Sum
 	}
-	if r.Engine <= EngineLlamaCpp || requests == 0 || served == 0 {
+	if r.Engine.speaksTokens() || requests == 0 || served == 0 {
 		return Service{}, false
 	}
 	s.Latency = seconds(served / requests)
@@ -72,19 +72,19 @@ var services = map[string]struct {
 	engine Engine
 	figure figure
 }{
-	"te_request_success":                     {EngineTEI, requests},
-	"te_queue_size":                          {EngineTEI, waiting},
-	"te_request_duration":                    {EngineTEI, latency("E2E", func(r *Reading) **Histogram { return &r.E2E })},
-	"te_request_inference_duration":          {EngineTEI, total("PassSeconds", 1, passSeconds)},
-	"te_request_queue_duration":              {EngineTEI, total("QueuedSeconds", 1, queuedSeconds)},
-	"te_batch_next_size":                     {EngineTEI, figure{field: "Passes", set: countOf}},
-	"nv_inference_request_success":           {EngineTriton, requests},
-	"nv_inference_pending_request_count":     {EngineTriton, waiting},
-	"nv_inference_request_duration_us":       {EngineTriton, total("ServedSeconds", 1e-6, servedSeconds)},
-	"nv_inference_compute_infer_duration_us": {EngineTriton, total("PassSeconds", 1e-6, passSeconds)},
-	"nv_inference_queue_duration_us":         {EngineTriton, total("QueuedSeconds", 1e-6, queuedSeconds)},
-	"nv_inference_exec_count":                {EngineTriton, sum("Passes", passes)},
-	"http_request_duration_seconds":          {EngineFastAPI, figure{field: "E2E", set: handled}},
+	"te_request_success":                     {engineTEI, requests},
+	"te_queue_size":                          {engineTEI, waiting},
+	"te_request_duration":                    {engineTEI, latency("E2E", func(r *Reading) **Histogram { return &r.E2E })},
+	"te_request_inference_duration":          {engineTEI, total("PassSeconds", 1, passSeconds)},
+	"te_request_queue_duration":              {engineTEI, total("QueuedSeconds", 1, queuedSeconds)},
+	"te_batch_next_size":                     {engineTEI, figure{field: "Passes", set: countOf}},
+	"nv_inference_request_success":           {engineTriton, requests},
+	"nv_inference_pending_request_count":     {engineTriton, waiting},
+	"nv_inference_request_duration_us":       {engineTriton, total("ServedSeconds", 1e-6, servedSeconds)},
+	"nv_inference_compute_infer_duration_us": {engineTriton, total("PassSeconds", 1e-6, passSeconds)},
+	"nv_inference_queue_duration_us":         {engineTriton, total("QueuedSeconds", 1e-6, queuedSeconds)},
+	"nv_inference_exec_count":                {engineTriton, sum("Passes", passes)},
+	"http_request_duration_seconds":          {engineFastAPI, figure{field: "E2E", set: handled}},
 }
 
 // countOf takes the number of a histogram's observations.

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package telemetry
+
+import "iter"
+
+// Names for the tests in package telemetry_test.
+const (
+	EventGap          = eventGap
+	EventReadError    = eventReadError
+	EventDropped      = eventDropped
+	StateUnknown      = stateUnknown
+	StateStalled      = stateStalled
+	ThrottleHWThermal = throttleHWThermal
+)
+
+var (
+	ErrNoDevices    = errNoDevices
+	ErrNotBegun     = errNotBegun
+	ErrNotSimulated = errNotSimulated
+)
+
+func (r *IdleReport) Verdict() string                  { return r.verdict() }
+func (r *IdleReport) Joules(s State) Optional[float64] { return r.joules(s) }
+func (s *Series) Replay(sink Sink) error               { return s.replay(sink) }
+func (s *Series) All() iter.Seq[*Sample]               { return s.all() }
+func (s State) Idle() bool                             { return s.idle() }
