@@ -229,11 +229,9 @@ func (p *csvParser) sample(x *Sample, period time.Duration) {
 	}
 	d := &p.s.Devices[x.Device]
 	d.UUID, d.Name = cmp.Or(d.UUID, p.get(colUUID)), cmp.Or(d.Name, p.get(colName))
-	if text := p.get(colThrottle); text != "" {
-		t, err := parseThrottle(text)
-		if err != nil {
-			p.problem(colThrottle, "", "%.200s", err.Error())
-		}
+	if p.get(colThrottle) != "" {
+		var t Throttle
+		p.text(colThrottle, &t)
 		x.Throttle = Some(t)
 	}
 	for m, g := range map[Metric]Groups{MetricGPUUtilPercent: GroupBasic, MetricPowerWatts: GroupBasic,

@@ -49,16 +49,19 @@ func TestSeconds(t *testing.T) {
 
 func TestTexts(t *testing.T) {
 	for _, m := range Metrics() {
-		if b, err := m.MarshalText(); err != nil || string(b) != m.String() {
-			t.Errorf("%v marshals to %q, %v", m, b, err)
+		b, err := m.MarshalText()
+		var got Metric
+		if err2 := got.UnmarshalText(b); err != nil || err2 != nil || got != m || string(b) != m.String() {
+			t.Errorf("%v comes back as %v: %v, %v", m, got, err, err2)
 		}
 	}
 	for th := Throttle(0); th < throttleEnd; th++ {
 		b, err := th.MarshalText()
-		if got, err2 := parseThrottle(string(b)); err != nil || err2 != nil || got != th || string(b) != th.String() {
+		var got Throttle
+		if err2 := got.UnmarshalText(b); err != nil || err2 != nil || got != th || string(b) != th.String() {
 			t.Errorf("%v comes back as %v: %v, %v", th, got, err, err2)
 		}
-		if _, err := parseThrottle(th.String() + "x"); !errors.Is(err, errUnknown) {
+		if err := got.UnmarshalText([]byte(th.String() + "x")); !errors.Is(err, errUnknown) {
 			t.Errorf("%vx: %v", th, err)
 		}
 	}
@@ -68,8 +71,9 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"power-cap+idle", "idle+idle", "", "none+idle"} {
-		if g, err := parseThrottle(bad); err == nil {
-			t.Errorf("%q is read as %v", bad, g)
+		var got Throttle
+		if err := got.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q is read as %v", bad, got)
 		}
 	}
 	if KnownThrottle(1<<40|4) != ThrottlePowerCap {

@@ -54,40 +54,18 @@ const (
 	metricEnd
 )
 
-var metricNames = [metricEnd]string{"",
+var metricNames = enum.Of[Metric](errUnknown, "metric", "",
 	"util_percent", "mem_util_percent", "mem_used_bytes", "mem_total_bytes", "power_watts", "power_limit_watts",
 	"sm_clock_mhz", "mem_clock_mhz", "temperature_celsius", "energy_joules", "pcie_tx_bytes_per_s",
 	"pcie_rx_bytes_per_s", "graphics_util_percent", "sm_util_percent", "sm_occupancy_percent",
 	"tensor_util_percent", "dram_util_percent", "fp64_util_percent", "fp32_util_percent", "fp16_util_percent",
-	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s"}
+	"nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 
 // errUnknown is returned for a text or value that names nothing.
 var errUnknown = errors.New("telemetry: unknown name")
 
 // Metrics lists every metric in the order of their values.
-func Metrics() []Metric {
-	all := make([]Metric, 0, metricEnd-1)
-	for m := MetricGPUUtilPercent; m < metricEnd; m++ {
-		all = append(all, m)
-	}
-	return all
-}
-
-// String returns the metric's name with its unit, "power_watts".
-func (m Metric) String() string {
-	if !m.valid() {
-		return fmt.Sprintf("invalid(%d)", uint8(m))
-	}
-	return metricNames[m]
-}
-
-// MarshalText returns String's text; a value that is no metric is an error.
-func (m Metric) MarshalText() ([]byte, error) {
-	if !m.valid() {
-		return nil, fmt.Errorf("%w: metric %d", errUnknown, uint8(m))
-	}
-	return []byte(metricNames[m]), nil
-}
+func Metrics() []Metric { return metricNames.Values() }
 
 func (m Metric) valid() bool { return m > 0 && m < metricEnd }
 
@@ -159,6 +137,10 @@ func (t Throttle) MarshalText() ([]byte, error) {
 	return []byte(t.String()), nil
 }
 
+func (t *Throttle) UnmarshalText(b []byte) error {
+	return parseFlags(t, string(b), throttleNames, "throttle reason")
+}
+
 func joinFlags(v uint64, names []string) string {
 	if v == 0 {
 		return noFlags
@@ -177,21 +159,23 @@ func joinFlags(v uint64, names []string) string {
 
 const noFlags = "none" // the text of an empty set
 
-// parseThrottle reads a text of Throttle.
-func parseThrottle(s string) (t Throttle, err error) {
+// parseFlags reads the output of joinFlags for known flags into a set.
+func parseFlags(into *Throttle, s string, names []string, kind string) error {
+	var v Throttle
 	last := -1
 	for part := range strings.SplitSeq(s, "+") {
 		if s == noFlags {
 			break
 		}
-		i, err := enum.Parse(errUnknown, "throttle reason", throttleNames, []byte(part))
+		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
 		if err != nil {
-			return 0, err
+			return err
 		}
 		if i <= last {
-			return 0, fmt.Errorf("telemetry: %q names a throttle reason twice or out of order", s)
+			return fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
 		}
-		t, last = t|1<<i, i
+		v, last = v|1<<i, i
 	}
-	return t, nil
+	*into = v
+	return nil
 }

@@ -135,7 +135,7 @@ func TestGPUSanity(t *testing.T) {
 	rep, err := telemetry.DetectIdle(s, 0, telemetry.IdleOptions{Sustain: time.Second})
 	t.Logf("idle %+v, %v", rep, err)
 	for _, e := range s.Events {
-		if e.Kind == telemetry.EventReadError || e.Kind == telemetry.EventLost {
+		if e.Kind == "read-error" || e.Kind == telemetry.EventLost {
 			t.Errorf("%+v", e)
 		}
 	}
