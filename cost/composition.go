@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -54,39 +54,37 @@ func (c Composition) validate(l *problem.List, path string) {
 	}
 }
 
-// Counting selects the side of a comparison that pays for auxiliary nodes. The zero value is CountingAsGiven.
-type Counting uint8
+// Counting selects the side of a comparison that pays for auxiliary nodes; "" is as-given.
+type Counting string
 
 // The ways to count.
 const (
-	CountingAsGiven            Counting = iota // each side has the nodes that it lists
-	CountingAuxiliaryOnBoth                    // each side has the auxiliary nodes of either
-	CountingAuxiliaryOnNeither                 // the nodes that run the workload alone
+	countingAsGiven            Counting = "as-given"             // each side has the nodes that it lists
+	CountingAuxiliaryOnBoth    Counting = "auxiliary-on-both"    // each side has the auxiliary nodes of either
+	countingAuxiliaryOnNeither Counting = "auxiliary-on-neither" // only the nodes that run the workload
 )
 
-var countingNames = enum.Of[Counting](ErrInput, "way of counting", "as-given", "auxiliary-on-both",
-	"auxiliary-on-neither")
-
 // Countings lists the ways to count.
-func Countings() []Counting { return countingNames.Values() }
+func Countings() []Counting {
+	return []Counting{countingAsGiven, CountingAuxiliaryOnBoth, countingAuxiliaryOnNeither}
+}
 
 // CompareCompositions returns the saving of replacing one composition by another. A comparison is like for like
-// when both sides run the same system pods: the latency article charges its two CPU nodes to the shared side alone
-// and prints 46%, where CountingAuxiliaryOnBoth gives 48.3% and CountingAuxiliaryOnNeither 50%.
+// when both sides run the same system pods: the latency article charges its two CPU nodes to the shared side only
+// and prints 46%, where auxiliary-on-both gives 48.3% and auxiliary-on-neither 50%.
 func CompareCompositions(before, after Composition, counting Counting) (Saving, error) {
-	if _, err := counting.MarshalText(); err != nil {
-		return Saving{}, err
-	}
 	var l problem.List
 	before.validate(&l, "before")
 	after.validate(&l, "after")
+	l.If(counting != "" && !slices.Contains(Countings(), counting), "counting",
+		fmt.Sprintf("use one of %v", Countings()), "unknown way of counting %q", problem.Clip(string(counting)))
 	if err := inputErr(&l); err != nil {
 		return Saving{}, err
 	}
 	switch counting {
 	case CountingAuxiliaryOnBoth:
 		before, after = before.withAuxiliary(after), after.withAuxiliary(before)
-	case CountingAuxiliaryOnNeither:
+	case countingAuxiliaryOnNeither:
 		before, after = before.workers(), after.workers()
 	}
 	b, err := before.total()
@@ -97,7 +95,7 @@ func CompareCompositions(before, after Composition, counting Counting) (Saving, 
 	if err != nil {
 		return Saving{}, fmt.Errorf("after: %w", err)
 	}
-	return NewSaving(b, a)
+	return newSaving(b, a)
 }
 
 // withAuxiliary returns c with the auxiliary nodes that other has and c lacks, matched by name.
@@ -186,7 +184,7 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 	var l problem.List
 	l.If(f.PricePerGPUHour.micros == 0, "price", "give what a GPU costs", "0 leaves nothing to save")
 	each, err := PerWorkloadHour(f.PricePerGPUHour, f.Tenants, f.Overhead)
-	if errors.Is(err, ErrInput) {
+	if errors.Is(err, errInput) {
 		l.AddErr("", err)
 	}
 	l.AddErr("", fleetErr(f.GPUs, f.Tenants, f.Utilisation))
@@ -196,7 +194,7 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 	if err != nil {
 		return FleetFigures{}, err
 	}
-	saving, err := NewSaving(f.PricePerGPUHour, each)
+	saving, err := newSaving(f.PricePerGPUHour, each)
 	if err != nil {
 		return FleetFigures{}, err
 	}
@@ -222,9 +220,9 @@ type Saving struct {
 	Fraction PPM `json:"saving_fraction"`
 }
 
-// NewSaving returns the saving of a change between two hourly costs of one
+// newSaving returns the saving of a change between two hourly costs of one
 // currency. Before must be above zero, since no part of nothing can be saved.
-func NewSaving(beforePerHour, afterPerHour Money) (Saving, error) {
+func newSaving(beforePerHour, afterPerHour Money) (Saving, error) {
 	var l problem.List
 	l.If(beforePerHour.Sign() <= 0, "before", "give what is paid now", "%s leaves nothing to save", beforePerHour)
 	notNegative(&l, "after", afterPerHour)

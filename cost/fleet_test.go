@@ -20,7 +20,7 @@ func TestEconomicsArticle(t *testing.T) {
 	if printed := got.Round(2).Decimal(); printed != "0.95" {
 		t.Errorf("shown as %s, the article printed 0.95", printed)
 	}
-	saved, err := NewSaving(price, got)
+	saved, err := newSaving(price, got)
 	if err != nil || saved.Fraction != 73*Percent {
 		t.Errorf("saving %v, %v; the article printed 73%%", saved.Fraction, err)
 	}
@@ -50,7 +50,7 @@ func TestRecoveredHours(t *testing.T) {
 	for _, u := range []float64{math.NaN(), math.Inf(1), -0.1, 1.1} {
 		_, err := UtilisationHours(-1, 0, u)
 		for _, path := range []string{"gpus: ", "tenants: ", "utilisation: "} {
-			if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
+			if !errors.Is(err, errInput) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%v does not name %q", err, path)
 			}
 		}
@@ -69,12 +69,12 @@ func TestSharedFleet(t *testing.T) {
 	}
 	_, err = SharedFleet{GPUs: -1, PricePerGPUHour: money(t, "-1 USD"), Utilisation: 2, Overhead: -1}.Figures()
 	for _, path := range []string{"gpus: ", "price: ", "tenants: ", "utilisation: ", "overhead: "} {
-		if !errors.Is(err, ErrInput) || strings.Count(err.Error(), path) != 1 {
+		if !errors.Is(err, errInput) || strings.Count(err.Error(), path) != 1 {
 			t.Errorf("%v does not name %q once", err, path)
 		}
 	}
 	f.PricePerGPUHour = Money{}
-	if _, err := f.Figures(); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "price: ") {
+	if _, err := f.Figures(); !errors.Is(err, errInput) || !strings.Contains(err.Error(), "price: ") {
 		t.Errorf("%v", err)
 	}
 }

@@ -38,7 +38,7 @@ func FromMicros(micros int64, currency string) (Money, error) {
 	case currency != "" && !isCurrency(currency):
 		return Money{}, badInput("%q is no currency (use three capital letters, for example USD)", problem.Clip(currency))
 	case micros > maxMicros || micros < -maxMicros:
-		return Money{}, ErrOverflow
+		return Money{}, errOverflow
 	}
 	copy(m.currency[:], currency)
 	return m, nil
@@ -70,7 +70,7 @@ func (m Money) match(o Money) ([3]byte, error) {
 	case m == Money{}:
 		return o.currency, nil
 	}
-	return [3]byte{}, fmt.Errorf("%w: %s and %s", ErrCurrency, m, o)
+	return [3]byte{}, fmt.Errorf("%w: %s and %s", errCurrency, m, o)
 }
 
 // Add returns m + o, which must be of one currency.
@@ -82,7 +82,7 @@ func (m Money) Add(o Money) (Money, error) {
 	if sum := m.micros + o.micros; sum <= maxMicros && sum >= -maxMicros {
 		return Money{sum, cur}, nil
 	}
-	return Money{}, ErrOverflow
+	return Money{}, errOverflow
 }
 
 // Sub returns m - o, which must be of one currency.
@@ -102,7 +102,7 @@ func (m Money) MulFrac(num, den int64) (Money, error) {
 	}
 	q, ok := mulDiv(magnitude(m.micros), magnitude(num), magnitude(den))
 	if !ok || q > maxMicros {
-		return Money{}, ErrOverflow
+		return Money{}, errOverflow
 	}
 	micros := int64(q)
 	if (m.micros < 0) != ((num < 0) != (den < 0)) {
@@ -279,7 +279,7 @@ const (
 func ratio(num, den int64) (PPM, error) {
 	q, ok := mulDiv(magnitude(num), uint64(Whole), uint64(den))
 	if !ok || q > math.MaxInt64 {
-		return 0, ErrOverflow
+		return 0, errOverflow
 	}
 	if num < 0 {
 		return -PPM(q), nil

@@ -47,8 +47,8 @@ func TestMoneyText(t *testing.T) {
 		"+1 USD", "--1 USD", "1,000 USD", ".5 USD", "5. USD", "1.2.3 USD", "1.0000001 USD", "4000000000000.000001 USD",
 		"99999999999999999999999 USD", "NaN USD", "Inf USD", "0x1 USD", "１ USD", "1 ＵＳＤ", "1\tUSD", "- USD", "1 \x00SD"} {
 		m, err := ParseMoney(bad)
-		if !errors.Is(err, ErrInput) || m != (Money{}) {
-			t.Errorf("ParseMoney(%q) = %v, %v; want ErrInput", bad, m, err)
+		if !errors.Is(err, errInput) || m != (Money{}) {
+			t.Errorf("ParseMoney(%q) = %v, %v; want errInput", bad, m, err)
 		}
 	}
 	for in, remedy := range map[string]string{"$3.25": "number first", "USD 3.25": "number first", "3.25": "add a currency", "3.25 usd": "capital letters"} {
@@ -56,7 +56,7 @@ func TestMoneyText(t *testing.T) {
 			t.Errorf("ParseMoney(%q): %v; want %q in it", in, err, remedy)
 		}
 	}
-	if _, err := ParsePrice("-0.01 USD"); !errors.Is(err, ErrInput) {
+	if _, err := ParsePrice("-0.01 USD"); !errors.Is(err, errInput) {
 		t.Errorf("a negative price: %v", err)
 	}
 	if m, err := ParsePrice("0 USD"); err != nil || m.Currency() != "USD" {
@@ -98,7 +98,7 @@ func TestFromMicros(t *testing.T) {
 		micros int64
 		cur    string
 		want   error
-	}{{1, "", ErrInput}, {1, "usd", ErrInput}, {maxMicros + 1, "USD", ErrOverflow}, {math.MinInt64, "USD", ErrOverflow}} {
+	}{{1, "", errInput}, {1, "usd", errInput}, {maxMicros + 1, "USD", errOverflow}, {math.MinInt64, "USD", errOverflow}} {
 		if m, err := FromMicros(c.micros, c.cur); !errors.Is(err, c.want) {
 			t.Errorf("FromMicros(%d, %q) = %v, %v; want %v", c.micros, c.cur, m, err, c.want)
 		}
@@ -113,17 +113,17 @@ func TestArithmetic(t *testing.T) {
 	if m, err := (Money{}).Sub(usd); err != nil || m != money(t, "-1.5 USD") {
 		t.Errorf("subtracting from the zero Money: %v, %v", m, err)
 	}
-	if _, err := usd.Add(eur); !errors.Is(err, ErrCurrency) {
+	if _, err := usd.Add(eur); !errors.Is(err, errCurrency) {
 		t.Errorf("USD + EUR: %v", err)
 	}
 	top := money(t, "4000000000000 USD")
-	if m, err := top.Add(top); !errors.Is(err, ErrOverflow) || m != (Money{}) {
+	if m, err := top.Add(top); !errors.Is(err, errOverflow) || m != (Money{}) {
 		t.Errorf("%v, %v", m, err)
 	}
-	if m, err := top.Mul(2); !errors.Is(err, ErrOverflow) || m != (Money{}) {
+	if m, err := top.Mul(2); !errors.Is(err, errOverflow) || m != (Money{}) {
 		t.Errorf("%v, %v", m, err)
 	}
-	if _, err := usd.MulFrac(1, 0); !errors.Is(err, ErrInput) {
+	if _, err := usd.MulFrac(1, 0); !errors.Is(err, errInput) {
 		t.Errorf("division by zero: %v", err)
 	}
 	if m, err := money(t, "0.000001 USD").MulFrac(math.MinInt64, math.MinInt64); err != nil || m.Micros() != 1 {

@@ -16,8 +16,8 @@ func TestPPMText(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "%", "8", "0.08", "8 %%", "1e2%", "8.00001%", "99999999999999999999%", "NaN%", "8％"} {
-		if p, err := parsePPM(bad); !errors.Is(err, ErrInput) || p != 0 {
-			t.Errorf("parsePPM(%q) = %v, %v; want ErrInput", bad, p, err)
+		if p, err := parsePPM(bad); !errors.Is(err, errInput) || p != 0 {
+			t.Errorf("parsePPM(%q) = %v, %v; want errInput", bad, p, err)
 		}
 	}
 	for p, want := range map[PPM]string{80_000: "8%", 464_286: "46.4286%", -5_000: "-0.5%", 1: "0.0001%", Whole: "100%", math.MinInt64: "-922337203685477.5808%"} {

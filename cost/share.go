@@ -18,9 +18,6 @@ import (
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
 type Optional[T any] = optional.Value[T]
 
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
 // PerWorkloadHour returns the price of an hour for one of the tenants that share a GPU: price / tenants * (1 +
 // overhead), exact inside and rounded once. The economics article's calculator is consistent with it: 3.50 among 4
 // with 8% is 0.945, printed as 0.95. The overhead makes a tenant's figure comparable with an exclusive GPU's: it
@@ -64,7 +61,7 @@ func PerUnits(hourly Money, units int64, ratePerSecond float64) (Money, error) {
 	}
 	micros := math.Round(float64(units) * float64(hourly.micros) / (ratePerSecond * 3600))
 	if !(math.Abs(micros) <= maxMicros) {
-		return Money{}, ErrOverflow
+		return Money{}, errOverflow
 	}
 	return Money{int64(micros), hourly.currency}, nil
 }
@@ -105,7 +102,7 @@ func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, 
 		if err != nil {
 			return TokenCosts{}, fmt.Errorf("%s tokens: %w", kind.name, err)
 		}
-		*kind.to = Some(m)
+		*kind.to = optional.Of(m)
 	}
 	return c, nil
 }

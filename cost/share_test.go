@@ -23,7 +23,7 @@ func TestFourTeams(t *testing.T) {
 		t.Errorf("exclusive: %v, %v", exclusive, err)
 	}
 	four, _ := money(t, "3.25 USD").Mul(4)
-	if s, err := NewSaving(four, money(t, "3.25 USD")); err != nil || s.Fraction != 75*Percent || s.Before != exclusive || s.After != shared {
+	if s, err := newSaving(four, money(t, "3.25 USD")); err != nil || s.Fraction != 75*Percent || s.Before != exclusive || s.After != shared {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -43,16 +43,16 @@ func TestPerWorkloadHour(t *testing.T) {
 	}
 	_, err := PerWorkloadHour(money(t, "-1 USD"), 0, -1)
 	for _, path := range []string{"price: ", "tenants: ", "overhead: "} {
-		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), path) {
+		if !errors.Is(err, errInput) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%v does not name %q", err, path)
 		}
 	}
 	for _, tenants := range []int{0, -1, math.MaxInt} {
-		if _, err := PerWorkloadHour(money(t, "1 USD"), tenants, 0); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "tenants: ") {
+		if _, err := PerWorkloadHour(money(t, "1 USD"), tenants, 0); !errors.Is(err, errInput) || !strings.Contains(err.Error(), "tenants: ") {
 			t.Errorf("%d tenants: %v", tenants, err)
 		}
 	}
-	if m, err := PerWorkloadHour(money(t, "4000000000000 USD"), 1, maxOverhead); !errors.Is(err, ErrOverflow) {
+	if m, err := PerWorkloadHour(money(t, "4000000000000 USD"), 1, maxOverhead); !errors.Is(err, errOverflow) {
 		t.Errorf("%v, %v", m, err)
 	}
 }
@@ -83,12 +83,12 @@ func TestPerUnits(t *testing.T) {
 	if m, err := PerUnits(money(t, "3.60 USD"), 1_000_000, 2500); err != nil || m.Decimal() != "0.40" {
 		t.Errorf("a million tokens: %v, %v; want 0.40", m, err)
 	}
-	if m, err := PerUnits(money(t, "4 USD"), math.MaxInt64, 1e-9); !errors.Is(err, ErrOverflow) {
+	if m, err := PerUnits(money(t, "4 USD"), math.MaxInt64, 1e-9); !errors.Is(err, errOverflow) {
 		t.Errorf("%v, %v", m, err)
 	}
 	for _, rate := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, err := PerUnits(money(t, "1 USD"), -1, rate)
-		if !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "units: ") || !strings.Contains(err.Error(), "ratePerSecond: ") {
+		if !errors.Is(err, errInput) || !strings.Contains(err.Error(), "units: ") || !strings.Contains(err.Error(), "ratePerSecond: ") {
 			t.Errorf("rate %v: %v", rate, err)
 		}
 	}
@@ -115,7 +115,7 @@ func TestPerMillionTokens(t *testing.T) {
 		rates   TokenRates
 		want    string
 	}{{0, TokenRates{Input: 1}, "tenants"}, {1, TokenRates{Good: -1}, "good tokens"}, {1, TokenRates{Output: math.NaN()}, "output tokens"}} {
-		if c, err := PerMillionTokens(hour, bad.tenants, bad.rates); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), bad.want) || c != (TokenCosts{}) {
+		if c, err := PerMillionTokens(hour, bad.tenants, bad.rates); !errors.Is(err, errInput) || !strings.Contains(err.Error(), bad.want) || c != (TokenCosts{}) {
 			t.Errorf("%+v: %+v, %v", bad, c, err)
 		}
 	}

@@ -68,7 +68,7 @@ func lossErr(revenue Money, loss PPM) error {
 }
 
 // Payback returns the day, from a start on, by which a monthly saving has paid for an investment; a month is the 12th
-// part of 365 days. Without a saving there is no such day: ErrNoBreakEven. Days beyond a hundred years are ErrOverflow.
+// part of 365 days. Without a saving there is no such day: ErrNoBreakEven. Days beyond a hundred years are an error.
 func Payback(investment, monthly Money, start time.Time) (time.Time, error) {
 	var l problem.List
 	notNegative(&l, "investment", investment)
@@ -83,7 +83,7 @@ func Payback(investment, monthly Money, start time.Time) (time.Time, error) {
 	}
 	days := math.Ceil(float64(investment.micros) / float64(monthly.micros) * 365 / 12)
 	if days > 36_525 {
-		return time.Time{}, ErrOverflow
+		return time.Time{}, errOverflow
 	}
 	return start.AddDate(0, 0, int(days)), nil
 }

@@ -17,9 +17,9 @@ func sourceRevenueLoss(impact float64) float64 {
 	return impact * baseLatencyMS * lossPer100ms
 }
 
-// The latency article's calculator says that all revenue is lost; the units say 1%.
+// The latency article's calculator gives all revenue as lost; by its units it is 1%.
 func TestROICalculator(t *testing.T) {
-	s, err := NewSaving(money(t, "4.48 USD"), money(t, "2.24 USD"))
+	s, err := newSaving(money(t, "4.48 USD"), money(t, "2.24 USD"))
 	if err != nil || s.Monthly.Decimal() != "1635.20" || s.Annual.Decimal() != "19622.40" || s.Fraction != 50*Percent {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -78,7 +78,7 @@ func TestRevenueLossEdges(t *testing.T) {
 		}
 	}
 	for _, rate := range []PPM{-1, Whole + 1} {
-		if _, err := RevenueLoss(time.Second, rate); !errors.Is(err, ErrInput) {
+		if _, err := RevenueLoss(time.Second, rate); !errors.Is(err, errInput) {
 			t.Errorf("rate %v: %v", rate, err)
 		}
 	}
@@ -90,12 +90,12 @@ func TestBreakEven(t *testing.T) {
 		saving Money
 		loss   PPM
 		want   error
-	}{{usd("1"), 0, ErrNoBreakEven}, {usd("0"), Percent, ErrNoBreakEven}, {usd("-1"), Percent, ErrNoBreakEven}, {usd("1"), -1, ErrInput}, {usd("1"), Whole + 1, ErrInput}} {
+	}{{usd("1"), 0, ErrNoBreakEven}, {usd("0"), Percent, ErrNoBreakEven}, {usd("-1"), Percent, ErrNoBreakEven}, {usd("1"), -1, errInput}, {usd("1"), Whole + 1, errInput}} {
 		if m, err := BreakEvenRevenue(c.saving, c.loss); !errors.Is(err, c.want) {
 			t.Errorf("BreakEvenRevenue(%v, %v) = %v, %v; want %v", c.saving, c.loss, m, err, c.want)
 		}
 	}
-	if _, err := NetSaving(usd("1"), usd("-1"), Whole+1); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "revenue: ") || !strings.Contains(err.Error(), "loss: ") {
+	if _, err := NetSaving(usd("1"), usd("-1"), Whole+1); !errors.Is(err, errInput) || !strings.Contains(err.Error(), "revenue: ") || !strings.Contains(err.Error(), "loss: ") {
 		t.Errorf("%v", err)
 	}
 }

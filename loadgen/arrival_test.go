@@ -124,11 +124,11 @@ func TestBadPlans(t *testing.T) {
 		"tenants[3].load: would never end",
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("does not say %q:\n%v", want, err)
+			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
 	if strings.Contains(err.Error(), "pw") {
-		t.Error("tells the password")
+		t.Error("the password is in it")
 	}
 	late := ok()
 	late.Duration, late.Tenants[0].Load.Ramp = 2*time.Second, 5*time.Second

@@ -113,9 +113,9 @@ func TestAbortedAnswers(t *testing.T) {
 	for _, reason := range []string{"abort", "error"} {
 		end := strings.Replace(stopped, "stop", reason, 1)
 		for name, events := range map[string][]string{
-			"one choice":         append(deltas(4, "content"), end),
-			"the first of two":   append(deltas(4, "content"), end, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`),
-			"beside one of stop": append(deltas(4, "content"), `{"choices":[{"index":0,"delta":{},"finish_reason":"`+reason+`"},{"index":1,"delta":{},"finish_reason":"stop"}]}`),
+			"one choice":          append(deltas(4, "content"), end),
+			"the first of two":    append(deltas(4, "content"), end, `{"choices":[{"index":1,"delta":{"content":"x"},"finish_reason":"stop"}]}`),
+			"next to one of stop": append(deltas(4, "content"), `{"choices":[{"index":0,"delta":{},"finish_reason":"`+reason+`"},{"index":1,"delta":{},"finish_reason":"stop"}]}`),
 		} {
 			res := piped(t, events, nil)
 			if c := res.Summary.Counts; c.ByClass["error_event"] != 4 || !strings.Contains(res.Records[0].Error, reason) {

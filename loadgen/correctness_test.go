@@ -72,7 +72,7 @@ func TestCorrectness(t *testing.T) {
 			w.TPOT, w.GapP50, w.GapP99, w.ITLMean, w.ITLP99, w.E2E = 24*40.0/99, 40, 40, 10, 10, 50+24*40
 		})},
 		{"four tokens an event, continuous usage", always(func(r *loadgentest.Reply) {
-			r.PerEvent, r.Interval, r.Usage = 4, 40*ms, loadgentest.UsageContinuous
+			r.PerEvent, r.Interval, r.Usage = 4, 40*ms, "continuous"
 		}), plain(func(w *truth) {
 			w.Basis, w.TPOT, w.GapP50, w.GapP99, w.ITLMean, w.ITLP99, w.E2E = "usage", 10, 40, 40, 10, 10, 50+24*40
 		})},
@@ -87,7 +87,7 @@ func TestCorrectness(t *testing.T) {
 		})},
 		{"reasoning", always(func(r *loadgentest.Reply) { r.Reasoning = 40 }), plain(nil)},
 		{"tool calls", always(func(r *loadgentest.Reply) { r.ToolCall = true }), plain(nil)},
-		{"no usage", always(func(r *loadgentest.Reply) { r.Usage = loadgentest.UsageNever }), plain(func(w *truth) {
+		{"no usage", always(func(r *loadgentest.Reply) { r.Usage = "never" }), plain(func(w *truth) {
 			w.Source, w.Basis = "events", "event"
 		})},
 		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultTruncate, 51 }), nineFail(loadgen.ClassTruncated, 459)},

@@ -137,14 +137,14 @@ func FuzzTemplate(f *testing.F) {
 		}
 		want, err := decodeDelta(second)
 		if err != nil {
-			t.Fatalf("matched what does not decode: %q by %q: %v", second, first, err)
+			t.Fatalf("matched an event that does not decode: %q by %q: %v", second, first, err)
 		}
 		got := delta{text: unescape(raw), seen: d.seen} // the index is in the template
 		if tm.reasoning {
 			got = delta{reasoning: got.text, seen: d.seen}
 		}
 		if got != want {
-			t.Errorf("template says %+v, encoding/json %+v of %q after %q", got, want, second, first)
+			t.Errorf("template %+v, encoding/json %+v of %q after %q", got, want, second, first)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func FuzzDecodeDelta(f *testing.F) {
 			t.Errorf("value and error: %+v, %v", d, err)
 		}
 		if err == nil && !json.Valid(data) {
-			t.Error("accepted what is not JSON")
+			t.Error("accepted text that is not JSON")
 		}
 	})
 }

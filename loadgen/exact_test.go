@@ -28,17 +28,17 @@ func one(t *testing.T, r loadgentest.Reply, edit func(*loadgen.Tenant)) (loadgen
 	return res.Records[0], &res.Summary.Measures
 }
 
-func must(t *testing.T, what string, f func() (time.Duration, bool), want time.Duration) {
+func must(t *testing.T, name string, f func() (time.Duration, bool), want time.Duration) {
 	t.Helper()
 	got, ok := f()
 	if want < 0 {
 		if ok {
-			t.Errorf("%s is %v, should be undefined", what, got)
+			t.Errorf("%s is %v, should be undefined", name, got)
 		}
 		return
 	}
 	if !ok || got != want {
-		t.Errorf("%s = %v, %v; want %v", what, got, ok, want)
+		t.Errorf("%s = %v, %v; want %v", name, got, ok, want)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		}
 	})
 	t.Run("continuous usage gives n_1", func(t *testing.T) {
-		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 40 * ms, Tokens: 10, PerEvent: 4, Usage: loadgentest.UsageContinuous}, nil)
+		r, m := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 40 * ms, Tokens: 10, PerEvent: 4, Usage: "continuous"}, nil)
 		if r.FirstTokens != 4 || r.Events != 3 || m.ITLBasis != "usage" {
 			t.Errorf("%+v", r)
 		}
@@ -189,7 +189,7 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%+v", s.Measures)
 		}
 	})
-	t.Run("duration ends the offering, drain what is in flight", func(t *testing.T) {
+	t.Run("duration ends the offering, drain the requests in flight", func(t *testing.T) {
 		res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 50 * ms, Interval: 50 * ms, Tokens: 10}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
 			p.Tenants[0].Requests = 0
 			p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 10}}

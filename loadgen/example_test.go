@@ -88,7 +88,7 @@ func ExampleSearch() {
 	// Output: passes at 9.21/s, fails at 9.46/s, confidence 0.95
 }
 
-// Two tenants, each alone and both together.
+// Two tenants, each isolated and both co-located.
 func ExampleStudy() {
 	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "chat"}, {Name: "batch"}}}
 	for _, c := range loadgen.Study(plan) {

@@ -68,21 +68,21 @@ func TestFaultsOverTCP(t *testing.T) {
 		url   string
 		limit loadgen.Timeouts
 		class loadgen.Class
-		says  string
+		text  string
 	}{
-		{name: "endpoint down", url: "http://127.0.0.1:1", class: loadgen.ClassConnect, says: "refused"},
-		{name: "name does not resolve", url: "http://name.invalid:80", class: loadgen.ClassConnect, says: "name.invalid"},
-		{name: "TLS where there is none", url: "https", class: loadgen.ClassConnect, says: "TLS handshake"},
-		{name: "a path that is not there", url: "/nope/v1/chat/completions", class: "http_4xx", says: "no such path"},
-		{name: "429", reply: loadgentest.Reply{Status: 429, RetryAfter: "7"}, class: "http_429", says: "Retry-After 7"},
-		{name: "503", reply: loadgentest.Reply{Status: 503}, class: "http_5xx", says: "Service Unavailable"},
-		{name: "redirect", reply: loadgentest.Reply{Status: 302}, class: "malformed", says: "redirects are not followed"},
-		{name: "HTML", reply: loadgentest.Reply{Fault: loadgentest.FaultHTML}, class: "malformed", says: "Welcome"},
-		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: loadgentest.FaultHugeEvent, FaultAfter: 1}, class: "malformed", says: "size limit"},
+		{name: "endpoint down", url: "http://127.0.0.1:1", class: loadgen.ClassConnect, text: "refused"},
+		{name: "name does not resolve", url: "http://name.invalid:80", class: loadgen.ClassConnect, text: "name.invalid"},
+		{name: "TLS where there is none", url: "https", class: loadgen.ClassConnect, text: "TLS handshake"},
+		{name: "a path that is not there", url: "/nope/v1/chat/completions", class: "http_4xx", text: "no such path"},
+		{name: "429", reply: loadgentest.Reply{Status: 429, RetryAfter: "7"}, class: "http_429", text: "Retry-After 7"},
+		{name: "503", reply: loadgentest.Reply{Status: 503}, class: "http_5xx", text: "Service Unavailable"},
+		{name: "redirect", reply: loadgentest.Reply{Status: 302}, class: "malformed", text: "redirects are not followed"},
+		{name: "HTML", reply: loadgentest.Reply{Fault: loadgentest.FaultHTML}, class: "malformed", text: "Welcome"},
+		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: loadgentest.FaultHugeEvent, FaultAfter: 1}, class: "malformed", text: "size limit"},
 		{name: "endless", reply: loadgentest.Reply{Interval: ms, Fault: loadgentest.FaultEndless}, limit: loadgen.Timeouts{Total: 200 * ms}, class: "timeout_total"},
 		{name: "stall", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultStall, FaultAfter: 2}, limit: loadgen.Timeouts{Idle: 100 * ms}, class: "timeout_idle"},
 		{name: "no answer", reply: loadgentest.Reply{Fault: loadgentest.FaultNoAnswer}, limit: loadgen.Timeouts{FirstToken: 100 * ms}, class: "timeout_ttft"},
-		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultCut, FaultAfter: 2}, class: loadgen.ClassTruncated, says: "EOF"},
+		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultCut, FaultAfter: 2}, class: loadgen.ClassTruncated, text: "EOF"},
 		{name: "fine", reply: fast, class: loadgen.ClassOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -106,8 +106,8 @@ func TestFaultsOverTCP(t *testing.T) {
 			if n := res.Summary.Counts.ByClass[tc.class]; n != 4 {
 				t.Errorf("%v; %s", res.Summary.Counts.ByClass, res.Records[0].Error)
 			}
-			if got := res.Records[0].Error; !strings.Contains(got, tc.says) {
-				t.Errorf("error %q does not say %q", got, tc.says)
+			if got := res.Records[0].Error; !strings.Contains(got, tc.text) {
+				t.Errorf("error %q lacks %q", got, tc.text)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestKernelStamps(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h := res.Summary.ClientHealth; h.Stamps != "user" || h.ReadLag.Count != 0 {
-			t.Errorf("user stamps asked for: %q, %+v", h.Stamps, h.ReadLag)
+			t.Errorf("with process times: %q, %+v", h.Stamps, h.ReadLag)
 		}
 	}
 }

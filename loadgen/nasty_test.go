@@ -26,7 +26,7 @@ type nasty struct {
 	send   func(c *net.TCPConn)
 	class  loadgen.Class
 	tokens int            // output tokens of an ok answer
-	says   string         // in the error
+	text   string         // in the error
 	body   map[string]any // fields of the request
 	whole  bool           // ask for no stream
 }
@@ -48,7 +48,7 @@ const (
 	finish = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	done   = "data: [DONE]\n\n"
 	reset  = "\x00reset" // ends a connection with a reset instead of an end
-	stall  = "\x00stall" // keeps it open and says nothing more
+	stall  = "\x00stall" // keeps it open and sends nothing more
 )
 
 // framings are the ways to send a body.
@@ -66,7 +66,7 @@ var framings = map[string]func(contentType, body string) string{
 
 const sse = "Content-Type: text/event-stream\r\n"
 
-// say writes a text in one piece, and stalls or resets where it says so.
+// say writes a text in one piece, and stalls or resets where the text ends so.
 func say(text string) func(*net.TCPConn) {
 	return func(c *net.TCPConn) {
 		for part := range strings.SplitSeq(text, "\x00") {
@@ -128,10 +128,10 @@ func aByteEach(text string) string {
 // bodies are event streams that come whole, in every framing.
 func bodies() []nasty {
 	ok := func(name string, tokens int, body string) nasty {
-		return nasty{name: name, class: loadgen.ClassOK, tokens: tokens, says: body}
+		return nasty{name: name, class: loadgen.ClassOK, tokens: tokens, text: body}
 	}
 	bad := func(name string, class loadgen.Class, body string) nasty {
-		return nasty{name: name, class: class, says: body}
+		return nasty{name: name, class: class, text: body}
 	}
 	two := map[string]any{"n": 2}
 	with := func(n nasty, body map[string]any) nasty { n.body = body; return n }
@@ -175,8 +175,8 @@ func bodies() []nasty {
 		bad("a choice too many, unfinished", loadgen.ClassTruncated, choice(0, "a", "stop")+choice(1, "b", "")),
 		bad("no end", loadgen.ClassTruncated, ab),
 		bad("nothing", loadgen.ClassTruncated, ""),
-		bad("comments alone", loadgen.ClassTruncated, ": ping\n\n: ping\n\n"),
-		bad("role alone", loadgen.ClassTruncated, event(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)),
+		bad("only comments", loadgen.ClassTruncated, ": ping\n\n: ping\n\n"),
+		bad("only a role", loadgen.ClassTruncated, event(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)),
 		bad("cut inside an event", loadgen.ClassTruncated, ab+`data: {"choices":[{"index":0,"del`),
 		bad("cut inside the first event", loadgen.ClassTruncated, `data: {"choices":[{"index":0,"del`),
 		bad("DONE without a line end", loadgen.ClassTruncated, ab+"data: [DONE]"),
@@ -250,16 +250,16 @@ func exchanges() []nasty {
 		{name: "103 for ever", send: repeat("", "HTTP/1.1 103 Early Hints\r\n\r\n", 0), class: "malformed"},
 		{name: "204", send: say("HTTP/1.1 204 No Content\r\n\r\n"), class: "malformed"},
 		{name: "206", send: say(status(206, "{}")), class: "malformed"},
-		{name: "301", send: say("HTTP/1.1 301 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"), class: "malformed", says: "/elsewhere"},
-		{name: "503 that stalls", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy" + stall), class: "http_5xx", says: "busy"},
-		{name: "503 that is cut", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy"), class: "http_5xx", says: "busy"},
-		{name: "503 without end", send: repeat("HTTP/1.1 503 X\r\n\r\n", strings.Repeat("busy ", 1000), 0), class: "http_5xx", says: "busy"},
-		{name: "429 that stalls", send: say("HTTP/1.1 429 X\r\nRetry-After: 3\r\nContent-Length: 100\r\n\r\n" + stall), class: "http_429", says: "Retry-After 3"},
-		{name: "401 in chunks", send: say("HTTP/1.1 401 X\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"error":"no`) + chunk(` key"}`) + "0\r\n\r\n"), class: "http_4xx", says: "no key"},
-		{name: "a page that stalls", send: say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<html>login" + stall), class: "malformed", says: "login"},
+		{name: "301", send: say("HTTP/1.1 301 X\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"), class: "malformed", text: "/elsewhere"},
+		{name: "503 that stalls", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy" + stall), class: "http_5xx", text: "busy"},
+		{name: "503 that is cut", send: say("HTTP/1.1 503 X\r\nContent-Length: 100\r\n\r\nbusy"), class: "http_5xx", text: "busy"},
+		{name: "503 without end", send: repeat("HTTP/1.1 503 X\r\n\r\n", strings.Repeat("busy ", 1000), 0), class: "http_5xx", text: "busy"},
+		{name: "429 that stalls", send: say("HTTP/1.1 429 X\r\nRetry-After: 3\r\nContent-Length: 100\r\n\r\n" + stall), class: "http_429", text: "Retry-After 3"},
+		{name: "401 in chunks", send: say("HTTP/1.1 401 X\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(`{"error":"no`) + chunk(` key"}`) + "0\r\n\r\n"), class: "http_4xx", text: "no key"},
+		{name: "a page that stalls", send: say("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 100\r\n\r\n<html>login" + stall), class: "malformed", text: "login"},
 		{name: "no head", send: say(stall), class: "timeout_ttft"},
 		{name: "half a head", send: say("HTTP/1.1 200 O" + stall), class: "timeout_ttft"},
-		{name: "head alone", send: say(chunked + stall), class: "timeout_ttft"},
+		{name: "only the head", send: say(chunked + stall), class: "timeout_ttft"},
 		{name: "role and no more", send: say(chunked + chunk(event(`{"choices":[{"index":0,"delta":{"role":"assistant"}}]}`)) + stall), class: "timeout_ttft"},
 		{name: "comments for ever", send: repeat(chunked, chunk(": ping\n\n"), 10*time.Millisecond), class: "timeout_ttft"},
 		{name: "empty events for ever", send: repeat(chunked, chunk("data:\n\n"), 10*time.Millisecond), class: "timeout_ttft"},
@@ -277,22 +277,22 @@ func exchanges() []nasty {
 		{name: "trailers", send: say(chunked + chunk(ab+done) + "0\r\nX-Sum: 7\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
 		{name: "more after the answer", send: say(chunked + chunk(ab+done) + "0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"), class: loadgen.ClassOK, tokens: 2},
 		{name: "HTTP/1.0", send: say("HTTP/1.0 200 OK\r\n" + sse + "\r\n" + ab + done), class: loadgen.ClassOK, tokens: 2},
-		{name: "gzip that nobody asked for", send: say(head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("\x1f\x8b\x08rubbish") + "0\r\n\r\n"), class: "malformed"},
+		{name: "gzip that was not requested", send: say(head + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("\x1f\x8b\x08rubbish") + "0\r\n\r\n"), class: "malformed"},
 		{name: "events as text/plain", send: say(typed("text/plain", ab+done)), class: loadgen.ClassOK, tokens: 2},
 		{name: "events without a type", send: say(framings["chunked"]("", ab+done)), class: loadgen.ClassOK, tokens: 2},
-		{name: "error as text/plain", send: say(typed("text/plain", `{"error":"out of memory"}`)), class: "error_event", says: "out of memory"},
-		{name: "error as application/json", send: say(typed("application/json; charset=utf-8", `{"error":{"message":"out of memory"}}`)), class: "error_event", says: "out of memory"},
-		{name: "whole answer as JSON", send: say(typed("application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`)), class: "malformed", says: "one piece"},
+		{name: "error as text/plain", send: say(typed("text/plain", `{"error":"out of memory"}`)), class: "error_event", text: "out of memory"},
+		{name: "error as application/json", send: say(typed("application/json; charset=utf-8", `{"error":{"message":"out of memory"}}`)), class: "error_event", text: "out of memory"},
+		{name: "whole answer as JSON", send: say(typed("application/json", `{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`)), class: "malformed", text: "one piece"},
 		{name: "JSON cut", send: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"choices\":[{"), class: loadgen.ClassTruncated},
 		{name: "asked whole", whole: true, send: say(typed("application/json", `{"choices":[{"message":{"content":"a b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":4.0}}`)), class: loadgen.ClassOK, tokens: 4},
 		{name: "asked whole, in parts", whole: true, send: say(typed("application/json", `{"choices":[{"message":{"content":[{"type":"text","text":"a"}]},"finish_reason":"stop"}],"usage":{"completion_tokens":4}}`)), class: loadgen.ClassOK, tokens: 4},
-		{name: "asked whole, an error", whole: true, send: say(typed("application/json", `{"error":"out of memory"}`)), class: "error_event", says: "out of memory"},
+		{name: "asked whole, an error", whole: true, send: say(typed("application/json", `{"error":"out of memory"}`)), class: "error_event", text: "out of memory"},
 		{name: "asked whole, empty", whole: true, send: say(typed("application/json", `{}`)), class: "malformed"},
 		{name: "asked whole, stalls", whole: true, send: say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{" + stall), class: "timeout_ttft"},
 	}
 	for code, class := range map[int]loadgen.Class{400: "http_4xx", 401: "http_4xx", 404: "http_4xx", 413: "http_4xx", 422: "http_4xx",
 		429: "http_429", 500: "http_5xx", 502: "http_5xx", 503: "http_5xx", 504: "http_5xx", 529: "http_5xx"} {
-		all = append(all, nasty{name: strconv.Itoa(code), send: say(status(code, `{"error":{"message":"because"}}`)), class: class, says: "because"})
+		all = append(all, nasty{name: strconv.Itoa(code), send: say(status(code, `{"error":{"message":"because"}}`)), class: class, text: "because"})
 	}
 	return all
 }
@@ -308,9 +308,9 @@ func TestNastyServers(t *testing.T) {
 				continue // parsing is done by one goroutine: one framing of each body shows its races
 			}
 			n, frame := b, framings[name]
-			n.name, n.send, n.says = b.name+", "+name, say(frame(sse, b.says)), ""
+			n.name, n.send, n.text = b.name+", "+name, say(frame(sse, b.text)), ""
 			if b.class == "error_event" {
-				n.says = "out of memory"
+				n.text = "out of memory"
 			}
 			scenarios = append(scenarios, n)
 		}
@@ -372,8 +372,8 @@ func TestNastyServers(t *testing.T) {
 					return
 				}
 				r := &res.Records[0]
-				if r.Class != n.class || n.class == loadgen.ClassOK && (r.OutputTokens != n.tokens || r.Error != "") || !strings.Contains(r.Error, n.says) || r.Class != loadgen.ClassOK && r.Error == "" {
-					t.Errorf("%s, %v: %v (%q) with %d tokens, want %v (%q) with %d", n.name, plain, r.Class, r.Error, r.OutputTokens, n.class, n.says, n.tokens)
+				if r.Class != n.class || n.class == loadgen.ClassOK && (r.OutputTokens != n.tokens || r.Error != "") || !strings.Contains(r.Error, n.text) || r.Class != loadgen.ClassOK && r.Error == "" {
+					t.Errorf("%s, %v: %v (%q) with %d tokens, want %v (%q) with %d", n.name, plain, r.Class, r.Error, r.OutputTokens, n.class, n.text, n.tokens)
 				}
 			}
 		})

@@ -179,7 +179,7 @@ func TestSaturated(t *testing.T) {
 		{"too early", 15, rising(5), rising(0.5), false},
 		{"steady", 60, steady(20, 3), steady(0.05, 0.01), false},
 		{"backlog rises, TTFT doesn't: long answers", 40, rising(5), steady(0.05, 0.001), false},
-		{"TTFT alone rises", 40, steady(20, 3), rising(0.5), false},
+		{"only TTFT rises", 40, steady(20, 3), rising(0.5), false},
 		{"grows by a sliver", 60, rising(0.05), rising(0.5), false},
 	} {
 		at, f, l := series(tc.n, tc.flight, tc.ttft)

@@ -59,7 +59,7 @@ func TestShortKeepAlive(t *testing.T) {
 func TestPlainHTTPToTLS(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer string
-		says   string
+		text   string
 	}{
 		"closes":         {"", "if the server speaks TLS, use https"},
 		"sends an alert": {"\x15\x03\x01\x00\x02\x02\x46", "the server speaks TLS: use https"},
@@ -86,7 +86,7 @@ func TestPlainHTTPToTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The reset that follows unread data may overtake the alert.
-			if r := res.Records[0]; res.Summary.Counts.Failed != 4 || !strings.Contains(r.Error, tc.says) && !strings.Contains(r.Error, "if the server speaks TLS") {
+			if r := res.Records[0]; res.Summary.Counts.Failed != 4 || !strings.Contains(r.Error, tc.text) && !strings.Contains(r.Error, "if the server speaks TLS") {
 				t.Errorf("%s, %v: %v, %q", name, plain, r.Class, r.Error)
 			}
 		}

@@ -71,7 +71,7 @@ func TestWholeAnswers(t *testing.T) {
 		Class                               loadgen.Class
 		Finish                              string
 		Tokens, Reasoning, Prompt, Refusals int
-		Cached                              int // -1: not said
+		Cached                              int // -1: not reported
 	}
 	for name, c := range map[string]struct {
 		api    loadgen.API

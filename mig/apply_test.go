@@ -160,7 +160,7 @@ func TestApplyTwoFailures(t *testing.T) {
 			if err != nil {
 				var ae *mig.ApplyError
 				if errors.As(err, &ae) && !ae.RolledBack && ae.Left == nil {
-					continue // the read after undoing failed: it says that it does not know
+					continue // the read after undoing failed: the state is unknown
 				}
 				account(t, g, have, plan, report, err, true)
 			}

@@ -45,7 +45,7 @@ func TestCatalogue(t *testing.T) {
 			}
 			if m.PlacementsKnown() {
 				if n, err := (Layout{Model: m}).room(p); err != nil || n != p.MaxInstances {
-					t.Errorf("%s %s: %d fit (%v), the catalogue says %d", m.Key, p.Name, n, err, p.MaxInstances)
+					t.Errorf("%s %s: %d fit (%v), the catalogue has %d", m.Key, p.Name, n, err, p.MaxInstances)
 				}
 			}
 			for _, s := range p.Sources {

@@ -359,9 +359,9 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 		}
 		return "not begun"
 	case errors.Is(err, mig.ErrInsufficient) && !errors.Is(err, mig.ErrConflict):
-		return "refused, by what was gone again"
+		return "refused, by a change that was gone again"
 	case o.harsh && errors.Is(err, mig.ErrNotFound) && !errors.Is(err, mig.ErrConflict):
-		return "refused, by what the other had destroyed already"
+		return "refused, by an instance that the other had destroyed already"
 	case errors.Is(err, mig.ErrBusy) || errors.Is(err, mig.ErrInUse):
 		return "in use"
 	case !failed && !errors.Is(err, mig.ErrConflict):
@@ -373,14 +373,14 @@ func checkOutcome(t *testing.T, i int, have mig.Layout, plan mig.ChangePlan, f *
 	case !ae.RolledBack && ae.RollbackErr == nil:
 		t.Errorf("%d: not rolled back, without a reason", i)
 	}
-	what := "conflict"
+	outcome := "conflict"
 	if failed {
-		what = "failed call"
+		outcome = "failed call"
 	}
 	if ae.RolledBack {
-		return what + ", undone"
+		return outcome + ", undone"
 	}
-	return what + ", not undone"
+	return outcome + ", not undone"
 }
 
 // TestApplyRefusedAfterActing: a driver refuses after it has acted, without another actor. Nobody else is blamed, and
@@ -454,7 +454,7 @@ func checkAlone(t *testing.T, g *migtest.GPU, c change, err error) {
 	case ae.RolledBack && now != c.have.String():
 		t.Errorf("rolled back, and [%s] is left of [%s]: %v", now, c.have, err)
 	case ae.Left != nil && ae.Left.Layout().String() != now:
-		t.Errorf("[%s] is left, and the error says [%s]", now, ae.Left.Layout())
+		t.Errorf("[%s] is left, and the error has [%s]", now, ae.Left.Layout())
 	case !ae.RolledBack && ae.RollbackErr == nil:
 		t.Errorf("not rolled back, without a reason: %v", err)
 	}

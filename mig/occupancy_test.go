@@ -29,7 +29,7 @@ func TestOccupancy(t *testing.T) {
 				more, ok := o.With(p, pl.Start)
 				with := NewLayout(m, append(append([]Instance(nil), l.Instances...), Instance{Profile: p, Placement: pl})...)
 				if valid := with.Validate() == nil; ok != valid {
-					t.Fatalf("%v with %v at %d: %v, Validate says %v", l, p, pl.Start, ok, valid)
+					t.Fatalf("%v with %v at %d: %v, Validate: %v", l, p, pl.Start, ok, valid)
 				}
 				if !ok {
 					continue

@@ -39,7 +39,7 @@ func held(t *testing.T, demand []Count, p Packing) {
 		}
 	}
 	if total != p.GPUs || len(p.Layouts()) != p.GPUs {
-		t.Errorf("%d GPUs in groups, %d said", total, p.GPUs)
+		t.Errorf("%d GPUs in groups, %d in all", total, p.GPUs)
 	}
 	if int64(p.GPUs) < p.LowerBound || p.Optimal != (int64(p.GPUs) == p.LowerBound) {
 		t.Errorf("%d GPUs, bound %d, optimal %v", p.GPUs, p.LowerBound, p.Optimal)

@@ -84,7 +84,7 @@ func TestPendingResume(t *testing.T) {
 }
 
 // TestPendingUnread: the mode is pending though the call that requested it
-// failed, or its result could not be read. Undoing leaves it and says so.
+// failed, or its result could not be read. Undoing leaves it and reports that.
 func TestPendingUnread(t *testing.T) {
 	ctx := context.Background()
 	m := lookup(t, "a100-80gb")

@@ -58,7 +58,7 @@ func TestGPUPercentageToSMs(t *testing.T) {
 	for _, pct := range points {
 		want := must.Get(mps.SMs(total, pct))(t)
 		if got := seenSMs(t, d, pct); got != want {
-			t.Errorf("%v%%: the client sees %d SMs, the rule says %d", pct, got, want)
+			t.Errorf("%v%%: the client sees %d SMs, the rule gives %d", pct, got, want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func seenSMs(t *testing.T, d *mps.Daemon, pct float64) int {
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	var sms int
 	if _, serr := fmt.Sscan(line, &sms); err != nil || serr != nil {
-		_ = cmd.Process.Kill() // its output says why
+		_ = cmd.Process.Kill() // its output has the cause
 		_ = cmd.Wait()
 		t.Fatalf("%q, %v, %v: %s", line, err, serr, &stderr)
 	}

@@ -42,7 +42,7 @@ func TestProcessIdentity(t *testing.T) {
 	}
 	server, control := start("nvidia-cuda-mps-server"), start("nvidia-cuda-mps-control")
 	if !server.runs(serverProgram) || control.runs(serverProgram) || !control.runs(controlProgram) {
-		t.Error("programs are told apart wrongly")
+		t.Error("programs are confused")
 	}
 	reused := process{pid: server.pid, started: server.started - 1}
 	if reused.alive() {

@@ -95,14 +95,14 @@ func killAtRandom(t testing.TB, prog *mps.Program, rng *rand.Rand) error {
 	if pids := processesOf(t, opt.PipeDirectory); len(pids) > 0 {
 		victims = pids
 	}
-	what := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSTOP, 0}[rng.IntN(6)]
+	sig := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSTOP, 0}[rng.IntN(6)]
 	victim := victims[rng.IntN(len(victims))]
-	_ = syscall.Kill(victim, what) // perhaps it has ended
+	_ = syscall.Kill(victim, sig) // perhaps it has ended
 	wait(10 * time.Millisecond)
 	r, err := d.Stop(context.Background(), time.Duration(rng.IntN(2))*10*time.Millisecond)
 	work.Wait()
 	if err == nil && len(processesOf(t, opt.PipeDirectory)) > 0 {
-		err = fmt.Errorf("%v of %v (the daemon is %d) leaves %v after %+v", what, victim, d.PID(), processesOf(t, opt.PipeDirectory), r)
+		err = fmt.Errorf("%v of %v (the daemon is %d) leaves %v after %+v", sig, victim, d.PID(), processesOf(t, opt.PipeDirectory), r)
 	}
 	for _, pid := range processesOf(t, opt.PipeDirectory) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -288,7 +288,7 @@ func TestDaemonInheritsNoLimits(t *testing.T) {
 	t.Setenv(mps.EnvThreads, "10")
 	t.Setenv(mps.EnvPinnedMemLimit, "0=1G")
 	opt := optionsOf(t, mpstest.Options{})
-	opt.Program.Env = append(opt.Program.Env, "CUDA_MPS_CLIENT_PRIORITY=1") // asked for
+	opt.Program.Env = append(opt.Program.Env, "CUDA_MPS_CLIENT_PRIORITY=1") // set on purpose
 	d := must.Get(mps.Start(t.Context(), opt))(t)
 	environ := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/environ", d.PID())))(t)
 	var got []string

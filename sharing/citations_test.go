@@ -36,7 +36,7 @@ func TestCitations(t *testing.T) {
 		t.Errorf("got\n%s", b.String())
 	}
 
-	sources := Sources()
+	sources := sources()
 	c = Citations{IDs: []SourceID{sources[1].ID, sources[0].ID}}
 	text := must.Get(json.Marshal(c))(t)
 	var object map[SourceID]Source
@@ -52,7 +52,7 @@ func TestCitations(t *testing.T) {
 	}
 }
 
-// TestCitationPath cuts a long path to its end and leaves a short one alone.
+// TestCitationPath cuts a long path to its end and keeps a short one.
 func TestCitationPath(t *testing.T) {
 	commit := strings.Repeat("0123456789", 4)
 	for path, want := range map[string]string{

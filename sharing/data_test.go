@@ -38,6 +38,11 @@ func TestSourcesResolve(t *testing.T) {
 	for _, m := range append(Mechanisms(), MechanismNone) {
 		for a := Axis(0); int(a) < AxisCount; a++ {
 			for _, p := range propertiesOf(m, a) {
+				switch p.When.Mode {
+				case "", "static-sm-partitions", "pinned-memory-limits", "cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share":
+				default:
+					t.Errorf("%v %v: mode %q", m, a, p.When.Mode)
+				}
 				where := fmt.Sprintf("%v/%v", m, a)
 				checkSource(t, where, p.Source)
 				if p.Text == "" || p.Mechanism != m || p.Axis != a {
@@ -116,7 +121,7 @@ func TestGPUTable(t *testing.T) {
 		aliases := map[string]bool{}
 		for _, alias := range g.Aliases {
 			if aliases[FoldGPUName(alias)] {
-				t.Errorf("%s: alias %q stands twice", g.Name, alias)
+				t.Errorf("%s: alias %q is there twice", g.Name, alias)
 			}
 			aliases[FoldGPUName(alias)] = true
 		}

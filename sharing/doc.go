@@ -8,7 +8,7 @@
 //   - Available, MPSClientLimit: the limits of hardware and driver.
 //   - InfoFor, Delivers: facts about a mechanism.
 //   - Compare: two mechanisms side by side.
-//   - Traps, Sources; Citations, with which an output ends.
+//   - Traps; SourceByID; Citations, with which an output ends.
 //
 // # Sources
 //

@@ -67,7 +67,7 @@ func TestTexts(t *testing.T) {
 		into  encoding.TextUnmarshaler
 		text  string
 	}{
-		{ArchitectureHopper, new(Architecture), "hopper"}, {ModeStaticSMPartitions, new(Mode), "static-sm-partitions"},
+		{ArchitectureHopper, new(Architecture), "hopper"},
 		{SeverityCritical, new(Severity), "critical"}, {DeliveryDevicePlugin, new(Delivery), "device-plugin"},
 		{Driver{580, 65, 6}, new(Driver), "580.65.06"},
 		{ComputeCapability{9, 0}, new(ComputeCapability), "9.0"}, {AnswerYes, new(Answer), "yes"}, {BasisPrior, new(Basis), "prior"},
@@ -86,7 +86,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%T reads nonsense", c.into)
 		}
 	}
-	for _, bad := range []textual{Architecture(99), Mode(99), Severity(99), Delivery(99)} {
+	for _, bad := range []textual{Architecture(99), Severity(99), Delivery(99)} {
 		if b, err := bad.MarshalText(); err == nil {
 			t.Errorf("%v marshals to %s", bad, b)
 		}

@@ -34,9 +34,6 @@ func (l *Level) UnmarshalText(text []byte) error     { return levelNames.Parse(l
 func (m Mechanism) String() string                   { return mechanismNames.String(m) }
 func (m Mechanism) MarshalText() ([]byte, error)     { return mechanismNames.Text(m) }
 func (m *Mechanism) UnmarshalText(text []byte) error { return mechanismNames.Parse(m, text) }
-func (m Mode) String() string                        { return modeNames.String(m) }
-func (m Mode) MarshalText() ([]byte, error)          { return modeNames.Text(m) }
-func (m *Mode) UnmarshalText(text []byte) error      { return modeNames.Parse(m, text) }
 
 // String returns "unknown", "info", "low", "medium", "high" or "critical".
 func (s Severity) String() string                   { return severityNames.String(s) }

@@ -59,8 +59,8 @@ func ExampleIsolationIn() {
 		return
 	}
 	for _, env := range []sharing.Environment{
-		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, Modes: [sharing.ModeCount]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
-		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, Modes: [sharing.ModeCount]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
+		{GPU: gpu, Driver: sharing.Driver{Major: 580, Minor: 65, Patch: 6}, Modes: map[sharing.Mode]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
+		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}, Modes: map[sharing.Mode]sharing.Answer{sharing.ModeStaticSMPartitions: sharing.AnswerYes}},
 		{GPU: gpu, Driver: sharing.Driver{Major: 610, Minor: 43, Patch: 2}},
 	} {
 		compute := sharing.IsolationIn(sharing.MechanismMPS, sharing.AxisCompute, env)

@@ -2,35 +2,22 @@
 
 package sharing
 
-import (
-	"sync"
+import "sync"
 
-	"github.com/cotenant/cotenant/internal/enum"
-)
+// Mode is a way of running a mechanism that a statement may depend on; "" asks nothing. Of MPS it is
+// static-sm-partitions (SMs reserved per partition), pinned-memory-limits (a device memory limit set for every client)
+// or cgroup-memory-limits (CUDA 13.4), of vGPU its scheduler: vgpu-equal-share or vgpu-fixed-share.
+type Mode string
 
-// Mode is a way of running a mechanism that a statement may depend on. The zero value, ModeAny, asks nothing.
-type Mode uint8
-
-// The modes.
-const (
-	ModeAny                Mode = iota
-	ModeStaticSMPartitions      // MPS: SMs reserved per partition
-	ModePinnedMemoryLimits      // MPS: a device memory limit set for every client
-	ModeCgroupMemoryLimits      // MPS: memory partitioning by cgroup (CUDA 13.4)
-	ModeVGPUEqualShare          // vGPU: the equal share scheduler
-	ModeVGPUFixedShare          // vGPU: the fixed share scheduler
-	ModeCount              = int(ModeVGPUFixedShare) + 1
-)
-
-var modeNames = enum.Of[Mode](ErrUnknownName, "mode", "any", "static-sm-partitions", "pinned-memory-limits",
-	"cgroup-memory-limits", "vgpu-equal-share", "vgpu-fixed-share")
+// ModeStaticSMPartitions reserves SMs per partition of MPS.
+const ModeStaticSMPartitions Mode = "static-sm-partitions"
 
 // Environment describes a place where a mechanism would run, as far as known. The zero value knows nothing.
 type Environment struct {
 	GPU    *GPU // nil: not known; the GPU is not modified
 	Driver Driver
 	// Modes is Yes for each mode in force. Unknown is not No.
-	Modes [ModeCount]Answer
+	Modes map[Mode]Answer
 }
 
 // Condition limits a statement to environments. Its zero value holds everywhere.
@@ -47,11 +34,8 @@ type Condition struct {
 // Unknown if any part is unknown, else Yes. Note is not looked at.
 func (c Condition) holds(env Environment) Answer {
 	answer := AnswerYes
-	if c.Mode != ModeAny {
-		answer = AnswerUnknown
-		if int(c.Mode) < ModeCount {
-			answer = env.Modes[c.Mode]
-		}
+	if c.Mode != "" {
+		answer = env.Modes[c.Mode]
 	}
 	if c.MinArchitecture != ArchitectureUnknown || c.MaxArchitecture != ArchitectureUnknown {
 		answer = both(answer, c.architectureHolds(env.GPU))

@@ -40,7 +40,7 @@ func TestPrimaryMatrix(t *testing.T) {
 
 func TestIsolationIn(t *testing.T) {
 	static := func(name string, d Driver) Environment {
-		return Environment{GPU: gpu(t, name), Driver: d, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
+		return Environment{GPU: gpu(t, name), Driver: d, Modes: map[Mode]Answer{ModeStaticSMPartitions: AnswerYes}}
 	}
 	for _, c := range []struct {
 		name string
@@ -50,12 +50,12 @@ func TestIsolationIn(t *testing.T) {
 		want Level
 	}{
 		{"MPS memory on Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "V100-32GB")}, LevelPartial},
-		{"MPS memory before Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "P100-16GB"), Modes: [ModeCount]Answer{ModePinnedMemoryLimits: AnswerYes}}, LevelNone},
+		{"MPS memory before Volta", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "P100-16GB"), Modes: map[Mode]Answer{"pinned-memory-limits": AnswerYes}}, LevelNone},
 		{"MPS memory on an unknown GPU", MechanismMPS, AxisMemory, Environment{}, LevelNone},
-		{"MPS memory with limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Modes: [ModeCount]Answer{ModePinnedMemoryLimits: AnswerYes}}, LevelSoftware},
+		{"MPS memory with limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Modes: map[Mode]Answer{"pinned-memory-limits": AnswerYes}}, LevelSoftware},
 		{"limits not known to be set", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4")}, LevelPartial},
-		{"cgroup limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{615, 0, 0}, Modes: [ModeCount]Answer{ModeCgroupMemoryLimits: AnswerYes}}, LevelDriver},
-		{"cgroup limits on an old driver", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{580, 65, 6}, Modes: [ModeCount]Answer{ModeCgroupMemoryLimits: AnswerYes}}, LevelPartial},
+		{"cgroup limits", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{615, 0, 0}, Modes: map[Mode]Answer{"cgroup-memory-limits": AnswerYes}}, LevelDriver},
+		{"cgroup limits on an old driver", MechanismMPS, AxisMemory, Environment{GPU: gpu(t, "L4"), Driver: Driver{580, 65, 6}, Modes: map[Mode]Answer{"cgroup-memory-limits": AnswerYes}}, LevelPartial},
 		{"static partitions reserve", MechanismMPS, AxisCompute, static("H200", Driver{590, 44, 1}), LevelDriver},
 		{"not on driver 580", MechanismMPS, AxisCompute, static("H200", Driver{580, 65, 6}), LevelPartial},
 		{"not on an unknown driver", MechanismMPS, AxisCompute, static("H200", Driver{}), LevelPartial},
@@ -63,9 +63,9 @@ func TestIsolationIn(t *testing.T) {
 		{"static partitions isolate faults from r610", MechanismMPS, AxisFault, static("H200", Driver{610, 43, 2}), LevelPartial},
 		{"and not before", MechanismMPS, AxisFault, static("H200", Driver{595, 45, 4}), LevelNone},
 		{"mode not known", MechanismMPS, AxisFault, Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}}, LevelNone},
-		{"vGPU fixed share", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUFixedShare: AnswerYes}}, LevelDriver},
-		{"vGPU equal share", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUEqualShare: AnswerYes}}, LevelPartial},
-		{"vGPU best effort", MechanismVGPU, AxisCompute, Environment{Modes: [ModeCount]Answer{ModeVGPUFixedShare: AnswerNo, ModeVGPUEqualShare: AnswerNo}}, LevelNone},
+		{"vGPU fixed share", MechanismVGPU, AxisCompute, Environment{Modes: map[Mode]Answer{"vgpu-fixed-share": AnswerYes}}, LevelDriver},
+		{"vGPU equal share", MechanismVGPU, AxisCompute, Environment{Modes: map[Mode]Answer{"vgpu-equal-share": AnswerYes}}, LevelPartial},
+		{"vGPU best effort", MechanismVGPU, AxisCompute, Environment{Modes: map[Mode]Answer{"vgpu-fixed-share": AnswerNo, "vgpu-equal-share": AnswerNo}}, LevelNone},
 		{"MIG anywhere", MechanismMIG, AxisFault, Environment{}, LevelHardware},
 		{"no mechanism", MechanismNone, AxisFault, Environment{}, LevelUnknown},
 		{"no such mechanism", Mechanism(99), AxisFault, Environment{}, LevelUnknown},
@@ -93,9 +93,9 @@ func TestConditionHolds(t *testing.T) {
 		{"from this one on", Condition{MinArchitecture: ArchitectureHopper, MaxArchitecture: ArchitectureHopper}, Environment{GPU: h200}, AnswerYes},
 		{"too new", Condition{MaxArchitecture: ArchitectureAda}, Environment{GPU: h200}, AnswerNo},
 		{"driver", Condition{MinDriver: Driver{580, 65, 6}}, Environment{Driver: Driver{580, 65, 6}}, AnswerYes},
-		{"mode off", Condition{Mode: ModeStaticSMPartitions}, Environment{Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerNo}}, AnswerNo},
+		{"mode off", Condition{Mode: ModeStaticSMPartitions}, Environment{Modes: map[Mode]Answer{ModeStaticSMPartitions: AnswerNo}}, AnswerNo},
 		{"mode unknown", Condition{Mode: ModeStaticSMPartitions}, Environment{}, AnswerUnknown},
-		{"no such mode", Condition{Mode: Mode(99)}, Environment{}, AnswerUnknown},
+		{"no such mode", Condition{Mode: "other"}, Environment{}, AnswerUnknown},
 	} {
 		if got := c.c.holds(c.env); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -121,12 +121,12 @@ func TestPropertiesNeverPromiseMore(t *testing.T) {
 		}
 	}
 	if propertiesOf(MechanismNone, AxisMemory) != nil || propertiesOf(Mechanism(99), AxisMemory) != nil || propertiesOf(MechanismMPS, Axis(99)) != nil {
-		t.Error("what does not exist has properties")
+		t.Error("a mechanism that does not exist has properties")
 	}
 }
 
 func TestDataAccessorsDoNotAllocate(t *testing.T) {
-	env := Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
+	env := Environment{GPU: gpu(t, "H200"), Driver: Driver{610, 43, 2}, Modes: map[Mode]Answer{ModeStaticSMPartitions: AnswerYes}}
 	if n := testing.AllocsPerRun(100, func() {
 		for m := MechanismNone; int(m) < MechanismCount; m++ {
 			for a := AxisMemory; int(a) < AxisCount; a++ {
@@ -145,7 +145,7 @@ func TestDataAccessorsDoNotAllocate(t *testing.T) {
 }
 
 func BenchmarkIsolationIn(b *testing.B) {
-	env := Environment{GPU: gpu(b, "H200"), Driver: Driver{610, 43, 2}, Modes: [ModeCount]Answer{ModeStaticSMPartitions: AnswerYes}}
+	env := Environment{GPU: gpu(b, "H200"), Driver: Driver{610, 43, 2}, Modes: map[Mode]Answer{ModeStaticSMPartitions: AnswerYes}}
 	b.ReportAllocs()
 	for b.Loop() {
 		IsolationIn(MechanismMPS, AxisFault, env)

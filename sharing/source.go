@@ -42,8 +42,8 @@ type sourceRow struct {
 
 var sourceRows = table[sourceRow]("sources.json")
 
-// Sources lists every source that a SourceID may name, by publisher. The slice is the caller's.
-func Sources() []Source {
+// sources lists every source that a SourceID may name, by publisher. The slice is the caller's.
+func sources() []Source {
 	var out []Source
 	for _, r := range sourceRows() {
 		r.Source.ID = r.ID
@@ -54,7 +54,7 @@ func Sources() []Source {
 
 var sourceIndex = sync.OnceValue(func() map[SourceID]Source {
 	index := map[SourceID]Source{}
-	for _, s := range Sources() {
+	for _, s := range sources() {
 		index[s.ID] = s
 	}
 	return index

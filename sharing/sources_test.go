@@ -22,7 +22,7 @@ func TestSources(t *testing.T) {
 	form := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	date := regexp.MustCompile(`^2\d{3}-\d{2}-\d{2}$`)
 	seen := map[SourceID]bool{}
-	for _, s := range Sources() {
+	for _, s := range sources() {
 		if !form.MatchString(string(s.ID)) || seen[s.ID] || s.Title == "" || s.Basis == BasisUnknown {
 			t.Errorf("malformed, or not the first of its id: %+v", s)
 		}
@@ -82,7 +82,7 @@ func TestSourcesAreCited(t *testing.T) {
 	for _, word := range regexp.MustCompile(`[\w-]+`).FindAllString(text.String(), -1) {
 		cited[word] = true
 	}
-	for _, s := range Sources() {
+	for _, s := range sources() {
 		if !cited[string(s.ID)] {
 			t.Errorf("nothing cites %s", s.ID)
 		}

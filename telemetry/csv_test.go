@@ -102,7 +102,7 @@ func TestCSVRoundTrip(t *testing.T) {
 	}
 	sameSeries(t, s, back)
 	if again := csvOf(t, back); !bytes.Equal(out, again) {
-		t.Error("writing what was read gives other bytes")
+		t.Error("a file that is read and written again has other bytes")
 	}
 	if strings.Contains(string(out), "NaN") || strings.Contains(string(out), "-1") {
 		t.Error("a sentinel in the file")
@@ -133,7 +133,7 @@ func TestReadCSVNamesEveryProblem(t *testing.T) {
 		{"backwards", lines[0] + lines[3] + lines[2], []string{"earlier"}},
 		{"no time", edit("05.1Z", "05:1Z"), []string{"time"}},
 		{"no such device", edit("simulated,0,", "simulated,4000,"), []string{"device"}},
-		{"an instance alone", "at_s,gpu_instance\n1,2\n", []string{"without its device"}},
+		{"only an instance", "at_s,gpu_instance\n1,2\n", []string{"without its device"}},
 		{"a cut line", good[:len(good)-20], []string{"line 4"}},
 		{"several", edit(",100,", ",lots,") + "x\n", []string{"line 2", "line 3", "line 4", "line 5"}},
 	} {
@@ -144,7 +144,7 @@ func TestReadCSVNamesEveryProblem(t *testing.T) {
 		}
 		for _, w := range c.want {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%s: %v does not say %q", c.name, err, w)
+				t.Errorf("%s: %v lacks %q", c.name, err, w)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func FuzzReadCSV(f *testing.F) {
 		out := csvOf(t, s)
 		back, err := telemetry.ReadCSV(bytes.NewReader(out))
 		if err != nil {
-			t.Fatalf("what was written is not read: %v", err)
+			t.Fatalf("the written file is not read: %v", err)
 		}
 		if !bytes.Equal(out, csvOf(t, back)) {
 			t.Fatal("the second round differs")

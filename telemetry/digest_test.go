@@ -91,7 +91,7 @@ func TestAHungGPUIsExposed(t *testing.T) {
 	})
 }
 
-// TestShortIdlenessIsNotUse: a GPU that was idle for the whole time that was looked at is not said to be in use.
+// TestShortIdlenessIsNotUse: a GPU that was idle for the whole observed time is not reported to be in use.
 func TestShortIdlenessIsNotUse(t *testing.T) {
 	for _, c := range []struct {
 		pauses time.Duration

@@ -89,7 +89,7 @@ func TestReadingRefusesWhatIsNoFigure(t *testing.T) {
 	r.Set(Metric(0), 1)
 	r.Set(metricEnd, 1)
 	if r.Has() {
-		t.Error("a reading holds what is no figure")
+		t.Error("a reading holds a value that is no figure")
 	}
 	r.Set(MetricPowerWatts, 0)
 	if v, ok := r.Get(MetricPowerWatts); !ok || v != 0 {

@@ -16,10 +16,10 @@ import (
 	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
-func near(t *testing.T, what string, got telemetry.Optional[float64], want, tolerance float64) {
+func near(t *testing.T, name string, got telemetry.Optional[float64], want, tolerance float64) {
 	t.Helper()
 	if v, ok := got.Get(); !ok || math.Abs(v-want) > tolerance {
-		t.Errorf("%s is %v, want %v", what, got, want)
+		t.Errorf("%s is %v, want %v", name, got, want)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestDetectIdle(t *testing.T) {
 			phase(minute, server, fig{util: 0, watts: 78, used: 9e9}),
 			phase(minute, nil, fig{util: 0, watts: 75, used: 0}),
 		}, []span{{telemetry.StateActive, minute}, {telemetry.StateExecutionIdle, minute}, {telemetry.StateResidentIdle, minute}, {telemetry.StateDeepIdle, minute}}},
-		{"a one-thread kernel: NVML says 100%, GPM says nothing works", telemetry.IdleOptions{}, []telemetrytest.Phase{
+		{"a one-thread kernel: NVML reports 100%, GPM no work", telemetry.IdleOptions{}, []telemetrytest.Phase{
 			phase(2*minute, server, fig{util: 100, watts: 130, sm: 0.76, dram: 0}),
 		}, []span{{telemetry.StateActive, 2 * time.Second}, {telemetry.StateStalled, 2*minute - 2*time.Second}}},
 		{"busy without GPM is active", telemetry.IdleOptions{}, []telemetrytest.Phase{
@@ -148,7 +148,7 @@ func TestDetectIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := spans(r)
-		// Samples tell of the time before them, so that a change is seen up to one period early.
+		// Samples describe the time before them, so that a change is seen up to one period early.
 		slack := 100 * time.Millisecond
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

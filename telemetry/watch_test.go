@@ -174,7 +174,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			if took := time.Since(start); took < stop || took > stop+time.Second {
 				t.Errorf("seed %d: stopped after %v, it ended after %v", seed, stop, took)
 			} else if hangs := func(e telemetry.Event) bool { return e.Kind == telemetry.EventHung }; took == stop+time.Second && !slices.ContainsFunc(kept.Events, hangs) {
-				t.Errorf("seed %d: what was waited for in vain is not named: %+v", seed, kept.Events)
+				t.Errorf("seed %d: the call that never returned is not named: %+v", seed, kept.Events)
 			}
 			kept.mu.Lock()
 			kept.closed = true
@@ -189,7 +189,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 			kept.mu.Unlock()
 			src.mu.Lock()
 			if d := cmp.Diff(src.returned, got); d != "" {
-				t.Errorf("seed %d: what was read and what is in the series differ:\n%s", seed, d)
+				t.Errorf("seed %d: the readings and the series differ:\n%s", seed, d)
 			}
 			src.mu.Unlock()
 			time.Sleep(time.Minute)

@@ -14,8 +14,8 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// ErrDeadline is returned for a plan with a deadline shorter than any test needs.
-var ErrDeadline = errors.New("canary: the deadline is shorter than any test can take")
+// errDeadline is returned for a plan with a deadline shorter than any test needs.
+var errDeadline = errors.New("canary: the deadline is shorter than any test can take")
 
 // Canary tests one newcomer. It is not safe for concurrent use.
 type Canary struct {
@@ -43,7 +43,7 @@ type tenantState struct {
 	limits  []float64 // the last ones
 }
 
-// New returns a canary that has seen nothing. The error names every problem of the plan, or is ErrDeadline.
+// New returns a canary that has seen nothing. The error names every problem of the plan, or that its deadline is shorter than any test can take.
 func New(p Plan) (*Canary, error) {
 	p, err := p.withDefaults()
 	if err != nil {
@@ -61,7 +61,7 @@ func New(p Plan) (*Canary, error) {
 			if !o.AfterPromotion && least > p.Deadline {
 				return nil, fmt.Errorf("%w: %s %s needs %v at the least of quantile %v with %v wrong promotions, "+
 					"the deadline is %v (make it longer, allow more, or set after_promotion)",
-					ErrDeadline, t.Name, o.Metric, least, o.Quantile, p.WrongPromotion, p.Deadline)
+					errDeadline, t.Name, o.Metric, least, o.Quantile, p.WrongPromotion, p.Deadline)
 			}
 			s.streams = append(s.streams, st)
 		}

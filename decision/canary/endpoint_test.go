@@ -138,7 +138,7 @@ func TestEndpoint(t *testing.T) {
 	if answer, status := c.ask(http.MethodGet, "/?rollout=5c9"); answer != "wait" || status != http.StatusOK {
 		t.Errorf("begun: %s, %d", answer, status)
 	}
-	c.begun = c.begun.Add(-time.Hour) // what follows is past when the next one comes
+	c.begun = c.begun.Add(-time.Hour) // all that follows is past when the next one comes
 	c.seconds(1, 20, 0.25, 0.2)
 	check("looking", "wait", 200, 425)
 	c.ask(http.MethodGet, "/?rollout=5c9") // again: nothing begins anew
@@ -146,7 +146,7 @@ func TestEndpoint(t *testing.T) {
 	check("kept", "pass", 200, 200)
 	c.seconds(151, 300, 0.25, 0.9)
 	check("chat suffers after all", "fail", 409, 409)
-	c.seconds(500, 20, 0, 0.5) // what chat is used to now
+	c.seconds(500, 20, 0, 0.5) // chat's usual figures now
 	if _, status := c.ask(http.MethodPost, "/begin"); status != http.StatusOK {
 		t.Errorf("Flagger begins: %d", status)
 	}
@@ -154,7 +154,7 @@ func TestEndpoint(t *testing.T) {
 	c.seconds(1, 150, 0.25, 0.5)
 	check("kept again", "pass", 200, 200)
 	if fmt.Sprint(verdicts) != "[promote take back promote]" {
-		t.Errorf("told %v", verdicts)
+		t.Errorf("verdicts %v", verdicts)
 	}
 	w := httptest.NewRecorder()
 	if c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/gate", nil)); w.Code != http.StatusNotFound {

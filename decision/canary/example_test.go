@@ -20,7 +20,7 @@ func seen(at int, newcomer, chat float64) canary.Look {
 	}
 }
 
-// A newcomer beside a chat, both of which keep their median time to the first token: the whole program.
+// A newcomer co-located with a chat, both of which keep their median time to the first token: the whole program.
 func Example() {
 	c, err := canary.New(canary.Plan{Tenants: []canary.Tenant{
 		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.4}}},

@@ -69,7 +69,7 @@ const allowance = 1.3
 const loadSlack = 1.25
 
 // LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it; it wraps
-// ErrDeadline where no test could keep the deadline.
+// an error where no test could keep the deadline.
 func LoadPlan(path string) (Plan, error) {
 	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
 		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {

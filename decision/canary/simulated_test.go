@@ -20,7 +20,7 @@ import (
 
 func some(v float64) telemetry.Optional[float64] { return telemetry.Some(v) }
 
-// play looks at a world until the verdict, or until done where that is asked for.
+// play observes a world until the verdict, or until done where that is set.
 func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) {
 	c := must.Get(canary.New(w.plan()))(t)
 	g := w.start(rand.New(rand.NewPCG(seed, 31)))
@@ -51,7 +51,7 @@ func canaries(quick int) int { return nightly.Cases(race.Fewer(quick), 10000) }
 
 const room = 1 / 1.3
 
-// TestWrongPromotions: where a tenant stands at what it is allowed, at most 1% of canaries are promoted.
+// TestWrongPromotions: where a tenant is at its limit, at most 1% of canaries are promoted.
 func TestWrongPromotions(t *testing.T) {
 	race.Long(t)
 	for _, tau := range []float64{10, 60} {
@@ -74,7 +74,7 @@ func TestWrongPromotions(t *testing.T) {
 	}
 }
 
-// TestPromotions: where all keep what they are allowed with room, few are taken back and most soon promoted.
+// TestPromotions: where all keep their limits with room, few are taken back and most soon promoted.
 func TestPromotions(t *testing.T) {
 	race.Long(t)
 	for tau, bound := range map[float64]time.Duration{10: 5 * time.Minute, 60: 20 * time.Minute} {
@@ -112,7 +112,7 @@ func TestSlowDown(t *testing.T) {
 	for _, h := range []float64{room, 0.5} {
 		var times []time.Duration
 		n := nightly.Cases(60, 2000)
-		w := world{tau: 60, harm: [4]float64{h, h, h, h}, q: 0.5, slowAt: 65, slowBy: 6, who: 2}
+		w := world{tau: 60, harm: [4]float64{h, h, h, h}, q: 0.5, slowAt: 65, slowBy: 6, slow: 2}
 		playAll(t, w, n, false, func(r canary.Result, w world) {
 			took := time.Hour
 			if r.Verdict == canary.TakeBack {
@@ -128,7 +128,7 @@ func TestSlowDown(t *testing.T) {
 	}
 }
 
-// TestTails: what is watched after promotion comes to a verdict some time, which is reported and not bounded.
+// TestTails: objectives that are watched after promotion come to a verdict some time, which is reported and not bounded.
 func TestTails(t *testing.T) {
 	race.Long(t)
 	for _, q := range []float64{0.9, 0.99} {

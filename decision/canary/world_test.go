@@ -14,12 +14,12 @@ import (
 // world is a simulated GPU with a newcomer and three neighbours. The test under test knows nothing of its noise.
 type world struct {
 	tau    float64    // correlation time of the shared noise, s
-	harm   [4]float64 // each tenant's true quantile divided by what it is allowed
+	harm   [4]float64 // each tenant's true quantile divided by its limit
 	q      float64    // of that quantile
 	slowAt float64    // s; from when on a tenant is slowFactor times as slow; 0 = never
 	slowBy float64
-	who    int
-	late   bool // the harm's quantile is watched after promotion beside a median that is kept
+	slow   int
+	late   bool // the harm's quantile is watched after promotion next to a median that is kept
 
 	ended float64 // when the first slowed request ended, s
 }
@@ -100,7 +100,7 @@ func (g *generator) look() canary.Look {
 		for i := range g.next {
 			for ; g.next[i] < at+step; g.next[i] += g.r.ExpFloat64() / load {
 				v := g.harm[i] * 1.3 * baseLatency * math.Exp(spread*g.r.NormFloat64()+shared*g.z)
-				slow := g.slowAt > 0 && i == g.who && g.next[i] >= g.slowAt
+				slow := g.slowAt > 0 && i == g.slow && g.next[i] >= g.slowAt
 				if slow {
 					v *= g.slowBy
 				}

@@ -71,8 +71,8 @@ func NewTarget(k GPUKind) (*Target, error) {
 	if memory, known := k.GPU.Memory.Get(); known {
 		t.memory = Some(memory)
 	}
-	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver}
-	env.Modes[sharing.ModeStaticSMPartitions] = k.StaticPartitions
+	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver,
+		Modes: map[sharing.Mode]sharing.Answer{sharing.ModeStaticSMPartitions: k.StaticPartitions}}
 	for m := range traits {
 		mech := sharing.Mechanism(m)
 		installed := slices.Contains(k.Installed, mech)

@@ -221,7 +221,7 @@ func TestReaping(t *testing.T) {
 	if got := s.run(50, idle); len(got) != 1 || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
-	// A time that nobody saw counts as idle only if the energy counter says so.
+	// A time that nobody saw counts as idle only by the energy counter.
 	for name, c := range map[string]struct {
 		joules float64
 		reaped bool
@@ -389,7 +389,7 @@ func TestBudgetAndCoolDown(t *testing.T) {
 	}
 	p = Proposal{Action: ActionReap, target: 2, At: 6 * time.Minute}
 	if s.hold(&p) {
-		t.Errorf("said twice: %+v", p)
+		t.Errorf("reported twice: %+v", p)
 	}
 	s.run(61, nil)
 	p = Proposal{Action: ActionCap, target: 1, At: 61 * time.Minute}
@@ -421,7 +421,7 @@ func TestOneOnTwoGPUs(t *testing.T) {
 	}{
 		"both idle":           {TenantSeen{Activity: telemetry.Some(0.0), Pods: []string{"ml/train-0"}}, false, 1},
 		"one works":           {TenantSeen{Activity: telemetry.Some(0.8)}, false, 0},
-		"one cannot be told":  {TenantSeen{}, false, 0},
+		"one is unknown":      {TenantSeen{}, false, 0},
 		"one GPU is not seen": {TenantSeen{Activity: telemetry.Some(0.0)}, true, 0},
 		"one part has ended":  {TenantSeen{Gone: true}, false, 1},
 	} {

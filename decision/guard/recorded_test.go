@@ -65,7 +65,7 @@ func TestRecorded(t *testing.T) {
 					if o.At < c.on[0] || p.Target != c.process && p.Target != "c/job" || o.At < c.on[1] && p.Target == "c/job" {
 						t.Errorf("%v from window %d at %v: %s %s: %q", c.mechanism, from, o.At, p.Action, p.Target, p.Evidence)
 					}
-					if says := strings.Contains(p.Evidence[1], "was not there before"); says != (c.mechanism == sharing.MechanismMPS && p.Target == c.process) {
+					if newcomer := strings.Contains(p.Evidence[1], "was not there before"); newcomer != (c.mechanism == sharing.MechanismMPS && p.Target == c.process) {
 						t.Errorf("%v: %q", c.mechanism, p.Evidence)
 					}
 					if _, twice := named[p.Target]; !twice {

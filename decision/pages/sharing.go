@@ -128,7 +128,7 @@ func conditions(c sharing.Condition) string {
 	add(c.MinArchitecture != sharing.ArchitectureUnknown, "%v or newer", c.MinArchitecture)
 	add(c.MaxArchitecture != sharing.ArchitectureUnknown, "%v or older", c.MaxArchitecture)
 	add(!c.MinDriver.IsZero(), "driver %v or newer", c.MinDriver)
-	add(c.Mode != 0, "mode %v", c.Mode)
+	add(c.Mode != "", "mode %v", c.Mode)
 	add(c.Note != "", "%s", c.Note)
 	return strings.Join(all, "; ")
 }

@@ -187,7 +187,7 @@ func costNodes(fs *flag.FlagSet) func(*costAnswer) error {
 			if err != nil {
 				return err
 			}
-			rows = append(rows, []string{counting.String(), s.Before.String(), s.After.String(), s.Annual.String(),
+			rows = append(rows, []string{string(counting), s.Before.String(), s.After.String(), s.Annual.String(),
 				s.Fraction.RoundPercent(1).String()})
 		}
 		a.printf("NODES: %d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n", *before, gpu, *after, *cpuNodes,

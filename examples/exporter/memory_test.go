@@ -51,7 +51,7 @@ func insideLimit(t *testing.T, pods, readers int, span time.Duration) float64 {
 		stop()
 		p, err := scrape("http://" + address)
 		if err != nil {
-			t.Logf("a scrape beside %d readers: %v", readers, err)
+			t.Logf("a scrape with %d readers: %v", readers, err)
 			continue
 		}
 		if err := p.holds(last); err != nil {
@@ -103,7 +103,7 @@ func memoryGroup(t *testing.T, mib float64) string {
 			return dir
 		}
 	}
-	t.Log("no control group can be made here: the peak of the resident memory alone is held to the limit")
+	t.Log("no control group can be made here: only the peak of the resident memory is held to the limit")
 	return ""
 }
 

@@ -205,7 +205,7 @@ func TestDashboard(t *testing.T) {
 // TestMetricsTable writes the table again from the parsed metrics.
 func TestMetricsTable(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Metrics of the exporter\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n")
+	b.WriteString("# Metrics of the exporter\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, m := range metrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, strings.ToLower(m.kind.String()), strings.Join(m.labels, ", "), m.help)
 	}

@@ -139,7 +139,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func eventually(t *testing.T, what string, f func() error) {
+func eventually(t *testing.T, name string, f func() error) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -148,7 +148,7 @@ func eventually(t *testing.T, what string, f func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -275,7 +275,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 	for gpu, s := range p.sums(mObserved) {
 		if s != before.sums(mObserved)[gpu] {
-			t.Errorf("%s: what was not stored is shown", gpu)
+			t.Errorf("%s: an amount that was not stored is shown", gpu)
 		}
 	}
 	if r, err := http.Get(url + "/healthz"); err != nil || r.StatusCode != http.StatusServiceUnavailable {
@@ -483,7 +483,7 @@ func TestABrokenState(t *testing.T) {
 		breaks[fmt.Sprintf("the page at %d", at)] = b
 	}
 	refused := 0
-	for what, b := range breaks {
+	for name, b := range breaks {
 		if err := errors.Join(os.Remove(file), os.WriteFile(file, b, 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -491,17 +491,17 @@ func TestABrokenState(t *testing.T) {
 		if err == nil {
 			_, err = s.all()
 			if err := s.close(); err != nil {
-				t.Error(what, err)
+				t.Error(name, err)
 			}
 		}
 		if err != nil && !strings.Contains(err.Error(), "move it away") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil {
 			refused++
 		}
 		if len(b) == 0 && err == nil {
-			t.Errorf("%s: it began anew", what)
+			t.Errorf("%s: it began anew", name)
 		}
 	}
 	if refused < len(breaks)/2 {

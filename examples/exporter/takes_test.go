@@ -19,12 +19,12 @@ import (
 	"time"
 )
 
-var takes = flag.Duration("takes", 0, "for how long to measure what the program takes (2m, say)")
+var takes = flag.Duration("takes", 0, "for how long to measure the cost of the program (2m, say)")
 
 // recordedReads is the CPU time and the duration of a reading on a host with two busy H100s (driver
 // 580.159.04, 190 s): the mean of 382 cheap readings, 16 lists of processes and 38 energy readings of the exporter,
 // which still read both GPUs at the same time; the processes' utilization and the device's samples as 192 readings of a
-// program took that read one GPU alone. They took half as long.
+// program took that read one GPU only. They took half as long.
 var recordedReads = map[string][2]time.Duration{
 	"BASIC": {134 * time.Microsecond, 288 * time.Microsecond}, "PROCESSES": {1050 * time.Microsecond, 2480 * time.Microsecond},
 	"PROCESS_UTIL": {2297 * time.Microsecond, 2297 * time.Microsecond}, "SAMPLES": {2058 * time.Microsecond, 2058 * time.Microsecond},

@@ -56,7 +56,7 @@ func TestAListHoldsWhileTheMemoryDoes(t *testing.T) {
 		return c.n[telemetry.GroupProcesses] - before
 	}
 	for i, step := range []struct {
-		what    string
+		name    string
 		do      func()
 		n, want int
 	}{
@@ -75,7 +75,7 @@ func TestAListHoldsWhileTheMemoryDoes(t *testing.T) {
 	} {
 		step.do()
 		if got := seconds(step.n); got != step.want {
-			t.Errorf("%d, %s: %d lists, want %d", i, step.what, got, step.want)
+			t.Errorf("%d, %s: %d lists, want %d", i, step.name, got, step.want)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestTheEnergyCounterHolds(t *testing.T) {
 	}
 }
 
-// slow takes its time for device 0, and says how many readings there were at once.
+// slow takes its time for device 0, and counts the readings that there were at once.
 type slow struct {
 	telemetry.Reader
 	wait    chan struct{}

@@ -80,7 +80,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// realConfig makes -real use a stand-in for the daemon.
+// realConfig makes -real use a fake daemon.
 func realConfig(t *testing.T) (c *config, args []string, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

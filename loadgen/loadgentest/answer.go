@@ -119,7 +119,7 @@ func (a *answer) whole(t timing) {
 		choice = `{"index":0,"message":{"role":"assistant","content":` + text + `},"finish_reason":"stop"}`
 	}
 	use := ""
-	if a.reply.Usage != UsageNever {
+	if a.reply.Usage != "never" {
 		use = `,"usage":` + a.usage(a.reply.Tokens)
 	}
 	a.served.Events = append(a.served.Events, time.Now())
@@ -181,7 +181,7 @@ func (a *answer) finish() {
 		}
 		a.event(a.chunk("{}", "stop", 0))
 	}
-	if rep.Usage == UsageFinal || rep.Usage == UsageContinuous || rep.Usage == UsageAsked && a.req.IncludeUsage {
+	if rep.Usage == "final" || rep.Usage == "continuous" || rep.Usage == "" && a.req.IncludeUsage {
 		a.event(fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,"choices":[],"usage":%s}`,
 			a.req.N, a.object(), quote(a.req.Model), a.usage(a.sent)))
 	}
@@ -305,7 +305,7 @@ func (a *answer) chunk(delta, finish string, sent int) string {
 		body = `"text":` + delta
 	}
 	use := ""
-	if a.reply.Usage == UsageContinuous || a.reply.Usage == UsageAsked && a.req.ContinuousUsage {
+	if a.reply.Usage == "continuous" || a.reply.Usage == "" && a.req.ContinuousUsage {
 		use = `,"usage":` + a.usage(max(sent, a.sent))
 	}
 	return fmt.Sprintf(`{"id":"cmpl-%d","object":%q,"created":1,"model":%s,`+

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Contexts that are apart each end when they would alone, however late somebody looks; the GPU is busy while either is.
+// Contexts that don't overlap each end as if isolated, however late they are read; the GPU is busy while either is.
 func TestApart(t *testing.T) {
 	for _, look := range []time.Duration{time.Millisecond, 70 * time.Millisecond, time.Hour} {
 		d := &apart{}

@@ -28,17 +28,6 @@ const (
 	FaultRefuse            // the connection is closed before the answer
 )
 
-// Usage selects the token counts that an answer reports. The zero value, UsageAsked, follows the request.
-type Usage uint8
-
-// The usage reports.
-const (
-	UsageAsked Usage = iota
-	UsageNever
-	UsageFinal
-	UsageContinuous
-)
-
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {
 	// TTFT is the time from the complete request to the first content event, and Interval that between content events.
@@ -54,7 +43,9 @@ type Reply struct {
 	// Role sends a role-only event RoleAt after the request.
 	Role   bool
 	RoleAt time.Duration
-	Usage  Usage
+	// Usage selects the token counts that an answer reports: "never", "final", or "continuous" with each event; "" does
+	// as the request asks.
+	Usage string
 	// CachedTokens of the prompt come from a prefix cache, by the usage report; a missing number is not reported.
 	CachedTokens loadgen.Optional[int]
 	// SeparateFinish gives the finish reason in an event of its own, FinishAfter the last token.

@@ -101,18 +101,18 @@ func TestMooncakeVariants(t *testing.T) {
 		blocks  []int // per line
 		problem string
 	}{
-		"no hashes":                 {text: line(100, "") + line(700, ""), blocks: []int{0, 0}},
-		"hashes on some lines":      {text: line(100, "") + line(700, `, "hash_ids": [1, 2]`), block: 512, blocks: []int{0, 2}},
-		"no input":                  {text: line(0, `, "hash_ids": []`), block: 512, blocks: []int{0}},
-		"blocks of 64":              {text: line(100, `, "hash_ids": [1, 2]`) + line(130, `, "hash_ids": [1, 3, 4]`), block: 64, blocks: []int{2, 3}},
-		"one line is no size":       {text: line(100, `, "hash_ids": [1, 2]`), problem: "line 1.hash_ids: 2 ids for 100 tokens, which are 1 blocks (give one id for each 512 tokens, or all"},
-		"sizes that differ":         {text: line(100, `, "hash_ids": [1, 2]`) + line(100, `, "hash_ids": [1, 2, 3]`), problem: "line 2.hash_ids: 3 ids"},
-		"hashes that are no list":   {text: line(100, `, "hash_ids": 7`), problem: "line 1.hash_ids"},
-		"no output":                 {text: `{"timestamp": 0, "input_length": 3}`, problem: "line 1.output_length: missing"},
-		"a list":                    {text: `[{"timestamp": 0, "input_length": 3, "output_length": 4}]`, problem: "jq -c '.[]' FILE"},
-		"one document over lines":   {text: "{\n \"timestamp\": 0}", problem: "one object a line"},
-		"a list in lines":           {text: "[\n{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 4}\n]", problem: "jq -c '.[]' FILE"},
-		"a null where hashes stand": {text: line(100, `, "hash_ids": null`), blocks: []int{0}},
+		"no hashes":               {text: line(100, "") + line(700, ""), blocks: []int{0, 0}},
+		"hashes on some lines":    {text: line(100, "") + line(700, `, "hash_ids": [1, 2]`), block: 512, blocks: []int{0, 2}},
+		"no input":                {text: line(0, `, "hash_ids": []`), block: 512, blocks: []int{0}},
+		"blocks of 64":            {text: line(100, `, "hash_ids": [1, 2]`) + line(130, `, "hash_ids": [1, 3, 4]`), block: 64, blocks: []int{2, 3}},
+		"one line is no size":     {text: line(100, `, "hash_ids": [1, 2]`), problem: "line 1.hash_ids: 2 ids for 100 tokens, which are 1 blocks (give one id for each 512 tokens, or all"},
+		"sizes that differ":       {text: line(100, `, "hash_ids": [1, 2]`) + line(100, `, "hash_ids": [1, 2, 3]`), problem: "line 2.hash_ids: 3 ids"},
+		"hashes that are no list": {text: line(100, `, "hash_ids": 7`), problem: "line 1.hash_ids"},
+		"no output":               {text: `{"timestamp": 0, "input_length": 3}`, problem: "line 1.output_length: missing"},
+		"a list":                  {text: `[{"timestamp": 0, "input_length": 3, "output_length": 4}]`, problem: "jq -c '.[]' FILE"},
+		"one document over lines": {text: "{\n \"timestamp\": 0}", problem: "one object a line"},
+		"a list in lines":         {text: "[\n{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 4}\n]", problem: "jq -c '.[]' FILE"},
+		"a null for hashes":       {text: line(100, `, "hash_ids": null`), blocks: []int{0}},
 	} {
 		tr, err := ReadTrace(strings.NewReader(c.text))
 		if c.problem != "" {

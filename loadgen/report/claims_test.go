@@ -99,7 +99,7 @@ func TestFamilyWiseError(t *testing.T) {
 		runs, trials int
 		share        float64 // of the run's own level in each figure
 	}{{5, 400, 0}, {5, 400, 0.9}, {6, 100, 0.5}, {7, 400, 0}} {
-		claimed, alone := 0, 0
+		claimed, uncorrected := 0, 0
 		for range tc.trials {
 			var sides [2][]loadgen.Summary
 			for side := range sides {
@@ -127,17 +127,17 @@ func TestFamilyWiseError(t *testing.T) {
 				claimed++
 			}
 			if slices.ContainsFunc(rc.Figures, func(c FigureComparison) bool { return c.P.Or(1) <= 0.05 }) {
-				alone++
+				uncorrected++
 			}
 		}
 		n := float64(tc.trials)
 		if most := 0.05*n + 3*math.Sqrt(0.05*0.95*n); float64(claimed) > most {
 			t.Errorf("%d runs, %v in common: %d of %d comparisons claim something", tc.runs, tc.share, claimed, tc.trials)
 		}
-		if tc.share < 0.9 && alone < tc.trials/8 {
-			t.Errorf("%d of %d without a correction: the test shows nothing", alone, tc.trials)
+		if tc.share < 0.9 && uncorrected < tc.trials/8 {
+			t.Errorf("%d of %d without a correction: the test shows nothing", uncorrected, tc.trials)
 		}
-		t.Logf("%d runs, %v in common: %d of %d claim something, %d without a correction", tc.runs, tc.share, claimed, tc.trials, alone)
+		t.Logf("%d runs, %v in common: %d of %d claim something, %d without a correction", tc.runs, tc.share, claimed, tc.trials, uncorrected)
 	}
 }
 
@@ -200,13 +200,13 @@ func TestFisher(t *testing.T) {
 // an invalid run.
 func TestInterferenceOfFailingTenant(t *testing.T) {
 	write := func(failed int64, valid bool) string {
-		alone, together := runOf("alone-1", 20, 200), runOf("together-1", 10, 200)
-		alone.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100}
+		isolated, together := runOf("isolated-1", 20, 200), runOf("together-1", 10, 200)
+		isolated.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100}
 		together.Tenants[0].Counts = loadgen.Counts{Total: 100, OK: 100 - failed, Failed: failed}
 		together.Scenario, together.ClientHealth.Valid = "together", valid
 		together.Tenants = append(together.Tenants, loadgen.TenantSummary{Name: "other"})
 		var b bytes.Buffer
-		if err := WriteInterference(&b, []*loadgen.Result{{Summary: alone}, {Summary: together}}); err != nil {
+		if err := WriteInterference(&b, []*loadgen.Result{{Summary: isolated}, {Summary: together}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

@@ -22,7 +22,7 @@ func ExampleCompare() {
 	// higher by 40 ms (p 0.029) <nil>
 }
 
-// What a tenant loses together with a neighbour: its figures together over those alone.
+// The loss of a tenant next to a neighbour: its figures co-located over those isolated.
 func ExampleWriteInterference() {
 	run := func(scenario string, tpot float64, tenants ...string) *loadgen.Result {
 		s := loadgen.Summary{RunID: scenario, Scenario: scenario, Basis: "measured"}

@@ -36,7 +36,7 @@ func TestGate(t *testing.T) {
 	for _, tc := range []struct {
 		s      *loadgen.Summary
 		failIf string
-		says   string // "" for a run that keeps it
+		text   string // "" for a run that keeps it
 	}{
 		{&run, "failed>1%", "failed.share is 0.02"}, {&run, "failed>2%", ""}, {&run, "failed>=0.02", "failed.share"}, {&run, "failed.share > 5 %", ""},
 		{&run, "ttft.p99>100ms", "ttft_ms.p99 is 150"}, {&run, "ttft.p99>0.2s", ""}, {&run, "ttft_ms.p99>200", ""},
@@ -46,8 +46,8 @@ func TestGate(t *testing.T) {
 		{&invalid, "ttft.p99>1s", "invalid by client health: send lag"},
 	} {
 		err := Gate(tc.s, conditions(t, tc.failIf)...)
-		if (err == nil) != (tc.says == "") || err != nil && (!errors.Is(err, ErrGate) || !strings.Contains(err.Error(), tc.says)) {
-			t.Errorf("%s: %v, want %q", tc.failIf, err, tc.says)
+		if (err == nil) != (tc.text == "") || err != nil && (!errors.Is(err, ErrGate) || !strings.Contains(err.Error(), tc.text)) {
+			t.Errorf("%s: %v, want %q", tc.failIf, err, tc.text)
 		}
 	}
 	err := Gate(&run, conditions(t, "failed>1%", "ttft.p99>100ms", "e2e.p50>1s")...)

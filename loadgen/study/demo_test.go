@@ -59,7 +59,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%s: %.2f times the latency from 16 to 48 users", p.name, r)
 		}
 		if !strings.Contains(out.String(), p.about) {
-			t.Errorf("the text does not say what %s is", p.name)
+			t.Errorf("the text does not explain %s", p.name)
 		}
 	}
 	slower := func(part string) float64 { return float64(at(part, "16").E2E.P50 / at("exclusive", "16").E2E.P50) }

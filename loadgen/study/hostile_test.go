@@ -84,7 +84,7 @@ func TestClientCertificate(t *testing.T) {
 	if c := ran(t, "-endpoint", srv.URL, "-ca", ca); c.OK != 0 {
 		t.Errorf("without one: %+v", c)
 	}
-	for says, args := range map[string][]string{
+	for want, args := range map[string][]string{
 		"without -key":                 {"-endpoint", srv.URL, "-cert", certFile},
 		"no effect without an https":   {"-endpoint", "http://h", "-cert", certFile, "-key", keyFile},
 		"endpoints[0].cert_file":       {"-endpoint", srv.URL, "-cert", keyFile, "-key", keyFile},
@@ -92,8 +92,8 @@ func TestClientCertificate(t *testing.T) {
 		"headers.x y: is no name":      {"-endpoint", "http://h", "-header", "x y: z"},
 		"holds control characters (re": {"-endpoint", "http://h", "-header", "x: a\x1bb"},
 	} {
-		if _, err := configured(t, args...); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%v: %v, want %q", args, err, says)
+		if _, err := configured(t, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %q", args, err, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func TestCatalogueAgainstGPU(t *testing.T) {
 		}
 		state := must.Get(g.State(context.Background()))(t)
 		if state.Resetless != sharing.AnswerUnknown && (state.Resetless == sharing.AnswerYes) != models[0].Resetless {
-			t.Errorf("%s: field 184 says resetless %s, the catalogue %v", g.Name(), state.Resetless, models[0].Resetless)
+			t.Errorf("%s: field 184: resetless %s, the catalogue %v", g.Name(), state.Resetless, models[0].Resetless)
 		}
 		t.Logf("%s: %s, MIG enabled %v, [%s], %d profiles compared", g.Name(), models[0], state.Mode, state.Layout(), len(profiles))
 	}
@@ -56,9 +56,9 @@ func compare(t *testing.T, m *mig.Model, d mig.DeviceProfile) {
 		t.Errorf("%s: the catalogue lacks the profile of constant %d (id %d)", m, d.Const, d.ID)
 		return
 	}
-	check := func(what string, got int, want sharing.Cell[int]) {
+	check := func(figure string, got int, want sharing.Cell[int]) {
 		if v, ok := want.Get(); ok && v != got {
-			t.Errorf("%s %s: %s %d, the catalogue says %d", m, p, what, got, v)
+			t.Errorf("%s %s: %s %d, the catalogue has %d", m, p, figure, got, v)
 		}
 	}
 	check("id", d.ID, p.ID)
@@ -69,24 +69,24 @@ func compare(t *testing.T, m *mig.Model, d mig.DeviceProfile) {
 	check("JPEG", d.JPEG, p.Engines.JPEG)
 	check("OFA", d.OFA, p.Engines.OFA)
 	if d.MaxInstances != p.MaxInstances || d.Slices != p.ComputeSlices {
-		t.Errorf("%s %s: at most %d of %d slices, the catalogue says %d of %d", m, p, d.MaxInstances, d.Slices, p.MaxInstances, p.ComputeSlices)
+		t.Errorf("%s %s: at most %d of %d slices, the catalogue has %d of %d", m, p, d.MaxInstances, d.Slices, p.MaxInstances, p.ComputeSlices)
 	}
 	if mem, ok := p.Memory.Get(); ok {
 		// Memory differs by some percent between drivers.
 		if diff := float64(d.Memory-mem) / float64(mem); diff > 0.1 || diff < -0.1 {
-			t.Errorf("%s %s: memory %s, the catalogue says %s", m, p, d.Memory, mem)
+			t.Errorf("%s %s: memory %s, the catalogue has %s", m, p, d.Memory, mem)
 		}
 		if d.Memory != mem {
 			t.Logf("%s %s: memory %s on this driver, %s in the catalogue", m, p, d.Memory, mem)
 		}
 	}
 	if len(d.Placements) != len(p.Placements) {
-		t.Errorf("%s %s: placements %v, the catalogue says %v", m, p, d.Placements, p.Placements)
+		t.Errorf("%s %s: placements %v, the catalogue has %v", m, p, d.Placements, p.Placements)
 		return
 	}
 	for i := range d.Placements {
 		if d.Placements[i] != p.Placements[i] {
-			t.Errorf("%s %s: placements %v, the catalogue says %v", m, p, d.Placements, p.Placements)
+			t.Errorf("%s %s: placements %v, the catalogue has %v", m, p, d.Placements, p.Placements)
 			return
 		}
 	}

@@ -268,8 +268,8 @@ func TestInstances(t *testing.T) {
 	}
 }
 
-// TestListRoom: go-nvml makes room for as many instances as the driver says a
-// profile can have. It says too few of the A30, and with 0 go-nvml panics.
+// TestListRoom: go-nvml makes room for the number of instances that the driver reports
+// for a profile. It reports too few of the A30, and with 0 go-nvml panics.
 func TestListRoom(t *testing.T) {
 	ctx := context.Background()
 	lib, dev, _ := fakeH200(t)

@@ -44,7 +44,7 @@ func TestGPU(t *testing.T) {
 		clients     []client
 		want        [][]time.Duration
 	}{
-		{"alone", 0.5, false, []client{{n: 2, work: 10 * ms, pause: ms, demand: contention.Demand{Holds: 1, Waits: 1}}},
+		{"isolated", 0.5, false, []client{{n: 2, work: 10 * ms, pause: ms, demand: contention.Demand{Holds: 1, Waits: 1}}},
 			[][]time.Duration{{11 * ms, 22 * ms}}},
 		// 1/(1+0.5x0.4) and 1/(1+0.2x1.5): b's 10 ms end at 13, when a has done 13/1.2 of 20.
 		{"hold one another up", 0, false, []client{{n: 1, work: 20 * ms, demand: contention.Demand{Holds: 1.5, Waits: 0.5}},
@@ -140,8 +140,8 @@ func Example() {
 func ExampleLaw_Demand() {
 	law := contention.Law{KernelBandwidth: 0.8, MostReading: 0.85, MemoryBlocking: 0.9, QueueShare: 0.1}
 	d := law.Demand(0.4, 1)
-	fmt.Printf("holds others up by %.2f, waits for %.2f of what a neighbour holds\n", d.Holds, d.Waits)
-	// Output: holds others up by 1.00, waits for 0.50 of what a neighbour holds
+	fmt.Printf("holds others up by %.2f, waits for %.2f of a neighbour's holding\n", d.Holds, d.Waits)
+	// Output: holds others up by 1.00, waits for 0.50 of a neighbour's holding
 }
 
 func ExampleGPU_Attach() {

@@ -16,7 +16,7 @@ type FaultKind uint8
 
 // The kinds.
 const (
-	FaultNone    FaultKind = iota
+	_            FaultKind = iota
 	FaultHang              // no answer until the caller gives up
 	FaultSlow              // the answer comes after Delay
 	FaultGarbage           // binary instead of an answer

@@ -21,8 +21,8 @@ func Example() {
 
 		"var/log/containers/chat-0_search_server-" + id + ".log": {},
 	}
-	for _, who := range container.NewResolver(files).Resolve(4711, 99) {
-		fmt.Printf("%d: %q %+v\n", who.PID, who.Reason, who.Pod)
+	for _, id := range container.NewResolver(files).Resolve(4711, 99) {
+		fmt.Printf("%d: %q %+v\n", id.PID, id.Reason, id.Pod)
 	}
 	// Output:
 	// 4711: "" {Namespace:search Name:chat-0 Container:server}

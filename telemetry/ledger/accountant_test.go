@@ -191,7 +191,7 @@ func TestWhoPaysForAWindow(t *testing.T) {
 			b.util[77], b.busy = 40, 40
 			b.seconds(10)
 		}, []string{"unattributed/ 4.0", "idle/ 6.0"}},
-		"the driver counts by id, so that nobody can say whose the window is in which one is used again": {[]float64{100}, func(b *bench) {
+		"the driver counts by id, so that a window in which one is used again has no known owner": {[]float64{100}, func(b *bench) {
 			b.seconds(10)
 			b.process(10, 999, train, 2)
 			b.seconds(10)
@@ -217,7 +217,7 @@ func TestWhoPaysForAWindow(t *testing.T) {
 				}
 			}
 		}, []string{"tenant/web/c 4.0", "tenant/train/c 4.0", "execution-idle/web/c 1.0", "execution-idle/train/c 1.0"}},
-		"the machine slept, and the first reading after it says nothing of the gap": {nil, func(b *bench) {
+		"the machine slept, and the first reading after it does not cover the gap": {nil, func(b *bench) {
 			b.seconds(10)
 			b.at += time.Hour
 			b.seconds(10)

@@ -60,7 +60,7 @@ func TestDivide(t *testing.T) {
 			[]string{"tenant/a 60.00 [39.50 90.50] measured", "tenant/b 40.00 [9.50 60.50] measured"}},
 		"a shortfall is switching, the rest nobody's": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Pod: b, Resident: true, Busy: telemetry.Some(0.4)}}},
 			[]string{"overhead/ 7.00 [0.00 10.00] derived", "tenant/a 50.00 [49.50 60.50] measured", "tenant/b 40.00 [39.50 50.50] measured", "unattributed/ 3.00 measured"}},
-		"one alone does not switch": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.9)}}},
+		"a single one does not switch": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), SwitchShare: 0.07, Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.9)}}},
 			[]string{"tenant/a 90.00 [89.50 100.00] measured", "unattributed/ 10.00 measured"}},
 		"a stranger's time is nobody's": {Window{Mechanism: ts, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Busy: telemetry.Some(0.5)}, {Resident: true, Busy: telemetry.Some(0.5)}}},
 			[]string{"tenant/a 50.00 [49.50 50.50] measured", "unattributed/ 50.00 [49.50 50.50] measured"}},
@@ -68,9 +68,9 @@ func TestDivide(t *testing.T) {
 			[]string{"execution-idle/a 70.00 measured", "tenant/a 30.00 measured"}},
 		"in turn, no figures of processes": {Window{Mechanism: ts, Busy: telemetry.Some(0.4), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}}},
 			[]string{"execution-idle/a 30.00 derived", "execution-idle/b 30.00 derived", "tenant/a 20.00 [0.00 40.00] prior", "tenant/b 20.00 [0.00 40.00] prior"}},
-		"together: equal parts, and what can be told": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}, {Resident: true, Overhead: true}}},
+		"together: equal parts, with bounds": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Pod: b, Resident: true}, {Resident: true, Overhead: true}}},
 			[]string{"execution-idle/a 10.00 derived", "execution-idle/b 10.00 derived", "tenant/a 40.00 [0.00 80.00] prior", "tenant/b 40.00 [0.00 80.00] prior"}},
-		"together, one alone": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Resident: true, Overhead: true}}},
+		"together, a single one": {Window{Mechanism: mps, Busy: telemetry.Some(0.8), Claims: []Claim{{Pod: a, Resident: true}, {Resident: true, Overhead: true}}},
 			[]string{"execution-idle/a 20.00 measured", "tenant/a 80.00 measured"}},
 		"together, tokens": {Window{Mechanism: mps, Busy: telemetry.Some(1.0), Claims: []Claim{{Pod: a, Resident: true, Tokens: telemetry.Some(300.0)}, {Pod: b, Resident: true, Tokens: telemetry.Some(100.0)}}},
 			[]string{"tenant/a 75.00 [27.27 96.00] derived", "tenant/b 25.00 [4.00 72.73] derived"}},
@@ -117,7 +117,7 @@ func TestBadWindows(t *testing.T) {
 	}
 	for _, want := range []string{"length", "busy: 1.2", "switch_share", "claims[0].busy", "claims[0].tokens"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not say %q", err, want)
+			t.Errorf("%v lacks %q", err, want)
 		}
 	}
 }

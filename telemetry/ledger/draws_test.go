@@ -79,7 +79,7 @@ func TestDraws(t *testing.T) {
 			t.Logf("bias %.2f points; %.1f%% of minutes within 5 points, six minutes within %.1f; bounds hold %.1f%% of windows",
 				100*bias, 100-100*float64(far)/float64(minutes), 100*worst, 100*float64(held)/float64(windows))
 			if bias > 0.002 || float64(far) > 0.08*float64(minutes) || worst > 0.05 || float64(held) < 0.95*float64(windows) {
-				t.Error("that is not what the package says")
+				t.Error("the package documents another rule")
 			}
 		})
 	}

@@ -19,7 +19,7 @@ import (
 // web is a container of which process 10 is one.
 var web = container.Pod{Namespace: "shop", Name: "web", Container: "c"}
 
-// host holds the files of /proc and /var that tell so.
+// host holds the files of /proc and /var for that.
 func host() fstest.MapFS {
 	id := "3f2a9c0d1e4b5a69788796a5b4c3d2e1f00112233445566778899aabbccddeef"
 	return fstest.MapFS{

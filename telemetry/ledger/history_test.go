@@ -156,7 +156,7 @@ func (w *world) audit() {
 		through, _ := w.l.through(gpu)
 		want := w.wall - begun - (w.now - through)
 		if sums[gpu] != want {
-			w.t.Fatalf("%s: accounts come to %v, the clock says %v", gpu, sums[gpu], want)
+			w.t.Fatalf("%s: accounts come to %v, the clock has %v", gpu, sums[gpu], want)
 		}
 		// Money is the price of the whole time, rounded down once.
 		owed := new(big.Int).Mul(big.NewInt(price), big.NewInt(int64(sums[gpu])))

@@ -80,8 +80,8 @@ func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	return out
 }
 
-// TestWhoPays: over random windows the parts of a GPU's time add up exactly, idle time is paid by its holders alone, holding more never pays less, and a context that does nothing changes no bill but by its power.
-func TestWhoPays(t *testing.T) {
+// TestPayers: over random windows the parts of a GPU's time add up exactly, only its holders pay idle time, holding more never pays less, and a context that does nothing changes no bill but by its power.
+func TestPayers(t *testing.T) {
 	r := rand.New(rand.NewPCG(56, 1))
 	for range nightly.Cases(10_000, 100_000) {
 		w := randomWindow(r)

@@ -43,7 +43,7 @@ type recordedCase struct {
 }
 
 // TestRecorded accounts again for a driver's figures of two servers, at three ratios of their loads under time-slicing
-// and MPS, on an H100 and an H200. Each server's work is the time between events that its steps take alone. Its
+// and MPS, on an H100 and an H200. Each server's work is the time between events that its steps take when isolated. Its
 // engine's busy time is more: the wait for the other is in it. The last window of each host was lost.
 func TestRecorded(t *testing.T) {
 	f, err := os.Open("testdata/recorded.json.gz")

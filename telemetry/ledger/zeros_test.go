@@ -10,7 +10,7 @@ import (
 )
 
 // TestZerosOfInstances: with every subset of an instance's counters at zero, one of which another shows work is not
-// said to be unused.
+// reported as unused.
 func TestZerosOfInstances(t *testing.T) {
 	counters := []telemetry.Metric{telemetry.MetricGraphicsUtilPercent, telemetry.MetricSMUtilPercent, telemetry.MetricDRAMUtilPercent, telemetry.MetricTensorUtilPercent}
 	for zero := range 1 << len(counters) {

@@ -34,15 +34,15 @@ func TestTotalsAndParts(t *testing.T) {
 	}{
 		"a total and its parts":             {gauge + total + low + high, 10},
 		"the total last":                    {gauge + low + high + total, 10},
-		"a total alone":                     {gauge + total, 10},
-		"parts alone":                       {gauge + low + high, 10},
+		"only a total":                      {gauge + total, 10},
+		"only parts":                        {gauge + low + high, 10},
 		"without the label":                 {gauge + series("", 10), 10},
 		"a total that runs ahead":           {gauge + series(`,priority=""`, 11) + series(`,priority="0"`, 7), 11},
 		"a gauge of its own for parts":      {gauge + series("", 10) + "# TYPE sglang:num_running_reqs_by_priority gauge\nsglang:num_running_reqs_by_priority{model_name=\"m\",priority=\"0\"} 10\n", 10},
 		"of two tensor-parallel ranks one":  {gauge + total + low + high + strings.ReplaceAll(total+low+high, `tp_rank="0"`, `tp_rank="1"`), 10},
-		"what streams and what does not":    {"# TYPE sglang:num_requests_total counter\nsglang:num_requests_total{is_streaming=\"true\"} 4\nsglang:num_requests_total{is_streaming=\"false\"} 6\n", 10},
+		"streamed and whole answers":        {"# TYPE sglang:num_requests_total counter\nsglang:num_requests_total{is_streaming=\"true\"} 4\nsglang:num_requests_total{is_streaming=\"false\"} 6\n", 10},
 		"a prefix cache's parts":            {"# TYPE sglang:cached_tokens_total counter\nsglang:cached_tokens_total{cache_source=\"device\"} 8\nsglang:cached_tokens_total{cache_source=\"host\"} 2\n", 10},
-		"and their total beside them":       {"# TYPE sglang:cached_tokens_total counter\nsglang:cached_tokens_total{cache_source=\"device\"} 8\nsglang:cached_tokens_total{cache_source=\"host\"} 2\nsglang:cached_tokens_total{cache_source=\"total\"} 10\n", 10},
+		"and their total next to them":      {"# TYPE sglang:cached_tokens_total counter\nsglang:cached_tokens_total{cache_source=\"device\"} 8\nsglang:cached_tokens_total{cache_source=\"host\"} 2\nsglang:cached_tokens_total{cache_source=\"total\"} 10\n", 10},
 		"requests that say no part besides": {"# TYPE sglang:cached_tokens_total counter\nsglang:cached_tokens_total{cache_source=\"device\"} 6\nsglang:cached_tokens_total{cache_source=\"total\"} 4\n", 10},
 	} {
 		r := one(t, c.page)

@@ -37,7 +37,7 @@ func Example() {
 	fmt.Printf("%s: %v W from %d readings\n", series.Devices[0].Name, watts, readings)
 }
 
-// Where there is no driver, Open says why, on every platform.
+// Where there is no driver, the error of Open has the cause, on every platform.
 func ExampleOpen() {
 	_, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: "/nonexistent/libnvidia-ml.so.1"})
 	fmt.Println(errors.Is(err, telemetrynvml.ErrUnavailable))

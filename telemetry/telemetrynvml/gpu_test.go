@@ -23,7 +23,7 @@ func sampleGPUs(t *testing.T, d time.Duration) *telemetry.Series {
 	t.Helper()
 	src, err := telemetrynvml.Open(telemetrynvml.Options{})
 	if err != nil {
-		t.Fatal(err) // the tag says that there is a GPU
+		t.Fatal(err) // the build tag promises a GPU
 	}
 	defer func() {
 		if err := src.Close(); err != nil {
@@ -102,7 +102,7 @@ func TestAgainstNvidiaSMI(t *testing.T) {
 			low, high = min(low, p.Value), max(high, p.Value)
 		}
 		if give := c.abs + c.percent/100*want; want < low-give || want > high+give {
-			t.Errorf("%v was between %v and %v; nvidia-smi says %v", c.m, low, high, want)
+			t.Errorf("%v was between %v and %v; nvidia-smi has %v", c.m, low, high, want)
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (f *fake) open(t *testing.T) *Reader {
 }
 
 // TestCloseInTheMiddle closes the reader under a sampler while a reading is in the driver: Close waits for it and its
-// figures are kept; where it hangs Close gives up and says so. Later readings fail at once.
+// figures are kept; where it hangs Close gives up with an error. Later readings fail at once.
 func TestCloseInTheMiddle(t *testing.T) {
 	for _, hangs := range []bool{false, true} {
 		f := newFake()
@@ -224,7 +224,7 @@ func TestLoadOnly(t *testing.T) {
 		t.Error(d)
 	}
 	if n := len(f.dev.GetClockInfoCalls()) + len(f.dev.GetTemperatureCalls()); n > 0 {
-		t.Errorf("%d calls for what nobody wants", n)
+		t.Errorf("%d calls for figures that nobody requested", n)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestProcessUtil(t *testing.T) {
 	f.now = f.now.Add(time.Second)
 	f.dev.GetProcessUtilizationFunc = func(since uint64) ([]nvml.ProcessUtilizationSample, nvml.Return) {
 		if since != start {
-			t.Errorf("asked for samples since %d, want %d", since, start)
+			t.Errorf("samples since %d, want %d", since, start)
 		}
 		return []nvml.ProcessUtilizationSample{
 			{Pid: 20, TimeStamp: start + 3e5, SmUtil: 40}, {Pid: 10, TimeStamp: start + 3e5, SmUtil: 30}, {Pid: 20, TimeStamp: start + 6e5, SmUtil: 60},
