@@ -43,7 +43,8 @@ type tenantState struct {
 	limits  []float64 // the last ones
 }
 
-// New returns a canary that has seen nothing. The error names every problem of the plan, or that its deadline is shorter than any test can take.
+// New returns a canary that has seen nothing. The error names every problem of the plan, or that its deadline is
+// shorter than any test can take.
 func New(p Plan) (*Canary, error) {
 	p, err := p.withDefaults()
 	if err != nil {
