@@ -5,13 +5,10 @@ package loadgen
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -201,115 +198,6 @@ func TestReceive(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestSplitAnywhere sends an answer in two pieces, cut at each byte in turn.
-func TestSplitAnywhere(t *testing.T) {
-	full := chunkedHead + chunk(deltaEvent("a")) + chunk(deltaEvent("b")) + chunk(streamEnd) + "0\r\n\r\n"
-	url := rawServer(t, func(c *net.TCPConn, n int) bool {
-		cut := n % len(full)
-		if _, err := io.WriteString(c, full[:cut]); err != nil {
-			return false
-		}
-		time.Sleep(200 * time.Microsecond)
-		_, err := io.WriteString(c, full[cut:])
-		return err == nil
-	})
-	client := testClient(t, url, true, Timeouts{Total: time.Minute})
-	s := newTestStream()
-	for cut := range full {
-		var rec Record
-		client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
-		if rec.Class != ClassOK || rec.Events != 2 || rec.Reused != (cut > 0) {
-			t.Fatalf("cut at %d: %v, %d events, reused %v: %s", cut, rec.Class, rec.Events, rec.Reused, rec.Error)
-		}
-	}
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	dir, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
-	return len(dir)
-}
-
-// TestManyStreams: 500 streams at once, a third of them cancelled on the
-// way, leave neither goroutines nor descriptors.
-func TestManyStreams(t *testing.T) {
-	goroutines, files := runtime.NumGoroutine(), openFiles(t)
-	t.Run("run", func(t *testing.T) {
-		const streams, tokens = 500, 20
-		url := rawServer(t, func(c *net.TCPConn, _ int) bool {
-			_, err := io.WriteString(c, chunkedHead)
-			for range tokens {
-				if err == nil {
-					time.Sleep(5 * time.Millisecond)
-					_, err = io.WriteString(c, chunk(deltaEvent("x")))
-				}
-			}
-			if err == nil {
-				_, err = io.WriteString(c, chunk(streamEnd)+"0\r\n\r\n")
-			}
-			return err == nil
-		})
-		client := testClient(t, url, true, Timeouts{Total: 2 * time.Minute})
-		errStop := errors.New("stopped")
-		var wg sync.WaitGroup
-		for i := range streams {
-			wg.Go(func() {
-				s := newTestStream()
-				for range 2 {
-					ctx, cancel := context.WithCancelCause(context.Background())
-					want := ClassOK
-					if i%3 == 0 {
-						want = classCancelled
-						time.AfterFunc(time.Duration(i/10)*time.Millisecond, func() { cancel(errStop) })
-					}
-					var rec Record
-					client.do(ctx, &Prompt{}, []byte(chatBody), &rec, s)
-					if ctx.Err() == nil { // the machine came to the end before the timer
-						want = ClassOK
-					}
-					cancel(nil)
-					if rec.Class != want || want == ClassOK && rec.Events != tokens {
-						t.Errorf("stream %d: %v, %d events: %s", i, rec.Class, rec.Events, rec.Error)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		client.close()
-		client.close()
-	})
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		g, f := runtime.NumGoroutine(), openFiles(t)
-		if g <= goroutines && f <= files {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d goroutines, %d before; %d files, %d before", g, goroutines, f, files)
-		}
-	}
-}
-
-// TestStuckWrite: a server that does not read stalls the request, until the
-// time-out closes the connection under the write.
-func TestStuckWrite(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	for _, stamped := range []bool{false, true} {
-		client := testClient(t, "http://"+ln.Addr().String(), stamped, Timeouts{FirstToken: 200 * time.Millisecond})
-		var rec Record
-		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())
-		if rec.Class != classTimeoutTTFT {
-			t.Errorf("%v: %v: %s", stamped, rec.Class, rec.Error)
-		}
 	}
 }
 
