@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
@@ -41,6 +44,24 @@ type tenantState struct {
 	before  []Sample // of each objective
 	loads   []float64
 	limits  []float64 // the last ones
+}
+
+// LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it.
+func LoadPlan(path string) (Plan, error) {
+	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
+		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
+			return p, err
+		}
+		var l problem.List
+		_, err = New(p)
+		l.AddErr("", err)
+		p.checkSources(&l)
+		return p, l.Err()
+	})
+	if err != nil {
+		err = fmt.Errorf("canary: %w", err)
+	}
+	return p, err
 }
 
 // New returns a canary that has seen nothing. The error names every problem of the plan, or that its deadline is

@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
 // Plan lists the co-located tenants with their objectives, and the error rates of a verdict. Looks name tenants and
@@ -67,25 +65,6 @@ const allowance = 1.3
 
 // loadSlack is the factor by which a neighbour's load may differ from that before the newcomer came.
 const loadSlack = 1.25
-
-// LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it; it wraps
-// an error where no test could keep the deadline.
-func LoadPlan(path string) (Plan, error) {
-	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
-		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-			return p, err
-		}
-		var l problem.List
-		_, err = New(p)
-		l.AddErr("", err)
-		p.checkSources(&l)
-		return p, l.Err()
-	})
-	if err != nil {
-		err = fmt.Errorf("canary: %w", err)
-	}
-	return p, err
-}
 
 // pageMetrics names the figures of a metrics page, and steps that of a counter.
 var pageMetrics = []string{"ttft", "itl", "tpot", "e2e", "queue"}

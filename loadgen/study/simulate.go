@@ -3,65 +3,17 @@
 package study
 
 import (
-	"bytes"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
-	"github.com/cotenant/cotenant/loadgen/prompt"
 )
-
-//go:embed prompts.jsonl
-var builtinPrompts []byte
-
-// questions returns a small set of questions for tenants that bring none.
-func questions() ([]loadgen.Prompt, error) { return prompt.Read(bytes.NewReader(builtinPrompts)) }
-
-// hosting describes equal servers on simulated GPUs.
-type hosting struct {
-	name          string
-	about         string // in the demonstration, which has no others
-	sharing       string // see File.Embedded
-	gpus, servers int
-	sm, bandwidth float64 // the share of its GPU that each server may use
-	slots         int     // answers under way at once in a server; 0 means loadgentest's default
-}
-
-var hostings = []hosting{
-	{"baseline", "", partitioned, 1, 1, 1, 1, 0},
-	{"exclusive", "two GPUs, one for each tenant", partitioned, 2, 2, 1, 1, demoSlots},
-	{"time-slicing", "one GPU, the tenants' servers take turns of 2.09 ms", timeSliced, 1, 2, 1, 1, demoSlots},
-	{"mps", "one GPU, the servers' kernels run side by side and contend", concurrent, 1, 2, 1, 1, demoSlots},
-	// MPS with an active thread percentage each: the SMs are parted, the memory is not.
-	{"mig-emulation", "", concurrent, 1, 2, 0.5, 1, demoSlots},
-	{"mig", "one GPU cut in two: 3 of 7 SM slices and half of the bandwidth for each server",
-		partitioned, 1, 2, 3. / 7, 0.5, demoSlots},
-	{"merged", "one GPU, one server: both tenants' answers share its batches", partitioned, 1, 1, 1, 1, 2 * demoSlots},
-}
-
-// hostingOf returns the hosting of a name, nil where there is none.
-func hostingOf(name string) *hosting {
-	if i := slices.IndexFunc(hostings, func(h hosting) bool { return h.name == name }); i >= 0 {
-		return &hostings[i]
-	}
-	return nil
-}
-
-// scenarioNames returns the names that Config.Scenarios knows.
-func scenarioNames() (names []string) {
-	for _, h := range hostings {
-		names = append(names, h.name)
-	}
-	return names
-}
 
 // simulatedModel is small, so that tests are short, and wants more than half of the
 // SMs and of the bandwidth, so that two of them contend.
@@ -117,9 +69,6 @@ var demoTenants = []struct {
 	tokens int           // of an answer
 	e2e    time.Duration // the SLO
 }{{"chat", 16, 400 * time.Millisecond}, {"digest", 32, 800 * time.Millisecond}}
-
-// demoSlots is the number of answers of one tenant that are under way at once.
-const demoSlots = 16
 
 // DemoGPUs returns the number of GPUs behind a scenario of a demonstration's results.
 func DemoGPUs(scenario string) int { return hostingOf(scenario).gpus }

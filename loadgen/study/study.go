@@ -22,12 +22,9 @@ package study
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -35,27 +32,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
-)
-
-// Outcome holds the results of a load test in the order of its runs.
-type Outcome struct {
-	Results []*loadgen.Result
-	// Search is nil unless there was one.
-	Search *loadgen.SearchResult
-
-	demo   bool
-	failIf []report.Condition
-}
-
-// searchFile is the name of a search's outcome in Config.Dir.
-const searchFile = "search.json"
-
-var (
-	// ErrNothingSucceeded is returned when no request of a load test was answered.
-	ErrNothingSucceeded = errors.New("study: no request succeeded")
-	// ErrInvalid is returned when the client spoiled a run, or a server's token counts
-	// contradict its answers; see loadgen.ClientHealth and loadgen.Summary.Implausible.
-	ErrInvalid = errors.New("study: invalid")
 )
 
 // Run makes the load test. An error comes with the outcome so far,
@@ -87,64 +63,6 @@ func Run(ctx context.Context, c Config) (*Outcome, error) {
 		return nil, err
 	}
 	return t.Outcome, err
-}
-
-// test gathers the runs that are made.
-type test struct {
-	Config
-	*Outcome
-	several bool // each run has a folder of its own
-}
-
-// run makes one run and keeps its result, also when it was cut off.
-func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (*loadgen.Result,
-	error) {
-	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated}
-	if t.Dir != "" {
-		opts.Dir = t.Dir
-		if t.several {
-			opts.Dir = filepath.Join(t.Dir, fileName(name))
-		}
-	}
-	if t.Progress != nil {
-		opts.Progress = func(now loadgen.Progress) { t.Progress(name, now) }
-	}
-	res, err := loadgen.Run(ctx, plan, opts)
-	if res != nil {
-		t.Results = append(t.Results, res)
-	}
-	return res, err
-}
-
-func (t *test) repeated(name string, repeat int) string {
-	if t.Repeats > 1 {
-		return fmt.Sprintf("%s-%d", name, repeat+1)
-	}
-	return name
-}
-
-// fileName turns a name into one path element.
-func fileName(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || strings.ContainsRune(`/\:*?"<>| `, r) {
-			return '-'
-		}
-		return r
-	}, name)
-}
-
-type level struct {
-	name        string
-	concurrency int
-	rate        float64
-}
-
-func rateLevel(rate float64) level { return level{name: fmt.Sprintf("r%.6g", rate), rate: rate} }
-
-func (l level) apply(t *Tenant) {
-	if t.Concurrency, t.Rate = l.concurrency, l.rate; l.rate == 0 {
-		t.Arrivals = ""
-	}
 }
 
 // target is the server or the simulation that one scenario's load goes to.
@@ -358,13 +276,4 @@ func (t *test) search(ctx context.Context) error {
 		}
 		return errors.Join(err, t.write(searchFile, t.Outcome.Search))
 	})
-}
-
-// write puts a file into the directory of the runs, if there is one.
-func (t *test) write(name string, v any) error {
-	if t.Dir == "" {
-		return nil
-	}
-	data, err := json.MarshalIndent(v, "", "  ")
-	return errors.Join(err, os.MkdirAll(t.Dir, 0o755), os.WriteFile(filepath.Join(t.Dir, name), append(data, '\n'), 0o644))
 }

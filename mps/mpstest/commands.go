@@ -3,11 +3,15 @@
 package mpstest
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/cotenant/cotenant/mps"
 )
 
 // command plays one v2 command. It is called with mu held.
@@ -203,4 +207,33 @@ func (d *Daemon) deviceQuery(args []string) string {
 		}
 	}
 	return strings.TrimLeft(b.String(), "\n")
+}
+
+const noDaemon = "Cannot find MPS control daemon process\n"
+
+// Run plays one run of nvidia-cuda-mps-control.
+func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
+	op := cmp.Or(strings.Join(in.Args, " "), strings.TrimSpace(in.Stdin))
+	fault := d.takeFault(op)
+	if fault != nil {
+		if out, err, done := fault.before(ctx); done {
+			return out, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone || pipeOf(in.Env) != d.opt.PipeDirectory {
+		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
+	}
+	if len(in.Args) > 0 {
+		d.commands = append(d.commands, op)
+		return mps.Output{Stdout: d.command(op, nil)}, nil
+	}
+	out := mps.Output{}
+	for line := range strings.Lines(in.Stdin) {
+		line = strings.TrimRight(line, "\r\n")
+		d.commands = append(d.commands, line)
+		out.Stdout += d.command(line, fault)
+	}
+	return out, nil
 }

@@ -4,7 +4,6 @@ package mpstest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -117,35 +116,6 @@ func (d *Daemon) Running() bool {
 	return !d.gone
 }
 
-const noDaemon = "Cannot find MPS control daemon process\n"
-
-// Run plays one run of nvidia-cuda-mps-control.
-func (d *Daemon) Run(ctx context.Context, in mps.Invocation) (mps.Output, error) {
-	op := cmp.Or(strings.Join(in.Args, " "), strings.TrimSpace(in.Stdin))
-	fault := d.takeFault(op)
-	if fault != nil {
-		if out, err, done := fault.before(ctx); done {
-			return out, err
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.gone || pipeOf(in.Env) != d.opt.PipeDirectory {
-		return mps.Output{Stdout: noDaemon, ExitCode: 1}, nil
-	}
-	if len(in.Args) > 0 {
-		d.commands = append(d.commands, op)
-		return mps.Output{Stdout: d.command(op, nil)}, nil
-	}
-	out := mps.Output{}
-	for line := range strings.Lines(in.Stdin) {
-		line = strings.TrimRight(line, "\r\n")
-		d.commands = append(d.commands, line)
-		out.Stdout += d.command(line, fault)
-	}
-	return out, nil
-}
-
 // pipeOf returns the pipe directory that an environment chooses.
 func pipeOf(environ []string) string {
 	return cmp.Or(lookup(environ, mps.EnvPipeDirectory), mps.DefaultPipe)
@@ -217,4 +187,37 @@ type Process struct {
 	UID     int
 	Env     []string // its environment, "KEY=VALUE"
 	Devices []int    // ordinals it enumerates; nil = all that are served
+}
+
+// Inject makes a fault happen from now on. Faults are tried in the order in
+// which they were injected; the first that matches happens.
+func (d *Daemon) Inject(f Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = append(d.faults, &f)
+}
+
+// Clear removes all faults.
+func (d *Daemon) Clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults = nil
+}
+
+func (d *Daemon) takeFault(op string) *Fault {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, f := range d.faults {
+		if !strings.HasPrefix(op, f.Command) {
+			continue
+		}
+		hit := *f
+		if f.Times > 0 {
+			if f.Times--; f.Times == 0 {
+				d.faults = append(d.faults[:i:i], d.faults[i+1:]...)
+			}
+		}
+		return &hit
+	}
+	return nil
 }

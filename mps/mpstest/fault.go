@@ -34,39 +34,6 @@ type Fault struct {
 	Delay   time.Duration // of FaultSlow
 }
 
-// Inject makes a fault happen from now on. Faults are tried in the order in
-// which they were injected; the first that matches happens.
-func (d *Daemon) Inject(f Fault) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.faults = append(d.faults, &f)
-}
-
-// Clear removes all faults.
-func (d *Daemon) Clear() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.faults = nil
-}
-
-func (d *Daemon) takeFault(op string) *Fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, f := range d.faults {
-		if !strings.HasPrefix(op, f.Command) {
-			continue
-		}
-		hit := *f
-		if f.Times > 0 {
-			if f.Times--; f.Times == 0 {
-				d.faults = append(d.faults[:i:i], d.faults[i+1:]...)
-			}
-		}
-		return &hit
-	}
-	return nil
-}
-
 const (
 	garbage   = "\x00\x01\xff\xfe MPS \x1b[31m"
 	floodLine = "this is not an answer, and there is a great deal of it........\n"
