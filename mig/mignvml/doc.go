@@ -9,7 +9,14 @@
 // It is stable: its API changes incompatibly only with a new major version.
 package mignvml
 
-import "github.com/cotenant/cotenant/mig"
+import (
+	"errors"
+
+	"github.com/cotenant/cotenant/mig"
+)
+
+// ErrNoDriver is returned when NVML can't be loaded.
+var ErrNoDriver = errors.New("mignvml: no NVIDIA driver")
 
 // Device is a GPU that a Driver returned. It implements mig.Device and mig.Locker. Methods may be called from one
 // goroutine at a time. An instance whose processes can't be listed counts as busy; one that was made and can't be read

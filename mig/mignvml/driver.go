@@ -6,7 +6,6 @@ package mignvml
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -16,9 +15,6 @@ import (
 	"github.com/cotenant/cotenant/internal/nvmlret"
 	"github.com/cotenant/cotenant/mig"
 )
-
-// ErrNoDriver is returned when NVML can't be loaded.
-var ErrNoDriver = errors.New("mignvml: no NVIDIA driver")
 
 // Driver is an open NVML. It is safe for concurrent use.
 type Driver struct {

@@ -6,23 +6,19 @@ package mignvml
 
 import (
 	"context"
-	"errors"
+	"fmt"
 )
 
-// ErrNoDriver is the reason why there is no driver here.
-var ErrNoDriver = errors.New("mignvml: this program was built without NVML: build it for linux with CGO_ENABLED=1")
+// Driver is a placeholder: this build has no NVML, and Open returns none.
+type Driver struct{ driver }
 
-// Driver is a placeholder: this build has no NVML.
-type Driver struct{}
+type driver interface {
+	Close() error
+	Devices(context.Context) ([]*Device, error)
+	Device(context.Context, string) (*Device, error)
+}
 
 // Open fails with ErrNoDriver.
-func Open() (*Driver, error) { return nil, ErrNoDriver }
-
-// Close does nothing.
-func (d *Driver) Close() error { return nil }
-
-// Devices fails with ErrNoDriver.
-func (d *Driver) Devices(context.Context) ([]*Device, error) { return nil, ErrNoDriver }
-
-// Device fails with ErrNoDriver.
-func (d *Driver) Device(context.Context, string) (*Device, error) { return nil, ErrNoDriver }
+func Open() (*Driver, error) {
+	return nil, fmt.Errorf("%w: this program was built without NVML: build it for linux with CGO_ENABLED=1", ErrNoDriver)
+}
