@@ -4,6 +4,7 @@ package discover
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 )
@@ -27,7 +28,10 @@ func (c *Collector) Discover() *Discovery {
 	b.group()
 	b.notUnderstood()
 	b.makePools()
-	b.makeWorkloads()
+	for i, w := range b.workloads {
+		w.index = i
+		b.Fleet.Workloads = append(b.Fleet.Workloads, b.makeWorkload(w, fmt.Sprintf("workloads[%d]", i)))
+	}
 	b.takeUsage()
 	b.takeServing()
 	b.today()

@@ -120,27 +120,17 @@ func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
 // layoutNode writes a node of a layout on a line: devices that are alike once, with their number.
 func (e *encoder) layoutNode(path string, n *layout.Node) *yaml.Node {
 	data, err := n.MarshalJSON()
-	var doc yaml.Node
-	if err == nil {
-		err = yaml.Unmarshal(data, &doc)
-	}
-	if err != nil {
+	docs, wrong := yamlnode.Parse(data)
+	if err = cmp.Or(err, wrong); err != nil {
 		e.err = cmp.Or(e.err, fmt.Errorf("%s: %w", path, err))
-		return &doc
+		return yamlnode.Map()
 	}
-	out := yamlnode.Map()
-	out.Style = yaml.FlowStyle
-	for i := 0; i < len(doc.Content[0].Content); i += 2 {
-		key, v := doc.Content[0].Content[i], doc.Content[0].Content[i+1]
-		if key.Value == "devices" {
+	for i := 0; i < len(docs[0].Content); i += 2 {
+		if v := docs[0].Content[i+1]; docs[0].Content[i].Value == "devices" {
 			v.Content = e.alike(n.Devices, v.Content)
 		}
-		if v.Kind == yaml.SequenceNode && len(v.Content) == 0 {
-			continue
-		}
-		out.Content = append(out.Content, key, v)
 	}
-	return plainFlow(out)
+	return plainFlow(docs[0])
 }
 
 // alike merges identical devices, and leaves out values that the GPU table has.

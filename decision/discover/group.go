@@ -167,7 +167,7 @@ func (n *node) placed() {
 	}
 	for _, gpu := range sortedKeys(on) {
 		if l := mig.NewLayout(model, on[gpu]...); l.Validate() == nil {
-			n.layouts, n.layoutsFrom = append(n.layouts, l.String()), declared("annotations %s of pods", grantHAMiMIG)
+			n.layouts = append(n.layouts, l.String())
 		}
 	}
 }

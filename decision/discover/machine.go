@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -63,7 +62,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
 		b.find("label-lies/driver-count", "node "+n.name, "nvidia-smi", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
-	n.gpus, n.gpusFrom, n.layouts, n.layoutsFrom = len(inv.GPUs), from, nil, Provenance{basisMeasured, "nvidia-smi"}
+	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}
@@ -104,11 +103,8 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		} else if len(g.Processes) > 1 {
 			inTurn = append(inTurn, strconv.Itoa(i))
 		}
-		if text := layoutOf(n, g); text != "" {
-			n.layouts = append(n.layouts, text)
-		}
 	}
-	n.inMIG = max(inMIG, len(n.layouts))
+	n.inMIG = inMIG
 	if len(instances) > 0 {
 		n.instances = instances
 	}
@@ -139,40 +135,6 @@ func (n *node) sharedBy(b *build, byMPS, inTurn []string, denied bool) {
 		b.find("sharing-differs", "machine "+n.name, "nvidia-smi", strings.Join(byMPS, ", "), strings.Join(inTurn, ", "),
 			n.mechanism)
 	}
-}
-
-// layoutOf writes a GPU's MIG layout, "" where a placement is not known.
-func layoutOf(n *node, g *telemetry.GPU) string {
-	model := n.model()
-	if model == nil || len(g.Instances) == 0 {
-		return ""
-	}
-	busy := map[int]bool{}
-	for _, p := range g.Processes {
-		if id, ok := p.GPUInstance.Get(); ok {
-			busy[id] = true
-		}
-	}
-	var all []mig.Instance
-	seen := map[int]bool{}
-	for _, in := range g.Instances {
-		start, ok := in.Start.Get()
-		prof, err := model.Profile(in.Profile)
-		if !ok || err != nil {
-			return ""
-		}
-		if seen[start] {
-			continue // another compute instance of the same
-		}
-		seen[start] = true
-		all = append(all, mig.Instance{Profile: prof, Placement: mig.Placement{Start: start,
-			Size: in.Size.Or(prof.PlacementUnits)}, Busy: busy[in.ID.Or(-1)]})
-	}
-	l := mig.NewLayout(model, all...)
-	if l.Validate() != nil {
-		return ""
-	}
-	return l.String()
 }
 
 // processes makes workloads of the processes of a machine without Kubernetes: those of one name on the same number of

@@ -155,23 +155,7 @@ func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[s
 		}
 		return w, n
 	}
-	// Without a pod: the device that a claim gave to a pod, or a node that one workload has to itself.
-	if w := b.byDevice[s.GPU]; w != nil && s.GPU != "" {
-		return w, n
-	}
-	if n == nil || len(n.pods) == 0 || n.inMIG > 0 || n.mechanism != sharing.MechanismExclusive {
-		return nil, nil
-	}
-	w, asked := n.pods[0].of, 0
-	for _, p := range n.pods {
-		if asked += p.ask.gpus; p.of != w {
-			return nil, nil
-		}
-	}
-	if asked != n.gpus {
-		return nil, nil
-	}
-	return w, n
+	return b.byDevice[s.GPU], n // without a pod: the device that a claim gave to one
 }
 
 // busyFigures lists the figures of a GPU's busy time, best first.
@@ -229,14 +213,14 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 
 // instancePart is a MIG instance's part of its GPU's compute, 0 where it is not known.
 func instancePart(s *usage.Stats, n *node) float64 {
-	if n == nil {
+	m := n.model()
+	if m == nil || m.ComputeSlices == 0 {
 		return 0
 	}
-	p := n.profile(s.Profile)
-	if p == nil || n.model().ComputeSlices == 0 {
-		return 0
+	if p := n.profile(s.Profile); p != nil {
+		return float64(p.ComputeSlices) / float64(m.ComputeSlices)
 	}
-	return float64(p.ComputeSlices) / float64(n.model().ComputeSlices)
+	return 0
 }
 
 // measure adds measured usage to a workload.

@@ -4,7 +4,6 @@ package discover
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
@@ -44,8 +43,8 @@ type Collector struct {
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	machines          []*machine
 	pages             []metricsPage
-	troubles          problem.List // of the file that is read
-	reported          map[string]int
+	troubles          problem.List    // of the file that is read
+	reported          map[string]bool // versions that are not known, by file and kind
 	findings
 }
 
@@ -60,23 +59,13 @@ func New(opts Options) *Collector {
 		poolNode: map[string]string{}, controllers: map[string]*controller{},
 		autoscalers: map[string]autoscaler{},
 		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		reported: map[string]int{}}
+		reported: map[string]bool{}}
 }
 
-// trouble adds a problem of the file that is read, at most maxReported of a kind.
+// trouble adds a problem of the file that is read.
 func (c *Collector) trouble(file, field, message string) {
-	kind, _, _ := strings.Cut(field, " (")
-	key := file + "\x00" + kind
-	if c.reported[key]++; c.reported[key] > maxReported {
-		return
-	}
-	if c.reported[key] == maxReported {
-		message += "; further ones are left out"
-	}
 	c.troubles.Addf(file+": "+field, "", "%s", message)
 }
-
-const maxReported = 20 // problems of one kind in one file
 
 // sameObject notes an object that was there already; another UID makes it another cluster's.
 func (c *Collector) sameObject(file, object, had, got string) {
@@ -286,8 +275,7 @@ type node struct {
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
 	single                 string         // the profile of nvidia.com/gpu under the MIG strategy single
-	layoutsFrom            Provenance
-	layouts                []string // exact, of the GPUs in MIG mode
+	layouts                []string       // exact, of the GPUs in MIG mode
 	uuids                  []string
 	pids                   map[uint32]bool     // processes that were counted, of a machine
 	apart                  string              // why no pod is placed on it: cordoned, not ready

@@ -118,6 +118,9 @@ func (n *node) memory() sharing.Bytes {
 
 // model is the GPU's model in the MIG catalogue, nil where there is none.
 func (n *node) model() *mig.Model {
+	if n == nil {
+		return nil
+	}
 	name := n.product
 	if n.gpu != nil {
 		name = n.gpu.Name
@@ -160,9 +163,6 @@ func (n *node) modeOf(uuid string) string {
 // profileFor returns the MIG profile of the node's GPU with memory nearest to the grant, as a driver may show
 // some percent less or more than another; empty where none is near.
 func (n *node) profileFor(memory sharing.Bytes) (name string) {
-	if n == nil {
-		return ""
-	}
 	m := n.model()
 	if m == nil {
 		return ""

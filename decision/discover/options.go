@@ -69,7 +69,9 @@ func parsePrices(name string, data []byte) (*Prices, error) {
 type Hints struct {
 	Trust     fleet.Trust             `yaml:"trust"`
 	Workloads map[string]WorkloadHint `yaml:"workloads"` // by name, or a pattern such as "team-a/*"
-	Nodes     map[string]NodeHint     `yaml:"nodes"`     // likewise
+	Nodes     map[string]struct {
+		GPU string `yaml:"gpu,required"` // where nothing else names it
+	} `yaml:"nodes"` // likewise
 }
 
 // WorkloadHint overrides the fields of workloads of these names; fields that it lacks keep their values. The latencies
@@ -88,11 +90,6 @@ type WorkloadHint struct {
 	Trust     []string                         `yaml:"trust"`
 	Pool      string                           `yaml:"pool"`
 	Spot      bool                             `yaml:"spot"`
-}
-
-// NodeHint names a node's GPU where nothing else does.
-type NodeHint struct {
-	GPU string `yaml:"gpu,required"`
 }
 
 // ParseHints reads hints, YAML or JSON, strictly.

@@ -103,11 +103,7 @@ func (b *build) makePool(p *pool) decision.Pool {
 		}
 	}
 	if len(out.Layouts) > 0 {
-		for _, m := range slices.Backward(p.nodes) {
-			if len(m.layouts) > 0 {
-				b.note(at+".layouts", m.layoutsFrom)
-			}
-		}
+		b.note(at+".layouts", declared("annotations %s of pods", grantHAMiMIG))
 	}
 	if key, from := b.price(&out); key != "" {
 		b.note(at+"."+key, from)

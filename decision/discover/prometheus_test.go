@@ -19,7 +19,7 @@ import (
 // TestReadPrometheus: one query fetches all series of the window, and a refusal is reported.
 func TestReadPrometheus(t *testing.T) {
 	end := time.Unix(1793700000, 0)
-	answer, status := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0"},"values":[[1793699940,"1000"],[1793700000,"2000"]]}]}}`, http.StatusOK
+	answer, status := `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0","namespace":"t","pod":"p"},"values":[[1793699940,"1000"],[1793700000,"2000"]]}]}}`, http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
 		user, password, _ := r.BasicAuth()
@@ -64,7 +64,7 @@ func TestBadPrometheus(t *testing.T) {
 		status             int
 		slow               bool
 	}{
-		"slow":       {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0"},"values":[[1793700000,"2000"]]},`, "application/json", "did not answer in full in 0 s: what had come is used", 200, true},
+		"slow":       {`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"DCGM_FI_DEV_FB_USED","Hostname":"n","UUID":"GPU-1","gpu":"0","namespace":"t","pod":"p"},"values":[[1793700000,"2000"]]},`, "application/json", "did not answer in full in 0 s: what had come is used", 200, true},
 		"login":      {"<html>", "text/html; charset=utf-8", "wants a login (200 OK): write https://USER:PASSWORD@HOST", 200, false},
 		"no login":   {"Unauthorized", "text/plain", "wants a login (401 Unauthorized)", 401, false},
 		"no answers": {`{"status":"success","data":{"resultType":"matrix","result":[]}}`, "application/json", "it has no series", 200, false},

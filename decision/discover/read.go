@@ -84,8 +84,9 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		bytes.HasPrefix(text, []byte("items:")), bytes.HasPrefix(text, []byte("kind:")):
 		return fmt.Errorf("%s: it is YAML: write it with `kubectl get ... -o json`", name)
 	}
+	line, _, _ := strings.Cut(string(text), "\n")
 	return fmt.Errorf("%s: it is of no kind that is read (it begins with %.40q): give Kubernetes objects as JSON, what "+
-		"nvidia-smi -q -x printed, samples of dcgm-exporter, or a model server's metrics", name, firstLine(string(text)))
+		"nvidia-smi -q -x printed, samples of dcgm-exporter, or a model server's metrics", name, line)
 }
 
 // ReadFile is [Collector.Read] of a file, or of stdin where it is named "-".

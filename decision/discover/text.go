@@ -23,11 +23,6 @@ func cutLast(s string, sep byte) (before, after string) {
 	return s[:max(i, 0)], s[i+1:]
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
-}
-
 func inFile(name string, err error) error {
 	if err == nil {
 		return nil

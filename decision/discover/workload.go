@@ -17,14 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// makeWorkloads writes the workloads of the fleet.
-func (b *build) makeWorkloads() {
-	for i, w := range b.workloads {
-		w.index = i
-		b.Fleet.Workloads = append(b.Fleet.Workloads, b.makeWorkload(w, fmt.Sprintf("workloads[%d]", i)))
-	}
-}
-
 func (b *build) makeWorkload(w *workload, at string) decision.Workload {
 	p, o := w.first, w.key.owner
 	out := decision.Workload{Name: w.name, Kind: p.guess.kind, GPUs: p.ask.gpus, Tenant: workloadName("", p.namespace)}

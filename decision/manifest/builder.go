@@ -144,11 +144,6 @@ func (b *builder) uses(d sharing.Delivery) bool {
 	return slices.ContainsFunc(b.groups, func(g *group) bool { return g.delivery == d })
 }
 
-// plugin reports whether NVIDIA's device plugin hands out the GPUs.
-func plugin(d sharing.Delivery) bool {
-	return d == sharing.DeliveryGPUOperator || d == sharing.DeliveryDevicePlugin
-}
-
 // byPlugin reports whether the device plugin delivers a group.
 func (b *builder) byPlugin() bool {
 	return slices.ContainsFunc(b.groups, (*group).byPlugin)

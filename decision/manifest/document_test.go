@@ -26,7 +26,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// sharedPool is one pool whose GPUs all run one mechanism.
+// sharedPool is one pool of GPUs that all run one mechanism.
 func sharedPool(t *testing.T, workloads string, m sharing.Mechanism, slots int32, tenants ...[]string) *scenario {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 2}]\nworkloads:\n" + workloads))
@@ -63,7 +63,7 @@ func TestDRASlots(t *testing.T) {
 	}
 }
 
-// Time-sliced workloads whose memory is known get claims of their own for a part of a GPU, which an HPA can scale, with
+// Time-sliced workloads of known memory get claims of their own for a part of a GPU, which an HPA can scale, with
 // the gates that they need; where a memory is not known the pods of a device name one claim.
 func TestConsumableClaims(t *testing.T) {
 	build := func(memory string) *Folder {

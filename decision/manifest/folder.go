@@ -8,66 +8,25 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 )
 
-// ErrExists is matched when Folder.Write would have to replace something.
-var ErrExists = errors.New("manifest: the folder is not empty")
-
-// Write puts the files into dir, all or none: they are written next to it and put in place by one rename. dir must not
-// exist or be an empty folder; else the error matches ErrExists and nothing is touched. Its parents are made. A path
-// that is absolute or leaves dir is an error.
+// Write puts the files into dir, which must not exist or be an empty folder; else nothing is touched. Its parents are
+// made. A path that is absolute or leaves dir is an error. After an error dir is gone.
 func (f *Folder) Write(dir string) error {
-	dir, err := resolve(dir)
-	if err == nil {
-		err = f.swap(dir)
-	}
-	if err != nil && !errors.Is(err, ErrExists) {
+	switch entries, err := os.ReadDir(dir); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("manifest: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("manifest: the folder is not empty: %s; choose another, or remove it", dir)
 	}
-	return err
-}
-
-// swap fills a folder next to dir and puts it in dir's place.
-func (f *Folder) swap(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if len(entries) > 0 {
-		return fmt.Errorf("%w: %s; choose another, or remove it", ErrExists, dir)
-	}
-	stage, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+".new-*")
-	if err != nil {
-		return err
-	}
-	if err = os.Chmod(stage, 0o755); err == nil {
-		err = f.fill(stage)
-	}
+	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
-		if err = os.Remove(dir); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = os.Rename(stage, dir)
+		err = f.fill(dir)
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(stage))
+		return fmt.Errorf("manifest: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
 	return nil
-}
-
-// resolve makes dir absolute, follows links to a folder that exists, and makes its parents.
-func resolve(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if target, err := filepath.EvalSymlinks(dir); err == nil {
-		return target, nil
-	}
-	return dir, os.MkdirAll(filepath.Dir(dir), 0o755)
 }
 
 // fill writes the files into a folder.

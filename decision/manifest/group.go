@@ -97,7 +97,9 @@ func (m *member) delivery() sharing.Delivery {
 }
 
 // byPlugin reports whether the device plugin hands out the group's GPUs.
-func (g *group) byPlugin() bool { return plugin(g.delivery) }
+func (g *group) byPlugin() bool {
+	return g.delivery == sharing.DeliveryGPUOperator || g.delivery == sharing.DeliveryDevicePlugin
+}
 
 // any reports whether a GPU of the group shares by a mechanism for which is answers true.
 func (g *group) any(is func(sharing.Mechanism) bool) bool { return slices.ContainsFunc(g.modes, is) }

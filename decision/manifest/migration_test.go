@@ -114,7 +114,7 @@ func TestPatchNamesItsNodes(t *testing.T) {
 	}
 }
 
-// TestMigrationOfAnArrival: what comes as a Job is created with its part, not patched or rolled back.
+// TestMigrationOfAnArrival: a new Job is created with its part, not patched or rolled back.
 func TestMigrationOfAnArrival(t *testing.T) {
 	f, err := decision.ParseFleet([]byte(`version: v1
 pools: [{name: a, gpu: A100-SXM4-80GB, count: 4, gpus_per_node: 4, price_per_gpu_hour: 3 USD, delivery: gpu-operator}]

@@ -75,7 +75,7 @@ func TestDifferentNodes(t *testing.T) {
 	}
 }
 
-// A pool's own delivery writes its files; the device plugin writes none for nodes whose GPUs it cannot share as
+// A pool's own delivery writes its files; the device plugin writes none for nodes with GPUs that it cannot share as
 // planned.
 func TestOwnDelivery(t *testing.T) {
 	s := sharedPool(t, "  - {name: a, kind: batch, replicas: 2, memory: 1GiB}", sharing.MechanismMPS, 2, []string{"a", "a"})
@@ -95,7 +95,7 @@ func TestOwnDelivery(t *testing.T) {
 	}
 }
 
-// HAMi has one mode a node: a layout of two is refused, and what is not its default is a step of the plan.
+// HAMi has one mode a node: a layout of two is refused, and another than its default is a step of the plan.
 func TestHAMiModes(t *testing.T) {
 	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismHAMiWithMPS, 10)
 	s.add("p", sharing.DeliveryHAMi, gpus{n: 2, mode: sharing.MechanismHAMiWithMPS, slots: 10, tenants: []string{"a"}})

@@ -200,12 +200,6 @@ func (b *builder) fold(kind string, names []string) map[string]string {
 
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-func checkName(l *problem.List, path, name string) {
-	l.If(!dnsLabel.MatchString(name), path,
-		"use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
-		"%q is not a Kubernetes name", name)
-}
-
 // check finds every reason for which no configuration can be written.
 func (b *builder) check(l *problem.List) {
 	for _, g := range b.groups {
@@ -221,9 +215,9 @@ func (m *member) check(l *problem.List) {
 	l.If(len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism), m.at+".workload",
 		"shorten the workload's name to 56 characters",
 		"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
-	if m.space != "" {
-		checkName(l, m.at+".workload", m.space)
-	}
+	l.If(m.space != "" && !dnsLabel.MatchString(m.space), m.at+".workload",
+		"use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
+		"%q is not a Kubernetes name", m.space)
 	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
 		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 }

@@ -270,7 +270,7 @@ func nodesIn(r *decision.Result) (out []layout.Node) {
 	return out
 }
 
-// decided is a fleet whose names Kubernetes would refuse, decided.
+// decided is the decision of a fleet with names that Kubernetes would refuse.
 func decided(t *testing.T) *scenario {
 	t.Helper()
 	f, err := decision.ParseFleet([]byte(`

@@ -20,7 +20,8 @@ func checkPicker(t *testing.T, file, data string) {
 	if err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	schemas["EndpointPickerConfig"].check(t, file, "EndpointPickerConfig", docs[0])
+	schema := schemas()["EndpointPickerConfig"]
+	checkSchema(t, file, "EndpointPickerConfig", &schema, docs[0])
 	var plugins []string
 	for _, p := range field(docs[0], "plugins").Content {
 		plugins = append(plugins, text(field(p, "type")))
@@ -49,7 +50,7 @@ workloads:
   - {name: offline, kind: offline-inference, replicas: 3, model: {parameters: 8e9, weights: fp16}, gpu_busy: 0.3}
 `
 
-// TestRouters: online services of language models with several replicas get a router, whose pool selects the labels
+// TestRouters: online services of language models with several replicas get a router with a pool that selects the labels
 // that their Deployments in the same folder give their pods.
 func TestRouters(t *testing.T) {
 	fleet, err := decision.ParseFleet([]byte(services))

@@ -3,9 +3,12 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -16,109 +19,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// schema lists every path that a document may have, with the type of its value: "[]" is any index, "*" for any
-// key. A "!" behind the type makes the path required where its parent is there. The tables are written by hand from the
-// upstream APIs.
-type schema map[string]string
-
-func meta(prefix string) schema {
-	return schema{
-		prefix + "metadata": "map!", prefix + "metadata.name": "str!", prefix + "metadata.namespace": "str",
-		prefix + "metadata.labels": "map", prefix + "metadata.labels.*": "str", prefix + "metadata.annotations": "map", prefix + "metadata.annotations.*": "str",
+// schemas are the documents that are written, by kind.
+var schemas = sync.OnceValue(func() (all map[string]yaml.Node) {
+	data, err := os.ReadFile("testdata/schema.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(data, &all)
 	}
-}
-
-func merge(ss ...schema) schema {
-	out := schema{}
-	for _, s := range ss {
-		for k, v := range s {
-			out[k] = v
-		}
+	if err != nil {
+		panic(err)
 	}
-	return out
-}
-
-func claimSchema(spec string) schema {
-	d := spec + "devices."
-	return merge(meta(""), schema{
-		"apiVersion": "str!", "kind": "str!", spec + "devices": "map!", d + "requests": "list!", d + "requests[]": "map", d + "requests[].name": "str!",
-		d + "requests[].exactly": "map!", d + "requests[].exactly.deviceClassName": "str!", d + "requests[].exactly.allocationMode": "str", d + "requests[].exactly.count": "int",
-		d + "requests[].exactly.capacity": "map", d + "requests[].exactly.capacity.requests": "map!", d + "requests[].exactly.capacity.requests.*": "str",
-		d + "requests[].exactly.selectors": "list", d + "requests[].exactly.selectors[]": "map", d + "requests[].exactly.selectors[].cel": "map!", d + "requests[].exactly.selectors[].cel.expression": "str!",
-		d + "config": "list", d + "config[]": "map", d + "config[].requests": "list", d + "config[].requests[]": "str", d + "config[].opaque": "map!", d + "config[].opaque.driver": "str!",
-		d + "config[].opaque.parameters": "any!",
-	})
-}
-
-// podTemplate is the part of an object that its pods are made from.
-func podTemplate(at string) schema {
-	out := schema{}
-	of := schema{
-		".metadata": "map", ".metadata.labels": "map", ".metadata.labels.*": "str",
-		".metadata.annotations": "map", ".metadata.annotations.*": "str", ".spec": "map!", ".spec.schedulerName": "str",
-		".spec.nodeSelector": "map", ".spec.nodeSelector.*": "str", ".spec.affinity": "any", ".spec.tolerations": "any", ".spec.volumes": "any", ".spec.containers[].volumeMounts": "any",
-		".spec.resourceClaims": "list", ".spec.resourceClaims[]": "map", ".spec.resourceClaims[].name": "str!",
-		".spec.resourceClaims[].resourceClaimName": "str", ".spec.resourceClaims[].resourceClaimTemplateName": "str",
-		".spec.containers": "list!", ".spec.containers[]": "map", ".spec.containers[].name": "str!", ".spec.containers[].image": "str",
-		".spec.containers[].args": "list", ".spec.containers[].args[]": "str",
-		".spec.containers[].env": "list", ".spec.containers[].env[]": "map", ".spec.containers[].env[].name": "str!", ".spec.containers[].env[].value": "str!",
-		".spec.containers[].resources": "map", ".spec.containers[].resources.limits": "map", ".spec.containers[].resources.limits.*": "str",
-		".spec.containers[].resources.claims": "list", ".spec.containers[].resources.claims[]": "map", ".spec.containers[].resources.claims[].name": "str!",
-	}
-	for path, typ := range of {
-		out[at+path] = typ
-	}
-	return out
-}
-
-var schemas = map[string]schema{
-	"ConfigMap":             merge(meta(""), schema{"apiVersion": "str!", "kind": "str!", "data": "map!", "data.*": "str"}),
-	"ResourceClaim":         merge(claimSchema("spec."), schema{"spec": "map!"}),
-	"ResourceClaimTemplate": merge(claimSchema("spec.spec."), schema{"spec": "map!", "spec.spec": "map!"}),
-	"Deployment":            merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.template": "map!"}),
-	"StatefulSet":           merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.replicas": "int!", "spec.template": "map!"}),
-	"Job":                   merge(meta(""), podTemplate("spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.parallelism": "int!", "spec.completions": "int!", "spec.template": "map!"}),
-	"CronJob": merge(meta(""), podTemplate("spec.jobTemplate.spec.template"), schema{"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.jobTemplate": "map!", "spec.jobTemplate.spec": "map!",
-		"spec.jobTemplate.spec.parallelism": "int!", "spec.jobTemplate.spec.completions": "int!", "spec.jobTemplate.spec.template": "map!"}),
-	"DRA parameters": {"apiVersion": "str!", "kind": "str!", "sharing": "map!", "sharing.strategy": "str!",
-		"sharing.timeSlicingConfig": "map", "sharing.timeSlicingConfig.interval": "str!", "sharing.mpsConfig": "map",
-		"sharing.mpsConfig.defaultActiveThreadPercentage": "int", "sharing.mpsConfig.defaultPinnedDeviceMemoryLimit": "str"},
-	// Of the Gateway API inference extension v1.6.0 and llm-d-router v0.10.0.
-	"InferencePool": merge(meta(""), schema{
-		"apiVersion": "str!", "kind": "str!", "spec": "map!", "spec.selector": "map!", "spec.selector.matchLabels": "map!", "spec.selector.matchLabels.*": "str",
-		"spec.targetPorts": "list!", "spec.targetPorts[]": "map", "spec.targetPorts[].number": "int!",
-		"spec.endpointPickerRef": "map!", "spec.endpointPickerRef.kind": "str", "spec.endpointPickerRef.name": "str!",
-		"spec.endpointPickerRef.port": "map", "spec.endpointPickerRef.port.number": "int!", "spec.endpointPickerRef.failureMode": "str",
-	}),
-	"EndpointPickerConfig": {
-		"apiVersion": "str!", "kind": "str!", "plugins": "list!", "plugins[]": "map", "plugins[].type": "str!",
-		"schedulingProfiles": "list!", "schedulingProfiles[]": "map", "schedulingProfiles[].name": "str!", "schedulingProfiles[].plugins": "list!", "schedulingProfiles[].plugins[]": "map",
-		"schedulingProfiles[].plugins[].pluginRef": "str!", "schedulingProfiles[].plugins[].weight": "int",
-	},
-	"llm-d values": {
-		"router": "map!", "router.modelServers": "map!", "router.modelServers.type": "str", "router.modelServers.protocol": "str", "router.modelServers.targetPorts": "list",
-		"router.modelServers.targetPorts[]": "map", "router.modelServers.targetPorts[].number": "int!", "router.modelServers.matchLabels": "map!", "router.modelServers.matchLabels.*": "str",
-		"router.inferencePool": "map", "router.inferencePool.create": "bool", "router.inferencePool.failureMode": "str",
-		"router.epp": "map", "router.epp.pluginsConfigFile": "str", "router.epp.pluginsCustomConfig": "map", "router.epp.pluginsCustomConfig.*": "str",
-	},
-	// Of schema.json of eksctl v0.222, which allows no other fields.
-	"ClusterConfig": {"apiVersion": "str!", "kind": "str!", "metadata": "map!", "metadata.name": "str!", "metadata.region": "str!", "managedNodeGroups": "list!",
-		"managedNodeGroups[]": "map", "managedNodeGroups[].name": "str!", "managedNodeGroups[].amiFamily": "str!", "managedNodeGroups[].instanceType": "str!",
-		"managedNodeGroups[].desiredCapacity": "int!", "managedNodeGroups[].labels": "map!", "managedNodeGroups[].labels.*": "str", "managedNodeGroups[].taints": "list!",
-		"managedNodeGroups[].taints[]": "map", "managedNodeGroups[].taints[].key": "str!", "managedNodeGroups[].taints[].value": "str!", "managedNodeGroups[].taints[].effect": "str!"},
-	"plugin config": {"version": "str!", "flags": "map!", "flags.migStrategy": "str!", "flags.mpsRoot": "str", "sharing": "map", "sharing.mps": "map", "sharing.mps.failRequestsGreaterThanOne": "bool",
-		"sharing.mps.resources": "list!", "sharing.mps.resources[]": "map", "sharing.mps.resources[].name": "str!", "sharing.mps.resources[].replicas": "int!",
-		"sharing.timeSlicing": "map", "sharing.timeSlicing.failRequestsGreaterThanOne": "bool", "sharing.timeSlicing.resources": "list!", "sharing.timeSlicing.resources[]": "map",
-		"sharing.timeSlicing.resources[].name": "str!", "sharing.timeSlicing.resources[].replicas": "int!"},
-	"node patch": {"metadata": "map!", "metadata.labels": "map!", "metadata.labels.*": "str"},
-	"operator values": {
-		"mig": "map", "mig.strategy": "str!", "migManager": "map", "migManager.enabled": "bool!", "migManager.config": "map", "migManager.config.name": "str!", "migManager.config.default": "str!",
-		"devicePlugin": "map", "devicePlugin.config": "map!", "devicePlugin.config.name": "str!", "devicePlugin.config.default": "str!", "devicePlugin.mps": "map", "devicePlugin.mps.root": "str!",
-	},
-	"hami values": {"devicePlugin": "map!", "devicePlugin.deviceSplitCount": "int!", "devicePlugin.deviceMemoryScaling": "int!", "devicePlugin.deviceCoreScaling": "int!"},
-	"volcano": {"tiers": "list!", "tiers[]": "map", "tiers[].plugins": "list!", "tiers[].plugins[]": "map", "tiers[].plugins[].name": "str!", "tiers[].plugins[].arguments": "map",
-		"tiers[].plugins[].arguments.*": "any"},
-}
+	return all
+})
 
 // resources and annotations that the schedulers and plugins know.
 var (
@@ -127,53 +38,35 @@ var (
 	knownAnnotations = []string{"nvidia.com/vgpu-mode", "nvidia.com/use-gputype", "volcano.sh/vgpu-mode", "gpu-fraction", "gpu-memory", "gpu-fraction-container-name"}
 )
 
-func (s schema) check(t *testing.T, file, kind string, n *yaml.Node) {
+// checkSchema compares a value with its schema: a mapping of keys, a list of one item, or the name of a type.
+func checkSchema(t *testing.T, file, at string, schema, n *yaml.Node) {
 	t.Helper()
-	var walk func(path, at string, n *yaml.Node)
-	walk = func(path, at string, n *yaml.Node) {
-		if path != "" {
-			typ := strings.TrimSuffix(s[path], "!")
-			if typ == "any" {
-				return
-			}
-			got := map[yaml.Kind]string{yaml.MappingNode: "map", yaml.SequenceNode: "list", yaml.ScalarNode: strings.TrimPrefix(n.Tag, "!!")}[n.Kind]
-			if typ == "" {
-				t.Errorf("%s: %s: %s is no field", file, kind, at)
-				return
-			}
-			if got != typ {
-				t.Errorf("%s: %s: %s is a %s, not a %s", file, kind, at, got, typ)
+	kinds := map[yaml.Kind]string{yaml.MappingNode: "map", yaml.SequenceNode: "list", yaml.ScalarNode: strings.TrimPrefix(n.Tag, "!!")}
+	switch {
+	case schema.Value == "any" || schema.Kind == yaml.ScalarNode && schema.Value == kinds[n.Kind]:
+	case n.Kind != schema.Kind || schema.Kind == yaml.ScalarNode:
+		t.Errorf("%s: %s is a %s, not a %s%s", file, at, kinds[n.Kind], schema.Value, map[yaml.Kind]string{yaml.MappingNode: "map", yaml.SequenceNode: "list"}[schema.Kind])
+	case n.Kind == yaml.SequenceNode:
+		for i, item := range n.Content {
+			checkSchema(t, file, fmt.Sprintf("%s[%d]", at, i), schema.Content[0], item)
+		}
+	default:
+		keys := map[string]*yaml.Node{}
+		for i := 0; i < len(schema.Content); i += 2 {
+			key, required := strings.CutSuffix(schema.Content[i].Value, "!")
+			if keys[key] = schema.Content[i+1]; required && field(n, key) == nil {
+				t.Errorf("%s: %s.%s is missing", file, at, key)
 			}
 		}
-		switch n.Kind {
-		case yaml.SequenceNode:
-			for i, c := range n.Content {
-				walk(path+"[]", fmt.Sprintf("%s[%d]", at, i), c)
-			}
-		case yaml.MappingNode:
-			dot := path
-			if dot != "" {
-				dot += "."
-			}
-			var keys []string
-			for i := 0; i < len(n.Content); i += 2 {
-				k := n.Content[i].Value
-				keys = append(keys, k)
-				p := dot + k
-				if _, anyKey := s[dot+"*"]; anyKey {
-					p = dot + "*"
-				}
-				walk(p, strings.TrimPrefix(at+"."+k, "."), n.Content[i+1])
-			}
-			for p, typ := range s {
-				rest, under := strings.CutPrefix(p, dot)
-				if under && strings.HasSuffix(typ, "!") && !strings.ContainsAny(rest, ".[") && !slices.Contains(keys, rest) {
-					t.Errorf("%s: %s: %s.%s is missing", file, kind, at, rest)
-				}
+		for i := 0; i < len(n.Content); i += 2 {
+			key := n.Content[i].Value
+			if of := cmp.Or(keys["*"], keys[key]); of == nil {
+				t.Errorf("%s: %s.%s is no field", file, at, key)
+			} else {
+				checkSchema(t, file, at+"."+key, of, n.Content[i+1])
 			}
 		}
 	}
-	walk("", "", n)
 }
 
 func field(n *yaml.Node, path ...string) *yaml.Node {
@@ -229,12 +122,12 @@ func checkFile(t *testing.T, f File) {
 			}
 			continue
 		}
-		s, ok := schemas[kind]
+		schema, ok := schemas()[kind]
 		if !ok {
 			t.Errorf("%s: no schema for %q", f.Path, kind)
 			continue
 		}
-		s.check(t, f.Path, kind, d)
+		checkSchema(t, f.Path, kind, &schema, d)
 		checkKind(t, f.Path, kind, d)
 	}
 }
@@ -273,7 +166,8 @@ func checkKind(t *testing.T, path, kind string, d *yaml.Node) {
 		}
 		if config := field(spec, "devices", "config"); config != nil {
 			parameters := field(config.Content[0], "opaque", "parameters")
-			schemas["DRA parameters"].check(t, path, "DRA parameters", parameters)
+			schema := schemas()["DRA parameters"]
+			checkSchema(t, path, "parameters", &schema, parameters)
 			want := map[string]string{"gpu.nvidia.com": "GpuConfig", "mig.nvidia.com": "MigDeviceConfig"}[class]
 			if text(field(parameters, "apiVersion")) != "resource.nvidia.com/v1beta1" || text(field(parameters, "kind")) != want {
 				t.Errorf("%s: parameters of the wrong kind for %s", path, class)
@@ -320,7 +214,8 @@ func checkPlugin(t *testing.T, path string, data []byte) {
 	if err != nil || len(docs) != 1 {
 		t.Fatalf("%s: %v", path, err)
 	}
-	schemas["plugin config"].check(t, path, "plugin config", docs[0])
+	schema := schemas()["plugin config"]
+	checkSchema(t, path, "plugin config", &schema, docs[0])
 }
 
 func TestEveryDocumentIsValid(t *testing.T) {

@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,7 +41,7 @@ func TestWrite(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	before := tree(t, base)
-	if err := folder(File{Path: "x", Data: []byte("x")}).Write(dir); !errors.Is(err, ErrExists) {
+	if err := folder(File{Path: "x", Data: []byte("x")}).Write(dir); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("overwrote: %v", err)
 	}
 	if after := tree(t, base); after != before {
@@ -51,16 +50,6 @@ func TestWrite(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(dir))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left over: %v, %v", entries, err)
-	}
-}
-
-func TestWriteIntoEmpty(t *testing.T) {
-	dir := t.TempDir()
-	if err := two.Write(dir); err != nil {
-		t.Fatal(err)
-	}
-	if got := tree(t, dir); got != "a/b.yaml=b;plan.md=p;" {
-		t.Errorf("got %s", got)
 	}
 }
 

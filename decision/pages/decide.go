@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// manyWorkloads is from where on workloads are grouped by equal answers, and pools folded.
+// manyWorkloads is the number from which on pools are folded and reasons are short.
 const manyWorkloads = 21
 
 // Decide returns the page of a fleet's decision: money today, planned and freed, the place of each workload with its
@@ -25,26 +25,11 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 	t, many := &r.Totals, len(r.Decisions) >= manyWorkloads
 	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "a replica an hour", "why"}}
 	p := &webpage.Page{Title: "What shares which GPU", Details: map[string][]string{}}
-	placed, groups, alike := 0, []string{}, map[string][]*decision.Decision{}
+	placed := 0
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
 		placed += min(d.Placed, 1)
 		p.Details[d.Workload] = detail(r, d)
-		key := d.Workload
-		if many {
-			key = fmt.Sprint(d.Mechanism, d.Profile, d.Pool, d.Status)
-		}
-		if alike[key] == nil {
-			groups = append(groups, key)
-		}
-		alike[key] = append(alike[key], d)
-	}
-	slices.SortStableFunc(groups, func(a, b string) int { return cmp.Compare(len(alike[b]), len(alike[a])) })
-	for _, key := range groups {
-		d, names, on, wanted := alike[key][0], []string{}, 0, 0
-		for _, one := range alike[key] {
-			names, on, wanted = append(names, one.Workload), on+one.Placed, wanted+one.Replicas
-		}
 		what, cost := "no place", "-"
 		if d.Status != decision.StatusNone {
 			what = d.Where()
@@ -52,7 +37,7 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 		if d.Cost != nil {
 			cost = plaintext.Amount(d.Cost.PerReplicaHour) + " " + d.Cost.Currency
 		}
-		gets.Add(plaintext.Some(names, 1, len(names)), what, d.Status, fmt.Sprintf("%d of %d", on, wanted), cost, d.Why)
+		gets.Add(d.Workload, what, d.Status, fmt.Sprintf("%d of %d", d.Placed, d.Replicas), cost, d.Why)
 	}
 	p.Answer = fmt.Sprintf("%s.\n%d of %s have a place at %.4g%% confidence.", t.Summary(), placed,
 		plaintext.Count(len(r.Decisions), "workload"), 100*r.Confidence)

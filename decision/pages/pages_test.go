@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 
-// replicas counts what a map draws, by workload, and checks that no GPU holds more than itself.
+// replicas counts the replicas that a map draws, by workload, and checks that no GPU holds more than itself.
 func replicas(t *testing.T, m webpage.Map) map[string]int {
 	t.Helper()
 	out := map[string]int{}

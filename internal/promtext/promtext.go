@@ -52,7 +52,7 @@ func Read(in io.Reader, each func(Page)) error {
 	return s.probs.Err()
 }
 
-// boundless matches a histogram's bucket whose upper bound is NaN.
+// boundless matches a histogram's bucket with the upper bound NaN.
 var boundless = regexp.MustCompile(`^[ \t]*([^ \t{]+_bucket)[ \t]*\{(?:.*[, \t])?le[ \t]*=[ \t]*"((?i:nan))"`)
 
 type splitter struct {
@@ -81,7 +81,7 @@ func (s *splitter) add(line []byte) {
 		}
 	}
 	s.line++
-	// The library leaves out a bucket whose bound is not a number, without an error.
+	// The library leaves out a bucket with a bound that is not a number, without an error.
 	if m := boundless.FindSubmatch(line); m != nil {
 		s.probs.Add(&problem.Problem{Path: fmt.Sprintf("line %d", s.line), Line: s.line,
 			Message: fmt.Sprintf(`%s has a bucket with le="%s", which is not a number`, problem.Clip(string(m[1])), m[2]),

@@ -41,7 +41,7 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
-// A bucket whose bound is not a number is named; the histogram's others are read.
+// A bucket with a bound that is not a number is named; the histogram's others are read.
 func TestBucketWithoutBound(t *testing.T) {
 	for _, label := range []string{`le="NaN"`, `a="b,le=",le = "nan"`, `a="\"}",le="NAN",z="1"`} {
 		var buckets int

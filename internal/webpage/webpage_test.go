@@ -5,7 +5,6 @@ package webpage_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -99,7 +98,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// TestPoints: what is no number interrupts a line, and bounds come only where there are any.
+// TestPoints: a Y that is no number interrupts a line, and bounds come only where there are any.
 func TestPoints(t *testing.T) {
 	text := write(t, chartOf(webpage.Series{Name: "a", Points: []webpage.Point{{X: 1, Y: 2, Low: 1, High: 3}, {X: 2, Y: math.NaN()},
 		{X: 3, Y: math.Inf(1)}, {X: 4, Y: 5}, {X: 5, Y: 5, Low: 4, High: math.Inf(1)}, {X: math.Inf(1), Y: 6}}}))
@@ -125,18 +124,5 @@ func TestOnePoint(t *testing.T) {
 	text := write(t, chartOf(webpage.Series{Name: "alone", Points: []webpage.Point{{X: 8, Y: 0.1054, Low: 0.1, High: 0.11}}}))
 	if strings.Contains(text, "<figure>") || !strings.Contains(text, "0.105 (0.100 to 0.110)") {
 		t.Error(text)
-	}
-}
-
-func TestWriteRefuses(t *testing.T) {
-	for name, p := range map[string]*webpage.Page{
-		"no answer": {Title: "t"},
-		"no label":  {Title: "t", Answer: "a", Sections: []webpage.Section{{Charts: []webpage.Chart{{Title: "c", Series: make([]webpage.Series, 1)}}}}},
-		"cells": {Title: "t", Answer: "a", Sections: []webpage.Section{{Tables: []webpage.Table{{Head: []string{"a", "b"},
-			Rows: [][]string{{"1"}}}}}}},
-	} {
-		if err := p.Write(io.Discard); err == nil {
-			t.Errorf("%s: no error", name)
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -37,21 +36,14 @@ var (
 
 const colours = 8 // of the style sheet
 
-// Write writes the page. A page without an answer, charts with unlabelled axes, and rows that do not fit their table
-// are errors.
+// Write writes the page.
 func (p *Page) Write(w io.Writer) error {
 	l := layout{Page: *p, names: map[string]int{}}
-	if p.Title == "" || p.Answer == "" {
-		l.errs = append(l.errs, errors.New("webpage: a page needs a title and an answer"))
-	}
 	l.Sections = nil
 	for _, s := range p.Sections {
 		if l.lay(&s); len(s.Tables)+len(s.Maps)+len(s.Charts)+len(s.Text)+len(s.Notes) > 0 {
 			l.Sections = append(l.Sections, s)
 		}
-	}
-	if err := errors.Join(l.errs...); err != nil {
-		return err
 	}
 	for i, name := range slices.Sorted(maps.Keys(l.names)) { // the same names have the same colours on every page
 		l.names[name] = i
@@ -124,7 +116,6 @@ type layout struct {
 	Page
 	Charts bool           // some section has any
 	names  map[string]int // of parts and lines, by their place in the alphabet
-	errs   []error
 }
 
 func (*layout) Style() template.CSS { return pageStyle }
@@ -148,9 +139,6 @@ func (l *layout) lay(s *Section) {
 	charts := s.Charts
 	s.Charts, s.Tables = nil, slices.Clone(s.Tables)
 	for _, c := range charts {
-		if len(c.Series) > 0 && (c.X.Label == "" || c.Y.Label == "" || c.Title == "") {
-			l.errs = append(l.errs, fmt.Errorf("webpage: chart %q: needs a title and labels of both axes", c.Title))
-		}
 		if t, ok := c.single(); ok {
 			s.Tables = append(s.Tables, t)
 			continue
@@ -161,14 +149,6 @@ func (l *layout) lay(s *Section) {
 		s.Charts, l.Charts = append(s.Charts, c), true
 	}
 	s.Tables = slices.DeleteFunc(s.Tables, func(t Table) bool { return len(t.Rows) == 0 })
-	for _, t := range s.Tables {
-		for _, row := range t.Rows {
-			if len(row) != len(t.Head) {
-				l.errs = append(l.errs, fmt.Errorf("webpage: table %q: %d cells under %d columns", t.Caption, len(row),
-					len(t.Head)))
-			}
-		}
-	}
 }
 
 // single returns the table of a chart with at most one point in each series.

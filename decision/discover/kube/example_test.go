@@ -31,7 +31,7 @@ func onPath(script string) (undo func()) {
 	return func() { os.RemoveAll(folder); os.Setenv("PATH", path) }
 }
 
-// oneNode replaces kubectl and a cluster of one node with GPUs that knows no extension, whose pods the user may not
+// oneNode replaces kubectl and a cluster of one node with GPUs that knows no extension, and pods that the user may not
 // list.
 const oneNode = `#!/bin/sh
 case "$*" in

@@ -51,7 +51,7 @@ func (k Key) samePod(o Key) bool {
 type labels map[string]string
 
 // labelOf names a label that is read by any of its names: those of dcgm-exporter (pod_name and the like of its first
-// versions; pod_uid under --kubernetes-enable-pod-uid), of Prometheus' relabelling, and our own.
+// versions; pod_uid under --kubernetes-enable-pod-uid), and of Prometheus' relabelling.
 var labelOf = map[string]string{"__name__": "metric", "Hostname": "hostname", "hostname": "hostname",
 	"node": "node", "nodename": "node", "node_name": "node", "kubernetes_node": "node", "exported_node": "node",
 	"instance": "instance", "UUID": "uuid", "uuid": "uuid", "gpu_uuid": "uuid", "gpu": "gpu", "device": "device",
@@ -153,7 +153,7 @@ type source struct {
 	scale  float64
 }
 
-// metrics are the names that are read: dcgm-exporter's (its default-counters.csv gives the units) and our own.
+// metrics are the names that are read, dcgm-exporter's: its default-counters.csv gives the units.
 var metrics = map[string]source{
 	"DCGM_FI_DEV_GPU_UTIL":          {FigureGPUUtil, 1},
 	"DCGM_FI_PROF_GR_ENGINE_ACTIVE": {FigureGraphics, 100},
@@ -161,13 +161,6 @@ var metrics = map[string]source{
 	"DCGM_FI_PROF_DRAM_ACTIVE":      {FigureDRAM, 100},
 	"DCGM_FI_DEV_FB_USED":           {FigureMemUsed, mib},
 	"DCGM_FI_DEV_POWER_USAGE":       {FigurePower, 1},
-
-	"cotenant_gpu_util_ratio":          {FigureGPUUtil, 100},
-	"cotenant_gpu_graphics_util_ratio": {FigureGraphics, 100},
-	"cotenant_gpu_sm_util_ratio":       {FigureSM, 100},
-	"cotenant_gpu_dram_util_ratio":     {FigureDRAM, 100},
-	"cotenant_gpu_mem_used_bytes":      {FigureMemUsed, 1},
-	"cotenant_gpu_power_watts":         {FigurePower, 1},
 }
 
 // servers matches the names of the series of model servers that profiles and latencies are made of.

@@ -171,7 +171,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 const staleSlots = 5
 
 var (
-	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_|cotenant_gpu_)[A-Za-z_]+[ {]`)
+	textHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?(DCGM_FI_|dcgm_)[A-Za-z_]+[ {]`)
 	jsonHead = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"(success|error)"`)
 )
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -233,7 +232,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestTimes: minutes are known where there is a sample, busy or idle with what was held in them, and pods that follow
+// TestTimes: minutes are known where there is a sample, busy or idle, with the memory that was held in them, and pods that follow
 // one another on a GPU share nothing.
 func TestTimes(t *testing.T) {
 	r := New()
@@ -337,22 +336,6 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestSniff(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want func(*Reader, string, io.Reader) error
-	}{
-		{page, (*Reader).Text}, {migPage, (*Reader).Text}, {"cotenant_gpu_up{device=\"0\"} 1\n", (*Reader).Text}, {"kind,at_s,time,basis,device\n", nil},
-		{matrix(utilLabels, noon, time.Second, "1"), (*Reader).JSON}, {`[{"metric":{},"values":[]}]`, nil},
-		{`{"status":"success","data":{"resultType":"vector"`, (*Reader).JSON},
-		{`{"status":{"phase":"Running"},"kind":"Pod"}`, nil}, {`{"apiVersion":"v1","kind":"List"}`, nil}, {"vllm:num_requests_running 1\n", nil}, {"", nil},
-	} {
-		if got := Sniff([]byte(c.text)); reflect.ValueOf(got).Pointer() != reflect.ValueOf(c.want).Pointer() {
-			t.Errorf("%.60q is of another kind", c.text)
-		}
-	}
-}
-
 // nearestRank is the smallest value that so many of all do not exceed.
 func nearestRank(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
@@ -412,7 +395,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// sane holds what must be true of any input.
+// sane checks the invariants of any input.
 func sane(t *testing.T, r *Reader) {
 	t.Helper()
 	u := r.Usage()
