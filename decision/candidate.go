@@ -21,8 +21,8 @@ func (pl *answers) notChosen(w int, d *Decision) []string {
 		return nil
 	}
 	inside := []plan.Member{{Workload: w, Replicas: filter.PerInstance(taken.Mechanism)}}
-	text := pl.why(w, taken, pl.ProspectsOf(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside))
-	if d := &pl.OutlookOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
+	text := pl.why(w, taken, pl.Predict(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside))
+	if d := &pl.EstimateOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
 		text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
 	}
 	return []string{fmt.Sprintf("%s %s on %s %s", taken.Mechanism, s.Profile.Name, d.Pool, text)}

@@ -62,7 +62,7 @@ func (pl *answers) shares() ([]workloadShare, error) {
 func (pl *answers) use(w int, key plan.GroupKey) int {
 	busy := pl.Workloads[w].Demand().Busy
 	alone := plan.Site{GroupKey: plan.GroupKey{Pool: key.Pool, Mechanism: sharing.MechanismExclusive}}
-	p := pl.ProspectsOf(alone, []plan.Member{{Workload: w, Replicas: 1}}).Outcomes
+	p := pl.Predict(alone, []plan.Member{{Workload: w, Replicas: 1}}).Outcomes
 	if pl.Serves(pl.Workloads[w].Workload()) && len(p) > 0 {
 		busy = p[0].Busy.Value
 	}

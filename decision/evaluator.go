@@ -120,7 +120,7 @@ func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignm
 	}
 	plan.SortMembers(members)
 	out := map[string]sharing.Answer{}
-	for k, answer := range e.plan.Standings(at, members, sliced && at.Slice == nil) {
+	for k, answer := range e.plan.AnswersAt(at, members, sliced && at.Slice == nil) {
 		out[e.plan.Workloads[members[k].Workload].Workload().Name] = answer
 	}
 	e.known[key] = out

@@ -18,14 +18,14 @@ func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]
 	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil &&
 		cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
-		pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
+		pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
 // guessesAlone lists the limited metrics with an assumed value in isolation.
 func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
 	wl := pl.Workloads[w].Workload()
-	if pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || wl.Service != nil ||
+	if pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || wl.Service != nil ||
 		pl.Measured(w, c.Pool, c.Mechanism) {
 		return nil
 	}

@@ -135,7 +135,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	d.Status = StatusDecided
 	for _, part := range parts {
 		if c := pl.Chosen[part]; c != nil {
-			for _, a := range pl.OutlookOf(w, c.Pool, c.Mechanism).Assumes {
+			for _, a := range pl.EstimateOf(w, c.Pool, c.Mechanism).Assumes {
 				if !slices.Contains(d.Assumes, a) {
 					d.Assumes = append(d.Assumes, a)
 				}
@@ -150,7 +150,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	}
 	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
 	if len(p.Outcomes) > 0 {
-		d.Consequences = consequencesOf(&pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
+		d.Consequences = consequencesOf(&pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 	}
 	if len(p.Outcomes) > 0 && p.Outcomes[0].Predicted != nil {
 		by := p.Outcomes[0].Predicted
@@ -158,7 +158,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		if c.Mechanism != sharing.MechanismExclusive {
 			d.Predicted = newPredicted(by, p.Tenants)
 		}
-		d.Consequences = finishing(pl.profiled(w, by), &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
+		d.Consequences = finishing(pl.profiled(w, by), &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 		if c := tightest(d.Consequences); c != nil {
 			d.Why = c.words() + pl.dearer(w, share)
 		}
@@ -266,7 +266,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 	if found != nil {
 		text := fmt.Sprintf("exclusive on %s: %s", pl.Pools[pool].Pool.Name,
 			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Target()).Text().Message)
-		if o := pl.OutlookOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != filter.CodeGPUMemory {
+		if o := pl.EstimateOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != filter.CodeGPUMemory {
 			text += "; TPOT alone " + o.Size
 		}
 		return text
@@ -309,10 +309,10 @@ func (pl *answers) refused(w int) string {
 }
 
 // why gives the reason for a choice in numbers: the tightest objective, or the utilisation.
-func (pl *answers) why(w int, c *plan.Choice, p plan.Prospects) string {
+func (pl *answers) why(w int, c *plan.Choice, p plan.Prediction) string {
 	text := "runs alone"
 	if len(p.Outcomes) > 0 {
-		at := pl.OutlookOf(w, c.Pool, c.Mechanism)
+		at := pl.EstimateOf(w, c.Pool, c.Mechanism)
 		d, o := &at.Demand, &p.Outcomes[0]
 		tight := tightest(consequencesOf(d, o))
 		switch {

@@ -148,94 +148,112 @@ func (n *Node) checkTrust(path string, l *problems) {
 	}
 }
 
-// checkDelivery holds the devices of a node together against the rules of its delivery.
-func (n *Node) checkDelivery(path string, l *problems) {
-	rules := RulesOf(n.Delivery)
-	broken := func(r Rule, at, remedy, format string, args ...any) {
-		if rules.Has(r) {
-			l.add(n, at, remedy, r.Source(), format+": "+r.String(), args...)
-		}
+// nodeCheck compares the devices of a node by the rules of its delivery.
+type nodeCheck struct {
+	n        *Node
+	rules    Rules
+	problems *problems
+
+	full, operated       *Device // the first that is not in MIG mode, and the one whose mode all others must have
+	fullAt, sliced       int     // sliced counts devices in MIG mode
+	mps, dynamic, single string  // paths of the first such devices, and the first profile
+	slots                map[string]int32
+	split                int32
+}
+
+func (c *nodeCheck) broken(r Rule, at, remedy, format string, args ...any) {
+	if c.rules.Has(r) {
+		c.problems.add(c.n, at, remedy, r.Source(), format+": "+r.String(), args...)
 	}
-	var full *Device // the first that is not in MIG mode
-	var operated *Device
-	var fullAt int
-	var mps, dynamic string
-	sliced := 0
-	slots, split := map[string]int32{}, int32(0)
-	single := ""
+}
+
+// checkDelivery checks the devices of a node together by the rules of its delivery.
+func (n *Node) checkDelivery(path string, l *problems) {
+	c := nodeCheck{n: n, rules: RulesOf(n.Delivery), problems: l, slots: map[string]int32{}}
 	for i := range n.Devices {
 		d := &n.Devices[i]
 		at := fmt.Sprintf("%sdevices[%d]", path, i)
-		if d.Mode == sharing.MechanismNone {
+		switch {
+		case d.Mode == sharing.MechanismNone:
 			continue
-		}
-		shared := d.Mode != sharing.MechanismExclusive
-		if operated == nil || operated.Mode == sharing.MechanismExclusive && !Sliced(d.Mode) {
-			operated = d
-		} else if !operatedAlike(operated.Mode, d.Mode) {
-			broken(RuleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, operated.Mode)
+		case c.operated == nil || c.operated.Mode == sharing.MechanismExclusive && !Sliced(d.Mode):
+			c.operated = d
+		case !operatedAlike(c.operated.Mode, d.Mode):
+			c.broken(RuleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, c.operated.Mode)
 		}
 		if clients(d.Mode) && d.Mode != sharing.MechanismHAMiWithMPS {
-			mps = cmp.Or(mps, at)
-		}
-		if d.Dynamic && Sliced(d.Mode) {
-			dynamic = cmp.Or(dynamic, at)
-			broken(ruleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
-		} else if Sliced(d.Mode) {
-			broken(RuleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
+			c.mps = cmp.Or(c.mps, at)
 		}
 		if Sliced(d.Mode) {
-			sliced++
-			for _, in := range d.Instances {
-				if in.Profile == nil {
-					continue
-				}
-				name := in.Profile.Name
-				if before, ok := slots[name]; ok && before != d.SlotsOf(d.Mode) {
-					broken(ruleProfileSlots, at+".slots", "give all instances of a profile as many",
-						"%s has %d slots here and %d on another device", name, d.SlotsOf(d.Mode), before)
-				}
-				slots[name] = d.SlotsOf(d.Mode)
-				if single = cmp.Or(single, name); n.MIGStrategy == MIGStrategySingle && single != name {
-					broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, single)
-				}
-			}
+			c.slicedDevice(d, at)
+		} else {
+			c.fullDevice(d, i, at)
+		}
+	}
+	if c.sliced > 0 && n.MIGStrategy == MIGStrategyNone {
+		c.broken(ruleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", c.sliced)
+	}
+	if c.full != nil && n.MIGStrategy == MIGStrategySingle {
+		c.broken(ruleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, c.fullAt), "use mixed", "is not in MIG mode")
+	}
+	if c.mps == "" {
+		return
+	}
+	if c.sliced > 0 || n.MIGStrategy >= MIGStrategySingle {
+		c.broken(ruleNoMPSBesideMIG, c.mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
+	}
+	if n.Consumable {
+		c.broken(ruleConsumable, c.mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
+	}
+	if c.dynamic != "" {
+		c.broken(ruleDynamicMIG, c.mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", c.dynamic)
+	}
+}
+
+// slicedDevice checks a device in MIG mode.
+func (c *nodeCheck) slicedDevice(d *Device, at string) {
+	if c.sliced++; d.Dynamic {
+		c.dynamic = cmp.Or(c.dynamic, at)
+		c.broken(ruleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
+	} else {
+		c.broken(RuleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
+	}
+	slots := d.SlotsOf(d.Mode)
+	for _, in := range d.Instances {
+		if in.Profile == nil {
 			continue
 		}
-		if full == nil {
-			full, fullAt = d, i
-		} else if full.Mode != d.Mode || shared && full.SlotsOf(d.Mode) != d.SlotsOf(d.Mode) {
-			broken(ruleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
-				"%v with %d slots beside devices[%d], %v with %d", d.Mode, d.SlotsOf(d.Mode), fullAt, full.Mode,
-				full.SlotsOf(full.Mode))
+		name := in.Profile.Name
+		if before, ok := c.slots[name]; ok && before != slots {
+			c.broken(ruleProfileSlots, at+".slots", "give all instances of a profile as many",
+				"%s has %d slots here and %d on another device", name, slots, before)
 		}
-		if shared {
-			if d.Slots == 1 {
-				broken(ruleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
-			}
-			if split == 0 {
-				split = d.SlotsOf(d.Mode)
-			} else if split != d.SlotsOf(d.Mode) {
-				broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", d.SlotsOf(d.Mode), split)
-			}
-			if want := rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
-				broken(ruleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
-			}
+		c.slots[name] = slots
+		if c.single = cmp.Or(c.single, name); c.n.MIGStrategy == MIGStrategySingle && c.single != name {
+			c.broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, c.single)
 		}
 	}
-	if sliced > 0 && n.MIGStrategy == MIGStrategyNone {
-		broken(ruleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", sliced)
+}
+
+// fullDevice checks a device that is not in MIG mode.
+func (c *nodeCheck) fullDevice(d *Device, i int, at string) {
+	slots, shared := d.SlotsOf(d.Mode), d.Mode != sharing.MechanismExclusive
+	if c.full == nil {
+		c.full, c.fullAt = d, i
+	} else if f := c.full; f.Mode != d.Mode || shared && f.SlotsOf(d.Mode) != slots {
+		c.broken(ruleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
+			"%v with %d slots beside devices[%d], %v with %d", d.Mode, slots, c.fullAt, f.Mode, f.SlotsOf(f.Mode))
 	}
-	if full != nil && n.MIGStrategy == MIGStrategySingle {
-		broken(ruleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, fullAt), "use mixed", "is not in MIG mode")
+	if !shared {
+		return
 	}
-	if mps != "" && (sliced > 0 || n.MIGStrategy >= MIGStrategySingle) {
-		broken(ruleNoMPSBesideMIG, mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
+	if d.Slots == 1 {
+		c.broken(ruleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
 	}
-	if mps != "" && n.Consumable {
-		broken(ruleConsumable, mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
+	if c.split = cmp.Or(c.split, slots); c.split != slots {
+		c.broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", slots, c.split)
 	}
-	if mps != "" && dynamic != "" {
-		broken(ruleDynamicMIG, mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", dynamic)
+	if want := c.rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
+		c.broken(ruleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)
 	}
 }

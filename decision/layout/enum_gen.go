@@ -4,16 +4,6 @@
 
 package layout
 
-// String returns "add-node", "remove-node", "configure-node", "configure-device", "start", "stop" or "move".
-func (c ChangeKind) String() string                   { return changeNames.String(c) }
-func (c ChangeKind) MarshalText() ([]byte, error)     { return changeNames.Text(c) }
-func (c *ChangeKind) UnmarshalText(text []byte) error { return changeNames.Parse(c, text) }
-
-// String returns "empty-instances", "whole-for-slice", "free-shares" or "unasked-mode".
-func (f FindingKind) String() string                   { return findingNames.String(f) }
-func (f FindingKind) MarshalText() ([]byte, error)     { return findingNames.Text(f) }
-func (f *FindingKind) UnmarshalText(text []byte) error { return findingNames.Parse(f, text) }
-
 // String returns "not-reported", "healthy", "unhealthy" or "lost".
 func (h Health) String() string                   { return healthNames.String(h) }
 func (h Health) MarshalText() ([]byte, error)     { return healthNames.Text(h) }

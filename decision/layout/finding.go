@@ -10,23 +10,20 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // FindingKind is a kind of waste.
-type FindingKind uint8
+type FindingKind string
 
 // The kinds of findings.
 const (
-	FindingEmptyInstances FindingKind = iota + 1 // MIG instances without a holder
-	FindingWholeForSlice                         // a whole device held by work that uses no more than half of it
-	FindingFreeShares                            // slots of shared devices without a holder
-	FindingUnaskedMode                           // devices in a mode that no workload asks for, without tenants
+	FindingEmptyInstances FindingKind = "empty-instances" // MIG instances without a holder
+	FindingFreeShares     FindingKind = "free-shares"     // slots of shared devices without a holder
+	FindingUnaskedMode    FindingKind = "unasked-mode"    // devices in a mode that no workload asks for, without tenants
+	// FindingWholeForSlice is a whole device held by work that uses no more than half of it.
+	FindingWholeForSlice FindingKind = "whole-for-slice"
 )
-
-var findingNames = enum.Of[FindingKind](errUnknownName, "finding", "", "empty-instances", "whole-for-slice",
-	"free-shares", "unasked-mode")
 
 // Finding is unused capacity of one node that is paid for.
 type Finding struct {

@@ -36,9 +36,9 @@ type search struct {
 	rng    *rand.Rand
 	sites  map[GroupKey]*shared
 	ways   [][]wayIn // by workload: where it could go
-	bill   []tariff  // by pool
-	parts  []tariff  // likewise, with each GPU by itself
-	guide  []tariff  // one of the two, by which places are priced
+	costs  []pricing // by pool
+	parts  []pricing // likewise, with each GPU by itself
+	guide  []pricing // one of the two, by which places are priced
 	whole  []int     // pools that are bought in whole nodes
 	judged int
 	looked int
@@ -77,7 +77,7 @@ type arranged struct {
 	parts  []load              // by site: of its pool's load
 
 	replicas placement
-	cost     float64 // by the bill
+	cost     float64 // of the nodes
 	guided   float64 // by the search's guide
 	// Tie-breakers:
 	whole  int // workloads of which all replicas are placed
@@ -191,8 +191,8 @@ func (pl *Planner) improve(order []int) error {
 func (pl *Planner) newSearch() *search {
 	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
 	for p, cp := range pl.Pools {
-		t := pl.tariff(p)
-		s.bill = append(s.bill, t)
+		t := pl.pricing(p)
+		s.costs = append(s.costs, t)
 		t.unused = 1
 		s.parts = append(s.parts, t)
 		if cp.Pool.GPUsPerNode.Or(1) > 1 {
@@ -200,7 +200,7 @@ func (pl *Planner) newSearch() *search {
 		}
 		s.scale = max(s.scale, pl.Counts(cp.Price))
 	}
-	s.scale, s.guide = cmp.Or(s.scale, 1), s.bill
+	s.scale, s.guide = cmp.Or(s.scale, 1), s.costs
 	for w := range pl.Workloads {
 		s.total[pl.Workloads[w].Workload().Precedence()] += int32(pl.Wanted[w])
 		var ways []wayIn
@@ -237,7 +237,7 @@ func (s *search) filled(order []int) (*arranged, error) {
 		gpus: make([][]*filling, len(s.sites)), loads: make([]load, len(s.pl.Pools)), parts: make([]load, len(s.sites))}
 	s.guide = s.parts // later workloads may fill a node
 	err := s.enter(a, order, false)
-	s.guide = s.bill
+	s.guide = s.costs
 	s.weigh(a)
 	s.second(a)
 	return a, err
@@ -246,8 +246,8 @@ func (s *search) filled(order []int) (*arranged, error) {
 // weigh works out how many replicas are placed, and the cost.
 func (s *search) weigh(a *arranged) {
 	a.replicas, a.cost, a.guided = s.pl.placementOf(a.placed), 0, 0
-	for p := range s.bill {
-		a.cost += s.bill[p].of(&a.loads[p])
+	for p := range s.costs {
+		a.cost += s.costs[p].of(&a.loads[p])
 		a.guided += s.guide[p].of(&a.loads[p])
 	}
 	for w := range a.stakes {
@@ -282,14 +282,14 @@ func (s *search) second(a *arranged) {
 				a.score -= isolatedCosts
 			}
 			if filter.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
-				a.score -= turnsCost
+				a.score -= timeSlicingCost
 			}
 		}
 	}
 }
 
 // round searches from a, and keeps the best that it finds. Where nodes are bought whole, its first half counts each GPU
-// by itself: by the bill nothing is gained before the last workload leaves a node.
+// by itself: by whole nodes nothing is gained before the last workload leaves a node.
 func (s *search) round(at, best *arranged) error {
 	now := &s.now
 	s.looked = 0
@@ -322,8 +322,8 @@ func (s *search) round(at, best *arranged) error {
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}
-		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && &s.guide[0] != &s.bill[0] {
-			s.guide = s.bill
+		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && &s.guide[0] != &s.costs[0] {
+			s.guide = s.costs
 			at.copyFrom(best)
 			s.weigh(at)
 		}

@@ -105,7 +105,7 @@ func exhaustive(s *search) (most placement, least float64) {
 			if !s.pl.sites[p].fits(&loads[p]) {
 				return
 			}
-			cost += s.bill[p].of(&loads[p])
+			cost += s.costs[p].of(&loads[p])
 		}
 		if n := s.pl.placementOf(placed); n.compare(&most) > 0 || n == most && cost < least {
 			most, least = n, cost
@@ -163,7 +163,7 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 		pl := planned(t, f)
 		placed, cost := pl.placementOf(pl.Placed), pl.Longer()
 		for p := range pl.Pools {
-			t, l := pl.tariff(p), pl.load(p)
+			t, l := pl.pricing(p), pl.load(p)
 			cost += t.of(&l)
 		}
 		if len(pl.lacking()) > 0 {
@@ -216,22 +216,22 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		}
 		least := math.MaxInt
 		for used := range reached {
-			bill := 0
+			charged := 0
 			for p, n := range used {
-				bill += (n + each[p] - 1) / each[p] * each[p] * prices[f.Pools[p].Name]
+				charged += (n + each[p] - 1) / each[p] * each[p] * prices[f.Pools[p].Name]
 			}
-			least = min(least, bill)
+			least = min(least, charged)
 		}
 		pl, err := PlanFleet(f, Options{Confidence: DefaultConfidence, Headroom: &DefaultHeadroom}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bill := 0
+		charged := 0
 		for p, cp := range pl.Pools {
-			bill += pl.Paid(p).GPUs() * prices[cp.Pool.Name]
+			charged += pl.Charged(p).GPUs() * prices[cp.Pool.Name]
 		}
-		if len(pl.lacking()) > 0 || bill != least {
-			t.Errorf("%d for all but %d, and all could have their places for %d", bill, len(pl.lacking()), least)
+		if len(pl.lacking()) > 0 || charged != least {
+			t.Errorf("%d for all but %d, and all could have their places for %d", charged, len(pl.lacking()), least)
 		}
 	}
 }

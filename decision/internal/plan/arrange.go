@@ -82,9 +82,9 @@ func (pl *Planner) order() []int {
 // isolatedCosts keeps workloads without neighbours from a mechanism that shares, where whole GPUs cost the same.
 const isolatedCosts = 1e6
 
-// turnsCost keeps servers with latency objectives from taking turns where another
-// mechanism costs the same: a turn lasts milliseconds.
-const turnsCost = 1e4
+// timeSlicingCost keeps servers with latency objectives from time-slicing where another
+// mechanism costs the same: a time slice lasts milliseconds.
+const timeSlicingCost = 1e4
 
 // waits reports whether a workload has a latency objective and a kind that is bound by latency.
 func (pl *Planner) waits(w int) bool {

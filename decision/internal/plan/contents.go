@@ -20,7 +20,7 @@ type filling struct {
 	site    *shared
 	members []Member            // by workload; replicas, or instances
 	bin     bin                 // of GPUs without slices
-	spot    bool                // everybody may lose it
+	spot    bool                // all its tenants may be interrupted
 	slow    int                 // grade
 	domain  int                 // of trust
 	room    []int16             // by workload: how many more, -1 = not worked out
@@ -73,13 +73,13 @@ func (s *search) filling(h *shared, members []Member) *filling {
 			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)
 		}
 		if f.bin.n > 1 {
-			f.slow = s.pl.ProspectsOf(Site{GroupKey: h.key}, members).grade
+			f.slow = s.pl.Predict(Site{GroupKey: h.key}, members).grade
 		}
 	}
 	for _, m := range members {
 		if h.sliced {
 			at := Site{h.key, s.pl.Choice(m.Workload, h.key).Slice}
-			f.slow += m.Replicas * s.pl.ProspectsOf(at, []Member{{m.Workload, h.each}}).grade
+			f.slow += m.Replicas * s.pl.Predict(at, []Member{{m.Workload, h.each}}).grade
 		}
 	}
 	h.fillings[string(name)] = f
@@ -133,15 +133,16 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 		}
 		s.judged++
 	} else {
-		for n < most {
-			ok, err := s.layable(h, append(slices.Clone(f.members), Member{w, n + 1}))
-			if err != nil {
+		counts := s.counts(h, append(slices.Clone(f.members), Member{w, 0}))
+		one := slices.IndexFunc(counts, func(m mig.Count) bool { return m.Profile == c.Slice.Profile.Name })
+		for ok := true; ok && n < most; {
+			var err error
+			counts[one].N++
+			if ok, err = h.layable(counts); err != nil {
 				return 0, err
+			} else if ok {
+				n++
 			}
-			if !ok {
-				break
-			}
-			n++
 		}
 	}
 	f.room[w] = int16(min(n, math.MaxInt16))
@@ -163,10 +164,9 @@ func (s *search) counts(h *shared, members []Member) (out []mig.Count) {
 	return out
 }
 
-// layable reports whether instances of members fit on one GPU.
-func (s *search) layable(h *shared, members []Member) (bool, error) {
-	counts := s.counts(h, members)
-	var name []byte
+// layable reports whether instances fit on one GPU.
+func (h *shared) layable(counts []mig.Count) (bool, error) {
+	name := make([]byte, 0, 64)
 	for _, c := range counts {
 		name = append(binary.AppendUvarint(name, uint64(c.N)), c.Profile...)
 	}

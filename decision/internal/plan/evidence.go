@@ -137,21 +137,26 @@ func (pl *Planner) profiled(w, p int, measured bool, width float64) predict.Tena
 	return d
 }
 
-// carried takes over an isolated latency, profiled or stated by the workload itself, from another GPU or from a whole
-// GPU to a part of it.
-func (o *outlook) carried(w *fleet.Workload, from, to *sharing.GPU, known *predict.Tenant, k int,
-	own bool) {
+// carried is a workload's figures from another GPU, profiled there or, with own set, stated by the workload itself.
+type carried struct {
+	predict.Tenant
+	from, to *sharing.GPU
+	own      bool
+}
+
+// carried takes over an isolated latency from another GPU or from a whole GPU to a part of it.
+func (o *estimate) carried(w *fleet.Workload, known *carried, k int) {
 	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
 	a := Assumption{
 		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k), w.Name,
-			plaintext.Digits(1e3*known.Alone[k]), to.Name),
-		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", from.Name),
-		Basis: sharing.BasisTransferred, Own: own,
+			plaintext.Digits(1e3*known.Alone[k]), known.to.Name),
+		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", known.from.Name),
+		Basis: sharing.BasisTransferred, Own: known.own,
 	}
-	if own {
-		a.Why = fmt.Sprintf("transferred from its figure on a whole %s", from.Name)
+	if known.own {
+		a.Why = fmt.Sprintf("transferred from its figure on a whole %s", known.from.Name)
 	}
-	if from == to {
+	if known.from == known.to {
 		a.What += ", and this mechanism does to it what is usual"
 	}
 	o.Assumes = append(o.Assumes, a)

@@ -108,12 +108,15 @@ func (s *search) owns(w, pool int) bool {
 	return s.pl.sites[pool].spot && s.pl.Workloads[w].Workload().Spot
 }
 
-// most is the largest number, up to n, for which a load fits; -1 where none does.
+// most is the largest number, up to n, for which a load fits, which is the last that it tries; -1 where none does.
 func most(n int, fits func(int) bool) int {
 	if fits(n) {
 		return n
 	}
-	return n - 1 - sort.Search(n, func(k int) bool { return fits(n - 1 - k) })
+	if n -= 1 + sort.Search(n, func(k int) bool { return fits(n - 1 - k) }); n >= 0 {
+		fits(n)
+	}
+	return n
 }
 
 // fit counts the replicas of w, of those wanted, that find room by one of its ways, and returns the added cost.
@@ -125,8 +128,9 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 	var next load
 	if v.site == nil {
 		size := s.pl.Workloads[w].Workload().GPUCount()
-		placed = min(want, (t.Pool.Count-int(now.gpus))/size)
-		if t.sites.each > 1 {
+		if placed = min(want, (t.Pool.Count-int(now.gpus))/size); t.sites.each == 1 {
+			next = s.withWhole(now, w, p, placed)
+		} else {
 			placed = most(placed, func(n int) bool {
 				next = s.withWhole(now, w, p, n)
 				return t.sites.fits(&next)
@@ -135,7 +139,6 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 		if placed <= 0 {
 			return 0, 0, nil
 		}
-		next = s.withWhole(now, w, p, placed)
 	} else if placed, err = s.share(a, &next, v, w, want, how); placed <= 0 || err != nil {
 		return 0, 0, err
 	}
@@ -150,45 +153,15 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 // share is fit on GPUs that are shared; next becomes the load of their pool.
 func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry) (int, error) {
 	h, p := v.site, v.c.Pool
-	st := &s.pl.sites[p]
-	gpus := a.gpus[h.index]
-	s.looked += len(gpus)
+	st, gpus, part := &s.pl.sites[p], a.gpus[h.index], &a.parts[h.index]
 	all := (want + h.each - 1) / h.each
-	left := all
-	part := &a.parts[h.index]
-	firm, spot := part.gpus-part.spot, part.spot
-	s.joins, s.spans = s.joins[:0], s.spans[:0]
-	for i, f := range gpus {
-		if left == 0 && !h.spans {
-			break
-		}
-		n := 0
-		if left > 0 && how.salt>>(i%61)&31 != 31 {
-			some, err := s.roomIn(f, w)
-			if err != nil {
-				return 0, err
-			}
-			n = min(some, left)
-		}
-		cheap := f.spot
-		if n > 0 {
-			left -= n
-			s.joins = append(s.joins, join{i, n})
-			if cheap = f.spot && s.owns(w, p); f.spot && !cheap {
-				firm, spot = firm+1, spot-1
-			}
-		}
-		if h.spans {
-			s.spans = append(s.spans, s.spanWith(f, w, v.c, n, cheap))
-		}
-	}
+	firm, spot, left, err := s.join(gpus, part, v, w, all, how.salt)
 	room, fresh := 0, 0
-	if left > 0 {
-		some, err := s.roomIn(h.empty, w)
-		if err != nil {
-			return 0, err
-		}
-		room = some
+	if left > 0 && err == nil {
+		room, err = s.roomIn(h.empty, w)
+	}
+	if err != nil {
+		return 0, err
 	}
 	if room > 0 {
 		fresh = (left + room - 1) / room
@@ -196,9 +169,14 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 			fresh = min(fresh, st.pool.Pool.Count-int(a.loads[p].gpus))
 		}
 	}
-	old := len(s.spans)
-	own := load{gpus: firm + spot + int32(fresh), spot: spot}
-	with := func(n int) bool {
+	old, own := len(s.spans), load{}
+	if st.each == 1 {
+		if own.gpus = firm + spot + int32(fresh); s.owns(w, p) {
+			spot += int32(fresh)
+		}
+		own.spot, *next = spot, a.loads[p]
+		next.gpus, next.spot = next.gpus+own.gpus-part.gpus, next.spot+spot-part.spot
+	} else if fresh = most(fresh, func(n int) bool {
 		s.spans = s.spans[:old]
 		for i := 0; h.spans && i < n; i++ {
 			s.spans = append(s.spans, s.spanWith(h.empty, w, v.c, min(room, left-i*room), s.owns(w, p)))
@@ -210,17 +188,8 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		}
 		*next = a.swapped(h, &own)
 		return how.endless || st.fits(next)
-	}
-	if st.each == 1 {
-		if s.owns(w, p) {
-			own.spot += int32(fresh)
-		}
-		*next = a.loads[p]
-		next.gpus, next.spot = next.gpus+own.gpus-part.gpus, next.spot+own.spot-part.spot
-	} else if fresh = most(fresh, with); fresh < 0 {
+	}); fresh < 0 {
 		return 0, nil
-	} else {
-		with(fresh)
 	}
 	if how.commit {
 		for _, j := range s.joins {
@@ -229,11 +198,43 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		for i := range fresh {
 			gpus = append(gpus, s.with(h.empty, w, min(room, left-i*room)))
 		}
-		a.gpus[h.index] = gpus
-		a.parts[h.index] = own
+		a.gpus[h.index], *part = gpus, own
 	}
 	left = max(0, left-fresh*room)
 	return min(want, (all-left)*h.each), nil
+}
+
+// join finds room for replicas, or instances, of w on GPUs in use: those that come to each, and the spans of all where
+// nodes depend on them. It returns the GPUs that then must not be interrupted, those that may be, and the number that
+// finds no room.
+func (s *search) join(gpus []*filling, part *load, v wayIn, w, left int, salt uint64) (firm, spot int32, none int,
+	err error) {
+	firm, spot = part.gpus-part.spot, part.spot
+	s.looked += len(gpus)
+	s.joins, s.spans = s.joins[:0], s.spans[:0]
+	for i, f := range gpus {
+		if left == 0 && !v.site.spans {
+			break
+		}
+		n, cheap := 0, f.spot
+		if left > 0 && salt>>(i%61)&31 != 31 {
+			if n, err = s.roomIn(f, w); err != nil {
+				return 0, 0, 0, err
+			}
+			n = min(n, left)
+		}
+		if n > 0 {
+			left -= n
+			s.joins = append(s.joins, join{i, n})
+			if cheap = f.spot && s.owns(w, v.c.Pool); f.spot && !cheap {
+				firm, spot = firm+1, spot-1
+			}
+		}
+		if v.site.spans {
+			s.spans = append(s.spans, s.spanWith(f, w, v.c, n, cheap))
+		}
+	}
+	return firm, spot, left, nil
 }
 
 // spanWith is the span of a GPU to which n more replicas of a workload come.

@@ -35,10 +35,10 @@ type sites struct {
 type siteClass uint8
 
 const (
-	classOpen    siteClass = iota // any that is not taken by one mechanism
-	classTurns                    // nodes of its own, whose free GPUs MIG may have
-	classLimited                  // nodes of its own, with one memory limit on each
-	classOwn                      // nodes of its own
+	classOpen       siteClass = iota // any that is not taken by one mechanism
+	classTimeSliced                  // nodes of its own, whose free GPUs MIG may have
+	classLimited                     // nodes of its own, with one memory limit on each
+	classOwn                         // nodes of its own
 )
 
 func newSites(p *score.CompiledPool) sites {
@@ -61,7 +61,7 @@ func newSites(p *score.CompiledPool) sites {
 		case rules.Limit(m, s.gpu, 2) > 0:
 			s.class[m] = classLimited
 		default:
-			s.class[m] = classTurns
+			s.class[m] = classTimeSliced
 		}
 		s.apart[m] = filter.TraitsOf(m).Trusting && !layout.Sliced(m) && rules.Has(layout.RuleAnyDevice)
 	}
@@ -204,7 +204,7 @@ func fillUp(free []int32, n int) int {
 	return n
 }
 
-// count returns the nodes that a load needs, and those of them on which everybody may lose the GPU. A pool that does
+// count returns the nodes that a load needs, and those of them whose tenants may all be interrupted. A pool that does
 // not say how many GPUs a node has counts GPUs.
 func (s *sites) count(l *load) (nodes, spot int) {
 	if s.each == 1 {
@@ -258,7 +258,7 @@ func (l *load) alike(s *sites, class siteClass, firm, spot int32) {
 	own := (firm + each - 1) / each
 	l.nodes = max(own, (firm+spot+each-1)/each)
 	l.spotNodes = l.nodes - own
-	if class == classTurns {
+	if class == classTimeSliced {
 		l.spare = max(0, own*each-firm-spot)
 		l.spareSpot = l.nodes*each - firm - spot - l.spare
 	}

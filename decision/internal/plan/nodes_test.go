@@ -81,7 +81,7 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 }
 
 // TestOneNumberOfSlots: where a pool does not say how many GPUs a node has, those that share by one mode have one
-// number of slots, as long as the memory limit that goes with it holds everybody.
+// number of slots, as long as the memory limit that goes with it is enough for all.
 func TestOneNumberOfSlots(t *testing.T) {
 	for name, c := range map[string]struct {
 		mechanism sharing.Mechanism
@@ -112,12 +112,12 @@ func TestOneNumberOfSlots(t *testing.T) {
 	}
 }
 
-// checkPlace holds what stands on a node against its rules.
+// checkPlace compares the GPUs of a node with its rules.
 func checkPlace(t *testing.T, s *sites, n *place) {
 	t.Helper()
 	for _, c := range n.contents {
 		class := s.class[c.key.Mechanism]
-		fill := c.sliced != nil && n.own != sharing.MechanismNone && s.class[n.own] == classTurns
+		fill := c.sliced != nil && n.own != sharing.MechanismNone && s.class[n.own] == classTimeSliced
 		if open := class == classOpen && (n.own == sharing.MechanismNone || fill); !open && c.key.Mechanism != n.own {
 			t.Errorf("%v on a node of %v", c.key.Mechanism, n.own)
 		}

@@ -88,8 +88,8 @@ func (pl *Planner) level(key GroupKey) {
 	if n := even.busiest(); n > 1 && n < g.busiest() && pl.noMore(key, even, g) {
 		g, pl.Groups[key] = even, even
 	}
-	now, others, t := pl.load(key.Pool), pl.loadBut(key.Pool, key), pl.tariff(key.Pool)
-	for more := pl.Paid(key.Pool).GPUs() - int(now.gpus); more > 0 && len(who) > 0 && !pl.Opt.Running; more /= 2 {
+	now, others, t := pl.load(key.Pool), pl.loadBut(key.Pool, key), pl.pricing(key.Pool)
+	for more := pl.Charged(key.Pool).GPUs() - int(now.gpus); more > 0 && len(who) > 0 && !pl.Opt.Running; more /= 2 {
 		wider := over(len(g.Bins) + more)
 		own := pl.loadOf(key, wider)
 		l := others.plus(&own)
@@ -105,7 +105,7 @@ func (pl *Planner) level(key GroupKey) {
 func (pl *Planner) slowed(key GroupKey, g *Group) (sum float64) {
 	for i := range g.Bins {
 		if g.Bins[i].n > 1 {
-			sum += pl.ProspectsOf(Site{GroupKey: key}, g.Bins[i].Members).slow
+			sum += pl.Predict(Site{GroupKey: key}, g.Bins[i].Members).slow
 		}
 	}
 	return sum

@@ -78,13 +78,13 @@ func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes [
 			if apart || memory > pl.Usable(c.Pool, c.Mechanism) {
 				continue
 			}
-			for k, o := range pl.ProspectsOf(Site{GroupKey: c.GroupKey}, members).Outcomes {
+			for k, o := range pl.Predict(Site{GroupKey: c.GroupKey}, members).Outcomes {
 				of = members[k].Workload
-				if o.Kept(&pl.OutlookOf(of, c.Pool, c.Mechanism).Demand) != sharing.AnswerYes {
+				if o.Kept(&pl.EstimateOf(of, c.Pool, c.Mechanism).Demand) != sharing.AnswerYes {
 					if o.Predicted != nil {
 						notes = o.Predicted.Notes
 					}
-					return c, of, pl.reasonOf(of, c, Prospects{Outcomes: []predict.Estimate{o}}), notes
+					return c, of, pl.reasonOf(of, c, Prediction{Outcomes: []predict.Estimate{o}}), notes
 				}
 			}
 		}

@@ -126,7 +126,7 @@ func (f *filler) fillOpen(all []*content, spot bool) {
 		}
 		for _, n := range f.nodes {
 			if best == nil && c.sliced != nil && n.free > 0 && n.own != sharing.MechanismNone &&
-				f.class[n.own] == classTurns && (spot || !n.spot) {
+				f.class[n.own] == classTimeSliced && (spot || !n.spot) {
 				best = n
 			}
 		}
@@ -229,11 +229,11 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 }
 
 // slotsOf is the number of slots of a mechanism's GPUs in a pool that does not say how many a node has, so that any of
-// them may be on one node: those of the fullest, where the memory limit still holds everybody; else 0, and each has its
-// own.
+// them may be on one node: those of the fullest, where the memory limit is still enough for all; else 0, and each has
+// its own.
 func (pl *Planner) slotsOf(key GroupKey) int {
 	s, g := &pl.sites[key.Pool], pl.Groups[key]
-	if s.stated || g == nil || s.class[key.Mechanism] != classTurns && s.class[key.Mechanism] != classLimited {
+	if s.stated || g == nil || s.class[key.Mechanism] != classTimeSliced && s.class[key.Mechanism] != classLimited {
 		return 0
 	}
 	low, high := common(pl.spans(s, g))

@@ -114,19 +114,19 @@ type Planner struct {
 	Chosen    []*Choice
 	// Wanted are the replicas to place of each workload. Those for which there is no room where the others are form parts:
 	// workloads of their own after the Asked ones that the fleet has. part has the workload of each.
-	Wanted   []int
-	Asked    int
-	part     []int
-	on       []*sharing.GPU     // by workload: where figures without a stated GPU were measured
-	Full     []map[GroupKey]int // by workload: pools without room for the others, with the GPUs wanted
-	Groups   map[GroupKey]*Group
-	Placed   []int // by workload: replicas
-	alike    []int // by pool: the first pool with the same GPU
-	outlooks map[outlookKey]*outlook
-	Seen     map[string]Prospects
-	sites    []sites // by pool
-	rounds   int     // of a search
-	// Least is by pool the part of its rate alone that work without objectives must keep there.
+	Wanted    []int
+	Asked     int
+	part      []int
+	on        []*sharing.GPU     // by workload: where figures without a stated GPU were measured
+	Full      []map[GroupKey]int // by workload: pools without room for the others, with the GPUs wanted
+	Groups    map[GroupKey]*Group
+	Placed    []int // by workload: replicas
+	alike     []int // by pool: the first pool with the same GPU
+	estimates map[estimateKey]*estimate
+	Seen      map[string]Prediction
+	sites     []sites // by pool
+	rounds    int     // of a search
+	// Least is by pool the part of its isolated rate that work without objectives must keep there.
 	Least []float64
 }
 
@@ -147,7 +147,7 @@ func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 
 // NewPlan is a fleet before it is arranged.
 func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
-	pl := &Planner{Opt: opt, outlooks: map[outlookKey]*outlook{}, Seen: map[string]Prospects{}, rounds: rounds}
+	pl := &Planner{Opt: opt, estimates: map[estimateKey]*estimate{}, Seen: map[string]Prediction{}, rounds: rounds}
 	for i := range f.Pools {
 		p, err := score.CompilePool(&f.Pools[i], opt.Allow...)
 		if err != nil {

@@ -123,7 +123,7 @@ func (pl *Planner) busyGPU(w int) *sharing.GPU {
 
 // deadline fills in the time of a job on a pool's GPU, with bounds at the confidence of the plan. On another GPU than
 // that of its figure, the busy part takes the longer of [workTimes], and at the lower bound the shorter.
-func (pl *Planner) deadline(w, p int, o *outlook) {
+func (pl *Planner) deadline(w, p int, o *estimate) {
 	wl, gpu := pl.Workloads[w].Workload(), pl.Pools[p].Target().GPU()
 	from := pl.statedGPU(w, wl.Job.On)
 	takes := wl.Job.Duration.Seconds()

@@ -36,13 +36,13 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 		kept = slices.DeleteFunc(kept, func(c Choice) bool {
 			unsure := c.Answer != sharing.AnswerYes && pl.complete(w, c.Pool, c.Mechanism)
 			if unsure {
-				pl.missed(w, &c, pl.ProspectsOf(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}))
+				pl.missed(w, &c, pl.Predict(Site{GroupKey: c.GroupKey}, []Member{{w, 1}}))
 			}
 			return unsure
 		})
 	} else if pl.Workloads[w].Workload().Job != nil {
 		// Those that finish first: the last that would be sure if it had more time.
-		takes := func(c Choice) float64 { return pl.OutlookOf(w, c.Pool, c.Mechanism).Demand.Takes.High }
+		takes := func(c Choice) float64 { return pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Takes.High }
 		least := math.Inf(1)
 		for i := range kept {
 			least = min(least, takes(kept[i]))
@@ -68,14 +68,14 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	t := filter.TraitsOf(c.Mechanism)
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
-	accept := func(p Prospects) bool {
+	accept := func(p Prediction) bool {
 		return p.rate >= pl.Least[c.Pool] && (p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown &&
 			p.likely)
 	}
 	if t.Sliced {
 		inside := filter.PerInstance(c.Mechanism)
 		need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
-		var last Prospects
+		var last Prediction
 		var smaller *filter.MIGSlice
 		all := cp.Target().Slices()
 		for i := range all {
@@ -83,7 +83,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
 				continue
 			}
-			last = pl.ProspectsOf(Site{c.GroupKey, s}, []Member{{w, inside}})
+			last = pl.Predict(Site{c.GroupKey, s}, []Member{{w, inside}})
 			if accept(last) {
 				c.Slice, c.Tenants = s, s.PerGPU*inside
 				c.Fits = c.Tenants
@@ -107,7 +107,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			Need: int64(need), Have: int64(usable)})
 		return false
 	}
-	p := pl.ProspectsOf(Site{GroupKey: c.GroupKey}, one)
+	p := pl.Predict(Site{GroupKey: c.GroupKey}, one)
 	if c.Mechanism == sharing.MechanismExclusive {
 		c.Unit, c.Answer, c.Fits = price*float64(cw.Workload().GPUCount()), p.Answer, 1
 		ok := p.Answer == sharing.AnswerYes || p.Answer == sharing.AnswerUnknown && p.likely
@@ -129,9 +129,9 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			return false
 		}
 	}
-	alone := &bin{limit: c.Tenants}
+	isolated := &bin{limit: c.Tenants}
 	g := &Group{Pool: cp, Mechanism: c.Mechanism}
-	most := pl.room(g, c.Pool, alone, w, c, min(c.Tenants, mostAlike))
+	most := pl.room(g, c.Pool, isolated, w, c, min(c.Tenants, mostAlike))
 	// Where replicas are fewer than would fit, others may fill the GPU.
 	c.Fits = max(1, most)
 	c.Unit = price / float64(c.Fits)
@@ -149,7 +149,7 @@ func (pl *Planner) slots(w int, c *Choice) int {
 }
 
 // missed keeps why a choice was dropped: the objective that is missed by most.
-func (pl *Planner) missed(w int, c *Choice, p Prospects) {
+func (pl *Planner) missed(w int, c *Choice, p Prediction) {
 	if len(p.Outcomes) == 0 {
 		return
 	}
@@ -197,7 +197,7 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		n--
 	}
 	fits := func(k int) bool {
-		r := pl.ProspectsOf(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
+		r := pl.Predict(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
 		return r.rate >= pl.Least[p] && (r.Answer == sharing.AnswerYes ||
 			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism))
 	}

@@ -26,7 +26,7 @@ func (pl *Planner) Interruptible(members []Member) bool {
 	return !slices.ContainsFunc(members, func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot })
 }
 
-// EachGPU visits a group's GPUs in order, several at once where they are one workload's alone.
+// EachGPU visits a group's GPUs in order, several at once where one workload holds them.
 func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, gpus int)) {
 	for _, m := range g.Wholes {
 		visit([]Member{m}, nil, m.Replicas*pl.Workloads[m.Workload].Workload().GPUCount())
@@ -63,8 +63,8 @@ func (pl *Planner) Used(p int) (gpus, spot int) {
 	return int(l.gpus), int(l.spot)
 }
 
-// tariff holds the prices of a pool's GPUs for an hour, as the search counts them.
-type tariff struct {
+// pricing holds the prices of a pool's GPUs for an hour, as the search counts them.
+type pricing struct {
 	*score.CompiledPool
 	sites        *sites
 	price, cheap float64
@@ -72,44 +72,44 @@ type tariff struct {
 	left         float64 // likewise the part of its price that a used reserved one counts
 }
 
-func (pl *Planner) tariff(p int) tariff {
+func (pl *Planner) pricing(p int) pricing {
 	cp, sunk := pl.Pools[p], 0.0 // factor on the price of GPUs that are paid for in any case
 	if pl.Opt.Running {
 		sunk = 1e-3
 	}
-	return tariff{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), sunk, sunk}
+	return pricing{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), sunk, sunk}
 }
 
 // of returns the weight of a load: the price of the nodes that are bought for it.
-func (t *tariff) of(l *load) float64 {
+func (t *pricing) of(l *load) float64 {
 	gpus := int(l.gpus)
 	nodes, spot := t.sites.count(l)
-	paid := t.sites.paid(nodes, spot)
+	charged := t.sites.charged(nodes, spot)
 	if t.Reserved.Count%t.sites.each != 0 && gpus <= t.Reserved.Count { // of nodes that others pay for
-		paid.OnDemand, paid.Spot = 0, 0
+		charged.OnDemand, charged.Spot = 0, 0
 	}
-	free := paid.GPUs() - max(gpus, paid.Reserved)
-	return t.cheap*(float64(paid.Spot)-t.unused*float64(free)) +
-		t.price*(float64(paid.OnDemand)+t.left*float64(min(gpus, paid.Reserved)))
+	free := charged.GPUs() - max(gpus, charged.Reserved)
+	return t.cheap*(float64(charged.Spot)-t.unused*float64(free)) +
+		t.price*(float64(charged.OnDemand)+t.left*float64(min(gpus, charged.Reserved)))
 }
 
-// Paid returns the GPUs of a pool that are paid for.
-func (pl *Planner) Paid(p int) score.Paid {
+// Charged returns the GPUs of a pool that are paid for.
+func (pl *Planner) Charged(p int) score.Paid {
 	l := pl.load(p)
-	return pl.sites[p].paid(pl.sites[p].count(&l))
+	return pl.sites[p].charged(pl.sites[p].count(&l))
 }
 
-// Before counts the nodes of a pool (or its GPUs where it does not say how many a node has) that its replicas would
-// take were each alone, and those that replicas without a place could hold: in their pool, or the one that suits best.
+// Before counts the nodes of a pool (its GPUs where the size of a node is not stated) that its replicas would take if
+// each were isolated, and those that replicas without a place could hold: in their pool, or the one that suits best.
 func (pl *Planner) Before(p int) (nodes, held int) {
 	st := &pl.sites[p]
 	sizes, waiting := make([]int32, st.each+1), 0
-	var alone load
+	var isolated load
 	for w, cw := range pl.Workloads {
 		wl := cw.Workload()
 		size, left := wl.GPUCount(), pl.Wanted[w]-pl.Placed[w]
 		if c := pl.Chosen[w]; c != nil && c.Pool == p {
-			if alone.gpus += int32(size * pl.Placed[w]); st.each > 1 {
+			if isolated.gpus += int32(size * pl.Placed[w]); st.each > 1 {
 				sizes[size] += int32(pl.Placed[w])
 			}
 		}
@@ -118,9 +118,9 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 		}
 	}
 	if st.each > 1 {
-		alone.wholes = newWholes(st, sizes, nil)
+		isolated.wholes = newWholes(st, sizes, nil)
 	}
-	nodes, _ = st.count(&alone)
+	nodes, _ = st.count(&isolated)
 	return nodes, (waiting + st.each - 1) / st.each
 }
 
@@ -131,7 +131,7 @@ func (pl *Planner) CountsGPUs(p int) bool {
 	for key, g := range pl.Groups {
 		if key.Pool == p {
 			class, domains := pl.sites[p].class[key.Mechanism], byDomain(pl.spans(&pl.sites[p], g))
-			own, groups = own || class == classTurns || class == classLimited, groups+max(1, len(domains))
+			own, groups = own || class == classTimeSliced || class == classLimited, groups+max(1, len(domains))
 		}
 	}
 	return own && groups > 1 && !pl.sites[p].stated
@@ -152,9 +152,9 @@ func (pl *Planner) home(w int) int {
 	return -1
 }
 
-// paid returns the GPUs that are paid for where so many nodes are in use, some of them interruptible: the reserved GPUs
-// in any case, which nodes that must not be interrupted use first.
-func (s *sites) paid(nodes, spot int) score.Paid {
+// charged returns the GPUs that are paid for where so many nodes are in use, some of them interruptible: the reserved
+// GPUs in any case, which nodes that must not be interrupted use first.
+func (s *sites) charged(nodes, spot int) score.Paid {
 	reserved := s.pool.Reserved.Count
 	spot = min(spot, s.pool.Spot.Count/s.each)
 	firm := (nodes - spot) * s.each

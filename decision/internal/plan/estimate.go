@@ -16,8 +16,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// outlook holds the figures of a workload on a pool's GPU without neighbours.
-type outlook struct {
+// estimate holds the figures of a workload on a pool's GPU without neighbours.
+type estimate struct {
 	Demand  predict.Tenant
 	Tokens  profile.Interval // of the isolated TPOT P99, where it is estimated by size
 	Size    string           // the same in words
@@ -37,30 +37,30 @@ type Assumption struct {
 // priorBusy is assumed where neither the workload nor its kind states a busy share.
 const priorBusy = 0.4
 
-// assumedAlone is the part of an objective that a latency is assumed to take alone where nobody measured it.
+// assumedAlone is the part of an objective that an isolated latency is assumed to take if it was not measured.
 const assumedAlone = 0.5
 
-type outlookKey struct {
+type estimateKey struct {
 	workload, pool int
 	measured       bool
 }
 
-// OutlookOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
-func (pl *Planner) OutlookOf(w, p int, m sharing.Mechanism) *outlook {
+// EstimateOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
+func (pl *Planner) EstimateOf(w, p int, m sharing.Mechanism) *estimate {
 	w = pl.part[w]
-	key := outlookKey{w, pl.alike[p], pl.Measured(w, p, m)}
-	if o := pl.outlooks[key]; o != nil {
+	key := estimateKey{w, pl.alike[p], pl.Measured(w, p, m)}
+	if o := pl.estimates[key]; o != nil {
 		return o
 	}
-	o := pl.makeOutlook(w, p, key.measured)
-	pl.outlooks[key] = o
+	o := pl.newEstimate(w, p, key.measured)
+	pl.estimates[key] = o
 	return o
 }
 
-func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
+func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	cw := pl.Workloads[w]
 	wl := cw.Workload()
-	o := &outlook{}
+	o := &estimate{}
 	if cw.Demand().Memory.Unknown {
 		o.assume(wl.Name+" fits the memory of a whole GPU", "neither memory nor model is stated")
 	}
@@ -70,25 +70,23 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
 	gpu := pl.Pools[p].Target().GPU()
-	own, known := false, pl.profiled(w, p, measured, d.Least.Width)
-	var from *sharing.GPU
+	known := carried{Tenant: pl.profiled(w, p, measured, d.Least.Width), to: gpu}
 	if pl.Named(w) {
-		from = pl.Evidence.GPUs[w]
+		known.from = pl.Evidence.GPUs[w]
 	}
 	if on := pl.statedGPU(w, wl.SoloOn); on != gpu && on != nil && !measured && wl.Solo != (profile.SLO{}) {
 		if there, ok := statedOn(wl, on, gpu, d.Least.Width); ok {
-			known, from, d.Alone, own = there, on, [predict.LatencyCount]float64{}, true
+			known, d.Alone = carried{there, on, gpu, true}, [predict.LatencyCount]float64{}
 		}
 	} else if on == nil && wl.Solo != (profile.SLO{}) && !measured {
 		o.assumeOwn(fmt.Sprintf("solo of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
 			"state on which GPU: solo: {on: ..., ...}")
 	}
 	if measured {
-		d.From, d.Solo = known.From, known.Solo
-	}
-	if measured && pl.Evidence.GPUs[w] == nil {
-		o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
-			What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, problem.A(gpu.Name))})
+		if d.From, d.Solo = known.From, known.Solo; pl.Evidence.GPUs[w] == nil {
+			o.Assumes = append(o.Assumes, Assumption{Basis: sharing.BasisSimulated, Why: "measure it on a real one",
+				What: fmt.Sprintf("%s runs on %s as on the simulated GPU of its profile", wl.Name, problem.A(gpu.Name))})
+		}
 	}
 	if wl.Job != nil {
 		pl.deadline(w, p, o)
@@ -107,14 +105,14 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 		d.Serving.Slower = o.converted(wl, gpu)
 		return o
 	}
-	pl.busy(w, o, gpu, measured)
+	pl.busy(o, w, gpu, measured)
 	for k, limit := range d.Limits {
 		switch {
 		case limit == 0 || d.Alone[k] > 0:
 		case measured:
 			d.Alone[k] = known.Alone[k]
 		case known.Alone[k] > 0:
-			o.carried(wl, from, gpu, &known, k, own)
+			o.carried(wl, &known, k)
 		case k == predict.LatencyTPOT && o.bySize(wl, m):
 			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, gpu))
 		default:
@@ -126,23 +124,23 @@ func (pl *Planner) makeOutlook(w, p int, measured bool) *outlook {
 	return o
 }
 
-// busy fills in how busy a workload keeps a GPU.
-func (pl *Planner) busy(w int, o *outlook, gpu *sharing.GPU, measured bool) {
-	cw, d, m := pl.Workloads[w], &o.Demand, predict.MachineOf(gpu)
+// busy fills in the share of time in which workload w uses a GPU: measured, stated or assumed.
+func (pl *Planner) busy(o *estimate, w int, gpu *sharing.GPU, measured bool) {
+	cw, d := pl.Workloads[w], &o.Demand
 	wl := cw.Workload()
-	if wl.Load != nil && wl.GPUBusy.IsZero() && !measured {
+	stated := !wl.GPUBusy.IsZero()
+	if wl.Load != nil && !stated && !measured {
 		why := "the load is stated without a model and lengths, or the GPU's bandwidth is not known; state gpu_busy"
 		if wl.GPUCount() > 1 {
 			why = "servers on several GPUs are not computed; state gpu_busy"
 		}
 		o.assume(wl.Name+": how busy its load keeps a GPU", why)
 	}
-	d.Busy = wl.GPUBusy.Or(cw.Demand().Busy)
-	d.Peak = wl.PeakBusy.Or(0)
-	if on := pl.busyGPU(w); on == nil && !wl.GPUBusy.IsZero() && !measured {
+	d.Busy, d.Peak = wl.GPUBusy.Or(cw.Demand().Busy), wl.PeakBusy.Or(0)
+	if on := pl.busyGPU(w); on == nil && stated && !measured {
 		o.assumeOwn(fmt.Sprintf("gpu_busy of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
 			"state on which GPU: gpu_busy: {on: ..., mean: ...}")
-	} else if _, by, _ := workTimes(wl, on, gpu); on != gpu && !wl.GPUBusy.IsZero() {
+	} else if _, by, _ := workTimes(wl, on, gpu); on != gpu && stated {
 		busy := d.Busy
 		if d.Busy, d.Peak = min(0.999, busy*by), min(0.999, d.Peak*by); !wl.Kind.Serves() && wl.Load == nil {
 			d.Busy = busyOn(wl, busy, on, gpu)
@@ -151,12 +149,13 @@ func (pl *Planner) busy(w int, o *outlook, gpu *sharing.GPU, measured bool) {
 	if wl.PeaksTogether {
 		d.Busy = max(d.Busy, d.Peak)
 	}
-	if l := wl.Load; l != nil && wl.GPUBusy.IsZero() && m.FLOPs > 0 { // prompts alone keep it busy so much
+	m := predict.MachineOf(gpu)
+	if l := wl.Load; l != nil && !stated && m.FLOPs > 0 { // its prompts keep it busy for so long
 		d.Busy = max(d.Busy, l.PeakPerS()/float64(wl.ReplicaCount())*d.Least.Prompt/m.Rate(d.Least.Width))
 	}
-	if busy, ok := pl.busyMeasured(w); ok && (measured || wl.GPUBusy.IsZero()) {
+	if busy, ok := pl.busyMeasured(w); ok && (measured || !stated) {
 		d.Busy = busy
-	} else if wl.GPUBusy.IsZero() && cw.Archetype.BusyPrior.IsZero() && wl.Load == nil && !measured {
+	} else if !stated && cw.Archetype.BusyPrior.IsZero() && wl.Load == nil && !measured {
 		o.assume(fmt.Sprintf("%s keeps a GPU %.0f%% busy", wl.Name, 100*d.Busy),
 			"neither gpu_busy nor a load with a model is stated")
 	}
@@ -165,7 +164,7 @@ func (pl *Planner) busy(w int, o *outlook, gpu *sharing.GPU, measured bool) {
 // requests fills in the demand of a service whose requests have no tokens, and reports whether it is known. Where
 // requests are batched, the host's part of one batch overlaps with the GPU's part of the one before; else one follows
 // the other.
-func (o *outlook) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
+func (o *estimate) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	t, known := w.RequestTime(gpu)
 	if !known || w.Load == nil && w.GPUBusy.IsZero() {
 		return false
@@ -207,7 +206,7 @@ func seconds(s profile.SLO) (out [predict.LatencyCount]float64) {
 	return out
 }
 
-func (o *outlook) assume(what, why string) {
+func (o *estimate) assume(what, why string) {
 	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
 }
 
@@ -230,14 +229,14 @@ func servingOf(w *fleet.Workload) *predict.Serving {
 		KVPerToken: float64(kv), Layers: m.Depth()}
 }
 
-func (o *outlook) assumeOwn(what, why string) {
+func (o *estimate) assumeOwn(what, why string) {
 	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
 }
 
 // complete reports whether a workload on a pool has no assumptions that neighbours depend on. A simulated GPU is taken
 // for the real one, for every neighbour alike.
 func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
-	return !slices.ContainsFunc(pl.OutlookOf(w, p, m).Assumes, func(a Assumption) bool {
+	return !slices.ContainsFunc(pl.EstimateOf(w, p, m).Assumes, func(a Assumption) bool {
 		return a.Basis != sharing.BasisSimulated && !a.Own
 	})
 }
@@ -245,7 +244,7 @@ func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 // bySize fills in the isolated TPOT P99 from the bytes that the workload's model reads for a token, and reports whether
 // it did. Where only memory is stated, all of it is an upper bound of the bytes: the estimate is used only if reading
 // them takes less than the time that would be assumed otherwise.
-func (o *outlook) bySize(w *fleet.Workload, m predict.Machine) bool {
+func (o *estimate) bySize(w *fleet.Workload, m predict.Machine) bool {
 	least, most, layers := w.Reads()
 	b, sigma := predict.TokenAlone(m, least, most, layers, w.GPUCount())
 	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[predict.LatencyTPOT] {
@@ -266,7 +265,7 @@ func (o *outlook) bySize(w *fleet.Workload, m predict.Machine) bool {
 
 // converted notes where a GPU has no arithmetic for the numbers of a model's weights, and returns by how much its
 // latencies may be longer than their bytes tell, as the standard deviation of their logarithm.
-func (o *outlook) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
+func (o *estimate) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 	if w.Model == nil || w.Model.Weights.Converted(gpu) != sharing.AnswerYes {
 		return 0
 	}

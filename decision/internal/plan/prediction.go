@@ -52,8 +52,8 @@ type Site struct {
 	Slice *filter.MIGSlice
 }
 
-// Prospects holds the figures that members see together at a site, and whether all keep their objectives.
-type Prospects struct {
+// Prediction holds the figures that members see together at a site, and whether all keep their objectives.
+type Prediction struct {
 	Answer   sharing.Answer
 	likely   bool // all of them do in the median
 	Tenants  int
@@ -63,8 +63,8 @@ type Prospects struct {
 	Outcomes []predict.Estimate
 }
 
-// ProspectsOf predicts the figures of members that share a site; the answers are cached.
-func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
+// Predict predicts the figures of members that share a site; the answers are cached.
+func (pl *Planner) Predict(s Site, members []Member) Prediction {
 	key := binary.AppendUvarint(make([]byte, 0, 8+8*len(members)), uint64(pl.alike[s.Pool]))
 	key = append(key, byte(physics(s.Mechanism)))
 	key = strconv.AppendBool(key, slices.ContainsFunc(members, func(m Member) bool {
@@ -86,9 +86,9 @@ func (pl *Planner) ProspectsOf(s Site, members []Member) Prospects {
 	return r
 }
 
-func (pl *Planner) compute(s Site, members []Member) Prospects {
+func (pl *Planner) compute(s Site, members []Member) Prediction {
 	if pl.Opt.Err() != nil {
-		return Prospects{} // Plan returns the error
+		return Prediction{} // Plan returns the error
 	}
 	share := predict.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
@@ -101,7 +101,7 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 	var first []int
 	for _, m := range members {
 		first = append(first, len(tenants))
-		d := pl.OutlookOf(m.Workload, s.Pool, s.Mechanism).Demand
+		d := pl.EstimateOf(m.Workload, s.Pool, s.Mechanism).Demand
 		tenants = append(tenants, slices.Repeat([]predict.Tenant{d}, m.Replicas)...)
 	}
 	var by *predict.Evaluator
@@ -114,8 +114,8 @@ func (pl *Planner) compute(s Site, members []Member) Prospects {
 
 // answerOf sums up the estimates of members. first has the index of the first tenant of each.
 func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, first []int,
-	all []predict.Estimate) Prospects {
-	r := Prospects{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
+	all []predict.Estimate) Prediction {
+	r := Prediction{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
 	for k, m := range members {
 		o := all[first[k]]
 		d := &tenants[first[k]]
@@ -137,7 +137,7 @@ func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, 
 // count adds replicas on a shared GPU that take longer by a part of their isolated time. The grade of a replica is 1
 // where it keeps KeepsRate, and larger in equal steps where it is slower: smaller differences do not decide between
 // mechanisms.
-func (pl *Planner) count(p *Prospects, replicas int, by float64) {
+func (pl *Planner) count(p *Prediction, replicas int, by float64) {
 	if p.slow += float64(replicas) * by; pl.Opt.Running {
 		return
 	}
@@ -150,19 +150,19 @@ func (pl *Planner) slower(d *predict.Tenant, o *predict.Estimate, pool, w int) f
 	if !d.Serves() {
 		return 1/o.Rate.Value - 1
 	}
-	alone := pl.ProspectsOf(Site{GroupKey: GroupKey{Pool: pool, Mechanism: sharing.MechanismExclusive}},
+	isolated := pl.Predict(Site{GroupKey: GroupKey{Pool: pool, Mechanism: sharing.MechanismExclusive}},
 		[]Member{{w, 1}}).Outcomes
-	if len(alone) == 0 {
+	if len(isolated) == 0 {
 		return 0
 	}
 	ratio := 0.0
 	for k, limit := range d.Limits {
-		if was := alone[0].P99[k].Value; limit > 0 && was > 0 {
+		if was := isolated[0].P99[k].Value; limit > 0 && was > 0 {
 			ratio = max(ratio, o.P99[k].Value/was)
 		}
 	}
-	if ratio == 0 && alone[0].Busy.Value > 0 {
-		ratio = o.Busy.Value / alone[0].Busy.Value
+	if ratio == 0 && isolated[0].Busy.Value > 0 {
+		ratio = o.Busy.Value / isolated[0].Busy.Value
 	}
 	return max(0, min(ratio, slowest)-1)
 }
@@ -190,9 +190,9 @@ func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
 }
 
 // reasonOf returns a reason that names the figure of workload w which is furthest beyond its limit.
-func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
+func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 	o := &p.Outcomes[0]
-	d := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand
+	d := &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand
 	why, worst := filter.Reason{Code: filter.CodeSlowdownUnknown, Verdict: filter.VerdictReject}, 0.0
 	missed := func(k int) filter.Reason {
 		r := filter.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
@@ -230,21 +230,21 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prospects) filter.Reason {
 	return why
 }
 
-// Worst returns the prospects of workload w on the GPU where they are worst, with its own outcome only, and the choice
+// Worst returns the prediction of workload w on the GPU where they are worst, with its own outcome only, and the choice
 // that led there.
-func (pl *Planner) Worst(w int) (worst Prospects, at *Choice) {
-	worst, at = Prospects{Answer: sharing.AnswerYes}, pl.Chosen[w]
+func (pl *Planner) Worst(w int) (worst Prediction, at *Choice) {
+	worst, at = Prediction{Answer: sharing.AnswerYes}, pl.Chosen[w]
 	most := 0.0
 	look := func(c *Choice, slice *filter.MIGSlice, members []Member) {
 		members = pl.united(members)
 		k := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
-		p := pl.ProspectsOf(Site{c.GroupKey, slice}, members)
+		p := pl.Predict(Site{c.GroupKey, slice}, members)
 		if len(p.Outcomes) == 0 {
 			return
 		}
-		d, o := &pl.OutlookOf(w, c.Pool, c.Mechanism).Demand, p.Outcomes[k]
+		d, o := &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, p.Outcomes[k]
 		if s := strain(d, &o); len(worst.Outcomes) == 0 || s > most {
-			worst, at, most = Prospects{Answer: o.Kept(d), Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}, c, s
+			worst, at, most = Prediction{Answer: o.Kept(d), Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}, c, s
 		}
 	}
 	for _, part := range pl.Parts(w) {
@@ -283,8 +283,8 @@ func strain(d *predict.Tenant, o *predict.Estimate) float64 {
 	return s
 }
 
-// Standings are the answers of a site's members; unknown says that nothing is known of the site.
-func (pl *Planner) Standings(at Site, members []Member, unknown bool) []sharing.Answer {
+// AnswersAt are the answers of a site's members; unknown says that nothing is known of the site.
+func (pl *Planner) AnswersAt(at Site, members []Member, unknown bool) []sharing.Answer {
 	out := slices.Repeat([]sharing.Answer{sharing.AnswerUnknown}, len(members))
 	var memory sharing.Bytes
 	for _, m := range members {
@@ -302,9 +302,9 @@ func (pl *Planner) Standings(at Site, members []Member, unknown bool) []sharing.
 	if unknown {
 		return out
 	}
-	p := pl.ProspectsOf(at, members)
+	p := pl.Predict(at, members)
 	for k := range p.Outcomes {
-		out[k] = p.Outcomes[k].Kept(&pl.OutlookOf(members[k].Workload, at.Pool, at.Mechanism).Demand)
+		out[k] = p.Outcomes[k].Kept(&pl.EstimateOf(members[k].Workload, at.Pool, at.Mechanism).Demand)
 	}
 	return out
 }
