@@ -61,8 +61,8 @@ func (a *ablated) at(q float64) float64 {
 func (a *ablated) inside() float64 { return 100 * a.in / float64(len(a.errs)) }
 
 // errorsByClass predicts the main figure of all classes of foreign software, of servers that the constants describe, with
-// and without percentages, and of first tokens, without calibration on any row.
-func errorsByClass(t *testing.T) map[string]*ablated {
+// and without percentages, and of first tokens, without calibration on any row; under some mechanisms.
+func errorsByClass(t *testing.T, under ...sharing.Mechanism) map[string]*ablated {
 	t.Helper()
 	out := map[string]*ablated{}
 	add := func(class string, m predict.Measured, of profile.Metric) {
@@ -86,7 +86,7 @@ func errorsByClass(t *testing.T) map[string]*ablated {
 		}
 	}
 	for _, files := range [][]string{foreignFiles, engineFiles} {
-		measuredCases(t, files, func(m predict.Measured, c profile.Case, _ []*profile.Profiles) {
+		measuredCases(t, files, under, func(m predict.Measured, c profile.Case, _ []*profile.Profiles) {
 			add(classOf(&m, c.Rows), m, m.Row.Kind.MainMetric())
 			add(allClasses, m, m.Row.Kind.MainMetric())
 			add("first tokens of classes", m, profile.MetricTTFTP50)
@@ -95,9 +95,7 @@ func errorsByClass(t *testing.T) map[string]*ablated {
 	}
 	for _, name := range allSeries {
 		rows := rowsOf(t, name+".json")
-		rows = slices.DeleteFunc(rows, func(r profile.Row) bool {
-			return r.Tenants > 1 && !slices.Contains([]sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS}, r.Mechanism)
-		})
+		rows = slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants > 1 && !slices.Contains(under, r.Mechanism) })
 		p := predict.NewPredictor()
 		if len(rows) > 0 {
 			p = p.On(rows[0].GPUName, "")
@@ -119,6 +117,17 @@ func errorsByClass(t *testing.T) map[string]*ablated {
 	return out
 }
 
+// usedBy returns the mechanisms under which predictions use a group of constants.
+func usedBy(group string) []sharing.Mechanism {
+	switch group {
+	case "MPS", "SMs":
+		return []sharing.Mechanism{sharing.MechanismMPS}
+	case "Edges":
+		return []sharing.Mechanism{sharing.MechanismTimeSlicing}
+	}
+	return profile.Mechanisms[:]
+}
+
 // allClasses names all classes of foreign software together.
 const allClasses = "classes"
 
@@ -128,7 +137,7 @@ const allClasses = "classes"
 // the mean error, of its P50 and P95 and of the coverage of the 90% interval in points, and the class that it costs most.
 func TestAblation(t *testing.T) {
 	nightly.Only(t)
-	whole := errorsByClass(t)
+	whole := errorsByClass(t, profile.Mechanisms[:]...)
 	table := reflect.ValueOf(&costs.Table).Elem()
 	for i := range table.NumField() {
 		group, name := table.Field(i), table.Type().Field(i).Name
@@ -145,17 +154,21 @@ func TestAblation(t *testing.T) {
 				value := c.Value
 				c.Value = to
 				defer func() { c.Value = value }()
-				with := errorsByClass(t)
+				with := errorsByClass(t, usedBy(name)...)
 				row := fmt.Sprintf("| %s.%s | %v → %v |", name, group.Type().Field(j).Name, value, to)
 				for _, class := range []string{"seen", allClasses} {
 					for _, m := range profile.Mechanisms {
 						a, b := whole[m.String()+", "+class], with[m.String()+", "+class]
+						if b == nil {
+							row += " - |"
+							continue
+						}
 						row += fmt.Sprintf(" %+.2f, %+.2f, %+.2f; %+.1f |", b.mean()-a.mean(), b.at(0.5)-a.at(0.5), b.at(0.95)-a.at(0.95),
 							b.inside()-a.inside())
 					}
 				}
 				worst, lost, where := 0.0, 0.0, ""
-				for _, class := range slices.Sorted(maps.Keys(whole)) {
+				for _, class := range slices.Sorted(maps.Keys(with)) {
 					a, b := whole[class], with[class]
 					costing, half, tail := b.mean()-a.mean(), b.at(0.5)-a.at(0.5), b.at(0.95)-a.at(0.95)
 					if most := max(costing, half, tail); most > worst {

@@ -44,8 +44,8 @@ func classOf(m *predict.Measured, beside profile.Rows) string {
 }
 
 // measuredCases predicts files of rows, each from the lone rows of its series or else of the others, and calls f for
-// each row with its case and the profiles that it was predicted from.
-func measuredCases(t *testing.T, names []string, f func(m predict.Measured, c profile.Case, ps []*profile.Profiles)) {
+// each row under one of the mechanisms with its case and the profiles that it was predicted from.
+func measuredCases(t *testing.T, names []string, under []sharing.Mechanism, f func(m predict.Measured, c profile.Case, ps []*profile.Profiles)) {
 	t.Helper()
 	p := predict.NewPredictor()
 	var others profile.Profiles
@@ -58,6 +58,7 @@ func measuredCases(t *testing.T, names []string, f func(m predict.Measured, c pr
 		files = append(files, rows)
 	}
 	for _, rows := range files {
+		rows = slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants > 1 && !slices.Contains(under, r.Mechanism) })
 		own, err := profile.NewProfiles(rows.Profiles()...)
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +119,7 @@ const allServers, failedRequests = "all servers", "failed requests"
 // addTallies predicts files of rows and adds each to its class.
 func addTallies(t *testing.T, files []string, tallies map[sharing.Mechanism]map[string]*tally) {
 	t.Helper()
-	measuredCases(t, files, func(m predict.Measured, c profile.Case, ps []*profile.Profiles) {
+	measuredCases(t, files, profile.Mechanisms[:], func(m predict.Measured, c profile.Case, ps []*profile.Profiles) {
 		if m.Err != nil {
 			t.Fatalf("%s, %s: %v", m.Series, m.Row.Case, m.Err)
 		}
