@@ -3,9 +3,16 @@
 package colocation
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/must"
 )
@@ -87,4 +94,34 @@ func FuzzPlan(f *testing.F) {
 			t.Fatal("a plan without two loads to compare")
 		}
 	})
+}
+
+// TestPredictsAsThePredictor: a plan with the servers and loads of measured mixes is predicted to the last digit as a
+// predictor simulates the same profiles.
+func TestPredictsAsThePredictor(t *testing.T) {
+	t.Parallel()
+	rows := must.Get(profile.LoadRows("../predict/testdata/h200-mixes-12.json"))(t)
+	profiles := must.Get(profile.NewProfiles(rows.Profiles()...))(t)
+	predictor := predict.NewPredictor()
+	cases := slices.DeleteFunc(rows.Cases(), func(c profile.Case) bool { return len(c.Rows) < 2 })
+	for _, c := range cases[:8] {
+		f := planFlow{plan: &Plan{}}
+		f.Predictor = &predictor
+		asked := Case{Name: c.Rows[0].Case}
+		var group []profile.Solo
+		for i, r := range c.Rows {
+			name := fmt.Sprint(i)
+			f.plan.Servers = append(f.plan.Servers, Server{Name: name, Model: r.Server.Model, Slots: r.Server.Slots.Or(0)})
+			f.plan.Loads = append(f.plan.Loads, Load{Name: name, Server: name, Concurrency: r.Load.Concurrency, Rate: r.Load.Rate,
+				Prompt: r.Load.Prompt, Output: r.Load.Output})
+			asked.Loads = append(asked.Loads, name)
+			group = append(group, must.Get(profiles.Solo(r.Server, f.loadOf(&f.plan.Loads[i])))(t))
+		}
+		got := must.Get(f.predictCase(c.Rows[0].Mechanism, asked, profiles))(t)
+		for i, want := range must.Get(predictor.Predict(c.Rows[0].Mechanism, group, predict.MethodSimulated))(t) {
+			if diff := cmp.Diff(maps.Collect(want.All()), got[i].Predicted); diff != "" {
+				t.Errorf("%s, %s: %s", asked.Name, c.Rows[i].Server, diff)
+			}
+		}
+	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/container"
@@ -454,6 +456,34 @@ func TestOneOnTwoGPUs(t *testing.T) {
 		}
 		if reaps != c.reaps {
 			t.Errorf("%s: reaped %d times", name, reaps)
+		}
+	}
+}
+
+// TestForeseesAsThePredictor: the guard expects of measured mixes to the last digit the figures of a predictor's closed
+// form.
+func TestForeseesAsThePredictor(t *testing.T) {
+	for _, file := range []string{"h200-mixes-12.json", "h200-foreign-3.json"} {
+		rows := must.Get(profile.LoadRows("../predict/testdata/" + file))(t)
+		profiles := must.Get(profile.NewProfiles(rows.Profiles()...))(t)
+		predictor := predict.NewPredictor()
+		for _, c := range rows.Cases() {
+			m := c.Rows[0].Mechanism
+			g := must.Get(New(Rules{}, Config{GPUs: []layout.Device{{Mode: m}}, Tenants: make([]Tenant, len(c.Rows)),
+				Profiles: profiles, Predictor: &predictor}))(t)
+			var group []profile.Solo
+			for _, r := range c.Rows {
+				group = append(group, must.Get(profiles.Solo(r.Server, r.Load))(t))
+			}
+			for i, p := range must.Get(predictor.Predict(m, group, predict.MethodClosedForm))(t) {
+				want, known := p.Get(profile.MetricTPOTP50)
+				got, ok := g.foresee(0, i, func(k int) (profile.Server, profile.Load, bool) {
+					return c.Rows[k].Server, c.Rows[k].Load, true
+				})
+				if ok != known || got != want {
+					t.Errorf("%s, %s, %s: %v, want %v", file, c.Rows[i].Case, c.Rows[i].Server, got, want)
+				}
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package predict_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -27,19 +28,46 @@ func fourTenants(tb testing.TB) []profile.Solo {
 }
 
 func BenchmarkPredict(b *testing.B) {
-	group := fourTenants(b)
+	four := fourTenants(b)
 	p := predict.NewPredictor()
 	for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
-			b.Run(m.String()+"/"+method.String(), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					if _, err := p.Predict(m, group, method); err != nil {
-						b.Fatal(err)
+			for _, group := range [][]profile.Solo{four[:2], four} {
+				b.Run(fmt.Sprintf("%s/%s/%d", m, method, len(group)), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if _, err := p.Predict(m, group, method); err != nil {
+							b.Fatal(err)
+						}
 					}
-				}
-			})
+				})
+			}
 		}
+	}
+}
+
+// BenchmarkEvaluate evaluates measured tenants, of a group that was evaluated before, and tenants of whom nothing was
+// measured, alike and not.
+func BenchmarkEvaluate(b *testing.B) {
+	gpu := must.Get(sharing.LookupGPU("H200"))(b)
+	p := predict.NewPredictor()
+	ps := profilesOf(b, colocation(b))
+	var measured []predict.Tenant
+	for _, s := range fourTenants(b) {
+		d, _ := predict.FromProfile(&s, gpu, gpu, true, 2)
+		measured = append(measured, d)
+	}
+	share := predict.Share{Mechanism: sharing.MechanismMPS, SMs: 1, Bandwidth: 1}
+	for name, tenants := range map[string][]predict.Tenant{"measured/2": measured[:2], "measured/4": measured,
+		"alike/2": {chat(1), chat(1)}, "priors/2": {chat(1), chat(2)}, "alike/4": {chat(1), chat(1), chat(1), chat(1)},
+		"priors/4": {chat(1), chat(2), chat(1.5), chat(0.5)}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			e := predict.EvaluatorOf(ps, &p)
+			for b.Loop() {
+				e.Evaluate(predict.MachineOf(gpu), share, tenants, 0.95)
+			}
+		})
 	}
 }
 

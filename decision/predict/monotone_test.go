@@ -136,7 +136,7 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 	}
 	p := predict.NewPredictor()
 	closed := nightly.Cases(300, 2000)
-	for n := range closed + nightly.Cases(5, 200) {
+	for n := range closed + nightly.Cases(8, 200) {
 		method := predict.MethodClosedForm
 		if n >= closed {
 			method = predict.MethodSimulated
@@ -158,10 +158,9 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 					t.Errorf("%s, %s: %+v", m, metric, v)
 				}
 				most := 1.01
-				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated {
-					most = 1.12 // by what a first token is predicted depends on the kinds of all tenants
-				} else if method == predict.MethodSimulated || metric == profile.MetricTokensPerSecond && !group[i].Load.Closed() {
-					most = 1.02 // other requests end in longer simulations
+				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated ||
+					metric == profile.MetricTokensPerSecond && !group[i].Load.Closed() {
+					most = 1.02 // the rule for first tokens depends on the kinds of all tenants, an open loop's rate on chance
 				}
 				was, _ := before.Get(metric)
 				better := was.Value / v.Value

@@ -199,3 +199,44 @@ func FuzzParsePredictor(f *testing.F) {
 		}
 	})
 }
+
+// TestUnits: a figure that is a thousand times too large or too small is refused by its path.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	scale := func(l *profile.LatencyMS, by float64) {
+		for _, v := range []*profile.Optional[float64]{&l.P50, &l.P90, &l.P95, &l.P99, &l.Mean} {
+			if x, ok := v.Get(); ok {
+				*v = profile.Some(x * by)
+			}
+		}
+	}
+	edits := map[string]func(p *profile.SoloProfile, by float64){
+		"itl_ms.p50":   func(p *profile.SoloProfile, by float64) { scale(&p.ITL, by) },
+		"tpot_ms.p50":  func(p *profile.SoloProfile, by float64) { scale(&p.TPOT, 1e3); scale(&p.ITL, 1e3) },
+		"e2e_ms.p50":   func(p *profile.SoloProfile, by float64) { scale(&p.E2E, by) },
+		"tokens_per_s": func(p *profile.SoloProfile, by float64) { p.TokensPerS = profile.Some(p.TokensPerS.Or(0) * by) },
+		"steps_per_s":  func(p *profile.SoloProfile, by float64) { scale(&p.Step, by) },
+	}
+	refused := map[string]int{}
+	for _, file := range []string{"h200-mixes.json", "h200-foreign.json", "h200-engines-7.json"} {
+		for _, p := range rowsOf(t, file).Profiles() {
+			for path, edit := range edits {
+				for _, by := range []float64{1e-3, 1e3} {
+					q := p
+					if edit(&q, by); (path == "steps_per_s") != (p.Kind == profile.KindStepper) || p.Kind == profile.KindBurster {
+						continue
+					}
+					if err := q.Validate(); err == nil || !strings.Contains(err.Error(), path+": is ") {
+						t.Errorf("%s, %s, %s, %s times %v: %v", file, p.Server, p.Load, path, by, err)
+					}
+					refused[path]++
+				}
+			}
+		}
+	}
+	for path := range edits {
+		if refused[path] < 10 {
+			t.Errorf("%s: %d profiles", path, refused[path])
+		}
+	}
+}

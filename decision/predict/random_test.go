@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -33,20 +32,26 @@ func TestAnyProfile(t *testing.T) {
 	share := func() profile.Optional[float64] { return maybe(profile.Some(rng.Float64())) }
 	random := func(m sharing.Mechanism) *profile.SoloProfile {
 		p := &profile.SoloProfile{Version: 1, Mechanism: m, Server: profile.Server{Model: "x"},
-			Load: profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			Outcome: profile.Outcome{TokensPerS: wild(1e-3, 1e9), TPOT: profile.LatencyMS{P50: wild(1e-6, 1e6), Mean: maybe(wild(1e-6, 1e6))},
-				ITL: profile.LatencyMS{P50: wild(1e-6, 1e6)}, E2E: profile.LatencyMS{P50: wild(1e-6, 1e6), P99: maybe(wild(1e6, 1e9))}},
+			Load:            profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
 			GPUBusyFraction: share(), SMFraction: share()}
+		near := func(v float64) profile.Optional[float64] { return profile.Some(v * wild(0.02, 50).Or(0)) } // else it is refused
+		p.ITL.P50 = wild(1e-5, 1e4)
+		p.TPOT = profile.LatencyMS{P50: near(p.ITL.P50.Or(0)), Mean: maybe(wild(1e-6, 1e6))}
+		p.E2E = profile.LatencyMS{P50: near(float64(p.Load.Output) * p.TPOT.P50.Or(0)), P99: maybe(profile.Some(1e9))}
+		p.TokensPerS = near(1e3 * float64(p.Load.Concurrency*p.Load.Output) / p.E2E.P50.Or(0))
 		if rng.IntN(2) == 0 {
 			p.Load.Concurrency, p.Load.Rate = 0, wild(1e-3, 1e5).Or(0)
+			p.TokensPerS = near(p.Load.Rate * float64(p.Load.Output))
 		}
 		if c := p.Load.Concurrency; c > 0 && rng.IntN(5) > 0 { // add up
 			step := p.ITL.P50.Or(0)
 			prefill := step * wild(0.1, 50).Or(0)
 			cycle := float64(p.Load.Output-1)*step + float64(c)*prefill + 1
-			p.TokensPerS = profile.Some(min(1e9, 1e3*float64(c)*float64(p.Load.Output)/cycle))
+			p.TokensPerS = profile.Some(1e3 * float64(c) * float64(p.Load.Output) / cycle)
+			p.E2E.P50 = profile.Some(cycle)
 		}
-		must.Do(t, p.Validate())
+		p.TokensPerS = profile.Some(min(1e9, p.TokensPerS.Or(0)))
+		p.E2E.P50 = profile.Some(min(1e9, p.E2E.P50.Or(0)))
 		return p
 	}
 	p := predict.NewPredictor()
@@ -54,8 +59,10 @@ func TestAnyProfile(t *testing.T) {
 	for range nightly.Cases(12, 40) {
 		var group []profile.Solo
 		for range 1 + rng.IntN(3) {
-			ts := random(sharing.MechanismTimeSlicing)
-			mps := random(sharing.MechanismMPS)
+			ts, mps := random(sharing.MechanismTimeSlicing), random(sharing.MechanismMPS)
+			for ts.Validate() != nil || mps.Validate() != nil {
+				ts, mps = random(sharing.MechanismTimeSlicing), random(sharing.MechanismMPS)
+			}
 			group = append(group, profile.Solo{Server: ts.Server, Load: ts.Load, TimeSlicing: ts, MPS: mps, Siblings: []*profile.SoloProfile{ts, mps}})
 		}
 		for _, m := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {

@@ -186,16 +186,18 @@ func (g *GPU) attach(m Model) (*gpuClient, error) {
 	return c, nil
 }
 
-// gpuClient is an inference engine with continuous batching: a step of the whole
-// batch gives every sequence in it one token. gpu.mu guards all of it.
+// gpuClient is an inference engine with continuous batching: a step of the whole batch gives every sequence in it one
+// token. The prompts that wait are computed between two steps, and the end of that gives each its first token, as the
+// forward pass of a prompt does in vLLM and in package predict's simulation. gpu.mu guards all of it.
 type gpuClient struct {
 	gpu   *GPU
 	model Model
 	off   func()
 	done  chan struct{}
 
-	kernels []Kernel // of the step; the first one runs
+	kernels []Kernel // of the step, or of prompts; the first one runs
 	waiting []*sequence
+	prompts []*sequence // being computed; none in a step
 	running []*sequence
 }
 
@@ -272,7 +274,7 @@ func (c *gpuClient) next() (Kernel, bool) {
 		}
 		c.tokens()
 	}
-	if c.step(); len(c.kernels) == 0 {
+	if c.work(); len(c.kernels) == 0 {
 		return Kernel{}, false
 	}
 	c.kernels[0].Gap = stepGap
@@ -282,25 +284,24 @@ func (c *gpuClient) next() (Kernel, bool) {
 // batchCost is the growth of a step with each further sequence in the batch.
 const batchCost = 0.01
 
-// step draws the kernels of the next step: the prefill of new prompts, and one token for every sequence.
-func (c *gpuClient) step() {
-	fresh := 0
+// work draws the kernels of new prompts, or else of a step, which follows prompts if any sequence needs one.
+func (c *gpuClient) work() {
 	m := &c.model
-	for _, s := range c.waiting {
-		fresh += s.prompt
-	}
 	ended := func(s *sequence) bool { return s.ended || s.left == 0 }
-	c.running = slices.DeleteFunc(append(c.running, c.waiting...), ended)
-	c.waiting = nil
-	if len(c.running) == 0 {
-		return
+	c.waiting, c.running = slices.DeleteFunc(c.waiting, ended), slices.DeleteFunc(c.running, ended)
+	switch after := c.prompts; {
+	case len(c.waiting) > 0 && (len(after) == 0 || len(c.running) == 0):
+		c.prompts, c.waiting = c.waiting, nil
+		prefill := 0.0
+		for _, s := range c.prompts {
+			prefill += m.PrefillPerToken.Seconds() * float64(s.prompt)
+		}
+		c.draw(prefillKernels, prefill/prefillKernels, Kernel{SMs: prefillSM, Prefill: true})
+	case len(c.running) > 0:
+		c.prompts = nil
+		mean := m.KernelMean.Seconds() * (1 + batchCost*float64(len(c.running)-1))
+		c.draw(m.StepKernels, mean, Kernel{SMs: m.SMDemand})
 	}
-	if fresh > 0 {
-		prefill := m.PrefillPerToken * time.Duration(fresh)
-		c.draw(prefillKernels, prefill.Seconds()/prefillKernels, Kernel{SMs: prefillSM, Prefill: true})
-	}
-	mean := m.KernelMean.Seconds() * (1 + batchCost*float64(len(c.running)-1))
-	c.draw(m.StepKernels, mean, Kernel{SMs: m.SMDemand})
 }
 
 // draw adds n kernels of a mean length in seconds to the step, as long as the model's shares make them.
@@ -315,9 +316,13 @@ func (c *gpuClient) draw(n int, mean float64, k Kernel) {
 	}
 }
 
-// tokens gives every running sequence its token.
+// tokens gives the prompts that were computed their first token, or every running sequence its next.
 func (c *gpuClient) tokens() {
-	for _, s := range c.running {
+	to := c.running
+	if len(c.prompts) > 0 {
+		to, c.running = c.prompts, append(c.running, c.prompts...)
+	}
+	for _, s := range to {
 		if s.left > 0 {
 			s.left--
 			s.tokens <- struct{}{}

@@ -125,7 +125,6 @@ func (p *Pressure) check(list *problem.List, path string, stepMS float64) {
 		}
 	}
 	sane(path, p.StepMS, p.Seconds)
-	const apart = 100 // no host's pace changes so, but a unit does
 	list.If(stepMS > 0 && p.StepMS > 0 && (p.StepMS > apart*stepMS || stepMS > apart*p.StepMS), path+".step_ms",
 		"write milliseconds", "is %v, and the tenant's step alone is %v", p.StepMS, stepMS)
 	for i := range p.Waits {

@@ -121,6 +121,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 		need("step_ms.p50", "measure the workload alone", p.Step.P50)
 		need("steps_per_s", "measure the workload alone", p.StepsPerS)
 	}
+	p.checkUnits(list, at)
 	checkFraction(list, at("gpu_busy_fraction"), p.GPUBusyFraction, 1)
 	checkFraction(list, at("sm_fraction"), p.SMFraction, 1)
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
@@ -136,6 +137,40 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 			"needs the second version of profiles")
 	}
 	p.Pressure.check(list, at("pressure"), cmp.Or(p.ITL.P50.Or(0), p.Step.P50.Or(0)))
+}
+
+// apart is the factor between two figures of one run that belong together from which on one of them is in another unit.
+const apart = 100
+
+// checkUnits holds figures that follow from one another against each other.
+func (p *SoloProfile) checkUnits(list *problem.List, at func(string) string) {
+	f, steps := p.Figures(), float64(p.Load.Output-1)
+	served := p.Load.Rate * float64(p.Load.Output) // tokens a second that clients receive
+	if e2e := p.E2E.Average(); p.Load.Closed() && e2e > 0 {
+		served = 1e3 * float64(p.Load.Concurrency*p.Load.Output) / e2e
+	}
+	decoding := steps * f[MetricTPOTP50]
+	whole, busy := 0.0, 0.0
+	if f[MetricTTFTP50] > 0 {
+		whole = decoding + f[MetricTTFTP50]
+	}
+	if p.Kind == KindStepper {
+		busy = 1e3 / f[MetricStepP50]
+	}
+	for _, c := range [...]struct {
+		name      string
+		is, about float64
+		unit      string
+	}{{"itl_ms.p50", p.ITL.P50.Or(0), f[MetricTPOTP50], "milliseconds"}, {"e2e_ms.p50", f[MetricE2EP50], whole, "milliseconds"},
+		{"tokens_per_s", f[MetricTokensPerSecond], served, "tokens a second"},
+		{"steps_per_s", f[MetricStepsPerSecond], busy, "steps a second, and step_ms in milliseconds"}} {
+		if c.is > 0 && c.about > 0 && (c.is > apart*c.about || c.about > apart*c.is) {
+			list.Addf(at(c.name), "write "+c.unit, "is %v, and by the other figures about %.3g", c.is, c.about)
+		}
+	}
+	if e2e := f[MetricE2EP50]; e2e > 0 && decoding > apart*e2e {
+		list.Addf(at("tpot_ms.p50"), "write milliseconds", "is %v, and a request ends in %v ms", f[MetricTPOTP50], e2e)
+	}
 }
 
 // Mechanisms are those that can be predicted from profiles of whole GPUs.
