@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -48,7 +47,7 @@ type tenantState struct {
 
 // LoadPlan reads an Endpoint's plan from a YAML file. The error names every problem with its path in it.
 func LoadPlan(path string) (Plan, error) {
-	p, err := profile.ReadFile(path, func(data []byte) (p Plan, err error) {
+	p, err := strictyaml.Load(path, func(data []byte) (p Plan, err error) {
 		if err := strictyaml.Decode(data, &p, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
 			return p, err
 		}

@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"path/filepath"
 
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 )
 
@@ -20,7 +19,7 @@ const maxConfigBytes = 4 << 20
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names are looked for
 // from its folder.
 func LoadFleet(path string) (*Fleet, error) {
-	return profile.ReadFile(path, func(data []byte) (*Fleet, error) {
+	return strictyaml.Load(path, func(data []byte) (*Fleet, error) {
 		return ParseFleetWith(data, func(name string) ([]byte, error) {
 			if !filepath.IsAbs(name) {
 				name = filepath.Join(filepath.Dir(path), filepath.FromSlash(name))

@@ -64,7 +64,7 @@ var tenantName = regexp.MustCompile("^" + namePart + "(/" + namePart + ")?$")
 
 // LoadConfig reads a configuration's file. The error names every problem with its path in the file.
 func LoadConfig(path string) (*Config, error) {
-	c, err := profile.ReadFile(path, parseConfig)
+	c, err := strictyaml.Load(path, parseConfig)
 	if err != nil {
 		return nil, fmt.Errorf("guard: %w", err)
 	}

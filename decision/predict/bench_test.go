@@ -46,8 +46,8 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkEvaluate evaluates measured tenants, of a group that was evaluated before, and tenants of whom nothing was
-// measured, alike and not.
+// BenchmarkEvaluate evaluates measured tenants, of a group that was evaluated before, and tenants without any
+// measurement, alike and not.
 func BenchmarkEvaluate(b *testing.B) {
 	gpu := must.Get(sharing.LookupGPU("H200"))(b)
 	p := predict.NewPredictor()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/optional"
 )
 
 // leastBusy bounds the part of a step with gaps in which the GPU works: it has one.
@@ -23,7 +24,7 @@ func decodingShare(q *profile.SoloProfile) float64 {
 
 // busyDecoding is the share of a decode step in which the GPU works.
 func busyDecoding(q *profile.SoloProfile) (float64, bool) {
-	busy, ok := profile.Positive(q.GPUBusyFraction)
+	busy, ok := optional.Positive(q.GPUBusyFraction)
 	decoding := decodingShare(q)
 	if decoding < table.Launched.Busy.Value { // prompts keep the GPU at least as busy
 		return busy, ok && busy < table.Launched.Busy.Value*decoding

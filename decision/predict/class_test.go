@@ -48,7 +48,7 @@ func TestKindsOfTenants(t *testing.T) {
 func TestEngineIsNoModelName(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
-	class := func(p *predict.Predictor, engine string) (predict.Evidence, float64) {
+	class := func(p *predict.Predictor, engine string) (bool, float64) {
 		group := fourTenants(t)[:2]
 		for i := range group {
 			own := *group[i].TimeSlicing
@@ -57,15 +57,15 @@ func TestEngineIsNoModelName(t *testing.T) {
 		}
 		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, predict.MethodClosedForm))(t)
 		v, _ := out[0].Get(profile.MetricTPOTP50)
-		return out[0].Evidence, v.WidthFraction()
+		return out[0].Calibrated, v.WidthFraction()
 	}
 	own, width := class(&p, "cotenant-testbed")
-	if own != predict.EvidenceCalibrated {
-		t.Errorf("the rows' own engine is of evidence %v", own)
+	if !own {
+		t.Errorf("the rows' own engine is calibrated: %v", own)
 	}
 	for _, engine := range []string{"", "vllm"} {
-		if c, w := class(&p, engine); c == predict.EvidenceCalibrated || w < 1.4*width {
-			t.Errorf("engine %q named 8b: evidence %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
+		if c, w := class(&p, engine); c || w < 1.4*width {
+			t.Errorf("engine %q named 8b: calibrated: %v, width %.2f, of the calibrated engine %.2f", engine, c, w, width)
 		}
 	}
 	rows := colocation(t)
@@ -73,11 +73,11 @@ func TestEngineIsNoModelName(t *testing.T) {
 		rows[i].Engine = "vllm"
 	}
 	fitted := must.Get(p.Fit(predict.MethodClosedForm, rows))(t)
-	if c, _ := class(fitted, "vllm"); c != predict.EvidenceCalibrated {
-		t.Errorf("calibrated on the engine, its evidence is %v", c)
+	if c, _ := class(fitted, "vllm"); !c {
+		t.Errorf("calibrated on the engine, it is not: %v", c)
 	}
-	if c, _ := class(fitted, ""); c == predict.EvidenceCalibrated {
-		t.Errorf("calibrated on another engine, an unknown one is of evidence %v", c)
+	if c, _ := class(fitted, ""); c {
+		t.Errorf("calibrated on another engine, an unknown one is calibrated: %v", c)
 	}
 }
 

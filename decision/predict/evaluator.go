@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/memo"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -120,7 +121,7 @@ func isolated(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range profile.Metric(profile.MetricCount) {
 		if v, ok := p.Metric(m); ok {
-			out.set(m, v, profile.Z90*costs.Priors[costs.AloneError].Sigma)
+			out.set(m, v, stats.Z90*costs.Priors[costs.AloneError].Sigma)
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -110,7 +111,7 @@ func ExampleFromProfile() {
 		if !ok {
 			log.Fatal("a GPU of which too little is known")
 		}
-		v, wide := 1e3*tenant.Alone[predict.LatencyTPOT], math.Exp(profile.Z90*tenant.AloneSigma[predict.LatencyTPOT])
+		v, wide := 1e3*tenant.Alone[predict.LatencyTPOT], math.Exp(stats.Z90*tenant.AloneSigma[predict.LatencyTPOT])
 		fmt.Printf("%s: P99 of %.1f ms a token (%.1f to %.1f)\n", name, v, v/wide, v*wide)
 	}
 	// Output:

@@ -122,7 +122,7 @@ func (s *study) engines(u subset) (out []Learned) {
 			v, ok := predictions[j].Get(r.Kind.MainMetric())
 			got, ok2 := r.Compared(r.Kind.MainMetric())
 			k := key{learnsAs(sc.group[j].Uncontended()), m}
-			if !ok || !ok2 || k.of == "" || predictions[j].Evidence == EvidenceCalibrated {
+			if !ok || !ok2 || k.of == "" || predictions[j].Calibrated {
 				continue
 			}
 			if found[k] == nil {

@@ -115,7 +115,7 @@ type blocking struct {
 
 // grounds holds the evidence for the prediction of a tenant in its group.
 type grounds struct {
-	evidence    Evidence
+	evidence    evidence
 	response    float64  // its main figure in the group by its measurements, ms; 0 = not known
 	least       float64  // the same with the neighbours of known pressure only, a lower bound
 	apart       float64  // distance of the simulated figure from it, as a logarithm

@@ -48,7 +48,7 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 		}
 	}
 	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
-		ms = append(ms, s.MPS.Pressure.Steps()...)
+		ms = append(ms, quietSteps(s.MPS.Pressure)...)
 	}
 	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }

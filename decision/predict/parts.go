@@ -7,6 +7,9 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/stats"
 )
 
 func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings ...*profile.SoloProfile) error {
@@ -14,18 +17,18 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	t.closed, t.clients, t.rate = b.Load.Closed(), b.Load.Concurrency, b.Load.Rate/1e3
 	t.base, t.output, t.steps, t.pieces = b, b.Load.Output, float64(b.Load.Output-1), launches
 	if !t.closed {
-		t.offered = profile.Z90 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
+		t.offered = stats.Z90 / math.Sqrt(float64(max(b.Requests.Or(0), 30)))
 	}
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
 	}
 	t.alone = b.Figures()
 	var ok bool
-	t.step, ok = profile.Positive(b.ITL.P50)
+	t.step, ok = optional.Positive(b.ITL.P50)
 	if b.GapsHoldPrompts() || !ok && b.Version >= profile.VersionOfKinds {
 		t.step, ok = table.Steps.DecodeOfTPOT.Value*t.alone[profile.MetricTPOTP50], true
 		for _, q := range siblings {
-			if own, known := profile.Positive(q.ITL.P50); known && alike(q, b) {
+			if own, known := optional.Positive(q.ITL.P50); known && alike(q, b) {
 				t.step = min(t.step, own)
 			}
 		}
@@ -52,13 +55,13 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 		t.slots = v
 		return
 	}
-	t.slots = max(profile.UsualSlots, t.clients)
+	t.slots = max(costs.UsualSlots, t.clients)
 	// By Little's law, the requests that are decoding.
 	live := t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.Average()
 	switch {
 	case !t.closed:
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
-	case t.clients > profile.UsualSlots && live < 0.8*float64(t.clients):
+	case t.clients > costs.UsualSlots && live < 0.8*float64(t.clients):
 		t.slots = max(1, int(math.Round(live))) // fewer than the clients
 		t.note(table.Doubts.Usual.Value, "the server's slots are not stated; its profile looks like %d", t.slots)
 	}
@@ -95,8 +98,8 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	switch {
 	case t.prefill <= 0:
 		return fmt.Errorf("%w: its decode steps take longer than its requests do", ErrUnpredictable)
-	case t.step < profile.ShortestPart || t.prefill < profile.ShortestPart || t.step > profile.LongestPart ||
-		t.prefill > profile.LongestPart:
+	case t.step < costs.ShortestPart || t.prefill < costs.ShortestPart || t.step > costs.LongestPart ||
+		t.prefill > costs.LongestPart:
 		return fmt.Errorf("%w: its throughput leaves %.3g ms for a step and %.3g ms for a prefill", ErrUnpredictable,
 			t.step, t.prefill)
 	}

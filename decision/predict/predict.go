@@ -92,7 +92,7 @@ func compareSolos(a, b *profile.Solo) int {
 // neighbours' shares of the SMs.
 func doubtNeighbours(models []tenantModel) {
 	for i := range models {
-		if models[i].evidence == EvidenceResponse {
+		if models[i].evidence == responded {
 			continue
 		}
 		worst := 0.0

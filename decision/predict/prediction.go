@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -25,7 +24,7 @@ func raise(i *profile.Interval, least float64) {
 
 // hold sets the intervals to a one-sided confidence, 0.5 to 0.999; of others, the nearest.
 func (p *Prediction) hold(confidence float64) {
-	z := stats.NormalQuantile(min(max(confidence, 0.5), 0.999)) / profile.Z90
+	z := stats.NormalQuantile(min(max(confidence, 0.5), 0.999)) / stats.Z90
 	for m := range p.value {
 		stretch(&p.value[m], z)
 	}
@@ -55,25 +54,24 @@ func scaled(i profile.Interval, by float64) profile.Interval {
 	return profile.Interval{Value: by * i.Value, Low: by * i.Low, High: by * i.High}
 }
 
-// Evidence is the basis of a prediction, which decides the width of its intervals.
-type Evidence uint8
+// evidence is the basis of a prediction, which decides the width of its intervals.
+type evidence uint8
 
-// The kinds of evidence.
 const (
-	// EvidenceCalibrated: all of the group are servers of engines that the models were calibrated on.
-	EvidenceCalibrated Evidence = iota
-	// EvidenceResponse: the tenant was measured with standard neighbours, and so were the others under MPS.
-	EvidenceResponse
-	// EvidenceIsolated: only the tenant's isolated figures are known.
-	EvidenceIsolated
+	// calibrated: all of the group are servers of engines that the models were calibrated on.
+	calibrated evidence = iota
+	// responded: the tenant was measured with standard neighbours, and so were the others under MPS.
+	responded
+	// isolatedOnly: only the tenant's isolated figures are known.
+	isolatedOnly
 )
-
-var evidences = enum.Of[Evidence](profile.ErrUnknownName, "evidence", "calibrated", "response", "isolated")
 
 // Prediction holds the figures that one tenant of a group will see.
 type Prediction struct {
 	Mechanism sharing.Mechanism
-	Evidence  Evidence
+	// Calibrated is true where all of the group are servers of engines that the predictor was calibrated on: its
+	// intervals are narrower.
+	Calibrated bool
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
 	Basis     sharing.Basis
@@ -131,20 +129,18 @@ func (p *Prediction) include(m profile.Metric, v float64) {
 	}
 }
 
-// Method names a way to compute a prediction.
-type Method uint8
+// Method names a way to compute a prediction. The zero value is MethodSimulated's.
+type Method string
 
 // The methods.
 const (
 	// MethodSimulated runs the tenants' engines, client by client and step by step,
-	// on a simulated GPU: the more accurate, in tens of milliseconds. Default.
-	MethodSimulated Method = iota
+	// on a simulated GPU: the more accurate, in tens of milliseconds.
+	MethodSimulated Method = "simulated"
 	// MethodClosedForm averages over the activities of the neighbours (decoding, prefilling, none): explainable, in
 	// microseconds.
-	MethodClosedForm
+	MethodClosedForm Method = "closed-form"
 )
-
-var methods = enum.Of[Method](profile.ErrUnknownName, "method", "simulated", "closed-form")
 
 // maxGroup bounds a group; MPS itself admits 48 clients on driver 580.
 const maxGroup = 64

@@ -75,7 +75,7 @@ func ParsePredictor(data []byte) (*Predictor, error) {
 }
 
 // LoadPredictor reads a file that [ParsePredictor] takes.
-func LoadPredictor(path string) (*Predictor, error) { return profile.ReadFile(path, ParsePredictor) }
+func LoadPredictor(path string) (*Predictor, error) { return strictyaml.Load(path, ParsePredictor) }
 
 // KnowsMPS reports whether the predictor's constants of MPS apply to a GPU: MPS was another before Volta.
 func (p *Predictor) KnowsMPS(on *sharing.GPU) bool {

@@ -64,7 +64,7 @@ func TestPressureStandsForSMs(t *testing.T) {
 			if said.Contains(got) {
 				inside++
 			}
-			t.Logf("%v %s %s: %.2f of %.2f, %s", pressures, m.Row.Case, m.Row.Server.Model, said.Value, got, m.Prediction.Evidence)
+			t.Logf("%v %s %s: %.2f of %.2f, %t", pressures, m.Row.Case, m.Row.Server.Model, said.Value, got, m.Prediction.Calibrated)
 		}
 		missed[pressures] /= float64(n)
 		width[pressures] /= float64(n)
@@ -78,6 +78,21 @@ func TestPressureStandsForSMs(t *testing.T) {
 	}
 }
 
+// linksOf returns the growth of the tenant's step with the length of co-located kernels that fill the GPU: about the
+// number of its kernels that wait for another. 0 where that was not measured.
+func linksOf(p *profile.Pressure) float64 {
+	xy, xx := 0.0, 0.0
+	for _, q := range p.Presses {
+		if !q.Reads && q.StepMS > 0 {
+			xy, xx = xy+q.KernelUS*max(0, q.StepMS-p.StepMS)*1e3, xx+q.KernelUS*q.KernelUS
+		}
+	}
+	if xx == 0 {
+		return 0
+	}
+	return xy / xx
+}
+
 // The press tells the number of a step's kernels, and the reporter which tenants fill the GPU: a profiler counted
 // 1,088 kernels in training, 700 in diffusion and 7 in the FFT.
 func TestPressureReadings(t *testing.T) {
@@ -85,7 +100,7 @@ func TestPressureReadings(t *testing.T) {
 	links := map[string]float64{}
 	for _, r := range withoutGPM(t, true) {
 		if r.Pressure != nil {
-			links[r.Server.Model] = r.Pressure.Links()
+			links[r.Server.Model] = linksOf(r.Pressure)
 			solo := profile.Solo{Server: r.Server, Load: r.Load, MPS: &(profile.Rows{r}).Profiles()[0]}
 			_, fills := predict.FillsGPU(&solo)
 			if want := r.Server.Model == "fft-256" || r.Server.Model == "dgemm-4096"; fills != want {

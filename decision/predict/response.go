@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -31,7 +32,7 @@ func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
 	if calibratedOn(models) || len(models) < 2 {
 		for i := range models {
 			if t := &models[i]; t.kind != profile.KindServer || t.gaps || !t.seen {
-				t.evidence = EvidenceIsolated
+				t.evidence = isolatedOnly
 			}
 		}
 		return
@@ -41,9 +42,9 @@ func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
 		responses = pressResponses
 	}
 	for i, v := range responses(models) {
-		models[i].response, models[i].evidence = v, EvidenceIsolated
+		models[i].response, models[i].evidence = v, isolatedOnly
 		if v > 0 && !models[i].waitsAssumed() {
-			models[i].evidence = EvidenceResponse
+			models[i].evidence = responded
 		}
 	}
 }
@@ -189,7 +190,7 @@ func smsHeld(all []pressed, times float64, group uint64) (held float64) {
 // reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the
 // exponent grows with the shares of the SMs of both. Readers of memory press harder on one another.
 func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
-	w := t.pressure.Reporter()
+	w := reporterOf(t.pressure)
 	if w == nil || w.AloneMeanUS <= 0 {
 		return 0, false
 	}
@@ -200,7 +201,7 @@ func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 
 // smsAtWork is the share of the SMs that a tenant holds while it is on the GPU.
 func (t *tenantModel) smsAtWork() float64 {
-	if sm, ok := profile.Positive(t.base.SMFraction); ok {
+	if sm, ok := optional.Positive(t.base.SMFraction); ok {
 		return min(1, sm/t.base.GPUBusyFraction.Or(1))
 	}
 	return table.SMs.Usual.Value
@@ -262,7 +263,7 @@ func (t *tenantModel) reconcile(simulated, response float64) float64 {
 func (t *tenantModel) follow(values *profile.Figures) {
 	of := t.kind.MainMetric()
 	was := values[of]
-	if was <= 0 || t.evidence == EvidenceCalibrated {
+	if was <= 0 || t.evidence == calibrated {
 		return
 	}
 	if t.response > 0 {

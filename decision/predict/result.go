@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -37,13 +38,13 @@ func (w *unseenWidths) of(m profile.Metric) float64 {
 }
 
 func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, values *profile.Figures) {
-	*out = Prediction{Mechanism: by, Evidence: t.evidence, Basis: sharing.BasisPrior, Notes: t.notes}
+	*out = Prediction{Mechanism: by, Calibrated: t.evidence == calibrated, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
 	unseen := unseenByMechanism[by]
 	for m := range profile.Metric(profile.MetricCount) {
 		r := p.residuals(by)[m]
 		extra := t.widen
-		if t.evidence != EvidenceCalibrated {
+		if t.evidence != calibrated {
 			own := unseen.of(m)
 			if t.kind == profile.KindServer && t.seen && !t.gaps {
 				own *= unseen.seen
@@ -70,7 +71,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 			v = t.alone[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}
-		out.setCoLocated(m, v, width, t.alone[m], math.Hypot(extra, profile.Z90*costs.Priors[costs.AloneError].Sigma))
+		out.setCoLocated(m, v, width, t.alone[m], math.Hypot(extra, stats.Z90*costs.Priors[costs.AloneError].Sigma))
 	}
 	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
 	if v, ok := out.Get(of); ok {

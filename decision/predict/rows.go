@@ -26,7 +26,7 @@ func (m *Measured) ClassName() string {
 		return m.Row.Kind.String()
 	case m.Row.Server.Variant != "":
 		return m.Row.Server.Variant
-	case m.Prediction != nil && m.Prediction.Evidence != EvidenceCalibrated:
+	case m.Prediction != nil && !m.Prediction.Calibrated:
 		return "server, beside others"
 	}
 	return "calibrated on"

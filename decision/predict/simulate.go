@@ -120,6 +120,9 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 	case others: // corrected wholly, as a tail is
 		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
 	}
+	if tokens := profile.MetricTokensPerSecond; !t.closed && !together.few {
+		out[tokens] = t.alone[tokens] // its clients', whatever chance had come when the simulation ended
+	}
 	if *together != *alone {
 		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * out[ttft])
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -25,19 +27,19 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	base *profile.SoloProfile) error {
 	t.base, t.kind, t.seen, t.closed = base, base.Kind, true, true
 	t.clients, t.slots, t.batch, t.output, t.steps = 1, 1, 1, 2, 1
-	t.prefill = profile.ShortestPart
+	t.prefill = costs.ShortestPart
 	t.alone = base.Figures()
 	t.step = t.alone[profile.MetricStepP50]
 	t.reference = t.step
 	if ts := s.TimeSlicing; ts != nil {
-		t.reference, _ = profile.Positive(ts.Step.P50)
+		t.reference, _ = optional.Positive(ts.Step.P50)
 	}
 	cycle := max(1e3/t.alone[profile.MetricStepsPerSecond], t.step)
 	mean := max(base.Step.Average(), t.step)
 	if t.kind == profile.KindBurster {
 		t.think = max(0, cycle-mean)
 	}
-	busy, ok := profile.Positive(base.GPUBusyFraction)
+	busy, ok := optional.Positive(base.GPUBusyFraction)
 	switch e := s.Elsewhere; {
 	case ok:
 		t.gpu = min(busy*cycle*t.step/mean, t.step)
@@ -64,13 +66,13 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 // readSMs finds the share of the time in which a tenant's kernels leave others no room, from its profile or one taken
 // on another machine, or else from the waits of a chain's links next to it.
 func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
-	sm, ok := profile.Positive(b.SMFraction)
+	sm, ok := optional.Positive(b.SMFraction)
 	if !ok && elsewhere != nil {
 		b, ok = elsewhere, true
-		sm, _ = profile.Positive(b.SMFraction)
+		sm, _ = optional.Positive(b.SMFraction)
 		t.note(0, "the share of the SMs that its kernels hold was measured on another machine")
 	}
-	busy, ok2 := profile.Positive(b.GPUBusyFraction)
+	busy, ok2 := optional.Positive(b.GPUBusyFraction)
 	if !ok2 {
 		busy = t.gpu / t.step
 	}
@@ -79,8 +81,8 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 		t.sms = min(sm/busy, 1)
 	case t.kind == profile.KindServer:
 		t.sms = t.decodeSM(b)
-	case b.Pressure != nil && b.Pressure.Chain() != nil:
-		held := b.Pressure.Chain().LinkUS() / busy // during its kernels, not its gaps
+	case chainOf(b.Pressure) != nil:
+		held := linkUS(chainOf(b.Pressure)) / busy // during its kernels, not its gaps
 		t.sms = held / (held + table.SMs.LinkHalf.Value)
 		t.filled, t.smsError = t.sms, table.Doubts.Usual.Value
 		t.note(table.Doubts.Usual.Value,

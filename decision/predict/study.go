@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -111,8 +112,8 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 			if mps.Mechanism != sharing.MechanismMPS || ts == nil {
 				continue
 			}
-			with, ok := profile.Positive(mps.ITL.P50)
-			without, ok2 := profile.Positive(ts.ITL.P50)
+			with, ok := optional.Positive(mps.ITL.P50)
+			without, ok2 := optional.Positive(ts.ITL.P50)
 			if ok && ok2 {
 				costs = append(costs, with-without)
 			}

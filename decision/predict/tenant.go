@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -79,7 +80,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 		d.From = sharing.BasisFitted
 	}
 	for k, v := range [LatencyCount]profile.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
-		ms, _ := profile.Positive(v)
+		ms, _ := optional.Positive(v)
 		d.Alone[k] = ms / 1e3
 	}
 	if from == to || from == nil {
@@ -141,11 +142,11 @@ func TokenAlone(m Machine, least, most, layers float64, gpus int) (b profile.Int
 	}
 	peak, perLayer := m.Bandwidth*float64(gpus), costs.Priors[costs.StepPerLayer]
 	b.Low = least/peak + layers*leastBeside*perLayer.Value/1e3
-	b.High = tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(profile.Z90)) +
-		layers*perLayer.Shifted(profile.Z90)/1e3)
+	b.High = tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(stats.Z90)) +
+		layers*perLayer.Shifted(stats.Z90)/1e3)
 	b.Value = math.Sqrt(b.Low * b.High)
 	if b.Low > 0 {
-		sigma = math.Log(b.High/b.Low) / (2 * profile.Z90)
+		sigma = math.Log(b.High/b.Low) / (2 * stats.Z90)
 	}
 	return b, sigma
 }

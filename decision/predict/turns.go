@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/timeslice"
 )
 
@@ -42,7 +43,7 @@ const unsureTurns = 0.3
 // jitter included. A step that has to be moved is about as long as a whole number of slices; next to a neighbour with
 // gaps, which a spinning one has not, it may take the number that its length implies.
 func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
-	counted, ok := profile.Positive(base.Turns)
+	counted, ok := optional.Positive(base.Turns)
 	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
@@ -72,7 +73,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 // manyTurns reports whether a step of another engine was counted with more slices than its length implies: it has gaps,
 // whatever GPM's busy time is.
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
-	counted, ok := profile.Positive(base.Turns)
+	counted, ok := optional.Positive(base.Turns)
 	least := (math.Round(counted) - 1) * p.Parameters.slice() // ms
 	most := (1 + table.Edges.MostMoved.Value) * base.ITL.P50.Or(least)
 	return ok && base.Kind == profile.KindServer && !home(base) && least > most
@@ -82,13 +83,13 @@ func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
 // server, with hardly another step, was counted with a turn more or fewer, or this is an
 // open loop that takes one, and another load, with batches not much larger, takes two.
 func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, siblings []*profile.SoloProfile) {
-	own, ok := profile.Positive(base.ITL.P50)
+	own, ok := optional.Positive(base.ITL.P50)
 	if t.turns == 0 || !ok {
 		return
 	}
 	for _, q := range siblings {
-		counted, ok := profile.Positive(q.Turns)
-		step, ok2 := profile.Positive(q.ITL.P50)
+		counted, ok := optional.Positive(q.Turns)
+		step, ok2 := optional.Positive(q.ITL.P50)
 		if !ok || !ok2 {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,7 +49,7 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 
 // decodeSM is the share of the SMs that decode takes while on the GPU.
 func (t *tenantModel) decodeSM(b *profile.SoloProfile) float64 {
-	sm, ok := profile.Positive(b.SMFraction)
+	sm, ok := optional.Positive(b.SMFraction)
 	if !ok {
 		t.note(table.Doubts.Usual.Value, "no SM utilisation in the profile")
 		return costs.Priors[costs.SMDecoding].Value
@@ -59,7 +60,7 @@ func (t *tenantModel) decodeSM(b *profile.SoloProfile) float64 {
 
 // bandwidthOf is the share of the memory bandwidth that the workload takes while it runs, where it is known.
 func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
-	dram, ok := profile.Positive(p.DRAMFraction)
+	dram, ok := optional.Positive(p.DRAMFraction)
 	return dram / p.GPUBusyFraction.Or(1), ok
 }
 
@@ -68,14 +69,14 @@ func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 // those of the server's other loads, though it reads as much memory. On two hosts of four with whole plans that was so
 // for 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
-	own, ok := profile.Positive(base.ITL.P50)
+	own, ok := optional.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
 	if !ok || !ok2 || base.Mechanism != sharing.MechanismMPS {
 		return 0, false
 	}
 	step = math.Inf(1)
 	for _, q := range siblings {
-		other, ok := profile.Positive(q.ITL.P50)
+		other, ok := optional.Positive(q.ITL.P50)
 		v, ok2 := bandwidthOf(q)
 		if !ok || !ok2 || q.Mechanism != base.Mechanism || q.GapsHoldPrompts() || own >= table.Steps.Spared.Value*other {
 			continue

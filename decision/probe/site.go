@@ -11,23 +11,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
 
 // Kind selects the work of a task. The zero value is KindNone, which does nothing.
-type Kind uint8
+type Kind string
 
 // The kinds of tasks.
 const (
-	KindNone    Kind = iota
-	KindSpin         // one thread that reads the GPU's clock and notes when it was off the GPU
-	KindCompute      // steps of kernels that calculate and touch no memory
-	KindStream       // steps of kernels that read device memory
+	KindNone    Kind = ""
+	KindSpin    Kind = "spin"    // one thread that reads the GPU's clock and notes when it was off the GPU
+	KindCompute Kind = "compute" // steps of kernels that calculate and touch no memory
+	KindStream  Kind = "stream"  // steps of kernels that read device memory
 )
-
-var kinds = enum.Of[Kind](nil, "kind of task", "none", "spin", "compute", "stream")
 
 // Task describes the work that one process repeats on the GPU for a time, a step at least once.
 type Task struct {

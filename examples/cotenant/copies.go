@@ -272,7 +272,7 @@ func (c *copiesConfig) text(curves []copies.Curve) string {
 // bounds lists the limits of a curve with the number of copies from which each applies.
 func bounds(c *copies.Curve) string {
 	var parts []string
-	var last copies.Bound
+	last := ""
 	for _, e := range c.Points[min(1, len(c.Points)-1):] {
 		if e.Bound != last {
 			parts = append(parts, fmt.Sprintf("%s from %d", e.Bound, e.Copies))

@@ -90,3 +90,11 @@ func (o *Value[T]) fill() any {
 	o.ok = true
 	return &o.v
 }
+
+// Positive reads a figure that is not known where it is 0.
+func Positive(v Value[float64]) (float64, bool) {
+	if f, ok := v.Get(); ok && f > 0 {
+		return f, true
+	}
+	return 0, false
+}

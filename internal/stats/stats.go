@@ -21,3 +21,6 @@ func NearestRank[T any](sorted []T, q float64) T {
 // NormalQuantile is the quantile p, between 0 and 1, of the standard normal distribution. It is here because
 // gonum's packages for it take as long to compile as everything else that a decision imports.
 func NormalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+
+// Z90 is the number of standard deviations about the mean between which a normal distribution has 90%.
+const Z90 = 1.6449

@@ -76,6 +76,20 @@ func ReadFile(path string, opts Options) ([]byte, error) {
 	return data, err
 }
 
+// Load reads and parses a file of at most 16 MiB; the error of parse names it.
+func Load[T any](path string, parse func([]byte) (T, error)) (T, error) {
+	data, err := ReadFile(path, Options{MaxBytes: 16 << 20})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	v, err := parse(data)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return v, err
+}
+
 // Decode decodes exactly one document into v, a pointer to a struct, map or slice. Struct fields are matched by
 // their yaml tag; a field with the option "required" must be present, one with "nonzero" must not be written as
 // zero (absent means its default), one with "null" may be null, as if absent. A time.Duration is written as in

@@ -91,10 +91,10 @@ func TestMonotone(t *testing.T) {
 
 func TestOpenLoadIsServedWhileThereIsRoom(t *testing.T) {
 	s := Server{Busy: profile.Some(0.2)}
-	for n, want := range map[int]Bound{2: BoundLoad, 4: BoundLoad, 6: BoundGPU} {
+	for n, want := range map[int]string{2: boundLoad, 4: boundLoad, 6: boundGPU} {
 		e, err := Predict(s, Setting{Mechanism: sharing.MechanismTimeSlicing, Copies: n, Load: LoadOpen})
-		if err != nil || e.Bound != want || (e.Bound == BoundLoad) != (e.Ratio.Value == float64(n)) ||
-			(e.Bound == BoundLoad) != (e.Latency.Value > 1) {
+		if err != nil || e.Bound != want || (e.Bound == boundLoad) != (e.Ratio.Value == float64(n)) ||
+			(e.Bound == boundLoad) != (e.Latency.Value > 1) {
 			t.Errorf("%d copies: %+v, %v", n, e, err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestOpenLoadIsServedWhileThereIsRoom(t *testing.T) {
 func TestCoresAndMemoryBound(t *testing.T) {
 	s := Server{Busy: profile.Some(0.1), Memory: 10 * sharing.GiB}
 	c, err := NewCurve(s, Setting{Mechanism: sharing.MechanismMPS, Cores: 3, GPUMemory: 48 * sharing.GiB}, 8, 0)
-	if err != nil || len(c.Points) != 4 || c.Ends != BoundMemory || c.Points[3].Ratio.Value != 3 || c.Points[3].Bound != BoundHost {
+	if err != nil || len(c.Points) != 4 || c.Ends != boundMemory || c.Points[3].Ratio.Value != 3 || c.Points[3].Bound != boundHost {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -114,7 +114,7 @@ func TestPythonThreads(t *testing.T) {
 	free, err := Predict(s, q)
 	s.PythonThreads = true
 	bound, err2 := Predict(s, q)
-	if err != nil || err2 != nil || free.Ratio.Value < 3 || bound.Ratio.Value > 1.15 || bound.Bound != BoundHost {
+	if err != nil || err2 != nil || free.Ratio.Value < 3 || bound.Ratio.Value > 1.15 || bound.Bound != boundHost {
 		t.Errorf("%+v, %v; %+v, %v", free, err, bound, err2)
 	}
 }

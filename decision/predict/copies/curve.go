@@ -14,8 +14,8 @@ type Curve struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Points    []Estimate        `json:"points"` // of 1 copy, 2, ...; copies without room are left out
 	Best      int               `json:"best"`   // copies; 1 where no second one pays
-	// Ends is the reason why the curve ends before the requested copies: BoundMemory where no more fit.
-	Ends Bound `json:"ends,omitempty"`
+	// Ends is the reason why the curve ends before the requested copies: "memory" where no more fit.
+	Ends string `json:"ends,omitempty"`
 	// Narrow names the one measurement that narrows the intervals most.
 	Narrow string `json:"narrow"`
 }
@@ -45,7 +45,7 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 			room = q.GPUMemory * instanceEighths[7/n] / 8
 		}
 		if q.GPUMemory > 0 && s.Memory > room || equal && n > 7 {
-			c.Ends = BoundMemory
+			c.Ends = boundMemory
 			break
 		}
 		if q.Copies = n; equal {

@@ -117,10 +117,10 @@ func (l *law) underMPS(s *Server, d demand) float64 {
 }
 
 // ratio is the copies' rate over that of one, and the resource that bounds it.
-func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
+func (l *law) ratio(s *Server, q *Setting) (float64, string) {
 	d, rest, copies := l.demand(s), 1.0, q.Copies
 	if alone(q) {
-		return 1, BoundGPU
+		return 1, boundGPU
 	}
 	if q.Load == LoadDivided {
 		rest, d = l.divided(s, d, copies)
@@ -131,7 +131,7 @@ func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
 	rate, width := l.together(s, q, d, copies)
 	bound := l.bound(s, d, rate*d.busy*width)
 	if threads := cmp.Or(s.HostThreads, 1); q.Cores > 0 && rate > max(1, q.Cores/threads) {
-		rate, bound = max(1, q.Cores/threads), BoundHost
+		rate, bound = max(1, q.Cores/threads), boundHost
 	}
 	return rate * rest, bound
 }
@@ -139,7 +139,7 @@ func (l *law) ratio(s *Server, q *Setting) (float64, Bound) {
 // open is the rate of copies with requests at the rate of the one, busy for a part of the time, over that rate, and the
 // factor on the latency, 0 where requests queue without end: the GPU's part of a request waits while the others',
 // in proportion to their load, are served.
-func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
+func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound string) {
 	d := l.demand(s)
 	if !d.measured {
 		d.busy = l.busyOpen
@@ -154,7 +154,7 @@ func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound Bound) {
 	if capacity /= d.busy; capacity < n {
 		return capacity, 0, l.bound(s, d, 1)
 	}
-	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), BoundLoad
+	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), boundLoad
 }
 
 // alone reports whether a copy has the whole GPU, as when it was measured.
@@ -163,14 +163,14 @@ func alone(q *Setting) bool {
 }
 
 // bound returns the limit of a rate that keeps a part of the GPU in use.
-func (l *law) bound(s *Server, d demand, used float64) Bound {
+func (l *law) bound(s *Server, d demand, used float64) string {
 	switch {
 	case used < 0.7:
-		return BoundHost
+		return boundHost
 	case s.Bandwidth.Or(0) > 0.6 || s.Decodes && d.width >= l.widthDecoding:
-		return BoundBandwidth
+		return boundBandwidth
 	}
-	return BoundGPU
+	return boundGPU
 }
 
 // together is the rate of copies by a mechanism, each as busy as d, and the part of the GPU that a kernel takes by it.

@@ -18,8 +18,8 @@ type Estimate struct {
 	Latency profile.Interval `json:"latency,omitzero"`
 	// Pays is the probability that the ratio is at least paysAt.
 	Pays float64 `json:"pays"`
-	// Bound limits the rate.
-	Bound Bound `json:"bound"`
+	// Bound limits the rate: gpu, bandwidth, host, memory or load.
+	Bound string `json:"bound"`
 	// Measured is set where the GPU busy is this server's; otherwise it is the middle of others.
 	Measured bool `json:"measured"`
 }

@@ -64,16 +64,13 @@ type Setting struct {
 	GPUMemory sharing.Bytes // 0 where unknown
 }
 
-// Bound names the limit of the copies' rate.
-type Bound string
-
-// The bounds.
+// The limits of the copies' rate.
 const (
-	BoundGPU       Bound = "gpu"       // kernels follow one another
-	BoundBandwidth Bound = "bandwidth" // of the GPU's memory
-	BoundHost      Bound = "host"      // cores, or the copy's own part on the host
-	BoundMemory    Bound = "memory"    // no room for the copies
-	BoundLoad      Bound = "load"      // there is no more to do
+	boundGPU       = "gpu"       // kernels follow one another
+	boundBandwidth = "bandwidth" // of the GPU's memory
+	boundHost      = "host"      // cores, or the copy's own part on the host
+	boundMemory    = "memory"    // no room for the copies
+	boundLoad      = "load"      // there is no more to do
 )
 
 const oneFigure = "one of GPU busy, SM activity, GPU time of a request with the rate, or host time with the latency " +

@@ -14,7 +14,7 @@ import (
 // LoadProfiles reads a file of profiles ([ParseProfiles]) or of rows in the
 // co-location format ([ParseRows]); rows with one tenant are the profiles.
 func LoadProfiles(path string) (*Profiles, error) {
-	return ReadFile(path, func(data []byte) (*Profiles, error) {
+	return strictyaml.Load(path, func(data []byte) (*Profiles, error) {
 		list, err := ParseProfiles(data)
 		if err != nil {
 			rows, err := ParseRows(data)
@@ -33,7 +33,7 @@ func LoadProfiles(path string) (*Profiles, error) {
 // LoadRows reads a file that [ParseRows] takes. Rows that do not say which series
 // they are of are of one that is named after the file.
 func LoadRows(path string) (Rows, error) {
-	rows, err := ReadFile(path, ParseRows)
+	rows, err := strictyaml.Load(path, ParseRows)
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	for i := range rows {
 		if rows[i].Series == "" {
@@ -41,21 +41,4 @@ func LoadRows(path string) (Rows, error) {
 		}
 	}
 	return rows, err
-}
-
-// maxFile is that of a fleet; the others are smaller.
-const maxFile = 16 << 20
-
-// ReadFile reads and parses a file of 16 MiB at most; the error of parse names it.
-func ReadFile[T any](path string, parse func([]byte) (T, error)) (T, error) {
-	data, err := strictyaml.ReadFile(path, strictyaml.Options{MaxBytes: maxFile})
-	if err != nil {
-		var none T
-		return none, err
-	}
-	v, err := parse(data)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return v, err
 }

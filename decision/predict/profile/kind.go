@@ -4,6 +4,7 @@ package profile
 
 import (
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Kind is the unit in which a tenant makes progress.
@@ -16,4 +17,4 @@ const (
 	KindBurster             // does a step now and then: a notebook
 )
 
-var kinds = enum.Of[Kind](ErrUnknownName, "kind of tenant", "server", "stepper", "burster")
+var kinds = enum.Of[Kind](sharing.ErrUnknownName, "kind of tenant", "server", "stepper", "burster")

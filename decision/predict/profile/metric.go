@@ -3,16 +3,12 @@
 package profile
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// ErrUnknownName is returned for a text that names no value of an enumeration.
-var ErrUnknownName = errors.New("predict: unknown name")
 
 // Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
 // IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
@@ -45,7 +41,7 @@ const (
 	ServingMetrics = int(MetricStepP50) // of those of servers, which come first
 )
 
-var metrics = enum.Of[Metric](ErrUnknownName, "metric",
+var metrics = enum.Of[Metric](sharing.ErrUnknownName, "metric",
 	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
 	"step_ms_p50", "step_ms_p99", "steps_per_s")
 
@@ -91,6 +87,3 @@ func (i Interval) Below(limit float64) sharing.Answer {
 	}
 	return sharing.AnswerUnknown
 }
-
-// Z90 is the number of standard deviations about the mean between which a normal distribution has 90%.
-const Z90 = 1.6449

@@ -5,6 +5,8 @@ package profile
 import (
 	"iter"
 
+	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -36,7 +38,7 @@ func (o *Outcome) Figures() (f Figures) {
 	for m, v := range [MetricCount]Optional[float64]{o.TPOT.P50, o.TPOT.P99, o.TTFT.P50, o.TTFT.P99,
 		o.E2E.P50, o.E2E.P90, o.E2E.P99, o.TokensPerS,
 		o.Step.P50, o.Step.P99, o.StepsPerS} {
-		f[m], _ = Positive(v)
+		f[m], _ = optional.Positive(v)
 	}
 	return f
 }
@@ -64,19 +66,11 @@ func Known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
 	}
 }
 
-// Positive reads a figure of which 0 says nothing.
-func Positive(v Optional[float64]) (float64, bool) {
-	if f, ok := v.Get(); ok && f > 0 {
-		return f, true
-	}
-	return 0, false
-}
-
 // Average returns the mean, or the median where only that is known.
 func (l *LatencyMS) Average() float64 {
-	v, ok := Positive(l.Mean)
+	v, ok := optional.Positive(l.Mean)
 	if !ok {
-		v, _ = Positive(l.P50)
+		v, _ = optional.Positive(l.P50)
 	}
 	return v
 }
@@ -149,8 +143,8 @@ func (f *ServingFit) check(list *problem.List, path string) {
 		v    Interval
 	}{{"step_ms", f.Step}, {"step_sequence_ms", f.StepSequence}, {"prefill_ms", f.Prefill},
 		{"prefill_ms_per_1k", f.PrefillToken}, {"step_at_mean_ms", f.StepAt}, {"prefill_at_mean_ms", f.PrefillAt}} {
-		list.If(!(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= LongestPart),
-			problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", LongestPart, i.v)
+		list.If(!(i.v.Low >= 0 && i.v.Low <= i.v.Value && i.v.Value <= i.v.High && i.v.High <= costs.LongestPart),
+			problem.Join(path, i.name), "", "must be low <= value <= high, 0 to %g, is %v", costs.LongestPart, i.v)
 	}
 	list.If(!(f.Batch >= 0 && f.Batch <= 1<<20 && f.Prompt >= 0 && f.Prompt <= 1<<24), path, "",
 		"has a mean batch of %v and prompts of %v tokens", f.Batch, f.Prompt)

@@ -4,8 +4,6 @@ package profile
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -36,82 +34,12 @@ type Wait struct {
 	StepMS       float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
 }
 
-// LinkUS is the mean time by which each kernel of the launch waited for the tenant.
-func (w *Wait) LinkUS() float64 {
-	return max(0, w.BesideMeanUS-w.AloneMeanUS) / float64(max(1, w.Kernels))
-}
-
 // Press is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
 type Press struct {
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, alone
 	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate
 	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read next to the tenant
 	StepMS   float64 `yaml:"step_ms" json:"step_ms"`             // the median of the tenant's step
-}
-
-// Chain is the wait of the reporter's longest chain of wide kernels, nil where none was measured.
-func (p *Pressure) Chain() *Wait {
-	var chain *Wait
-	for i := range p.Waits {
-		if w := &p.Waits[i]; w.Wide && w.Kernels > 1 && (chain == nil || w.Kernels > chain.Kernels) {
-			chain = w
-		}
-	}
-	return chain
-}
-
-// Reporter returns the wait of a single wide kernel with a length nearest to 20 microseconds, nil where none was
-// measured: it was found to distinguish neighbours best.
-func (p *Pressure) Reporter() *Wait {
-	const usualUS = 20
-	if p == nil {
-		return nil
-	}
-	var nearest *Wait
-	for i := range p.Waits {
-		w := &p.Waits[i]
-		off := func(w *Wait) float64 { return math.Abs(math.Log(w.KernelUS / usualUS)) }
-		if w.Wide && w.Kernels == 1 && w.KernelUS > 0 && (nearest == nil || off(w) < off(nearest)) {
-			nearest = w
-		}
-	}
-	return nearest
-}
-
-// Links returns the growth of the tenant's step with the length of co-located kernels that fill the GPU: about the
-// number of its kernels that wait for another. 0 where that was not measured.
-func (p *Pressure) Links() float64 {
-	xy, xx := 0.0, 0.0
-	for _, q := range p.Presses {
-		if !q.Reads && q.StepMS > 0 {
-			xy, xx = xy+q.KernelUS*max(0, q.StepMS-p.StepMS)*1e3, xx+q.KernelUS*q.KernelUS
-		}
-	}
-	if xx == 0 {
-		return 0
-	}
-	return xy / xx
-}
-
-// Steps returns the medians of the tenant's step, in milliseconds, where nobody held up its kernels: without others,
-// and next to kernels shorter than a host takes to launch one.
-func (p *Pressure) Steps() (ms []float64) {
-	const shortUS = 5
-	if p == nil {
-		return nil
-	}
-	ms = append(ms, p.StepMS)
-	for _, w := range p.Waits {
-		if w.KernelUS*float64(w.Kernels) <= shortUS {
-			ms = append(ms, w.StepMS)
-		}
-	}
-	for _, q := range p.Presses {
-		if !q.Reads && q.KernelUS <= shortUS {
-			ms = append(ms, q.StepMS)
-		}
-	}
-	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }
 
 // check validates the pressure of a tenant with a step of stepMS, 0 where that is not known.

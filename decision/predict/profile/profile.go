@@ -16,6 +16,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/sharing"
@@ -104,7 +106,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	list.If(p.Requests.Or(0) < 0, at("requests"), "", "is negative")
 	p.Outcome.check(list, path)
 	need := func(name, remedy string, v Optional[float64]) {
-		if _, ok := Positive(v); !ok {
+		if _, ok := optional.Positive(v); !ok {
 			list.Addf(at(name), remedy, "is missing from a profile")
 		}
 	}
@@ -161,7 +163,8 @@ func (p *SoloProfile) checkUnits(list *problem.List, at func(string) string) {
 		name      string
 		is, about float64
 		unit      string
-	}{{"itl_ms.p50", p.ITL.P50.Or(0), f[MetricTPOTP50], "milliseconds"}, {"e2e_ms.p50", f[MetricE2EP50], whole, "milliseconds"},
+	}{{"itl_ms.p50", p.ITL.P50.Or(0), f[MetricTPOTP50], "milliseconds"},
+		{"e2e_ms.p50", f[MetricE2EP50], whole, "milliseconds"},
 		{"tokens_per_s", f[MetricTokensPerSecond], served, "tokens a second"},
 		{"steps_per_s", f[MetricStepsPerSecond], busy, "steps a second, and step_ms in milliseconds"}} {
 		if c.is > 0 && c.about > 0 && (c.is > apart*c.about || c.about > apart*c.is) {
@@ -377,12 +380,9 @@ func checkTurns(list *problem.List, path string, turns Optional[float64]) {
 
 const leastTurns, maxTurns = 0.01, 1e4
 
-// A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
-const ShortestPart, LongestPart = 1e-3, 3.6e6
-
 // Batch is the number of sequences that a step of a closed loop decodes.
 func (p *SoloProfile) Batch() float64 {
-	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(UsualSlots)))
+	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(costs.UsualSlots)))
 }
 
 // GapsHoldPrompts reports whether the median gap between a closed loop's tokens is no decode step: others' prompts fall
@@ -391,10 +391,6 @@ func (p *SoloProfile) GapsHoldPrompts() bool {
 	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
 }
 
-// UsualSlots is the size of the batch of a server that does not state it,
-// unless its profile shows more.
-const UsualSlots = 16
-
 // WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
 // closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
 // cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of decision/predict/testdata, of
@@ -402,9 +398,9 @@ const UsualSlots = 16
 func (s *Solo) WeightsRead(bandwidth float64) float64 {
 	least := math.Inf(1)
 	for _, p := range s.Siblings {
-		busy, ok := Positive(p.DRAMFraction)
+		busy, ok := optional.Positive(p.DRAMFraction)
 		clients, output := float64(p.Load.Concurrency), float64(p.Load.Output)
-		if !ok || clients == 0 || p.Load.Concurrency > p.Server.Slots.Or(UsualSlots) {
+		if !ok || clients == 0 || p.Load.Concurrency > p.Server.Slots.Or(costs.UsualSlots) {
 			continue
 		}
 		cycle := clients * output / p.TokensPerS.Or(0)

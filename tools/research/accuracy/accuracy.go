@@ -28,7 +28,7 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 	out := slices.Clone(ms)
 	for i := range out {
 		p := out[i].Prediction
-		if p == nil || p.Evidence == predict.EvidenceCalibrated {
+		if p == nil || p.Calibrated {
 			continue
 		}
 		for m, v := range p.All() {
@@ -47,7 +47,7 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 	}
 	for i := range out {
 		p := out[i].Prediction
-		if p == nil || p.Evidence == predict.EvidenceCalibrated {
+		if p == nil || p.Calibrated {
 			continue
 		}
 		widened := *p
@@ -120,7 +120,7 @@ const (
 	BaselineEngineBusy
 )
 
-var baselines = enum.Of[Baseline](profile.ErrUnknownName, "baseline",
+var baselines = enum.Of[Baseline](sharing.ErrUnknownName, "baseline",
 	"n-times-slower", "flat-1.75", "processor-sharing-graphics-util", "processor-sharing-engine-busy")
 
 func (b Baseline) String() string                   { return baselines.String(b) }

@@ -70,7 +70,14 @@ func curveAt(tenant, neighbour *profile.SoloProfile) (ms float64, ok bool) {
 	if tenant.Pressure == nil || neighbour == nil || neighbour.Pressure == nil {
 		return 0, false
 	}
-	w := neighbour.Pressure.Reporter()
+	// The reporter's single wide kernel, with a length nearest to 20 us.
+	var w *profile.Wait
+	off := func(w *profile.Wait) float64 { return math.Abs(math.Log(w.KernelUS / 20)) }
+	for i := range neighbour.Pressure.Waits {
+		if o := &neighbour.Pressure.Waits[i]; o.Wide && o.Kernels == 1 && o.KernelUS > 0 && (w == nil || off(o) < off(w)) {
+			w = o
+		}
+	}
 	presses := slices.DeleteFunc(slices.Clone(tenant.Pressure.Presses), func(q profile.Press) bool { return q.Reads })
 	if w == nil || len(presses) == 0 {
 		return 0, false

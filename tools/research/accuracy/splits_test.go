@@ -47,7 +47,7 @@ func TestH200(t *testing.T) {
 		sharing.MechanismMPS:         {profile.MetricTPOTP50: {0.035, 0.10}, profile.MetricE2EP50: {0.035, 0.10}, profile.MetricTokensPerSecond: {0.04, 1}},
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
-		t.Run(method.String(), func(t *testing.T) {
+		t.Run(string(method), func(t *testing.T) {
 			t.Parallel()
 			measured, err := predict.NewPredictor().CrossValidate(method, rows)
 			if err != nil {

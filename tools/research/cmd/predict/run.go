@@ -104,7 +104,14 @@ func answer(args []string, stdout io.Writer) error {
 	fs.BoolVar(&o.json, "json", false, "print JSON")
 	fs.BoolVar(&o.splits, "splits", true, "also predict the measured rows of -profiles by its other cases, its other "+
 		"models,\nor of several files its other series")
-	fs.TextVar(&o.method, "method", predict.MethodSimulated, "simulated or closed-form")
+	fs.Func("method", "`simulated` or closed-form", func(s string) error {
+		o.method = predict.Method(s)
+		if o.method != predict.MethodSimulated && o.method != predict.MethodClosedForm {
+			return errors.New("use simulated or closed-form")
+		}
+		return nil
+	})
+	o.method = predict.MethodSimulated
 	if err := cli.Parse(fs, args, usage, stdout); err != nil {
 		return err
 	}
