@@ -7,7 +7,7 @@
 //	c := discover.New(discover.Options{})
 //	err := c.ReadFile("cluster.json", nil) // kubectl get ... -o json
 //	r, err := review.Make(ctx, c.Discover(), decision.Options{})
-//	err = r.WriteText(os.Stdout, review.TextOptions{})
+//	err = r.WriteText(os.Stdout, 100, false)
 //
 // A workload of which not enough is known is planned as one that needs all that it was given: it may move to another
 // device of the same kind, and shares none that it does not share today. It stays open, on the checklist, unless its

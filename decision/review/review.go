@@ -5,7 +5,6 @@ package review
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,14 +16,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// ErrInvalid is matched by the errors about inputs that can't be reviewed.
-var ErrInvalid = errors.New("review: invalid")
-
-// Make reviews a discovered cluster. The error matches ErrInvalid where it can't be reviewed: no nodes, no pods, or two
-// clusters at once.
+// Make reviews a discovered cluster. It can't be reviewed without nodes or pods, or where it is two clusters.
 func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*Review, error) {
 	if err := reviewable(d); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("review: %w", err)
 	}
 	fleet := d.Fleet
 	fleet.Workloads = slices.Clone(fleet.Workloads)
@@ -59,24 +54,21 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 func reviewable(d *discover.Discovery) error {
 	for i := range d.Findings {
 		if f := &d.Findings[i]; f.Code == "two-clusters" {
-			return fmt.Errorf("%w: %s %s", ErrInvalid, f.Object, f.Message)
+			return fmt.Errorf("%s %s", f.Object, f.Message)
 		}
 	}
 	const how = "kubectl get " + discover.Resources + " -A -o json"
 	switch nodes := slices.ContainsFunc(d.Unknown, func(u discover.Unknown) bool { return u.Path == "pools" }); {
 	case nodes && d.Pods == 0:
-		return fmt.Errorf("%w: neither nodes nor pods are among the input: give both, %s", ErrInvalid, how)
+		return fmt.Errorf("neither nodes nor pods are among the input: give both, %s", how)
 	case nodes:
-		return fmt.Errorf("%w: no node with GPUs is among the input, so that what there is and what it costs is not known: "+
-			"give the nodes too, %s", ErrInvalid, how)
+		return fmt.Errorf("no node with GPUs is among the input, so that what there is and what it costs is not known: "+
+			"give the nodes too, %s", how)
 	case d.Pods == 0 && !slices.ContainsFunc(d.Fleet.Pools, func(p decision.Pool) bool { return p.Standalone }):
-		return fmt.Errorf("%w: no pod is among the input, so that what runs, and what is idle, is not known: give the pods "+
-			"too, %s", ErrInvalid, how)
+		return fmt.Errorf("no pod is among the input, so that what runs, and what is idle, is not known: give the pods "+
+			"too, %s", how)
 	}
-	if err := d.Fleet.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return nil
+	return d.Fleet.Validate()
 }
 
 // conclude writes the verdict on a workload.

@@ -4,6 +4,7 @@ package review
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -13,28 +14,21 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TextOptions tune WriteText. The zero value is the documented default.
-type TextOptions struct {
-	Width int  // columns; 0 means 100
-	Long  bool // steps, all workloads, and the reasons of those that stay
-}
-
 const mostRows = 12 // workloads of the short text
 
-// WriteText writes the answer, then the costs, the workloads, the plan, the findings and the checklist.
-func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
-	if opts.Width <= 0 {
-		opts.Width = 100
-	}
+// WriteText writes the answer, then the costs, the workloads, the plan, the findings and the checklist, within a number
+// of columns (0 means 100). The long form has the steps, all workloads, and the reasons of those that stay.
+func (r *Review) WriteText(w io.Writer, width int, long bool) error {
+	width = cmp.Or(width, 100)
 	var out bytes.Buffer
 	line := func(hang int, format string, args ...any) {
-		fmt.Fprintln(&out, plaintext.Wrap(fmt.Sprintf(format, args...), opts.Width, hang))
+		fmt.Fprintln(&out, plaintext.Wrap(fmt.Sprintf(format, args...), width, hang))
 	}
 	line(0, "%s", r.Answer)
 	r.money(&out)
-	r.workloads(&out, opts)
+	r.workloads(&out, width, long)
 	steps := r.Plan.StepLines(mostRows)
-	if opts.Long {
+	if long {
 		steps = r.Plan.Lines(true)[1:]
 	}
 	for _, text := range steps {
@@ -43,7 +37,7 @@ func (r *Review) WriteText(w io.Writer, opts TextOptions) error {
 		}
 		line(3, "%s", text)
 	}
-	r.noticed(opts.Long, line)
+	r.noticed(long, line)
 	if len(r.Checklist) > 0 {
 		line(0, "\nCHECKLIST: facts that could free more, by the cost of the GPUs concerned")
 	}
@@ -113,12 +107,12 @@ func (r *Review) money(out io.Writer) {
 	_ = tw.Flush() // to memory
 }
 
-func (r *Review) workloads(out *bytes.Buffer, opts TextOptions) {
+func (r *Review) workloads(out *bytes.Buffer, width int, long bool) {
 	fmt.Fprintf(out, "\nWORKLOADS\n")
 	var rows bytes.Buffer
 	tw := tabwriter.NewWriter(&rows, 0, 0, 2, ' ', 0)
 	for i := range r.Workloads {
-		if i == mostRows && len(r.Workloads) > mostRows+1 && !opts.Long {
+		if i == mostRows && len(r.Workloads) > mostRows+1 && !long {
 			break
 		}
 		v := &r.Workloads[i]
@@ -141,12 +135,12 @@ func (r *Review) workloads(out *bytes.Buffer, opts TextOptions) {
 	_ = tw.Flush() // to memory
 	for text := range strings.Lines(rows.String()) {
 		row := []rune(strings.TrimRight(text, "\n"))
-		if !opts.Long && len(row) > opts.Width {
-			row = append(row[:opts.Width-1], '…')
+		if !long && len(row) > width {
+			row = append(row[:width-1], '…')
 		}
 		fmt.Fprintln(out, string(row))
 	}
-	if n := len(r.Workloads) - mostRows; n > 1 && !opts.Long {
+	if n := len(r.Workloads) - mostRows; n > 1 && !long {
 		fmt.Fprintf(out, "  and %d more: -v lists all\n", n)
 	}
 }

@@ -102,7 +102,7 @@ func commands() []command {
 		{"monitor", "show what GPUs do and which are held idle", runMonitor},
 		{"gpus", "list the mechanisms that each GPU supports, and the drivers they need", runGPUs},
 		{"isolation", "list the isolation between neighbours under each mechanism", runIsolation},
-		{"cost", "compute what sharing costs and saves; -report writes a calculator page", runCost},
+		{"cost", "compute what sharing nodes saves; -report writes a calculator page", runCost},
 		{"version", "print the version and the features of this build", runVersion},
 	}
 }

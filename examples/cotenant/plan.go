@@ -60,8 +60,7 @@ func runPlan(ctx context.Context, fl *call, std stdio) error {
 	if *asJSON {
 		err = page.JSON(std.out, r)
 	} else {
-		width := columns(std.out)
-		if err = r.WriteText(std.out, review.TextOptions{Width: width, Long: *long}); err == nil && !*long {
+		if err = r.WriteText(std.out, columns(std.out), *long); err == nil && !*long {
 			_, err = fmt.Fprintln(std.out, "\nFor more: -v, -json, -out DIR, -report FILE.html")
 		}
 	}

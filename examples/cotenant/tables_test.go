@@ -14,11 +14,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestCost: the calculators, with the sources' inputs and others.
+// TestCost: the nodes of the source and others, with a payback date.
 func TestCost(t *testing.T) {
-	for name, args := range map[string]string{"all.txt": "", "tenants-hami.txt": "tenants -mechanism hami",
-		"nodes-own.txt": "nodes -before 8 -after 3 -gpu-price 12.24_EUR -cpu-price 0.2_EUR -invest 90000_EUR -from 2026-03-01",
-		"sla-own.txt":   "sla -added 40ms -loss-per-100ms 2% -revenue 100000_USD"} {
+	for name, args := range map[string]string{"all.txt": "",
+		"nodes-own.txt": "-before 8 -after 3 -gpu-price 12.24_EUR -cpu-price 0.2_EUR -invest 90000_EUR -from 2026-03-01"} {
 		all := append([]string{"cost"}, strings.Fields(args)...)
 		for i := range all {
 			all[i] = strings.ReplaceAll(all[i], "_", " ")
@@ -29,8 +28,8 @@ func TestCost(t *testing.T) {
 		}
 		golden.Check(t, "testdata/cost/"+name, []byte(out))
 	}
-	for want, args := range map[string]string{"no calculator \"tenant\"": "tenant", "tenants: mig takes at most 7": "tenants -mechanism mig -tenants 8",
-		"is no date": "nodes -invest 1_USD -from May", "different currencies": "nodes -cpu-price 1_EUR"} {
+	for want, args := range map[string]string{"unexpected argument \"tenants\"": "tenants", "is no date": "-invest 1_USD -from May",
+		"different currencies": "-cpu-price 1_EUR"} {
 		all := append([]string{"cost"}, strings.Fields(args)...)
 		for i := range all {
 			all[i] = strings.ReplaceAll(all[i], "_", " ")
