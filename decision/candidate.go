@@ -36,38 +36,29 @@ type listing struct {
 	score float64
 }
 
-// mostPoolsListed is the number of pools up to which every mechanism on every pool is a candidate in words; with more
-// pools each mechanism is listed once, on the pool that was chosen or suits best.
+// mostPoolsListed is the number of pools up to which the candidates are those of all pools; with more pools they are
+// those of the pools that were chosen, or that suit best.
 const mostPoolsListed = 16
 
-// candidates returns the candidates of workload w in words, the chosen one
-// first: those of all pools, or with many pools the best of each mechanism.
+// candidates returns the candidates of workload w in words, the chosen one first: every mechanism on every pool.
 func (pl *answers) candidates(w int) []Candidate {
 	cw := pl.Workloads[w]
-	beside := make([]filter.Neighbours, len(pl.Pools))
-	for p := range pl.Pools {
-		beside[p] = pl.Neighbours(w, p)
-	}
 	var list []listing
 	var s score.Scored
-	if len(pl.Pools) > mostPoolsListed {
-		for _, m := range sharing.Mechanisms() {
-			p := pl.bestPool(w, m)
-			score.EvaluateMechanism(cw, pl.Pools[p], beside[p], m, &s)
-			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+	for p, cp := range pl.Pools {
+		if len(pl.Pools) > mostPoolsListed && !pl.suits(w, p) {
+			continue
 		}
-	} else {
-		for p, cp := range pl.Pools {
-			for _, m := range sharing.Mechanisms() {
-				score.EvaluateMechanism(cw, cp, beside[p], m, &s)
-				list = append(list, listing{pl.words(w, p, &s), p, s.Score})
-				if m != sharing.MechanismMIG {
-					continue
-				}
-				for _, r := range s.Denser() {
-					list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
-						Verdict: r.Verdict, Tenants: 1, Reasons: []filter.ReasonText{r.Text()}}, -1, 0})
-				}
+		beside := pl.Neighbours(w, p)
+		for _, m := range sharing.Mechanisms() {
+			score.EvaluateMechanism(cw, cp, beside, m, &s)
+			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
+			if m != sharing.MechanismMIG {
+				continue
+			}
+			for _, r := range s.Denser() {
+				list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
+					Verdict: r.Verdict, Tenants: 1, Reasons: []filter.ReasonText{r.Text()}}, -1, 0})
 			}
 		}
 	}
@@ -86,22 +77,17 @@ func (pl *answers) candidates(w int) []Candidate {
 	return out
 }
 
-// bestPool is the pool on which mechanism m was chosen for workload w, or does best, now that full pools and bans are
-// known.
-func (pl *answers) bestPool(w int, m sharing.Mechanism) int {
-	for _, part := range pl.Parts(w) {
-		if c := pl.Chosen[part]; c != nil && c.Mechanism == m {
-			return c.Pool
-		}
+// suits reports whether pool p was chosen for workload w, or is its best where none was: by its choices, else its pin.
+func (pl *answers) suits(w, p int) bool {
+	at := func(part int) bool { return pl.Chosen[part] != nil && pl.Chosen[part].Pool == p }
+	switch choices := pl.Choices[w]; {
+	case pl.Chosen[w] != nil:
+		return slices.ContainsFunc(pl.Parts(w), at)
+	case len(choices) > 0:
+		return choices[0].Pool == p
 	}
-	pin := func(p *CompiledPool) bool { return p.Pool.Name == pl.Workloads[w].Workload().Pool }
-	best := max(0, slices.IndexFunc(pl.Pools, pin))
-	for _, c := range slices.Backward(pl.Choices[w]) {
-		if c.Mechanism == m {
-			best = c.Pool
-		}
-	}
-	return best
+	pin := func(cp *CompiledPool) bool { return cp.Pool.Name == pl.Workloads[w].Workload().Pool }
+	return max(0, slices.IndexFunc(pl.Pools, pin)) == p
 }
 
 // pinned reports whether the workload's pin is the reason against the candidate.

@@ -18,15 +18,13 @@ import (
 // show prints a study's tables, or its runs as JSON, with their costs, and writes the page of -report. Nothing is
 // printed where the page fails.
 func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
-	hourly := func(scenario string) (cost.Money, error) {
-		if c.Demo {
-			return c.price.Mul(int64(study.DemoGPUs(scenario)))
+	var runs []runCosts
+	for _, r := range o.Results {
+		run, err := c.costsOf(&r.Summary)
+		if err != nil {
+			return err
 		}
-		return c.price, nil
-	}
-	runs, err := costsOf(o.Results, hourly)
-	if err != nil {
-		return err
+		runs = append(runs, run)
 	}
 	if c.asJSON {
 		return page.JSON(w, runs)
@@ -47,7 +45,7 @@ func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
 		}
 		fmt.Fprintf(&b, "report:    %s\n", c.report)
 	}
-	_, err = w.Write(b.Bytes())
+	_, err := w.Write(b.Bytes())
 	return err
 }
 
@@ -68,25 +66,17 @@ type tenantCosts struct {
 	cost.TokenCosts
 }
 
-// costsOf divides the hourly price of each scenario's GPUs among the tenants of its runs; runs of scenarios without a
-// price have none, nor have invalid ones.
-func costsOf(results []*loadgen.Result, hourly func(scenario string) (cost.Money, error)) (runs []runCosts, err error) {
-	for _, r := range results {
-		run := runCosts{Summary: &r.Summary}
-		price, err := hourly(r.Summary.Scenario)
-		if err == nil && price.Sign() > 0 && r.Summary.ClientHealth.Valid {
-			run.Costs, err = tokenCosts(&r.Summary, price)
-		}
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, run)
+// costsOf divides the hourly price of a scenario's GPUs among the tenants of a run, in equal parts. Invalid runs have no
+// costs.
+func (c *benchConfig) costsOf(s *loadgen.Summary) (run runCosts, err error) {
+	run.Summary = s
+	price := c.price
+	if c.Demo {
+		price, err = price.Mul(int64(study.DemoGPUs(s.Scenario)))
 	}
-	return runs, nil
-}
-
-// tokenCosts divides an hourly price of all GPUs among a run's tenants, in equal parts.
-func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err error) {
+	if err != nil || price.Sign() <= 0 || !s.ClientHealth.Valid {
+		return run, err
+	}
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
 		if !(t.DurationS > 0) {
@@ -96,13 +86,13 @@ func tokenCosts(s *loadgen.Summary, hourly cost.Money) (out []tenantCosts, err e
 		if t.Goodput != nil {
 			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
 		}
-		c, err := cost.PerMillionTokens(hourly, len(s.Tenants), rates)
+		c, err := cost.PerMillionTokens(price, len(s.Tenants), rates)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
+			return run, fmt.Errorf("%s: %w", t.Name, err)
 		}
-		out = append(out, tenantCosts{t.Name, c})
+		run.Costs = append(run.Costs, tenantCosts{t.Name, c})
 	}
-	return out, nil
+	return run, nil
 }
 
 // costTable tabulates the costs of every run's tenants.
