@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPriorities: where a GPU holds one of two, the server has it, unless the fleet says otherwise; who waits is named
-// in the first line.
+// TestPriorities: where a GPU has room for one of two workloads, the server gets it, unless priorities differ. The
+// first line names the waiting ones.
 func TestPriorities(t *testing.T) {
 	const text = `
 pools: [{name: p, gpu: L4, count: 1}]
@@ -32,7 +32,7 @@ workloads:
 	}
 }
 
-// TestLengthsOfThreeTimesTheMean: to state them changes no answer, since they are what is assumed.
+// TestLengthsOfThreeTimesTheMean: stating the assumed lengths changes no answer.
 func TestLengthsOfThreeTimesTheMean(t *testing.T) {
 	const text = `
 pools: [{name: l4, gpu: L4, count: 4, price_per_gpu_hour: 0.8 USD}, {name: l40s, gpu: L40S, count: 4, price_per_gpu_hour: 1.1 USD}, {name: h100, gpu: H100-SXM5-80GB, count: 8, price_per_gpu_hour: 3 USD}]

@@ -23,8 +23,8 @@ func TestWhyNamesWhatIsAssumed(t *testing.T) {
 	}
 }
 
-// TestSizeTellsTheTokens: without load or latencies alone, what a model reads bounds
-// its time per token, whatever its limit; or its memory does.
+// TestSizeTellsTheTokens: without load or isolated latencies, the bytes that a model reads, or its memory, bound its
+// time per token, whatever its limit.
 func TestSizeTellsTheTokens(t *testing.T) {
 	for _, c := range []struct{ gpu, workload, want string }{
 		{"H100 80GB HBM3", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 200ms}", "is 5.9 to 17 ms, from 16 GB of weights and 3.35 TB/s"},

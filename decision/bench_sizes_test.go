@@ -18,7 +18,7 @@ func BenchmarkDecide(b *testing.B) {
 			f := corpusFleet(b, size.pools, size.workloads)
 			b.ReportAllocs()
 			for b.Loop() {
-				for i := range f.Workloads { // else what was simulated is known from the last time
+				for i := range f.Workloads { // otherwise the simulations of the last round would be cached
 					for _, m := range profile.Metrics() {
 						if at := f.Workloads[i].SLO.At(m); at != nil && !at.IsZero() {
 							*at = profile.Some(at.Or(0) + 1)

@@ -26,8 +26,8 @@ func decideText(t *testing.T, text string) *Result {
 	return decide(t, f)
 }
 
-// TestNothingIsSavedThatNobodyBought: a fleet owns 8 GPUs, and its 20 replicas
-// share a few of them. Only what is paid for can be freed.
+// TestNothingIsSavedThatNobodyBought: a fleet owns 8 GPUs, and its 20 replicas share a few of them. Only GPUs that are
+// paid for can be freed.
 func TestNothingIsSavedThatNobodyBought(t *testing.T) {
 	r := decideText(t, `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "1.80 USD"}]
@@ -65,8 +65,8 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 	}
 }
 
-// TestUnusedGPUsOfNodes: what others leave free of a node that is bought whole costs nothing more, so that nobody saves
-// anything by pinning workloads to it.
+// TestUnusedGPUsOfNodes: free GPUs of a node that is bought whole cost nothing more, so that pinning workloads to it
+// saves nothing.
 func TestUnusedGPUsOfNodes(t *testing.T) {
 	const text = `
 pools:
@@ -116,7 +116,7 @@ func TestMoreGPUsAreBought(t *testing.T) {
 	}
 }
 
-// TestSpotNodes: no node is spot in part, and reserved GPUs come before what would be bought.
+// TestSpotNodes: no node is spot in part, and reserved GPUs come before purchased ones.
 func TestSpotNodes(t *testing.T) {
 	pool := `
 pools: [{name: p, gpu: L4, count: 16, gpus_per_node: 4, price_per_gpu_hour: "1.00 USD", spot: {price_per_gpu_hour: "0.25 USD"}%s}]
@@ -139,9 +139,9 @@ workloads:
 	}
 }
 
-// TestPinningSavesNothing: to pin a workload to a pool places no more replicas, nor as many for less, in small fleets
-// whose pools are bought in whole nodes, are reserved or spot in part. What counts a thousandth, being paid for in any
-// case, may cost so much.
+// TestPinningSavesNothing: pinning a workload to a pool places no more replicas, nor as many for less, in small
+// fleets with pools bought in whole nodes, reserved, or spot in part. GPUs that are paid for in any case count a
+// thousandth, and may cost that much more.
 func TestPinningSavesNothing(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
@@ -193,7 +193,7 @@ func TestPinningSavesNothing(t *testing.T) {
 	}
 }
 
-// TestPoolsToBuy: what is not owned costs nothing today, and more is needed where it is used.
+// TestPoolsToBuy: GPUs that are not owned cost nothing today, and add to the cost where they are used.
 func TestPoolsToBuy(t *testing.T) {
 	const buy = `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD", owned: false}]
@@ -215,8 +215,8 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 	}
 }
 
-// TestUnusedPools: a pool that nobody uses adds as much to today as to what is
-// freed and changes nothing else, in each of the experts' fleets with prices.
+// TestUnusedPools: an unused pool adds as much to the cost of today as to the freed one and changes nothing else, in
+// each of the experts' fleets with prices.
 func TestUnusedPools(t *testing.T) {
 	race.Long(t)
 	cases, tried := readCorpus(t), 0

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// TestSettleIsOfAReplica: the load is one replica's, and a front end's command stands in the text.
+// TestSettleIsOfAReplica: the load is that of one replica, and the text has the command of the front end.
 func TestSettleIsOfAReplica(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L4", Count: 4}}, Workloads: []Workload{
 		{Name: "chat", Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 3e9, Weights: fleet.PrecisionFP16}, Load: &fleet.Traffic{RequestsPerS: 1.5},

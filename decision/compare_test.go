@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// nearLimit has a model server whose objective an L40S is expected to miss and an H100 keeps.
+// nearLimit has a model server with an objective that an L40S is expected to miss and an H100 meets.
 const nearLimit = `
 pools:
   - {name: l40s, gpu: L40S, count: 8, price_per_gpu_hour: "1.86 USD"}
@@ -30,7 +30,7 @@ workloads:
     tenant: a
 `
 
-// TestCompare: each column is what Decide answers with its options, and what differs is named.
+// TestCompare: each result is that of Decide with the same options, and the table has the different answers.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	f, err := ParseFleet([]byte("version: v1" + nearLimit))
@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestAllow: what is allowed is decided as if a pool stated its delivery, beside what the pool has otherwise.
+// TestAllow: an allowed mechanism is decided as if a pool stated its delivery, in addition to those of the pool.
 func TestAllow(t *testing.T) {
 	t.Parallel()
 	const fleet = `version: v1

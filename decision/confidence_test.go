@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// sevenTenants of one A100, for each of whom a seventh is likely enough but not surely.
+// sevenTenants share one A100. A seventh is probably, but not surely, enough for each.
 func sevenTenants(busy float64) *Fleet {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "a100", GPU: "A100-SXM4-80GB", Count: 1}}}
 	for i := range 7 {

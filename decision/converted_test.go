@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConvertedWeights: where a GPU has no arithmetic for the numbers of a model's weights, the answer is provisional,
-// says so, and its interval holds what is published.
+// TestConvertedWeights: where a GPU has no arithmetic for the number format of a model's weights, the answer is
+// provisional with that reason, and its interval includes the published figure.
 func TestConvertedWeights(t *testing.T) {
 	const (
 		oss120 = "parameters: 116800000000, active_parameters: 5130000000, layers: 36, kv_heads: 8, head_dim: 64"
@@ -68,7 +68,7 @@ func TestConvertedWeights(t *testing.T) {
 			t.Errorf("bf16 on %s: %d placed: %s", gpu, d.Placed, d.Why)
 		}
 	}
-	// Of a server whose load is not stated, too.
+	// Of a server without a stated load, too.
 	f, err := ParseFleet([]byte("version: v1\npools: [{name: a, gpu: A100-SXM4-80GB, count: 1}]\nworkloads:\n  - {name: w, kind: online-inference, " +
 		"gpu_busy: 0.2, model: {" + oss120 + ", weights: fp4}, slo: {tpot_p99: 1s}}\n"))
 	if err != nil {

@@ -194,7 +194,7 @@ func TestExpertsAgree(t *testing.T) {
 	}
 }
 
-// differences says in what the result is none of the answers expected.
+// differences lists the points in which the result is none of the expected answers.
 func (c *expertCase) differences(r *Result) (out []string) {
 	for _, e := range c.Expect {
 		say := func(format string, args ...any) {

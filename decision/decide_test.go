@@ -204,7 +204,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// decidedFleet is a random fleet and what was decided of it, to be read only.
+// decidedFleet is a random fleet with its result, to be read only.
 type decidedFleet struct {
 	fleet  *Fleet
 	result *Result
@@ -240,7 +240,7 @@ func decidedFleets(t *testing.T) []decidedFleet {
 	return out
 }
 
-// TestPlansHold checks what every plan promises, on random fleets.
+// TestPlansHold checks the invariants of plans on random fleets.
 func TestPlansHold(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

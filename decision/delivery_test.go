@@ -73,8 +73,8 @@ workloads:
 	}
 }
 
-// TestIsolationOfTodayIsKept: what runs in MIG slices does not move to MPS, however
-// much that saves, unless the file says that it may.
+// TestIsolationOfTodayIsKept: workloads in MIG slices do not move to MPS, however much that saves, unless the file
+// allows it.
 func TestIsolationOfTodayIsKept(t *testing.T) {
 	const fleet = `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD", driver: "580.65.06"}]

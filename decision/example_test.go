@@ -25,7 +25,7 @@ workloads:
   - {name: mail, kind: online-inference, model: {parameters: 7e9, weights: fp16}, gpu_busy: 0.2, tenant: mail, isolation: {memory: hardware, fault: hardware}}
 `
 
-// Decide says which mechanism each workload gets and what that costs.
+// Decide chooses a mechanism for each workload, with its cost.
 func ExampleDecide() {
 	fleet, err := decision.ParseFleet([]byte(fourTeams))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// An 8B server with a limit of 20 ms on its P99 per token does not share by MPS with an FFT,
-// beside which it was measured at 46 ms, and shares with a notebook.
+// An 8B server with a limit of 20 ms on its P99 per token does not share by MPS with an FFT (46 ms were measured with
+// one), and shares with a notebook.
 func TestServerBesideFFT(t *testing.T) {
 	t.Parallel()
 	profiles, err := profile.LoadProfiles("predict/testdata/h200-tenants.json")

@@ -42,8 +42,8 @@ func withProfiles(t *testing.T, f *Fleet, name string) (*Result, error) {
 	return Decide(t.Context(), f, Options{Profiles: profiles})
 }
 
-// TestProfileOfOtherHardware: a profile of a whole H200 promises nothing of an L4 or
-// of slices, and what no memory is fast enough for is refused with the floor.
+// TestProfileOfOtherHardware: a profile of a whole H200 promises nothing of an L4 or of slices, and an objective that
+// no memory is fast enough for is refused with the floor.
 func TestProfileOfOtherHardware(t *testing.T) {
 	for _, c := range []struct {
 		name, gpu  string
@@ -64,7 +64,7 @@ func TestProfileOfOtherHardware(t *testing.T) {
 			w := withTPOT(llama8B(), c.limit)
 			if !modelled {
 				w.Model, w.Memory = nil, Some(20*sharing.GiB)
-				c.floor *= 0.8 // what DRAM traffic tells is less
+				c.floor *= 0.8 // DRAM traffic gives less
 			}
 			f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: c.gpu, Count: 8, Mechanisms: c.mechanisms, VGPU: true}}, Workloads: []Workload{w}}
 			r, err := withProfiles(t, f, "h200-colocation.json")
@@ -91,8 +91,8 @@ func TestProfileOfOtherHardware(t *testing.T) {
 	}
 }
 
-// TestMeasuredMixesOnSlices: what was measured on whole GPUs decides nothing on their
-// slices, and promises no token sooner than the slice's memory gives the weights.
+// TestMeasuredMixesOnSlices: measurements on whole GPUs decide nothing on their slices, and promise no token sooner
+// than the slice's memory delivers the weights.
 func TestMeasuredMixesOnSlices(t *testing.T) {
 	race.Long(t)
 	answers := 0
@@ -287,8 +287,8 @@ func TestNothingBelowTheFloor(t *testing.T) {
 	}
 }
 
-// TestMPSBeforeVolta: a profile of a GPU before Volta decides what shares it by turns, and nothing under MPS, which was
-// another there than the one that predictors were calibrated on.
+// TestMPSBeforeVolta: a profile of a GPU before Volta decides time-slicing on it, and nothing under MPS: that MPS was
+// another than the one that predictors were calibrated on.
 func TestMPSBeforeVolta(t *testing.T) {
 	for m, want := range map[sharing.Mechanism]Status{sharing.MechanismTimeSlicing: StatusDecided, sharing.MechanismMPS: StatusProvisional} {
 		const gpu = "Tesla P100-PCIE-16GB"

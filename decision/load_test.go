@@ -47,7 +47,8 @@ func TestLoadOfAWorkload(t *testing.T) {
 	if b, ok := w.Model.KVPerToken(); b != 65536 || !ok {
 		t.Errorf("KV per token %d, %v", b, ok)
 	}
-	// 4 requests/s a replica, 7.4 s each: 29.6 and three deviations, 46 sequences of 640 tokens, whatever the objectives.
+	// 4 requests/s a replica, 7.4 s each: 29.6 and three deviations, 46 sequences of 640 tokens, whatever the
+	// objectives.
 	wide := *w
 	wide.SLO.TTFTP99, wide.SLO.TPOTP99 = Some(profile.Duration(time.Minute)), Some(profile.Duration(time.Minute))
 	for _, w := range []*Workload{w, &wide} {
@@ -143,7 +144,7 @@ func TestBadLoads(t *testing.T) {
 	}
 }
 
-// TestReservedGPUs: what is paid for in any case comes before what would be bought, and is still not wasted.
+// TestReservedGPUs: reserved GPUs are used before others are bought, and are still not wasted.
 func TestReservedGPUs(t *testing.T) {
 	f, err := ParseFleet([]byte(`
 version: v1
@@ -174,7 +175,7 @@ workloads:
 	}
 }
 
-// TestSpotGPUs: what everybody on a GPU may lose is bought as spot, as much as there is, and billed so.
+// TestSpotGPUs: GPUs with interruptible tenants only are bought and priced as spot, as many as there are.
 func TestSpotGPUs(t *testing.T) {
 	decided := func(text string) *Result {
 		t.Helper()

@@ -77,8 +77,8 @@ func TestAskingLessNeverLooksWorse(t *testing.T) {
 			tried++
 			after := decide(t, g)
 			is := outcomeOf(t, g, after)
-			// Who shares a GPU closely because others would wait costs less, and what is assumed may be taken for more than
-			// what is known: a server of unknown latency gets a place where it may not keep up.
+			// Sharing more closely because others would wait costs less, and assumptions may exceed known figures: a
+			// server of unknown latency gets a place where it may not keep up.
 			if slices.ContainsFunc(before.Decisions, func(d Decision) bool { return len(d.Assumes) > 0 }) {
 				continue
 			}

@@ -126,8 +126,8 @@ func shown(f *Fleet, r *Result) string {
 
 var lowRate = regexp.MustCompile(`of its isolated rate \(([0-9]+) to`)
 
-// crowds says that somebody keeps less than plan.KeepsRate, so that others have a place: what costs less by that is no
-// better answer.
+// crowds reports whether a tenant keeps less than plan.KeepsRate so that others have a place: a lower cost by that is
+// no better answer.
 func crowds(r *Result) bool {
 	return slices.ContainsFunc(r.Decisions, func(d Decision) bool {
 		m := lowRate.FindStringSubmatch(d.Why)
@@ -167,7 +167,7 @@ var worsen = map[string]func(rng *rand.Rand, f *Fleet) bool{
 		}
 		return true
 	},
-	// Of a workload with an objective: without one its kind's own stands.
+	// Of a workload with an objective: without one that of its kind applies.
 	"another objective": func(rng *rand.Rand, f *Fleet) bool {
 		w := one(rng, f, func(w *Workload) bool { return !w.SLO.E2EP99.IsZero() && !w.Solo.E2EP99.IsZero() })
 		if w == nil {
@@ -322,7 +322,7 @@ func TestLargerFleetsToo(t *testing.T) {
 	}
 }
 
-// TestAnUnknownNeverDecides: what was provisional stays so, or finds no place, when the input says less of it.
+// TestAnUnknownNeverDecides: a provisional answer stays so, or finds no place, with a statement less in the input.
 func TestAnUnknownNeverDecides(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(33, 34))

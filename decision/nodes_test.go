@@ -54,8 +54,8 @@ func TestQuickstartNeedsOneNode(t *testing.T) {
 	}
 }
 
-// TestLimitsHoldMembers: clients of MPS get the GPU's memory by the number of slots from the device plugin, and what
-// they need from others. Whoever needs more has no such place.
+// TestLimitsHoldMembers: the device plugin divides the GPU's memory among clients of MPS by the number of slots; other
+// deliveries give them as much as they need. A replica that needs more than its part has no such place.
 func TestLimitsHoldMembers(t *testing.T) {
 	const fleet = `
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 4, gpus_per_node: 2, price_per_gpu_hour: "2.00 USD", mechanisms: [mps], delivery: DELIVERY}]
@@ -101,8 +101,8 @@ workloads:
 	}
 }
 
-// TestPartsOfTheMoney: what sharing frees, what nobody used before, what is added and what is kept for work without a
-// place add up to the difference.
+// TestPartsOfTheMoney: the money freed by sharing, that of unused GPUs, the added one and that of GPUs kept for work
+// without a place add up to the difference.
 func TestPartsOfTheMoney(t *testing.T) {
 	const text = `
 pools:
@@ -114,7 +114,8 @@ workloads:
   - {name: new, kind: training, replicas: 1, memory: 16GiB, gpu_busy: 0.9, tenant: t, pool: buy}
 `
 	b := decideText(t, text).Totals.Bill
-	// Of four nodes seven notebooks would use two alone and use one together; two replicas without a place may hold one.
+	// Of four nodes seven notebooks would use two alone and use one together; two replicas without a place may hold
+	// one.
 	want := Bill{GPUsToday: 16, GPUsAfter: 5, NodesToday: 4, NodesAfter: 1, MonthlyToday: "11680.00", MonthlyAfter: "3285.00",
 		MonthlyFreed: "5475.00", MonthlyFreedBySharing: "2920.00", MonthlyFreedIdle: "2920.00", MonthlyAdded: "365.00", MonthlyUnplaced: "2920.00"}
 	if b != want {
@@ -134,7 +135,7 @@ workloads:
 	}
 }
 
-// TestFindingsAreSaid: what the layout pays for and nobody uses is in the result, and in the text with its money.
+// TestFindingsAreSaid: unused capacity of the layout is in the result, and in the text with its money.
 func TestFindingsAreSaid(t *testing.T) {
 	r := decideText(t, `
 pools: [{name: p, gpu: T4, count: 2, gpus_per_node: 2, price_per_gpu_hour: "0.50 USD"}]
@@ -203,7 +204,7 @@ workloads:
 	}
 }
 
-// TestEveryGPU: whatever is planned on a GPU of the table is what its delivery can set up there.
+// TestEveryGPU: the delivery can set up every plan on every GPU of the table.
 func TestEveryGPU(t *testing.T) {
 	t.Parallel()
 	for _, g := range sharing.GPUs() {

@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestTheChosenPasses: what was chosen stands among the candidates as it was chosen,
-// and passes, also where not all replicas found room.
+// TestTheChosenPasses: the choice is among the candidates, as it was chosen, and passes, also where not all replicas
+// found room.
 func TestTheChosenPasses(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// A mechanism that stands in some of the places that ARCHITECTURE.md's recipe names, and not in all, is half added.
+// A mechanism in some of the places that ARCHITECTURE.md's recipe names, and not in all, is half added.
 func TestEveryMechanismIsWhole(t *testing.T) {
 	for _, m := range sharing.Mechanisms() {
 		if info := sharing.InfoFor(m); info.Mechanism != m || info.Summary == "" {
@@ -37,7 +37,8 @@ func TestEveryMechanismIsWhole(t *testing.T) {
 // profilesOnly are models of which sources give MIG profiles and little else.
 var profilesOnly = []string{"h100-64gb", "pg506-96gb", "rtx-6000d", "jetson-thor-igpu"}
 
-// A GPU whose row says MIG has a model in the catalogue, each model a row, and what prediction reads of a row is there.
+// A GPU with MIG in its row has a model in the catalogue, each model has a row, and a row has all that predictions
+// read.
 func TestEveryGPUIsWhole(t *testing.T) {
 	for _, g := range sharing.GPUs() {
 		if yes, known := g.MIG.Get(); known && yes == sharing.AnswerYes {

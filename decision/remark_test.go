@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestOddPricesAreRemarkedOn: a price that is taken as stated but that nobody can
-// mean is named with its pool and what follows from it.
+// TestOddPricesAreRemarkedOn: an implausible price is used as stated and named, with its pool and the consequence.
 func TestOddPricesAreRemarkedOn(t *testing.T) {
 	for _, c := range []struct {
 		prices string
@@ -58,7 +57,7 @@ func TestOneGPU(t *testing.T) {
 	}
 }
 
-// TestConfigRemarks: what a model's config.json says that one may not think, or that is not understood, is said once.
+// TestConfigRemarks: unexpected and unknown parts of a model's config.json are remarked on once.
 func TestConfigRemarks(t *testing.T) {
 	const config = `{"model_type":"llama","num_hidden_layers":32,"hidden_size":4096,"num_attention_heads":32,"num_key_value_heads":8,` +
 		`"intermediate_size":14336,"vocab_size":128256,"quantization_config":{"quant_method":"fp8","ignored_layers":["re:(?!lm_head)"],` +

@@ -9,8 +9,7 @@ import (
 	"github.com/cotenant/cotenant/internal/nightly"
 )
 
-// TestManyTenants keeps what is worked out per pair of tenants from coming
-// back: 20,000 tenants would be 400 million pairs.
+// TestManyTenants guards against work for each pair of tenants: 20,000 tenants make 400 million pairs.
 func TestManyTenants(t *testing.T) {
 	t.Parallel()
 	n := nightly.Cases(4_000, 20_000)

@@ -44,8 +44,8 @@ workloads:
   slo: {e2e_p99: 500ms}
 `
 
-// TestServicesShare has twelve embedding servers, each of which keeps a GPU 33% busy, and servers of speech and
-// reranking beside a language model.
+// TestServicesShare has twelve embedding servers that each keep a GPU 33% busy, and servers of speech and reranking
+// next to a language model.
 func TestServicesShare(t *testing.T) {
 	for text, most := range map[string]int{embeddings: 6, speech: 1} {
 		r := decideText(t, text)
@@ -60,8 +60,8 @@ func TestServicesShare(t *testing.T) {
 	}
 }
 
-// TestPriorsOfServicesDecideNothing leaves out what was measured: no answer rests on a prior alone, and each names the
-// figure that would settle it.
+// TestPriorsOfServicesDecideNothing leaves measurements out: no answer rests on a prior only, and each names the figure
+// to measure.
 func TestPriorsOfServicesDecideNothing(t *testing.T) {
 	for _, text := range []string{embeddings, speech} {
 		for _, times := range []string{", gpu_time: 8ms, host_time: 5ms", ", gpu_time: 150ms, host_time: 40ms", ", gpu_time: 40ms"} {
@@ -79,8 +79,7 @@ func TestPriorsOfServicesDecideNothing(t *testing.T) {
 	}
 }
 
-// TestServiceIsSlower holds what more work does: longer requests, more of them and a longer wait for a batch never make
-// the latency shorter.
+// TestServiceIsSlower: longer requests, more of them and a longer wait for a batch never shorten the latency.
 func TestServiceIsSlower(t *testing.T) {
 	latency := func(text string) float64 {
 		d := decideText(t, text).Decision("whisper")

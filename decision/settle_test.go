@@ -23,8 +23,8 @@ func unknownLoad(t *testing.T) *Fleet {
 		Workloads: []Workload{{Name: "chat", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, Memory: Some(10 * sharing.GiB), Tenant: "a"}}}
 }
 
-// TestProvisionalAnswers name what is assumed, a measurement that settles it, and the money between the answer and GPUs
-// of its own, exactly.
+// TestProvisionalAnswers: they name their assumptions, a measurement that replaces them, and the exact difference in
+// money to GPUs of their own.
 func TestProvisionalAnswers(t *testing.T) {
 	for name, change := range map[string]func(*Workload){
 		"busy":  func(*Workload) {},

@@ -135,9 +135,8 @@ func TestEveryTrapIsDetected(t *testing.T) {
 	}
 }
 
-// stated says of each trap that is high or critical what of the input walks into
-// it: a share that a team asks for, or a setting of its own. Nothing else may be
-// a hit: consequences of the chosen mechanism are accepted or counted.
+// stated has for each trap of high or critical severity the condition on the input: a requested share, or a setting of
+// the workload. Nothing else may be a hit: consequences of the chosen mechanism are accepted or counted.
 var stated = map[string]func(*Workload) bool{
 	"mps-is-not-isolation":      asksForShare,
 	"mig-needs-idle-instances":  asksForShare,

@@ -16,8 +16,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// published is a row of testdata/models.json: the fields of a published config.json that its shape follows from, with
-// what is published at its source: billions of parameters of the language model, all and of one token, the bytes of the
+// published is a row of testdata/models.json: the fields of a published config.json that determine its shape, with
+// the figures of its source: billions of parameters of the language model, all and of one token, the bytes of the
 // checkpoint (total_size of its index, or of its files) and, counted by hand, those of the KV cache of a token.
 type published struct {
 	Name, Source     string
@@ -178,8 +178,7 @@ workloads:
   - {name: chat, kind: online-inference, gpu_busy: 0.2, model: {config: models/chat.json}}
 `
 
-// The model of a config is the one that is stated in numbers, but for what these leave out; what stands beside it
-// counts.
+// A config gives the same model as stated numbers, except for figures that these leave out; stated figures come first.
 func TestParseFleetWith(t *testing.T) {
 	read := func(name string) ([]byte, error) {
 		if name != "models/chat.json" {

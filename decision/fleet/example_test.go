@@ -9,7 +9,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// One error names everything that is wrong with a file, where it stands and what to write instead.
+// One error names every problem of a file, with its path and remedy.
 func ExampleParseFleet() {
 	_, err := fleet.ParseFleet([]byte(`
 version: v1
@@ -25,7 +25,7 @@ workloads:
 	// workloads[0].gpu_busy: 20 is out of range (use a share between 0 and 1, for example 0.25)
 }
 
-// A model's config.json says what it takes: Qwen3-14B in 4 bits, whose embeddings keep 16.
+// A model's config.json gives its memory: Qwen3-14B in 4 bits, with embeddings in 16.
 func ExampleParseFleetWith() {
 	readFile := func(name string) ([]byte, error) { // os.ReadFile, or that of an embed.FS
 		return []byte(`{"model_type": "qwen3", "num_hidden_layers": 40, "hidden_size": 5120, "num_attention_heads": 40,

@@ -17,7 +17,7 @@ func TestClassDefaults(t *testing.T) {
 		billions     float64
 		kv           int64
 	}{
-		// The language model of a file with other parts leaves out what its class has.
+		// The language model of a file with other parts leaves out the defaults of its class.
 		{"gemma-3-1b's shape as a part", `{"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":1152,"intermediate_size":6912,"num_attention_heads":4,"num_key_value_heads":1,"vocab_size":262144,"sliding_window":512}}`, 1.0, 26 * 2 * 256 * 2},
 		{"gemma-3-27b without its head_dim", `{"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":5376,"intermediate_size":21504,"num_attention_heads":32,"num_hidden_layers":62,"num_key_value_heads":16}}`, 30.99, 62 * 2 * 16 * 256 * 2},
 		{"a part that names no type", `{"model_type":"gemma3","text_config":{"hidden_size":3840,"intermediate_size":15360,"num_attention_heads":16,"num_hidden_layers":48,"num_key_value_heads":8}}`, 11.77, 393216},
@@ -25,7 +25,7 @@ func TestClassDefaults(t *testing.T) {
 		{"Qwen3-VL-32B", `{"model_type":"qwen3_vl","text_config":{"model_type":"qwen3_vl_text","hidden_size":5120,"intermediate_size":25600,"num_hidden_layers":64,"num_attention_heads":64,"num_key_value_heads":8}}`, 32.76, 262144},
 		{"Llama 4 Scout, all its class's", `{"model_type":"llama4","text_config":{"model_type":"llama4_text"}}`, 107.77, 196608},
 
-		// A file of its own has its sizes, and leaves out what follows from them or its class.
+		// A file of its own has its sizes, and leaves out fields that follow from them or from its class.
 		{"gemma-2-27b", `{"model_type":"gemma2","num_hidden_layers":46,"hidden_size":4608,"num_attention_heads":32,"num_key_value_heads":16,"head_dim":128,"intermediate_size":36864,"vocab_size":256000}`, 27.2, 376832},
 		{"gemma-2b without head_dim", `{"model_type":"gemma","num_hidden_layers":18,"hidden_size":2048,"num_attention_heads":8,"num_key_value_heads":1,"intermediate_size":16384,"vocab_size":256000}`, 2.51, 18432},
 		{"Mistral-Nemo with head_dim", `{"model_type":"mistral","num_hidden_layers":40,"hidden_size":5120,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,"intermediate_size":14336,"vocab_size":131072}`, 12.25, 163840},
@@ -115,7 +115,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// The remedy for what is refused leads to what the model has: twelve layers of Qwen3-Next keep a cache.
+// The remedy for a refused model leads to the right figures: twelve layers of Qwen3-Next keep a cache.
 func TestRemedy(t *testing.T) {
 	stated, err := fleet.ParseFleet([]byte(strings.Replace(withConfig, "config: models/chat.json", "parameters: 80e9, weights: bf16, layers: 12, kv_heads: 2, head_dim: 256", 1)))
 	if err != nil {

@@ -47,7 +47,7 @@ func TestQuantizations(t *testing.T) {
 		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true,"bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":true}`, 4 + 8./64 + 32./64/256, fleet.PrecisionINT4},
 		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true}`, 4.5, fleet.PrecisionINT4},
 		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":false}`, 16, fleet.PrecisionBF16},
-		{`{"quant_method":"bitsandbytes"}`, 4.5, fleet.PrecisionINT4}, // as servers load what says nothing
+		{`{"quant_method":"bitsandbytes"}`, 4.5, fleet.PrecisionINT4}, // as servers load it where nothing is stated
 
 		// GPTQ and AWQ: a scale and a zero point a group.
 		{`{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false}`, 4 + 20./128, fleet.PrecisionINT4},
@@ -90,7 +90,7 @@ func TestQuantizations(t *testing.T) {
 	}
 }
 
-// Modules that keep 16 bits are found by name, by what holds them, by glob and by regular expression, in each
+// Modules that keep 16 bits are found by name, by a parent's name, by glob and by regular expression, in each
 // quantizer's list; some have a format of their own.
 func TestQuantizedModules(t *testing.T) {
 	const (
@@ -138,7 +138,7 @@ func TestQuantizedModules(t *testing.T) {
 	}
 }
 
-// Experts alone, shared ones and the rest are told apart by name.
+// Experts, shared experts and other modules are distinguished by name.
 func TestQuantizedExperts(t *testing.T) {
 	const experts, shared, attention = 48 * 512 * 3 * 2048 * 512, 48 * 3 * 2048 * 512, 12*(2048*2*4096+2*2048*512+4096*2048) + 36*(2048*12288+4096*2048)
 	all, err := fleet.ParseModelConfig(configOf(t, "Qwen3-Next-80B-A3B", "{}"))
@@ -180,7 +180,7 @@ func BenchmarkParseModelConfigNames(b *testing.B) {
 	}
 }
 
-// Names of a checkpoint with other parts, and of one whose modules are mixers, are found as well.
+// Names of a checkpoint with other parts, and of one with mixers as modules, are found as well.
 func TestQuantizedNames(t *testing.T) {
 	for model, list := range map[string][]string{
 		"gemma-3-4b": {"model.language_model.layers.0.mlp", "language_model.model.layers.0.mlp", "re:model.language_model.layers.0.mlp.*",
@@ -207,7 +207,7 @@ func TestQuantizedNames(t *testing.T) {
 	}
 }
 
-// The KV cache of a checkpoint that asks for less than 16 bits has it, with a note, and what a fleet states counts.
+// A checkpoint that asks for a KV cache of less than 16 bits gets it, with a note; a fleet's statement comes first.
 func TestKVSchemes(t *testing.T) {
 	const elements = 2 * 32 * 8 * 128
 	for config, want := range map[string]struct {

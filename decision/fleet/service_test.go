@@ -36,8 +36,8 @@ func TestServiceIsChecked(t *testing.T) {
 	}
 }
 
-// TestTaskPriors holds the priors against published servers: nine in ten of their times lie within the scatter that the
-// priors state, whose 90% interval is 1.645 sigma wide on either side.
+// TestTaskPriors compares the priors with published servers: nine in ten of their times lie within the stated scatter,
+// 1.645 sigma on either side.
 func TestTaskPriors(t *testing.T) {
 	text, err := os.ReadFile("testdata/nontoken-servers.json")
 	if err != nil {

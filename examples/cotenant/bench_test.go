@@ -71,7 +71,7 @@ func benchSummary(t *testing.T, dir string) *loadgen.Summary {
 	return &res.Summary
 }
 
-// TestContract checks what is promised of summary.json, key by key.
+// TestContract checks the documented keys of summary.json.
 func TestContract(t *testing.T) {
 	prompts := filepath.Join(t.TempDir(), "p.jsonl")
 	if err := os.WriteFile(prompts, []byte("{\"prompt\": \"one\"}\n{\"prompt\": \"two\"}\n"), 0o644); err != nil {
@@ -258,7 +258,7 @@ func TestSweepOnTheEmbeddedServer(t *testing.T) {
 	}
 }
 
-// TestPrice: with a price a run says what a million tokens cost, by kind.
+// TestPrice: with a price a run has the costs of a million tokens, by kind.
 func TestPrice(t *testing.T) {
 	args := []string{"-simulate", "baseline", "-concurrency", "2", "-requests", "8", "-max-tokens", "3", "-price", "3.60 USD", "-progress=false"}
 	code, out, errs := exitInvalid, "", ""
@@ -331,7 +331,7 @@ func TestStudyOfAPlan(t *testing.T) {
 	}
 }
 
-// asked starts a server that notes what it was asked, and returns its URL and the requests so far.
+// asked starts a server that records its requests, and returns its URL and a function that takes them.
 func asked(t *testing.T) (string, func() []loadgentest.Request) {
 	var mu sync.Mutex
 	var all []loadgentest.Request
@@ -374,7 +374,7 @@ func TestWhatIsAsked(t *testing.T) {
 	}
 }
 
-// TestFailIf: a run ends with 1 where a condition holds or cannot be told.
+// TestFailIf: a run ends with 1 where a condition holds or has no figure.
 func TestFailIf(t *testing.T) {
 	// Slow answers, which a busy machine reads in time.
 	url := benchServe(t, loadgentest.Every(4, loadgentest.Reply{Status: 503}, loadgentest.Reply{TTFT: 20 * time.Millisecond, Interval: 80 * time.Millisecond, Tokens: 3}))
@@ -425,7 +425,7 @@ func TestCertificateAuthority(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was measured until then is kept.
+// TestInterrupted: the measurements up to then are kept.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

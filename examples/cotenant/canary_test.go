@@ -58,7 +58,7 @@ func TestCanaryEndpoint(t *testing.T) {
 	}
 }
 
-// TestCanaryPlans: what decide -out writes for a service can be looked at.
+// TestCanaryPlans: canary reads the plan that decide -out writes for a service.
 func TestCanaryPlans(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "config")
 	if code, _, errs := program(t, "", "decide", "-out", out, "../quickstart/testdata/measured.yaml"); code != exitDone {

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
-// TestDecideCompare: the plain answer beside others, and what is refused, all of it in one error.
+// TestDecideCompare: the plain answer next to others, and one error with every problem.
 func TestDecideCompare(t *testing.T) {
 	const seven = decideFleets + "seven-tenants.yaml"
 	code, out, errs := program(t, "", "decide", "-compare", "confidence=0.8,allow=hami:allow=hami+mps:headroom=0.2", seven)

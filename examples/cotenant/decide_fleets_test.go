@@ -54,8 +54,8 @@ func decideJSON(t *testing.T, args ...string) (string, *decision.Result) {
 	return out, r
 }
 
-// TestDecideFleets compares what is decided of every fleet, and its layout, with
-// a golden file, and with what the fleet's author expected before the program ran.
+// TestDecideFleets compares the decisions and layout of every fleet with a golden file, and with the expectations that
+// the fleet's author wrote before the program ran.
 func TestDecideFleets(t *testing.T) {
 	race.Long(t)
 	var all strings.Builder
@@ -139,7 +139,7 @@ func checkExpected(t *testing.T, file, word string, r *decision.Result) {
 	}
 }
 
-// checkSources: every reason has a source that the result lists, but for what the input itself says.
+// checkSources: every reason has a source that the result lists, except for statements of the input.
 func checkSources(t *testing.T, r *decision.Result) {
 	t.Helper()
 	check := func(what string, id sharing.SourceID) {
@@ -177,8 +177,8 @@ func checkSources(t *testing.T, r *decision.Result) {
 	}
 }
 
-// TestDiscovered: what is discovered of clusters of every kind is planned as it
-// stands: nobody knows enough of them, so all stays as it is, and each has its reason.
+// TestDiscovered plans discovered clusters of every kind as they are: too little is known of them, so that all stays,
+// and each workload has its reason.
 func TestDiscovered(t *testing.T) {
 	files, err := filepath.Glob("../../decision/discover/testdata/clusters/*.json")
 	if err != nil || len(files) < 9 {
@@ -210,7 +210,7 @@ func TestDiscovered(t *testing.T) {
 	}
 }
 
-// TestDecideInFull holds whole outputs: the text and the JSON of one fleet, and what is explained.
+// TestDecideInFull compares whole outputs with golden files: text, JSON and an explanation.
 func TestDecideInFull(t *testing.T) {
 	for name, args := range map[string][]string{
 		"fleet.txt":        {decideExample},
@@ -271,8 +271,8 @@ func TestDecideOutOfEveryFleet(t *testing.T) {
 // mostLines is the most lines of a small fleet's text without its sources, and mostSources the most lines of those.
 const mostLines, mostSources = 25, 10
 
-// TestTextFitsAScreen: the text of every fleet takes at most 25 lines of 100
-// columns and ten sources, the page begins with its first line, and what is explained stays within the columns too.
+// TestTextFitsAScreen: the text of every fleet takes at most 25 lines of 100 columns and ten sources, the page begins
+// with its first line, and explanations stay within the columns too.
 func TestTextFitsAScreen(t *testing.T) {
 	race.Long(t)
 	for _, file := range fleets(t) {

@@ -16,7 +16,7 @@ import (
 
 const decideFleets = "../quickstart/testdata/"
 
-// TestDecide: the answer, its exit code and what is refused.
+// TestDecide: the answer, its exit code and refusals.
 func TestDecide(t *testing.T) {
 	const inPart = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
 		"workloads: [{name: w, kind: training, replicas: 3, memory: 20GiB, gpu_busy: 0.9}]\n"
@@ -64,7 +64,7 @@ func TestDecideStrictToday(t *testing.T) {
 	}
 }
 
-// TestDecideOut: the configuration is written once and never over what is there.
+// TestDecideOut: the configuration is written once and never over existing files.
 func TestDecideOut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plan")
 	for _, want := range []int{exitDone, exitBadInput} {
@@ -126,7 +126,7 @@ func TestSettleCommand(t *testing.T) {
 	}
 }
 
-// TestDecideOnWorkstationGPUs: boards that many have hold what their memory holds.
+// TestDecideOnWorkstationGPUs: popular boards hold as much as their memory does.
 func TestDecideOnWorkstationGPUs(t *testing.T) {
 	for gpu, memory := range map[string][2]string{
 		"RTX A6000": {"40GiB", "50GiB"}, "NVIDIA-RTX-A5000": {"20GiB", "25GiB"}, "RTX PRO 4000 Blackwell": {"20GiB", "25GiB"}, "Tesla P40": {"20GiB", "25GiB"},

@@ -20,7 +20,7 @@ spec:
         - {name: main, image: vllm/vllm-openai, resources: {limits: {nvidia.com/gpu: 1}}}
 `
 
-// TestDiff: exit 1 says that something that runs would change, or that what comes has no place.
+// TestDiff: exit 1 means that something that runs would change, or that a new workload has no place.
 func TestDiff(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

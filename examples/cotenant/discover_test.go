@@ -37,7 +37,7 @@ func TestDiscoverJSON(t *testing.T) {
 	}
 }
 
-// TestDiscoverOut: the file is what cotenant decide reads.
+// TestDiscoverOut: cotenant decide reads the file.
 func TestDiscoverOut(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
 	if code, _, stderr := program(t, "", "discover", "-out", file); code != exitDone || !strings.Contains(stderr, "wrote "+file) {
@@ -63,7 +63,7 @@ func TestDiscoverExits(t *testing.T) {
 	}
 	all := string(discoverCluster)
 	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"t"},"spec":{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
-	const partly = -exitBadInput // what could be read is printed nevertheless
+	const partly = -exitBadInput // the readable part is printed nevertheless
 	const sample = `DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-1",Hostname="n"} `
 	for _, c := range []struct {
 		name  string
@@ -111,7 +111,7 @@ func TestDiscoverExits(t *testing.T) {
 	}
 }
 
-// TestDiscoverBadFiles: what is wrong with prices and hints is said at once, each line with its file.
+// TestDiscoverBadFiles: all problems of prices and hints are reported at once, each line with its file.
 func TestDiscoverBadFiles(t *testing.T) {
 	dir := t.TempDir()
 	prices, hints := filepath.Join(dir, "prices.yaml"), filepath.Join(dir, "hints.yaml")

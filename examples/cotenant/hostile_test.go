@@ -46,9 +46,9 @@ const hostileSeries = `{"status": "success", "data": {"resultType": "matrix", "r
 {"metric": {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-1", "gpu": "0", "Hostname": "@node@", "exported_pod": "@pod@", "exported_namespace": "@namespace@", "modelName": "@product@"}, "values": [[1795000000, "3"], [1795000060, "9"]]}]}}
 `
 
-// TestHostileNames puts each name into the place of a node's, of what describes it, and of all others, and looks at
-// everything that the program prints and writes: nothing of it steers a terminal, runs in a shell, opens an element or a key, or leaves the
-// folder, and what discover writes decide and diff read.
+// TestHostileNames puts each name into the place of a node's, of its description, and of all others, and looks at all
+// output: nothing of it steers a terminal, runs in a shell, opens an element or a key, or leaves the folder, and decide
+// and diff read the files of discover.
 func TestHostileNames(t *testing.T) {
 	race.Long(t)
 	plain := map[string]string{"product": "NVIDIA-L40S", "namespace": "ml", "other": "other"}
@@ -107,7 +107,7 @@ func TestHostileNames(t *testing.T) {
 	shown(t, "guard", out.String())
 }
 
-// shown fails where a text holds what a terminal obeys or hides.
+// shown fails where a text holds characters that a terminal obeys or hides.
 func shown(t *testing.T, where, text string) {
 	t.Helper()
 	if i := strings.IndexFunc(text, func(r rune) bool {

@@ -50,7 +50,7 @@ func TestMeasureFlags(t *testing.T) {
 	}
 }
 
-// TestMeasureWithoutNVML says what it is without, and how to go on.
+// TestMeasureWithoutNVML: the error names NVML and the way to go on.
 func TestMeasureWithoutNVML(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.yaml")
 	var text, stdout, stderr strings.Builder

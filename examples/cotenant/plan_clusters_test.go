@@ -19,7 +19,7 @@ import (
 	"github.com/cotenant/cotenant/internal/race"
 )
 
-// site is a cluster in the making: its objects, and what its Prometheus has of a week.
+// site is a cluster in the making: its objects, and a week of its Prometheus' series.
 type site struct {
 	objects []string
 	series  []series
@@ -53,8 +53,8 @@ func (s *site) node(name, labels, resources, annotations string) {
 		name, pairs(labels+" kubernetes.io/hostname="+name), annotations, amounts)
 }
 
-// load is what a workload's pods ask for and do: their mean busy time and memory (MiB), requests a second of a vLLM server,
-// the resource, its image or command, and annotations.
+// load has the requests and the use of a workload's pods: mean busy time and memory (MiB), requests a second of a vLLM
+// server, the resource, its image or command, and annotations.
 type load struct {
 	busy, memory, rate float64
 	asks, image, more  string
@@ -342,7 +342,8 @@ func TestNewUser(t *testing.T) {
 	}
 }
 
-// TestBadInputOfPlan: what is wrong with a dump or with metrics is said, with the remedy, and nothing is concluded from it.
+// TestBadInputOfPlan: problems of a dump or of metrics are reported with the remedy, and nothing is concluded from
+// them.
 func TestBadInputOfPlan(t *testing.T) {
 	whole := premises()
 	only := func(kind string) (out []string) {

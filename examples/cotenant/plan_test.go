@@ -12,14 +12,14 @@ import (
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
-// knownHints say of two workloads of the built-in cluster what a plan needs.
+// knownHints state for two workloads of the built-in cluster all that a plan needs.
 const knownHints = `workloads:
   llm/chat: {memory: 8GiB, gpu_busy: 0.08, peak_busy: 0.1, slo: {e2e_p99: 8s}, solo: {e2e_p99: 200ms}}
   web/ranker: {memory: 3GiB, gpu_busy: 0.08, peak_busy: 0.1, slo: {e2e_p99: 8s}, solo: {e2e_p99: 200ms}}
 `
 
-// TestPlan: the plan of the built-in cluster, on the terminal, as JSON and in files. Where nothing is known all stays as
-// it is, with what hangs on it; of what is known, chat empties a node by moving into MIG instances that stand free, and
+// TestPlan: the plan of the built-in cluster, on the terminal, as JSON and in files. Where nothing is known all stays
+// as it is, with the money that hangs on it; with hints chat empties a node by moving into free MIG instances, and
 // ranker stays, as its autoscaler may ask for more than there would be. All outputs have the same steps and money.
 func TestPlan(t *testing.T) {
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestPlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden.Check(t, "../../decision/migrate/testdata/"+c.name+".yaml", fleet) // whose steps are played there
+		golden.Check(t, "../../decision/migrate/testdata/"+c.name+".yaml", fleet) // its steps are played there
 		steps := 0
 		for line := range strings.Lines(string(page)) {
 			if title, is := strings.CutPrefix(line, "## "); is && strings.Contains(title, ". ") {

@@ -27,8 +27,8 @@ func TestPredict(t *testing.T) {
 	golden.Check(t, "testdata/predict.txt", []byte(out))
 }
 
-// TestPredictJSON reads the JSON as a script would: each tenant has its prediction, within an interval, beside what was
-// measured.
+// TestPredictJSON reads the JSON as a script would: each tenant has its prediction, within an interval, next to the
+// measurement.
 func TestPredictJSON(t *testing.T) {
 	report := func(args ...string) (rep predictReport) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestPredictJSON(t *testing.T) {
 	}
 }
 
-// TestPredictRefuses names what is wrong with flags and files.
+// TestPredictRefuses: errors name the problems of flags and files.
 func TestPredictRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -124,7 +124,7 @@ func TestPredictRefuses(t *testing.T) {
 	}
 }
 
-// Pages without times are of their files' times; what was made of them is read back as profiles.
+// Pages without times have those of their files; the written profiles can be read.
 func TestPredictFromMetrics(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"predict", "-gpu", "H200", "-out", filepath.Join(dir, "p.json")}

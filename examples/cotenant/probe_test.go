@@ -135,7 +135,7 @@ func (p *pretended) Info(ctx context.Context) (probe.Info, error) {
 	return i, err
 }
 
-// TestProbeInterrupted: Ctrl-C keeps what was measured.
+// TestProbeInterrupted: Ctrl-C keeps the measurements.
 func TestProbeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	file := filepath.Join(t.TempDir(), "p.json")
@@ -148,7 +148,7 @@ func TestProbeInterrupted(t *testing.T) {
 	}
 }
 
-// interrupts is a GPU beside which somebody presses Ctrl-C once MPS is asked for.
+// interrupts is a GPU that presses Ctrl-C at the first run under MPS.
 type interrupts struct {
 	pretended
 	cancel context.CancelCauseFunc
@@ -193,7 +193,7 @@ func TestProbeBadInput(t *testing.T) {
 	}
 }
 
-// TestProbeLostFile: what was measured is printed though its file could not be written, and nothing says that it was.
+// TestProbeLostFile: measurements are printed though their file could not be written, without a claim that it was.
 func TestProbeLostFile(t *testing.T) {
 	code, out, errs := probeRun(t.Context(), nil, "-out", "/dev/full")
 	if code != exitCannot || !strings.Contains(errs, "/dev/full: no space left") || !strings.Contains(out, "quantum") || strings.Contains(out, "Written") {

@@ -14,7 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/colocation"
 )
 
-// program runs the program with arguments and returns what it gave.
+// program runs the program with arguments and returns its exit code and output.
 func program(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	t.Setenv("COLUMNS", "")
@@ -84,7 +84,7 @@ func TestMeasureNotValid(t *testing.T) {
 	}
 }
 
-// TestWrongLargeFile: of a model's weights, given where a small file is meant, no more is read than tells it.
+// TestWrongLargeFile: of a model's weights, given where a small file is meant, only the first bytes are read.
 func TestWrongLargeFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.safetensors")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Quickstart decides how a fleet of workloads shares its GPUs: what it costs before and after, which mechanism each
-// workload gets, why, and what can bite. It needs no GPU and no cgo. The program to work with is examples/cotenant.
+// Quickstart decides how a fleet of workloads shares its GPUs: the cost before and after, the mechanism of each
+// workload with the reason, and risks. It needs no GPU and no cgo. The program to work with is examples/cotenant.
 //
 //	go run ./examples/quickstart
 //	go run ./examples/quickstart -fleet fleet.yaml -json

@@ -22,9 +22,9 @@ type Problem struct {
 	Path string
 	// Line is the 1-based line in the source document, or 0 if not known.
 	Line int
-	// Message says what is wrong.
+	// Message states the problem.
 	Message string
-	// Remedy says what to do about it. It may be empty.
+	// Remedy is a way to solve it. It may be empty.
 	Remedy string
 }
 
@@ -44,7 +44,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// partAt bounds a problem's path, message and remedy in an error's text, in bytes: each may repeat what an input holds.
+// partAt bounds a problem's path, message and remedy in an error's text, in bytes: each may repeat a part of an input.
 const partAt = 2000
 
 // cut cuts a part, at the start of a character.
@@ -87,7 +87,7 @@ func (l *List) If(wrong bool, path, remedy, format string, args ...any) {
 	}
 }
 
-// Add records p unless the same path and message stand in the list already.
+// Add records p unless the list has the same path and message already.
 func (l *List) Add(p *Problem) {
 	key := p.Path + "\x00" + p.Message
 	if l.seen[key] {
@@ -100,8 +100,8 @@ func (l *List) Add(p *Problem) {
 	l.problems = append(l.problems, p)
 }
 
-// AddErr records err at path. Joined errors are taken apart, and so is what
-// wraps problems, at any depth; path is put before the paths of the problems.
+// AddErr records err at path. Joined errors, and errors that wrap problems at any depth, are recorded one by one;
+// path is put before the paths of the problems.
 func (l *List) AddErr(path string, err error) {
 	var inside *Problem
 	switch e := err.(type) {
@@ -157,39 +157,37 @@ func (l *List) Err() error {
 	return errors.Join(errs...)
 }
 
-// Under returns the error of Err wrapped in what, nil for an empty list.
-func (l *List) Under(what error) error {
-	return Under(what, l.Err())
-}
+// Under returns the error of Err under an error of a kind, nil for an empty list.
+func (l *List) Under(kind error) error { return Under(kind, l.Err()) }
 
-// Under returns err wrapped in what, nil for nil.
-func Under(what, err error) error {
+// Under returns err under an error of a kind: errors.Is finds both. It is nil for nil.
+func Under(kind, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", what, err)
+	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds what in it. In
+// Input returns an error about an input: its text is err's with a package's prefix, and errors.Is finds kind in it. In
 // a List it adds the text of err. It is nil for nil.
-func Input(prefix string, what, err error) error {
+func Input(prefix string, kind, err error) error {
 	if err == nil {
 		return nil
 	}
 	if inside := (*Problem)(nil); !errors.As(err, &inside) {
 		err = &Problem{Message: err.Error()}
 	}
-	return &inputError{prefix, what, err}
+	return &inputError{prefix, kind, err}
 }
 
 type inputError struct {
 	prefix    string
-	what, err error
+	kind, err error
 }
 
 func (e *inputError) Error() string        { return e.prefix + e.err.Error() }
 func (e *inputError) Unwrap() error        { return e.err }
-func (e *inputError) Is(target error) bool { return target == e.what }
+func (e *inputError) Is(target error) bool { return target == e.kind }
 
 // Enough is the number of problems that a reader lists before it gives up: a file of the
 // wrong kind is wrong on every line.

@@ -33,7 +33,7 @@ func TestListErr(t *testing.T) {
 	}
 }
 
-// TestAddErrKeepsAllThatIsWrapped takes apart what stands under one or more %w.
+// TestAddErrKeepsAllThatIsWrapped: errors under one or more %w are recorded one by one.
 func TestAddErrKeepsAllThatIsWrapped(t *testing.T) {
 	var inner List
 	inner.Addf("x", "", "bad")

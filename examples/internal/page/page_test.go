@@ -60,7 +60,7 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// longWord says whether a line has a word that no line has room for.
+// longWord reports whether a line has a word that no line has room for.
 func longWord(line string) bool {
 	for w := range strings.FieldsFuncSeq(line, func(r rune) bool { return r == ' ' || r == ',' }) {
 		if utf8.RuneCountInString(w) >= leastRoom-1 {
@@ -118,7 +118,7 @@ func TestWriteFileToAPipe(t *testing.T) {
 	}
 }
 
-// TestNamed: a name says what will be written, and a device's says nothing.
+// TestNamed: the ending of a name selects the format; that of a device means nothing.
 func TestNamed(t *testing.T) {
 	dir := t.TempDir()
 	for name, want := range map[string]string{"x.html": "", "x.HTML": "", "x.pdf": "name a file that ends in .html or .htm", "x": "ends in .html", "no/x.html": "there is no folder",
@@ -161,7 +161,7 @@ func TestFailNames(t *testing.T) {
 	}
 }
 
-// TestCharacterInParts: a character whose bytes come in several writes is written whole.
+// TestCharacterInParts: a character in several writes is written whole.
 func TestCharacterInParts(t *testing.T) {
 	var b strings.Builder
 	out, _ := Check("x", &b, io.Discard)
