@@ -41,7 +41,7 @@ func (pl *answers) result() (*Result, error) {
 		r.Pools = append(r.Pools, pl.poolResult(r.Layout, p))
 	}
 	r.Traps = fleetTraps(r.Decisions)
-	if err := pl.bill(r); err != nil {
+	if err := pl.total(r); err != nil {
 		return nil, err
 	}
 	r.cite()
@@ -126,7 +126,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	}
 	pl.trapInput(w, share.fullest).findTraps(&d)
 	if provisional {
-		d.Settle = pl.measurement(w, &d)
+		d.Measurement = pl.measurement(w, &d)
 	}
 	for _, part := range pl.Parts(w) {
 		if at := pl.Chosen[part]; c == nil || at != nil && !pl.Pools[at.Pool].Priced {

@@ -55,7 +55,7 @@ func TestConvertedWeights(t *testing.T) {
 			if d.Status != StatusDecided || len(d.Assumes) > 0 {
 				t.Errorf("%s: %v, assumes %+v", at, d.Status, d.Assumes)
 			}
-		} else if d.Status != StatusProvisional || len(d.Assumes) != 1 || !strings.Contains(d.Assumes[0].What, c.says) || d.Settle == nil {
+		} else if d.Status != StatusProvisional || len(d.Assumes) != 1 || !strings.Contains(d.Assumes[0].What, c.says) || d.Measurement == nil {
 			t.Errorf("%s: %v, assumes %+v, want %q", at, d.Status, d.Assumes, c.says)
 		}
 		if tpot.High/tpot.Low > wide || tpot.High > 5*tpot.Value || c.published > 0 && (tpot.Low > c.published || c.published > tpot.High) {

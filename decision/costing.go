@@ -153,8 +153,8 @@ func (pl *answers) price(w int, d *Decision, currency string, share workloadShar
 	each := s.of(hour.MulFrac(1, int64(d.Placed)))
 	d.Cost = &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
 		Currency: currency}
-	if d.Settle != nil && d.Mechanism != sharing.MechanismExclusive {
-		d.Settle.MonthlyAtStake = s.of(cost.Monthly(s.of(alone.Sub(hour)))).Decimal()
+	if d.Measurement != nil && d.Mechanism != sharing.MechanismExclusive {
+		d.Measurement.MonthlyAtStake = s.of(cost.Monthly(s.of(alone.Sub(hour)))).Decimal()
 	}
 	return s.err
 }

@@ -170,7 +170,7 @@ workloads:
 		t.Errorf("three light jobs take %d of three GPUs that are paid for", got)
 	}
 	// Three reserved GPUs at 0.90 are paid for before and after, four at 0.80 before.
-	if b := r.Totals.Bill; b.MonthlyToday != "4307.00" || b.MonthlyAfter != "1971.00" || b.GPUsAfter != 3 || r.Decision("idle").Cost.ExclusiveHour != "2.70" {
+	if b := r.Totals.Costs; b.MonthlyToday != "4307.00" || b.MonthlyAfter != "1971.00" || b.GPUsAfter != 3 || r.Decision("idle").Cost.ExclusiveHour != "2.70" {
 		t.Errorf("%+v, %s an hour", b, r.Decision("idle").Cost.ExclusiveHour)
 	}
 }
@@ -192,7 +192,7 @@ func TestSpotGPUs(t *testing.T) {
   - {name: c, kind: batch, memory: 18GiB, gpu_busy: 0.9, tenant: t}
 `)
 	// 0.30 + 0.80 + 0.80 an hour for 730 hours, of which c alone is 0.80, and one more at 0.80 before.
-	if b := r.Totals.Bill; b.MonthlyAfter != "1387.00" || b.MonthlyToday != "1971.00" || b.MonthlyFreed != "584.00" || r.Pools[0].SpotGPUs != 1 {
+	if b := r.Totals.Costs; b.MonthlyAfter != "1387.00" || b.MonthlyToday != "1971.00" || b.MonthlyFreed != "584.00" || r.Pools[0].SpotGPUs != 1 {
 		t.Errorf("%+v, %d spot GPUs", b, r.Pools[0].SpotGPUs)
 	}
 	if got := r.Decision("c").Cost.PerWorkloadHour; got != "0.80" {

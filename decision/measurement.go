@@ -6,12 +6,82 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
+
+// Measurement proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
+// prints it as its own command; see [TextOptions].
+type Measurement struct {
+	// Text is a sentence: the figures to measure, and the key to state them under.
+	Text     string `json:"text"`
+	Workload string `json:"workload"`
+	// Figures are those to measure: metrics, "SM activity", "peak memory".
+	Figures []string `json:"figures"`
+	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
+	Endpoint bool `json:"endpoint"`
+	// Rate holds the requests a second of one replica at the peak, and the others
+	// the tokens of a request; 0 where the workload does not state them.
+	Rate         float64          `json:"rate,omitempty"`
+	InputTokens  int              `json:"input_tokens,omitempty"`
+	OutputTokens int              `json:"output_tokens,omitempty"`
+	Duration     profile.Duration `json:"duration"`
+	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
+	// pass whatever the traffic is.
+	Spread bool `json:"spread,omitempty"`
+	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
+	// prices, and where it has them.
+	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
+}
+
+// The duration of measurements under load, and of watching the GPU.
+const (
+	loadFor  = profile.Duration(5 * time.Minute)
+	watchFor = profile.Duration(10 * time.Minute)
+)
+
+// measuring returns the measurement of the given figures on a replica of w.
+func measuring(w *Workload, figures []string) Measurement {
+	s := Measurement{Workload: w.Name, Figures: figures, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchFor}
+	if !s.Endpoint {
+		return s
+	}
+	s.Duration = loadFor
+	if w.Load != nil {
+		s.Rate = w.Load.PeakPerS() / float64(w.ReplicaCount())
+		s.InputTokens, _ = w.Load.InputTokens.Get()
+		s.OutputTokens, _ = w.Load.OutputTokens.Get()
+	}
+	return s
+}
+
+// unstatedLengths reports whether a model server's load leaves the spread of lengths open.
+func unstatedLengths(w *Workload) bool {
+	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
+}
+
+// String describes the load or the sampling, and its duration.
+func (s *Measurement) String() string {
+	if !s.Endpoint {
+		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload,
+			time.Duration(s.Duration).Minutes())
+	}
+	load := "its peak rate"
+	if s.Rate > 0 {
+		load = fmt.Sprintf("%.3g requests a second", s.Rate)
+	}
+	if s.InputTokens > 0 || s.OutputTokens > 0 {
+		load += fmt.Sprintf(" of %d tokens in and %d out", s.InputTokens, s.OutputTokens)
+	}
+	if s.Spread {
+		load += " in the mean, with lengths that spread as its traffic's (state their P99s first)"
+	}
+	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
+}
 
 // guessesBusy reports whether the GPU utilisation of workload w is an assumption.
 func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
@@ -37,8 +107,8 @@ func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
 	return out
 }
 
-// measurement names the figures of one replica alone that settle a provisional answer, and where to state them.
-func (pl *answers) measurement(w int, d *Decision) *Settle {
+// measurement names the figures of one isolated replica that a provisional answer lacks, and where to state them.
+func (pl *answers) measurement(w int, d *Decision) *Measurement {
 	cw, c := pl.Workloads[w], pl.Chosen[w]
 	wl := cw.Workload()
 	var what, keys []string
@@ -67,18 +137,18 @@ func (pl *answers) measurement(w int, d *Decision) *Settle {
 		}
 	}
 	file := cmp.Or(pl.Opt.Input, "the fleet file")
-	s := settling(wl, what)
+	s := measuring(wl, what)
 	for _, a := range d.Assumes {
 		if a.Own && a.Basis == sharing.BasisUnknown {
-			s.Measurement = a.Why + "; or measure "
+			s.Text = a.Why + "; or measure "
 			break
 		}
 	}
 	if s.Spread = unstatedLengths(wl); s.Spread {
-		s.Measurement = fmt.Sprintf("the 99th percentiles of the lengths of requests to %s; state them in %s as "+
+		s.Text = fmt.Sprintf("the 99th percentiles of the lengths of requests to %s; state them in %s as "+
 			"input_tokens_p99 and output_tokens_p99 of its load. Then, with a trace that has them, ", d.Workload, file)
 	}
-	s.Measurement += fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
+	s.Text += fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
 		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Target().GPU().Name), file,
 		strings.Join(keys, " and "))
 	return &s

@@ -44,8 +44,8 @@ func TestQuickstartNeedsOneNode(t *testing.T) {
 		f.Pools[0].Delivery = delivery
 		r := decide(t, f)
 		checkNodes(t, f, r)
-		if got := modesOf(r, "prod"); !slices.Equal(got, want) || r.Pools[1].Bill.NodesAfter != len(want) {
-			t.Errorf("%v: nodes of %q, %d paid for", delivery, got, r.Pools[1].Bill.NodesAfter)
+		if got := modesOf(r, "prod"); !slices.Equal(got, want) || r.Pools[1].Costs.NodesAfter != len(want) {
+			t.Errorf("%v: nodes of %q, %d paid for", delivery, got, r.Pools[1].Costs.NodesAfter)
 		}
 	}
 	f.Pools[0].Delivery, f.Pools[0].Standalone = sharing.DeliveryBare, true
@@ -113,10 +113,10 @@ workloads:
   - {name: out, kind: training, replicas: 2, memory: 200GiB, gpu_busy: 0.9, tenant: t, pool: big}
   - {name: new, kind: training, replicas: 1, memory: 16GiB, gpu_busy: 0.9, tenant: t, pool: buy}
 `
-	b := decideText(t, text).Totals.Bill
+	b := decideText(t, text).Totals.Costs
 	// Of four nodes seven notebooks would use two alone and use one together; two replicas without a place may hold
 	// one.
-	want := Bill{GPUsToday: 16, GPUsAfter: 5, NodesToday: 4, NodesAfter: 1, MonthlyToday: "11680.00", MonthlyAfter: "3285.00",
+	want := Costs{GPUsToday: 16, GPUsAfter: 5, NodesToday: 4, NodesAfter: 1, MonthlyToday: "11680.00", MonthlyAfter: "3285.00",
 		MonthlyFreed: "5475.00", MonthlyFreedBySharing: "2920.00", MonthlyFreedIdle: "2920.00", MonthlyAdded: "365.00", MonthlyUnplaced: "2920.00"}
 	if b != want {
 		t.Errorf("%+v", b)
@@ -199,7 +199,7 @@ today:
 workloads:
   - {name: nb, kind: notebook, replicas: 3, memory: 4GiB, gpu_busy: 0.05, tenant: t, today: {mechanism: exclusive, may_weaken: true}}
 `)
-	if b := r.Totals.Bill; b.MonthlyFreedBySharing != "5840.00" || b.MonthlyFreedIdle != "2920.00" || b.MonthlyFreed != "8760.00" {
+	if b := r.Totals.Costs; b.MonthlyFreedBySharing != "5840.00" || b.MonthlyFreedIdle != "2920.00" || b.MonthlyFreed != "8760.00" {
 		t.Errorf("%+v", b)
 	}
 }

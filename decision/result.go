@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -59,11 +61,11 @@ type Decision struct {
 	// measured-profiles (see Options.Profiles), or gates where nothing was placed.
 	From    string       `json:"consequences_from"`
 	Assumes []Assumption `json:"assumes,omitempty"`
-	// Settle proposes measurements for a provisional answer.
-	Settle   *Settle `json:"settle,omitempty"`
-	Replicas int     `json:"replicas"`
-	GPUs     int     `json:"gpus"` // per replica
-	Memory   string  `json:"memory"`
+	// Measurement proposes one for a provisional answer.
+	Measurement *Measurement `json:"measurement,omitempty"`
+	Replicas    int          `json:"replicas"`
+	GPUs        int          `json:"gpus"` // per replica
+	Memory      string       `json:"memory"`
 	// TradeOff is the drawback of the chosen mechanism.
 	TradeOff *filter.ReasonText `json:"trade_off,omitempty"`
 	// NotChosen gives the reasons against the best other candidates.
@@ -76,6 +78,36 @@ type Decision struct {
 	Cost    *CostResult `json:"cost,omitempty"`
 	// Predicted is there where the workload has a measured profile.
 	Predicted *Predicted `json:"predicted,omitempty"`
+}
+
+// Status grades the answer for a workload by how far it can be relied on. The zero value is StatusNone.
+type Status uint8
+
+// The statuses.
+const (
+	StatusNone         Status = iota // nothing does; the reasons name the obstacles
+	StatusPartlyPlaced               // some replicas have a place, the others wait
+	StatusProvisional                // all have a place, if the assumptions hold
+	StatusDecided                    // all have a place and meet their objectives at the requested confidence
+)
+
+var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
+
+// The origins of consequences; see Decision.From.
+const (
+	fromFilters    = "gates"
+	fromClosedForm = "closed-form"
+	fromProfiles   = "measured-profiles"
+)
+
+// Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
+type Consequence struct {
+	Metric  string         `json:"metric"`
+	Value   float64        `json:"value"` // in the unit that ends the metric; of the load, percent
+	Low     float64        `json:"low"`   // bounds at the requested confidence
+	High    float64        `json:"high"`
+	Limit   float64        `json:"limit"`
+	Verdict sharing.Answer `json:"kept"`
 }
 
 // Place is a number of a workload's replicas in one pool under one mechanism.
@@ -191,7 +223,7 @@ type PoolResult struct {
 	GPUsNeeded int    `json:"gpus_needed"`
 	// SpotGPUs counts those to buy as spot, with interruptible workloads only.
 	SpotGPUs int           `json:"spot_gpus,omitempty"`
-	Bill     Bill          `json:"bill"`
+	Costs    Costs         `json:"costs"`
 	Groups   []GroupResult `json:"groups"` // by mechanism
 }
 
@@ -224,9 +256,9 @@ type TenantResult struct {
 	Replicas int    `json:"replicas"`
 }
 
-// Bill compares the cost of GPUs today with their cost after the answer is applied. Pools with gpus_per_node pay for
+// Costs compares the cost of GPUs today with their cost after the answer is applied. Pools with gpus_per_node pay for
 // whole nodes; reserved GPUs are paid for even when unused.
-type Bill struct {
+type Costs struct {
 	GPUsToday  int `json:"gpus_today"`
 	GPUsAfter  int `json:"gpus_after"`
 	NodesToday int `json:"nodes_today,omitempty"` // of pools that state gpus_per_node
@@ -248,7 +280,7 @@ type Bill struct {
 // Totals sum the pools' bills up. Sums of money are absent where a pool that is
 // paid for has no price; GPUs are counted all the same.
 type Totals struct {
-	Bill
+	Costs
 	Currency string `json:"currency,omitempty"`
 	// AloneGPUs and MonthlyAlone are the GPUs and cost of the placed replicas without sharing.
 	AloneGPUs    int    `json:"alone_gpus"`

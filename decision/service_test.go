@@ -71,9 +71,9 @@ func TestPriorsOfServicesDecideNothing(t *testing.T) {
 			if d.Workload == "chat" {
 				continue
 			}
-			if d.Status != StatusProvisional || d.Settle == nil || d.Settle.Endpoint ||
-				!strings.Contains(d.Settle.Measurement, "service.gpu_time") {
-				t.Errorf("%s: %s, %+v", d.Workload, d.Status, d.Settle)
+			if d.Status != StatusProvisional || d.Measurement == nil || d.Measurement.Endpoint ||
+				!strings.Contains(d.Measurement.Text, "service.gpu_time") {
+				t.Errorf("%s: %s, %+v", d.Workload, d.Status, d.Measurement)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (t *text) money() {
 		t.put(0, 0, "", fmt.Sprintf("%s: %d of %s have a place; %s", StatusPartlyPlaced.String(), placed,
 			plaintext.Count(replicas, "replica"), plaintext.Some(waiting, 4, len(waiting))+" must wait"))
 	}
-	t.bill(s)
+	t.costs(s)
 	var counts, from []string
 	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
 		if n := count[st]; n > 0 {
@@ -116,8 +116,8 @@ func (s *Totals) Summary() string {
 		plaintext.Amount(s.MonthlyToday), plaintext.Amount(s.MonthlyAfter))
 }
 
-// bill writes the cost of the pools today and once the answer is applied.
-func (t *text) bill(s *Totals) {
+// costs writes the cost of the pools today and once the answer is applied.
+func (t *text) costs(s *Totals) {
 	placed := 0
 	for i := range t.r.Decisions {
 		placed += t.r.Decisions[i].Placed
@@ -176,14 +176,14 @@ func (t *text) workloads() {
 				t.put(2, at, "", c.String())
 			}
 		}
-		for _, rest := range t.unsettled(d) {
+		for _, rest := range t.provisional(d) {
 			t.put(2, at, "", rest)
 		}
 	}
 }
 
-// unsettled lists the assumptions of a provisional answer and the measurement that settles it.
-func (t *text) unsettled(d *Decision) (lines []string) {
+// provisional lists the assumptions of a provisional answer and the proposed measurement.
+func (t *text) provisional(d *Decision) (lines []string) {
 	if n := len(d.Assumes); n > 0 {
 		line := "assumes " + d.Assumes[0].What
 		if n > 1 {
@@ -191,12 +191,12 @@ func (t *text) unsettled(d *Decision) (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	if s := d.Settle; s != nil {
+	if s := d.Measurement; s != nil {
 		stake := ""
 		if s.MonthlyAtStake != "" && d.Cost != nil {
 			stake = fmt.Sprintf(" (%s %s a month at stake)", plaintext.Amount(s.MonthlyAtStake), d.Cost.Currency)
 		}
-		lines = append(lines, fmt.Sprintf("settle%s: %s", stake, t.command(s)))
+		lines = append(lines, fmt.Sprintf("measure%s: %s", stake, t.command(s)))
 	}
 	return lines
 }

@@ -33,8 +33,8 @@ func (t *text) explain(d *Decision) {
 	for _, a := range d.Assumes {
 		say("assumes", "%s: %s", a.What, a.Why)
 	}
-	if s := d.Settle; s != nil {
-		say("settle", "%s", s.Measurement)
+	if s := d.Measurement; s != nil {
+		say("measure", "%s", s.Text)
 		if s.MonthlyAtStake != "" {
 			say("at stake", "%s %s a month", plaintext.Amount(s.MonthlyAtStake), d.Cost.Currency)
 		}

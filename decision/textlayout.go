@@ -53,7 +53,7 @@ func (t *text) layout() {
 			break
 		}
 		t.put(2, at, p.Pool, fmt.Sprintf("%d of %d %s%s: %s", p.GPUsNeeded, p.GPUs, p.GPU,
-			p.Bill.brief(p.GPUsNeeded, p.SpotGPUs), p.brief(brief)))
+			p.Costs.brief(p.GPUsNeeded, p.SpotGPUs), p.brief(brief)))
 	}
 	if len(unused) > 0 {
 		t.put(2, at, "unused", plaintext.Some(unused, mostTenants, len(unused)))
@@ -172,7 +172,7 @@ func (l *LayoutResult) brief() string {
 }
 
 // brief gives the numbers of spot GPUs, of nodes and unused GPUs, and the remaining cost.
-func (b *Bill) brief(used, spot int) string {
+func (b *Costs) brief(used, spot int) string {
 	text := ""
 	if spot > 0 {
 		text = fmt.Sprintf(" (%d spot)", spot)

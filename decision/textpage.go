@@ -23,7 +23,7 @@ type TextOptions struct {
 	Width int
 	// Command puts a measurement that a result proposes as the front end's own
 	// command; without it the measurement is put in words.
-	Command func(*Settle) string
+	Command func(*Measurement) string
 	// More is the option for the complete output, for example "-format json".
 	More string
 }
@@ -133,7 +133,7 @@ func (t *text) worst(d *Decision) string {
 }
 
 // command returns the front end's command for a proposed measurement.
-func (t *text) command(s *Settle) string {
+func (t *text) command(s *Measurement) string {
 	if t.opts.Command == nil {
 		return s.String()
 	}

@@ -32,7 +32,7 @@ workloads:
 	}
 	for _, name := range []string{"team-a/web", "team-a/fit"} {
 		d := r.Decision(name)
-		if d.Status != StatusProvisional || d.Mechanism != sharing.MechanismExclusive || d.Memory != "not known" || d.Settle == nil || !strings.Contains(d.Settle.Measurement, "memory") {
+		if d.Status != StatusProvisional || d.Mechanism != sharing.MechanismExclusive || d.Memory != "not known" || d.Measurement == nil || !strings.Contains(d.Measurement.Text, "memory") {
 			t.Errorf("%s: %+v", name, d)
 		}
 		for _, c := range d.Candidates {

@@ -114,7 +114,7 @@ func TestHAMiModes(t *testing.T) {
 func TestProvisionalFirst(t *testing.T) {
 	s := sharedPool(t, "  - {name: a, kind: batch, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"a"})
 	s.result.Decisions[0].Status = decision.StatusProvisional
-	s.result.Decisions[0].Settle = &decision.Settle{Measurement: "Measure SM activity."}
+	s.result.Decisions[0].Measurement = &decision.Measurement{Text: "Measure SM activity."}
 	folder, err := s.build()
 	if err != nil {
 		t.Fatal(err)

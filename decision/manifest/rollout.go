@@ -151,8 +151,8 @@ func (b *builder) provisional() (out []string) {
 			continue
 		}
 		text := fmt.Sprintf("%s by %v is right if what it assumes is.", d.Workload, d.Mechanism)
-		if d.Settle != nil {
-			text += " " + d.Settle.Measurement
+		if d.Measurement != nil {
+			text += " " + d.Measurement.Text
 		}
 		out = append(out, text)
 	}

@@ -104,7 +104,7 @@ func runDecide(ctx context.Context, fl *call, std stdio) error {
 	result.Replicas = chosen
 	var text bytes.Buffer
 	if !c.json {
-		err := result.WriteText(&text, decision.TextOptions{Explain: c.explain, Command: settleCommand,
+		err := result.WriteText(&text, decision.TextOptions{Explain: c.explain, Command: measureCommand,
 			More: "-explain WORKLOAD, -json", Width: columns(std.out)})
 		if err != nil {
 			return badInput(err)
@@ -151,9 +151,9 @@ func (c *decideConfig) check() error {
 	return nil
 }
 
-// settleCommand returns the command of this program that makes a measurement
+// measureCommand returns the command of this program that makes a measurement
 // which a result proposes. What its user has to fill in is in capitals.
-func settleCommand(s *decision.Settle) string {
+func measureCommand(s *decision.Measurement) string {
 	if !s.Endpoint {
 		return fmt.Sprintf("cotenant monitor -real -duration %s -json", minutes(s.Duration))
 	}

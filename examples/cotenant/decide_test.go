@@ -102,15 +102,15 @@ func TestDecideConfig(t *testing.T) {
 	}
 }
 
-// TestSettleCommand: the measurement of a provisional answer is this program's command.
-func TestSettleCommand(t *testing.T) {
-	for want, s := range map[string]decision.Settle{
+// TestMeasureCommand: the measurement of a provisional answer is this program's command.
+func TestMeasureCommand(t *testing.T) {
+	for want, s := range map[string]decision.Measurement{
 		"cotenant monitor -real -duration 10m -json": {Duration: profile.Duration(10 * time.Minute)},
 		"cotenant monitor -real -duration 5m -csv a-b-alone.csv & cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL " +
 			"-rate 0.75 -random-input-len 9 -random-output-len 7 -ignore-eos -duration 5m -out a-b-alone": {Workload: "a/b", Endpoint: true,
 			Rate: 0.75, InputTokens: 9, OutputTokens: 7, Duration: profile.Duration(5 * time.Minute)},
 	} {
-		if got := settleCommand(&s); got != want {
+		if got := measureCommand(&s); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		for command := range strings.SplitSeq(want, " & ") {
@@ -121,7 +121,7 @@ func TestSettleCommand(t *testing.T) {
 	}
 	const open = "version: v1\npools: [{name: p, gpu: L4, count: 1}]\n" +
 		"workloads: [{name: w, kind: online-inference, memory: 4GiB}]\n"
-	if _, text, _ := program(t, open, "decide", "-"); !strings.Contains(text, "settle: cotenant ") {
+	if _, text, _ := program(t, open, "decide", "-"); !strings.Contains(text, "measure: cotenant ") {
 		t.Error(text)
 	}
 }

@@ -40,15 +40,15 @@ func TestProvisionalAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &r.Decisions[0]
-		if d.Status != StatusProvisional || len(d.Assumes) == 0 || d.Settle == nil || d.Placed != 4 {
+		if d.Status != StatusProvisional || len(d.Assumes) == 0 || d.Measurement == nil || d.Placed != 4 {
 			t.Errorf("%s: %+v", name, d)
 			continue
 		}
-		if s := d.Settle; len(s.What) == 0 || s.Duration == 0 || s.Endpoint != (f.Workloads[0].Kind == KindOnlineInference) {
+		if s := d.Measurement; len(s.Figures) == 0 || s.Duration == 0 || s.Endpoint != (f.Workloads[0].Kind == KindOnlineInference) {
 			t.Errorf("%s: %+v", name, s)
 		}
-		if !strings.Contains(d.Settle.Measurement, "my/fleet.yaml") {
-			t.Errorf("%s: the file is not named: %s", name, d.Settle.Measurement)
+		if !strings.Contains(d.Measurement.Text, "my/fleet.yaml") {
+			t.Errorf("%s: the file is not named: %s", name, d.Measurement.Text)
 		}
 		if d.Mechanism == sharing.MechanismExclusive {
 			t.Errorf("%s: shares nothing", name)
@@ -59,11 +59,11 @@ func TestProvisionalAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stake, _ := price(t, "8730.80 USD").Sub(month); stake.Decimal() != d.Settle.MonthlyAtStake {
-			t.Errorf("%s: at stake %s, expected %s", name, d.Settle.MonthlyAtStake, stake.Decimal())
+		if stake, _ := price(t, "8730.80 USD").Sub(month); stake.Decimal() != d.Measurement.MonthlyAtStake {
+			t.Errorf("%s: at stake %s, expected %s", name, d.Measurement.MonthlyAtStake, stake.Decimal())
 		}
 		text := oneLine(textOf(t, r, TextOptions{}))
-		for _, want := range []string{d.Assumes[0].What, d.Settle.String(), "at stake"} {
+		for _, want := range []string{d.Assumes[0].What, d.Measurement.String(), "at stake"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the text lacks %q:\n%s", name, want, text)
 			}

@@ -7,116 +7,14 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// Status grades the answer for a workload by how far it can be relied on. The zero value is StatusNone.
-type Status uint8
-
-// The statuses.
-const (
-	StatusNone         Status = iota // nothing does; the reasons name the obstacles
-	StatusPartlyPlaced               // some replicas have a place, the others wait
-	StatusProvisional                // all have a place, if the assumptions hold
-	StatusDecided                    // all have a place and meet their objectives at the requested confidence
-)
-
-var statusNames = enum.Of[Status](fleet.ErrUnknownName, "status", "none", "partly placed", "provisional", "decided")
-
-// The origins of consequences; see Decision.From.
-const (
-	fromFilters    = "gates"
-	fromClosedForm = "closed-form"
-	fromProfiles   = "measured-profiles"
-)
-
-// Consequence is the expected figure of a workload's objective where it was placed, on the GPU where it is worst.
-type Consequence struct {
-	Metric  string         `json:"metric"`
-	Value   float64        `json:"value"` // in the unit that ends the metric; of the load, percent
-	Low     float64        `json:"low"`   // bounds at the requested confidence
-	High    float64        `json:"high"`
-	Limit   float64        `json:"limit"`
-	Verdict sharing.Answer `json:"kept"`
-}
-
-// Settle proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
-// prints it as its own command; see [TextOptions].
-type Settle struct {
-	// Measurement is a sentence: the figures to measure, and the key to state them under.
-	Measurement string `json:"measurement"`
-	Workload    string `json:"workload"`
-	// What lists the figures to measure: metrics, "SM activity", "peak memory".
-	What []string `json:"what"`
-	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
-	Endpoint bool `json:"endpoint"`
-	// Rate holds the requests a second of one replica at the peak, and the others
-	// the tokens of a request; 0 where the workload does not state them.
-	Rate         float64          `json:"rate,omitempty"`
-	InputTokens  int              `json:"input_tokens,omitempty"`
-	OutputTokens int              `json:"output_tokens,omitempty"`
-	Duration     profile.Duration `json:"duration"`
-	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
-	// pass whatever the traffic is.
-	Spread bool `json:"spread,omitempty"`
-	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
-	// prices, and where it has them.
-	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
-}
-
-// How long a measurement that settles an answer takes.
-const (
-	loadFor  = profile.Duration(5 * time.Minute)
-	watchFor = profile.Duration(10 * time.Minute)
-)
-
-// settling returns the measurement of the given figures on a replica of w.
-func settling(w *Workload, what []string) Settle {
-	s := Settle{Workload: w.Name, What: what, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchFor}
-	if !s.Endpoint {
-		return s
-	}
-	s.Duration = loadFor
-	if w.Load != nil {
-		s.Rate = w.Load.PeakPerS() / float64(w.ReplicaCount())
-		s.InputTokens, _ = w.Load.InputTokens.Get()
-		s.OutputTokens, _ = w.Load.OutputTokens.Get()
-	}
-	return s
-}
-
-// unstatedLengths reports whether a model server's load leaves the spread of lengths open.
-func unstatedLengths(w *Workload) bool {
-	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
-}
-
-// String describes the load or the sampling, and its duration.
-func (s *Settle) String() string {
-	if !s.Endpoint {
-		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload,
-			time.Duration(s.Duration).Minutes())
-	}
-	load := "its peak rate"
-	if s.Rate > 0 {
-		load = fmt.Sprintf("%.3g requests a second", s.Rate)
-	}
-	if s.InputTokens > 0 || s.OutputTokens > 0 {
-		load += fmt.Sprintf(" of %d tokens in and %d out", s.InputTokens, s.OutputTokens)
-	}
-	if s.Spread {
-		load += " in the mean, with lengths that spread as its traffic's (state their P99s first)"
-	}
-	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
-}
 
 // answer fills in status, placement and consequences, and reports whether the placement rests on assumptions.
 func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional bool) {

@@ -135,9 +135,9 @@ func (pl *answers) nodesToday(p int) (nodes [2]int, known bool) {
 	return nodes, true
 }
 
-// billed fills in a bill.
-func (a *account) billed(currency string) (Bill, error) {
-	b := Bill{GPUsToday: a.today.gpus, GPUsAfter: a.after.gpus, NodesToday: a.today.nodes, NodesAfter: a.after.nodes}
+// costs fills in the costs.
+func (a *account) costs(currency string) (Costs, error) {
+	b := Costs{GPUsToday: a.today.gpus, GPUsAfter: a.after.gpus, NodesToday: a.today.nodes, NodesAfter: a.after.nodes}
 	if currency == "" {
 		return b, nil
 	}
@@ -156,8 +156,8 @@ func (a *account) billed(currency string) (Bill, error) {
 	return b, s.err
 }
 
-// bill prices the layout's pools and sums them up.
-func (pl *answers) bill(r *Result) (err error) {
+// total prices the layout's pools and sums them up.
+func (pl *answers) total(r *Result) (err error) {
 	t := &r.Totals
 	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, pl.Asked
 	for w, c := range pl.Chosen {
@@ -177,7 +177,7 @@ func (pl *answers) bill(r *Result) (err error) {
 		} else if one.today.gpus+one.after.gpus > 0 {
 			t.UnpricedPools = append(t.UnpricedPools, cp.Pool.Name)
 		}
-		if r.Pools[p].Bill, err = one.billed(cp.Price.Currency()); err != nil {
+		if r.Pools[p].Costs, err = one.costs(cp.Price.Currency()); err != nil {
 			return err
 		}
 		all.add(&one)
@@ -185,7 +185,7 @@ func (pl *answers) bill(r *Result) (err error) {
 	if len(t.UnpricedPools) > 0 {
 		t.Currency = ""
 	}
-	if t.Bill, err = all.billed(t.Currency); err == nil && t.Currency != "" {
+	if t.Costs, err = all.costs(t.Currency); err == nil && t.Currency != "" {
 		var s sums
 		t.MonthlyAlone = s.monthly(all.alone.micros, t.Currency).Decimal()
 		if micros := int64(math.Round(1e6 * pl.Longer())); micros > 0 {

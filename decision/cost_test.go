@@ -40,8 +40,8 @@ workloads: [{name: n, kind: notebook, replicas: 20, memory: 4GiB, gpu_busy: 0.05
 	// 1.80 an hour for 730 hours is 1314 a month and GPU.
 	after := []string{"", "1314.00", "2628.00", "3942.00"}[used]
 	freed := []string{"", "9198.00", "7884.00", "6570.00"}[used]
-	want := Bill{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed, MonthlyFreedBySharing: freed}
-	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.AloneGPUs != 20 || r.Totals.MonthlyAlone != "26280.00" {
+	want := Costs{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed, MonthlyFreedBySharing: freed}
+	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.AloneGPUs != 20 || r.Totals.MonthlyAlone != "26280.00" {
 		t.Errorf("%s, alone %d GPUs for %s", diff, r.Totals.AloneGPUs, r.Totals.MonthlyAlone)
 	}
 }
@@ -52,11 +52,11 @@ func TestNodesArePaidWhole(t *testing.T) {
 pools: [{name: p, gpu: A100-SXM4-80GB, count: 16, gpus_per_node: 8, node_price_per_hour: "10.00 USD"}]
 workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
 `)
-	want := Bill{GPUsToday: 16, GPUsAfter: 8, NodesToday: 2, NodesAfter: 1, MonthlyToday: "14600.00", MonthlyAfter: "7300.00", MonthlyFreed: "7300.00", MonthlyFreedIdle: "7300.00"}
-	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" {
+	want := Costs{GPUsToday: 16, GPUsAfter: 8, NodesToday: 2, NodesAfter: 1, MonthlyToday: "14600.00", MonthlyAfter: "7300.00", MonthlyFreed: "7300.00", MonthlyFreedIdle: "7300.00"}
+	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(want, r.Pools[0].Bill); diff != "" {
+	if diff := cmp.Diff(want, r.Pools[0].Costs); diff != "" {
 		t.Error(diff)
 	}
 	var text strings.Builder
@@ -76,17 +76,17 @@ workloads:
   - {name: train, kind: training, replicas: 5, memory: 60GiB, gpu_busy: 0.9, tenant: t}
   - {name: rank, kind: notebook, replicas: 2, memory: 16GiB, gpu_busy: 0.9, tenant: t}
 `
-	want := Bill{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00", MonthlyAdded: "20440.00"}
+	want := Costs{GPUsAfter: 8, NodesAfter: 1, MonthlyToday: "0.00", MonthlyAfter: "20440.00", MonthlyFreed: "-20440.00", MonthlyAdded: "20440.00"}
 	pinned := strings.Replace(text, "memory: 16GiB", "pool: big, memory: 16GiB", 1)
 	for _, text := range []string{text, pinned} {
-		if diff := cmp.Diff(want, decideText(t, text).Totals.Bill); diff != "" {
+		if diff := cmp.Diff(want, decideText(t, text).Totals.Costs); diff != "" {
 			t.Error(diff)
 		}
 	}
 	// What finds no room in it goes where it is cheapest, and no second node is bought.
 	r := decideText(t, strings.Replace(strings.Replace(text, "count: 8, gpus", "count: 16, gpus", 1), "replicas: 2", "replicas: 3", 1)+
 		"  - {name: more, kind: notebook, replicas: 4, memory: 16GiB, gpu_busy: 0.9, tenant: t}\n")
-	if b := r.Totals.Bill; b.NodesAfter != 1 || b.MonthlyAfter != "22776.00" || b.GPUsAfter != 12 {
+	if b := r.Totals.Costs; b.NodesAfter != 1 || b.MonthlyAfter != "22776.00" || b.GPUsAfter != 12 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -133,8 +133,8 @@ workloads:
 		`, reserved: {count: 8, price_per_gpu_hour: "0.50 USD"}`: {"2920.00", 8, 0}, // of which two stay free
 	} {
 		r := decideText(t, fmt.Sprintf(pool, reserved))
-		if p := r.Pools[0]; p.Bill.MonthlyAfter != want.monthly || p.Bill.GPUsAfter != want.gpus || p.SpotGPUs != want.spot {
-			t.Errorf("%q: %+v, %d spot", reserved, p.Bill, p.SpotGPUs)
+		if p := r.Pools[0]; p.Costs.MonthlyAfter != want.monthly || p.Costs.GPUsAfter != want.gpus || p.SpotGPUs != want.spot {
+			t.Errorf("%q: %+v, %d spot", reserved, p.Costs, p.SpotGPUs)
 		}
 	}
 }
@@ -200,8 +200,8 @@ pools: [{name: p, gpu: A100-SXM4-80GB, count: 8, price_per_gpu_hour: "2.00 USD",
 workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9, tenant: t}]
 `
 	r := decideText(t, buy)
-	want := Bill{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00", MonthlyAdded: "4380.00"}
-	if diff := cmp.Diff(want, r.Totals.Bill); diff != "" || r.Totals.AloneGPUs != 3 {
+	want := Costs{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00", MonthlyAdded: "4380.00"}
+	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.AloneGPUs != 3 {
 		t.Errorf("%s, alone %d GPUs", diff, r.Totals.AloneGPUs)
 	}
 	var text strings.Builder
@@ -260,7 +260,7 @@ func TestBillsWithoutPrices(t *testing.T) {
 pools: [{name: p, gpu: L4, count: 4}]
 workloads: [{name: n, kind: notebook, memory: 4GiB, gpu_busy: 0.05}]
 `)
-	if diff := cmp.Diff(Bill{GPUsToday: 4, GPUsAfter: 1}, r.Totals.Bill); diff != "" {
+	if diff := cmp.Diff(Costs{GPUsToday: 4, GPUsAfter: 1}, r.Totals.Costs); diff != "" {
 		t.Error(diff)
 	}
 }
