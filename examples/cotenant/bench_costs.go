@@ -66,8 +66,8 @@ type tenantCosts struct {
 	cost.TokenCosts
 }
 
-// costsOf divides the hourly price of a scenario's GPUs among the tenants of a run, in equal parts. Invalid runs have no
-// costs.
+// costsOf divides the hourly price of a scenario's GPUs among the tenants of a run, in equal parts. Invalid runs have
+// no costs.
 func (c *benchConfig) costsOf(s *loadgen.Summary) (run runCosts, err error) {
 	run.Summary = s
 	price := c.price

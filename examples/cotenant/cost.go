@@ -46,8 +46,8 @@ func runCost(_ context.Context, fl *call, std stdio) error {
 			s.Fraction.RoundPercent(1).String()})
 	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n%s", *before, gpu, *after, *cpuNodes,
-		cpu, page.Table(rows))
+	fmt.Fprintf(&text, "%d GPU nodes at %s an hour become %d and %d CPU nodes at %s\n\n%s", *before, gpu, *after,
+		*cpuNodes, cpu, page.Table(rows))
 	if invest.Sign() != 0 {
 		line, err := payback(dedicated, shared, *invest, *from)
 		if err != nil {
