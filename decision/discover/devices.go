@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -157,7 +157,7 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 }
 
 // register sets a device as HAMi's or Volcano's device plugin registered it.
-func (n *node) register(d *layout.Device, card *manifest.HAMiGPU) {
+func (n *node) register(d *layout.Device, card *hami.GPU) {
 	kind := *d.GPU
 	kind.Memory = sharing.Bytes(card.Memory) * sharing.MiB
 	mode := map[string]sharing.Mechanism{"mps": sharing.MechanismHAMiWithMPS, "mig": sharing.MechanismMIG}[card.Mode]

@@ -91,7 +91,7 @@ func TestSecretsStayOut(t *testing.T) {
 	d, err := read(t, discover.Options{}, "all.json", input)
 	var out bytes.Buffer
 	for _, write := range []func() error{
-		func() error { return d.WriteFleet(&out) }, func() error { return d.WriteJSON(&out) }, func() error { return d.WriteText(&out) },
+		func() error { return d.WriteFleet(&out) }, func() error { return json.NewEncoder(&out).Encode(d) }, func() error { return d.WriteText(&out) },
 	} {
 		if err := write(); err != nil {
 			t.Fatal(err)

@@ -206,16 +206,8 @@ func (e *encoder) mapping(path string, v reflect.Value) *yaml.Node {
 	return n
 }
 
-// WriteJSON writes the discovery as indented JSON with a final newline: the fleet with its pools and workloads as a
-// fleet file has them, and everything else by the names of the fields.
-func (d *Discovery) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(d)
-}
-
-// MarshalJSON writes the same as WriteJSON, on one line.
+// MarshalJSON writes the fleet with its pools and workloads as a fleet file has them, and everything else by the names
+// of the fields.
 func (d *Discovery) MarshalJSON() ([]byte, error) {
 	root, err := d.fleetNode()
 	if err != nil {

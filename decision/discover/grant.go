@@ -6,11 +6,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -22,47 +22,6 @@ const (
 	grantOld     = "4pd.io/vgpu-ids-new"
 	grantVolcano = "volcano.sh/vgpu-ids-new"
 )
-
-// grant is one device of a container.
-type grant struct {
-	uuid     string
-	template bool // one of HAMi's MIG templates; the device plugin creates the instance
-	mib      int64
-	cores    int
-}
-
-// Before 2.10 HAMi writes the MIG template and the slot in it behind the UUID.
-var migSlot = regexp.MustCompile(`^(.*)\[\d+-\d+\]$`)
-
-// parseGrants reads such an annotation: for each container its devices, UUID,kind,MiB,percent and a colon behind each,
-// and a semicolon behind the container.
-func parseGrants(text string) (containers [][]grant, err error) {
-	for part := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(text), ";"), ";") {
-		var devices []grant
-		for d := range strings.SplitSeq(part, ":") {
-			if strings.TrimSpace(d) == "" {
-				continue
-			}
-			f := strings.Split(d, ",")
-			if len(f) < 4 {
-				return nil, fmt.Errorf("%.60q has %d fields; four belong there", d, len(f))
-			}
-			g := grant{uuid: strings.TrimSpace(f[0])}
-			if m := migSlot.FindStringSubmatch(g.uuid); m != nil {
-				g.uuid, g.template = m[1], true
-			}
-			var wrong error
-			g.mib, err = strconv.ParseInt(f[2], 10, 64)
-			g.cores, wrong = strconv.Atoi(f[3])
-			if err = cmp.Or(err, wrong); err != nil || g.mib < 0 || g.mib > int64(mostMemory/sharing.MiB) || g.cores < 0 {
-				return nil, fmt.Errorf("%.60q is no device with its memory and its percent", d)
-			}
-			devices = append(devices, g)
-		}
-		containers = append(containers, devices)
-	}
-	return containers, nil
-}
 
 // migAllocation is an entry of HAMi's annotation of MIG instances.
 type migAllocation struct {
@@ -88,7 +47,7 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 		if text == "" {
 			continue
 		}
-		containers, err := parseGrants(text)
+		containers, err := hami.ParseGrants(text)
 		if err != nil {
 			b.find("annotation-unreadable/request", "pod "+p.namespace+"/"+p.name, "annotation "+key, key, err)
 			return nil
@@ -101,17 +60,17 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 		names := p.containers(len(containers))
 		for i, devices := range containers {
 			for k, g := range devices {
-				h := holding{use: u, gpus: 1, device: g.uuid, resource: "annotation " + key, cores: g.cores,
-					memory: sharing.Bytes(g.mib) * sharing.MiB, granted: true}
+				h := holding{use: u, gpus: 1, device: g.UUID, resource: "annotation " + key, cores: g.Cores,
+					memory: sharing.Bytes(g.MiB) * sharing.MiB, granted: true}
 				if i < len(names) {
 					h.container = names[i]
 				}
 				if in := instances[[2]int{i, k}]; in != nil {
 					h.profile, h.start, h.size = in.Profile, in.Placement.Start, in.Placement.Size
-				} else if g.template || n.modeOf(g.uuid) == "mig" {
+				} else if g.Template || n.modeOf(g.UUID) == "mig" {
 					h.profile = n.profileFor(h.memory)
 				}
-				if h.profile != "" || g.template || n.modeOf(g.uuid) == "mig" {
+				if h.profile != "" || g.Template || n.modeOf(g.UUID) == "mig" {
 					h.mechanism, h.cores = sharing.MechanismMIG, 0
 				}
 				all = append(all, h)

@@ -106,11 +106,8 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		return // another project's object of the same kind
 	}
 	if h.APIVersion != "" && !slices.Contains(read.versions, version) {
-		if key := file + h.Kind + h.APIVersion; !c.reported[key] {
-			c.reported[key] = true
-			c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
-				h.APIVersion)
-		}
+		c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
+			h.APIVersion)
 	}
 	if err := read.take(c, file, raw); err != nil {
 		c.trouble(file, fmt.Sprintf("%s (object %d)", h.Kind, c.objects), err.Error())

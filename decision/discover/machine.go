@@ -67,7 +67,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		n.driver, n.driverFrom = d, from
 	}
 	inMIG := 0
-	var byMPS, inTurn, denied []string // the GPUs that are shared so, or tell nothing of the whole
+	var byMPS, sliced, denied []string // the GPUs that are shared so, or tell nothing of the whole
 	n.uuids = nil
 	instances := map[string]int{}
 	for i := range inv.GPUs {
@@ -101,7 +101,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		if g.MPS == sharing.AnswerYes {
 			byMPS = append(byMPS, strconv.Itoa(i))
 		} else if len(g.Processes) > 1 {
-			inTurn = append(inTurn, strconv.Itoa(i))
+			sliced = append(sliced, strconv.Itoa(i))
 		}
 	}
 	n.inMIG = inMIG
@@ -113,26 +113,26 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		b.find("gpu-seen-in-part", "machine "+n.name, "nvidia-smi", strings.Join(denied, ", "))
 	}
 	if n.meta == nil {
-		n.sharedBy(b, byMPS, inTurn, len(denied) > 0)
+		n.sharedBy(b, byMPS, sliced, len(denied) > 0)
 		b.processes(n, inv)
 	}
 }
 
 // sharedBy sets the mechanism of a machine without Kubernetes by its GPUs with several processes: those under MPS, and
 // those that share by time-slicing. denied is set where the driver hides the whole of a GPU.
-func (n *node) sharedBy(b *build, byMPS, inTurn []string, denied bool) {
+func (n *node) sharedBy(b *build, byMPS, sliced []string, denied bool) {
 	n.mechanismFrom = derived("processes on its GPUs")
 	if denied {
 		n.mechanism, n.mechanismFrom = sharing.MechanismMIG, guessed("nvidia-smi: Insufficient Permissions")
 	}
 	switch {
-	case len(byMPS) > 0 && len(byMPS) >= len(inTurn):
+	case len(byMPS) > 0 && len(byMPS) >= len(sliced):
 		n.mechanism = sharing.MechanismMPS
-	case len(inTurn) > 0:
+	case len(sliced) > 0:
 		n.mechanism = sharing.MechanismTimeSlicing
 	}
-	if len(byMPS) > 0 && len(inTurn) > 0 {
-		b.find("sharing-differs", "machine "+n.name, "nvidia-smi", strings.Join(byMPS, ", "), strings.Join(inTurn, ", "),
+	if len(byMPS) > 0 && len(sliced) > 0 {
+		b.find("sharing-differs", "machine "+n.name, "nvidia-smi", strings.Join(byMPS, ", "), strings.Join(sliced, ", "),
 			n.mechanism)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -31,7 +31,7 @@ func (n *node) readManagers(b *build) {
 		if !ok {
 			continue
 		}
-		devices, err := manifest.ParseHAMiRegister(text)
+		devices, err := hami.ParseRegister(text)
 		if err != nil {
 			b.find("annotation-unreadable/register", "node "+n.name, "annotation "+r.key, r.key, err)
 		}

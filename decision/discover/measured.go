@@ -41,7 +41,11 @@ func (b *build) takeUsage() {
 	}
 	u := b.c.usage.Usage()
 	b.checkSources(u)
-	of, together := map[*workload]*gathering{}, map[*workload]*gathering{}
+	type gathered struct {
+		*workload
+		together bool // of whole GPUs that others use too
+	}
+	all := map[gathered]*gathering{}
 	owners, uids := b.podOwners()
 	gone := map[string]bool{}
 	for i := range u.Tenants {
@@ -57,23 +61,19 @@ func (b *build) takeUsage() {
 		if w == nil {
 			continue
 		}
-		into := of
 		shared := n != nil && n.replicas > 1 && n.tenantsOfOne() > 1 && s.Profile == "" // the exporter may name one pod only
-		wholes := (s.Shared || shared) && s.Own == 0
-		if wholes {
-			into = together
+		key := gathered{w, (s.Shared || shared) && s.Own == 0}
+		if all[key] == nil {
+			all[key] = &gathering{Used: Used{Together: key.together}}
 		}
-		if into[w] == nil {
-			into[w] = &gathering{Used: Used{Together: wholes}}
-		}
-		into[w].add(s, n)
+		all[key].add(s, n)
 	}
 	if len(gone) > 0 {
 		names := slices.Sorted(maps.Keys(gone))
 		b.find("pods-gone", "pod "+names[0], exporter, plaintext.Count(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
-		if g := cmp.Or(of[w], together[w]); g != nil {
+		if g := cmp.Or(all[gathered{w, false}], all[gathered{w, true}]); g != nil {
 			b.measure(w, g)
 		}
 	}

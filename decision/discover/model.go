@@ -6,9 +6,9 @@ import (
 	"cmp"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -43,23 +43,19 @@ type Collector struct {
 	plugins           map[string][]*pluginConfig // by the key in a ConfigMap
 	machines          []*machine
 	pages             []metricsPage
-	troubles          problem.List    // of the file that is read
-	reported          map[string]bool // versions that are not known, by file and kind
+	troubles          problem.List // of the file that is read
 	findings
 }
 
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
-	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{},
-		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{},
-		generation: map[string]int64{},
-		claims:     map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
-		answers: map[string]string{}, hamiNames: map[string]role{},
-		poolNode: map[string]string{}, controllers: map[string]*controller{},
-		autoscalers: map[string]autoscaler{},
-		podUIDs:     map[string]string{}, plugins: map[string][]*pluginConfig{}, clusters: map[string][]string{},
-		reported: map[string]bool{}}
+	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{}, answers: map[string]string{},
+		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
+		claims: map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
+		hamiNames: map[string]role{}, poolNode: map[string]string{}, controllers: map[string]*controller{},
+		autoscalers: map[string]autoscaler{}, podUIDs: map[string]string{}, clusters: map[string][]string{},
+		plugins: map[string][]*pluginConfig{}}
 }
 
 // trouble adds a problem of the file that is read.
@@ -285,7 +281,7 @@ type node struct {
 	resource               string              // by which pods ask for GPUs that are not in MIG mode
 	offered                int                 // of it, by the device plugin
 	registry               sharing.Delivery    // HAMi or Volcano, where one of them hands out its GPUs
-	registered             []manifest.HAMiGPU  // with it
+	registered             []hami.GPU          // with it
 	countName              string              // the resource of HAMi's count of GPUs, where it is renamed
 	inside                 []Inside            // MIG instances that pods share
 	others                 []string            // resources that it offers and that are not understood

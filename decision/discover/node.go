@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -143,7 +143,7 @@ func (n *node) profile(name string) *mig.Profile {
 }
 
 // card is the GPU that HAMi or Volcano registered under a UUID, nil without one.
-func (n *node) card(uuid string) *manifest.HAMiGPU {
+func (n *node) card(uuid string) *hami.GPU {
 	for i := range n.registered {
 		if n.registered[i].ID == uuid {
 			return &n.registered[i]

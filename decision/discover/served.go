@@ -91,11 +91,9 @@ func (b *build) takeServing() {
 		readings []serving.Reading
 		requests float64
 		service  serving.Service
-		solo     [3]float64 // s, the worst of its replicas
-		bucket   [3]serving.Interval
+		bucket   [3]serving.Interval // of the P99, the worst of its replicas
 	}
 	totals := map[*workload]*total{}
-	var order []*workload
 	for _, p := range b.c.pages {
 		w, at := b.serverOf(p.file, p.readings)
 		if w == nil {
@@ -106,7 +104,6 @@ func (b *build) takeServing() {
 		if t == nil {
 			t = &total{isolated: true}
 			totals[w] = t
-			order = append(order, w)
 		}
 		t.isolated = t.isolated && b.isolated(w, at)
 		t.readings = append(t.readings, p.readings...)
@@ -123,14 +120,18 @@ func (b *build) takeServing() {
 				if h == nil {
 					continue
 				}
-				if q, ok := h.Quantile(0.99); ok && q.High > t.solo[k] {
-					t.solo[k], t.bucket[k] = q.High, q
+				if q, ok := h.Quantile(0.99); ok && q.High > t.bucket[k].High {
+					t.bucket[k] = q
 				}
 			}
 		}
 	}
-	for _, w := range order {
-		t, v, at := totals[w], &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
+	for _, w := range b.workloads {
+		t := totals[w]
+		if t == nil {
+			continue
+		}
+		v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
 		b.assumeSLO(w, t.bucket, t.requests)
 		if b.Provenance[at].Basis == basisGiven {
 			continue

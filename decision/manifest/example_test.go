@@ -46,17 +46,3 @@ workloads:
 	// pods/chat.yaml
 	// pods/embed.yaml
 }
-
-// What HAMi 2.4 wrote on a node with a GPU that ten pods may share.
-func ExampleParseHAMiRegister() {
-	gpus, err := manifest.ParseHAMiRegister("GPU-1,10,23034,100,NVIDIA-L4,0,true:")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(len(gpus), gpus[0].Type, gpus[0].Count, "pods,", gpus[0].Memory, "MiB, healthy:", *gpus[0].Healthy)
-	_, err = manifest.ParseHAMiRegister("GPU-1,10")
-	fmt.Println(err)
-	// Output:
-	// 1 NVIDIA-L4 10 pods, 23034 MiB, healthy: true
-	// "GPU-1,10" has 2 fields; at least five belong there
-}

@@ -144,7 +144,7 @@ func (o *discoverOptions) write(d *discover.Discovery, std stdio) error {
 		}
 	}
 	if o.json {
-		return d.WriteJSON(std.out)
+		return page.JSON(std.out, d)
 	}
 	return d.WriteText(std.out)
 }

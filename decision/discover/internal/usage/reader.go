@@ -143,7 +143,7 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 		a = new(acc)
 		t.accs[f] = a
 	}
-	before := a.last()
+	before := a.to
 	src.Samples++
 	if !a.add(f, ms, v) {
 		src.Refused++

@@ -12,27 +12,12 @@ import (
 
 const noTime = math.MinInt64 // the time of a sample that has none
 
-const maxSegments = 1000 // bound of the segments of one figure of one tenant
-
-// segment is a stretch of samples in order of time, in ms. Files may come in any order: a sample before or after all
-// others begins a new segment.
-type segment struct{ from, to int64 }
-
 // acc is one figure of one tenant.
 type acc struct {
 	sketch
-	segments []segment // by time
-	cur      int       // that of the last sample
-	percent  int64     // refused as percent where a fraction is expected
-	parts    bool      // some value is no whole number
-}
-
-// last returns the time of the last sample, noTime without one.
-func (a *acc) last() int64 {
-	if len(a.segments) == 0 {
-		return noTime
-	}
-	return a.segments[a.cur].to
+	from, to int64 // the times of the first and last sample in ms, 0 where none has one
+	percent  int64 // refused as percent where a fraction is expected
+	parts    bool  // some value is no whole number
 }
 
 // add takes a sample of a figure; it answers false for one that is impossible, by its value or its clock, or not after
@@ -45,26 +30,14 @@ func (a *acc) add(f Figure, ms int64, v float64) bool {
 	if f != FigureGPUUtil && limit == 100 && v > 200 && v <= 100*100 {
 		a.percent++
 	}
-	if !(v >= 0 && v <= limit) || ms != noTime && (ms < earliest || ms > latest || !a.place(ms)) {
+	if !(v >= 0 && v <= limit) || ms != noTime && (ms < earliest || ms > latest || ms <= a.to) {
 		return false
+	}
+	if ms != noTime {
+		a.from, a.to = cmp.Or(a.from, ms), ms
 	}
 	a.parts = a.parts || v != math.Trunc(v)
 	a.sketch.add(v)
-	return true
-}
-
-// place finds the sample's segment: the current one where no other begins before the sample, else a new one. It
-// answers false for a time that some segment holds.
-func (a *acc) place(ms int64) bool {
-	next, _ := slices.BinarySearchFunc(a.segments, ms+1, func(s segment, ms int64) int { return cmp.Compare(s.from, ms) })
-	switch before := next - 1; {
-	case before >= 0 && ms <= a.segments[before].to, len(a.segments) >= maxSegments && before != a.cur:
-		return false
-	case before >= 0 && before == a.cur:
-		a.segments[before].to = ms
-	default:
-		a.cur, a.segments = next, slices.Insert(a.segments, next, segment{ms, ms})
-	}
 	return true
 }
 
@@ -72,7 +45,9 @@ func (a *acc) place(ms int64) bool {
 func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
 	a.parts = a.parts || o.parts
-	a.segments = append(a.segments, o.segments...)
+	if a.to = max(a.to, o.to); a.from == 0 || o.from > 0 && o.from < a.from {
+		a.from = o.from
+	}
 	a.percent += o.percent
 }
 
@@ -80,9 +55,8 @@ func (a *acc) merge(o *acc) {
 func (a *acc) statistics() Statistics {
 	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n)),
 		Percent: a.percent, Fractions: a.parts && a.max <= 1}
-	if len(a.segments) > 0 {
-		s.From = stamp(slices.MinFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.from, y.from) }).from)
-		s.To = stamp(slices.MaxFunc(a.segments, func(x, y segment) int { return cmp.Compare(x.to, y.to) }).to)
+	if a.from > 0 {
+		s.From, s.To = stamp(a.from), stamp(a.to)
 	}
 	return s
 }
