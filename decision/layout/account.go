@@ -74,8 +74,31 @@ func (n *Node) recount() {
 			n.mixed = true
 		}
 	}
+	n.freest = Freest{Compute: -1}
 	for i := range n.Devices {
 		n.recountDevice(i)
+	}
+	f := Freest{}
+	for i := range n.Devices {
+		d, at := &n.Devices[i], int8(i)
+		if d.Mode != n.Devices[0].Mode || d.GPU == nil || d.Limit > 0 || i > math.MaxInt8 {
+			return
+		}
+		if d.compute > n.Devices[f.Compute].compute {
+			f.Compute = at
+		}
+		if d.memory > n.Devices[f.Memory].memory {
+			f.Memory = at
+		}
+		if d.slots > n.Devices[f.Slots].slots {
+			f.Slots = at
+		}
+		if d.compute < n.Devices[f.Least].compute {
+			f.Least = at
+		}
+	}
+	if len(n.Devices) > 0 {
+		n.freest = f
 	}
 }
 

@@ -49,6 +49,7 @@ type Node struct {
 	freeCPU    int64
 	freeMemory sharing.Bytes
 	tenant     string
+	freest     Freest
 }
 
 // GPU is a kind of device, shared by all devices of the kind and never changed.
@@ -239,6 +240,14 @@ type Free struct {
 	// Full has a bit for each of Instances that takes no more tenants.
 	Full uint32
 }
+
+// Freest has the indexes of the first devices of a node with most free compute, memory and slots, and of that with the
+// least free compute: a scheduler refuses a full node by one look at these.
+type Freest struct{ Compute, Memory, Slots, Least int8 }
+
+// Freest returns the freest devices; ok is false where the node has none, or they differ in mode, enforce a limit of
+// memory, or are not known.
+func (n *Node) Freest() (f Freest, ok bool) { return n.freest, n.freest.Compute >= 0 }
 
 // Free returns the free resources of the device.
 func (d *Device) Free() Free {

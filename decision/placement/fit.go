@@ -48,6 +48,26 @@ func fits(n *layout.Node, r *Request, why *filter.Reason) bool {
 	return true
 }
 
+// full reports that no GPU of a node has as much free as a request needs, by a look at the freest ones. It returns the
+// GPU whose reason is the node's, if its code is that; -1 where one may fit.
+func full(n *layout.Node, r *Request) (gpu int, code filter.Code) {
+	f, ok := n.Freest()
+	if !ok || r.GPUs == 0 || r.Profile != "" || len(n.Devices) > MaxGPUs {
+		return -1, code
+	}
+	memory, milli := &n.Devices[f.Memory], int32(r.Milli)
+	switch {
+	case milli > n.Devices[f.Compute].Free().Compute:
+		return int(f.Compute), filter.CodeGPUShare
+	case milli > n.Devices[f.Least].Free().Compute:
+	case r.GPUMemory > memory.Free().Memory && memory.GPU.Memory > 0 && r.Demand == nil:
+		return int(f.Memory), filter.CodeGPUMemory
+	case n.Devices[f.Slots].Free().Slots == 0:
+		return 0, filter.CodeTenants
+	}
+	return -1, code
+}
+
 // modelled reports whether a node has a GPU of a model that the request takes, or none at all.
 func modelled(n *layout.Node, r *Request) bool {
 	if len(r.Models) == 0 || len(n.Devices) == 0 {
@@ -120,7 +140,10 @@ func (a *asker) admits(d *layout.Device, r *Request, t *take, why *filter.Reason
 	if r.whole() {
 		slot.Mechanism = sharing.MechanismExclusive
 	}
-	*why = a.target.Admit(r.Demand, slot)
+	if asked := (admission{a.target, r.Demand, slot}); asked != a.asked {
+		a.asked, a.admitted = asked, a.target.Admit(r.Demand, slot)
+	}
+	*why = a.admitted
 	return why.Verdict == filter.VerdictPass
 }
 

@@ -22,7 +22,8 @@ type index struct {
 	rows []row
 	// packed has any of each row; 0 where no node is.
 	packed    []uint64
-	estimates map[shape]scores
+	estimates map[shape]*estimate
+	uses      int // of estimates
 	version   int // of the rows
 }
 
@@ -48,18 +49,17 @@ func (x *index) follow(c *layout.Cluster) {
 		x.rows, x.packed, x.estimates, x.last = nil, nil, nil, nil
 	}
 	if x.estimates == nil {
-		x.estimates = map[shape]scores{}
+		x.estimates = map[shape]*estimate{}
 		x.version++
 	}
 	for len(x.rows) < c.Len() {
 		x.rows, x.packed = append(x.rows, row{}), append(x.packed, 0)
 		x.version++
 	}
-	for of, scores := range x.estimates {
-		for len(scores) < len(x.rows) {
-			scores = append(scores, unknown)
+	for _, e := range x.estimates {
+		for len(e.scores) < len(x.rows) {
+			e.scores = append(e.scores, unknown)
 		}
-		x.estimates[of] = scores
 	}
 	for chunk := 0; chunk*layout.ChunkSize < c.Len(); chunk++ {
 		if c.Same(x.last, chunk) {
@@ -75,8 +75,8 @@ func (x *index) follow(c *layout.Cluster) {
 				x.packed[i] = x.rows[i].any
 			}
 			x.version++
-			for _, scores := range x.estimates {
-				scores[i] = unknown
+			for _, e := range x.estimates {
+				e.scores[i] = unknown
 			}
 		}
 	}
@@ -160,40 +160,54 @@ func (w *want) met(r *row) bool {
 const (
 	// cpuSteps and milliSteps are the steps of CPU and of shares of a GPU, in thousandths, that estimates are of.
 	cpuSteps, milliSteps = 1000, 50
-	// maxEstimates bounds the estimates of an index; a new one beyond it replaces another.
+	// maxEstimates bounds the estimates of an index; a new one beyond it replaces the one that was used last of all.
 	maxEstimates = 144
+	// Where more than wholly nodes may take a request, about sample of those without an estimate get one; else all do.
+	wholly, sample = 2000, 256
+	// stage counts the nodes that are scored exactly.
+	stage = 64
 )
 
-// scores are those of nodes for a request, by position: NaN is yet to be worked out, -Inf a node that does not take it.
-type scores []float32
+// estimate holds the policy's scores of nodes for a request, by position: NaN is yet to be computed, -Inf a node that
+// does not take it.
+type estimate struct {
+	request Request
+	scores  []float32
+	used    int // the number of the last use
+}
 
 var unknown = float32(math.NaN())
 
-// scores returns the policy's scores for a request by node.
-func (x *index) scores(r *Request) scores {
+// estimate returns what is known of a request.
+func (x *index) estimate(r Request) *estimate {
 	of := r.shape()
-	known := x.estimates[of]
-	if known == nil {
+	e := x.estimates[of]
+	if e == nil {
 		if len(x.estimates) >= maxEstimates {
-			for any := range x.estimates {
-				delete(x.estimates, any)
-				break
+			oldest, least := of, math.MaxInt
+			for of, e := range x.estimates {
+				if e.used < least {
+					oldest, least = of, e.used
+				}
 			}
+			delete(x.estimates, oldest)
 		}
-		known = slices.Repeat(scores{unknown}, len(x.rows))
-		x.estimates[of] = known
+		e = &estimate{r, slices.Repeat([]float32{unknown}, len(x.rows)), 0}
+		x.estimates[of] = e
 	}
-	return known
+	x.uses++
+	e.used = x.uses
+	return e
 }
 
 // predicted orders nodes for a request by the policy's scores of a similar one, an estimate: the share is rounded down,
 // and the CPU rounded down or up, whichever leaves as many whole steps of CPU on the node.
 type predicted struct {
-	scorer      *Scorer
-	c           *layout.Cluster
-	low, high   Request
-	lows, highs scores
-	over        int64 // CPU of the request above low
+	scorer    *Scorer
+	c         *layout.Cluster
+	packed    []uint64
+	low, high *estimate
+	over      int64 // CPU of the request above low
 }
 
 // predict prepares the order in which nodes are scored for a request.
@@ -205,59 +219,59 @@ func (p *Placer) predict(c *layout.Cluster, r *Request) *predicted {
 	if p.scorer.Forecaster != nil {
 		low.Workload = &layout.Workload{Name: r.workload().Name}
 	}
-	o := &predicted{scorer: p.scorer, c: c, low: low, high: low, over: r.CPUMilli - low.CPUMilli}
-	o.high.CPUMilli += cpuSteps
-	if o.lows = p.index.scores(&o.low); o.over > 0 {
-		o.highs = p.index.scores(&o.high)
+	o := &predicted{scorer: p.scorer, c: c, packed: p.index.packed, over: r.CPUMilli - low.CPUMilli}
+	o.low = p.index.estimate(low)
+	if o.high = o.low; o.over > 0 {
+		low.CPUMilli += cpuSteps
+		o.high = p.index.estimate(low)
 	}
 	return o
 }
 
-// prepare works out the scores of nodes that are not known yet, on all processors where they are many.
-func (o *predicted) prepare(nodes []int32, packed []uint64) {
+// of is the estimate that goes for a node.
+func (o *predicted) of(i int32) *estimate {
+	cpu := int64(o.packed[i] >> cpuShift & cpuMax)
+	if (cpu-o.low.request.CPUMilli)%cpuSteps < o.over && cpu >= o.high.request.CPUMilli {
+		return o.high
+	}
+	return o.low
+}
+
+// prepare scores nodes that have no estimate yet, as if all on them trusted everybody: all of a few, and of many a
+// sample with even gaps, from the turn-th on. It reports whether it left some out.
+func (o *predicted) prepare(nodes []int32, turn int) (more bool) {
 	var todo []int32
 	for _, i := range nodes {
-		if o.lows[i] != o.lows[i] {
+		if s := o.of(i).scores[i]; s != s {
 			todo = append(todo, i)
 		}
 	}
-	workers := runtime.GOMAXPROCS(0)
-	if len(todo) < 16*workers {
-		return
+	step := 1
+	if len(nodes) > wholly {
+		step = max(1, len(todo)/sample)
+	}
+	score := func(from, by int) {
+		for k := from; k < len(todo); k += by {
+			i := todo[k]
+			e := o.of(i)
+			offer, ok := o.scorer.score(o.c.At(int(i)), &e.request, true)
+			if e.scores[i] = float32(offer.Score); !ok {
+				e.scores[i] = float32(math.Inf(-1))
+			}
+		}
+	}
+	first, workers := turn%step, runtime.GOMAXPROCS(0)
+	if len(todo) < 16*workers*step {
+		score(first, step)
+		return step > 1
 	}
 	var wg sync.WaitGroup
 	for w := range workers {
-		wg.Go(func() {
-			for k := w; k < len(todo); k += workers {
-				o.score(int(todo[k]), packed[todo[k]])
-			}
-		})
+		wg.Go(func() { score(first+w*step, workers*step) })
 	}
 	wg.Wait()
+	return step > 1
 }
-
-// score is that of the node at a position, which has so much left.
-func (o *predicted) score(i int, left uint64) float32 {
-	cpu := int64(left >> cpuShift & cpuMax)
-	if (cpu-o.low.CPUMilli)%cpuSteps < o.over && cpu >= o.high.CPUMilli {
-		return o.at(o.highs, i, &o.high)
-	}
-	return o.at(o.lows, i, &o.low)
-}
-
-// at scores a node as if all on it trusted everybody.
-func (o *predicted) at(known scores, i int, r *Request) float32 {
-	if known[i] != known[i] {
-		offer, ok := o.scorer.score(o.c.At(i), r, true)
-		if known[i] = float32(offer.Score); !ok {
-			known[i] = float32(math.Inf(-1))
-		}
-	}
-	return known[i]
-}
-
-// stage counts the nodes that are scored of all.
-const stage = 64
 
 // Candidates returns the nodes to score for a request, at most 64, and all nodes that may take it: a node outside
 // does not. Both are ascending, and valid until the next call. The candidates are those that the policy predicts to
@@ -269,26 +283,29 @@ func (p *Placer) Candidates(c *layout.Cluster, r *Request, allow func(position i
 }
 
 func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (first, all []int32) {
-	first, all = p.first[:0], p.all[:0]
+	all = p.all[:0]
 	for i, any := range p.index.packed {
 		if (any-w.need)&guards == guards && w.met(&p.index.rows[i]) {
 			all = append(all, int32(i))
 		}
 	}
-	o.prepare(all, p.index.packed)
 	var ranks [stage + 1]float32
-	for _, at := range all {
-		i := int(at)
-		rank := -o.score(i, p.index.packed[i])
-		if len(first) == stage && rank >= ranks[stage-1] || allow != nil && !allow(i) {
-			continue
+	for more := true; more && (len(first) == 0 || math.IsInf(float64(ranks[0]), 1)); {
+		more = o.prepare(all, p.turn)
+		p.turn++
+		first = p.first[:0]
+		for _, i := range all {
+			rank := -o.of(i).scores[i]
+			if rank != rank || len(first) == stage && rank >= ranks[stage-1] || allow != nil && !allow(int(i)) {
+				continue
+			}
+			at := len(first)
+			for first = append(first, 0); at > 0 && rank < ranks[at-1]; at-- {
+				first[at], ranks[at] = first[at-1], ranks[at-1]
+			}
+			first[at], ranks[at] = i, rank
+			first = first[:min(len(first), stage)]
 		}
-		at := len(first)
-		for first = append(first, 0); at > 0 && rank < ranks[at-1]; at-- {
-			first[at], ranks[at] = first[at-1], ranks[at-1]
-		}
-		first[at], ranks[at] = int32(i), rank
-		first = first[:min(len(first), stage)]
 	}
 	slices.Sort(first)
 	p.first, p.all = first, all

@@ -30,6 +30,15 @@ type asker struct {
 	target     *filter.Target
 	open       bool // everybody trusts the request
 	chosen     bool // the node's delivery chooses the GPU
+	asked      admission
+	admitted   filter.Reason // the answer to asked
+}
+
+// admission is a question to the filter, whose answer is the same on all GPUs of a kind.
+type admission struct {
+	target *filter.Target
+	demand *filter.Demand
+	slot   filter.Slot
 }
 
 // neighbours asks a forecaster, if there is one, without allocating anew each time.

@@ -4,6 +4,7 @@ package placement
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -200,6 +201,44 @@ func TestIndexMissesNothing(t *testing.T) {
 	}
 }
 
+// TestFullNode holds that a node without room is refused for the reason of the GPU that is nearest to a fit.
+func TestFullNode(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 9))
+	scorer, seen := NewScorer(BestFit{}, nil), map[filter.Code]int{}
+	for _, fill := range []int{0, 1, 2} {
+		c, requests := zooOf(t, rng, 6)
+		for range 300 * fill {
+			r := fresh(requests[rng.IntN(len(requests))])
+			if o, f := scorer.Score(c.At(rng.IntN(c.Len())), r); f.Verdict == filter.VerdictPass {
+				c, _, _ = scorer.Assign(c, r, o)
+			}
+		}
+		for range 200 {
+			r := variant(rng, requests[rng.IntN(len(requests))])
+			for n := range c.Nodes() {
+				g, code := full(n, r)
+				if g < 0 || !fits(n, r, new(filter.Reason)) || r.GPUs != 1 {
+					continue
+				}
+				var why, nearest filter.Reason
+				w := scorer.work(n, r, false)
+				for i := range n.Devices {
+					if w.fit(n, i, r, &take{}, &why) {
+						t.Fatalf("GPU %d of %+v takes %+v", i, ViewOf(n), r)
+					}
+					nearest.Closer(why)
+				}
+				if seen[code]++; nearest != scorer.Filter(n, r) {
+					t.Errorf("%v, want %v", scorer.Filter(n, r), nearest)
+				}
+			}
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("refused for %v", seen)
+	}
+}
+
 // TestBeyondCandidates has one node of 200 take a request, which rows can't tell
 // from the others: its tenants trust the request's.
 func TestBeyondCandidates(t *testing.T) {
@@ -261,7 +300,7 @@ func TestAllow(t *testing.T) {
 func TestStages(t *testing.T) {
 	race.Long(t)
 	for _, policy := range busyPolicies(t) {
-		compareStages(t, 300, 100, policy, 0.99, 0.01)
+		compareStages(t, 300, 100, policy, 1, 0.99, 0.01)
 	}
 }
 
@@ -286,7 +325,7 @@ func TestMemory(t *testing.T) {
 	p := NewPlacer(NewScorer(mix, nil))
 	p.Best(c, &Request{CPUMilli: 96_000})
 	for i := int64(1); len(p.index.estimates) < maxEstimates; i++ {
-		p.index.scores(&Request{CPUMilli: i})
+		p.index.estimate(Request{CPUMilli: i})
 	}
 	for i := range int64(maxAnswers) {
 		p.answers[shape(i)] = answer{}
@@ -300,7 +339,42 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-func compareStages(t *testing.T, nodes, requests int, policy Policy, within, mean float64) {
+// TestSamples holds that two placers that are asked the same on a cluster too large to score all of it at once offer the
+// same, that they refuse nothing that fits, and that a shape's offers get no worse until all nodes are known.
+func TestSamples(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	c := busy(t, rng, wholly+600)
+	scorer := NewScorer(BestFit{}, nil)
+	one, two := NewPlacer(scorer), NewPlacer(scorer)
+	for k := range maxEstimates + 20 {
+		r := newShape(rng)
+		r.CPUMilli += int64(k%90) * 1000
+		if a, b := fmt.Sprint(one.Best(c, r)), fmt.Sprint(two.Best(c, r)); a != b {
+			t.Fatalf("%s, then %s", a, b)
+		}
+	}
+	r, last := &Request{Name: "r", GPUs: 1, Milli: 1, CPUMilli: 100, Mechanisms: onTurns}, math.Inf(-1)
+	for range (wholly + 600) / sample {
+		clear(one.answers)
+		o, ok := one.Best(c, r)
+		if !ok || o.Score < last {
+			t.Fatalf("%v after %v", o, last)
+		}
+		last = o.Score
+	}
+	if slices.ContainsFunc(one.all, func(i int32) bool { s := one.predict(c, r).of(i).scores[i]; return s != s }) {
+		t.Error("nodes are left out")
+	}
+	only := &Request{Name: "r", CPUMilli: 95_000, GPUs: 8, Milli: 1000, Mechanisms: onTurns}
+	c, _ = c.WithNode(layout.Node{Name: "z", CPUMilli: 2e6, Memory: 1 << 40, Devices: c.At(0).Devices})
+	only.CPUMilli = 1_000_000
+	if o, ok := one.Best(c, only); !ok || o.Node != "z" {
+		t.Errorf("%v, %v", o, ok)
+	}
+}
+
+// compareStages asks for each shape so many times.
+func compareStages(t *testing.T, nodes, requests int, policy Policy, looks int, within, mean float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 8))
 	c := busy(t, rng, nodes)
@@ -315,7 +389,12 @@ func compareStages(t *testing.T, nodes, requests int, policy Policy, within, mea
 				scores = append(scores, o.Score)
 			}
 		}
-		best, ok := two.Best(c, r)
+		var best Offer
+		var ok bool
+		for range looks {
+			clear(two.answers)
+			best, ok = two.Best(c, r)
+		}
 		if ok != (len(scores) > 0) {
 			t.Fatalf("%v, and %d of %d nodes take %+v", ok, len(scores), nodes, r)
 		}
@@ -366,13 +445,24 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceFirst places the first request whose like was never seen, of which every node is scored.
+// BenchmarkPlaceFirst places requests of which no like was seen; cold: by a policy that saw none of the nodes either.
 func BenchmarkPlaceFirst(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	c := busy(b, rng, 10_000)
-	for b.Loop() {
-		p := NewPlacer(NewScorer(busyMix(b), nil))
-		p.index.follow(c)
-		p.Best(c, newShape(rng))
+	for _, cold := range []bool{false, true} {
+		b.Run(fmt.Sprint("cold ", cold), func(b *testing.B) {
+			rng := rand.New(rand.NewPCG(1, 2))
+			c, policy := busy(b, rng, 10_000), busyMix(b)
+			p := NewPlacer(NewScorer(policy, nil))
+			for range 100 {
+				p.Best(c, newShape(rng))
+			}
+			for b.Loop() {
+				clear(p.index.estimates)
+				clear(p.answers)
+				if cold {
+					clear(policy.memo)
+				}
+				p.Best(c, newShape(rng))
+			}
+		})
 	}
 }

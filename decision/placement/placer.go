@@ -5,6 +5,7 @@ package placement
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,13 +15,19 @@ import (
 
 // Placer places requests one after another, in two stages: an index over the free capacity of the nodes picks the 64
 // with the best scores for a similar request, of a rounded share and rounded CPU, and the policy scores these
-// exactly. The first request of a rounded shape scores every node that may take it, on all processors. Where none of
-// the 64 takes the request all others are searched, so a request is refused only when no node takes it. A Placer is
-// not safe for concurrent use; its offers do not depend on earlier calls.
+// exactly. Where none of the 64 takes the request all others are searched, so a request is refused only when no node
+// takes it.
+//
+// The first request of a rounded shape scores every node that may take it. Where these are more than 2,000, it scores
+// about 256 of them at even distances (as kube-scheduler's percentageOfNodesToScore does), and the next ones of the
+// shape as many more, until all are known: on 10,000 nodes of which hardly two are alike the first offer is, in the
+// mean, the 25th best. Offers on such clusters depend on the requests before, on smaller ones they don't.
+// A Placer is not safe for concurrent use.
 type Placer struct {
 	scorer     *Scorer
 	index      index
 	first, all []int32
+	turn       int // of samples
 	answers    map[shape]answer
 }
 
@@ -60,6 +67,9 @@ func (p *Placer) best(c *layout.Cluster, w *want, o *predicted) (best Offer, ok 
 	first, all := p.candidates(w, nil, o)
 	for _, nodes := range [][]int32{first, all} {
 		for _, i := range nodes {
+			if math.IsInf(float64(o.of(i).scores[i]), -1) {
+				continue // it does not take less either
+			}
 			if offer, fits := p.scorer.score(c.At(int(i)), w.Request, false); fits && (!ok || offer.Score > best.Score+tie) {
 				best, ok = offer, true
 			}

@@ -119,6 +119,10 @@ func (s *Scorer) filter(n *layout.Node, r *Request, open bool) filter.Reason {
 		_, why = w.choose(n)
 		return why
 	}
+	if g, code := full(n, r); g >= 0 && !w.fit(n, g, r, &take{}, &why) && why.Code == code &&
+		(w.target == nil || n.Devices[g].Mode != sharing.MechanismNone) {
+		return why
+	}
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
 		if w.fit(n, g, r, &take{}, &why) {
 			return filter.Pass()
@@ -144,7 +148,7 @@ func (s *Scorer) Score(n *layout.Node, r *Request) (Offer, filter.Reason) {
 func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bool) {
 	w := s.work(n, r, open)
 	defer s.scratch.Put(w)
-	if !fits(n, r, &w.why) {
+	if g, _ := full(n, r); g >= 0 || !fits(n, r, &w.why) {
 		return best, false
 	}
 	w.before.fill(n)
