@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -76,7 +77,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
 		if i, ok := p.Get(m); ok {
-			out = append(out, consequence(filter.ObjectiveName(m)+" ms", i, 1e3*limit.Seconds()))
+			out = append(out, consequence(codes.ObjectiveName(m)+" ms", i, 1e3*limit.Seconds()))
 		}
 	}
 	return out
@@ -155,8 +156,8 @@ func (pl *answers) bound(w int, d *Decision) string {
 		if !ok {
 			continue
 		}
-		lacks := why.Code == filter.CodeGPUMemory
-		if found == nil || !lacks && found.Code == filter.CodeGPUMemory || why.Code == found.Code &&
+		lacks := why.Code == codes.GPUMemory
+		if found == nil || !lacks && found.Code == codes.GPUMemory || why.Code == found.Code &&
 			why.Have > 0 && why.Have > found.Have == lacks {
 			found, pool = &why, p
 		}
@@ -164,7 +165,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 	if found != nil {
 		text := fmt.Sprintf("exclusive on %s: %s", pl.Pools[pool].Pool.Name,
 			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Target()).Text().Message)
-		if o := pl.EstimateOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != filter.CodeGPUMemory {
+		if o := pl.EstimateOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != codes.GPUMemory {
 			text += "; TPOT alone " + o.Size
 		}
 		return text
@@ -173,7 +174,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 	rank := func(c *Candidate) int {
 		switch {
 		case slices.ContainsFunc(c.Reasons, func(r filter.ReasonText) bool {
-			return r.Code == filter.CodePinnedElsewhere || r.Code == filter.CodeNotAllowedInPool
+			return r.Code == codes.PinnedElsewhere || r.Code == codes.NotAllowedInPool
 		}):
 			return 2
 		case c.Mechanism != sharing.MechanismExclusive:

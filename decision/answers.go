@@ -7,6 +7,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/score"
 )
 
 // answers turns a plan into texts and figures.
@@ -20,7 +21,7 @@ type answers struct {
 
 // mix records the differences between the workloads of a group.
 type mix struct {
-	first   *CompiledWorkload
+	first   *score.CompiledWorkload
 	uid     Optional[int]
 	unequal bool // in kind or load
 	uids    bool // several user ids

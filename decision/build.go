@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -116,7 +117,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 		}
 		d.Places = pl.places(w)
 		t := score.TraitOf(c.Mechanism)
-		d.TradeOff = &filter.ReasonText{Code: filter.CodeTradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
+		d.TradeOff = &filter.ReasonText{Code: codes.TradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
 			Verdict: filter.VerdictPass}
 		for a := range sharing.AxisCount {
 			p := cp.Target().Isolation(c.Mechanism, sharing.Axis(a))
@@ -194,7 +195,7 @@ const fillingBusy = 0.9
 
 // filler describes another workload of a pool with kernels that fill the GPU, by its profile or by the stated busy
 // share of a computation; "" if there is none.
-func (pl *answers) filler(w int, p *CompiledPool) string {
+func (pl *answers) filler(w int, p *score.CompiledPool) string {
 	for j, cw := range pl.Workloads[:pl.Asked] {
 		o := cw.Workload()
 		if j == w || o.Pool != "" && o.Pool != p.Pool.Name {

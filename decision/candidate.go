@@ -5,10 +5,13 @@ package decision
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -20,7 +23,7 @@ func (pl *answers) notChosen(w int, d *Decision) []string {
 	if s == nil {
 		return nil
 	}
-	inside := []plan.Member{{Workload: w, Replicas: filter.PerInstance(taken.Mechanism)}}
+	inside := []plan.Member{{Workload: w, Replicas: traits.PerInstance(taken.Mechanism)}}
 	text := pl.why(w, taken, pl.Predict(plan.Site{GroupKey: taken.GroupKey, Slice: s}, inside))
 	if d := &pl.EstimateOf(w, taken.Pool, taken.Mechanism).Demand; !d.Serves() {
 		text += fmt.Sprintf(", less than %.0f%%", 100*pl.Least[taken.Pool])
@@ -51,12 +54,12 @@ func (pl *answers) candidates(w int) []Candidate {
 		}
 		beside := pl.Neighbours(w, p)
 		for _, m := range sharing.Mechanisms() {
-			score.EvaluateMechanism(cw, cp, beside, m, &s)
+			score.Evaluate(cw, cp, beside, m, &s)
 			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 			if m != sharing.MechanismMIG {
 				continue
 			}
-			for _, r := range s.Denser() {
+			for _, r := range denser(&s, cw, cp) {
 				list = append(list, listing{Candidate{Pool: cp.Pool.Name, Mechanism: m, Profile: r.Profile.Name,
 					Verdict: r.Verdict, Tenants: 1, Reasons: []filter.ReasonText{r.Text()}}, -1, 0})
 			}
@@ -86,13 +89,13 @@ func (pl *answers) suits(w, p int) bool {
 	case len(choices) > 0:
 		return choices[0].Pool == p
 	}
-	pin := func(cp *CompiledPool) bool { return cp.Pool.Name == pl.Workloads[w].Workload().Pool }
+	pin := func(cp *score.CompiledPool) bool { return cp.Pool.Name == pl.Workloads[w].Workload().Pool }
 	return max(0, slices.IndexFunc(pl.Pools, pin)) == p
 }
 
 // pinned reports whether the workload's pin is the reason against the candidate.
 func (c *Candidate) pinned() bool {
-	return len(c.Reasons) > 0 && c.Reasons[0].Code == filter.CodePinnedElsewhere
+	return len(c.Reasons) > 0 && c.Reasons[0].Code == codes.PinnedElsewhere
 }
 
 func cmpBool(a, b bool) int {
@@ -113,7 +116,7 @@ func (pl *answers) annotate(w int, l *listing) {
 	cw, cp := pl.Workloads[w], pl.Pools[l.pool]
 	key := plan.GroupKey{Pool: l.pool, Mechanism: l.Mechanism}
 	add := func(why filter.Reason) {
-		if l.Reasons[0].Code == filter.CodeFits {
+		if l.Reasons[0].Code == codes.Fits {
 			l.Reasons = l.Reasons[:0]
 		}
 		l.Reasons = append(l.Reasons, why.About(cw.Demand(), cp.Target()).Text())
@@ -132,7 +135,7 @@ func (pl *answers) annotate(w int, l *listing) {
 		if chosen {
 			verdict = filter.VerdictPass // for those that were placed
 		}
-		add(filter.Reason{Verdict: verdict, Code: filter.CodePoolFull, Mechanism: l.Mechanism, Need: int64(need),
+		add(filter.Reason{Verdict: verdict, Code: codes.PoolFull, Mechanism: l.Mechanism, Need: int64(need),
 			Have: int64(cp.Pool.Count)})
 	}
 	if why, banned := pl.Banned[w][key]; banned {
@@ -144,11 +147,30 @@ func (pl *answers) annotate(w int, l *listing) {
 		if c.Slice != nil {
 			l.chose(c.Slice)
 			need := pl.MemoryOf(w, c.Mechanism)
-			add(filter.Reason{Verdict: filter.VerdictPass, Code: filter.CodeSliceFits, Mechanism: l.Mechanism,
+			add(filter.Reason{Verdict: filter.VerdictPass, Code: codes.SliceFits, Mechanism: l.Mechanism,
 				Need: int64(need), Profile: c.Slice.Profile})
 		}
 	}
 	l.Chosen = chosen
+}
+
+// denser returns, for a candidate with a slice, a rejection for each smaller profile that would fit more often on a GPU
+// and does not suffice.
+func denser(s *score.Scored, cw *score.CompiledWorkload, cp *score.CompiledPool) (out []filter.Reason) {
+	d, all := cw.Demand(), cp.Target().Slices()
+	for i := 0; i < len(all) && s.Slice() != nil && &all[i] != s.Slice(); i++ {
+		why := filter.Reason{Verdict: filter.VerdictReject, Mechanism: s.Mechanism, Profile: all[i].Profile}
+		switch {
+		case all[i].Memory >= d.Memory.Total:
+			why.Code, why.Have = codes.SliceSaturated, int64(math.Round(1000*d.Busy))
+		case all[i].Memory > 0:
+			why.Code, why.Need = codes.SliceTooSmall, int64(d.Memory.Total)
+		default:
+			continue
+		}
+		out = append(out, why.About(d, cp.Target()))
+	}
+	return out
 }
 
 // chose replaces the smallest slice that the filter found, and its reasons, by the slice that the prediction chose.
@@ -157,13 +179,13 @@ func (l *listing) chose(s *filter.MIGSlice) {
 	l.Profile = s.Profile.Name
 	l.Reasons = slices.DeleteFunc(l.Reasons, func(r filter.ReasonText) bool {
 		switch r.Code {
-		case filter.CodeSliceFits, filter.CodeSliceLoad, filter.CodeSLOUnmeasured:
+		case codes.SliceFits, codes.SliceLoad, codes.SLOUnmeasured:
 			return true
 		}
-		return other && r.Code == filter.CodeFraction
+		return other && r.Code == codes.Fraction
 	})
 	if len(l.Reasons) == 0 {
-		l.Reasons = []filter.ReasonText{{Code: filter.CodeFits}}
+		l.Reasons = []filter.ReasonText{{Code: codes.Fits}}
 	}
 }
 

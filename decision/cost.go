@@ -23,7 +23,7 @@ func (h *hourly) add(o hourly) {
 }
 
 // pay prices GPUs of a pool that are paid for.
-func pay(p *CompiledPool, paid score.Paid) (h hourly, err error) {
+func pay(p *score.CompiledPool, paid score.Paid) (h hourly, err error) {
 	h.count(p, paid.GPUs())
 	perNode := p.Pool.GPUsPerNode.Or(1)
 	if !p.Priced {
@@ -42,7 +42,7 @@ func pay(p *CompiledPool, paid score.Paid) (h hourly, err error) {
 	return h, err
 }
 
-func (h *hourly) count(p *CompiledPool, gpus int) {
+func (h *hourly) count(p *score.CompiledPool, gpus int) {
 	h.gpus = gpus
 	if perNode, known := p.Pool.GPUsPerNode.Get(); known {
 		h.nodes = (gpus + perNode - 1) / perNode
@@ -51,7 +51,7 @@ func (h *hourly) count(p *CompiledPool, gpus int) {
 
 // onDemand prices a number of nodes of a pool at today's purchase: the stated count of spot GPUs, the rest on demand.
 // A pool with a spot price but no spot count buys everything on demand.
-func onDemand(p *CompiledPool, nodes int) (hourly, error) {
+func onDemand(p *score.CompiledPool, nodes int) (hourly, error) {
 	paid := score.Paid{Reserved: p.Reserved.Count, OnDemand: max(0, nodes*p.Pool.GPUsPerNode.Or(1)-p.Reserved.Count)}
 	if s := p.Pool.Spot; s != nil {
 		paid.Spot = min(s.Count, p.Spot.Count, paid.OnDemand)

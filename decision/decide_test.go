@@ -18,6 +18,8 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
@@ -92,7 +94,7 @@ func TestFourTeams(t *testing.T) {
 		}
 		found := false
 		for _, reason := range d.Candidates[0].Reasons {
-			found = found || reason.Code == filter.CodeSliceTooSmall && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
+			found = found || reason.Code == codes.SliceTooSmall && strings.Contains(reason.Message, "does not fit the memory of 1g.10gb")
 		}
 		if !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Profile == "1g.10gb" && c.Verdict == filter.VerdictReject }) {
 			t.Errorf("%s: 1g.10gb is no rejected candidate", d.Workload)
@@ -313,7 +315,7 @@ func checkLayout(t *testing.T, p PoolResult, g GroupResult, l LayoutResult, work
 	if total, known := gpu.Memory.Get(); known && memory > total {
 		t.Errorf("%s on %s: tenants need %s of %s", g.Mechanism, p.Pool, memory, total)
 	}
-	if !filter.TraitsOf(g.Mechanism).Trusting {
+	if !traits.Of(g.Mechanism).Trusting {
 		return
 	}
 	for _, a := range tenants {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -91,7 +92,7 @@ workloads: [{name: w, kind: batch, replicas: 12, memory: 2GiB, gpu_busy: 0.02, t
 	said := false
 	for _, c := range kept.Candidates {
 		for _, why := range c.Reasons {
-			said = said || c.Mechanism == sharing.MechanismMPS && why.Code == filter.CodeWeaker
+			said = said || c.Mechanism == sharing.MechanismMPS && why.Code == codes.Weaker
 		}
 	}
 	if !said {

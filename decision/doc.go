@@ -24,7 +24,7 @@
 //
 // Use [Compare] for the value of less confidence or of another mechanism: it decides with several options.
 //
-// Schedulers use [CompilePool], [CompileWorkload] and [Evaluate]: one workload against one pool without allocating.
+// Schedulers use package score: one workload against one pool, without allocating.
 //
 // Decisions are deterministic: the same fleet in any order gives the same
 // bytes. Nothing in the package does I/O or needs a GPU.

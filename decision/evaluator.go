@@ -9,8 +9,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -103,7 +103,7 @@ func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignm
 		members = append(members, plan.Member{Workload: w, Replicas: n})
 	}
 	slices.SortFunc(members, func(a, b plan.Member) int { return cmp.Compare(a.Workload, b.Workload) })
-	at, sliced := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: m}}, filter.TraitsOf(m).Sliced
+	at, sliced := plan.Site{GroupKey: plan.GroupKey{Pool: pool, Mechanism: m}}, traits.Of(m).Sliced
 	profile := ""
 	if all[0].Profile != nil {
 		profile = all[0].Profile.Name

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"log"
 	"os"
-	"strings"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -116,37 +114,6 @@ workloads:
 	// workloads[0].gpu_bsy: unknown key (did you mean "gpu_busy"?)
 	// pools[0].gpu: sharing: unknown GPU "A100-SXM5-80GB"; did you mean "A100-SXM4-80GB" or "A100-SXM4-40GB"? Or describe it: gpu: {name: My GPU, memory: 16GiB, bandwidth: 448, sms: 46, compute: "8.6"}
 	// workloads[0].slo.ttft_p99: -5ms is out of range (write a positive duration, for example 500ms)
-}
-
-// A scheduler filters one workload against one pool without allocating.
-func ExampleEvaluate() {
-	fleet, err := decision.ParseFleet([]byte(fourTeams))
-	if err != nil {
-		log.Fatal(err)
-	}
-	pool, err := decision.CompilePool(&fleet.Pools[0])
-	if err != nil {
-		log.Fatal(err)
-	}
-	workload := decision.CompileWorkload(&fleet.Workloads[0])
-	var ev decision.Evaluation
-	decision.Evaluate(workload, pool, filter.Neighbours{Untrusted: 3}, &ev)
-	for i := range ev.Candidates {
-		if c := &ev.Candidates[i]; c.Verdict == filter.VerdictPass {
-			fmt.Println(strings.TrimSpace(fmt.Sprintf("%v %s", c.Mechanism, c.Profile())))
-			for k := range c.Len() {
-				fmt.Println("   ", c.Reason(k))
-			}
-		}
-	}
-	// Output:
-	// exclusive
-	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
-	// mig 1g.20gb
-	//     model.kv_cache is not stated; 1.89GiB is assumed (prior)
-	//     does not fit the memory of 1g.10gb: needs 15.43GiB (weights 13.04GiB, KV cache 1.89GiB, contexts 512MiB) and it has 9.5GiB
-	//     fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
-	//     will keep the slice 72.6% busy, if it runs 3.63 times slower there by its share of the memory bandwidth (prior); measure it
 }
 
 // What would less confidence be worth, or HAMi if it were installed?

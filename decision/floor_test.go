@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
@@ -239,7 +239,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 			}
 		}
 	}
-	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (profile.SLO{}) && (filter.TraitsOf(d.Mechanism).Sliced || d.From != fromProfiles) {
+	if opt.Profiles != nil && d.Status == StatusDecided && w.Load == nil && w.Solo == (profile.SLO{}) && (traits.Of(d.Mechanism).Sliced || d.From != fromProfiles) {
 		t.Errorf("%s %s on %s is decided by a profile of other hardware: %s", d.Mechanism, d.Profile, gpu, d.Why)
 	}
 	return d.Mechanism != sharing.MechanismNone

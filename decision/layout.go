@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/score"
 )
 
 // layout assigns the plan to nodes, prices them, and lists unused capacity.
@@ -31,7 +32,7 @@ func (pl *answers) layout(r *Result) error {
 }
 
 // Prices are those of pools, for the price of a layout; of one that has none, how many GPUs are reserved.
-func Prices(pools []*CompiledPool) layout.Prices {
+func Prices(pools []*score.CompiledPool) layout.Prices {
 	out := layout.Prices{}
 	for _, cp := range pools {
 		p := layout.Price{PerGPU: cp.Price, SpotPerGPU: cp.Spot.PricePerGPUHour, Reserved: cp.Reserved.Count,

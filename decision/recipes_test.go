@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
@@ -25,8 +25,8 @@ func TestEveryMechanismIsWhole(t *testing.T) {
 				t.Errorf("%s: say in sharing/data/isolation.json what it isolates in %s", m, sharing.Axis(a))
 			}
 		}
-		if filter.TraitsOf(m).Capacity == 0 {
-			t.Errorf("%s: give it traits in decision/filter/traits.go", m)
+		if traits.Of(m).Capacity == 0 {
+			t.Errorf("%s: give it traits in decision/internal/traits", m)
 		}
 		if score.TraitOf(m).TradeOff == "" {
 			t.Errorf("%s: say in decision/mechanism.go what choosing it accepts", m)

@@ -3,10 +3,8 @@
 package decision
 
 import (
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
@@ -50,25 +48,6 @@ func LoadFleet(path string) (*Fleet, error) { return fleet.LoadFleet(path) }
 // remedy: unknown keys, duplicate keys and names, numbers out of range, unknown GPUs, contradictions. A fleet with
 // models that name a config needs [fleet.ParseFleetWith].
 func ParseFleet(data []byte) (*Fleet, error) { return fleet.ParseFleet(data) }
-
-// The filter and score of one workload on one pool; package score has each with its fields.
-type (
-	CompiledPool     = score.CompiledPool
-	CompiledWorkload = score.CompiledWorkload
-	Evaluation       = score.Evaluation
-)
-
-// CompilePool prepares a pool for [Evaluate]. It fails for a GPU that is not known.
-func CompilePool(pool *Pool) (*CompiledPool, error) { return score.CompilePool(pool) }
-
-// CompileWorkload prepares a workload for [Evaluate].
-func CompileWorkload(w *Workload) *CompiledWorkload { return score.CompileWorkload(w) }
-
-// Evaluate filters and scores one workload against one pool into ev, which it overwrites. It does not allocate and
-// is safe for concurrent use with different evs.
-func Evaluate(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, ev *Evaluation) {
-	score.Evaluate(w, p, nb, ev)
-}
 
 // Options and results of the planner; `go doc github.com/cotenant/cotenant/decision/internal/plan.Options`, and so on,
 // shows the fields.

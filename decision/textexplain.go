@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -114,7 +115,7 @@ func (c *Candidate) deciding() []filter.ReasonText {
 	}
 	var out []filter.ReasonText
 	for _, r := range c.Reasons {
-		if r.Code == filter.CodePinnedElsewhere {
+		if r.Code == codes.PinnedElsewhere {
 			return []filter.ReasonText{r}
 		}
 		if r.Verdict == c.Verdict {

@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
@@ -32,8 +33,8 @@ type trapInput struct {
 	w         *Workload
 	f         Framework   // the workload's, zero without
 	r         fleet.Asked // likewise
-	cw        *CompiledWorkload
-	p         *CompiledPool // nil when nothing was decided and no pool is pinned
+	cw        *score.CompiledWorkload
+	p         *score.CompiledPool // nil when nothing was decided and no pool is pinned
 	chosen    sharing.Mechanism
 	profile   string // of MIG, that was chosen
 	tenants   int    // on its fullest GPU
@@ -45,7 +46,7 @@ type trapInput struct {
 }
 
 // newTrapInput takes a workload with its request, on a pool that may be nil.
-func newTrapInput(cw *CompiledWorkload, p *CompiledPool) *trapInput {
+func newTrapInput(cw *score.CompiledWorkload, p *score.CompiledPool) *trapInput {
 	w := cw.Workload()
 	return &trapInput{w: w, cw: cw, p: p, f: *cmp.Or(w.Framework, &Framework{}), r: *cmp.Or(w.Request, &fleet.Asked{})}
 }
@@ -303,7 +304,7 @@ func ordinals(list string) (out []int) {
 }
 
 // blockedLarge finds a layout in which a 3g at start 0 keeps a free half from holding the 4g that only starts there.
-func blockedLarge(p *CompiledPool) string {
+func blockedLarge(p *score.CompiledPool) string {
 	for i, text := range p.Pool.Layouts {
 		layout, err := p.Target().Model().ParseLayout(text)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -259,9 +260,9 @@ func (b *build) unheld() {
 
 // traps finds the traps that workloads walk into as they run today.
 func (b *build) traps() {
-	pools := map[string]*decision.CompiledPool{}
+	pools := map[string]*score.CompiledPool{}
 	for i := range b.Fleet.Pools {
-		p, err := decision.CompilePool(&b.Fleet.Pools[i])
+		p, err := score.CompilePool(&b.Fleet.Pools[i])
 		if err == nil {
 			pools[b.Fleet.Pools[i].Name] = p
 		}
@@ -273,7 +274,7 @@ func (b *build) traps() {
 			continue
 		}
 		n, _ := b.home(w)
-		var at *decision.CompiledPool
+		var at *score.CompiledPool
 		if p := b.poolOf[n]; p != nil {
 			at = pools[p.name]
 		}
@@ -283,7 +284,7 @@ func (b *build) traps() {
 				here = max(here, p.at.tenantsOfOne())
 			}
 		}
-		for _, t := range decision.TrapsToday(decision.CompileWorkload(v), at, here) {
+		for _, t := range decision.TrapsToday(score.CompileWorkload(v), at, here) {
 			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
 			if names[key] = append(names[key], w.name); len(names[key]) == 1 {
 				hits[key] = t

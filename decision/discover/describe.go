@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -64,7 +65,7 @@ func (d *Discovery) sharing(s *Sharing) string {
 
 // isolation writes a mechanism's isolation on a pool's GPUs, by axis.
 func isolation(v *decision.Pool, m sharing.Mechanism) string {
-	c, err := decision.CompilePool(v)
+	c, err := score.CompilePool(v)
 	if err != nil {
 		return "not known"
 	}

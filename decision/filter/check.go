@@ -3,6 +3,7 @@
 package filter
 
 import (
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -28,7 +29,7 @@ func (t *Target) check(d *Demand, nb Neighbours, profile *mig.Profile, r *Report
 		t.checkToday(d, r)
 		checkTrust(nb, r)
 		if d.GPUs > 1 && m != sharing.MechanismInServer {
-			r.compare(VerdictReject, codeMultiGPU, int64(d.GPUs), 0)
+			r.compare(VerdictReject, codes.MultiGPU, int64(d.GPUs), 0)
 		}
 		t.checkFramework(d, r)
 	}
@@ -54,7 +55,7 @@ func (t *Target) Admit(d *Demand, s Slot) Reason {
 	at, worst := -1, 0
 	for i := range r.notes[:r.n] {
 		n := &r.notes[i]
-		if scope := n.code.Scope(); scope == ScopeEmpty || scope == ScopeChoice && s.Fixed {
+		if scope := codes.Words[n.code].Scope; scope == codes.Empty || scope == codes.Choice && s.Fixed {
 			continue
 		}
 		if s := n.verdict.Severity(); s > worst {

@@ -4,22 +4,14 @@ package filter
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
-
-// Some returns an Optional that holds v.
-func Some[T any](v T) Optional[T] { return optional.Of(v) }
-
 // Demand states the needs of one replica of a workload on the GPUs that it runs on. It must not be modified once it
-// was given to a check. decision.CompileWorkload makes it of a workload.
+// was given to a check. score.CompileWorkload makes it of a workload.
 type Demand struct {
 	Pool     string // the pool that it is pinned to; empty = any
 	Kind     string // in words
@@ -46,9 +38,9 @@ type Demand struct {
 	SLO, Solo profile.SLO
 	Predicted bool // a prediction will judge the limits
 
-	Framework      string            // e.g. vllm; empty = not known
-	MemoryFraction Optional[float64] // that the framework takes of the memory it sees
-	Bypasses       bool              // a limit inside the process does not hold it
+	Framework      string                    // e.g. vllm; empty = not known
+	MemoryFraction profile.Optional[float64] // that the framework takes of the memory it sees
+	Bypasses       bool                      // a limit inside the process does not hold it
 }
 
 // BusyBasis is the basis of a demand's Busy.
@@ -80,7 +72,7 @@ type MemoryNeed struct {
 // Under returns the memory that a replica takes of a GPU under a mechanism: a limit that cannot be allocated to the
 // last byte is set higher by the context, which takes the rest, where the need does not hold it.
 func (n *MemoryNeed) Under(m sharing.Mechanism) sharing.Bytes {
-	if TraitsOf(m).Limited && n.Context == 0 {
+	if traits.Of(m).Limited && n.Context == 0 {
 		return n.Total + ContextMemory
 	}
 	return n.Total
@@ -94,20 +86,6 @@ func (n *MemoryNeed) Within(have sharing.Bytes) sharing.Bytes {
 	}
 	return n.Total
 }
-
-// TrustDomain is a tenant and the other tenants that it trusts.
-type TrustDomain struct {
-	Tenant string
-	Trusts []string
-}
-
-// MayShare reports whether two trust domains trust each other: they are one tenant, or each names the other's.
-func (p *TrustDomain) MayShare(q *TrustDomain) bool {
-	return p.Tenant == q.Tenant || p.Names(q.Tenant) && q.Names(p.Tenant)
-}
-
-// Names reports whether p trusts a tenant, which alone does not let it share.
-func (p *TrustDomain) Names(tenant string) bool { return slices.Contains(p.Trusts, tenant) }
 
 // Neighbours returns the number of replicas that could share a GPU with one of a workload's: those of tenants
 // that trust one another (other replicas of the workload included), and those of tenants that do not.

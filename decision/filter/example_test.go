@@ -66,7 +66,7 @@ func ExampleTarget_Admit() {
 
 // What is left of a GPU decides about the next tenant.
 func ExampleLeft() {
-	gpu := filter.Left{Total: filter.Some(16 * sharing.GiB), Memory: 4 * sharing.GiB, Milli: 500}
+	gpu := filter.Left{Memory: 4 * sharing.GiB, Milli: 500}
 	var why filter.Reason
 	fmt.Println(gpu.Suffices(3*sharing.GiB, 400, &why))
 	fmt.Println(gpu.Suffices(6*sharing.GiB, 400, &why), why)

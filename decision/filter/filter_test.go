@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"strings"
+	"slices"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -23,14 +25,6 @@ func TestTexts(t *testing.T) {
 		if err != nil || back.UnmarshalText(b) != nil || back != c {
 			t.Errorf("%v comes back as %v: %v", c, back, err)
 		}
-		if text := (Reason{Code: c, Mechanism: sharing.MechanismMPS}).String(); strings.Contains(text, "%!") || c != codeHardware && text == "" {
-			t.Errorf("%v says %q", c, text)
-		}
-		if id := c.Source(); id != "" {
-			if _, ok := sharing.SourceByID(id); !ok {
-				t.Errorf("%v: source %q does not resolve", c, id)
-			}
-		}
 	}
 	for v := VerdictUnknown; v <= VerdictPass; v++ {
 		var back Verdict
@@ -39,28 +33,20 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v comes back as %v: %v", v, back, err)
 		}
 	}
-	if _, err := codeCount.MarshalText(); !errors.Is(err, errUnknownName) {
+	if _, err := Code(codes.Count).MarshalText(); !errors.Is(err, errUnknownName) {
 		t.Errorf("%v", err)
 	}
-	if err := new(Code).UnmarshalText([]byte("gpu-shares")); !errors.Is(err, errUnknownName) {
-		t.Errorf("%v", err)
-	}
-	if err := new(Verdict).UnmarshalText([]byte("maybe")); !errors.Is(err, errUnknownName) {
-		t.Errorf("%v", err)
+	for _, err := range []error{new(Code).UnmarshalText([]byte("gpu-shares")), new(Verdict).UnmarshalText([]byte("maybe"))} {
+		if !errors.Is(err, errUnknownName) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
 // TestBesideASmallerOne holds that what takes more than half of a GPU may share it with a neighbour that is small
 // enough, and that two of it may not.
 func TestBesideASmallerOne(t *testing.T) {
-	gpu, err := sharing.LookupGPU("L4")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g, err := NewTarget(GPUKind{Name: "l4", GPU: gpu, Together: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(NewTarget(GPUKind{Name: "l4", GPU: must.Get(sharing.LookupGPU("L4"))(t), Together: 1}))(t)
 	d := &Demand{Kind: "training", Replicas: 1, GPUs: 1, Processes: 1, Memory: MemoryNeed{Total: 14 * sharing.GiB},
 		Busy: 0.3, BusyBasis: BusyStated, SaturatedFrom: 0.8}
 	for least, want := range map[sharing.Bytes]Verdict{4 * sharing.GiB: VerdictPass, 10 * sharing.GiB: VerdictReject,
@@ -85,33 +71,32 @@ func TestContextOnce(t *testing.T) {
 	}
 }
 
-// TestTraits holds that every mechanism has its row.
-func TestTraits(t *testing.T) {
-	for _, m := range sharing.Mechanisms() {
-		if TraitsOf(m).Capacity == 0 {
-			t.Errorf("%v has no traits", m)
-		}
-	}
-}
-
 // Every code has its sentence, at its place, and every figure that a sentence names is one that is written.
 func TestWords(t *testing.T) {
-	var all []word
-	dec := json.NewDecoder(bytes.NewReader(wordsJSON))
+	var all []codes.Word
+	dec := json.NewDecoder(bytes.NewReader(codes.WordsJSON))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&all); err != nil || len(all) != int(codeCount) {
+	if err := dec.Decode(&all); err != nil || len(all) != codes.Count {
 		t.Fatal(len(all), err)
 	}
-	for code, name := range map[Code]string{CodeFits: "fits", CodeMIGMode: "mig-mode", codeIsolation: "isolation", CodeSliceFits: "slice-fits", codeFloor: "floor", CodeTradeOff: "trade-off"} {
+	for code, name := range map[Code]string{codes.Fits: "fits", codes.MIGMode: "mig-mode", codes.Isolation: "isolation", codes.SliceFits: "slice-fits", codes.Floor: "floor", codes.TradeOff: "trade-off"} {
 		if code.String() != name {
 			t.Errorf("%v, want %s", code, name)
+		}
+	}
+	for _, of := range [][2]int{{codes.CPU, codes.GPUCount}, {codes.MIGMode, codes.Mechanism},
+		{codes.GPUMemoryUnknown, codes.GPUShare}, {codes.SlowdownUnknown, codes.Slowdown}} {
+		for _, w := range all[of[0] : of[1]+1] {
+			if w.Short == "" {
+				t.Errorf("%s: no few words for nodes that refuse a pod with it", w.Code)
+			}
 		}
 	}
 	for i, w := range all {
 		if _, ok := sharing.SourceByID(w.Source); !ok && w.Source != "" {
 			t.Errorf("%s: source %q does not resolve", w.Code, w.Source)
 		}
-		if (Code(i).Scope() == ScopeKind) != (w.Scope == "kind") {
+		if !slices.Contains([]codes.Scope{codes.Kind, codes.Choice, codes.Empty, codes.Neighbours, codes.Left}, w.Scope) {
 			t.Errorf("%s: scope %q", w.Code, w.Scope)
 		}
 		r := Reason{Code: Code(i), Profile: mig.Models()[0].Profiles[0], Mechanism: sharing.MechanismExclusive}

@@ -6,6 +6,9 @@ import (
 	"cmp"
 	"math"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -13,15 +16,15 @@ import (
 // checkFit decides memory and compute, and with them the profile and how many replicas one GPU carries.
 func (t *Target) checkFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if d.Memory.KVPrior {
-		r.compare(VerdictPass, codeKVPrior, 0, int64(d.Memory.KVCache))
+		r.compare(VerdictPass, codes.KVPrior, 0, int64(d.Memory.KVCache))
 	}
-	has := &traits[r.Mechanism]
+	has := traits.Of(r.Mechanism)
 	if d.Memory.Unknown {
 		switch r.Mechanism {
 		case sharing.MechanismExclusive, sharing.MechanismResearch, sharing.MechanismInServer:
-			r.say(VerdictPass, codeMemoryUnknown)
+			r.say(VerdictPass, codes.MemoryUnknown)
 		default:
-			r.say(VerdictUnknown, codeMemoryUnknown)
+			r.say(VerdictUnknown, codes.MemoryUnknown)
 		}
 		return
 	}
@@ -33,11 +36,11 @@ func (t *Target) checkFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Rep
 		r.Tenants = d.Replicas
 	}
 	need := d.Memory.Under(r.Mechanism)
-	total := t.memory.Or(0)
+	total := t.memory
 	if r.Mechanism == sharing.MechanismExclusive {
 		need = d.Memory.Within(sharing.Bytes(float64(total) * visible))
 	}
-	left := Left{Total: t.memory, Memory: total}
+	left := Left{Unknown: total == 0, Memory: total}
 	var why Reason
 	if !left.Known(need, &why) || !left.Suffices(need, 0, &why) {
 		r.compare(why.Verdict, why.Code, why.Need, why.Have)
@@ -49,12 +52,12 @@ func (t *Target) checkFit(d *Demand, nb Neighbours, profile *mig.Profile, r *Rep
 		return
 	}
 	if left.Memory -= need; !left.Suffices(min(need, cmp.Or(nb.Least, need)), 0, &why) {
-		r.compare(VerdictReject, codeMemoryForTwo, int64(need), int64(total))
+		r.compare(VerdictReject, codes.MemoryForTwo, int64(need), int64(total))
 		return
 	}
 	n := room(need, total, d.Busy, has.Capacity)
 	if n < 2 && need <= left.Memory && d.BusyBasis == BusyStated && !d.Predicted {
-		r.compare(VerdictReject, codeBusyForTwo, permille(has.Capacity), permille(d.Busy))
+		r.compare(VerdictReject, codes.BusyForTwo, permille(has.Capacity), permille(d.Busy))
 	}
 	n = min(n, t.Slots(r.Mechanism))
 	if has.Clients {
@@ -73,18 +76,8 @@ const visible = 0.975
 // noteFraction: a framework takes only its fraction of the memory it sees.
 func noteFraction(d *Demand, need, visible sharing.Bytes, r *Report) {
 	if f, stated := d.MemoryFraction.Get(); stated && float64(need) > f*float64(visible) {
-		r.compare(VerdictPass, CodeFraction, int64(need), int64(visible))
+		r.compare(VerdictPass, codes.Fraction, int64(need), int64(visible))
 	}
-}
-
-const clientsPerInstance = 2 // the number of replicas of a workload that share one MIG instance under MPS
-
-// PerInstance returns the number of replicas of a workload that share one MIG instance.
-func PerInstance(m sharing.Mechanism) int {
-	if m == sharing.MechanismMIGWithMPS {
-		return clientsPerInstance
-	}
-	return 1
 }
 
 // checkSlice picks the smallest profile with enough memory in which the
@@ -92,11 +85,11 @@ func PerInstance(m sharing.Mechanism) int {
 func (t *Target) checkSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *Report) {
 	if len(t.slices) == 0 {
 		if t.answers[r.Mechanism] != sharing.AnswerNo {
-			r.say(VerdictUnknown, codeProfilesUnknown)
+			r.say(VerdictUnknown, codes.ProfilesUnknown)
 		}
 		return
 	}
-	inside := PerInstance(r.Mechanism)
+	inside := traits.PerInstance(r.Mechanism)
 	need := d.Memory.Under(r.Mechanism) * sharing.Bytes(inside)
 	unknown, tooSmall, saturated := false, -1, -1
 	for i := range t.slices {
@@ -105,10 +98,10 @@ func (t *Target) checkSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *R
 			continue
 		}
 		switch {
-		case s.memory == 0:
+		case s.Memory == 0:
 			unknown = true
-		case s.memory < need:
-			if tooSmall < 0 || s.memory > t.slices[tooSmall].memory {
+		case s.Memory < need:
+			if tooSmall < 0 || s.Memory > t.slices[tooSmall].Memory {
 				tooSmall = i
 			}
 		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown(d)*float64(inside) > 1:
@@ -121,30 +114,30 @@ func (t *Target) checkSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *R
 	}
 	switch {
 	case saturated >= 0:
-		r.compare(VerdictReject, codeSliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
+		r.compare(VerdictReject, codes.SliceSaturated, 0, permille(d.Busy)).slice = int16(saturated) + 1
 		if profile != nil {
 			r.slice = int16(saturated)
 		}
 	case unknown:
-		r.compare(VerdictUnknown, CodeGPUMemoryUnknown, int64(need), 0)
+		r.compare(VerdictUnknown, codes.GPUMemoryUnknown, int64(need), 0)
 	case tooSmall >= 0:
-		r.compare(VerdictReject, codeMemorySlice, int64(need), 0).slice = int16(tooSmall) + 1
+		r.compare(VerdictReject, codes.MemorySlice, int64(need), 0).slice = int16(tooSmall) + 1
 	}
 }
 
 func (t *Target) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Report) {
-	s, inside := r.Slice(), PerInstance(r.Mechanism)
+	s, inside := r.Slice(), traits.PerInstance(r.Mechanism)
 	// Name the next smaller profile that the memory rules out.
 	for i := range t.slices {
-		if o := &t.slices[i]; o.memory > 0 && o.memory < need && o.PerGPU >= s.PerGPU {
-			r.compare(VerdictPass, CodeSliceTooSmall, int64(need), 0).slice = int16(i) + 1
+		if o := &t.slices[i]; o.Memory > 0 && o.Memory < need && o.PerGPU >= s.PerGPU {
+			r.compare(VerdictPass, codes.SliceTooSmall, int64(need), 0).slice = int16(i) + 1
 			break
 		}
 	}
-	r.compare(VerdictPass, CodeSliceFits, int64(need), 0).slice = r.slice + 1
-	noteFraction(d, need, s.memory, r)
+	r.compare(VerdictPass, codes.SliceFits, int64(need), 0).slice = r.slice + 1
+	noteFraction(d, need, s.Memory, r)
 	if d.BusyBasis == BusyStated && d.Busy > 0 {
-		r.compare(VerdictPass, CodeSliceLoad, 0, permille(d.Busy*s.Slowdown(d)*float64(inside))).slice = r.slice + 1
+		r.compare(VerdictPass, codes.SliceLoad, 0, permille(d.Busy*s.Slowdown(d)*float64(inside))).slice = r.slice + 1
 	}
 	around := nb.Trusted
 	if inside == 1 {
@@ -153,45 +146,21 @@ func (t *Target) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Repo
 	r.Tenants = max(1, min(s.PerGPU*inside, around+1))
 }
 
-// Denser returns, for a report with a slice, a rejection for each smaller profile
-// that would fit more often on a GPU and does not suffice.
-func (r *Report) Denser() []Reason {
-	if r.slice < 0 {
-		return nil
-	}
-	d, need := r.demand, r.demand.Memory.Total
-	var out []Reason
-	for i := range r.target.slices[:r.slice] {
-		s := &r.target.slices[i]
-		why := Reason{Verdict: VerdictReject, Mechanism: r.Mechanism, Profile: s.Profile, demand: d, target: r.target}
-		switch {
-		case s.memory >= need:
-			why.Code, why.Have = codeSliceSaturated, permille(d.Busy)
-		case s.memory > 0:
-			why.Code, why.Need = CodeSliceTooSmall, int64(need)
-		default:
-			continue
-		}
-		out = append(out, why)
-	}
-	return out
-}
-
 // Left is the free capacity of one GPU, or of one slice of it, for one more replica.
 type Left struct {
-	Total  Optional[sharing.Bytes] // memory of the GPU
-	Memory sharing.Bytes           // that is free; means nothing where Total is missing
-	Milli  int32                   // free thousandths of its work
-	Room   int32                   // more tenants that it takes
+	Unknown bool          // nobody knows the GPU's memory
+	Memory  sharing.Bytes // that is free; means nothing where it is unknown
+	Milli   int32         // free thousandths of its work
+	Room    int32         // more tenants that it takes
 }
 
 // Slots returns the number of replicas that a mechanism takes on one GPU of t unless it is configured otherwise: its
 // own (10 shares of HAMi, one whole GPU), and no more than MPS takes clients.
 func (t *Target) Slots(m sharing.Mechanism) int {
-	has := TraitsOf(m)
+	has := traits.Of(m)
 	n := cmp.Or(has.Split, math.MaxInt16)
 	if has.Clients {
-		n = min(n, cmp.Or(t.clients, mpsClients))
+		n = min(n, cmp.Or(t.clients, traits.MPSClients))
 	}
 	return n
 }
@@ -202,17 +171,17 @@ func (l *Left) Takes(milli int32, why *Reason) bool {
 		return true
 	}
 	if milli > l.Milli {
-		*why = Reason{Verdict: VerdictReject, Code: CodeGPUShare, Need: int64(milli), Have: int64(l.Milli)}
+		*why = Reason{Verdict: VerdictReject, Code: codes.GPUShare, Need: int64(milli), Have: int64(l.Milli)}
 	} else {
-		*why = Reason{Verdict: VerdictReject, Code: CodeTenants}
+		*why = Reason{Verdict: VerdictReject, Code: codes.Tenants}
 	}
 	return false
 }
 
 // Known reports whether memory can be compared with the GPU's.
 func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
-	if memory > 0 && l.Total.IsZero() {
-		*why = Reason{Verdict: VerdictUnknown, Code: CodeGPUMemoryUnknown, Need: int64(memory)}
+	if memory > 0 && l.Unknown {
+		*why = Reason{Verdict: VerdictUnknown, Code: codes.GPUMemoryUnknown, Need: int64(memory)}
 		return false
 	}
 	return true
@@ -222,9 +191,9 @@ func (l *Left) Known(memory sharing.Bytes, why *Reason) bool {
 func (l *Left) Suffices(memory sharing.Bytes, milli int32, why *Reason) bool {
 	switch {
 	case memory > 0 && memory > l.Memory:
-		*why = Reason{Verdict: VerdictReject, Code: CodeGPUMemory, Need: int64(memory), Have: int64(l.Memory)}
+		*why = Reason{Verdict: VerdictReject, Code: codes.GPUMemory, Need: int64(memory), Have: int64(l.Memory)}
 	case milli > l.Milli:
-		*why = Reason{Verdict: VerdictReject, Code: CodeGPUShare, Need: int64(milli), Have: int64(l.Milli)}
+		*why = Reason{Verdict: VerdictReject, Code: codes.GPUShare, Need: int64(milli), Have: int64(l.Milli)}
 	default:
 		return true
 	}
@@ -242,4 +211,20 @@ func room(memory, memoryLeft sharing.Bytes, busy, busyLeft float64) int {
 		n = min(n, int(min(busyLeft/busy+1e-9, math.MaxInt16)))
 	}
 	return n
+}
+
+// slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are each busy the share b of the time, between
+// its bounds for neighbours that are idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
+func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
+	t := traits.Of(m)
+	if n <= 1 || !t.Contends {
+		return profile.Interval{Value: 1, Low: 1, High: 1}
+	}
+	others := float64(n - 1)
+	if t.Turns {
+		// Processor sharing: each busy neighbour takes a turn.
+		return profile.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
+	}
+	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to 1.40 for a tenant alone.
+	return profile.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
 }

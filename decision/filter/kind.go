@@ -5,6 +5,8 @@ package filter
 import (
 	"math"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -13,18 +15,18 @@ func permille(f float64) int64 { return int64(math.Round(f * 1000)) }
 
 func (t *Target) checkPool(d *Demand, r *Report) {
 	if d.Pool != "" && d.Pool != t.name {
-		r.say(VerdictReject, CodePinnedElsewhere)
+		r.say(VerdictReject, codes.PinnedElsewhere)
 	}
 	if !t.allowed[r.Mechanism] {
-		r.say(VerdictReject, CodeNotAllowedInPool)
+		r.say(VerdictReject, codes.NotAllowedInPool)
 	} else if !t.delivered[r.Mechanism] && r.Mechanism != sharing.MechanismMIGWithMPS {
-		r.say(VerdictFixable, CodeNotDelivered)
+		r.say(VerdictFixable, codes.NotDelivered)
 	}
 	if d.Encodes && t.noEncoder {
-		r.say(VerdictReject, codeNoEncoder)
+		r.say(VerdictReject, codes.NoEncoder)
 	}
 	if d.GPUs > t.together {
-		r.compare(VerdictReject, CodeGPUCount, int64(d.GPUs), int64(t.together))
+		r.compare(VerdictReject, codes.GPUCount, int64(d.GPUs), int64(t.together))
 	}
 }
 
@@ -33,20 +35,20 @@ func (t *Target) checkHardware(r *Report) {
 	case sharing.MechanismExclusive, sharing.MechanismInServer:
 		return
 	case sharing.MechanismResearch:
-		r.say(VerdictReject, codeResearch)
+		r.say(VerdictReject, codes.Research)
 		return
 	}
 	switch t.answers[r.Mechanism] {
 	case sharing.AnswerNo:
-		r.say(VerdictReject, codeHardware)
+		r.say(VerdictReject, codes.Hardware)
 	case sharing.AnswerUnknown:
-		r.say(VerdictUnknown, codeHardwareUnknown)
+		r.say(VerdictUnknown, codes.HardwareUnknown)
 	}
 	if (r.Mechanism == sharing.MechanismVGPU || r.Mechanism == sharing.MechanismMIGBackedVGPU) && !t.vgpu {
-		r.say(VerdictFixable, codeNeedsVGPUHost)
+		r.say(VerdictFixable, codes.NeedsVGPUHost)
 	}
 	if r.Mechanism == sharing.MechanismMIGWithMPS && !t.delivered[r.Mechanism] {
-		r.say(VerdictFixable, codeMIGMPSDelivery)
+		r.say(VerdictFixable, codes.MIGMPSDelivery)
 	}
 }
 
@@ -54,29 +56,29 @@ func (t *Target) checkHardware(r *Report) {
 func checkInServer(d *Demand, r *Report) {
 	switch {
 	case !d.Serves:
-		r.say(VerdictReject, codeNotAServer)
+		r.say(VerdictReject, codes.NotAServer)
 	case d.Replicas < 2:
-		r.say(VerdictReject, codeOneReplica)
+		r.say(VerdictReject, codes.OneReplica)
 	default:
-		r.compare(VerdictFixable, codeMergeReplicas, 0, int64(d.Replicas))
+		r.compare(VerdictFixable, codes.MergeReplicas, 0, int64(d.Replicas))
 	}
 }
 
 func checkKind(d *Demand, r *Report) {
 	if d.NeverShares {
-		r.say(VerdictReject, codeGang)
+		r.say(VerdictReject, codes.Gang)
 		return
 	}
-	if !traits[r.Mechanism].Contends {
+	if !traits.Of(r.Mechanism).Contends {
 		return
 	}
 	switch {
 	case d.BusyBasis == BusyUnknown:
-		r.say(VerdictUnknown, codeBusyUnknown)
+		r.say(VerdictUnknown, codes.BusyUnknown)
 	case d.BusyBasis == BusyPrior:
-		r.compare(VerdictPass, codeBusyPrior, 0, permille(d.Busy))
+		r.compare(VerdictPass, codes.BusyPrior, 0, permille(d.Busy))
 	case !d.Predicted && d.SaturatedFrom > 0 && d.Busy >= d.SaturatedFrom:
-		r.compare(VerdictReject, codeSaturated, permille(d.SaturatedFrom), permille(d.Busy))
+		r.compare(VerdictReject, codes.Saturated, permille(d.SaturatedFrom), permille(d.Busy))
 	}
 }
 
@@ -87,9 +89,9 @@ func (t *Target) checkIsolation(d *Demand, r *Report) {
 		}
 		switch t.levels[r.Mechanism][a].AtLeast(want) {
 		case sharing.AnswerNo:
-			r.say(VerdictReject, codeIsolation).isolation(a, want)
+			r.say(VerdictReject, codes.Isolation).isolation(a, want)
 		case sharing.AnswerUnknown:
-			r.say(VerdictUnknown, codeIsolationUnknown).isolation(a, want)
+			r.say(VerdictUnknown, codes.IsolationUnknown).isolation(a, want)
 		}
 	}
 }
@@ -101,7 +103,7 @@ func (t *Target) checkToday(d *Demand, r *Report) {
 	}
 	for a, now := range t.levels[d.Today] {
 		if now != sharing.LevelUnknown && t.levels[r.Mechanism][a].AtLeast(now) != sharing.AnswerYes {
-			r.say(VerdictReject, CodeWeaker).isolation(a, now)
+			r.say(VerdictReject, codes.Weaker).isolation(a, now)
 		}
 	}
 }
@@ -109,13 +111,13 @@ func (t *Target) checkToday(d *Demand, r *Report) {
 func (n *note) isolation(a int, want sharing.Level) { n.axis, n.level = sharing.Axis(a), want }
 
 func checkTrust(nb Neighbours, r *Report) {
-	if !traits[r.Mechanism].Trusting || nb.Trusted > 0 {
+	if !traits.Of(r.Mechanism).Trusting || nb.Trusted > 0 {
 		return
 	}
 	if nb.Untrusted > 0 {
-		r.compare(VerdictReject, codeUntrusted, 0, int64(nb.Untrusted))
+		r.compare(VerdictReject, codes.Untrusted, 0, int64(nb.Untrusted))
 	} else {
-		r.say(VerdictReject, CodeAlone)
+		r.say(VerdictReject, codes.Alone)
 	}
 }
 
@@ -123,16 +125,16 @@ func (t *Target) checkFramework(d *Demand, r *Report) {
 	switch r.Mechanism {
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
 		if d.Bypasses {
-			r.say(VerdictFixable, codeHAMiBypass)
+			r.say(VerdictFixable, codes.HAMiBypass)
 		}
 	case sharing.MechanismMIGLikeEmulation:
 		switch d.Framework {
 		case "vllm", "tgi", "sglang": // have a flag for the part of the memory to take
 		default:
-			r.say(VerdictReject, codeNoMemoryFraction)
+			r.say(VerdictReject, codes.NoMemoryFraction)
 		}
 		if t.answers[sharing.MechanismMIG] == sharing.AnswerYes {
-			r.say(VerdictPass, codeMIGIsThere)
+			r.say(VerdictPass, codes.MIGIsThere)
 		}
 	}
 }

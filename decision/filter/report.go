@@ -5,6 +5,8 @@ package filter
 import (
 	"fmt"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -120,12 +122,12 @@ func (r *Reason) source() sharing.SourceID {
 	if t := r.target; t != nil {
 		id := sharing.SourceID("")
 		switch r.Code {
-		case codeIsolation, codeIsolationUnknown, CodeWeaker:
+		case codes.Isolation, codes.IsolationUnknown, codes.Weaker:
 			id = t.isolation[r.Mechanism][r.Axis].Source
-		case codeHardware, codeHardwareUnknown:
+		case codes.Hardware, codes.HardwareUnknown:
 			id = t.available[r.Mechanism].Source
-		case codeMultiGPU:
-			if TraitsOf(r.Mechanism).Sliced {
+		case codes.MultiGPU:
+			if traits.Of(r.Mechanism).Sliced {
 				id = "nvidia-mig-guide-deployment"
 			}
 		}
@@ -133,7 +135,7 @@ func (r *Reason) source() sharing.SourceID {
 			return id
 		}
 	}
-	return r.Code.Source()
+	return codes.Words[r.Code].Source
 }
 
 // About returns the reason with the subjects that its text may name.
@@ -144,20 +146,6 @@ func (r Reason) About(d *Demand, t *Target) Reason {
 
 // Pass is the reason where nothing speaks against a candidate.
 func Pass() Reason { return Reason{Verdict: VerdictPass} }
-
-// Closer makes r the reason that came nearer to a fit.
-func (r *Reason) Closer(other Reason) {
-	nearer := other.Have > r.Have
-	switch {
-	case other.Code != r.Code:
-		nearer = other.Code > r.Code
-	case other.Verdict != r.Verdict:
-		nearer = other.Verdict == VerdictUnknown
-	}
-	if nearer {
-		*r = other
-	}
-}
 
 // share writes thousandths as a percentage.
 func share(permille int64) string { return fmt.Sprintf("%.3g%%", float64(permille)/10) }

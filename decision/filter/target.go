@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -32,8 +33,8 @@ type GPUKind struct {
 type Target struct {
 	name      string
 	gpu       *sharing.GPU
-	model     *mig.Model // nil where the catalogue has none
-	memory    Optional[sharing.Bytes]
+	model     *mig.Model    // nil where the catalogue has none
+	memory    sharing.Bytes // 0 = not known
 	together  int
 	delivery  sharing.Delivery
 	vgpu      bool
@@ -58,8 +59,9 @@ type MIGSlice struct {
 	// can be slowed down by having fewer of them.
 	SlowdownBound float64
 
-	slower, slowerDecoding float64       // see Slowdown
-	memory                 sharing.Bytes // 0 = not known
+	Memory sharing.Bytes // of an instance; 0 = not known
+
+	slower, slowerDecoding float64 // see Slowdown
 }
 
 // NewTarget prepares a kind of GPU. It fails without a GPU.
@@ -68,12 +70,10 @@ func NewTarget(k GPUKind) (*Target, error) {
 		return nil, fmt.Errorf("filter: pool %q has no GPU", k.Name)
 	}
 	t := &Target{name: k.Name, gpu: k.GPU, together: max(1, k.Together), delivery: k.Delivery, vgpu: k.VGPU}
-	if memory, known := k.GPU.Memory.Get(); known {
-		t.memory = Some(memory)
-	}
+	t.memory, _ = k.GPU.Memory.Get()
 	env := sharing.Environment{GPU: k.GPU, Driver: k.Driver,
 		Modes: map[sharing.Mode]sharing.Answer{sharing.ModeStaticSMPartitions: k.StaticPartitions}}
-	for m := range traits {
+	for m := range t.allowed {
 		mech := sharing.Mechanism(m)
 		installed := slices.Contains(k.Installed, mech)
 		t.allowed[m] = len(k.Mechanisms) == 0 || mech == sharing.MechanismExclusive || installed ||
@@ -101,7 +101,7 @@ func (k *GPUKind) delivers(m sharing.Mechanism) bool {
 	case sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
 		return true // they need nothing of a delivery
 	case sharing.MechanismVGPU, sharing.MechanismMIGBackedVGPU:
-		return true // codeNeedsVGPUHost asks
+		return true // codes.NeedsVGPUHost asks
 	}
 	listed := slices.Contains(k.Mechanisms, m)
 	if k.Delivery == sharing.DeliveryBare {
@@ -122,11 +122,11 @@ func (t *Target) Denial(m sharing.Mechanism) Reason {
 	r := Reason{Verdict: VerdictPass, Mechanism: m}
 	switch {
 	case t.answers[m] == sharing.AnswerNo:
-		r.Verdict, r.Code = VerdictReject, codeHardware
+		r.Verdict, r.Code = VerdictReject, codes.Hardware
 	case !t.delivered[m]:
-		r.Verdict, r.Code = VerdictFixable, CodeNotDelivered
+		r.Verdict, r.Code = VerdictFixable, codes.NotDelivered
 	case (m == sharing.MechanismVGPU || m == sharing.MechanismMIGBackedVGPU) && !t.vgpu:
-		r.Verdict, r.Code = VerdictFixable, codeNeedsVGPUHost
+		r.Verdict, r.Code = VerdictFixable, codes.NeedsVGPUHost
 	}
 	return r.About(nil, t)
 }
@@ -153,7 +153,7 @@ func (t *Target) cut() {
 			part = float64(sms) / float64(whole)
 		}
 		s := MIGSlice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
-		s.memory, _ = prof.Memory.Get()
+		s.Memory, _ = prof.Memory.Get()
 		sms, bandwidth := s.Shares()
 		s.slower, s.slowerDecoding = predict.SliceSlowdown(sms, bandwidth)
 		t.slices = append(t.slices, s)
@@ -163,9 +163,6 @@ func (t *Target) cut() {
 			strings.Compare(a.Profile.Name, b.Profile.Name))
 	})
 }
-
-// Name is the pool's.
-func (t *Target) Name() string { return t.name }
 
 // GPU returns the capability row of the GPU. It must not be modified.
 func (t *Target) GPU() *sharing.GPU { return t.gpu }
@@ -210,6 +207,3 @@ func (s *MIGSlice) Shares() (sms, bandwidth float64) {
 	m := s.Profile.Model()
 	return 1 / s.SlowdownBound, float64(s.Profile.PlacementUnits) / float64(max(1, m.Units))
 }
-
-// Memory returns the memory of an instance of the profile, and whether it is known.
-func (s *MIGSlice) Memory() (sharing.Bytes, bool) { return s.memory, s.memory > 0 }

@@ -4,62 +4,35 @@ package filter
 
 import (
 	"cmp"
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
-	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-//go:embed words.json
-var wordsJSON []byte
-
-// word holds the sentence of a code, with figures of the reason as ${figure}; see [Reason.figure].
-type word struct {
-	Code   string
-	Source sharing.SourceID
-	Scope  string
-	Text   string
-	Alone  string // in the place of Text where the target is not known; "" = the same
-	Short  string // of those that a node refuses for
-
-	scope Scope
-}
-
-// words holds every code's text, in the order of the codes.
-var words = func() (all [codeCount]word) {
-	scopes := []string{ScopeKind: "kind", ScopeChoice: "choice", ScopeEmpty: "empty", ScopeNeighbours: "neighbours",
-		ScopeLeft: "left"}
-	_ = json.Unmarshal(wordsJSON, &all) // a test reads the file that is built in
-	for i := range all {
-		all[i].scope = Scope(max(0, slices.Index(scopes, all[i].Scope)))
-	}
-	return all
-}()
-
 // Short returns in a few words, without numbers, why nodes refuse a request, so that those with one reason count as
 // one; empty for a code that no node has.
 func (c Code) Short() string {
-	if c >= codeCount {
+	if c >= codes.Count {
 		return ""
 	}
-	return words[c].Short
+	return codes.Words[c].Short
 }
 
 // String puts the reason into words.
 func (r Reason) String() string {
-	if r.Code >= codeCount {
+	if r.Code >= codes.Count {
 		return r.Code.String()
 	}
-	text := words[r.Code].Text
-	if alone := words[r.Code].Alone; alone != "" && r.target == nil {
+	text := codes.Words[r.Code].Text
+	if alone := codes.Words[r.Code].Alone; alone != "" && r.target == nil {
 		text = alone
 	}
 	return os.Expand(text, r.figure)
@@ -101,7 +74,7 @@ var figures = map[string]func(r *Reason, d *Demand, t *Target) string{
 	"today":      func(_ *Reason, d *Demand, _ *Target) string { return d.Today.String() },
 	"a.gpu":      func(_ *Reason, _ *Demand, t *Target) string { return problem.A(t.gpuName()) },
 	"framework":  func(_ *Reason, d *Demand, _ *Target) string { return d.Framework },
-	"metric":     func(r *Reason, _ *Demand, _ *Target) string { return ObjectiveName(r.Metric) },
+	"metric":     func(r *Reason, _ *Demand, _ *Target) string { return codes.ObjectiveName(r.Metric) },
 	"predicted":  func(r *Reason, _ *Demand, _ *Target) string { return predicted(r) },
 	"fraction":   func(_ *Reason, d *Demand, _ *Target) string { return fmt.Sprintf("%.2f", d.MemoryFraction.Or(0)) },
 	"fraction.bytes": func(r *Reason, d *Demand, _ *Target) string {
@@ -126,7 +99,7 @@ var figures = map[string]func(r *Reason, d *Demand, t *Target) string{
 	},
 	"span.shares": func(r *Reason, _ *Demand, _ *Target) string {
 		switch {
-		case TraitsOf(r.Mechanism).Sliced:
+		case traits.Of(r.Mechanism).Sliced:
 			return ", and MIG instances cannot reach one another"
 		case r.Mechanism == sharing.MechanismTimeSlicing || r.Mechanism == sharing.MechanismMPS:
 			return ", and the device plugin may put several shares of one replica on one of them"

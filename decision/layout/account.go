@@ -78,27 +78,21 @@ func (n *Node) recount() {
 	for i := range n.Devices {
 		n.recountDevice(i)
 	}
-	f := Freest{}
+	var at [4]int8
+	var most [4]int64
 	for i := range n.Devices {
-		d, at := &n.Devices[i], int8(i)
+		d := &n.Devices[i]
 		if d.Mode != n.Devices[0].Mode || d.GPU == nil || d.Limit > 0 || i > math.MaxInt8 {
 			return
 		}
-		if d.compute > n.Devices[f.Compute].compute {
-			f.Compute = at
-		}
-		if d.memory > n.Devices[f.Memory].memory {
-			f.Memory = at
-		}
-		if d.slots > n.Devices[f.Slots].slots {
-			f.Slots = at
-		}
-		if d.compute < n.Devices[f.Least].compute {
-			f.Least = at
+		for k, v := range [...]int64{int64(d.compute), int64(d.memory), int64(d.slots), -int64(d.compute)} {
+			if i == 0 || v > most[k] {
+				at[k], most[k] = int8(i), v
+			}
 		}
 	}
 	if len(n.Devices) > 0 {
-		n.freest = f
+		n.freest = Freest{at[0], at[1], at[2], at[3]}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -27,15 +28,15 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	opts.Confidence, opts.Running = cmp.Or(opts.Confidence, decision.DefaultConfidence), true
 	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
-		budgets: map[string]fleet.Budget{}, pools: map[string]*decision.CompiledPool{}, priced: true,
+		budgets: map[string]fleet.Budget{}, pools: map[string]*score.CompiledPool{}, priced: true,
 		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]fleet.NodeObject{},
 		kept: map[string]bool{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o
 	}
-	var compiled []*decision.CompiledPool
+	var compiled []*score.CompiledPool
 	for i := range f.Pools {
-		cp, err := decision.CompilePool(&f.Pools[i])
+		cp, err := score.CompilePool(&f.Pools[i])
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -43,7 +44,7 @@ type cluster struct {
 	runs     map[string]map[string][]string // keys of replicas, by workload and node
 	wants    map[string]int                 // replicas, with those that wait for a device
 	budgets  map[string]fleet.Budget
-	pools    map[string]*decision.CompiledPool
+	pools    map[string]*score.CompiledPool
 	prices   layout.Prices
 	priced   bool // every pool is
 	currency string

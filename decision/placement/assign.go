@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 )
 
@@ -32,8 +33,8 @@ func (s *Scorer) Assign(c *layout.Cluster, r *Request, o Offer) (*layout.Cluster
 	p := Placement{Key: r.Name, Node: n.Name}
 	for _, g := range o.gpus[:o.n] {
 		if int(g) >= len(n.Devices) {
-			return conflict(filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: int64(g) + 1,
-				Have: int64(len(n.Devices))})
+			lacks(&w.why, codes.GPUCount, int64(g)+1, int64(len(n.Devices)))
+			return conflict(w.why)
 		}
 		var t take
 		if !w.fit(n, int(g), r, &t, &w.why) {

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -144,10 +146,7 @@ func zooMix(requests []Request) (typical []Typical) {
 
 func cotenant(tb testing.TB, typical []Typical) *Cotenant {
 	tb.Helper()
-	p, err := NewCotenant(typical)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	p := must.Get(NewCotenant(typical))(tb)
 	return p
 }
 
@@ -167,8 +166,8 @@ func fresh(r Request) *Request {
 
 // nodeOf is a node of count GPUs of a kind that the checks know, which run m; None are idle ones, which may be
 // partitioned where the catalogue knows how.
-func nodeOf(name string, g *filter.Target, count int, m sharing.Mechanism) layout.Node {
-	n := layout.Node{Name: name, Pool: g.Name(), Devices: make([]layout.Device, count)}
+func nodeOf(name, pool string, g *filter.Target, count int, m sharing.Mechanism) layout.Node {
+	n := layout.Node{Name: name, Pool: pool, Devices: make([]layout.Device, count)}
 	if m == sharing.MechanismVGPU {
 		n.Delivery = sharing.DeliveryVGPUManager
 	}
@@ -184,4 +183,10 @@ func nodeOf(name string, g *filter.Target, count int, m sharing.Mechanism) layou
 		n.Devices[i] = layout.Device{GPU: kind, Mode: m, Open: m == sharing.MechanismNone, Dynamic: kind.MIG != nil}
 	}
 	return n
+}
+
+// noFit reports whether the error is that no node takes a request.
+func noFit(err error) bool {
+	var e *UnplacedError
+	return errors.As(err, &e)
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -83,11 +85,11 @@ func TestWholeGPU(t *testing.T) {
 		for _, policy := range policies(t) {
 			p := NewPlacer(NewScorer(policy, nil))
 			_, placed, err := p.Place(cluster(t, nodes...), &Request{Name: "whole", GPUs: 1, Milli: 1000})
-			if len(nodes) == 1 && !errors.Is(err, ErrNoFit) || len(nodes) > 1 && (err != nil || placed.Node == "shared") {
+			if len(nodes) == 1 && !noFit(err) || len(nodes) > 1 && (err != nil || placed.Node == "shared") {
 				t.Errorf("%s: %v, %v", policy.Name(), placed, err)
 			}
 			_, placed, err = p.Place(cluster(t, nodes...), &Request{Name: "tenth", GPUs: 1, Milli: 100, GPUMemory: sharing.GiB})
-			if !errors.Is(err, ErrNoFit) {
+			if !noFit(err) {
 				t.Errorf("%s: a tenth of a GPU by no mechanism: %v", policy.Name(), placed)
 			}
 			_, placed, err = p.Place(cluster(t, nodes...), &Request{Name: "tenth", GPUs: 1, Milli: 100, Mechanisms: onTurns})
@@ -142,7 +144,7 @@ func TestGang(t *testing.T) {
 			t.Fatalf("four: %v, %v", each, err)
 		}
 		check(t, next)
-		if full, each, err := p.Group(next, gang(4)); !errors.Is(err, ErrNoFit) || full != nil || each != nil {
+		if full, each, err := p.Group(next, gang(4)); !noFit(err) || full != nil || each != nil {
 			t.Errorf("four more: %v, %v", each, err)
 		}
 		next, each, err = p.Group(c, gang(6))
@@ -190,7 +192,7 @@ func TestLinks(t *testing.T) {
 			scorer := NewScorer(policy, nil)
 			_, p, err := NewPlacer(scorer).Place(c.on, r)
 			if c.want == nil {
-				if f := scorer.Filter(c.on.At(0), r); f.Code != filter.CodeLink || !errors.Is(err, ErrNoFit) {
+				if f := scorer.Filter(c.on.At(0), r); f.Code != codes.Link || !noFit(err) {
 					t.Errorf("%s: %v, %v", name, f, err)
 				}
 			} else if d := cmp.Diff(c.want, p.GPUs()); d != "" || err != nil {
@@ -202,22 +204,16 @@ func TestLinks(t *testing.T) {
 
 // TestZeroValues: empty fields of a demand and of a kind of GPU take the documented defaults.
 func TestZeroValues(t *testing.T) {
-	h100, err := sharing.LookupGPU("H100 80GB HBM3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	h100 := must.Get(sharing.LookupGPU("H100 80GB HBM3"))(t)
 	for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, processes := range []int{0, 1} {
 			for _, saturated := range []float64{0, 0.9} {
 				for _, together := range []int{0, 8} {
-					g, err := filter.NewTarget(filter.GPUKind{Name: "p", GPU: h100, Together: together})
-					if err != nil {
-						t.Fatal(err)
-					}
+					g := must.Get(filter.NewTarget(filter.GPUKind{Name: "p", GPU: h100, Together: together}))(t)
 					d := &filter.Demand{Kind: "batch", Replicas: 1, GPUs: 1, Processes: processes, Memory: filter.MemoryNeed{Total: 4 << 30}, Busy: .1, BusyBasis: filter.BusyStated, SaturatedFrom: saturated}
 					scorer := NewScorer(BestFit{}, nil)
 					scorer.Targets = map[string]*filter.Target{"p": g}
-					n := nodeOf("n", g, 8, m)
+					n := nodeOf("n", "p", g, 8, m)
 					if f := scorer.Filter(cluster(t, n).At(0), RequestOf("r", nil, d, m, "")); f.Verdict != filter.VerdictPass {
 						t.Errorf("%v, %d processes, saturated from %v, %d together: %v", m, processes, saturated, together, f)
 					}

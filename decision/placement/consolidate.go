@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -14,12 +15,8 @@ import (
 // Limits bound the moves and the search of Consolidate. The zero value is the documented default.
 type Limits struct {
 	Moves int // replicas that may move; 0 = 1
-	Nodes int // that are tried, those with most left first; 0 = 64
 	// Movable selects the replicas that may move, by one of their assignments; nil = all.
 	Movable func(n *layout.Node, a *layout.Assignment) bool
-	// Request returns a replica's request, for another place. nil, or a nil request, asks for its present share, on a
-	// GPU of the same model under the same mechanism.
-	Request func(key string) *Request
 }
 
 // Move is a replica that goes elsewhere.
@@ -29,8 +26,8 @@ type Move struct {
 	To        Placement
 }
 
-// maxSets bounds the sets of replicas that are tried on a node.
-const maxSets = 2000
+// The search for moves is bounded: nodes, those with most left first, and sets of replicas on a node.
+const roomyNodes, maxSets = 64, 2000
 
 // Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
 // the policy scores best. It returns the layout with the moves made and the request assigned; the moves come first when
@@ -48,7 +45,7 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 	}
 	for moves := 1; moves <= cmp.Or(limits.Moves, 1); moves++ {
 		var best *found
-		for _, n := range p.roomy(c, r, cmp.Or(limits.Nodes, 64)) {
+		for _, n := range p.roomy(c, r, roomyNodes) {
 			tried := 0
 			p.eachSet(n, r, &limits, moves, func(keys []string) bool {
 				tried++
@@ -66,7 +63,7 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 					return tried < maxSets
 				}
 				for _, key := range keys {
-					q := limits.request(n, key)
+					q := moved(n, key)
 					o, ok := p.Best(got.layout, q)
 					if !ok {
 						return tried < maxSets
@@ -115,7 +112,8 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	}
 	var all []room
 	for n := range c.Nodes() {
-		if why := p.scorer.Filter(n, r); len(n.Assignments) > 0 && why.Code.Scope() != filter.ScopeKind && n.Closed == "" {
+		scope := codes.Words[p.scorer.Filter(n, r).Code].Scope
+		if len(n.Assignments) > 0 && scope != codes.Kind && n.Closed == "" {
 			v := ViewOf(n)
 			all = append(all, room{n, v.freeMilli()})
 		}
@@ -138,7 +136,7 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, v
 			continue
 		}
 		if limits.Movable == nil || limits.Movable(n, a) {
-			if q := limits.request(n, a.Key); q != nil && q.Validate() == nil {
+			if q := moved(n, a.Key); q != nil && q.Validate() == nil {
 				keys = append(keys, a.Key)
 			}
 		}
@@ -161,13 +159,9 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, v
 	choose(0)
 }
 
-// request returns the request that places a node's replica elsewhere; nil where it is unknown.
-func (l *Limits) request(n *layout.Node, key string) *Request {
-	if l.Request != nil {
-		if q := l.Request(key); q != nil {
-			return q
-		}
-	}
+// moved returns the request for a node's replica elsewhere: for its present share, on a GPU of the same model under the
+// same mechanism. nil is one that holds unequal shares of several GPUs.
+func moved(n *layout.Node, key string) *Request {
 	as := n.Replica(key)
 	q := &Request{Name: key, Workload: as[0].Workload}
 	for i := range as {

@@ -15,8 +15,11 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
@@ -55,7 +58,7 @@ func randomWorkload(rng *rand.Rand) *decision.Workload {
 }
 
 // replica returns the request of one replica of a workload for a GPU that runs m.
-func replica(w *decision.CompiledWorkload, m sharing.Mechanism, profile string) *Request {
+func replica(w *score.CompiledWorkload, m sharing.Mechanism, profile string) *Request {
 	of := &layout.Workload{Name: "w", Tenant: w.Workload().Tenant, Trusts: w.Workload().Trust}
 	return RequestOf("w", of, w.Demand(), m, profile)
 }
@@ -73,23 +76,20 @@ func TestBothDoors(t *testing.T) {
 		m := placeable[rng.IntN(len(placeable))]
 		count := 1 + rng.IntN(4)
 		pool := &decision.Pool{Name: "pool", GPU: name, Count: count}
-		p, err := decision.CompilePool(pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(score.CompilePool(pool))(t)
 		var model *mig.Model
 		if m == sharing.MechanismMIG {
 			if model = p.Target().Model(); model == nil || !model.PlacementsKnown() {
 				continue // such a node can't be in MIG mode
 			}
 		}
-		w := decision.CompileWorkload(randomWorkload(rng))
+		w := score.CompileWorkload(randomWorkload(rng))
 		occupied, fixed := rng.IntN(2) == 0, model != nil || rng.IntN(4) > 0
 		mode := sharing.MechanismNone
 		if fixed {
 			mode = m
 		}
-		n := nodeOf("n", p.Target(), count, mode)
+		n := nodeOf("n", "pool", p.Target(), count, mode)
 		n.CPUMilli, n.Memory = 64_000, 512*sharing.GiB
 		for i := range n.Devices {
 			if !occupied {
@@ -115,9 +115,8 @@ func TestBothDoors(t *testing.T) {
 
 		// The neighbours that there may be, at the first door.
 		nb := filter.Neighbours{Trusted: rng.IntN(3), Untrusted: rng.IntN(3)}
-		var ev decision.Evaluation
-		decision.Evaluate(w, p, nb, &ev)
-		c := &ev.Candidates[m-1]
+		var c score.Scored
+		score.Evaluate(w, p, nb, m, &c)
 		first := worst(&c.Report)
 		profile := c.Profile()
 		if profile == "" && model != nil {
@@ -141,10 +140,10 @@ func TestBothDoors(t *testing.T) {
 		}
 		// The door with the worse verdict must have asked what the other can't.
 		why, door := first, "an empty pool only"
-		ok := slices.Contains([]filter.Scope{filter.ScopeEmpty, filter.ScopeNeighbours}, why.Code.Scope()) || (fixed || occupied) && why.Code.Scope() == filter.ScopeChoice
+		ok := slices.Contains([]codes.Scope{codes.Empty, codes.Neighbours}, codes.Words[why.Code].Scope) || (fixed || occupied) && codes.Words[why.Code].Scope == codes.Choice
 		if second.Verdict.Severity() > first.Verdict.Severity() {
 			why, door = second, "an occupied node only"
-			ok = occupied && slices.Contains([]filter.Scope{filter.ScopeLeft, filter.ScopeNeighbours}, why.Code.Scope())
+			ok = occupied && slices.Contains([]codes.Scope{codes.Left, codes.Neighbours}, codes.Words[why.Code].Scope)
 		}
 		if !ok {
 			t.Errorf("%v on %s, occupied %v, %+v beside %+v: the pool says %v %v (%v), the node %v %v (%v)", m, name, occupied, *w.Workload(), nb,
@@ -177,10 +176,7 @@ func corpus(t *testing.T) map[string]*decision.Fleet {
 	}
 	out := map[string]*decision.Fleet{}
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		var cases []struct {
 			Name  string    `yaml:"name"`
 			Fleet yaml.Node `yaml:"fleet"`
@@ -231,10 +227,7 @@ func TestWhatDecidePlaces(t *testing.T) {
 		}
 		for i := range r.Pools {
 			d := door{Result: r, fleet: f, pool: &r.Pools[i], scorer: NewScorer(BestFit{}, nil), t: t}
-			p, err := decision.CompilePool(&f.Pools[slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return p.Name == d.pool.Pool })])
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must.Get(score.CompilePool(&f.Pools[slices.IndexFunc(f.Pools, func(p decision.Pool) bool { return p.Name == d.pool.Pool })]))(t)
 			d.target = p.Target()
 			d.scorer.Targets = map[string]*filter.Target{d.pool.Pool: d.target}
 			for k := range d.pool.Groups {
@@ -242,7 +235,7 @@ func TestWhatDecidePlaces(t *testing.T) {
 					switch {
 					case why.Verdict == filter.VerdictPass:
 						taken++
-					case why.Verdict == filter.VerdictUnknown && why.Code.Scope() == filter.ScopeNeighbours:
+					case why.Verdict == filter.VerdictUnknown && codes.Words[why.Code].Scope == codes.Neighbours:
 						unknown[why.Code]++
 					default:
 						t.Errorf("%s, %v in %s: %v, %v", name, d.pool.Groups[k].Mechanism, d.pool.Pool, why.Verdict, why)
@@ -277,7 +270,7 @@ func (d *door) group(g *decision.GroupResult) (whys []filter.Reason) {
 	}
 	node := func(gpus int) string {
 		name := fmt.Sprint("n", d.c.Len())
-		d.c, _ = d.c.WithNode(nodeOf(name, d.target, gpus, mode))
+		d.c, _ = d.c.WithNode(nodeOf(name, d.pool.Pool, d.target, gpus, mode))
 		return name
 	}
 	for _, l := range g.Layouts {
@@ -314,7 +307,7 @@ func (d *door) assign(g *decision.GroupResult, workload, node, profile string, s
 	if d.fleet.Trust == decision.TrustAll && of.Tenant == "" {
 		of.Tenant = "all"
 	}
-	q := fresh(*RequestOf(workload, of, decision.CompileWorkload(w).Demand(), g.Mechanism, profile))
+	q := fresh(*RequestOf(workload, of, score.CompileWorkload(w).Demand(), g.Mechanism, profile))
 	why := d.scorer.Filter(d.c.Node(node), q)
 	if why.Verdict != filter.VerdictPass {
 		return why

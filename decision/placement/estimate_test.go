@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/sharing"
@@ -164,7 +165,7 @@ func TestUnplaced(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	want := []ReasonCount{{filter.CodeCPU, filter.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {filter.CodeModel, filter.VerdictReject, 1, "the GPU's model is not among those asked for"}}
+	want := []ReasonCount{{codes.CPU, filter.VerdictReject, 2, "needs 1000m CPU, 100m are free"}, {codes.Model, filter.VerdictReject, 1, "the GPU's model is not among those asked for"}}
 	if diff := cmp.Diff(want, e.Reasons); diff != "" {
 		t.Error(diff)
 	}
@@ -178,19 +179,12 @@ func TestUnplaced(t *testing.T) {
 
 // benchNode is a node with eight partly used GPUs, and a mix of 60 kinds.
 func benchNode(b *testing.B) (*layout.Cluster, *Cotenant, []Request) {
-	var requests []Request
-	var typical []Typical
-	for i := range 60 {
-		r := Request{Name: fmt.Sprint(i), CPUMilli: int64(1+i%13) * 1_000, Memory: sharing.Bytes(1+i%7) * 8 * sharing.GiB, GPUs: 1, Milli: []int{1000, 810, 470, 320, 160}[i%5], Mechanisms: onTurns}
-		requests = append(requests, r)
-		typical = append(typical, Typical{r, float64(1 + i%4)})
-	}
 	n := layout.Node{Name: "n", CPUMilli: 96_000, Memory: 384 * sharing.GiB}
 	for g := range 8 {
 		n.Devices = append(n.Devices, device(kindA, sharing.MechanismTimeSlicing))
 		n.Assignments = append(n.Assignments, layout.Assignment{Key: fmt.Sprint(g), Device: int16(g), CPUMilli: 2_000, Compute: int16(100 * (1 + g%4))})
 	}
-	return cluster(b, n), cotenant(b, typical), requests
+	return cluster(b, n), busyMix(b), busyKinds()
 }
 
 // BenchmarkFilter filters a node whose GPUs are all too full.
@@ -218,18 +212,5 @@ func BenchmarkScore(b *testing.B) {
 				scorer.Score(c.At(0), &requests[3])
 			}
 		})
-	}
-}
-
-// BenchmarkEstimate is a node that Cotenant has not seen before.
-func BenchmarkEstimate(b *testing.B) {
-	c, p, _ := benchNode(b)
-	v := ViewOf(c.At(0))
-	b.ReportAllocs()
-	for b.Loop() {
-		if v.GPUs[0].Milli = (v.GPUs[0].Milli + 1) % 1001; v.GPUs[0].Milli == 0 {
-			v.GPUs[1].Milli = (v.GPUs[1].Milli + 1) % 1001
-		}
-		p.stranded(&v)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -162,7 +163,7 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	pool, err := decision.CompilePool(&fleet.Pools[0])
+	pool, err := score.CompilePool(&fleet.Pools[0])
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -177,7 +178,7 @@ workloads:
 	scorer.Targets = map[string]*filter.Target{"a100": pool.Target()}
 	placer := placement.NewPlacer(scorer)
 	chosen, _ := result.Decision("embed").Chosen()
-	demand := decision.CompileWorkload(&fleet.Workloads[0]).Demand()
+	demand := score.CompileWorkload(&fleet.Workloads[0]).Demand()
 	embed := &layout.Workload{Name: "embed"}
 	for i := range 3 {
 		r := placement.RequestOf(fmt.Sprintf("embed-%d", i), embed, demand, chosen.Mechanism, chosen.Profile)

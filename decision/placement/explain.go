@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -43,7 +44,7 @@ func (s *Scorer) Explain(c *layout.Cluster, r *Request) []Explanation {
 		e := Explanation{Node: n.Name, Reason: s.Filter(n, r)}
 		if e.Reason.Verdict != filter.VerdictPass {
 			e.Change = s.change(n, r, e.Reason)
-			if e.Reason.Code.Scope() == filter.ScopeLeft || e.Reason.Code.Scope() == filter.ScopeNeighbours {
+			if codes.Words[e.Reason.Code].Scope == codes.Left || codes.Words[e.Reason.Code].Scope == codes.Neighbours {
 				e.Blockers = s.blockers(c, n, r)
 			}
 		}
@@ -61,7 +62,7 @@ func (s *Scorer) passes(n *layout.Node, r *Request, change func(*Request)) bool 
 
 // change is the least single change that lets a request onto a node.
 func (s *Scorer) change(n *layout.Node, r *Request, why filter.Reason) string {
-	if why.Code == filter.CodeSlowdownUnknown {
+	if why.Code == codes.SlowdownUnknown {
 		return "measure it and its neighbours alone, so that their objectives can be evaluated"
 	}
 	if n.Closed != "" {

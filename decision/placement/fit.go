@@ -6,8 +6,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -35,15 +36,15 @@ func lacks(why *filter.Reason, c filter.Code, need, have int64) bool {
 func fits(n *layout.Node, r *Request, why *filter.Reason) bool {
 	switch {
 	case n.Closed != "":
-		return refuse(why, filter.CodeNodeClosed)
+		return refuse(why, codes.NodeClosed)
 	case r.CPUMilli > n.FreeCPU() && r.CPUMilli > 0:
-		return lacks(why, filter.CodeCPU, r.CPUMilli, n.FreeCPU())
+		return lacks(why, codes.CPU, r.CPUMilli, n.FreeCPU())
 	case r.Memory > n.FreeMemory() && r.Memory > 0:
-		return lacks(why, filter.CodeMemory, int64(r.Memory), int64(n.FreeMemory()))
+		return lacks(why, codes.Memory, int64(r.Memory), int64(n.FreeMemory()))
 	case r.GPUs > len(n.Devices) && !modelled(n, r):
-		return refuse(why, filter.CodeModel)
+		return refuse(why, codes.Model)
 	case r.GPUs > len(n.Devices):
-		return lacks(why, filter.CodeGPUCount, int64(r.GPUs), int64(len(n.Devices)))
+		return lacks(why, codes.GPUCount, int64(r.GPUs), int64(len(n.Devices)))
 	}
 	return true
 }
@@ -58,12 +59,12 @@ func full(n *layout.Node, r *Request) (gpu int, code filter.Code) {
 	memory, milli := &n.Devices[f.Memory], int32(r.Milli)
 	switch {
 	case milli > n.Devices[f.Compute].Free().Compute:
-		return int(f.Compute), filter.CodeGPUShare
+		return int(f.Compute), codes.GPUShare
 	case milli > n.Devices[f.Least].Free().Compute:
 	case r.GPUMemory > memory.Free().Memory && memory.GPU.Memory > 0 && r.Demand == nil:
-		return int(f.Memory), filter.CodeGPUMemory
+		return int(f.Memory), codes.GPUMemory
 	case n.Devices[f.Slots].Free().Slots == 0:
-		return 0, filter.CodeTenants
+		return 0, codes.Tenants
 	}
 	return -1, code
 }
@@ -87,20 +88,17 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *filter.Reas
 	f := d.Free()
 	switch {
 	case d.GPU == nil:
-		return refuse(why, filter.CodeDeviceFault)
+		return refuse(why, codes.DeviceFault)
 	case len(r.Models) > 0 && !slices.Contains(r.Models, d.GPU.Name):
-		return refuse(why, filter.CodeModel)
+		return refuse(why, codes.Model)
 	case d.Faulty():
-		return refuse(why, filter.CodeDeviceFault)
+		return refuse(why, codes.DeviceFault)
 	case r.Profile != "":
-		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, filter.CodeSlices))
+		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, codes.Slices))
 	case layout.Sliced(d.Mode):
-		return refuse(why, filter.CodeMIGMode)
+		return refuse(why, codes.MIGMode)
 	}
-	left := filter.Left{Memory: f.Memory, Milli: f.Compute}
-	if d.GPU.Memory > 0 {
-		left.Total = optional.Of(d.GPU.Usable())
-	}
+	left := filter.Left{Unknown: d.GPU.Memory == 0, Memory: f.Memory, Milli: f.Compute}
 	need := r.GPUMemory
 	if r.whole() && r.Demand != nil {
 		need = min(need, r.Demand.Memory.Within(d.GPU.Usable()-d.GPU.Context))
@@ -111,18 +109,18 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *filter.Reas
 		return false
 	}
 	if d.Mode == sharing.MechanismNone && !n.Carries(i, t.mechanism) {
-		*why = filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeNotDelivered, Mechanism: t.mechanism}
+		*why = filter.Reason{Verdict: filter.VerdictFixable, Code: codes.NotDelivered, Mechanism: t.mechanism}
 		return false
 	}
 	if left.Room = d.SlotsOf(t.mechanism) - f.Tenants; !left.Takes(t.milli, why) {
 		return false
 	}
-	if (f.Tenants > 0 || a.chosen) && filter.TraitsOf(t.mechanism).Trusting && !a.open &&
+	if (f.Tenants > 0 || a.chosen) && traits.Of(t.mechanism).Trusting && !a.open &&
 		!a.trusted(n, i, t.mechanism, r.workload()) {
-		return refuse(why, filter.CodeTrust)
+		return refuse(why, codes.Trust)
 	}
 	if d.Limit > 0 && r.GPUMemory > d.Limit {
-		return lacks(why, filter.CodeSlotLimit, int64(r.GPUMemory), int64(d.Limit))
+		return lacks(why, codes.SlotLimit, int64(r.GPUMemory), int64(d.Limit))
 	}
 	memory := t.memory
 	if d.GPU.Memory == 0 {
@@ -151,14 +149,14 @@ func fitMIG(n *layout.Node, i int, r *Request, t *take, why *filter.Reason) bool
 	d := &n.Devices[i]
 	model := partition(d)
 	if model == nil || d.Mode == sharing.MechanismNone && !n.Carries(i, sharing.MechanismMIG) {
-		return refuse(why, filter.CodeNotMIG)
+		return refuse(why, codes.NotMIG)
 	}
 	if len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, sharing.MechanismMIG) {
-		return refuse(why, filter.CodeMechanism)
+		return refuse(why, codes.Mechanism)
 	}
 	prof := profileOf(model, r.Profile)
 	if prof == nil {
-		return refuse(why, filter.CodeProfile)
+		return refuse(why, codes.Profile)
 	}
 	if t.mechanism = d.Mode; t.mechanism == sharing.MechanismNone {
 		t.mechanism = sharing.MechanismMIG
@@ -206,18 +204,18 @@ func chooseMechanism(n *layout.Node, i int, r *Request, t *take, why *filter.Rea
 			break
 		}
 	}
-	return t.mechanism != sharing.MechanismNone || refuse(why, filter.CodeNoMechanism)
+	return t.mechanism != sharing.MechanismNone || refuse(why, codes.NoMechanism)
 }
 
 // accepts reports whether the request runs on a GPU that runs m.
 func (r *Request) accepts(m sharing.Mechanism, why *filter.Reason) bool {
 	switch {
 	case m == sharing.MechanismExclusive && !r.whole():
-		return refuse(why, filter.CodeMechanism)
+		return refuse(why, codes.Mechanism)
 	case len(r.Mechanisms) == 0 && m != sharing.MechanismExclusive:
-		return refuse(why, filter.CodeNoMechanism)
+		return refuse(why, codes.NoMechanism)
 	case len(r.Mechanisms) > 0 && !slices.Contains(r.Mechanisms, m):
-		return refuse(why, filter.CodeMechanism)
+		return refuse(why, codes.Mechanism)
 	}
 	return true
 }
@@ -238,11 +236,8 @@ func (r *Request) mechanisms() (bits uint32) {
 
 // milliOf is the share of a GPU that goes with a part of its memory, rounded up.
 func milliOf(b, total sharing.Bytes) int32 {
-	if b >= total {
-		if b > total {
-			return 1001
-		}
-		return 1000
+	if b > total {
+		return 1001
 	}
 	return int32((1000*b + total - 1) / total)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
@@ -58,56 +59,56 @@ func TestFilter(t *testing.T) {
 		want filter.Reason
 	}{
 		"fits":                {mps, share, nil, pass},
-		"cpu":                 {mps, Request{CPUMilli: 9_000}, nil, reject(filter.CodeCPU, 9_000, 8_000)},
-		"memory":              {mps, Request{Memory: 17 * sharing.GiB}, nil, reject(filter.CodeMemory, 17<<30, 16<<30)},
-		"closed":              {closed, share, nil, reject(filter.CodeNodeClosed)},
-		"model":               {mps, Request{GPUs: 1, Milli: 1, Models: []string{"H100"}, Mechanisms: onMPS}, nil, reject(filter.CodeModel)},
-		"count":               {mps, Request{GPUs: 2, Milli: 1, Mechanisms: onMPS}, nil, reject(filter.CodeGPUCount, 2, 1)},
-		"in mig mode":         {cut, share, nil, as(fixable, reject(filter.CodeMIGMode))},
-		"not in mig mode":     {mps, slice("1g.10gb"), nil, as(fixable, reject(filter.CodeNotMIG))},
-		"no such profile":     {cut, slice("1g.18gb"), nil, reject(filter.CodeProfile)},
-		"slices":              {with(cut, slice("7g.80gb"), 0), slice("1g.10gb"), nil, reject(filter.CodeSlices)},
+		"cpu":                 {mps, Request{CPUMilli: 9_000}, nil, reject(codes.CPU, 9_000, 8_000)},
+		"memory":              {mps, Request{Memory: 17 * sharing.GiB}, nil, reject(codes.Memory, 17<<30, 16<<30)},
+		"closed":              {closed, share, nil, reject(codes.NodeClosed)},
+		"model":               {mps, Request{GPUs: 1, Milli: 1, Models: []string{"H100"}, Mechanisms: onMPS}, nil, reject(codes.Model)},
+		"count":               {mps, Request{GPUs: 2, Milli: 1, Mechanisms: onMPS}, nil, reject(codes.GPUCount, 2, 1)},
+		"in mig mode":         {cut, share, nil, as(fixable, reject(codes.MIGMode))},
+		"not in mig mode":     {mps, slice("1g.10gb"), nil, as(fixable, reject(codes.NotMIG))},
+		"no such profile":     {cut, slice("1g.18gb"), nil, reject(codes.Profile)},
+		"slices":              {with(cut, slice("7g.80gb"), 0), slice("1g.10gb"), nil, reject(codes.Slices)},
 		"the one instance":    {static, slice("1g.10gb"), nil, pass},
-		"no such instance":    {static, slice("2g.20gb"), nil, reject(filter.CodeSlices)},
-		"slice memory":        {cut, Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, reject(filter.CodeGPUMemory, 16<<30, int64(first.Memory.Value))},
-		"no mechanism":        {gpu(sharing.MechanismNone), Request{GPUs: 1, Milli: 300}, nil, as(fixable, reject(filter.CodeNoMechanism))},
-		"not put on shared":   {mps, Request{GPUs: 1, Milli: 300}, nil, as(fixable, reject(filter.CodeNoMechanism))},
-		"whole, not shared":   {mps, Request{GPUs: 1, Milli: 1000}, nil, as(fixable, reject(filter.CodeNoMechanism))},
+		"no such instance":    {static, slice("2g.20gb"), nil, reject(codes.Slices)},
+		"slice memory":        {cut, Request{GPUs: 1, Profile: "1g.10gb", GPUMemory: 16 * sharing.GiB}, nil, reject(codes.GPUMemory, 16<<30, int64(first.Memory.Value))},
+		"no mechanism":        {gpu(sharing.MechanismNone), Request{GPUs: 1, Milli: 300}, nil, as(fixable, reject(codes.NoMechanism))},
+		"not put on shared":   {mps, Request{GPUs: 1, Milli: 300}, nil, as(fixable, reject(codes.NoMechanism))},
+		"whole, not shared":   {mps, Request{GPUs: 1, Milli: 1000}, nil, as(fixable, reject(codes.NoMechanism))},
 		"whole, idle":         {gpu(sharing.MechanismNone), Request{GPUs: 1, Milli: 1000}, nil, pass},
 		"first of its own":    {gpu(sharing.MechanismNone), share, nil, pass},
-		"not delivered":       {virtual, share, nil, filter.Reason{Verdict: fixable, Code: filter.CodeNotDelivered, Mechanism: sharing.MechanismMPS}},
-		"other mechanism":     {gpu(sharing.MechanismTimeSlicing), share, nil, reject(filter.CodeMechanism)},
-		"never mixed":         {with(gpu(sharing.MechanismNone), share, 0), Request{GPUs: 1, Milli: 300, Mechanisms: onTurns}, nil, reject(filter.CodeMechanism)},
-		"exclusive":           {gpu(sharing.MechanismExclusive), share, nil, reject(filter.CodeMechanism)},
+		"not delivered":       {virtual, share, nil, filter.Reason{Verdict: fixable, Code: codes.NotDelivered, Mechanism: sharing.MechanismMPS}},
+		"other mechanism":     {gpu(sharing.MechanismTimeSlicing), share, nil, reject(codes.Mechanism)},
+		"never mixed":         {with(gpu(sharing.MechanismNone), share, 0), Request{GPUs: 1, Milli: 300, Mechanisms: onTurns}, nil, reject(codes.Mechanism)},
+		"exclusive":           {gpu(sharing.MechanismExclusive), share, nil, reject(codes.Mechanism)},
 		"whole on exclusive":  {gpu(sharing.MechanismExclusive), Request{GPUs: 1, Milli: 1000}, nil, pass},
-		"whole, not accepted": {mps, Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi}}, nil, reject(filter.CodeMechanism)},
-		"whole, shared":       {with(mps, share, 0), Request{GPUs: 1, Milli: 1000, Mechanisms: onMPS}, nil, reject(filter.CodeGPUShare, 1000, 700)},
-		"tenants":             {with(slots(1, mps), share, 0), share, nil, reject(filter.CodeTenants)},
-		"unhealthy":           {edit(mps, func(d *layout.Device) { d.Health = layout.HealthUnhealthy }), share, nil, reject(filter.CodeDeviceFault)},
-		"over-full":           {with(with(slots(1, mps), share, 0), share, 0), share, nil, reject(filter.CodeDeviceFault)},
-		"not known":           {edit(mps, func(d *layout.Device) { d.GPU = nil }), share, nil, reject(filter.CodeDeviceFault)},
-		"trust":               {with(mps, of(tenant("a")), 0), of(tenant("b", "a")), nil, reject(filter.CodeTrust)},
+		"whole, not accepted": {mps, Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi}}, nil, reject(codes.Mechanism)},
+		"whole, shared":       {with(mps, share, 0), Request{GPUs: 1, Milli: 1000, Mechanisms: onMPS}, nil, reject(codes.GPUShare, 1000, 700)},
+		"tenants":             {with(slots(1, mps), share, 0), share, nil, reject(codes.Tenants)},
+		"unhealthy":           {edit(mps, func(d *layout.Device) { d.Health = layout.HealthUnhealthy }), share, nil, reject(codes.DeviceFault)},
+		"over-full":           {with(with(slots(1, mps), share, 0), share, 0), share, nil, reject(codes.DeviceFault)},
+		"not known":           {edit(mps, func(d *layout.Device) { d.GPU = nil }), share, nil, reject(codes.DeviceFault)},
+		"trust":               {with(mps, of(tenant("a")), 0), of(tenant("b", "a")), nil, reject(codes.Trust)},
 		"trust both ways":     {with(mps, of(tenant("a", "b")), 0), of(tenant("b", "a")), nil, pass},
-		"strangers":           {with(mps, of(&layout.Workload{Name: "a"}), 0), of(&layout.Workload{Name: "b"}), nil, reject(filter.CodeTrust)},
+		"strangers":           {with(mps, of(&layout.Workload{Name: "a"}), 0), of(&layout.Workload{Name: "b"}), nil, reject(codes.Trust)},
 		"one workload":        {with(mps, of(&layout.Workload{Name: "a"}), 0), of(&layout.Workload{Name: "a"}), nil, pass},
 		"mig needs no trust":  {with(cut, Request{GPUs: 1, Profile: "1g.10gb", Workload: tenant("a")}, 0), Request{GPUs: 1, Profile: "1g.10gb", Workload: tenant("b")}, nil, pass},
-		"gpu memory":          {mps, Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB, Mechanisms: onMPS}, nil, reject(filter.CodeGPUMemory, 81<<30, 80<<30)},
+		"gpu memory":          {mps, Request{GPUs: 1, Milli: 1, GPUMemory: 81 * sharing.GiB, Mechanisms: onMPS}, nil, reject(codes.GPUMemory, 81<<30, 80<<30)},
 		"memory apart":        {with(mps, Request{GPUs: 1, GPUMemory: 40 * sharing.GiB}, 0), Request{GPUs: 1, Milli: 1000, GPUMemory: 40 * sharing.GiB, Mechanisms: onMPS}, nil, pass},
-		"context":             {on("n", device(small, sharing.MechanismMPS)), Request{GPUs: 1, GPUMemory: 31 * sharing.GiB / 2, Mechanisms: onMPS}, nil, reject(filter.CodeGPUMemory, 16<<30, 31<<29)},
+		"context":             {on("n", device(small, sharing.MechanismMPS)), Request{GPUs: 1, GPUMemory: 31 * sharing.GiB / 2, Mechanisms: onMPS}, nil, reject(codes.GPUMemory, 16<<30, 31<<29)},
 		"limit": {slots(4, edit(mps, func(d *layout.Device) { d.Limit = 20 * sharing.GiB })), Request{GPUs: 1, GPUMemory: 21 * sharing.GiB, Mechanisms: onMPS}, nil,
-			reject(filter.CodeSlotLimit, 21<<30, 20<<30)},
-		"memory unknown":     {bare, Request{GPUs: 1, GPUMemory: sharing.GiB, Mechanisms: onMPS}, nil, as(unknown, reject(filter.CodeGPUMemoryUnknown, 1<<30, 0))},
-		"no predictor":       {with(mps, of(tenant("t")), 0), of(slow("", 2)), nil, as(unknown, reject(filter.CodeSlowdownUnknown))},
+			reject(codes.SlotLimit, 21<<30, 20<<30)},
+		"memory unknown":     {bare, Request{GPUs: 1, GPUMemory: sharing.GiB, Mechanisms: onMPS}, nil, as(unknown, reject(codes.GPUMemoryUnknown, 1<<30, 0))},
+		"no predictor":       {with(mps, of(tenant("t")), 0), of(slow("", 2)), nil, as(unknown, reject(codes.SlowdownUnknown))},
 		"alone":              {mps, of(slow("", 2)), nil, pass},
-		"slowdown":           {with(mps, of(slow("bert", 0)), 0), of(slow("", 1.2)), pairs{"bert": 1.5}, reject(filter.CodeSlowdown, 1200, 1500, 1350, 1650)},
-		"neighbour's":        {with(mps, of(slow("bert", 1.2)), 0), of(slow("hog", 0)), pairs{"bert": 1.1, "hog": 3}, reject(filter.CodeSlowdown, 1200, 3000, 2700, 3300)},
-		"not profiled":       {with(mps, of(slow("new", 0)), 0), of(slow("", 9)), pairs{}, as(unknown, reject(filter.CodeSlowdownUnknown))},
+		"slowdown":           {with(mps, of(slow("bert", 0)), 0), of(slow("", 1.2)), pairs{"bert": 1.5}, reject(codes.Slowdown, 1200, 1500, 1350, 1650)},
+		"neighbour's":        {with(mps, of(slow("bert", 1.2)), 0), of(slow("hog", 0)), pairs{"bert": 1.1, "hog": 3}, reject(codes.Slowdown, 1200, 3000, 2700, 3300)},
+		"not profiled":       {with(mps, of(slow("new", 0)), 0), of(slow("", 9)), pairs{}, as(unknown, reject(codes.SlowdownUnknown))},
 		"within":             {with(mps, of(slow("bert", 0)), 0), of(slow("me", 1.7)), pairs{"bert": 1.5, "me": 1}, pass},
-		"open":               {with(mps, of(slow("bert", 0)), 0), of(slow("me", 1.5)), pairs{"bert": 1.5, "me": 1}, as(unknown, reject(filter.CodeSlowdown, 1500, 1500, 1350, 1650))},
-		"limit, no latency":  {with(mps, of(slow("bert", 0)), 0), of(&layout.Workload{Name: "me", Tenant: "t", Objective: layout.Objective{TPOTP99: 10 * time.Millisecond}}), pairs{"bert": 1.5, "me": 1}, as(unknown, reject(filter.CodeSlowdownUnknown))},
-		"linked":             {on("n", device(kindA, 1), device(kindA, 1)), Request{GPUs: 2, Milli: 1000, Linked: true}, nil, reject(filter.CodeLink, 2, 0)},
+		"open":               {with(mps, of(slow("bert", 0)), 0), of(slow("me", 1.5)), pairs{"bert": 1.5, "me": 1}, as(unknown, reject(codes.Slowdown, 1500, 1500, 1350, 1650))},
+		"limit, no latency":  {with(mps, of(slow("bert", 0)), 0), of(&layout.Workload{Name: "me", Tenant: "t", Objective: layout.Objective{TPOTP99: 10 * time.Millisecond}}), pairs{"bert": 1.5, "me": 1}, as(unknown, reject(codes.SlowdownUnknown))},
+		"linked":             {on("n", device(kindA, 1), device(kindA, 1)), Request{GPUs: 2, Milli: 1000, Linked: true}, nil, reject(codes.Link, 2, 0)},
 		"two kinds, second":  {on("n", device(kindA, 1), device(kindB, 1)), Request{GPUs: 1, Milli: 1000, Models: []string{"B"}}, nil, pass},
-		"two kinds, neither": {on("n", device(kindA, 1), device(kindB, 1)), Request{GPUs: 1, Milli: 1000, Models: []string{"C"}}, nil, reject(filter.CodeModel)},
+		"two kinds, neither": {on("n", device(kindA, 1), device(kindB, 1)), Request{GPUs: 1, Milli: 1000, Models: []string{"C"}}, nil, reject(codes.Model)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, _ := layout.Observe([]layout.Node{c.node})
@@ -188,7 +189,7 @@ func TestSimulateLast(t *testing.T) {
 		c := cluster(t, with(on("n", device(kindA, sharing.MechanismMPS)), *limited("a", 2), 0))
 		var o open
 		f := NewScorer(BestFit{}, &o).Filter(c.At(0), limited("b", limit))
-		if f.Verdict != want || f.Code != filter.CodeSlowdown || (o.simulations > 0) != (want == filter.VerdictUnknown) {
+		if f.Verdict != want || f.Code != codes.Slowdown || (o.simulations > 0) != (want == filter.VerdictUnknown) {
 			t.Errorf("limit %v: %v, %d simulations", limit, f, o.simulations)
 		}
 	}

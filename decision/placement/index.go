@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -110,7 +110,7 @@ func rowOf(n *layout.Node) row {
 			r.gpus++
 			r.mechanisms |= 1 << g.Mechanism
 			any = max(any, f.Compute)
-			if g.Tenants == 0 || !filter.TraitsOf(g.Mechanism).Trusting {
+			if g.Tenants == 0 || !traits.Of(g.Mechanism).Trusting {
 				own = max(own, f.Compute)
 			}
 			if f.Compute == 1000 {
@@ -260,14 +260,10 @@ func (o *predicted) prepare(nodes []int32, turn int) (more bool) {
 			}
 		}
 	}
-	first, workers := turn%step, runtime.GOMAXPROCS(0)
-	if len(todo) < 16*workers*step {
-		score(first, step)
-		return step > 1
-	}
+	workers := max(1, min(runtime.GOMAXPROCS(0), len(todo)/(16*step)))
 	var wg sync.WaitGroup
 	for w := range workers {
-		wg.Go(func() { score(first+w*step, workers*step) })
+		wg.Go(func() { score(turn%step+w*step, workers*step) })
 	}
 	wg.Wait()
 	return step > 1

@@ -8,6 +8,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/objective"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
@@ -83,7 +86,7 @@ func (j *neighbours) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.
 
 // predict evaluates the objectives of r and of its neighbours on a GPU, and sets the predictions in t.
 func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filter.Reason) bool {
-	if !filter.TraitsOf(t.mechanism).Trusting {
+	if !traits.Of(t.mechanism).Trusting {
 		return true
 	}
 	d, j := &n.Devices[gpu], &a.neighbours
@@ -94,7 +97,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filte
 			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
 		}
 		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, limited) {
-			return refuse(why, filter.CodeSlowdownUnknown)
+			return refuse(why, codes.SlowdownUnknown)
 		}
 		return true
 	}
@@ -105,7 +108,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filte
 		if i < len(j.on) {
 			milli = int32(max(j.on[i].Compute, j.on[i].Busy))
 		}
-		x, before := evenly(tenants), 1.0
+		x, before := float64(tenants), 1.0 // they share a busy GPU evenly
 		if known(p) {
 			x = p.Slowdown.Value
 			t.slowdown = max(t.slowdown, x)
@@ -113,7 +116,7 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filte
 			t.unknown++
 		}
 		if i < len(j.on) && tenants > 2 {
-			if before = evenly(tenants - 1); known(j.before[i]) {
+			if before = float64(tenants - 1); known(j.before[i]) {
 				before = j.before[i].Slowdown.Value
 			}
 		}
@@ -151,11 +154,11 @@ func (j *neighbours) workload(i int, r *Request) *layout.Workload {
 func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.Workload,
 	others []*layout.Workload) filter.Reason {
 	why := filter.Pass()
-	if !filter.TraitsOf(m).Trusting || slots < 2 || len(others) == 0 {
+	if !traits.Of(m).Trusting || slots < 2 || len(others) == 0 {
 		return why
 	}
 	if slices.ContainsFunc(others, func(o *layout.Workload) bool { return !o.Trust(w) }) {
-		refuse(&why, filter.CodeTrust)
+		refuse(&why, codes.Trust)
 		return why
 	}
 	all := append([]*layout.Workload{w}, others...)
@@ -164,7 +167,7 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 			continue
 		}
 		if s.Forecaster == nil {
-			refuse(&why, filter.CodeSlowdownUnknown)
+			refuse(&why, codes.SlowdownUnknown)
 			return why
 		}
 		harm := func(q *layout.Workload) float64 {
@@ -193,9 +196,6 @@ func (s *Scorer) closedForm(gpu string, m sharing.Mechanism, group ...string) *p
 	return s.Forecaster.Predict(nil, gpu, m, group, predict.MethodClosedForm)[0]
 }
 
-// evenly is the slowdown of tenants that share a busy GPU evenly.
-func evenly(tenants int32) float64 { return float64(tenants) }
-
 // lost is the thousandths of work that a tenant loses that is x times slower.
 func lost(milli int32, x float64) float64 { return float64(milli) * (1 - 1/max(1, x)) }
 
@@ -203,20 +203,16 @@ func known(p *predict.Prediction) bool { return p != nil && p.Slowdown.Value > 0
 
 // evaluate compares a prediction with a workload's objectives.
 func evaluate(w *layout.Workload, p *predict.Prediction) filter.Reason {
-	if w.Objective.IsZero() {
-		return filter.Pass()
-	}
-	slo := sloOf(&w.Objective)
-	return filter.Objectives(&slo, w.Objective.Slowdown, p)
+	return objective.Against(&w.Objective, p)
 }
 
 // refuse gives a reason without numbers; it is always false.
 func refuse(why *filter.Reason, c filter.Code) bool {
 	v := filter.VerdictReject
 	switch c {
-	case filter.CodeSlowdownUnknown:
+	case codes.SlowdownUnknown:
 		v = filter.VerdictUnknown
-	case filter.CodeNoMechanism, filter.CodeMIGMode, filter.CodeNotMIG:
+	case codes.NoMechanism, codes.MIGMode, codes.NotMIG:
 		v = filter.VerdictFixable
 	}
 	*why = filter.Reason{Verdict: v, Code: c}

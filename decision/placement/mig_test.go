@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -49,14 +50,8 @@ func migOnline(tb testing.TB, mix string, perNode, arrivals int, seed uint64, po
 func migOn(tb testing.TB, model string, gpus int, load float64, mix string, perNode, arrivals int, seed uint64, moves int,
 	policy func([]Typical) Policy) (accepted float64) {
 	tb.Helper()
-	m, err := mig.Lookup(model)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	counts, err := mig.ParseCounts(mix)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	m := must.Get(mig.Lookup(model))(tb)
+	counts := must.Get(mig.ParseCounts(mix))(tb)
 	var typical []Typical
 	total, mean := 0.0, 0.0
 	requests := map[string]*Request{}
@@ -64,10 +59,7 @@ func migOn(tb testing.TB, model string, gpus int, load float64, mix string, perN
 		r := Request{Name: k.Profile, GPUs: 1, Profile: k.Profile}
 		requests[k.Profile] = &r
 		typical = append(typical, Typical{r, float64(k.N)})
-		p, err := m.Profile(k.Profile)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		p := must.Get(m.Profile(k.Profile))(tb)
 		total += float64(k.N)
 		mean += float64(k.N * p.PlacementUnits)
 	}

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -77,14 +79,8 @@ func ExampleModels() {
 
 func models(tb testing.TB) *placement.Models {
 	tb.Helper()
-	ps, err := measured()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	m, err := placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: ps})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	ps := must.Get(measured())(tb)
+	m := must.Get(placement.NewModels(workloads(), placement.Calibrated{Model: "H200", Predictor: predict.NewPredictor(), Profiles: ps}))(tb)
 	return m
 }
 
@@ -93,50 +89,29 @@ func models(tb testing.TB) *placement.Models {
 func TestEveryDoorAgrees(t *testing.T) {
 	t.Parallel()
 	predictor := predict.NewPredictor()
-	gpu, err := sharing.LookupGPU("H200")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gpu := must.Get(sharing.LookupGPU("H200"))(t)
 	for _, file := range []string{"h200-mixes-12.json", "h200-foreign-3.json"} {
-		rows, err := profile.LoadRows("../predict/testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ps, err := profile.NewProfiles(rows.Profiles()...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(profile.LoadRows("../predict/testdata/" + file))(t)
+		ps := must.Get(profile.NewProfiles(rows.Profiles()...))(t)
 		refs := map[string]profile.ProfileRef{}
 		for _, r := range rows {
 			refs[fmt.Sprint(r.Server, r.Load.Same())] = profile.ProfileRef{Server: r.Server, Load: r.Load.Same()}
 		}
-		m, err := placement.NewModels(refs, placement.Calibrated{Model: "H200", Predictor: predictor, Profiles: ps})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(placement.NewModels(refs, placement.Calibrated{Model: "H200", Predictor: predictor, Profiles: ps}))(t)
 		for _, c := range rows.Cases() {
 			mech := c.Rows[0].Mechanism
 			var group, reversed []profile.Solo
 			var names []string
 			var tenants []predict.Tenant
 			for _, r := range c.Rows {
-				s, err := ps.Solo(r.Server, r.Load.Same())
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(ps.Solo(r.Server, r.Load.Same()))(t)
 				d, _ := predict.FromProfile(&s, gpu, gpu, true, 2)
 				group, reversed = append(group, s), append([]profile.Solo{s}, reversed...)
 				names, tenants = append(names, fmt.Sprint(r.Server, r.Load.Same())), append(tenants, d)
 			}
 			for _, method := range []predict.Method{predict.MethodClosedForm, predict.MethodSimulated} {
-				want, err := predictor.Predict(mech, group, method)
-				if err != nil {
-					t.Fatal(err)
-				}
-				other, err := predictor.Predict(mech, reversed, method)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must.Get(predictor.Predict(mech, group, method))(t)
+				other := must.Get(predictor.Predict(mech, reversed, method))(t)
 				if method == predict.MethodSimulated { // where an objective is left open
 					k := slices.IndexFunc(want, func(p predict.Prediction) bool { _, serves := p.Get(profile.MetricTPOTP99); return serves })
 					if k < 0 {
@@ -225,7 +200,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 		want  filter.Verdict
 	}{{time.Second, filter.VerdictPass}, {time.Microsecond, filter.VerdictReject}} {
 		strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: slo.limit})
-		if f := scorer.Filter(c.At(0), strict); f.Verdict != filter.VerdictUnknown || f.Code != filter.CodeSlowdownUnknown {
+		if f := scorer.Filter(c.At(0), strict); f.Verdict != filter.VerdictUnknown || f.Code != codes.SlowdownUnknown {
 			t.Errorf("unknown neighbour: %v", f)
 		}
 		if f := scorer.Filter(c.At(1), strict); f.Verdict != slo.want {
@@ -240,7 +215,7 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 	}
 	limit := time.Duration(v.Value * float64(time.Millisecond))
 	strict := request("r", "rank", sharing.MechanismMPS, 300, layout.Objective{TPOTP99: limit})
-	if f := scorer.Filter(c.At(1), strict); f.Verdict != filter.VerdictUnknown || f.Code != filter.CodeTPOT || !strings.Contains(f.String(), "only a measurement") {
+	if f := scorer.Filter(c.At(1), strict); f.Verdict != filter.VerdictUnknown || f.Code != codes.TPOT || !strings.Contains(f.String(), "only a measurement") {
 		t.Errorf("%v %v", f.Verdict, f)
 	}
 }
@@ -249,25 +224,16 @@ func TestModelsUnknownIsNotZero(t *testing.T) {
 // decides, and asking again does not allocate.
 func TestModelsSettle(t *testing.T) {
 	m, predictor := models(t), predict.NewPredictor()
-	ps, err := measured()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ps := must.Get(measured())(t)
 	settled := map[filter.Verdict]int{}
 	for _, mech := range []sharing.Mechanism{sharing.MechanismTimeSlicing, sharing.MechanismMPS} {
 		for _, group := range [][]string{{"chat", "tags"}, {"tags", "chat"}, {"rank", "tags"}, {"tags", "rank"}} {
 			var solos []profile.Solo
 			for _, name := range group {
-				solo, err := ps.Solo(workloads()[name].Server, workloads()[name].Load)
-				if err != nil {
-					t.Fatal(err)
-				}
+				solo := must.Get(ps.Solo(workloads()[name].Server, workloads()[name].Load))(t)
 				solos = append(solos, solo)
 			}
-			simulated, err := predictor.Predict(mech, solos, predict.MethodSimulated)
-			if err != nil {
-				t.Fatal(err)
-			}
+			simulated := must.Get(predictor.Predict(mech, solos, predict.MethodSimulated))(t)
 			closed, _ := m.Predict(nil, "H200", mech, group, predict.MethodClosedForm)[1].Get(profile.MetricTPOTP99)
 			played, _ := simulated[1].Get(profile.MetricTPOTP99)
 			c := beside(t, mech, group[0])

@@ -3,7 +3,6 @@
 package placement
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -47,7 +46,7 @@ func TestConsolidate(t *testing.T) {
 			r := share(c.milli)
 			after, moves, placed, err := p.Consolidate(before, &r, Limits{Moves: c.moves})
 			if c.err {
-				if !errors.Is(err, ErrNoFit) || after != nil {
+				if !noFit(err) || after != nil {
 					t.Errorf("%v, %v", placed, err)
 				}
 				return

@@ -14,15 +14,12 @@ import (
 )
 
 // Placer places requests one after another, in two stages: an index over the free capacity of the nodes picks the 64
-// with the best scores for a similar request, of a rounded share and rounded CPU, and the policy scores these
-// exactly. Where none of the 64 takes the request all others are searched, so a request is refused only when no node
-// takes it.
-//
-// The first request of a rounded shape scores every node that may take it. Where these are more than 2,000, it scores
-// about 256 of them at even distances (as kube-scheduler's percentageOfNodesToScore does), and the next ones of the
-// shape as many more, until all are known: on 10,000 nodes of which hardly two are alike the first offer is, in the
-// mean, the 25th best. Offers on such clusters depend on the requests before, on smaller ones they don't.
-// A Placer is not safe for concurrent use.
+// with the best scores for a similar request, of a rounded share and rounded CPU, and the policy scores these exactly.
+// Where none of them takes the request all others are searched: it is refused only when no node takes it. The first
+// request of a rounded shape scores all nodes that may take it; where these are more than 2,000, about 256 at even
+// distances, and the next ones as many more (as percentageOfNodesToScore of kube-scheduler): of 10,000 nodes of
+// which hardly two are alike the first offer is the 25th best in the mean, the 40th offer the best. Offers on so large
+// clusters depend on earlier calls, others don't. A Placer is not safe for concurrent use.
 type Placer struct {
 	scorer     *Scorer
 	index      index
@@ -94,7 +91,7 @@ func (p *Placer) Place(c *layout.Cluster, r *Request) (*layout.Cluster, Placemen
 	return p.scorer.Assign(c, r, o)
 }
 
-// UnplacedError holds the reasons why no node takes a request. It is an ErrNoFit.
+// UnplacedError holds the reasons why no node takes a request: test for it with errors.As.
 type UnplacedError struct {
 	Request string
 	Nodes   int
@@ -113,7 +110,7 @@ type ReasonCount struct {
 // Error counts the nodes by reason: "0 of 3 nodes take job-7: 2 gpu-share (...)".
 func (e *UnplacedError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v: 0 of %d nodes take %s", ErrNoFit, e.Nodes, e.Request)
+	fmt.Fprintf(&b, "placement: no node fits: 0 of %d nodes take %s", e.Nodes, e.Request)
 	for i, r := range e.Reasons {
 		sep := ": "
 		if i > 0 {
@@ -123,9 +120,6 @@ func (e *UnplacedError) Error() string {
 	}
 	return b.String()
 }
-
-// Is reports whether target is ErrNoFit.
-func (e *UnplacedError) Is(target error) bool { return target == ErrNoFit }
 
 // Unplaced counts the nodes that refuse a request by reason, by filtering every node. It returns nil where one does.
 func (s *Scorer) Unplaced(c *layout.Cluster, r *Request) *UnplacedError {

@@ -11,21 +11,16 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Errors that calls of this package wrap; test for them with errors.Is.
-var (
-	// ErrInvalid reports an input that breaks a rule; the error names every place.
-	ErrInvalid = errors.New("placement: invalid input")
-	// ErrNoFit reports that no node takes a request. The error is an *UnplacedError.
-	ErrNoFit = errors.New("placement: no node fits")
-)
+// ErrInvalid is wrapped by the errors about an input that breaks a rule; they name every place.
+var ErrInvalid = errors.New("placement: invalid input")
 
 // Request states the needs of one workload's replica (a pod, say). It must not be modified once it was given to this
 // package.
@@ -74,10 +69,6 @@ const (
 var placeable = []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing, sharing.MechanismMPS,
 	sharing.MechanismMIG, sharing.MechanismHAMi,
 	sharing.MechanismHAMiWithMPS, sharing.MechanismVGPU, sharing.MechanismMIGLikeEmulation}
-
-// Optional holds a value that may be missing, as the zero one's is: if v, ok := o.Get(); ok { use(v) } or use(o.Or(0)).
-// IsZero reports a missing value, Equal compares two; String writes "-" for it, JSON null, or omitzero nothing.
-type Optional[T any] = optional.Value[T]
 
 // Validate checks a request. The error is an ErrInvalid that names every problem with its field.
 func (r *Request) Validate() error {
@@ -152,18 +143,6 @@ func objectiveOf(slo *profile.SLO) layout.Objective {
 		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
 }
 
-// sloOf is the way back.
-func sloOf(o *layout.Objective) (slo profile.SLO) {
-	limit := func(d time.Duration) (out profile.Optional[profile.Duration]) {
-		if d > 0 {
-			out = profile.Some(profile.Duration(d))
-		}
-		return out
-	}
-	return profile.SLO{TTFTP99: limit(o.TTFTP99), TPOTP50: limit(o.TPOTP50), TPOTP99: limit(o.TPOTP99),
-		E2EP99: limit(o.E2EP99)}
-}
-
 // shape is a hash of all of a request that decides where it fits and how it scores: all but its name. A collision of
 // 64-bit hashes would mix two shapes up, which is accepted.
 type shape uint64
@@ -185,12 +164,12 @@ func (r *Request) shape() shape {
 	return shape(h.Sum64())
 }
 
-// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, from the demand that
-// decision's filters use: [decision.CompiledWorkload.Demand]. The mechanism, and under MIG the profile, are those that
-// were chosen for it. Its busy share orders places and refuses none, as in Decide. w lists the tenants it trusts; its
-// objective is set from the demand if it has none, in a copy. The caller adds the host's CPU and memory.
+// RequestOf returns the request of one replica of a workload for a GPU under a mechanism, and under MIG a profile, from
+// the demand that decision's filters use (Demand of [score.CompiledWorkload]). Its busy share orders places and refuses
+// none, as in Decide. w lists the tenants it trusts; without an objective, a copy of it gets the demand's. The caller
+// adds the host's CPU and memory.
 //
-// [decision.CompiledWorkload.Demand]: https://pkg.go.dev/github.com/cotenant/cotenant/decision#CompiledWorkload.Demand
+// [score.CompiledWorkload]: https://pkg.go.dev/github.com/cotenant/cotenant/decision/score#CompiledWorkload
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}
@@ -207,7 +186,7 @@ func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mech
 		r.Profile, r.GPUs = profile, 1
 	default:
 		// Its load, out of the work that the mechanism leaves to its tenants.
-		r.Busy = min(1000, max(1, int(math.Ceil(1000*d.Busy/filter.TraitsOf(m).Capacity-1e-9))))
+		r.Busy = min(1000, max(1, int(math.Ceil(1000*d.Busy/traits.Of(m).Capacity-1e-9))))
 	}
 	return r
 }

@@ -9,8 +9,9 @@ import (
 	"sync"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -43,7 +44,7 @@ type Offer struct {
 	Score float64
 	// Slowdown is the worst that is predicted for the request or a neighbour of it. Unpredicted counts the tenants, the
 	// request included, without a prediction; 0 without a Slowdown where there are no neighbours.
-	Slowdown    Optional[float64]
+	Slowdown    profile.Optional[float64]
 	Unpredicted int
 	Mechanism   sharing.Mechanism // None without GPU
 	Profile     *mig.Profile      // of MIG
@@ -127,12 +128,20 @@ func (s *Scorer) filter(n *layout.Node, r *Request, open bool) filter.Reason {
 		if w.fit(n, g, r, &take{}, &why) {
 			return filter.Pass()
 		}
-		nearest.Closer(why)
+		closer(&nearest, why)
 	}
-	if nearest.Code == filter.CodeFits {
-		return filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: 1}
+	if nearest.Code == codes.Fits {
+		return filter.Reason{Verdict: filter.VerdictReject, Code: codes.GPUCount, Need: 1}
 	}
 	return nearest
+}
+
+// closer makes r the reason that came nearer to a fit.
+func closer(r *filter.Reason, other filter.Reason) {
+	unknown := other.Verdict == filter.VerdictUnknown && r.Verdict != other.Verdict
+	if other.Code > r.Code || other.Code == r.Code && (unknown || r.Verdict == other.Verdict && other.Have > r.Have) {
+		*r = other
+	}
 }
 
 // Score filters a node and, where it passes, returns its best way to take the
@@ -225,13 +234,13 @@ func (w *work) choose(n *layout.Node) (m int, why filter.Reason) {
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
 		t := &w.takes[m]
 		if *t = (take{}); !w.fit(n, g, r, t, &why) {
-			nearest.Closer(why)
+			closer(&nearest, why)
 			continue
 		}
 		w.order[m] = uint8(g)
 		m++
 	}
-	if m == 0 && nearest.Code != filter.CodeFits {
+	if m == 0 && nearest.Code != codes.Fits {
 		return 0, nearest
 	}
 	best := 0
@@ -239,14 +248,14 @@ func (w *work) choose(n *layout.Node) (m int, why filter.Reason) {
 		best = max(best, alike(w.takes[:m], &w.takes[i]))
 	}
 	if best < r.GPUs {
-		return 0, filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeGPUCount, Need: int64(r.GPUs),
-			Have: int64(best)}
+		lacks(&why, codes.GPUCount, int64(r.GPUs), int64(best))
+		return 0, why
 	}
 	w.keepAlike(&m, r.GPUs)
 	if linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link }); linked < r.GPUs {
 		if r.Linked {
-			return 0, filter.Reason{Verdict: filter.VerdictReject, Code: filter.CodeLink, Need: int64(r.GPUs),
-				Have: int64(linked)}
+			lacks(&why, codes.Link, int64(r.GPUs), int64(linked))
+			return 0, why
 		}
 		w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].NUMA })
 	}
@@ -344,9 +353,9 @@ func (s *Scorer) try(w *work, takes []take, gpus []uint8, start int, free float6
 		return
 	}
 	w.bestFree = free
-	best.Score, best.Slowdown, best.Unpredicted = score, Optional[float64]{}, unpredicted
+	best.Score, best.Slowdown, best.Unpredicted = score, profile.Optional[float64]{}, unpredicted
 	if slowdown > 0 {
-		best.Slowdown = optional.Of(slowdown)
+		best.Slowdown = profile.Some(slowdown)
 	}
 	best.Start, best.n = start, int8(len(gpus))
 	best.Mechanism, best.Profile, best.gpus = sharing.MechanismNone, nil, [MaxGPUs]uint8{}

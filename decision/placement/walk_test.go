@@ -10,7 +10,10 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -26,7 +29,7 @@ func check(t *testing.T, c *layout.Cluster) {
 		for i := range n.Assignments {
 			for k := range n.Assignments[:i] {
 				a, b := &n.Assignments[i], &n.Assignments[k]
-				if a.Device == b.Device && a.Device >= 0 && filter.TraitsOf(n.Devices[a.Device].Mode).Trusting && !a.Workload.Trust(b.Workload) {
+				if a.Device == b.Device && a.Device >= 0 && traits.Of(n.Devices[a.Device].Mode).Trusting && !a.Workload.Trust(b.Workload) {
 					t.Fatalf("%v beside %v", a, b)
 				}
 			}
@@ -69,7 +72,7 @@ func TestRandomWalk(t *testing.T) {
 						t.Fatalf("kept scores choose %+v, fresh ones %+v", best, want)
 					}
 					if !ok {
-						if e := scorer.Unplaced(c, r); e == nil || !errors.Is(e, ErrNoFit) {
+						if e := scorer.Unplaced(c, r); e == nil || !noFit(e) {
 							t.Fatal("nothing says why")
 						}
 						continue
@@ -114,10 +117,7 @@ func TestAssignAgain(t *testing.T) {
 	if _, _, err := scorer.Assign(c.WithoutNode("a"), &r, o); !errors.Is(err, layout.ErrNodeGone) {
 		t.Errorf("gone: %v", err)
 	}
-	tenanted, err := c.Assign("a", layout.Assignment{Key: "s", Workload: strict, Compute: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tenanted := must.Get(c.Assign("a", layout.Assignment{Key: "s", Workload: strict, Compute: 100}))(t)
 	if _, _, err := scorer.Assign(tenanted, &r, o); !errors.Is(err, layout.ErrConflict) || !strings.Contains(err.Error(), "slowdown") {
 		t.Errorf("a neighbour whose objective it would break came meanwhile: %v", err)
 	}
@@ -161,7 +161,7 @@ func TestScoringDoesNotAllocate(t *testing.T) {
 func TestIdleGPUIsPartitioned(t *testing.T) {
 	slice, whole := Request{Name: "slice", GPUs: 1, Profile: "1g.10gb"}, Request{Name: "whole", GPUs: 1, Milli: 1000}
 	scorer := NewScorer(BestFit{}, nil)
-	if f := scorer.Filter(cluster(t, on("a", layout.Device{GPU: withMIG})).At(0), &slice); f.Code != filter.CodeNotMIG {
+	if f := scorer.Filter(cluster(t, on("a", layout.Device{GPU: withMIG})).At(0), &slice); f.Code != codes.NotMIG {
 		t.Errorf("a GPU for which nobody makes instances: %v", f)
 	}
 	empty := cluster(t, on("a", device(withMIG, sharing.MechanismNone)))
@@ -177,11 +177,11 @@ func TestIdleGPUIsPartitioned(t *testing.T) {
 		}
 		c, placed = next, append(placed, p.Key)
 	}
-	if f := scorer.Filter(c.At(0), &slice); f.Code != filter.CodeSlices {
+	if f := scorer.Filter(c.At(0), &slice); f.Code != codes.Slices {
 		t.Errorf("an eighth instance: %v", f)
 	}
 	for _, key := range placed {
-		if f := scorer.Filter(c.At(0), &whole); f.Code != filter.CodeMIGMode {
+		if f := scorer.Filter(c.At(0), &whole); f.Code != codes.MIGMode {
 			t.Errorf("a whole GPU that is partitioned: %v", f)
 		}
 		c, _ = c.Release(key)

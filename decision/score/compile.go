@@ -81,10 +81,7 @@ func (w *CompiledWorkload) Demand() *filter.Demand { return &w.demand }
 
 // CompileWorkload prepares a workload.
 func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
-	c := &CompiledWorkload{workload: w, Archetype: &archetypes[0]}
-	if w.Kind < fleet.KindCount {
-		c.Archetype = &archetypes[w.Kind]
-	}
+	c := &CompiledWorkload{workload: w, Archetype: ArchetypeOf(w.Kind)}
 	d := &c.demand
 	*d = filter.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
 		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
@@ -154,10 +151,10 @@ type Archetype struct {
 	Source        sharing.SourceID
 }
 
-// ArchetypeOf returns the priors of a kind; the zero Archetype for KindUnknown.
-func ArchetypeOf(k fleet.Kind) Archetype {
+// ArchetypeOf returns the priors of a kind, which must not be modified; the zero Archetype for KindUnknown.
+func ArchetypeOf(k fleet.Kind) *Archetype {
 	if k >= fleet.KindCount {
-		return Archetype{}
+		k = fleet.KindUnknown
 	}
-	return archetypes[k]
+	return &archetypes[k]
 }

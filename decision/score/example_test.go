@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func notebook() (*score.CompiledWorkload, *score.CompiledPool) {
@@ -32,10 +33,9 @@ workloads:
 // A lone notebook may have a whole GPU or a part of one by several mechanisms; the score orders those of equal cost.
 func ExampleEvaluate() {
 	w, p := notebook()
-	var ev score.Evaluation
-	score.Evaluate(w, p, filter.Neighbours{Trusted: 1}, &ev)
-	for _, c := range ev.Candidates {
-		if c.Verdict == filter.VerdictPass {
+	var c score.Scored
+	for _, m := range sharing.Mechanisms() {
+		if score.Evaluate(w, p, filter.Neighbours{Trusted: 1}, m, &c); c.Verdict == filter.VerdictPass {
 			fmt.Printf("%.0f %v\n", c.Score, c.Mechanism)
 		}
 	}

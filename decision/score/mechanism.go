@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Trait holds the figures by which a mechanism is scored; those of the checks are in [filter.Traits].
+// Trait holds the figures by which a mechanism is scored.
 type Trait struct {
 	Mechanism sharing.Mechanism
 	// Complexity is operational: 0 nothing to run, 1 low, 2 medium, 3 high, 4

@@ -27,21 +27,9 @@ func (s *Scored) Profile() string {
 	return ""
 }
 
-// Evaluation holds every mechanism's candidate for one workload on one pool, in the order of sharing.Mechanisms.
-type Evaluation struct {
-	Candidates [sharing.MechanismCount - 1]Scored
-}
-
-// Evaluate filters one workload against one pool into ev, which it overwrites. It does not allocate and is safe for
-// concurrent use with different evs.
-func Evaluate(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, ev *Evaluation) {
-	for i := range ev.Candidates {
-		EvaluateMechanism(w, p, nb, sharing.Mechanism(i+1), &ev.Candidates[i])
-	}
-}
-
-// EvaluateMechanism is Evaluate of one mechanism, into c, which it overwrites.
-func EvaluateMechanism(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, m sharing.Mechanism, c *Scored) {
+// Evaluate filters one workload against one pool by one mechanism into c, which it overwrites. It does not allocate and
+// is safe for concurrent use with different cs.
+func Evaluate(w *CompiledWorkload, p *CompiledPool, nb filter.Neighbours, m sharing.Mechanism, c *Scored) {
 	p.target.Check(&w.demand, m, nb, &c.Report)
 	c.Score = 0
 	if c.Verdict == filter.VerdictReject {

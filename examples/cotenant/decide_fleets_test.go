@@ -16,7 +16,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
@@ -147,13 +146,13 @@ func checkSources(t *testing.T, r *decision.Result) {
 			t.Errorf("%s: source %q does not resolve, or the result does not list it", what, id)
 		}
 	}
-	input := []filter.Code{filter.CodePinnedElsewhere, filter.CodeNotAllowedInPool, filter.CodeGPUCount, filter.CodeAlone, filter.CodePoolFull}
+	input := []string{"pinned-elsewhere", "not-allowed-in-pool", "gpu-count", "alone", "pool-full"}
 	for _, d := range r.Decisions {
 		mechanisms := map[sharing.Mechanism]bool{}
 		for _, c := range d.Candidates {
 			mechanisms[c.Mechanism] = true
 			for _, reason := range c.Reasons {
-				if !slices.Contains(input, reason.Code) {
+				if !slices.Contains(input, reason.Code.String()) {
 					check(d.Workload+" "+c.Mechanism.String()+" "+reason.Code.String(), reason.Source)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -281,7 +281,7 @@ func (s *search) second(a *arranged) {
 			}) {
 				a.score -= isolatedCosts
 			}
-			if filter.TraitsOf(v.c.Mechanism).Turns && s.pl.waits(w) {
+			if traits.Of(v.c.Mechanism).Turns && s.pl.waits(w) {
 				a.score -= timeSlicingCost
 			}
 		}

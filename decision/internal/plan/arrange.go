@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
@@ -48,7 +49,7 @@ func (pl *Planner) arrange() error {
 	}
 	for _, key := range pl.GroupKeys() {
 		pl.level(key)
-		if g := pl.Groups[key]; filter.TraitsOf(g.Mechanism).Sliced {
+		if g := pl.Groups[key]; traits.Of(g.Mechanism).Sliced {
 			if err := g.repackSlices(); err != nil {
 				return fmt.Errorf("decision: pool %q: %w", g.Pool.Pool.Name, err)
 			}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -46,8 +46,8 @@ type shared struct {
 
 func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
-		sliced: filter.TraitsOf(key.Mechanism).Sliced,
-		each:   filter.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
+		sliced: traits.Of(key.Mechanism).Sliced,
+		each:   traits.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
 		fillings: map[string]*filling{}, layouts: map[string]bool{}}
 	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -63,7 +63,7 @@ func newSites(p *score.CompiledPool) sites {
 		default:
 			s.class[m] = classTimeSliced
 		}
-		s.apart[m] = filter.TraitsOf(m).Trusting && !layout.Sliced(m) && rules.Has(layout.RuleAnyDevice)
+		s.apart[m] = traits.Of(m).Trusting && !layout.Sliced(m) && rules.Has(layout.RuleAnyDevice)
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -63,7 +64,7 @@ func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes [
 				all = append(all, b.Members)
 			}
 		}
-		if g := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]; g != nil && filter.TraitsOf(c.Mechanism).Contends {
+		if g := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]; g != nil && traits.Of(c.Mechanism).Contends {
 			for _, m := range g.Wholes {
 				all = append(all, []Member{{m.Workload, 1}})
 			}

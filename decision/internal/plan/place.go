@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -303,7 +304,7 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 	slots := 0
 	switch {
 	case c.sliced != nil:
-		if n := filter.PerInstance(m); n > 1 {
+		if n := traits.PerInstance(m); n > 1 {
 			slots = n
 		}
 		if d.Dynamic = rules.Has(layout.RuleMadeOnDemand); !d.Dynamic {
@@ -315,7 +316,7 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 	case rules.WholeNodes():
 		slots = max(2, busiest)
 	case rules.Has(layout.RuleOneSplit):
-		slots = max(filter.TraitsOf(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
+		slots = max(traits.Of(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
 	case int32(c.tenants()) > d.SlotsOf(m):
 		slots = c.tenants()
 	}

@@ -216,13 +216,11 @@ func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
 func (pl *Planner) evaluate() {
 	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]filter.Reason, pl.Asked)
 	pl.unite()
-	var ev score.Evaluation
+	var c score.Scored
 	for w, cw := range pl.Workloads {
 		for p, cp := range pl.Pools {
-			score.Evaluate(cw, cp, pl.Neighbours(w, p), &ev)
-			for i := range ev.Candidates {
-				c := &ev.Candidates[i]
-				if c.Verdict == filter.VerdictPass {
+			for _, m := range sharing.Mechanisms() {
+				if score.Evaluate(cw, cp, pl.Neighbours(w, p), m, &c); c.Verdict == filter.VerdictPass {
 					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
 						Tenants: c.Tenants, Score: c.Score})
 				}

@@ -9,6 +9,9 @@ import (
 	"strconv"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/objective"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
@@ -34,7 +37,7 @@ var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
 
 // physics is the law by which a mechanism's tenants get along.
 func physics(m sharing.Mechanism) sharing.Mechanism {
-	t := filter.TraitsOf(m)
+	t := traits.Of(m)
 	switch {
 	case t.Sliced && !t.Contends:
 		return sharing.MechanismMIG
@@ -93,7 +96,7 @@ func (pl *Planner) compute(s Site, members []Member) Prediction {
 	share := predict.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
 		share.SMs, share.Bandwidth = s.Slice.Shares()
-		if filter.TraitsOf(s.Mechanism).Contends {
+		if traits.Of(s.Mechanism).Contends {
 			share.Mechanism = sharing.MechanismMPS
 		}
 	}
@@ -174,7 +177,7 @@ const slowest = 10
 func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 	cw := pl.Workloads[w]
 	need := cw.Demand().Memory.Under(m)
-	if cw.Demand().Memory.Context == 0 && !filter.TraitsOf(m).Limited && m != sharing.MechanismExclusive {
+	if cw.Demand().Memory.Context == 0 && !traits.Of(m).Limited && m != sharing.MechanismExclusive {
 		need += filter.ContextMemory * sharing.Bytes(cw.Demand().Processes)
 	}
 	return need
@@ -183,7 +186,7 @@ func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
 // Usable is the memory of a pool's GPU that tenants may fill under a mechanism.
 func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
 	total := float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver)
-	if !filter.TraitsOf(m).Holds {
+	if !traits.Of(m).Holds {
 		total /= 1 + pl.Opt.Headroom.Fragmentation
 	}
 	return sharing.Bytes(total)
@@ -193,9 +196,9 @@ func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
 func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 	o := &p.Outcomes[0]
 	d := &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand
-	why, worst := filter.Reason{Code: filter.CodeSlowdownUnknown, Verdict: filter.VerdictReject}, 0.0
+	why, worst := filter.Reason{Code: codes.SlowdownUnknown, Verdict: filter.VerdictReject}, 0.0
 	missed := func(k int) filter.Reason {
-		r := filter.Missed(k, o.P99[k].Value, o.P99[k].Low, o.P99[k].High, d.Limits[k])
+		r := objective.Missed(k, o.P99[k], d.Limits[k])
 		if slo := &pl.Workloads[w].Workload().SLO; k == predict.LatencyTPOT && slo.TPOTP99.IsZero() {
 			r.Metric = profile.MetricTPOTP50 // the only limit on the time of a token
 		}
@@ -206,7 +209,7 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 			worst = o.P99[k].High / limit
 			why = missed(k)
 			if o.Floor[k] > limit {
-				why = filter.Impossible(k, o.Floor[k], limit)
+				why = objective.Impossible(k, o.Floor[k], limit)
 				if c.Smaller != nil {
 					why.Profile = c.Smaller.Profile
 				}
@@ -219,13 +222,13 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 		}
 	}
 	if end := o.Finish(d); d.Deadline > 0 && end.High > d.Deadline {
-		return filter.Late(end.Value/3600, end.Low/3600, end.High/3600, d.Deadline/3600)
+		return objective.Late(end, d.Deadline)
 	}
 	switch {
 	case !d.Serves() && o.Rate.Low < pl.Least[c.Pool] && o.Rate.Low > 0:
-		why = filter.Slowed(o.Rate.Value, o.Rate.Low, o.Rate.High, pl.Least[c.Pool])
+		why = objective.Slowed(o.Rate, pl.Least[c.Pool])
 	case d.Limits == [predict.LatencyCount]float64{} || o.Busy.High >= 1 && worst <= 1 || math.IsInf(worst, 1):
-		why = filter.Overloaded(o.Busy.Value)
+		why = objective.Overloaded(o.Busy.Value)
 	}
 	return why
 }
@@ -253,8 +256,8 @@ func (pl *Planner) Worst(w int) (worst Prediction, at *Choice) {
 		case c == nil:
 		case c.Mechanism == sharing.MechanismExclusive:
 			look(c, nil, []Member{{w, 1}})
-		case filter.TraitsOf(c.Mechanism).Sliced:
-			look(c, c.Slice, []Member{{w, filter.PerInstance(c.Mechanism)}})
+		case traits.Of(c.Mechanism).Sliced:
+			look(c, c.Slice, []Member{{w, traits.PerInstance(c.Mechanism)}})
 		default:
 			for i := range pl.Groups[c.GroupKey].Bins {
 				if b := &pl.Groups[c.GroupKey].Bins[i]; has(b.Members, part) {
@@ -294,7 +297,7 @@ func (pl *Planner) AnswersAt(at Site, members []Member, unknown bool) []sharing.
 	}
 	total := pl.Pools[at.Pool].Memory
 	if at.Slice != nil {
-		total, _ = at.Slice.Memory()
+		total = at.Slice.Memory
 	}
 	if total > 0 && memory > total {
 		return slices.Repeat([]sharing.Answer{sharing.AnswerNo}, len(members))

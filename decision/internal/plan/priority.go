@@ -7,8 +7,8 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/codes"
 )
 
 // KeepsRate is the part of its isolated rate that work without latency objectives keeps on a shared GPU. It is a
@@ -107,7 +107,7 @@ func (pl *Planner) crowded(least float64) []float64 {
 			out[pl.Choices[w][i].Pool] = least
 		}
 		for key, why := range pl.Banned[w] {
-			if why.Code == filter.CodeSlowdown {
+			if why.Code == codes.Slowdown {
 				out[key.Pool] = least
 			}
 		}

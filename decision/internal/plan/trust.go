@@ -25,10 +25,11 @@ type trustClasses struct {
 }
 
 type trustClass struct {
-	filter.TrustDomain // its trusts are sorted
-	pin                string
-	shareable          int    // replicas that may share a GPU
-	trusted            string // the tenants of which some workload trusts it too, and its own
+	tenant    string
+	trusts    []string // other tenants, sorted
+	pin       string
+	shareable int    // replicas that may share a GPU
+	trusted   string // the tenants of which some workload trusts it too, and its own
 }
 
 func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClasses {
@@ -46,7 +47,7 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 		if !ok {
 			c = len(t.classes)
 			index[key] = c
-			t.classes = append(t.classes, trustClass{TrustDomain: filter.TrustDomain{Tenant: tenant, Trusts: trust}, pin: pin})
+			t.classes = append(t.classes, trustClass{tenant: tenant, trusts: trust, pin: pin})
 			t.byTenant[tenant] = append(t.byTenant[tenant], c)
 		}
 		t.of[i] = c
@@ -66,9 +67,9 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 	}
 	for i := range t.classes {
 		own := &t.classes[i]
-		tenants := slices.DeleteFunc(append(slices.Clone(own.Trusts), own.Tenant), func(tenant string) bool {
-			return tenant != own.Tenant && !slices.ContainsFunc(t.byTenant[tenant], func(c int) bool {
-				return t.classes[c].Names(own.Tenant)
+		tenants := slices.DeleteFunc(append(slices.Clone(own.trusts), own.tenant), func(tenant string) bool {
+			return tenant != own.tenant && !slices.ContainsFunc(t.byTenant[tenant], func(c int) bool {
+				return slices.Contains(t.classes[c].trusts, own.tenant)
 			})
 		})
 		slices.Sort(tenants)
@@ -79,7 +80,8 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 
 // trusts reports whether two workloads may share: one tenant, or each names the other's.
 func (t *trustClasses) trusts(a, b int) bool {
-	return t.classes[t.of[a]].MayShare(&t.classes[t.of[b]].TrustDomain)
+	x, y := &t.classes[t.of[a]], &t.classes[t.of[b]]
+	return x.tenant == y.tenant || slices.Contains(x.trusts, y.tenant) && slices.Contains(y.trusts, x.tenant)
 }
 
 // domain numbers the trust domain of a GPU's tenants, where the GPUs of a node must go to tenants that all trust one
@@ -103,8 +105,8 @@ func (pl *Planner) domain(s *sites, m sharing.Mechanism, members []Member) int {
 // Neighbours counts the replicas that could share a GPU with workload w in a pool.
 func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) filter.Neighbours {
 	own := &t.classes[t.of[w]]
-	trusted := t.trustedOf(own, own.Tenant, pool)
-	for _, tenant := range own.Trusts {
+	trusted := t.trustedOf(own, own.tenant, pool)
+	for _, tenant := range own.trusts {
 		trusted += t.trustedOf(own, tenant, pool)
 	}
 	nb := filter.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
@@ -119,7 +121,7 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 	n := 0
 	for _, i := range t.byTenant[tenant] {
 		c := &t.classes[i]
-		if (c.pin == "" || c.pin == pool) && (tenant == own.Tenant || c.Names(own.Tenant)) {
+		if (c.pin == "" || c.pin == pool) && (tenant == own.tenant || slices.Contains(c.trusts, own.tenant)) {
 			n += c.shareable
 		}
 	}

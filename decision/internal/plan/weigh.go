@@ -10,6 +10,8 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
@@ -61,11 +63,11 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
 	if m := cw.Workload().Model; m != nil && m.Weights == fleet.PrecisionBF16 &&
 		m.Weights.Converted(cp.Target().GPU()) == sharing.AnswerYes {
-		pl.ban(w, c, filter.Reason{Code: filter.CodePrecision, Verdict: filter.VerdictReject})
+		pl.ban(w, c, filter.Reason{Code: codes.Precision, Verdict: filter.VerdictReject})
 		return false
 	}
 	price := pl.Counts(pl.Rate(w, cp))
-	t := filter.TraitsOf(c.Mechanism)
+	t := traits.Of(c.Mechanism)
 	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prediction) bool {
@@ -73,14 +75,14 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			p.likely)
 	}
 	if t.Sliced {
-		inside := filter.PerInstance(c.Mechanism)
+		inside := traits.PerInstance(c.Mechanism)
 		need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
 		var last Prediction
 		var smaller *filter.MIGSlice
 		all := cp.Target().Slices()
 		for i := range all {
 			s := &all[i]
-			if m, ok := s.Memory(); !ok || m < need || s.PerGPU == 0 {
+			if s.Memory == 0 || s.Memory < need || s.PerGPU == 0 {
 				continue
 			}
 			last = pl.Predict(Site{c.GroupKey, s}, []Member{{w, inside}})
@@ -103,7 +105,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 		need = cw.Demand().Memory.Within(usable)
 	}
 	if cp.Memory > 0 && need > usable {
-		pl.ban(w, c, filter.Reason{Code: filter.CodeGPUMemory, Verdict: filter.VerdictReject,
+		pl.ban(w, c, filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject,
 			Need: int64(need), Have: int64(usable)})
 		return false
 	}
@@ -124,7 +126,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	c.Tenants = pl.slots(w, c)
 	if s := &pl.sites[c.Pool]; s.class[c.Mechanism] == classLimited {
 		if c.Tenants = min(c.Tenants, s.slots(c.Mechanism, need)); c.Tenants < 2 {
-			pl.ban(w, c, filter.Reason{Code: filter.CodeGPUMemory, Verdict: filter.VerdictReject, Need: int64(need),
+			pl.ban(w, c, filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject, Need: int64(need),
 				Have: int64(layout.RulesOf(s.deliveryOf(c.Mechanism)).Limit(c.Mechanism, s.gpu, 2))})
 			return false
 		}
@@ -142,7 +144,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 // limit of MPS clients.
 func (pl *Planner) slots(w int, c *Choice) int {
 	n := pl.Pools[c.Pool].Target().Slots(c.Mechanism)
-	if filter.TraitsOf(c.Mechanism).Clients {
+	if traits.Of(c.Mechanism).Clients {
 		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
 	}
 	return min(n, mostTogether)
@@ -182,10 +184,10 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		if pl.part[m.Workload] == pl.part[w] {
 			continue
 		}
-		if filter.TraitsOf(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
+		if traits.Of(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
 			return 0
 		}
-		if filter.TraitsOf(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
+		if traits.Of(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/component-helpers/resource"
 
 	"github.com/cotenant/cotenant/decision/placement"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -33,7 +34,7 @@ type Device struct {
 	Start     int           // of a MIG instance
 	// Slowdown is the worst that is predicted for the pod or a neighbour.
 	// Unpredicted counts those for which nothing is predicted.
-	Slowdown    placement.Optional[float64]
+	Slowdown    profile.Optional[float64]
 	Unpredicted int
 	// Container is the one that claims it, Model the GPUs'. Annotations have neither.
 	Container string

@@ -4,7 +4,6 @@ package kubegpu
 
 import (
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -21,14 +20,9 @@ const scoreTie = 1e-9
 // Best returns which of some nodes a pod goes to: the index of the highest score,
 // and among equal ones of the first name; -1 of none.
 func Best(names []string, scores []float64) int {
-	order := make([]int, len(names))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(names[a], names[b]) })
 	best := -1
-	for _, i := range order {
-		if best < 0 || scores[i] > scores[best]+scoreTie {
+	for i, s := range scores {
+		if best < 0 || s > scores[best]+scoreTie || s >= scores[best]-scoreTie && names[i] < names[best] {
 			best = i
 		}
 	}

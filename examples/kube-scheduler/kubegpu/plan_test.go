@@ -440,27 +440,3 @@ func FuzzReadAllocation(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkPlan(b *testing.B) {
-	node := ReadNode(kubeNode("n", "nvidia.com/gpu=32", "gpu.product=NVIDIA-A100-SXM4-80GB-SHARED gpu.count=8 gpu.replicas=4 gpu.sharing-strategy=mps"))
-	p, err := ReadPod(kubePod("a", "nvidia.com/gpu=1 cpu=1", ""))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var running []Running
-	for range 12 {
-		a, _, _ := NewState(node, running).Plan(p, bestFit)
-		running = append(running, Running{Pod: p, Allocation: a})
-	}
-	b.Run("state", func(b *testing.B) {
-		for b.Loop() {
-			NewState(node, running)
-		}
-	})
-	state := NewState(node, running)
-	b.Run("plan", func(b *testing.B) {
-		for b.Loop() {
-			state.Plan(p, bestFit)
-		}
-	})
-}

@@ -34,7 +34,9 @@ const (
 	CodeResource = "resource" // it offers GPUs under another resource
 	CodeReplicas = "replicas" // more than one replica of a shared GPU
 	CodeInvalid  = "invalid"  // the claim is nothing that placement takes
-	codeFits     = "fits"
+
+	// Those of package filter that are named here.
+	codeFits, codeMIGMode, codeProfile, codeSlices = "fits", "mig-mode", "profile", "slices"
 )
 
 // ShortReasons describe those codes in a few words.
@@ -43,6 +45,9 @@ var ShortReasons = map[string]string{CodeNoGPU: "no GPU", CodeLabels: "labels co
 	CodeInvalid: "a claim that cannot be placed"}
 
 func pass() Ruling { return Ruling{Ruling: filter.VerdictPass, Code: codeFits, Text: "it fits"} }
+
+// inMIGMode refuses a request for a share.
+var inMIGMode = Ruling{filter.VerdictFixable, codeMIGMode, "the GPU is in MIG mode: ask for a profile"}
 
 func refuse(code, format string, args ...any) Ruling {
 	return Ruling{Ruling: filter.VerdictReject, Code: code, Text: fmt.Sprintf(format, args...)}
@@ -58,10 +63,8 @@ func verdictOf(f filter.Reason) Ruling {
 // Final reports whether the verdict holds as long as the node's hardware and settings stay, even if all pods leave.
 func (v Ruling) Final() bool {
 	switch v.Code {
-	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, filter.CodeModel.String(),
-		filter.CodeMIGMode.String(),
-		filter.CodeNotMIG.String(), filter.CodeProfile.String(), filter.CodeNoMechanism.String(),
-		filter.CodeMechanism.String(), filter.CodeGPUMemoryUnknown.String():
+	case CodeNoGPU, CodeLabels, CodeResource, CodeReplicas, CodeInvalid, "model", codeMIGMode, "not-mig", codeProfile,
+		"no-mechanism", "mechanism", "gpu-memory-unknown":
 		return true
 	}
 	return false
@@ -145,7 +148,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		return nil, refuse(CodeResource, "asks for %s, and the node offers %s", c.Resource, n.offers())
 	case n.Single != "":
 		if c.Milli > 0 && c.Milli < 1000 {
-			return nil, verdictOf(filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeMIGMode})
+			return nil, inMIGMode
 		}
 		var out []*placement.Request
 		for range c.GPUs {
@@ -155,7 +158,7 @@ func (p *Pod) claim(c *Claim, n *Node) ([]*placement.Request, Ruling) {
 		}
 		return out, pass()
 	case n.onlyMIG():
-		return nil, verdictOf(filter.Reason{Verdict: filter.VerdictFixable, Code: filter.CodeMIGMode})
+		return nil, inMIGMode
 	case hami:
 		p.hamiShare(r, c, n)
 	case n.Replicas > 1:

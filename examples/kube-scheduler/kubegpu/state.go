@@ -169,12 +169,12 @@ func (s *State) plan(p *Pod, scorer *placement.Scorer, place bool) (*Allocation,
 // explain puts a refusal into words; of MIG instances, which exist or do not, more than placement knows.
 func (s *State) explain(r *placement.Request, f filter.Reason) Ruling {
 	switch {
-	case r.Profile == "" || f.Code != filter.CodeSlices && f.Code != filter.CodeProfile:
+	case r.Profile == "" || f.Code.String() != codeSlices && f.Code.String() != codeProfile:
 		return verdictOf(f)
 	case s.Node.profile(r.Profile) == nil:
-		return refuse(filter.CodeProfile.String(), "the node has no MIG instance of %s", r.Profile)
+		return refuse(codeProfile, "the node has no MIG instance of %s", r.Profile)
 	}
-	return refuse(filter.CodeSlices.String(), "no MIG instance of %s is free", r.Profile)
+	return refuse(codeSlices, "no MIG instance of %s is free", r.Profile)
 }
 
 // anyGPU evaluates requests with the worst neighbours that the kubelet may give them.

@@ -75,7 +75,7 @@ func (c *cycle) unplaced() string {
 // lacksOther reports whether a node refuses the pod for want of CPU or memory of the host.
 func (c *cycle) lacksOther() bool {
 	for _, on := range c.plans.Range {
-		if code := on.(*plan).ruling.Code; code == filter.CodeCPU.String() || code == filter.CodeMemory.String() {
+		if code := on.(*plan).ruling.Code; code == "cpu" || code == "memory" {
 			return true
 		}
 	}

@@ -28,7 +28,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
@@ -462,17 +461,6 @@ func TestPlanOnce(t *testing.T) {
 	}
 	if got := calls.Load() - filtered; got > 2 {
 		t.Errorf("%d options were weighed in Reserve", got)
-	}
-}
-
-// TestShortReasons holds that every code that a node can refuse a pod with has its few words.
-func TestShortReasons(t *testing.T) {
-	for _, of := range [][2]filter.Code{{filter.CodeCPU, filter.CodeGPUCount}, {filter.CodeMIGMode, filter.CodeMechanism}, {filter.CodeGPUMemoryUnknown, filter.CodeGPUShare}, {filter.CodeSlowdownUnknown, filter.CodeSlowdown}} {
-		for c := of[0]; c <= of[1]; c++ {
-			if c.Short() == "" {
-				t.Errorf("%v has no short reason", c)
-			}
-		}
 	}
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package filter
+// Package traits has the properties of mechanisms, other than their isolation, that filter, planner and placement use.
+package traits
 
-import (
-	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/sharing"
-)
+import "github.com/cotenant/cotenant/sharing"
 
-// Traits holds the properties of a mechanism, other than its isolation, that checks use.
+// Traits holds the properties of one mechanism.
 type Traits struct {
 	// Contends: neighbours take turns at, or run together on, the same SMs.
 	Contends bool
@@ -33,8 +31,10 @@ const (
 	// (nos-gpu-sharing); on an H200 switching alone takes 6.8 %.
 	turnsCapacity = 0.90
 	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
-	// mpsClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.
-	mpsClients = 48
+	// MPSClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.
+	MPSClients = 48
+	// clientsPerInstance is the number of replicas of a workload that share one MIG instance under MPS.
+	clientsPerInstance = 2
 )
 
 var traits = [sharing.MechanismCount]Traits{
@@ -55,27 +55,19 @@ var traits = [sharing.MechanismCount]Traits{
 	sharing.MechanismResearch:         {Contends: true, Trusting: true, Capacity: 1},
 }
 
-// TraitsOf returns a mechanism's traits, which must not be modified; those of
+// Of returns a mechanism's traits, which must not be modified; those of
 // MechanismNone for a value that is no mechanism.
-func TraitsOf(m sharing.Mechanism) *Traits {
+func Of(m sharing.Mechanism) *Traits {
 	if int(m) >= len(traits) {
 		m = sharing.MechanismNone
 	}
 	return &traits[m]
 }
 
-// slowdownBy is the expected slowdown of a tenant by n-1 neighbours that are each busy the share b of the time, between
-// its bounds for neighbours that are idle and saturated: priors, from cotenant-h200-colocation and nos-gpu-sharing.
-func slowdownBy(m sharing.Mechanism, n int, b float64) profile.Interval {
-	t := TraitsOf(m)
-	if n <= 1 || !t.Contends {
-		return profile.Interval{Value: 1, Low: 1, High: 1}
+// PerInstance returns the number of replicas of a workload that share one MIG instance.
+func PerInstance(m sharing.Mechanism) int {
+	if m == sharing.MechanismMIGWithMPS {
+		return clientsPerInstance
 	}
-	others := float64(n - 1)
-	if t.Turns {
-		// Processor sharing: each busy neighbour takes a turn.
-		return profile.Interval{Value: (1 + others*b) / t.Capacity, Low: 1, High: float64(n) / t.Capacity}
-	}
-	// H200, MPS: 1.2 to 2.1 for two tenants, 2.0 to 2.4 for four, and 1.04 to 1.40 for a tenant alone.
-	return profile.Interval{Value: 1.1 + 0.6*others*b, Low: 1.04, High: max(2.1, 1.2+0.6*others)}
+	return 1
 }
