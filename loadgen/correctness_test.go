@@ -90,16 +90,16 @@ func TestCorrectness(t *testing.T) {
 		{"no usage", always(func(r *loadgentest.Reply) { r.Usage = "never" }), plain(func(w *truth) {
 			w.Source, w.Basis = "events", "event"
 		})},
-		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultTruncate, 51 }), nineFail(loadgen.ClassTruncated, 459)},
-		{"TCP cut of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultCut, 51 }), nineFail(loadgen.ClassTruncated, 459)},
-		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorObject, 51 }), nineFail("error_event", 459)},
-		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultErrorEvent, 51 }), nineFail("error_event", 459)},
-		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = loadgentest.FaultBadJSON, 51 }), nineFail("malformed", 459)},
-		{"no answer to 9 at all", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultRefuse }), nineFail(loadgen.ClassTruncated, 0)},
+		{"clean truncation of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = "truncate", 51 }), nineFail(loadgen.ClassTruncated, 459)},
+		{"TCP cut of 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = "cut", 51 }), nineFail(loadgen.ClassTruncated, 459)},
+		{"error object in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = "error-object", 51 }), nineFail("error_event", 459)},
+		{"error event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = "error-event", 51 }), nineFail("error_event", 459)},
+		{"malformed event in 9", nine(func(r *loadgentest.Reply) { r.Fault, r.FaultAfter = "bad-json", 51 }), nineFail("malformed", 459)},
+		{"no answer to 9 at all", nine(func(r *loadgentest.Reply) { r.Fault = "refuse" }), nineFail(loadgen.ClassTruncated, 0)},
 		{"503 to 9", nine(func(r *loadgentest.Reply) { r.Status = 503 }), nineFail("http_5xx", 0)},
 		{"429 to 9", nine(func(r *loadgentest.Reply) { r.Status = 429 }), nineFail("http_429", 0)},
 		{"400 to 9", nine(func(r *loadgentest.Reply) { r.Status = 400 }), nineFail("http_4xx", 0)},
-		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = loadgentest.FaultHTML }), nineFail("malformed", 0)},
+		{"HTML to 9", nine(func(r *loadgentest.Reply) { r.Fault = "html" }), nineFail("malformed", 0)},
 	} {
 		if race.Fewer(4) == 1 && i%4 != 0 {
 			continue // the others differ in the decoded data, not in the way it is read

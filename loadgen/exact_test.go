@@ -255,11 +255,11 @@ func TestTimeouts(t *testing.T) {
 		class loadgen.Class
 		after time.Duration
 	}{
-		{"no answer", loadgentest.Reply{Fault: loadgentest.FaultNoAnswer}, "timeout_ttft", 3 * time.Second},
+		{"no answer", loadgentest.Reply{Fault: "no-answer"}, "timeout_ttft", 3 * time.Second},
 		{"role and then nothing", loadgentest.Reply{Role: true, TTFT: time.Hour}, "timeout_ttft", 3 * time.Second},
-		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: loadgentest.FaultStall, FaultAfter: 2}, "timeout_idle", 2100 * ms},
-		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: loadgentest.FaultStall, FaultAfter: 2}, "timeout_idle", 3 * time.Second},
-		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: loadgentest.FaultEndless}, "timeout_total", 10 * time.Second},
+		{"stall long before the other limits", loadgentest.Reply{TTFT: 100 * ms, Tokens: 5, Fault: "stall", FaultAfter: 2}, "timeout_idle", 2100 * ms},
+		{"stall", loadgentest.Reply{TTFT: time.Second, Tokens: 5, Fault: "stall", FaultAfter: 2}, "timeout_idle", 3 * time.Second},
+		{"a stream that never ends", loadgentest.Reply{Interval: time.Second, Fault: "endless"}, "timeout_total", 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, m := one(t, tc.reply, func(t *loadgen.Tenant) { t.Timeouts = limits })

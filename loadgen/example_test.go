@@ -40,7 +40,7 @@ func Example() {
 func ExampleRun_failures() {
 	usual := loadgentest.Reply{Tokens: 100}
 	cut := usual
-	cut.Fault, cut.FaultAfter = loadgentest.FaultCut, 51
+	cut.Fault, cut.FaultAfter = "cut", 51
 	srv, err := loadgentest.NewServer(loadgentest.Options{Script: loadgentest.Every(11, cut, usual)})
 	if err != nil {
 		fmt.Println(err)

@@ -77,12 +77,12 @@ func TestFaultsOverTCP(t *testing.T) {
 		{name: "429", reply: loadgentest.Reply{Status: 429, RetryAfter: "7"}, class: "http_429", text: "Retry-After 7"},
 		{name: "503", reply: loadgentest.Reply{Status: 503}, class: "http_5xx", text: "Service Unavailable"},
 		{name: "redirect", reply: loadgentest.Reply{Status: 302}, class: "malformed", text: "redirects are not followed"},
-		{name: "HTML", reply: loadgentest.Reply{Fault: loadgentest.FaultHTML}, class: "malformed", text: "Welcome"},
-		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: loadgentest.FaultHugeEvent, FaultAfter: 1}, class: "malformed", text: "size limit"},
-		{name: "endless", reply: loadgentest.Reply{Interval: ms, Fault: loadgentest.FaultEndless}, limit: loadgen.Timeouts{Total: 200 * ms}, class: "timeout_total"},
-		{name: "stall", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultStall, FaultAfter: 2}, limit: loadgen.Timeouts{Idle: 100 * ms}, class: "timeout_idle"},
-		{name: "no answer", reply: loadgentest.Reply{Fault: loadgentest.FaultNoAnswer}, limit: loadgen.Timeouts{FirstToken: 100 * ms}, class: "timeout_ttft"},
-		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: loadgentest.FaultCut, FaultAfter: 2}, class: loadgen.ClassTruncated, text: "EOF"},
+		{name: "HTML", reply: loadgentest.Reply{Fault: "html"}, class: "malformed", text: "Welcome"},
+		{name: "huge event", reply: loadgentest.Reply{Tokens: 2, Fault: "huge-event", FaultAfter: 1}, class: "malformed", text: "size limit"},
+		{name: "endless", reply: loadgentest.Reply{Interval: ms, Fault: "endless"}, limit: loadgen.Timeouts{Total: 200 * ms}, class: "timeout_total"},
+		{name: "stall", reply: loadgentest.Reply{Tokens: 9, Fault: "stall", FaultAfter: 2}, limit: loadgen.Timeouts{Idle: 100 * ms}, class: "timeout_idle"},
+		{name: "no answer", reply: loadgentest.Reply{Fault: "no-answer"}, limit: loadgen.Timeouts{FirstToken: 100 * ms}, class: "timeout_ttft"},
+		{name: "cut", reply: loadgentest.Reply{Tokens: 9, Fault: "cut", FaultAfter: 2}, class: loadgen.ClassTruncated, text: "EOF"},
 		{name: "fine", reply: fast, class: loadgen.ClassOK},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -303,7 +303,7 @@ func TestCancelKeepsWhatWasMeasured(t *testing.T) {
 	srv := serve(t, loadgentest.Options{Script: func(r loadgentest.Request) loadgentest.Reply {
 		if r.N == 6 {
 			time.AfterFunc(20*ms, cancel)
-			return loadgentest.Reply{Tokens: 3, Fault: loadgentest.FaultStall, FaultAfter: 2}
+			return loadgentest.Reply{Tokens: 3, Fault: "stall", FaultAfter: 2}
 		}
 		return loadgentest.Reply{TTFT: ms, Tokens: 2}
 	}})

@@ -50,7 +50,7 @@ func TestSaturationStop(t *testing.T) {
 // TestArtifactsGolden pins the layout of the artifacts. Times inside a bubble are
 // always the same; fields that depend on the machine are removed.
 func TestArtifactsGolden(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Every(4, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8, Fault: loadgentest.FaultCut, FaultAfter: 5},
+	res, _ := bubble(t, loadgentest.Every(4, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8, Fault: "cut", FaultAfter: 5},
 		loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 8}), func(p *loadgen.LoadPlan, _ *loadgentest.Options, o *loadgen.Options) {
 		p.Scenario, p.Simulated = "golden", true
 		p.Tenants[0].Requests = 8

@@ -44,7 +44,7 @@ func TestSettersReadBack(t *testing.T) {
 		"default limit":      func() error { return c.SetPinnedMemLimit(ctx, 0, "0", 8*gib) },
 		"limit":              func() error { return c.SetPinnedMemLimit(ctx, v.Server, "0", 1536*sharing.MiB) },
 	}
-	d.Inject(mpstest.Fault{Kind: mpstest.FaultIgnore})
+	d.Inject(mpstest.Fault{Kind: "ignore"})
 	for name, f := range set {
 		if err := f(); !errors.Is(err, mps.ErrMismatch) || !strings.Contains(err.Error(), "is in force") {
 			t.Errorf("%s, ignored by the daemon: %v", name, err)
@@ -163,13 +163,13 @@ func TestFaults(t *testing.T) {
 		fault mpstest.Fault
 		want  error
 	}{
-		{mpstest.Fault{Kind: mpstest.FaultGarbage}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.FaultFlood}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.FaultDeath}, mps.ErrCrashed},
-		{mpstest.Fault{Kind: mpstest.FaultHang}, mps.ErrTimeout},
-		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Second}, nil},
-		{mpstest.Fault{Kind: mpstest.FaultCut}, mps.ErrGarbled},
-		{mpstest.Fault{Kind: mpstest.FaultSlow, Delay: time.Minute}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: "garbage"}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: "flood"}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: "death"}, mps.ErrCrashed},
+		{mpstest.Fault{Kind: "hang"}, mps.ErrTimeout},
+		{mpstest.Fault{Kind: "slow", Delay: time.Second}, nil},
+		{mpstest.Fault{Kind: "cut"}, mps.ErrGarbled},
+		{mpstest.Fault{Kind: "slow", Delay: time.Minute}, mps.ErrTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := mpstest.New(mpstest.Options{})
@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := mpstest.New(mpstest.Options{})
-		d.Inject(mpstest.Fault{Kind: mpstest.FaultHang})
+		d.Inject(mpstest.Fault{Kind: "hang"})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := newClient(t, d).Servers(ctx)

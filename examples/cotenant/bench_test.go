@@ -77,7 +77,7 @@ func TestContract(t *testing.T) {
 	if err := os.WriteFile(prompts, []byte("{\"prompt\": \"one\"}\n{\"prompt\": \"two\"}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	url := benchServe(t, loadgentest.Every(11, loadgentest.Reply{Fault: loadgentest.FaultTruncate, FaultAfter: 2, TTFT: time.Millisecond, Tokens: 4}, benchFast))
+	url := benchServe(t, loadgentest.Every(11, loadgentest.Reply{Fault: "truncate", FaultAfter: 2, TTFT: time.Millisecond, Tokens: 4}, benchFast))
 	for _, load := range [][]string{{"-concurrency", "20"}, {"-rate", "400"}, {"-rate", "400", "-arrivals", "poisson"}, {"-rate", "400", "-arrivals", "gamma", "-burstiness", "0.5"}} {
 		t.Run(strings.Join(load, ""), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")

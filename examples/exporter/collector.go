@@ -80,14 +80,14 @@ func (c *collector) families(yield func(*dto.MetricFamily) bool) {
 		value, perRow := amountOf[m.name], slices.Contains(m.labels, "pod")
 		for i := 0; value != nil && perRow && i < len(rows); i++ {
 			if r := &v.Rows[i]; rows[i] == nil {
-				rows[i] = m.pairs(r.GPU, c.node, r.Account.String(), r.Namespace, r.Name, r.Container,
+				rows[i] = m.pairs(r.GPU, c.node, string(r.Account), r.Namespace, r.Name, r.Container,
 					mechanismLabel(r.Mechanism), r.Basis.String())
 			}
 			series = append(series, m.value(value(v.Rows[i].Amount), rows[i]))
 		}
 		for i := 0; value != nil && !perRow && i < len(totals); i++ {
 			if t := &v.Totals[i]; totals[i] == nil {
-				totals[i] = m.pairs(t.GPU, c.node, t.Account.String(), t.Namespace)
+				totals[i] = m.pairs(t.GPU, c.node, string(t.Account), t.Namespace)
 			}
 			series = append(series, m.value(value(v.Totals[i].Amount), totals[i]))
 		}

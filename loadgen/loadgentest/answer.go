@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,16 +28,23 @@ type answer struct {
 	gone    bool
 }
 
+// faults lists the values of Reply.Fault.
+var faults = []string{"", "cut", "truncate", "error-object", "error-event", "bad-json", "stall", "huge-event",
+	"endless", "html", "no-answer", "refuse"}
+
 func (a *answer) serve() {
 	rep := &a.reply
 	rep.Tokens = cmp.Or(rep.Tokens, max(a.req.MaxTokens, 1))
 	rep.PerEvent = max(rep.PerEvent, 1)
 	rep.Word = cmp.Or(rep.Word, "tok ")
 	switch {
-	case rep.Fault == FaultNoAnswer:
+	case !slices.Contains(faults, rep.Fault):
+		refuse(a.w, http.StatusInternalServerError, fmt.Sprintf("loadgentest: unknown fault %q", rep.Fault))
+		return
+	case rep.Fault == "no-answer":
 		a.until(time.Time{})
 		return
-	case rep.Fault == FaultRefuse:
+	case rep.Fault == "refuse":
 		a.cut()
 		return
 	case rep.Status != 0 && rep.Status != http.StatusOK:
@@ -45,7 +53,7 @@ func (a *answer) serve() {
 		}
 		refuse(a.w, rep.Status, http.StatusText(rep.Status))
 		return
-	case rep.Fault == FaultHTML:
+	case rep.Fault == "html":
 		a.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprint(a.w, "<html><body>Welcome</body></html>")
 		return
@@ -137,24 +145,24 @@ func (a *answer) stream(t timing) {
 		a.flush()
 	}
 	faultAt := -1
-	if rep.Fault != FaultNone {
+	if rep.Fault != "" {
 		faultAt = rep.FaultAfter
 	}
 	events := (rep.Tokens + rep.PerEvent - 1) / rep.PerEvent
-	for k := 0; k < events || rep.Fault == FaultEndless; k++ {
-		if k == faultAt && rep.Fault != FaultEndless && a.fault() {
+	for k := 0; k < events || rep.Fault == "endless"; k++ {
+		if k == faultAt && rep.Fault != "endless" && a.fault() {
 			return
 		}
 		if !t.next(k) {
 			return
 		}
 		tokens := rep.PerEvent
-		if rep.Fault != FaultEndless {
+		if rep.Fault != "endless" {
 			tokens = min(tokens, rep.Tokens-a.sent)
 		}
 		a.sent += tokens
 		finish := ""
-		if k == events-1 && !rep.SeparateFinish && rep.Fault != FaultEndless {
+		if k == events-1 && !rep.SeparateFinish && rep.Fault != "endless" {
 			finish = "stop"
 		}
 		a.event(a.chunk(a.delta(k, tokens), finish, a.sent))
@@ -193,21 +201,21 @@ func (a *answer) finish() {
 func (a *answer) fault() bool {
 	a.flush()
 	switch a.reply.Fault {
-	case FaultCut:
+	case "cut":
 		a.cut()
-	case FaultErrorObject:
+	case "error-object":
 		a.event(`{"error":{"message":"engine died","type":"server_error","code":500}}`)
 		a.flush()
-	case FaultErrorEvent:
+	case "error-event":
 		a.buf.WriteString("event: error\ndata: engine died\n\n")
 		a.flush()
-	case FaultBadJSON:
+	case "bad-json":
 		a.event(`{"choices":[{"delta":`)
 		a.flush()
 		return false
-	case FaultStall:
+	case "stall":
 		a.until(time.Time{})
-	case FaultHugeEvent:
+	case "huge-event":
 		io.WriteString(a.w, "data: ")
 		block := bytes.Repeat([]byte("x"), 1<<20)
 		for range 64 {
@@ -215,7 +223,6 @@ func (a *answer) fault() bool {
 				return true
 			}
 		}
-	case FaultNone, FaultTruncate, FaultEndless, FaultHTML, FaultNoAnswer, FaultRefuse:
 	}
 	return true
 }

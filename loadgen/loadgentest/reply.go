@@ -9,25 +9,6 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// Fault is something that goes wrong with an answer. The zero value is FaultNone.
-type Fault uint8
-
-// The faults. Those inside a stream happen after Reply.FaultAfter events.
-const (
-	FaultNone        Fault = iota
-	FaultCut               // the connection is closed in the middle
-	FaultTruncate          // the answer ends properly, without finish reason and [DONE]
-	FaultErrorObject       // an event with an "error" object, then the end
-	FaultErrorEvent        // an event named "error", then the end
-	FaultBadJSON           // an event that is not JSON, then the rest of the stream
-	FaultStall             // nothing more comes until the client goes away
-	FaultHugeEvent         // an event of 64 MiB without an end of line
-	FaultEndless           // events without end
-	FaultHTML              // status 200 and a page instead of a stream
-	FaultNoAnswer          // the request is read and never answered
-	FaultRefuse            // the connection is closed before the answer
-)
-
 // Reply scripts one answer. The zero value is an immediate answer of one token.
 type Reply struct {
 	// TTFT is the time from the complete request to the first content event, and Interval that between content events.
@@ -62,8 +43,22 @@ type Reply struct {
 	// RetryAfter goes into the header when not empty.
 	Status     int
 	RetryAfter string
-	Fault      Fault
-	FaultAfter int // events before the fault
+	// Fault goes wrong with the answer, those inside a stream after FaultAfter events; "" is none. A name that is not
+	// in this list is answered with status 500.
+	//
+	//	cut           the connection is closed in the middle
+	//	truncate      the answer ends properly, without finish reason and [DONE]
+	//	error-object  an event with an "error" object, then the end
+	//	error-event   an event named "error", then the end
+	//	bad-json      an event that is not JSON, then the rest of the stream
+	//	stall         nothing more comes until the client goes away
+	//	huge-event    an event of 64 MiB without an end of line
+	//	endless       events without end
+	//	html          status 200 and a page instead of a stream
+	//	no-answer     the request is read and never answered
+	//	refuse        the connection is closed before the answer
+	Fault      string
+	FaultAfter int
 	// NoSlot gives the answer without one of Options.Slots: it does not wait for one.
 	NoSlot bool
 	// Word is the text of a token; "" means "tok ".

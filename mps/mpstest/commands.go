@@ -18,7 +18,7 @@ import (
 func (d *Daemon) command(line string, fault *Fault) string {
 	d.refresh()
 	w := strings.Fields(line)
-	if len(w) == 0 || fault != nil && fault.Kind == FaultIgnore && strings.HasPrefix(w[0], "set_") {
+	if len(w) == 0 || fault != nil && fault.Kind == "ignore" && strings.HasPrefix(w[0], "set_") {
 		return ""
 	}
 	text, known := d.answer(w[0], w[1:])
@@ -28,7 +28,7 @@ func (d *Daemon) command(line string, fault *Fault) string {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	if fault != nil && fault.Kind == FaultCut {
+	if fault != nil && fault.Kind == "cut" {
 		text = text[:max(0, len(text)-2)]
 	}
 	return text

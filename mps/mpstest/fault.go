@@ -11,27 +11,16 @@ import (
 	"github.com/cotenant/cotenant/mps"
 )
 
-// FaultKind names a failure that Inject plays. The zero value is no fault.
-type FaultKind uint8
-
-// The kinds.
-const (
-	_            FaultKind = iota
-	FaultHang              // no answer until the caller gives up
-	FaultSlow              // the answer comes after Delay
-	FaultGarbage           // binary instead of an answer
-	FaultFlood             // 10 MB instead of an answer
-	FaultDeath             // the program dies in the middle of its answer
-	FaultIgnore            // a setter answers well and changes nothing
-	FaultCut               // the last character of the answer is missing
-)
-
 // Fault is something to go wrong.
 type Fault struct {
-	Kind    FaultKind
+	// Kind is hang (no answer until the caller gives up), slow (the answer comes after Delay), garbage (binary instead of
+	// an answer), flood (10 MB instead of one), death (the program dies in the middle of its answer), ignore (a setter
+	// answers well and changes nothing) or cut (the last character of the answer is missing). Commands that meet another
+	// name fail.
+	Kind    string
 	Command string        // hits commands that begin so; "" = every one
 	Times   int           // 0 = every time
-	Delay   time.Duration // of FaultSlow
+	Delay   time.Duration // of slow
 }
 
 const (
@@ -44,10 +33,10 @@ func flood() string { return strings.Repeat(floodLine, 10<<20/len(floodLine)) }
 // before plays the faults that need no daemon. done says that the run is over.
 func (f *Fault) before(ctx context.Context) (out mps.Output, err error, done bool) {
 	switch f.Kind {
-	case FaultHang:
+	case "hang":
 		<-ctx.Done()
 		return out, context.Cause(ctx), true
-	case FaultSlow:
+	case "slow":
 		t := time.NewTimer(f.Delay)
 		defer t.Stop()
 		select {
@@ -55,12 +44,15 @@ func (f *Fault) before(ctx context.Context) (out mps.Output, err error, done boo
 		case <-ctx.Done():
 			return out, context.Cause(ctx), true
 		}
-	case FaultGarbage:
+	case "garbage":
 		return mps.Output{Stdout: garbage}, nil, true
-	case FaultFlood:
+	case "flood":
 		return mps.Output{Stdout: flood()}, nil, true
-	case FaultDeath:
+	case "death":
 		return mps.Output{Stdout: "10"}, fmt.Errorf("%w: signal: killed", mps.ErrCrashed), true
+	case "ignore", "cut":
+	default:
+		return out, fmt.Errorf("mpstest: unknown fault %q", f.Kind), true
 	}
 	return out, nil, false
 }

@@ -38,7 +38,7 @@ func Example() {
 // A daemon that stops answering.
 func ExampleDaemon_Inject() {
 	fake := mpstest.New(mpstest.Options{})
-	fake.Inject(mpstest.Fault{Kind: mpstest.FaultGarbage, Command: "get_server_list", Times: 1})
+	fake.Inject(mpstest.Fault{Kind: "garbage", Command: "get_server_list", Times: 1})
 	c, err := mps.NewClient(mps.Options{Runner: fake})
 	if err != nil {
 		fmt.Println(err)

@@ -6,9 +6,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry/container"
 )
@@ -16,27 +16,41 @@ import (
 // errInput is returned for an invalid window, price, total or record.
 var errInput = errors.New("ledger: bad input")
 
-// Account is the use of a GPU's time. The zero Account is AccountUnattributed.
-type Account uint8
+// Account is the use of a GPU's time:
+//
+//	unattributed    time without an observation, or used by processes of no known pod
+//	tenant          time in which a tenant's kernels ran
+//	idle            idle time without a holder
+//	held-idle       idle time of a part that a pod holds, without a program of it that keeps the power up
+//	execution-idle  the same with a program of it resident that keeps the GPU's power above deep idle
+//	overhead        the cost of sharing itself: switching between contexts, and the MPS server itself
+type Account string
 
-// The accounts.
+// AccountTenant is time in which a tenant's kernels ran.
+const AccountTenant Account = "tenant"
+
 const (
-	// AccountUnattributed is time without an observation, or used by processes of no known pod.
-	AccountUnattributed Account = iota
-	// AccountTenant is time in which a tenant's kernels ran.
-	AccountTenant
-	// AccountIdle is idle time without a holder.
-	AccountIdle
-	// AccountHeldIdle is idle time of a part that a pod holds, without a program of it that keeps the power up.
-	AccountHeldIdle
-	// AccountExecutionIdle is the same with a program of it resident that keeps the GPU's power above deep idle.
-	AccountExecutionIdle
-	// AccountOverhead is the cost of sharing itself: switching between contexts, and the MPS server itself.
-	AccountOverhead
+	accountUnattributed  Account = "unattributed"
+	accountIdle          Account = "idle"
+	accountHeldIdle      Account = "held-idle"
+	accountExecutionIdle Account = "execution-idle"
+	accountOverhead      Account = "overhead"
 )
 
-var accountNames = enum.Of[Account](errInput, "account", "unattributed", "tenant", "idle", "held-idle",
-	"execution-idle", "overhead")
+// accounts lists the accounts in the order of rows.
+var accounts = []Account{accountUnattributed, AccountTenant, accountIdle, accountHeldIdle, accountExecutionIdle,
+	accountOverhead}
+
+func (a Account) compare(b Account) int {
+	return cmp.Compare(slices.Index(accounts, a), slices.Index(accounts, b))
+}
+
+func (a Account) check() error {
+	if !slices.Contains(accounts, a) {
+		return fmt.Errorf("%w: unknown account %q", errInput, a)
+	}
+	return nil
+}
 
 // Key names a row: the pod, the GPU, its mechanism, and the basis of the figure.
 type Key struct {
@@ -56,15 +70,19 @@ type TotalKey struct {
 
 // compare orders keys by GPU, account, pod, mechanism and basis.
 func (a Key) compare(b Key) int {
-	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), a.Pod.Compare(b.Pod),
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), a.Account.compare(b.Account), a.Pod.Compare(b.Pod),
 		cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Basis, b.Basis))
 }
+
+func (a Key) check() error { return a.Account.check() }
+
+func (a TotalKey) check() error { return a.Account.check() }
 
 func (a Key) total() TotalKey { return TotalKey{a.GPU, a.Account, a.Namespace} }
 
 // compare orders keys by GPU, account and namespace.
 func (a TotalKey) compare(b TotalKey) int {
-	return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Account, b.Account), cmp.Compare(a.Namespace, b.Namespace))
+	return cmp.Or(cmp.Compare(a.GPU, b.GPU), a.Account.compare(b.Account), cmp.Compare(a.Namespace, b.Namespace))
 }
 
 // Amount is the balance of an account. It only ever grows.

@@ -524,7 +524,7 @@ func TestAnotherRun(t *testing.T) {
 	b.seconds(10)
 	b.want("tenant/web/c 20.0", "unattributed/ 60.0")
 	for _, r := range b.book.listTotals() {
-		if want := map[Account]int64{AccountTenant: 6000e6, AccountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
+		if want := map[Account]int64{AccountTenant: 6000e6, accountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
 			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
 		}
 	}

@@ -10,25 +10,22 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
-// IdlePolicy assigns the cost of a GPU's time without a holder. The zero IdlePolicy is IdleOwnRow.
-type IdlePolicy uint8
+// IdlePolicy assigns the cost of a GPU's time without a holder; "" is IdleOwnRow.
+type IdlePolicy string
 
 // The policies.
 const (
-	IdleOwnRow    IdlePolicy = iota // it is a row of its own
-	IdleByHolding                   // all, by the time that each had the GPU, used or not
-	IdleByUse                       // all, by the time that each used it
+	IdleOwnRow    IdlePolicy = "own-row"    // it is a row of its own
+	IdleByHolding IdlePolicy = "by-holding" // all, by the time that each had the GPU, used or not
+	IdleByUse     IdlePolicy = "by-use"     // all, by the time that each used it
 )
-
-var idlePolicyNames = enum.Of[IdlePolicy](errInput, "policy for idle time", "own-row", "by-holding", "by-use")
 
 // Names of a bill's rows that are no namespace's. They are not valid names in Kubernetes.
 const (
 	billIdle         = "(idle)"
-	billSystem       = "(system)" // AccountOverhead
+	billSystem       = "(system)" // accountOverhead
 	billUnattributed = "(unattributed)"
 )
 
@@ -49,17 +46,21 @@ type BillRow struct {
 // and for its idle share; the policy assigns the rest of the idle time where any namespace had the GPU. Amounts below
 // zero are an error, and more than 290 years of GPU time together.
 func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
+	idle = cmp.Or(idle, IdleOwnRow)
+	if idle != IdleOwnRow && idle != IdleByHolding && idle != IdleByUse {
+		return Bill{}, fmt.Errorf("%w: unknown policy for idle time %q (use own-row, by-holding or by-use)", errInput, idle)
+	}
 	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}
 	for i, t := range totals {
 		all.add(t.Amount)
 		sums := all.fields()
-		if err := t.check(); err != nil {
+		if err := t.Amount.check(); err != nil {
 			return Bill{}, fmt.Errorf("%w: totals[%d]: %w", errInput, i, err)
 		} else if slices.ContainsFunc(sums[:], func(v *int64) bool { return *v < 0 }) {
 			return Bill{}, fmt.Errorf("%w: totals[%d]: together more than a bill can hold (make one for a shorter time)",
 				errInput, i)
 		}
-		name := map[Account]string{AccountIdle: billIdle, AccountOverhead: billSystem}[t.Account]
+		name := map[Account]string{accountIdle: billIdle, accountOverhead: billSystem}[t.Account]
 		name = cmp.Or(name, t.Namespace, billUnattributed)
 		row := rows[name]
 		row.add(t.Amount)

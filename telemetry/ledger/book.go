@@ -243,13 +243,14 @@ func (l *book) lines(in *posting, length time.Duration) []line {
 		byKey[k] = x
 	}
 	for _, p := range in.Parts {
-		k := Key{in.GPU, p.Account, l.under(p.Pod.Clean()), in.Mechanism, p.Basis}
+		k := Key{in.GPU, cmp.Or(p.Account, accountUnattributed), l.under(p.Pod.Clean()), in.Mechanism, p.Basis}
 		l.pods[k.Pod] += 0 // it has a place from now on
 		add(k, Amount{Time: p.Time, Low: p.Low, High: p.High}, p.Resident)
 		left -= p.Time
 	}
 	if left > 0 {
-		add(Key{GPU: in.GPU, Mechanism: in.Mechanism}, Amount{Time: left, Low: left, High: left}, false)
+		rest := Amount{Time: left, Low: left, High: left}
+		add(Key{GPU: in.GPU, Account: accountUnattributed, Mechanism: in.Mechanism}, rest, false)
 	}
 	out := make([]line, 0, len(byKey))
 	for _, k := range slices.SortedFunc(maps.Keys(byKey), Key.compare) {
@@ -301,7 +302,7 @@ func spendEnergy(in *posting, lines []line) {
 	}
 	ran := func(x *line) int64 {
 		switch x.key.Account {
-		case AccountTenant, AccountOverhead, AccountUnattributed:
+		case AccountTenant, accountOverhead, accountUnattributed:
 			return int64(x.amount.Time)
 		}
 		return 0

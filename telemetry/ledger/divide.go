@@ -128,7 +128,7 @@ const tiny = 1e-9
 // parts turns the shares into whole nanoseconds by rounding their running sum, so that they add up to the length.
 func (d *division) parts() []Part {
 	if rest := 1 - d.given; rest > tiny {
-		d.give(AccountUnattributed, container.Pod{}, sharing.BasisUnknown, rest)
+		d.give(accountUnattributed, container.Pod{}, sharing.BasisUnknown, rest)
 	}
 	d.residents()
 	length := float64(d.w.Length)
@@ -161,12 +161,12 @@ func (d *division) residents() {
 		}
 		marked[c.Pod] = true
 		k := slices.IndexFunc(d.shares, func(s share) bool {
-			return s.Pod == c.Pod && s.Account != AccountIdle && s.Account != AccountOverhead
+			return s.Pod == c.Pod && s.Account != accountIdle && s.Account != accountOverhead
 		})
 		if k < 0 {
-			none := share{Part: Part{Account: AccountExecutionIdle, Pod: c.Pod, Basis: sharing.BasisMeasured}}
+			none := share{Part: Part{Account: accountExecutionIdle, Pod: c.Pod, Basis: sharing.BasisMeasured}}
 			if !c.known() {
-				none.Account = AccountUnattributed
+				none.Account = accountUnattributed
 			}
 			k, d.shares = 0, slices.Insert(d.shares, 0, none)
 		}
@@ -199,14 +199,14 @@ func (d *division) idle(v float64, slots int, claims []Claim) {
 	whole := max(slots, held, 1)
 	for i, n := range parts {
 		if n > 0 {
-			account := AccountHeldIdle
+			account := accountHeldIdle
 			if claims[i].Resident && d.w.Powered != sharing.AnswerNo {
-				account = AccountExecutionIdle
+				account = accountExecutionIdle
 			}
 			d.give(account, claims[i].Pod, basis, v*float64(n)/float64(whole))
 		}
 	}
 	if held < whole {
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, v*float64(whole-held)/float64(whole))
+		d.give(accountIdle, container.Pod{}, sharing.BasisMeasured, v*float64(whole-held)/float64(whole))
 	}
 }

@@ -98,7 +98,7 @@ func TestEnergyFollows(t *testing.T) {
 	l.post(posting{GPU: "g", To: 10 * time.Second, Microjoules: telemetry.Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
 		{Account: AccountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
 		{Account: AccountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
-		{Account: AccountIdle, Time: 4 * time.Second, High: 4 * time.Second},
+		{Account: accountIdle, Time: 4 * time.Second, High: 4 * time.Second},
 	}})
 	want := map[string]int64{"a": 280_000_000 + 200_000_002, "b": 140_000_000 + 100_000_001, "": 280_000_000}
 	sum := int64(0)

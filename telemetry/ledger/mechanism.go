@@ -11,7 +11,7 @@ import (
 )
 
 // Divide divides a window. The parts' times add up to Length exactly; time of unknown use is a part of
-// AccountUnattributed. Every claim of a known pod has a part, even of no time.
+// accountUnattributed. Every claim of a known pod has a part, even of no time.
 //
 // Busy time goes to the tenants that ran. Under time-slicing each has the driver's figure of its processes, compared
 // with its figure of the GPU: an excess is scaled down, of a shortfall up to SwitchShare is overhead where two or more
@@ -19,7 +19,7 @@ import (
 // overhead, and the rest is divided by tokens served, or equally, between bounds. Under MIG each instance has its own
 // counters; without them its time goes to the resident tenants, between nothing and all.
 //
-// Idle time goes to its holders, used or not, and time without a holder to AccountIdle: opening a context without
+// Idle time goes to its holders, used or not, and time without a holder to accountIdle: opening a context without
 // work changes no part's time.
 func Divide(w Window) ([]Part, error) {
 	if err := w.check(); err != nil {
@@ -50,11 +50,11 @@ func Divide(w Window) ([]Part, error) {
 func tenantOf(c *Claim) Account {
 	switch {
 	case c.Overhead:
-		return AccountOverhead
+		return accountOverhead
 	case c.known():
 		return AccountTenant
 	}
-	return AccountUnattributed
+	return accountUnattributed
 }
 
 // residentsOf returns the claims with a context.
@@ -72,7 +72,7 @@ func residentsOf(claims []Claim) (out []*Claim) {
 func (d *division) equally(low, busy float64, basis sharing.Basis, claims []*Claim) {
 	switch n := float64(len(claims)); {
 	case n == 0 && busy > 0:
-		d.give(AccountUnattributed, container.Pod{}, basis, busy)
+		d.give(accountUnattributed, container.Pod{}, basis, busy)
 	case n == 1:
 		d.between(tenantOf(claims[0]), claims[0].Pod, basis, [3]float64{low, busy, busy})
 	default:
@@ -132,12 +132,12 @@ func (d *division) inTurn() {
 	if active > 1 {
 		over := min(rest, w.SwitchShare)
 		if over > 0 {
-			d.between(AccountOverhead, container.Pod{}, sharing.BasisDerived, [3]float64{0, over, rest})
+			d.between(accountOverhead, container.Pod{}, sharing.BasisDerived, [3]float64{0, over, rest})
 		}
 		rest -= over
 	}
 	if rest > tiny {
-		d.give(AccountUnattributed, container.Pod{}, sharing.BasisMeasured, rest)
+		d.give(accountUnattributed, container.Pod{}, sharing.BasisMeasured, rest)
 	}
 }
 
@@ -182,7 +182,7 @@ func (d *division) together() {
 		server = busy
 	}
 	if server = min(server, busy); server > 0 {
-		d.give(AccountOverhead, container.Pod{}, sharing.BasisMeasured, server)
+		d.give(accountOverhead, container.Pod{}, sharing.BasisMeasured, server)
 		busy -= server
 	}
 	if busy <= 0 {
@@ -216,7 +216,7 @@ func (d *division) byInstance() {
 	case given == 0: // no instance is listed
 		d.idle(rest, d.w.Slots, d.w.Claims)
 	case given < all:
-		d.give(AccountIdle, container.Pod{}, sharing.BasisMeasured, rest)
+		d.give(accountIdle, container.Pod{}, sharing.BasisMeasured, rest)
 	}
 }
 

@@ -66,7 +66,7 @@ func bill(t *testing.T, w *Window) map[container.Pod]Amount {
 	joules := int64(0)
 	for _, x := range l.listRows() {
 		key := x.Pod
-		if x.Account == AccountIdle {
+		if x.Account == accountIdle {
 			key = container.Pod{Name: billIdle}
 		}
 		a := out[key]
@@ -96,7 +96,7 @@ func TestPayers(t *testing.T) {
 			for _, c := range w.Claims {
 				want, got := idle*float64(c.Held)/float64(max(held, w.Slots)), 0.0
 				for _, p := range parts {
-					if p.Pod == c.Pod && (p.Account == AccountHeldIdle || p.Account == AccountExecutionIdle) {
+					if p.Pod == c.Pod && (p.Account == accountHeldIdle || p.Account == accountExecutionIdle) {
 						got += float64(p.Time)
 					}
 				}
@@ -141,12 +141,12 @@ func TestBillReconciles(t *testing.T) {
 		var totals []Total
 		var want Amount
 		for i := range r.IntN(8) {
-			k := TotalKey{GPU: "g", Account: Account(r.IntN(6)), Namespace: []string{"", "a", "b", Other}[r.IntN(4)]}
+			k := TotalKey{GPU: "g", Account: accounts[r.IntN(6)], Namespace: []string{"", "a", "b", Other}[r.IntN(4)]}
 			a := Amount{time.Duration(r.Int64N(1e15)), time.Duration(r.Int64N(1e9) >> i), 1e15, r.Int64N(1e12), r.Int64N(1e9)}
 			totals = append(totals, Total{k, a})
 			want.add(a)
 		}
-		for _, policy := range idlePolicyNames.Values() {
+		for _, policy := range []IdlePolicy{IdleOwnRow, IdleByHolding, IdleByUse} {
 			var got Amount
 			b, err := NewBill(totals, policy)
 			for _, row := range b.Rows {
@@ -162,5 +162,8 @@ func TestBillReconciles(t *testing.T) {
 		if b, err := NewBill(totals, IdleOwnRow); !errors.Is(err, errInput) {
 			t.Errorf("%+v, %v", b, err)
 		}
+	}
+	if b, err := NewBill(nil, "by-luck"); !errors.Is(err, errInput) {
+		t.Errorf("an unknown policy: %+v, %v", b, err)
 	}
 }

@@ -64,7 +64,7 @@ func restoreBook(opts bookOptions, records iter.Seq[Record]) (l *book, unread ma
 	}
 	for name, g := range l.gpus {
 		if missing := g.Observed - times[name]; missing > 0 {
-			l.end(TotalKey{GPU: name}, Amount{Time: missing, Low: missing, High: missing})
+			l.end(TotalKey{GPU: name, Account: accountUnattributed}, Amount{Time: missing, Low: missing, High: missing})
 		}
 		if g.Clock != opts.clock {
 			g.Clock, g.Through = opts.clock, 0
@@ -90,7 +90,7 @@ func (l *book) read(r Record) error {
 	return errors.New("is no record of a ledger")
 }
 
-// decode reads a record's key and value into a map, and checks the value.
+// decode reads a record's key and value into a map, and checks both.
 func decode[K comparable, V any](key string, value []byte, into map[K]*V) error {
 	strict := func(data []byte, v any) error {
 		d := json.NewDecoder(bytes.NewReader(data))
@@ -100,6 +100,9 @@ func decode[K comparable, V any](key string, value []byte, into map[K]*V) error 
 	var k K
 	v := new(V)
 	err := errors.Join(strict([]byte(key), &k), strict(value, v), any(v).(interface{ check() error }).check())
+	if of, ok := any(k).(interface{ check() error }); ok {
+		err = errors.Join(err, of.check())
+	}
 	if err == nil {
 		into[k] = v
 	}

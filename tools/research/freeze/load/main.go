@@ -50,8 +50,8 @@ func growing(r loadgentest.Request) loadgentest.Reply {
 // faulty has every second answer go wrong, each in another way.
 func faulty(r loadgentest.Request) loadgentest.Reply {
 	reply := growing(r)
-	faults := []loadgentest.Fault{loadgentest.FaultCut, loadgentest.FaultTruncate, loadgentest.FaultErrorObject,
-		loadgentest.FaultBadJSON, loadgentest.FaultHTML, loadgentest.FaultRefuse}
+	faults := []string{"cut", "truncate", "error-object",
+		"bad-json", "html", "refuse"}
 	switch {
 	case r.N%2 == 0:
 	case r.N%10 == 9:
