@@ -182,7 +182,7 @@ type FleetFigures struct {
 // Figures computes the figures. Its error names everything wrong with f.
 func (f SharedFleet) Figures() (FleetFigures, error) {
 	var l problem.List
-	l.If(f.PricePerGPUHour.micros == 0, "price", "give what a GPU costs", "0 leaves nothing to save")
+	l.If(f.PricePerGPUHour.micros == 0, "price", "give the price of a GPU", "0 leaves nothing to save")
 	each, err := PerWorkloadHour(f.PricePerGPUHour, f.Tenants, f.Overhead)
 	if errors.Is(err, errInput) {
 		l.AddErr("", err)
@@ -224,7 +224,7 @@ type Saving struct {
 // currency. Before must be above zero, since no part of nothing can be saved.
 func newSaving(beforePerHour, afterPerHour Money) (Saving, error) {
 	var l problem.List
-	l.If(beforePerHour.Sign() <= 0, "before", "give what is paid now", "%s leaves nothing to save", beforePerHour)
+	l.If(beforePerHour.Sign() <= 0, "before", "give the present cost", "%s leaves nothing to save", beforePerHour)
 	notNegative(&l, "after", afterPerHour)
 	if err := inputErr(&l); err != nil {
 		return Saving{}, err

@@ -53,7 +53,7 @@ func BreakEvenRevenue(saving Money, loss PPM) (Money, error) {
 	}
 	switch {
 	case loss == 0:
-		return Money{}, fmt.Errorf("%w: no revenue is lost, the saving stands at any revenue", ErrNoBreakEven)
+		return Money{}, fmt.Errorf("%w: no revenue is lost, the saving holds at any revenue", ErrNoBreakEven)
 	case saving.Sign() <= 0:
 		return Money{}, fmt.Errorf("%w: nothing is saved (%s)", ErrNoBreakEven, saving)
 	}

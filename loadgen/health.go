@@ -142,7 +142,7 @@ func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duratio
 		}
 	}
 	if used := h.CPUFraction.Or(0); limits.CPUFraction > 0 && wall >= time.Second && used > limits.CPUFraction {
-		bad("CPU use is %.2f of what GOMAXPROCS %d allows, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction)
+		bad("CPU use is %.2f of GOMAXPROCS %d, above %.2f", used, h.GOMAXPROCS, limits.CPUFraction)
 	}
 	if h.ClientLimits > 0 {
 		bad("%d requests failed for want of the client's own resources, not the server's (raise the limit on open files "+

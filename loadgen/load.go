@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -94,61 +95,48 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 	return out, l.Err()
 }
 
-// readTimeline reads a timeline.csv, such as that of a run's directory. Columns
-// are found by name. The error wraps ErrInput and names each bad line.
-func readTimeline(r io.Reader) ([]TimelineRow, error) {
+// readTimeline reads the timeline.csv of a run's directory. The error wraps ErrInput and names the first bad line.
+func readTimeline(r io.Reader) (rows []TimelineRow, err error) {
 	cr := csv.NewReader(r)
+	bad := func(format string, args ...any) ([]TimelineRow, error) {
+		line, _ := cr.FieldPos(0)
+		return nil, fmt.Errorf("%w: timeline: line %d: %w", ErrInput, line, fmt.Errorf(format, args...))
+	}
 	header, err := cr.Read()
 	if err != nil {
 		return nil, fmt.Errorf("%w: timeline: %w", ErrInput, err)
 	}
-	var l problem.List
-	column := map[string]int{}
-	for _, name := range timelineHeader {
-		if column[name] = slices.Index(header, name); column[name] < 0 {
-			l.Addf("header", "give a timeline.csv of this package", "no column %q", name)
-		}
+	if !slices.Equal(header, timelineHeader) {
+		return bad("the columns are not %s", strings.Join(timelineHeader, ","))
 	}
-	if err := l.Under(ErrInput); err != nil {
-		return nil, err
-	}
-	var rows []TimelineRow
-	for l.Len() <= problem.Enough {
+	for {
 		values, err := cr.Read()
 		if err == io.EOF {
-			break
+			return rows, nil
 		}
 		if err != nil {
-			l.Addf("", "", "%v", err)
-			break
+			return nil, fmt.Errorf("%w: timeline: %w", ErrInput, err)
 		}
-		line, _ := cr.FieldPos(0)
-		row := TimelineRow{Tenant: values[column["tenant"]]}
+		row := TimelineRow{Tenant: values[1]}
+		values = slices.Delete(values, 1, 2)
 		for i, into := range row.counts() {
-			text := values[column[timelineCounts[i]]]
-			if *into, err = strconv.ParseInt(text, 10, 64); err != nil {
-				l.Addf(fmt.Sprintf("line %d.%s", line, timelineCounts[i]), "write a whole number", "is %q", problem.Clip(text))
+			if *into, err = strconv.ParseInt(values[i], 10, 64); err != nil {
+				return bad("%s is %q, not a whole number", timelineCounts[i], problem.Clip(values[i]))
 			}
 		}
 		for i, into := range row.quantiles() {
-			text := values[column[timelineQuantiles[i]]]
+			text := values[len(timelineCounts)+i]
 			if text == "" {
 				continue
 			}
 			ms, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(ms >= 0 && ms*1e6 < math.MaxInt64) {
-				l.Addf(fmt.Sprintf("line %d.%s", line, timelineQuantiles[i]), "write milliseconds, or nothing", "is %q",
-					problem.Clip(text))
-				continue
+				return bad("%s is %q, not a number of milliseconds", timelineQuantiles[i], problem.Clip(text))
 			}
 			*into = optional.Of(time.Duration(math.Round(ms * 1e6)))
 		}
 		rows = append(rows, row)
 	}
-	if err := l.Under(ErrInput); err != nil {
-		return nil, err
-	}
-	return rows, nil
 }
 
 // LoadResults reads run directories, and the run directories below others, in the order given and, inside a

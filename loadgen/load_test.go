@@ -33,9 +33,9 @@ func TestTimelineRoundTrip(t *testing.T) {
 func TestReadTimelineErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                     "EOF",
-		"a,b\n":                                `no column "unix_ns"`,
-		timelineHead + "x,t,1,1,1,1,1,1,,\n":   `line 2.unix_ns: is "x"`,
-		timelineHead + "1,t,1,1,1,1,1,1,-3,\n": `line 2.ttft_p99_ms: is "-3"`,
+		"a,b\n":                                "line 1: the columns are not unix_ns,tenant",
+		timelineHead + "x,t,1,1,1,1,1,1,,\n":   `line 2: unix_ns is "x"`,
+		timelineHead + "1,t,1,1,1,1,1,1,-3,\n": `line 2: ttft_p99_ms is "-3"`,
 		timelineHead + "1,t\n":                 "wrong number of fields",
 	} {
 		got, err := readTimeline(strings.NewReader(in))

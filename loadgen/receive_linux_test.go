@@ -182,7 +182,7 @@ func TestReceive(t *testing.T) {
 					limits.Idle = 300 * time.Millisecond
 				}
 				client := testClient(t, url, stamped, limits)
-				s := newTestStream()
+				s := &stream{}
 				for i := range 2 {
 					var rec Record
 					client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
@@ -200,5 +200,3 @@ func TestReceive(t *testing.T) {
 		})
 	}
 }
-
-func newTestStream() *stream { return &stream{} }

@@ -238,7 +238,7 @@ func (s Search) try(ctx context.Context, rate float64, run func(context.Context,
 		}
 		switch {
 		case t.Unknown > 0:
-			return v, fmt.Errorf("%w: %d of %d requests at %v/s cannot show what the SLO bounds (ttft, tpot and stall need "+
+			return v, fmt.Errorf("%w: %d of %d requests at %v/s lack a figure that the SLO bounds (ttft, tpot and stall need "+
 				"streamed answers)", errUnknownSLO, t.Unknown, t.Requests, rate)
 		case t.Valid && t.Requests > 0:
 			v = RateVerdict{RatePerS: rate, Requests: t.Requests, Attainment: float64(t.Met) / float64(t.Requests),

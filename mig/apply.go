@@ -85,7 +85,7 @@ func (e *ApplyError) Error() string {
 	fmt.Fprintf(&b, "mig: %s failed on %s: %v", e.Failed, e.Device, e.Err)
 	switch {
 	case e.others:
-		fmt.Fprintf(&b, "; what was done is undone, what somebody else did is left alone, and the device holds [%s]",
+		fmt.Fprintf(&b, "; all steps are undone, changes by others are kept, and the device holds [%s]",
 			e.Left.Layout())
 	case e.RolledBack:
 		b.WriteString("; the earlier layout is restored")
@@ -114,7 +114,7 @@ func (e *pendingError) Is(target error) bool { return target == ErrPendingReset 
 
 // newPending explains a mode that did not take effect.
 func newPending(state DeviceState) *pendingError {
-	why := "the driver does not say whether this GPU changes mode without a reset"
+	why := "the driver does not report whether this GPU changes mode without a reset"
 	switch state.Resetless {
 	case sharing.AnswerNo:
 		why = "this GPU changes mode only by a reset"

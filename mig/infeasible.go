@@ -13,7 +13,6 @@ import (
 // infeasibleError is the error for instances that can't be placed, with the reason. It is an ErrInfeasible.
 type infeasibleError struct {
 	GPU  string
-	Rule string  // that it breaks: placement, units, instances, engines or compute
 	Want []Count // the smallest part of the demand that can't be placed
 	// Blockers is the smallest set of present instances that is in its way;
 	// empty when Want does not even fit an empty GPU.
@@ -50,7 +49,7 @@ func (m *Model) explain(n [maxProfiles]int, have Layout) *infeasibleError {
 	part := m.smallestPart(n, st)
 	e := &infeasibleError{GPU: m.Key, Want: m.counts(part)}
 	e.Blockers = m.smallestBlockers(part, have)
-	e.Rule, e.Detail = m.why(part, e.Blockers)
+	e.Detail = m.why(part, e.Blockers)
 	return e
 }
 
@@ -118,14 +117,14 @@ func (m *Model) counts(n [maxProfiles]int) []Count {
 	return counts
 }
 
-// why names the rule that part and the blockers break.
-func (m *Model) why(part [maxProfiles]int, blockers []Instance) (rule, why string) {
+// why gives the reason for which part and the blockers are not together on a GPU.
+func (m *Model) why(part [maxProfiles]int, blockers []Instance) string {
 	all := part
 	for _, in := range blockers {
 		all[in.Profile.index]++
 	}
-	if rule, why := m.brokenSum(all); why != "" {
-		return rule, why
+	if why := m.brokenSum(all); why != "" {
+		return why
 	}
 	var starts []string
 	for i, p := range m.Profiles {
@@ -139,24 +138,24 @@ func (m *Model) why(part [maxProfiles]int, blockers []Instance) (rule, why strin
 		starts = append(starts, fmt.Sprintf("%s (%d units) starts only at %s", p.Name, p.PlacementUnits,
 			strings.Join(at, ", ")))
 	}
-	return "placement", strings.Join(starts, "; ") + ", and no disjoint starts are left"
+	return strings.Join(starts, "; ") + ", and no disjoint starts are left"
 }
 
-// brokenSum checks the rules that are sums over the instances.
-func (m *Model) brokenSum(all [maxProfiles]int) (rule, why string) {
+// brokenSum checks the rules that are sums over the instances; "" means that they hold.
+func (m *Model) brokenSum(all [maxProfiles]int) (why string) {
 	units, compute := 0, 0
 	for i, p := range m.Profiles {
 		if limit := p.MaxInstances; limit > 0 && all[i] > limit {
-			return "instances", fmt.Sprintf("%s holds at most %d of %s", m.Key, limit, p.Name)
+			return fmt.Sprintf("%s holds at most %d of %s", m.Key, limit, p.Name)
 		}
 		units += all[i] * p.PlacementUnits
 		compute += all[i] * p.ComputeSlices
 	}
 	if m.Units > 0 && units > m.Units {
-		return "units", fmt.Sprintf("together they take %d placement units, and there are %d", units, m.Units)
+		return fmt.Sprintf("together they take %d placement units, and there are %d", units, m.Units)
 	}
 	if m.ComputeSlices > 0 && compute > m.ComputeSlices {
-		return "compute", fmt.Sprintf("together they have %d compute slices, and there are %d", compute, m.ComputeSlices)
+		return fmt.Sprintf("together they have %d compute slices, and there are %d", compute, m.ComputeSlices)
 	}
 	for e, name := range engineNames {
 		total := m.Engines.list()[e]
@@ -165,10 +164,10 @@ func (m *Model) brokenSum(all [maxProfiles]int) (rule, why string) {
 			sum += all[i] * p.Engines.list()[e].Value
 		}
 		if total.Known && sum > total.Value {
-			return "engines", fmt.Sprintf("together they take %d %s engines, and there are %d", sum, name, total.Value)
+			return fmt.Sprintf("together they take %d %s engines, and there are %d", sum, name, total.Value)
 		}
 	}
-	return "placement", ""
+	return ""
 }
 
 var engineNames = [...]string{"copy", "NVDEC", "NVENC", "JPEG", "OFA"}
@@ -182,8 +181,8 @@ func (m *Model) refuteBlind(n [maxProfiles]int, have Layout) error {
 			all[in.Profile.index]++
 		}
 	}
-	if rule, why := m.brokenSum(all); why != "" {
-		return &infeasibleError{GPU: m.Key, Rule: rule, Want: m.counts(n), Blockers: have.Instances, Detail: why}
+	if why := m.brokenSum(all); why != "" {
+		return &infeasibleError{GPU: m.Key, Want: m.counts(n), Blockers: have.Instances, Detail: why}
 	}
 	return nil
 }
@@ -247,8 +246,7 @@ func (l Layout) problems() error {
 		}
 	}
 	if list.Len() == 0 {
-		rule, why := m.brokenSum(all)
-		list.Addf("instances", "leave some out", "%s (rule: %s)", why, rule)
+		list.Addf("instances", "leave some out", "%s", m.brokenSum(all))
 	}
 	return invalid(list.Err())
 }

@@ -150,9 +150,9 @@ func TestPlaceAgainstEnumeration(t *testing.T) {
 	}
 }
 
-// TestPlaceBesideAgainstEnumeration does the same next to the instances of layouts:
+// TestPlaceNextToOthersAgainstEnumeration does the same next to the instances of layouts:
 // a demand can be placed where a larger layout holds it.
-func TestPlaceBesideAgainstEnumeration(t *testing.T) {
+func TestPlaceNextToOthersAgainstEnumeration(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, name := range []string{"a30", "a100-40gb", "rtx-pro-6000-blackwell-server"} {
 		m := gpu(t, name)

@@ -77,7 +77,7 @@ func (a *applier) doubt(left DeviceState) error {
 	for _, d := range left.Instances {
 		if d.Profile == a.maybe.Profile && d.Placement == a.maybe.Placement &&
 			!slices.ContainsFunc(a.before.Instances, d.isSame) {
-			return fmt.Errorf("mig: %s exists on %s: the call that failed may have made it, or somebody else; it was left alone",
+			return fmt.Errorf("mig: %s exists on %s: the call that failed may have made it, or somebody else; it was kept",
 				d.instance(), a.report.Device)
 		}
 	}
@@ -97,7 +97,7 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 	case eff.lost && len(eff.hit)+len(eff.made) == 0 && eff.op != opCreate:
 		return nil // nothing was done to it
 	case eff.lost:
-		return fmt.Errorf("%w: %s is left alone, somebody else destroyed or changed what this change had there", ErrConflict,
+		return fmt.Errorf("%w: %s is kept, somebody else destroyed or changed what this change had there", ErrConflict,
 			found.instance())
 	case eff.op == opDestroy:
 		if others := without(found.Compute, eff.at.Compute); len(others) > 0 {
@@ -112,7 +112,7 @@ func (a *applier) undoEffect(ctx context.Context, now DeviceState, eff *effect) 
 		return err
 	}
 	if others := without(found.Compute, eff.made); len(others) > 0 {
-		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was left alone",
+		return fmt.Errorf("mig: %s holds compute instances that the driver did not return to this change; it was kept",
 			found.instance())
 	}
 	step := Step{opDestroy, found.instance()}

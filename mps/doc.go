@@ -9,8 +9,7 @@
 // cannot reach its daemon runs without MPS silently. So every answer is parsed strictly, every setter reads
 // back, and membership is queried from the daemon, never from the environment.
 //
-// MPS exists on Linux and QNX. Arithmetic, parsing, plans and documents work
-// everywhere; running the control program elsewhere fails with errPlatform.
+// MPS exists on Linux and QNX. Arithmetic and parsing work everywhere; running the control program elsewhere fails.
 //
 // It is stable: its API changes incompatibly only with a new major version. Facts carry their source in parentheses, as
 // keys that sharing.SourceByID resolves.

@@ -75,7 +75,7 @@ func MemoryFraction(framework string, limit, total sharing.Bytes) (float64, erro
 	fraction := min(margin*float64(limit), float64(alloc)) / float64(total)
 	fraction = math.Floor(fraction*100+1e-9) / 100
 	if fraction == 0 {
-		return 0, fmt.Errorf("%w: limit: %v of %v leaves %v no memory after what CUDA itself takes (up to %v); use a "+
+		return 0, fmt.Errorf("%w: limit: %v of %v leaves %v no memory beyond CUDA's own (up to %v); use a "+
 			"larger limit", ErrInvalid, limit, total, framework, limit-alloc)
 	}
 	return fraction, nil

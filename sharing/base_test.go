@@ -116,3 +116,10 @@ func TestAtLeast(t *testing.T) {
 		}
 	}
 }
+
+func TestWarningString(t *testing.T) {
+	w := Warning{Path: "a.b", Message: "m", Remedy: "r", Source: "k8s-device-plugin"}
+	if got := w.String() + "; " + (Warning{Message: "m"}).String(); got != "a.b: m (r) [k8s-device-plugin]; m" {
+		t.Error(got)
+	}
+}

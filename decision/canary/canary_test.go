@@ -41,17 +41,17 @@ func TestNothingBadPromotes(t *testing.T) {
 		needs  string
 	}{
 		"a neighbour's page is missing": {func(_ int, l *canary.Look) { l.Tenants[1] = canary.Seen{Missing: "no answer"} },
-			"chat ttft: it could not be judged 100% of the time (no answer)"},
+			"chat ttft: it could not be evaluated 100% of the time (no answer)"},
 		"pages stop after a minute": {func(s int, l *canary.Look) {
 			if s > 60 {
 				l.Tenants[1] = canary.Seen{Missing: "no answer"}
 			}
-		}, "could not be judged 90% of the time"},
+		}, "could not be evaluated 90% of the time"},
 		"a fifth of the pages goes back": {func(s int, l *canary.Look) {
 			if s%20 < 4 {
 				l.Tenants[0] = canary.Seen{Missing: "a counter went back"}
 			}
-		}, "newcomer ttft: it could not be judged 20% of the time (a counter went back)"},
+		}, "newcomer ttft: it could not be evaluated 20% of the time (a counter went back)"},
 		"requests stop": {func(s int, l *canary.Look) {
 			if s > 60 {
 				l.Tenants[1].Metrics = make([]canary.Sample, 1)
@@ -60,7 +60,7 @@ func TestNothingBadPromotes(t *testing.T) {
 		"no numbers":       {func(_ int, l *canary.Look) { l.Tenants[0].Metrics[0].Values[0] = math.NaN() }, "ttft is negative or no number"},
 		"a metric too few": {func(_ int, l *canary.Look) { l.Tenants[0].Metrics = nil }, "0 metrics for 1 objectives"},
 		"too near the limit": {func(s int, l *canary.Look) { l.Tenants[1].Metrics[0].Values = []float64{0.2, 0.2, 0.31, 0.31, 0.2} },
-			"stands too near its limit"},
+			"is too near its limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := lookOn(t, twoTenants(), c.change)
@@ -146,7 +146,7 @@ func TestBadPlans(t *testing.T) {
 	}
 	for _, want := range []string{
 		"deadline: ", "wrong_promotion: ", "wrong_take_back: ",
-		"tenants[0].objectives[0].quantile: ", "tenants[0].objectives[0].metric: ", "tenants[0].objectives[0]: nothing says",
+		"tenants[0].objectives[0].quantile: ", "tenants[0].objectives[0].metric: ", "tenants[0].objectives[0]: the newcomer has no limit",
 		"tenants[1].name: ", "tenants[1].objectives[0].limit: ",
 		"tenants[1].objectives: none decides",
 	} {

@@ -112,7 +112,7 @@ func (c *controller) seconds(from, n int, newcomer, chat float64) {
 	}
 }
 
-// TestEndpoint takes one newcomer after another through what the controllers ask. What chat may take is what it was
+// TestEndpoint takes one newcomer after another through the requests of controllers. The limit of chat is the figure that it was
 // used to before each came.
 func TestEndpoint(t *testing.T) {
 	var verdicts []Verdict
@@ -181,7 +181,7 @@ func TestLoadPlan(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"good":        {"tenants:\n  - {name: a, page: 'http://x/metrics', objectives: [{metric: ttft, limit: 0.4}]}\n", ""},
 		"unknown key": {"tenant: []\n", "tenant"},
-		"no source":   {"tenants:\n  - {name: a, objectives: [{metric: ttft, limit: 1}, {metric: steps, limit: 1}, {metric: x, limit: 1}]}\n", "nothing tells its ttft"},
+		"no source":   {"tenants:\n  - {name: a, objectives: [{metric: ttft, limit: 1}, {metric: steps, limit: 1}, {metric: x, limit: 1}]}\n", "its ttft has no source"},
 		"a step":      {"tenants:\n  - {name: a, counter: {url: 'http://x', name: n}, objectives: [{metric: steps, limit: 1}]}\n", "more steps are better"},
 	} {
 		path := filepath.Join(t.TempDir(), "plan.yaml")

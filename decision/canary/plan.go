@@ -79,9 +79,9 @@ func (p *Plan) checkSources(l *problem.List) {
 			at := fmt.Sprintf("tenants[%d].objectives[%d]", i, k)
 			l.If(!slices.Contains(pageMetrics, o.Metric) && o.Metric != steps, at+".metric",
 				"use "+strings.Join(pageMetrics, ", ")+" or "+steps, "%q", o.Metric)
-			l.If(o.Metric == steps && t.Counter == nil, at, "add counter", "nothing tells its steps")
+			l.If(o.Metric == steps && t.Counter == nil, at, "add counter", "its steps have no source")
 			l.If(o.Metric == steps && !o.AtLeast, at, "add at_least: true", "more steps are better")
-			l.If(o.Metric != steps && t.Page == "", at, "add page", "nothing tells its %s", o.Metric)
+			l.If(o.Metric != steps && t.Page == "", at, "add page", "its %s has no source", o.Metric)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func (p Plan) withDefaults() (Plan, error) {
 func (o *Objective) check(l *problem.List, at string, newcomer bool) {
 	l.If(o.Metric == "", at+".metric", "name the metric", "it is empty")
 	l.If(!(o.Limit >= 0) || math.IsInf(o.Limit, 0), at+".limit", "use the metric's unit, or leave it out", "%v", o.Limit)
-	l.If(newcomer && o.Limit == 0, at, "add limit", "nothing says what the newcomer is allowed")
+	l.If(newcomer && o.Limit == 0, at, "add limit", "the newcomer has no limit")
 }
 
 // scale widens a value by the allowance, to the side that the objective allows.

@@ -18,7 +18,7 @@ const (
 	KeepLooking Verdict = "keep looking"
 	Promote     Verdict = "promote"
 	TakeBack    Verdict = "take back"
-	CannotTell  Verdict = "cannot tell" // by the deadline: nothing is said against the newcomer
+	CannotTell  Verdict = "cannot tell" // by the deadline: nothing is shown against the newcomer
 )
 
 // Result is a verdict with its evidence and its bounds.
@@ -86,7 +86,7 @@ func (c *Canary) Result() Result {
 		r.Reason = fmt.Sprintf("%d of %d objectives are not decided", len(r.Needs), len(r.Objectives))
 	}
 	if c.gone {
-		r.Reason += "; the clock of the looks stands or goes back"
+		r.Reason += "; the clock of the observations stops or goes back"
 	}
 	return r
 }
@@ -97,7 +97,8 @@ const coverage = 0.9
 // blind returns the reason for which a stream's evidence does not count for promotion; "" = none.
 func (c *Canary) blind(t *tenantState, s *stream, length int) string {
 	if part := float64(t.unseen) / float64(max(1, len(s.Bins))); part > 1-coverage {
-		return fmt.Sprintf("it could not be judged %.0f%% of the time (%s)", 100*part, cmp.Or(t.away, "no look fell there"))
+		return fmt.Sprintf("it could not be evaluated %.0f%% of the time (%s)", 100*part,
+			cmp.Or(t.away, "nothing was observed then"))
 	}
 	if lately := s.sum(len(s.Bins) - 2*length); lately.N == 0 {
 		return "nothing was observed lately"
@@ -116,7 +117,7 @@ func (c *Canary) need(e *Evidence, s *stream, b *blocks, why string) string {
 		return text + fmt.Sprintf("a bucket of its page around its limit of %.4g holds %.0f%% of the observations: "+
 			"add an edge at the limit", e.Limit, 100*(e.OverMost-e.OverLeast))
 	case e.OverLeast > over:
-		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it stands too near its limit", 100*e.OverLeast,
+		return text + fmt.Sprintf("%.3g%% lie beyond %.4g, where %.3g%% may: it is too near its limit", 100*e.OverLeast,
 			e.Limit, 100*s.share)
 	case b.n == 0 || e.Kept == 0:
 		return text + fmt.Sprintf("it takes blocks of %v with %d observations, of which there are %d", length,
@@ -130,7 +131,7 @@ func (r Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v  %s: %s\n", r.At, r.Verdict, r.Reason)
 	for _, e := range r.Objectives {
-		fmt.Fprintf(&b, "  %s %s P%.4g: limit %.4g, %.1f%% of %d beyond; %.0f%% of what promotion takes\n", e.Tenant,
+		fmt.Fprintf(&b, "  %s %s P%.4g: limit %.4g, %.1f%% of %d beyond; %.0f%% of the evidence for promotion\n", e.Tenant,
 			e.Metric, 100*e.Quantile, e.Limit, 100*e.OverMost, e.N, 100*min(1, e.Kept))
 	}
 	for _, n := range r.Needs {

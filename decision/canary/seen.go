@@ -93,7 +93,7 @@ func (s *Seen) wrong(t *Tenant) string {
 	for k := range s.Metrics {
 		m := &s.Metrics[k]
 		if m.Histogram != nil && t.Objectives[k].AtLeast {
-			return "a histogram of what should be at least something"
+			return "a histogram of a metric with a lower limit"
 		}
 		if slices.ContainsFunc(m.Values, func(v float64) bool { return math.IsNaN(v) || v < 0 }) {
 			return t.Objectives[k].Metric + " is negative or no number"

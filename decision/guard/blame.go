@@ -109,7 +109,7 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 	}
 	if len(suspects) == 0 {
 		p.Evidence = append(p.Evidence, "no neighbour's share of the GPU grew, nor its own load")
-		p.Effect = "not known: the cause is outside of what is watched (the host, the network, the model), " +
+		p.Effect = "not known: the cause is not watched (the host, the network, the model), " +
 			"or the prediction is wrong for it"
 		return p
 	}
@@ -148,7 +148,7 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	}
 	worst, known := g.foresee(t.GPU, i, g.suspecting(by, 100))
 	if known && tpot > maxSlowdown*worst.High {
-		return fmt.Sprintf("contradictory: %s is more than %d times what the heaviest load of %s makes of it",
+		return fmt.Sprintf("contradictory: %s is more than %d times the prediction with the heaviest load of %s",
 			ms(tpot), maxSlowdown, by.name)
 	}
 	if !by.load || by.alone {

@@ -218,7 +218,7 @@ func (r *reading) predictions(f *configFile) {
 		}
 		if _, err := r.c.Profiles.Solo(t.Profile.Server, t.Profile.Load); err != nil {
 			r.Addf(fmt.Sprintf("tenants[%d].profile", i),
-				"measure it alone, or leave profile out: its usual latency is then learnt", "%v", err)
+				"measure it isolated, or leave profile out: its usual latency is then learnt", "%v", err)
 		}
 	}
 }

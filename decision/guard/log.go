@@ -112,7 +112,7 @@ func (l *Log) replay() error {
 		}
 		e := new(auditEntry)
 		if err := json.Unmarshal(line, e); err != nil {
-			return fmt.Errorf("guard: %s: line %d: %w (look at what was done, then move the file away)",
+			return fmt.Errorf("guard: %s: line %d: %w (check the actions in it, then move the file away)",
 				l.file.Name(), n, err)
 		}
 		l.apply(e)

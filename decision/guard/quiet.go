@@ -69,7 +69,7 @@ func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState, long time.Duration)
 		}
 		idle.tried = p.At
 		p.Action, p.Withheld = ActionNotice, idle.unwatched(p.At, warn)
-		p.Effect = fmt.Sprintf("the owner has %v to use it, or to say that it is kept", policy.ReapAfter-warn)
+		p.Effect = fmt.Sprintf("the owner has %v to use it, or to report that it is kept", policy.ReapAfter-warn)
 		if !t.MayReap {
 			p.Effect = "no more than a notice: the owner has not agreed in writing to lose the tenant's state"
 		}

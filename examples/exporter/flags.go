@@ -83,7 +83,7 @@ func parse(args []string, stdout io.Writer) (*config, error) {
 	var probs []error
 	bad := func(format string, args ...any) { probs = append(probs, fmt.Errorf(format, args...)) }
 	if c.real == c.simulate {
-		bad("say -real for this machine's GPUs or -simulate for a made-up node (one of them)")
+		bad("give -real for this machine's GPUs or -simulate for a made-up node (one of them)")
 	}
 	if !(c.speed > 0) || c.speed > 1e5 {
 		bad("-speed: %v (use more than 0 and at most 100000)", c.speed)

@@ -303,7 +303,7 @@ func (e *exporter) commit() error {
 	if err != nil {
 		e.col.storeErrors.Add(1)
 		if e.failed != err.Error() {
-			e.log.Error("the accounts cannot be stored; what is shown stays as it is", "err", err)
+			e.log.Error("the accounts cannot be stored; the page stays as it is", "err", err)
 		}
 		e.failed = err.Error()
 		return fmt.Errorf("store the accounts: %w", err)

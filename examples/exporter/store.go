@@ -111,7 +111,7 @@ func (s *store) all() ([]ledger.Record, error) {
 }
 
 func unusable(file string, err error) error {
-	return fmt.Errorf("%s: %w (move it away to begin anew; what it counted is lost then)", file, err)
+	return fmt.Errorf("%s: %w (move it away to begin anew; its counts are lost then)", file, err)
 }
 
 // put adds records to the pending ones.
@@ -128,7 +128,7 @@ func (s *store) commit() error {
 	}
 	if s.db != nil {
 		if now, err := os.Stat(s.file); err != nil || !os.SameFile(now, s.info) {
-			return fmt.Errorf("%s was taken away (what is written to it would be lost; start anew)", s.file)
+			return fmt.Errorf("%s was taken away (later records would be lost; start anew)", s.file)
 		}
 	}
 	err := guarded(func() error { return s.update(s.write) })

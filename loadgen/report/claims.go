@@ -120,8 +120,8 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 		c.PCorrected = optional.Of(p[i])
 		if (c.Claim == claimLower || c.Claim == claimHigher) && p[i] > alpha*(1+1e-9) {
 			c.Claim = claimNoDifference
-			c.Reasons = append(c.Reasons, fmt.Sprintf("shown alone, not among %d figures (make more runs, or name the figures "+
-				"that matter)", len(tested)))
+			c.Reasons = append(c.Reasons, fmt.Sprintf("shown by itself, not among %d figures (make more runs, or name "+
+				"the figures that matter)", len(tested)))
 		}
 	}
 }

@@ -76,7 +76,7 @@ func writeMeasures(b *bufio.Writer, label string, m *loadgen.Measures) {
 		if share, ok := g.Fraction.Get(); ok {
 			fmt.Fprintf(b, "  goodput %.2f requests/s: %.1f%% keep the SLO%s\n", g.PerS.Or(0), 100*share, ofWhich(m))
 		} else {
-			fmt.Fprintf(b, "  goodput unknown: %d requests cannot show what the SLO bounds\n", g.Unknown)
+			fmt.Fprintf(b, "  goodput unknown: %d requests lack a figure that the SLO bounds\n", g.Unknown)
 		}
 	}
 	if c := m.PromptCache; c != nil {

@@ -46,7 +46,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.Func("rate", "open loop with this many requests/s; a `LIST` is a sweep", numbers(&c.Rates))
 	fl.StringVar(&t.Arrivals, "arrivals", "", "arrivals of the open loop: constant (default), poisson or gamma")
 	fl.Float64Var(&t.Burstiness, "burstiness", 1, "shape of gamma arrivals: 1 is Poisson, less is burstier")
-	fl.IntVar(&t.Requests, "requests", 100, "requests of each run; with -duration alone there is no bound")
+	fl.IntVar(&t.Requests, "requests", 100, "requests of each run; with only -duration there is no bound")
 	fl.DurationVar(&f.Duration, "duration", 0, "stop offering load after this time; requests in flight are finished")
 	fl.DurationVar(&f.Drain, "drain", 0, "then wait this long for requests in flight (default: until their -timeout)")
 	fl.DurationVar(&t.Timeouts.Total, "timeout", loadgen.DefaultTimeoutTotal, "limit of a whole request")
