@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -53,13 +52,10 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 				for _, key := range keys {
 					freed, _ = freed.Release(key)
 				}
-				o, why := p.scorer.Score(freed.Node(n.Name), r)
-				if why.Verdict != filter.VerdictPass {
-					return tried < maxSets
-				}
+				o, ok := p.scorer.score(freed.Node(n.Name), r, false)
 				got := found{score: o.Score}
 				var err error
-				if got.layout, got.placed, err = p.scorer.Assign(freed, r, o); err != nil {
+				if got.layout, got.placed, err = p.scorer.Assign(freed, r, o); !ok || err != nil {
 					return tried < maxSets
 				}
 				for _, key := range keys {

@@ -80,26 +80,21 @@ func (r *Request) Validate() error {
 func invalid(err error) error { return problem.Under(ErrInvalid, err) }
 
 func (r *Request) check(path string, l *problem.List) {
-	add := func(field, remedy, format string, args ...any) {
-		l.Addf(problem.Join(path, field), remedy, format, args...)
+	on := func(bad bool, field, remedy, format string, args ...any) {
+		l.If(bad, problem.Join(path, field), remedy, format, args...)
 	}
-	l.If(r.CPUMilli < 0 || r.CPUMilli > MaxCPUMilli, problem.Join(path, "CPUMilli"), "thousandths of a core",
-		"%d is out of range", r.CPUMilli)
-	l.If(r.Memory < 0 || r.Memory > MaxMemory, problem.Join(path, "Memory"), "", "%d bytes are out of range",
-		int64(r.Memory))
-	if r.GPUMemory < 0 || r.GPUMemory > MaxMemory {
-		add("GPUMemory", "", "%d bytes are out of range", int64(r.GPUMemory))
-	}
+	add := func(field, remedy, format string, args ...any) { on(true, field, remedy, format, args...) }
+	on(r.CPUMilli < 0 || r.CPUMilli > MaxCPUMilli, "CPUMilli", "thousandths of a core", "%d is out of range", r.CPUMilli)
+	on(r.Memory < 0 || r.Memory > MaxMemory, "Memory", "", "%d bytes are out of range", int64(r.Memory))
+	on(r.GPUMemory < 0 || r.GPUMemory > MaxMemory, "GPUMemory", "", "%d bytes are out of range", int64(r.GPUMemory))
 	switch {
 	case r.GPUs < 0 || r.GPUs > MaxGPUs:
 		add("GPUs", fmt.Sprintf("use 0 to %d", MaxGPUs), "%d GPUs", r.GPUs)
 	case r.GPUs == 0 && (r.Milli != 0 || r.GPUMemory != 0 || r.Busy != 0 || r.Profile != ""):
 		add("GPUs", "say how many", "a share of a GPU but no GPU")
 	case r.Profile != "":
-		l.If(r.GPUs != 1, problem.Join(path, "GPUs"), "ask for each MIG instance by itself", "%d GPUs with a MIG profile",
-			r.GPUs)
-		l.If(r.Milli != 0, problem.Join(path, "Milli"), "leave one of them out",
-			"a MIG profile and thousandths exclude each other")
+		on(r.GPUs != 1, "GPUs", "ask for each MIG instance by itself", "%d GPUs with a MIG profile", r.GPUs)
+		on(r.Milli != 0, "Milli", "leave one of them out", "a MIG profile and thousandths exclude each other")
 		_, err := mig.ParseName(r.Profile)
 		l.AddErr(problem.Join(path, "Profile"), err)
 	case r.Milli < 0 || r.Milli > 1000:
@@ -110,16 +105,13 @@ func (r *Request) check(path string, l *problem.List) {
 		add("Milli", "state Milli, GPUMemory or Profile; 1000 is a whole GPU", "the share of a GPU is missing")
 	}
 	for i, m := range r.Mechanisms {
-		if !slices.Contains(placeable, m) {
-			add(fmt.Sprintf("Mechanisms[%d]", i), "", "placement does not handle %v", m)
-		}
+		on(!slices.Contains(placeable, m), fmt.Sprintf("Mechanisms[%d]", i), "", "placement does not handle %v", m)
 	}
 	o := &r.workload().Objective
-	l.If(!(o.Slowdown == 0 || o.Slowdown >= 1 && !math.IsInf(o.Slowdown, 1)),
-		problem.Join(path, "Workload.Objective.Slowdown"), "1 is as fast as alone; 0 sets no objective",
-		"%v is no slowdown", o.Slowdown)
+	on(!(o.Slowdown == 0 || o.Slowdown >= 1 && !math.IsInf(o.Slowdown, 1)), "Workload.Objective.Slowdown",
+		"1 is as fast as alone; 0 sets no objective", "%v is no slowdown", o.Slowdown)
 	for _, d := range []time.Duration{o.TTFTP99, o.TPOTP50, o.TPOTP99, o.E2EP99} {
-		l.If(d < 0, problem.Join(path, "Workload.Objective"), "0 sets no limit", "%v is no limit of a latency", d)
+		on(d < 0, "Workload.Objective", "0 sets no limit", "%v is no limit of a latency", d)
 	}
 }
 

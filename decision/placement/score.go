@@ -62,8 +62,7 @@ type Scorer struct {
 	// x is not predicted n tenants are taken to be n times slower. nil = no predictions, and requests with an objective
 	// get no neighbours.
 	Forecaster Forecaster
-	// Targets are the filter's facts about the GPUs of pools, by the pool's name. Requests with a Demand are held against
-	// them.
+	// Targets are the filter's facts about pools' GPUs, by the pool's name: a Request with a Demand is checked by them.
 	Targets map[string]*filter.Target
 
 	scratch sync.Pool // of *work
