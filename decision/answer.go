@@ -47,7 +47,7 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	if need := pl.Workloads[w].Demand(); need.NeverShares && !pl.Limited(w) && !need.Memory.Unknown {
 		d.Assumes = nil // how busy it is changes nothing
 	}
-	d.Why = pl.why(w, c, p) + pl.kept(w, c) + pl.dearer(w, share)
+	d.Why = pl.why(w, c, p) + pl.missingShape(w, c) + pl.dearer(w, share)
 	if len(p.Outcomes) > 0 {
 		d.Consequences = consequencesOf(&pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 	}
@@ -219,7 +219,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prediction) string {
 			text = rateText(o) + ", " + tight.words()
 		case tight != nil:
 			text = tight.words()
-			for _, m := range pl.guessesAlone(w, c) {
+			for _, m := range pl.assumedLatencies(w, c) {
 				if k := latencyOf(m); predict.LatencyName(k)+" P99 ms" == tight.Metric {
 					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[k]))
 					if t := at.Tokens; k == predict.LatencyTPOT && t.Value > 0 {
@@ -251,8 +251,8 @@ func rateText(o *predict.Estimate) string {
 		100*min(1, o.Rate.High))
 }
 
-// kept names the missing statements, if these alone keep a workload from having neighbours.
-func (pl *answers) kept(w int, c *plan.Choice) string {
+// missingShape names the missing statements, if nothing else keeps a workload from having neighbours.
+func (pl *answers) missingShape(w int, c *plan.Choice) string {
 	cw := pl.Workloads[w]
 	if c.Mechanism != sharing.MechanismExclusive || !cw.Demand().Memory.KVPrior || !cw.Shareable() ||
 		pl.Measured(w, c.Pool, c.Mechanism) {
@@ -269,11 +269,11 @@ func (pl *answers) kept(w int, c *plan.Choice) string {
 // the money that would end the slowdown.
 func (pl *answers) dearer(w int, share workloadShare) string {
 	cp := pl.Pools[pl.Chosen[w].Pool]
-	own := pl.alone(w)
+	own := pl.exclusiveMicros(w)
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
-	if p, _ := pl.Worst(w); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < mostlyKept {
+	if p, _ := pl.Worst(w); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < slowedRate {
 		var s sums
 		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
 			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", plaintext.Amount(more.Decimal()),
@@ -283,8 +283,8 @@ func (pl *answers) dearer(w int, share workloadShare) string {
 	return fmt.Sprintf("; exclusive costs %.1f times as much", float64(own)/float64(share.micros))
 }
 
-// mostlyKept is the part of its rate alone below which work is offered GPUs of its own.
-const mostlyKept = 0.9
+// slowedRate is the part of its isolated rate below which work is offered GPUs of its own.
+const slowedRate = 0.9
 
 func consequencesOf(d *predict.Tenant, o *predict.Estimate) []Consequence {
 	var out []Consequence

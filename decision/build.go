@@ -36,7 +36,7 @@ func (pl *answers) result() (*Result, error) {
 		r.Decisions = append(r.Decisions, d)
 	}
 	slices.SortFunc(r.Decisions, func(a, b Decision) int { return cmp.Compare(a.Workload, b.Workload) })
-	r.Assumes = append(pl.strangers(), pl.pretended()...)
+	r.Assumes = append(pl.strangers(), pl.simulatedPredictor()...)
 	r.Remarks = slices.Concat(pl.impossible(), pl.oddPools(), pl.configNotes())
 	for p := range pl.Pools {
 		r.Pools = append(r.Pools, pl.poolResult(r.Layout, p))
@@ -51,24 +51,17 @@ func (pl *answers) result() (*Result, error) {
 
 // cite collects the sources that the result names.
 func (r *Result) cite() {
-	seen := map[sharing.SourceID]bool{}
-	add := func(id sharing.SourceID) {
-		if !seen[id] {
-			seen[id] = true
-			r.Sources.Add(id)
-		}
-	}
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
 		if d.TradeOff != nil {
-			add(d.TradeOff.Source)
+			r.Sources.Add(d.TradeOff.Source)
 		}
 		for _, a := range d.Isolation {
-			add(a.Source)
+			r.Sources.Add(a.Source)
 		}
 		for _, c := range d.Candidates {
 			for _, reason := range c.Reasons {
-				add(reason.Source)
+				r.Sources.Add(reason.Source)
 			}
 		}
 	}
@@ -77,17 +70,17 @@ func (r *Result) cite() {
 	}
 }
 
-// fleetTraps is each trap once, with the workloads that walk into it.
+// fleetTraps lists each trap once, with its workloads.
 func fleetTraps(ds []Decision) []TrapHit {
-	who := map[string][]string{}
+	workloads := map[string][]string{}
 	for _, d := range ds {
 		for _, h := range d.Traps {
-			who[h.ID] = append(who[h.ID], d.Workload)
+			workloads[h.ID] = append(workloads[h.ID], d.Workload)
 		}
 	}
 	hits := []TrapHit{}
 	for _, t := range sharing.Traps() {
-		names := who[t.ID]
+		names := workloads[t.ID]
 		if len(names) == 0 {
 			continue
 		}

@@ -68,9 +68,10 @@ func (pl *answers) candidates(w int) []Candidate {
 	for i := range list {
 		pl.annotate(w, &list[i])
 	}
+	last := map[bool]int{true: 1}
 	slices.SortStableFunc(list, func(a, b listing) int {
-		return cmp.Or(-cmpBool(a.Chosen, b.Chosen), cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
-			cmp.Compare(b.score, a.score), cmpBool(a.pinned(), b.pinned()), cmp.Compare(a.Mechanism, b.Mechanism),
+		return cmp.Or(last[b.Chosen]-last[a.Chosen], cmp.Compare(a.Verdict.Severity(), b.Verdict.Severity()),
+			cmp.Compare(b.score, a.score), last[a.pinned()]-last[b.pinned()], cmp.Compare(a.Mechanism, b.Mechanism),
 			cmp.Compare(a.Pool, b.Pool))
 	})
 	out := make([]Candidate, len(list))
@@ -96,16 +97,6 @@ func (pl *answers) suits(w, p int) bool {
 // pinned reports whether the workload's pin is the reason against the candidate.
 func (c *Candidate) pinned() bool {
 	return len(c.Reasons) > 0 && c.Reasons[0].Code == codes.PinnedElsewhere
-}
-
-func cmpBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }
 
 // annotate adds facts about the whole fleet: the choice, full pools, missing neighbours.

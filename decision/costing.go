@@ -125,9 +125,9 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 	return s.of(cost.Monthly(s.of(cost.FromMicros(micros, currency))))
 }
 
-// alone prices an hour of GPUs of its own for a workload, in micro-units: no less than it pays for one that it shares,
+// exclusiveMicros prices an hour of GPUs of its own for a workload, in micro-units: no less than it pays for one that it shares,
 // since others may have the reserved ones.
-func (pl *answers) alone(w int) (micros int64) {
+func (pl *answers) exclusiveMicros(w int) (micros int64) {
 	wl := pl.Workloads[w].Workload()
 	for _, part := range pl.Parts(w) {
 		c, share := pl.Chosen[part], pl.parts[part]
@@ -149,7 +149,7 @@ func (pl *answers) alone(w int) (micros int64) {
 // price states the cost of a workload, and the money that depends on the measurement of a provisional answer.
 func (pl *answers) price(w int, d *Decision, currency string, share workloadShare) error {
 	var s sums
-	alone, hour := s.of(cost.FromMicros(pl.alone(w), currency)), s.of(cost.FromMicros(share.micros, currency))
+	alone, hour := s.of(cost.FromMicros(pl.exclusiveMicros(w), currency)), s.of(cost.FromMicros(share.micros, currency))
 	each := s.of(hour.MulFrac(1, int64(d.Placed)))
 	d.Cost = &CostResult{PerWorkloadHour: hour.Decimal(), PerReplicaHour: each.Decimal(), ExclusiveHour: alone.Decimal(),
 		Currency: currency}

@@ -40,17 +40,17 @@ type Measurement struct {
 
 // The duration of measurements under load, and of watching the GPU.
 const (
-	loadFor  = profile.Duration(5 * time.Minute)
-	watchFor = profile.Duration(10 * time.Minute)
+	loadDuration  = profile.Duration(5 * time.Minute)
+	watchDuration = profile.Duration(10 * time.Minute)
 )
 
 // measuring returns the measurement of the given figures on a replica of w.
 func measuring(w *Workload, figures []string) Measurement {
-	s := Measurement{Workload: w.Name, Figures: figures, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchFor}
+	s := Measurement{Workload: w.Name, Figures: figures, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchDuration}
 	if !s.Endpoint {
 		return s
 	}
-	s.Duration = loadFor
+	s.Duration = loadDuration
 	if w.Load != nil {
 		s.Rate = w.Load.PeakPerS() / float64(w.ReplicaCount())
 		s.InputTokens, _ = w.Load.InputTokens.Get()
@@ -83,16 +83,16 @@ func (s *Measurement) String() string {
 	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }
 
-// guessesBusy reports whether the GPU utilisation of workload w is an assumption.
-func (pl *answers) guessesBusy(w int, c *plan.Choice) bool {
+// assumesBusy reports whether the GPU utilisation of workload w is an assumption.
+func (pl *answers) assumesBusy(w int, c *plan.Choice) bool {
 	cw := pl.Workloads[w]
 	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil &&
 		cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
 		pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
 }
 
-// guessesAlone lists the limited metrics with an assumed value in isolation.
-func (pl *answers) guessesAlone(w int, c *plan.Choice) []profile.Metric {
+// assumedLatencies lists the limited metrics with an assumed value in isolation.
+func (pl *answers) assumedLatencies(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
 	wl := pl.Workloads[w].Workload()
 	if pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving != nil || wl.Service != nil ||
@@ -112,13 +112,13 @@ func (pl *answers) measurement(w int, d *Decision) *Measurement {
 	cw, c := pl.Workloads[w], pl.Chosen[w]
 	wl := cw.Workload()
 	var what, keys []string
-	for _, m := range pl.guessesAlone(w, c) {
+	for _, m := range pl.assumedLatencies(w, c) {
 		what = append(what, m.String())
 	}
 	if len(what) > 0 {
 		keys = []string{"solo"}
 	}
-	if pl.guessesBusy(w, c) {
+	if pl.assumesBusy(w, c) {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
 	if s := wl.Service; s != nil && (s.GPUTime.IsZero() || s.GPU != "") { // GPU busy over the rate of requests

@@ -37,8 +37,8 @@ func rounded(i profile.Interval) profile.Interval {
 	return profile.Interval{Value: round(i.Value, 3), Low: round(i.Low, 3), High: round(i.High, 3)}
 }
 
-// pretended returns the assumption of predictors that were calibrated on a simulation and not on a GPU.
-func (pl *answers) pretended() []Assumption {
+// simulatedPredictor returns the assumption of predictors that were calibrated on a simulation and not on a GPU.
+func (pl *answers) simulatedPredictor() []Assumption {
 	e := pl.Evidence
 	if e == nil || !slices.ContainsFunc(e.Solos, func(s *profile.Solo) bool { return s != nil }) {
 		return nil

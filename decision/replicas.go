@@ -27,7 +27,7 @@ func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []Repl
 	out := *f
 	out.Workloads = slices.Clone(f.Workloads)
 	var found []ReplicaChoice
-	var alone []*replicaSearch
+	var isolated []*replicaSearch
 	for i := range out.Workloads {
 		if !out.Workloads[i].Replicas.Auto {
 			continue
@@ -38,12 +38,12 @@ func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []Repl
 			return nil, nil, err
 		}
 		out.Workloads[i].Replicas = Replicas{Max: best.replicas}
-		alone = append(alone, s)
+		isolated = append(isolated, s)
 	}
-	if err := besideOthers(ctx, &out, opt, alone); err != nil {
+	if err := withOthers(ctx, &out, opt, isolated); err != nil {
 		return nil, nil, err
 	}
-	for _, s := range alone {
+	for _, s := range isolated {
 		c, err := s.choice(out.Workloads[s.at].Replicas.Max)
 		if err != nil {
 			return nil, nil, err
@@ -54,19 +54,19 @@ func ResolveReplicas(ctx context.Context, f *Fleet, opt Options) (*Fleet, []Repl
 	return &out, found, nil
 }
 
-// triedBeside is the largest fleet in which one replica more and one less are tried with all workloads.
-const triedBeside = 16
+// triedTogether is the largest fleet in which one replica more and one less are tried with all workloads.
+const triedTogether = 16
 
-// besideOthers tries one replica more and one less of each workload in the whole fleet: neighbours may leave room.
-func besideOthers(ctx context.Context, f *Fleet, opt Options, alone []*replicaSearch) error {
-	if len(f.Workloads) < 2 || len(f.Workloads) > triedBeside {
+// withOthers tries one replica more and one less of each workload in the whole fleet: neighbours may leave room.
+func withOthers(ctx context.Context, f *Fleet, opt Options, isolated []*replicaSearch) error {
+	if len(f.Workloads) < 2 || len(f.Workloads) > triedTogether {
 		return nil
 	}
 	best, err := tryFleet(ctx, f, opt)
 	if err != nil {
 		return err
 	}
-	for _, s := range alone {
+	for _, s := range isolated {
 		r := &f.Workloads[s.at].Replicas
 		for _, by := range [...]int{-1, 1} {
 			was := r.Max
@@ -133,7 +133,7 @@ func tryFleet(ctx context.Context, f *Fleet, opt Options) (*replicaTrial, error)
 	return t, nil
 }
 
-// replicaSearch looks for the number of replicas of one workload alone on the fleet's pools.
+// replicaSearch looks for the number of replicas of one isolated workload on the fleet's pools.
 type replicaSearch struct {
 	ctx   context.Context
 	opt   Options
@@ -142,7 +142,7 @@ type replicaSearch struct {
 	tried map[int]*replicaTrial
 }
 
-// try decides the workload alone with a number of replicas and a multiple of its load.
+// try decides the isolated workload with a number of replicas and a multiple of its load.
 func (s *replicaSearch) try(n int, load float64) (*replicaTrial, error) {
 	if t := s.tried[n]; t != nil && load == 1 {
 		return t, nil

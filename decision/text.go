@@ -78,7 +78,7 @@ func (t *text) money() {
 		}
 	}
 	t.put(0, 0, "", fmt.Sprintf("%s: %s at %.4g%% confidence, %s%s", plaintext.Count(s.WorkloadsTotal, "workload"),
-		strings.Join(counts, ", "), 100*t.r.Confidence, cmp.Or(strings.Join(from, ", "), "by filters only"), s.alone()))
+		strings.Join(counts, ", "), 100*t.r.Confidence, cmp.Or(strings.Join(from, ", "), "by filters only"), s.unshared()))
 	for _, a := range t.r.Assumes {
 		t.put(0, 0, "", fmt.Sprintf("assumes %s: %s", a.What, a.Why))
 	}
@@ -146,8 +146,8 @@ func (t *text) costs(s *Totals) {
 	}
 }
 
-// alone gives the GPUs and the price of the placed replicas if each were isolated.
-func (s *Totals) alone() string {
+// unshared gives the GPUs and the price of the placed replicas if each were isolated.
+func (s *Totals) unshared() string {
 	if s.AloneGPUs == 0 {
 		return ""
 	}

@@ -65,8 +65,8 @@ func (t *text) layout() {
 	}
 }
 
-// unusedWords describes a finding of several nodes.
-var unusedWords = map[layout.FindingKind]string{
+// unusedTexts describes a finding of several nodes.
+var unusedTexts = map[layout.FindingKind]string{
 	layout.FindingEmptyInstances: "MIG instances that nobody holds",
 	layout.FindingWholeForSlice:  "whole GPUs that their work uses in part",
 	layout.FindingFreeShares:     "shares that nobody holds",
@@ -99,7 +99,7 @@ func (t *text) findings(at int) {
 			t.put(2, at, "", fmt.Sprintf("and %d more", len(all)-k))
 			return
 		}
-		line := fmt.Sprintf("%s: worth %s of %s", unusedWords[f.Kind], plaintext.Count(f.GPUs, "GPU"), f.Pool)
+		line := fmt.Sprintf("%s: worth %s of %s", unusedTexts[f.Kind], plaintext.Count(f.GPUs, "GPU"), f.Pool)
 		if month := s.of(cost.Monthly(f.PerHour)); f.PerHour.Sign() > 0 && s.err == nil {
 			line += fmt.Sprintf(", %s a month", plaintext.Amount(month.Decimal()))
 		}

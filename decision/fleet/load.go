@@ -202,13 +202,7 @@ func (c *checker) load(path string, w *Workload) {
 		c.optional(at+".layers", m.Layers, 10_000)
 		c.optional(at+".kv_heads", m.KVHeads, 10_000)
 		c.optional(at+".head_dim", m.HeadDim, 10_000)
-		stated := 0
-		for _, v := range []Optional[int]{m.Layers, m.KVHeads, m.HeadDim} {
-			if !v.IsZero() {
-				stated++
-			}
-		}
-		c.If(stated == 1 || stated == 2, at,
+		c.If(m.Layers.IsZero() != m.KVHeads.IsZero() || m.Layers.IsZero() != m.HeadDim.IsZero(), at,
 			"state layers, kv_heads and head_dim together: they give the KV cache of a token", "its shape is stated in part")
 		c.If(m.Active < 0 || m.Active > m.Parameters && m.Parameters > 0, at+".active_parameters",
 			"write how many of the parameters one token uses", "%d is out of range", m.Active)

@@ -72,6 +72,14 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
+// kvPerToken is KVPerToken with a prior where the shape is not stated.
+func (m *LanguageModel) kvPerToken() (perToken sharing.Bytes, known bool) {
+	if perToken, known = m.KVPerToken(); !known {
+		perToken = PriorKVPerToken(m.Parameters)
+	}
+	return perToken, known
+}
+
 // elementBytes returns the bytes of an element of a KV cache; those of 4 bits have a scale of 8 for each 16.
 func (m *LanguageModel) elementBytes() float64 {
 	half := float64(halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)])
@@ -123,10 +131,7 @@ func (w *Workload) sequences(output int) int {
 
 // kvOfRequest is the KV cache of one request, all GPUs together; a server with no more than that queues the others.
 func (w *Workload) kvOfRequest() sharing.Bytes {
-	perToken, known := w.Model.KVPerToken()
-	if !known {
-		perToken = PriorKVPerToken(w.Model.Parameters)
-	}
+	perToken, _ := w.Model.kvPerToken()
 	tokens := priorKVTokens / 4
 	if l := w.Load; l != nil {
 		if n := l.InputTokens.Or(0) + l.OutputTokens.Or(0); n > 0 {
@@ -139,10 +144,7 @@ func (w *Workload) kvOfRequest() sharing.Bytes {
 
 // kvNeed is the KV cache of one replica, all its GPUs together, and whether any part of it is a prior.
 func (w *Workload) kvNeed() (need sharing.Bytes, prior bool) {
-	perToken, known := w.Model.KVPerToken()
-	if !known {
-		perToken = PriorKVPerToken(w.Model.Parameters)
-	}
+	perToken, known := w.Model.kvPerToken()
 	l := w.Load
 	if l == nil {
 		return perToken * priorKVTokens, true
@@ -229,15 +231,11 @@ func (m *LanguageModel) ActiveBytes() float64 {
 	if m.Size > 0 {
 		return float64(m.ActiveSize)
 	}
-	return m.WeightBytes(m.ActiveParameters()) - float64(m.towersRead())
-}
-
-// towersRead are the bytes of encoders in the weights of all parameters, of which a token reads none.
-func (m *LanguageModel) towersRead() sharing.Bytes {
-	if m.ActiveParameters() < m.Parameters {
-		return 0
+	bytes := m.WeightBytes(m.ActiveParameters())
+	if m.ActiveParameters() >= m.Parameters { // with the bytes of encoders, of which a token reads none
+		bytes -= float64(m.Towers)
 	}
-	return m.Towers
+	return bytes
 }
 
 // Width is the bytes of a parameter by its precision; 0 where that is not known.
