@@ -125,8 +125,8 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 	return s.of(cost.Monthly(s.of(cost.FromMicros(micros, currency))))
 }
 
-// exclusiveMicros prices an hour of GPUs of its own for a workload, in micro-units: no less than it pays for one that it shares,
-// since others may have the reserved ones.
+// exclusiveMicros prices an hour of GPUs of its own for a workload, in micro-units: no less than the price of one that
+// it shares, since others may have the reserved ones.
 func (pl *answers) exclusiveMicros(w int) (micros int64) {
 	wl := pl.Workloads[w].Workload()
 	for _, part := range pl.Parts(w) {

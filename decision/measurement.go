@@ -46,7 +46,8 @@ const (
 
 // measuring returns the measurement of the given figures on a replica of w.
 func measuring(w *Workload, figures []string) Measurement {
-	s := Measurement{Workload: w.Name, Figures: figures, Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchDuration}
+	s := Measurement{Workload: w.Name, Figures: figures,
+		Endpoint: w.Kind.Serves() && w.Service == nil, Duration: watchDuration}
 	if !s.Endpoint {
 		return s
 	}
