@@ -95,7 +95,7 @@ func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	}
 	set(&q.HostPerToken, 0.01)
 	set(&q.BatchDoubling, 0.015)
-	set(&q.PrefillSteps, 1e3)
+	set(&q.PrefillTokens, 1e-3)
 	for _, none := range []*predict.Parameter{&q.HostFraction, &q.SliceLoss, &q.BatchWaits, &q.LoneStepCost} {
 		set(none, 0)
 	}

@@ -71,7 +71,7 @@ func ExampleModels() {
 		}
 	}
 	// Output:
-	// a: reject, the predicted TPOT P99 is 14.86 ms (13.31 to 16.59), the objective 12 ms
+	// a: reject, the predicted TPOT P99 is 14.92 ms (13.37 to 16.66), the objective 12 ms
 	// b: pass, it fits
 	//    the worst slowdown is 1.81x
 	// c: pass, it fits

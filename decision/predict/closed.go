@@ -144,7 +144,7 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 			continue
 		}
 		u, st := &models[j], &states[j]
-		held += st.decodeOnGPU*u.decodeHolds + st.prefillGPU*u.prefillHolds
+		held += (st.decodeOnGPU + st.prefillGPU) * u.holds
 		nobody *= 1 - min(1, st.decodeOnGPU+st.prefillGPU)
 	}
 	extra := 1 + p.Parameters.Arbitration.Value*(1-nobody)

@@ -146,9 +146,9 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 // Demand implements contention.Client.
 func (e *engine) Demand() contention.Demand {
 	t := e.t
-	d := contention.Demand{Holds: t.decodeHolds, Waits: t.decodeWaits, SMs: t.sms, Filled: t.filled}
+	d := contention.Demand{Holds: t.holds, Waits: t.decodeWaits, SMs: t.sms, Filled: t.filled}
 	if e.phase == prefilling {
-		d.Holds, d.Waits = t.prefillHolds, t.prefillWaits
+		d.Waits = t.prefillWaits
 	}
 	return d
 }

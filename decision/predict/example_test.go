@@ -38,7 +38,7 @@ func Example() {
 		}
 	}
 	// Output:
-	// time-slicing: chat TPOT 14.5 ms (13.2 to 16.1), 2.0x
+	// time-slicing: chat TPOT 14.6 ms (13.2 to 16.1), 2.0x
 	// time-slicing: tags TPOT 4.4 ms (4.0 to 4.9), 1.9x
 	// mps: chat TPOT 9.5 ms (8.6 to 10.5), 1.3x
 	// mps: tags TPOT 4.5 ms (4.1 to 5.0), 1.9x

@@ -103,10 +103,10 @@ type slicing struct {
 	otherShare float64 // of the steps that were counted with otherWay, with its sign
 }
 
-// blocking holds the delays between a tenant's kernels and those of others under MPS. By phase: by how much work takes
+// blocking holds the delays between a tenant's kernels and those of others under MPS: by phase, by how much work takes
 // longer for a neighbour that holds up others by 1, and by how much it holds up others; see tenantModel.takeTurns.
 type blocking struct {
-	decodeWaits, prefillWaits, decodeHolds, prefillHolds float64
+	decodeWaits, prefillWaits, holds float64
 
 	sms, filled float64 // of its time on the GPU in which its kernels leave others' no room, and those that fill the GPU
 	unknownSMs  bool    // sms is assumed

@@ -158,9 +158,10 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 					t.Errorf("%s, %s: %+v", m, metric, v)
 				}
 				most := 1.01
-				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated ||
-					metric == profile.MetricTokensPerSecond && !group[i].Load.Closed() {
-					most = 1.02 // the rule for first tokens depends on the kinds of all tenants, an open loop's rate on chance
+				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated {
+					most = 1.15 // by what a first token is predicted depends on the kinds of all tenants
+				} else if method == predict.MethodSimulated {
+					most = 1.016 // other requests end in longer simulations
 				}
 				was, _ := before.Get(metric)
 				better := was.Value / v.Value

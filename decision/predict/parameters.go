@@ -37,30 +37,28 @@ type Parameter struct {
 type Parameters struct {
 	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of each turn,
 	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
-	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill the GPU work that reads
-	// the weights once, in decode steps, where GPM does not tell; the prompt tokens that add the work of another decode
-	// step; the part of its time in which the GPU works at most (the host has the rest), and the part of that which is
-	// left when its kernels have piled up behind a neighbour.
+	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the weights
+	// once as a decode step does, the prompt tokens that add the work of another step, where GPM does not tell; the part of
+	// its time in which the GPU works at most (the host has the rest), and the part of that which is left when its kernels
+	// have piled up behind a neighbour.
 	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`
 	Switch         Parameter `yaml:"switch,required" json:"switch"`
 	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`
 	HostFraction   Parameter `yaml:"host_fraction,required" json:"host_fraction"`
 	HostPerToken   Parameter `yaml:"host_per_token,required" json:"host_per_token"`
 	BatchDoubling  Parameter `yaml:"batch_doubling,required" json:"batch_doubling"`
-	PrefillSteps   Parameter `yaml:"prefill_steps,required" json:"prefill_steps"`
 	PrefillTokens  Parameter `yaml:"prefill_tokens,required" json:"prefill_tokens"`
 	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`
 	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"`
 	// Of MPS: the share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
 	// in which a neighbour's kernel reads for which one's own waits, and that of the time in which it does not read; the
-	// growth of a step's waits with a doubled batch; the waits for a prefill's kernels and those of a prefill, over a
-	// decode step's; the growth of GPU work as soon as anybody else is active; the ms that MPS adds to a decode step of a
-	// lone tenant; and the exponent of a step's growth with the inverse of the SM share.
+	// growth of a step's waits with a doubled batch; the waits of a prefill over a decode step's; the growth of GPU work
+	// as soon as anybody else is active; the ms that MPS adds to a decode step of a lone tenant; and the exponent of a
+	// step's growth with the inverse of the SM share.
 	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"`
 	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`
 	QueueShare      Parameter `yaml:"queue_share,required" json:"queue_share"`
 	BatchWaits      Parameter `yaml:"batch_waits,required" json:"batch_waits"`
-	PrefillBlocking Parameter `yaml:"prefill_blocking,required" json:"prefill_blocking"`
 	PrefillWaits    Parameter `yaml:"prefill_waits,required" json:"prefill_waits"`
 	Arbitration     Parameter `yaml:"arbitration,required" json:"arbitration"`
 	LoneStepCost    Parameter `yaml:"lone_step_cost,required" json:"lone_step_cost"`
@@ -97,7 +95,7 @@ type Residual struct {
 type Residuals map[profile.Metric]Residual
 
 // version is the version of a Predictor's JSON form.
-const version = 3
+const version = 4
 
 // Predictor predicts co-location from profiles: it holds the constants of sharing a GPU and the errors to expect. It is
 // a value: copy it, write it as JSON, read it back with [ParsePredictor]. Make one with [NewPredictor], and calibrate
@@ -149,11 +147,11 @@ func NewPredictor() Predictor {
 	q.Switch = Parameter{Unit: "ms", Low: 0.01, High: 1, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
 	q.SliceLoss, q.HostPerToken = prior(slices.SliceLoss), prior(slices.HostPerToken)
 	q.BatchDoubling, q.HostFraction = prior(slices.BatchDoubling), prior(costs.Priors[costs.HostFraction])
-	q.PrefillSteps, q.PrefillTokens = prior(slices.PrefillSteps), prior(slices.PrefillTokens)
+	q.PrefillTokens = prior(slices.PrefillTokens)
 	q.PrefillBusy, q.PrefillCatchUp = prior(slices.PrefillBusy), prior(slices.PrefillCatchUp)
 	q.KernelBandwidth, q.MemoryBlocking = prior(mps.KernelBandwidth), prior(mps.MemoryBlocking)
 	q.QueueShare, q.BatchWaits = prior(mps.QueueShare), prior(mps.BatchWaits)
-	q.PrefillBlocking, q.PrefillWaits = prior(mps.PrefillBlocking), prior(mps.PrefillWaits)
+	q.PrefillWaits = prior(mps.PrefillWaits)
 	q.Arbitration, q.CapExponent = prior(mps.Arbitration), prior(mps.CapExponent)
 	q.LoneStepCost = Parameter{Unit: "ms", Low: 0, High: 3, Basis: sharing.BasisPrior, Source: "cotenant-h200-colocation"}
 	p.Parameters.LoneStepCost.Value = loneLayers * costs.Priors[costs.MPSStepPerLayer].Value

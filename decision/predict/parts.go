@@ -164,6 +164,6 @@ func (p *Predictor) idleParts(t *tenantModel, busy, usualHost float64) (host, pr
 // does, in kernels that are launched one by one, and then there is the work on its tokens.
 func (p *Predictor) usualPrefill(t *tenantModel) float64 {
 	sms := t.base.Server.SMPercent.Or(100) / 100 // of which more make prompts faster, and hardly steps
-	steps := p.Parameters.PrefillSteps.Value + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
+	steps := 1 + float64(t.base.Load.Prompt)/(p.Parameters.PrefillTokens.Value*sms)
 	return min(p.Parameters.PrefillBusy.Value, steps*t.step/t.prefill)
 }

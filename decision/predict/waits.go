@@ -42,9 +42,9 @@ func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share floa
 	u *= (t.step - t.added) / t.step // where MPS or a cap stretches a step, it reads more slowly
 	law := q.Law()
 	d := law.Demand(u, share)
-	t.decodeHolds, t.decodeWaits = d.Holds, d.Waits
+	t.holds, t.decodeWaits = d.Holds, d.Waits
 	t.decodeWaits *= max(0, 1+q.BatchWaits.Value*(math.Log2(max(t.batch, 1))-table.Steps.UsualDoublings.Value))
-	t.prefillHolds, t.prefillWaits = q.PrefillBlocking.Value*t.decodeHolds, q.PrefillWaits.Value*t.decodeWaits
+	t.prefillWaits = q.PrefillWaits.Value * t.decodeWaits
 }
 
 // decodeSM is the share of the SMs that decode takes while on the GPU.

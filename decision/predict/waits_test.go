@@ -50,7 +50,7 @@ func TestStepsBesideOthers(t *testing.T) {
 				held := 0.0
 				for j, o := range tenants {
 					if j != i {
-						held += o.decodeHolds * on[j] / (o.host + on[j])
+						held += o.holds * on[j] / (o.host + on[j])
 					}
 				}
 				on[i] = u.gpu * (1 + u.decodeWaits*held + p.Parameters.Arbitration.Value)

@@ -61,7 +61,7 @@ func (k *kernels) Next(now time.Duration) (w timeslice.Work, ok bool) {
 func (k *kernels) Demand() contention.Demand {
 	p, d := k.on.p, k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
 	if k.last.Prefill {
-		d.Holds, d.Waits = p.PrefillBlocking.Value*d.Holds, p.PrefillWaits.Value*d.Waits
+		d.Waits *= p.PrefillWaits.Value
 	}
 	d.SMs, d.Filled = k.last.Hold, k.last.Hold
 	return d

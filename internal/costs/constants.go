@@ -35,10 +35,10 @@ type Constants struct {
 	}
 	// The parameters of time-slicing and of MPS, and constants of the contention of MPS that are none.
 	Slices struct {
-		SliceLoss, HostPerToken, BatchDoubling, PrefillSteps, PrefillTokens, PrefillBusy, PrefillCatchUp Constant
+		SliceLoss, HostPerToken, BatchDoubling, PrefillTokens, PrefillBusy, PrefillCatchUp Constant
 	}
 	MPS struct {
-		KernelBandwidth, MemoryBlocking, QueueShare, BatchWaits, PrefillBlocking, PrefillWaits, Arbitration, CapExponent,
+		KernelBandwidth, MemoryBlocking, QueueShare, BatchWaits, PrefillWaits, Arbitration, CapExponent,
 		CappedReading, CappedBlocking, CappedAlone, FillsGPU, SlowestSpeed Constant
 	}
 	// Of a server's steps and prefills; of kernels that a host launches one by one; of the share of the SMs that kernels
