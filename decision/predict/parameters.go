@@ -37,10 +37,10 @@ type Parameter struct {
 type Parameters struct {
 	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of each turn,
 	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
-	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the weights
-	// once as a decode step does, the prompt tokens that add the work of another step, where GPM does not tell; the part of
-	// its time in which the GPU works at most (the host has the rest), and the part of that which is left when its kernels
-	// have piled up behind a neighbour.
+	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the
+	// weights once as a decode step does, the prompt tokens that add the work of another step, where GPM does not tell;
+	// the part of its time in which the GPU works at most (the host has the rest), and the part of that which is left
+	// when its kernels have piled up behind a neighbour.
 	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`
 	Switch         Parameter `yaml:"switch,required" json:"switch"`
 	SliceLoss      Parameter `yaml:"slice_loss,required" json:"slice_loss"`
