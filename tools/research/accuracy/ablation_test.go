@@ -20,7 +20,7 @@ import (
 
 // neutral holds, for each constant that predictions from measurements use, the value at which it has no effect.
 var neutral = map[*costs.Constant]float64{
-	&ofSlices.SliceLoss: 0, &ofSlices.HostPerToken: 0, &ofSlices.BatchDoubling: 0, 
+	&ofSlices.SliceLoss: 0, &ofSlices.HostPerToken: 0, &ofSlices.BatchDoubling: 0,
 	&ofSlices.PrefillTokens: 1e9, &ofSlices.PrefillBusy: 1, &ofSlices.PrefillCatchUp: 1,
 	&ofMPS.KernelBandwidth: 1, &ofMPS.MemoryBlocking: 1, &ofMPS.QueueShare: 0, &ofMPS.BatchWaits: 0,
 	&ofMPS.PrefillWaits: 1, &ofMPS.Arbitration: 0, &ofMPS.CapExponent: 0, &ofMPS.CappedReading: 0, &ofMPS.CappedBlocking: 1,
