@@ -17,8 +17,8 @@ import (
 // annealing). The result is the best one found, which need not be optimal.
 const (
 	improvedUpTo = 2000 // workloads
-	Rounds       = 6
-	enough       = 2      // rounds from nothing that found nothing better
+	Rounds       = 8
+	enough       = 3      // rounds from nothing that found nothing better
 	triesOf      = 100    // of a replica in a round, of mostPlaces replicas of a workload
 	mostTries    = 20_000 // of a round
 	mostJudged   = 20_000 // evaluations of a GPU with a workload to join it
