@@ -115,12 +115,12 @@ func (s *Scorer) filter(n *layout.Node, r *Request, open bool) filter.Reason {
 	}
 	w := s.work(n, r, open)
 	defer s.scratch.Put(w)
-	if r.GPUs > 1 {
-		_, why = w.choose(n)
-		return why
-	}
 	if g, code := full(n, r); g >= 0 && !w.fit(n, g, r, &take{}, &why) && why.Code == code &&
 		(w.target == nil || n.Devices[g].Mode != sharing.MechanismNone) {
+		return why
+	}
+	if r.GPUs > 1 {
+		_, why = w.choose(n)
 		return why
 	}
 	for g := range n.Devices[:min(len(n.Devices), MaxGPUs)] {
