@@ -34,8 +34,26 @@ func (a arrangement) cost(s *scene) float64 {
 	sum := 0.0
 	for i := range a {
 		sum += s.prices[a[i].pool]
+		for w, n := range a[i].counts {
+			sum += float64(n) * s.longer(w, a[i].pool)
+		}
 	}
 	return sum
+}
+
+// longer is the added cost of a replica of work that ends: what its share of a GPU costs for the time that it takes
+// beyond that on the fleet's fastest GPU. Work is compared by its cost to finish, not by the hour.
+func (s *scene) longer(w, pool int) float64 {
+	wl := &s.full.Workloads[w]
+	if wl.Kind != decision.KindTraining && wl.Kind != decision.KindBatch {
+		return 0
+	}
+	most := 0.0
+	for _, g := range s.gpus {
+		most = max(most, timesOn(wl, s.gpus[pool], 0.5)/timesOn(wl, g, 0.5))
+	}
+	share := max(wl.GPUBusy.Or(0), float64(wl.MemoryNeed().Total)/float64(s.gpus[pool].Memory.Value))
+	return s.prices[pool] * share * wl.GPUBusy.Or(0) * (most - 1)
 }
 
 // words lists the arrangement's GPUs, with equal ones grouped.
@@ -73,6 +91,7 @@ func (a arrangement) share(s *scene, in []bool) (cost float64) {
 		for w, n := range a[i].counts {
 			if in[w] {
 				of += n
+				cost += float64(n) * s.longer(w, a[i].pool)
 			}
 		}
 		cost += s.prices[a[i].pool] * float64(of) / float64(a[i].replicas())

@@ -172,6 +172,12 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		w.Memory = gib(math.Round(logBetween(rng, 2, min(24, largest*0.8))))
 		w.GPUBusy = decision.Some(math.Round(logBetween(rng, 0.05, 0.7)*100) / 100)
 	}
+	if w.Load == nil { // measured on the first pool's GPU, as its users state
+		w.BusyOn = gpus[0].Name
+	}
+	if w.Solo != (profile.SLO{}) {
+		w.SoloOn = gpus[0].Name
+	}
 	return w
 }
 
@@ -222,9 +228,9 @@ func (s *scene) hide(rng *rand.Rand) {
 		case w.Load != nil:
 			w.Load = nil
 		case w.Solo != (profile.SLO{}) && rng.IntN(2) == 0:
-			w.Solo = profile.SLO{}
+			w.Solo, w.SoloOn = profile.SLO{}, ""
 		default:
-			w.GPUBusy = decision.Optional[float64]{}
+			w.GPUBusy, w.BusyOn = decision.Optional[float64]{}, ""
 		}
 	}
 	s.shown = &shown

@@ -272,7 +272,7 @@ func (o *oracle) room(p *plan) bool {
 		w := &o.s.full.Workloads[i]
 		memory += float64(n) * 0.9 * float64(w.MemoryNeed().Total)
 		if own, stated := w.GPUBusy.Get(); stated {
-			busy += float64(n) * 0.8 * own
+			busy += float64(n) * 0.8 * own * min(1, timesOn(w, g, 0), timesOn(w, g, 1))
 		}
 	}
 	return memory <= float64(g.Memory.Value) && (busy <= 1 || p.replicas() == 1)
@@ -289,6 +289,12 @@ func cover(s *scene, need []int, front []candidate) []int {
 	}
 	costs, with, from := make([]float64, size), make([]int, size), make([]int, size)
 	left := make([]int, len(need))
+	more := make([][]float64, len(s.gpus))
+	for pool := range more {
+		for w := range need {
+			more[pool] = append(more[pool], s.longer(w, pool))
+		}
+	}
 	for at := 1; at < size; at++ {
 		costs[at] = math.Inf(1)
 		lead := -1
@@ -303,11 +309,12 @@ func cover(s *scene, need []int, front []candidate) []int {
 			if c.counts[lead] == 0 {
 				continue
 			}
-			next := at
+			next, longer := at, 0.0
 			for i, n := range c.counts {
 				next -= min(n, left[i]) * stride[i]
+				longer += float64(min(n, left[i])) * more[c.pool][i]
 			}
-			if v := s.prices[c.pool] + costs[next]; v < costs[at] {
+			if v := s.prices[c.pool] + longer + costs[next]; v < costs[at] {
 				costs[at], with[at], from[at] = v, k, next
 			}
 		}

@@ -97,7 +97,7 @@ type world struct {
 
 // ofWorkload lists the quantities that are drawn for each workload.
 var ofWorkload = []string{"sm_decode", "sm_other", "slice_other", "slice_prefill", "load_error", "busy_error",
-	"latency_error", "burstiness", "length_sigma", "stated_lengths", "memory_use", "fragmentation"}
+	"latency_error", "burstiness", "length_sigma", "stated_lengths", "memory_use", "fragmentation", "by_bandwidth"}
 
 // draw draws a world for n workloads. With outlier one quantity lies outside.
 func (s *spreads) draw(rng *rand.Rand, n int, outlier bool) *world {
@@ -156,7 +156,6 @@ type tenant struct {
 	memory   float64 // bytes, high water, context and all
 	loose    float64 // bytes lost to fragmentation where nothing limits it
 	slo      [3]float64
-	soloE2E  float64
 }
 
 // engine is a model server with continuous batching.
@@ -220,17 +219,29 @@ func (w *world) tenantOf(f *decision.Fleet, i int, g *sharing.GPU) *tenant {
 		return t
 	}
 	busy := min(0.98, wl.PeakBusy.Or(wl.GPUBusy.Or(0))*own["busy_error"])
+	by := timesOn(wl, g, own["by_bandwidth"])
 	if alone, ok := wl.Solo.E2EP99.Get(); ok { // a server whose P99 alone is stated: its service follows
-		t.soloE2E = float64(alone) / 1e9 * own["latency_error"]
-		t.service = t.soloE2E / unitP99(busy, t.cv)
+		t.service = float64(alone) / 1e9 * own["latency_error"] / unitP99(busy, t.cv)
 		t.rate = busy / t.service
 		t.host = 0.15 * t.service
-		t.service -= t.host
+		t.service = (t.service - t.host) * by
 		return t
 	}
-	t.service, t.host = 0.100, 0
+	t.service = 0.100
 	t.think = t.service * (1 - busy) / max(busy, 0.001)
+	t.service *= by
 	return t
+}
+
+// timesOn is the time of a workload's GPU work on a GPU over that on the GPU its figures were measured on, where a
+// part of it goes by the memory's bandwidth and the rest by the rate of 16-bit arithmetic.
+func timesOn(w *decision.Workload, on *sharing.GPU, byBandwidth float64) float64 {
+	from, err := sharing.LookupGPU(w.BusyOn)
+	if err != nil { // language models, whose time follows from their sizes
+		return 1
+	}
+	here, there := predict.MachineOf(from), predict.MachineOf(on)
+	return math.Pow(here.Bandwidth/there.Bandwidth, byBandwidth) * math.Pow(here.FLOPs/there.FLOPs, 1-byBandwidth)
 }
 
 // slice holds a tenant's shares of a GPU.
