@@ -248,3 +248,9 @@ func (s *scene) stateLengths(rng *rand.Rand, lengths spread) {
 		}
 	}
 }
+
+// meansAlone reports whether a model server's users state the means of lengths and not how far they spread.
+func (s *scene) meansAlone(w int) bool {
+	l := s.shown.Workloads[w].Load
+	return l != nil && l.LengthSigma() == 0
+}

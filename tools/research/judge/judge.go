@@ -156,6 +156,9 @@ func (j *bench) fleet(ctx context.Context, n int, dist *distributions, worlds *s
 		case decision.StatusDecided:
 			decided[i] = true
 			j.ours.Decided++
+			if s.meansAlone(i) {
+				j.ours.means++
+			}
 		case decision.StatusProvisional:
 			provisional[i] = true
 			j.ours.Provisional++
@@ -179,6 +182,9 @@ func (j *bench) fleet(ctx context.Context, n int, dist *distributions, worlds *s
 			case m == "":
 			case decided[i]:
 				j.ours.missed++
+				if s.meansAlone(i) {
+					j.ours.missedMeans++
+				}
 				fmt.Fprintf(&j.log, "%s: %s missed: %s (outlier %q)\n", j.name, s.full.Workloads[i].Name, m, w.outlier)
 			case provisional[i]:
 				j.ours.provisionalMissed++

@@ -40,6 +40,8 @@ type Outcome struct {
 	None                     int     `json:"none"`
 	WrongNone                int     `json:"wrong_none"`
 	MissedPercent            float64 `json:"missed_percent"`
+	MissedMeansPercent       float64 `json:"missed_means_percent"` // of model servers that state mean lengths alone
+	MissedOthersPercent      float64 `json:"missed_others_percent"`
 	ProvisionalMissedPercent float64 `json:"provisional_missed_percent"`
 	Overcommitted            int     `json:"overcommitted"` // GPUs
 	Regret                   Figure  `json:"regret_percent"`
@@ -64,12 +66,15 @@ type Report struct {
 type tally struct {
 	Outcome
 	missed, provisionalMissed, stated, statedProvisional int
+	means, missedMeans                                   int // of model servers that state mean lengths alone
 	regret, hindsight                                    []float64
 }
 
 func (t *tally) sum(worlds int) *Outcome {
 	o := t.Outcome
 	o.MissedPercent = percent(t.missed, o.Decided*worlds)
+	o.MissedMeansPercent = percent(t.missedMeans, t.means*worlds)
+	o.MissedOthersPercent = percent(t.missed-t.missedMeans, (o.Decided-t.means)*worlds)
 	o.ProvisionalMissedPercent = percent(t.provisionalMissed, o.Provisional*worlds)
 	o.ProvisionalStatedPercent = percent(t.statedProvisional, t.stated)
 	o.Regret, o.Hindsight = figureOf(t.regret), figureOf(t.hindsight)
@@ -85,6 +90,8 @@ func (t *tally) add(o *tally) {
 	t.Overcommitted += o.Overcommitted
 	t.missed += o.missed
 	t.provisionalMissed += o.provisionalMissed
+	t.means += o.means
+	t.missedMeans += o.missedMeans
 	t.stated += o.stated
 	t.statedProvisional += o.statedProvisional
 	t.regret = append(t.regret, o.regret...)
@@ -127,7 +134,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\nCounts are of workloads; over: GPUs out of memory. Provisional where the load was "+
-		"stated: %.1f%%.\nRegret is what is paid over the cheapest arrangement that could be shown to keep the "+
-		"objectives\nfrom the same information; hindsight knows the world.\n", r.Ours.ProvisionalStatedPercent)
+		"stated: %.1f%%.\nOf model servers that state mean lengths alone the decision missed %.2f%%, of others %.2f%%.\n"+
+		"Regret is what is paid over the cheapest arrangement that could be shown to keep the objectives\n"+
+		"from the same information; hindsight knows the world.\n", r.Ours.ProvisionalStatedPercent,
+		r.Ours.MissedMeansPercent, r.Ours.MissedOthersPercent)
 	return err
 }
