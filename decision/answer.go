@@ -62,6 +62,9 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 			d.Why = c.words() + pl.dearer(w, share)
 		}
 	}
+	if a, ok := pl.assumedLengths(w, d); ok {
+		d.Assumes = append(d.Assumes, a)
+	}
 	open := func(a Assumption) bool { return !a.Own || a.Basis != sharing.BasisTransferred }
 	if slices.ContainsFunc(d.Assumes, open) || p.Answer != sharing.AnswerYes {
 		d.Status = StatusProvisional
@@ -81,6 +84,29 @@ func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 		}
 	}
 	return out
+}
+
+// farFromLimit is the ratio of a limit to an expected P99 of a first token or an answer above which the spread of
+// lengths is not needed: their P99 is taken as three times the mean, and traces have up to eight times.
+const farFromLimit = 3
+
+// assumedLengths is the assumption on the spread of a model server's lengths where only their means are stated and its
+// first token or its answer, which long requests delay, is near its limit.
+func (pl *answers) assumedLengths(w int, d *Decision) (a Assumption, ok bool) {
+	wl := pl.Workloads[w].Workload()
+	if wl.Service != nil || !unstatedLengths(wl) || d.From != fromClosedForm {
+		return a, false
+	}
+	for _, k := range [...]int{predict.LatencyTTFT, predict.LatencyE2E} {
+		name := predict.LatencyName(k) + " P99 ms"
+		near := func(c Consequence) bool { return c.Metric == name && c.Limit <= farFromLimit*c.Value }
+		if slices.ContainsFunc(d.Consequences, near) {
+			return Assumption{Basis: sharing.BasisPrior,
+				What: fmt.Sprintf("the 99th percentiles of lengths of %s's requests are three times their means", wl.Name),
+				Why:  fmt.Sprintf("they are not stated, and its limit of %s is near", predict.LatencyName(k))}, true
+		}
+	}
+	return a, false
 }
 
 // finishing adds the end of work with a deadline.
