@@ -257,12 +257,12 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 				Size: in.Profile.PlacementUnits})
 		}
 	}
-	n.On(device, func(a *layout.Assignment) bool {
+	for a := range n.On(device) {
 		if a.Profile != nil {
 			at := slices.IndexFunc(l.Instances, func(in InstanceResult) bool { return in.Start == int(a.Start) })
 			l.Instances[at].Workload = a.Workload.Name
 			l.Instances[at].Replicas++
-			return true
+			continue
 		}
 		at, found := slices.BinarySearchFunc(l.Tenants, a.Workload.Name, func(t TenantResult, name string) int {
 			return cmp.Compare(t.Workload, name)
@@ -271,8 +271,7 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 			l.Tenants = slices.Insert(l.Tenants, at, TenantResult{Workload: a.Workload.Name})
 		}
 		l.Tenants[at].Replicas++
-		return true
-	})
+	}
 	g.GPUs++
 	for i := range g.Layouts {
 		if same := &g.Layouts[i]; slices.Equal(same.Instances, l.Instances) && slices.Equal(same.Tenants, l.Tenants) {

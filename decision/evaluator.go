@@ -73,7 +73,7 @@ func (e *Evaluator) Nodes(nodes iter.Seq[*layout.Node]) (map[string]sharing.Answ
 
 // sharers parts the assignments on a device into those that share something.
 func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
-	n.On(device, func(a *layout.Assignment) bool {
+	for a := range n.On(device) {
 		i := slices.IndexFunc(out, func(of []*layout.Assignment) bool {
 			return of[0].Profile == a.Profile && of[0].Start == a.Start
 		})
@@ -82,8 +82,7 @@ func sharers(n *layout.Node, device int) (out [][]*layout.Assignment) {
 		} else {
 			out[i] = append(out[i], a)
 		}
-		return true
-	})
+	}
 	return out
 }
 

@@ -109,7 +109,7 @@ func (n *Node) recountDevice(i int) {
 		d.Mode = sharing.MechanismNone
 	}
 	mode := d.Mode
-	for a := range n.on(i) {
+	for a := range n.On(i) {
 		f.Tenants++
 		switch given := cmp.Or(a.Mode, d.Mode, sharing.MechanismExclusive); {
 		case mode == sharing.MechanismNone:
@@ -127,7 +127,7 @@ func (n *Node) recountDevice(i int) {
 	case Sliced(mode) || mode == sharing.MechanismNone && len(d.Instances) > 0:
 		n.recountInstances(i, &f, slots)
 	default:
-		for a := range n.on(i) {
+		for a := range n.On(i) {
 			f.Memory -= a.Memory + d.GPU.context()
 			f.Busy += int32(max(0, a.Busy-a.Compute))
 			if f.Compute -= int32(a.Compute); a.Profile != nil {
@@ -170,11 +170,6 @@ func (g *GPU) context() sharing.Bytes {
 		return 0
 	}
 	return g.Context
-}
-
-// on visits the assignments on a device.
-func (n *Node) on(device int) func(func(*Assignment) bool) {
-	return func(visit func(*Assignment) bool) { n.On(device, visit) }
 }
 
 // recountInstances does it for a device with MIG instances. Its compute is the part outside of instances, and its
@@ -229,7 +224,7 @@ func (n *Node) recountInstance(i int, in *Instance, slots int32) (tenants int32,
 	if b, known := in.Profile.Memory.Get(); known {
 		memory = b
 	}
-	for a := range n.on(i) {
+	for a := range n.On(i) {
 		if a.Profile != in.Profile || a.Start != in.Start {
 			continue
 		}

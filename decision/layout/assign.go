@@ -124,7 +124,7 @@ func (n *Node) add(a Assignment) (why string) {
 	case n.freeMemory < 0 && a.HostMemory > 0:
 		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory+a.HostMemory)
 	case a.Device >= 0 && n.Devices[a.Device].fault != faultNone:
-		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].faultText())
+		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].Fault())
 	}
 	return ""
 }
@@ -142,7 +142,7 @@ func (n *Node) refuses(a *Assignment) string {
 	mode := cmp.Or(a.Mode, d.Mode)
 	switch {
 	case d.fault != faultNone:
-		return where + " takes nobody: " + d.faultText()
+		return where + " takes nobody: " + d.Fault()
 	case mode == sharing.MechanismNone:
 		return where + " has no mode yet, and the replica names none"
 	case d.Mode != sharing.MechanismNone && mode != d.Mode:
@@ -195,13 +195,6 @@ func (d *Device) Room(p *mig.Profile) (starts uint32) {
 
 // Fault returns the reason why a device takes no tenant whatever is free of it; empty where there is none.
 func (d *Device) Fault() string {
-	if d.fault == faultNone {
-		return ""
-	}
-	return d.faultText()
-}
-
-func (d *Device) faultText() string {
 	switch d.fault {
 	case faultUnknownGPU:
 		return "what it is, is not known"

@@ -143,7 +143,7 @@ func (n *Node) holds(i int, in Instance) bool {
 // half returns the part of a device that its one tenant was measured to use, where that is no more than half of it.
 func (n *Node) half(i int) float64 {
 	total := n.Devices[i].GPU.Usable()
-	for a := range n.on(i) {
+	for a := range n.On(i) {
 		part := float64(a.Busy) / 1000
 		if a.Memory > 0 && total > 0 {
 			part = max(part, float64(a.Memory)/float64(total))

@@ -8,39 +8,29 @@ import (
 	"slices"
 )
 
-// place locates a replica, as closely as two replicas of a workload need to agree to be taken for one.
-type place struct {
-	workload, tenant string
-	node, devices    string
-}
-
-func (n *Node) place(key string, exact bool, onNode bool) place {
-	as := n.Replica(key)
-	p := place{workload: as[0].Workload.Name, tenant: as[0].Workload.Tenant}
-	if onNode {
-		p.node = n.Name
-	}
-	if exact {
-		for _, a := range as {
-			p.devices += fmt.Sprintf("%d@%d,", a.Device, a.Start)
-		}
-	}
-	return p
-}
-
 // Match returns the layout to with the keys of from: replicas of a workload are alike, so each takes the key of one in
 // from, first on the same devices, then on the same node, then anywhere. Replicas beyond
 // those of from keep their own keys, or get a number where one of from has it.
 func Match(from, to *Cluster) *Cluster {
 	taken := map[string]bool{} // keys of from that have a replica in to
 	next := map[string]string{}
-	for _, by := range [][2]bool{{true, true}, {false, true}, {false, false}} {
-		free := map[place][]string{}
+	for pass := range 3 {
+		at := func(n *Node, key string) string { // as closely as two replicas must agree to be taken for one
+			as := n.Replica(key)
+			text := fmt.Sprintf("%q %q ", as[0].Workload.Name, as[0].Workload.Tenant)
+			if pass < 2 {
+				text += n.Name
+			}
+			for k := 0; pass == 0 && k < len(as); k++ {
+				text += fmt.Sprintf(" %d@%d", as[k].Device, as[k].Start)
+			}
+			return text
+		}
+		free := map[string][]string{}
 		for n := range from.Nodes() {
 			for key := range n.keys() {
 				if !taken[key] {
-					p := n.place(key, by[0], by[1])
-					free[p] = append(free[p], key)
+					free[at(n, key)] = append(free[at(n, key)], key)
 				}
 			}
 		}
@@ -53,7 +43,7 @@ func Match(from, to *Cluster) *Cluster {
 				if _, done := next[key]; done {
 					continue
 				}
-				p := n.place(key, by[0], by[1])
+				p := at(n, key)
 				all := free[p]
 				if len(all) == 0 {
 					continue

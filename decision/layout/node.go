@@ -295,10 +295,12 @@ func (n *Node) Replicas() map[string]int {
 func (n *Node) Tenants(device int) int { return int(n.Devices[device].tenants) }
 
 // On visits the assignments on a device, in their order.
-func (n *Node) On(device int, visit func(*Assignment) bool) {
-	for i := range n.Assignments {
-		if int(n.Assignments[i].Device) == device && !visit(&n.Assignments[i]) {
-			return
+func (n *Node) On(device int) iter.Seq[*Assignment] {
+	return func(visit func(*Assignment) bool) {
+		for i := range n.Assignments {
+			if int(n.Assignments[i].Device) == device && !visit(&n.Assignments[i]) {
+				return
+			}
 		}
 	}
 }

@@ -124,7 +124,7 @@ func checkGiven(tb testing.TB, n *Node) {
 		var compute, tenants int32
 		var memory sharing.Bytes
 		instances := map[Instance]int32{}
-		for a := range n.on(i) {
+		for a := range n.On(i) {
 			tenants++
 			compute += int32(a.Compute)
 			memory += a.Memory + d.GPU.context()

@@ -167,7 +167,7 @@ func (b *builder) slots(n *layout.Node, visit func(*slot)) {
 	for i := range n.Devices {
 		var of []slot
 		at := map[int8]int{} // by start
-		for a := range holders(n, i) {
+		for a := range n.On(i) {
 			m := b.memberOf[run{a.Workload.Name, n.Pool, n.Devices[i].Mode}]
 			if m == nil {
 				continue
@@ -190,11 +190,6 @@ func (b *builder) slots(n *layout.Node, visit func(*slot)) {
 			visit(&of[k])
 		}
 	}
-}
-
-// holders are the assignments on a device.
-func holders(n *layout.Node, device int) func(func(*layout.Assignment) bool) {
-	return func(visit func(*layout.Assignment) bool) { n.On(device, visit) }
 }
 
 func usesMPS(m sharing.Mechanism) bool {

@@ -52,7 +52,7 @@ func check(t *testing.T, f *decision.Fleet, p *Plan) {
 	now := c.newSearch(&decision.Result{})
 	now.layout = p.After
 	for _, name := range sortedKeys(c.moved(now.layout)) {
-		if back := now.copy(); !slices.Contains(p.Mends, name) && back.putBack(name) && now.dearer(back, name) <= 0 {
+		if back := now.copy(); !slices.Contains(p.Mends, name) && back.putBack(name) && c.perHour(back.layout) <= c.perHour(now.layout) {
 			t.Errorf("%s moves for nothing", name)
 		}
 	}

@@ -214,38 +214,11 @@ func (s *search) prune() {
 			if name == "" || s.before[name] == sharing.AnswerNo {
 				continue
 			}
-			if t := s.copy(); t.putBack(name) && s.dearer(t, name) <= 0 {
+			if t := s.copy(); t.putBack(name) && s.perHour(t.layout) <= s.perHour(s.layout) {
 				*s, again, names[i] = *t, true, ""
 			}
 		}
 	}
-}
-
-// dearer returns the extra cost of t's layout, where one workload is elsewhere, over s's, micro-units an hour. Reserved
-// devices count as free of charge as long as there are as many.
-func (s *search) dearer(t *search, w string) (micros int64) {
-	touched := map[string]bool{}
-	for node, keys := range s.runs[w] {
-		touched[node] = true
-		for _, key := range keys {
-			if n := s.layout.Find(key); n != nil {
-				touched[n.Name] = true
-			}
-		}
-	}
-	for node := range touched {
-		before, after := s.layout.Node(node), t.layout.Node(node)
-		p := s.prices[before.Pool]
-		if before.Used() == after.Used() || p.Reserved > 0 && p.Reserved >= s.pools[before.Pool].Pool.Count {
-			continue
-		}
-		price := cmp.Or(p.PerNode.Micros(), p.PerGPU.Micros()*int64(len(before.Devices)))
-		if before.Used() {
-			price = -price
-		}
-		micros += price
-	}
-	return micros
 }
 
 // putBack gives a workload the devices that it has today, and reports whether they are there.

@@ -74,14 +74,13 @@ func nodesOf(l *layout.Cluster) (nodes []webpage.Node) {
 		for i := range n.Devices {
 			d := &n.Devices[i]
 			gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
-			n.On(i, func(a *layout.Assignment) bool {
+			for a := range n.On(i) {
 				part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, d.Slots))}
 				if p := a.Profile; p != nil {
 					part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
 				}
 				gpu.Parts = append(gpu.Parts, part)
-				return true
-			})
+			}
 			if gpu.Parts == nil {
 				gpu.Name = d.GPU.Name + ", nothing on it"
 			}

@@ -70,11 +70,10 @@ func (j *neighbours) second(w *layout.Workload, p *predict.Prediction, gpu strin
 // ask predicts for the tenants of a GPU, without and with another workload, which comes last.
 func (j *neighbours) ask(n *layout.Node, gpu int, w *layout.Workload, m sharing.Mechanism) {
 	j.on, j.names = j.on[:0], j.names[:0]
-	n.On(gpu, func(a *layout.Assignment) bool {
+	for a := range n.On(gpu) {
 		j.on = append(j.on, a)
 		j.names = append(j.names, a.Workload.Name)
-		return true
-	})
+	}
 	model := n.Devices[gpu].GPU.Name
 	j.before = j.before[:0]
 	if len(j.on) > 1 { // one has lost nothing

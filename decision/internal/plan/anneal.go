@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/internal/traits"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -29,107 +30,6 @@ const (
 	replicaWorth        = 2 // GPUs
 	firstHeat, lastHeat = 0.2, 0.02
 )
-
-// search looks for a better arrangement than the present one.
-type search struct {
-	pl     *Planner
-	rng    *rand.Rand
-	sites  map[GroupKey]*shared
-	ways   [][]wayIn // by workload: where it could go
-	costs  []pricing // by pool
-	parts  []pricing // likewise, with each GPU by itself
-	guide  []pricing // one of the two, by which places are priced
-	whole  []int     // pools that are bought in whole nodes
-	judged int
-	looked int
-	moving // of a fit
-	total  placement
-	short  bool    // the best arrangement lacks room for some
-	scale  float64 // weight of the dearest GPU
-	tries  int     // of a round
-
-	gone    []bool // of leave, by workload
-	leavers []int
-	now     arranged // of round
-}
-
-// wayIn is a place that a workload could take.
-type wayIn struct {
-	c    *Choice
-	site *shared // nil for GPUs of its own
-}
-
-// mostPlaces is the number of places among which a workload's replicas are divided at most.
-const mostPlaces = 4
-
-// stake is a number of a workload's replicas in one place.
-type stake struct {
-	way int16 // into its ways
-	n   int32 // 0: there is none, and none after it
-}
-
-// arranged holds the places of all workloads, with the figures by which arrangements are compared.
-type arranged struct {
-	stakes [][mostPlaces]stake // by workload
-	placed []int               // by workload: replicas
-	gpus   [][]*filling        // by site
-	loads  []load              // by pool
-	parts  []load              // by site: of its pool's load
-
-	replicas placement
-	cost     float64 // of the nodes
-	guided   float64 // by the search's guide
-	// Tie-breakers:
-	whole  int // workloads of which all replicas are placed
-	places int
-	slow   int // grade
-	score  float64
-}
-
-func (a *arranged) copyFrom(b *arranged) {
-	a.stakes, a.placed = append(a.stakes[:0], b.stakes...), append(a.placed[:0], b.placed...)
-	a.gpus = slices.Grow(a.gpus[:0], len(b.gpus))[:len(b.gpus)]
-	for i := range b.gpus {
-		a.gpus[i] = append(a.gpus[i][:0], b.gpus[i]...)
-	}
-	a.loads, a.parts = append(a.loads[:0], b.loads...), append(a.parts[:0], b.parts...)
-	a.replicas, a.cost, a.guided = b.replicas, b.cost, b.guided
-	a.whole, a.places, a.slow, a.score = b.whole, b.places, b.slow, b.score
-}
-
-// add records that n more replicas of a workload are in one of its places.
-func (a *arranged) add(w, way, n int) {
-	a.placed[w] += n
-	for i := range a.stakes[w] {
-		if st := &a.stakes[w][i]; st.n == 0 || int(st.way) == way {
-			st.way, st.n = int16(way), st.n+int32(n)
-			return
-		}
-	}
-}
-
-// used counts a workload's places.
-func (a *arranged) used(w int) (n int) {
-	for n < mostPlaces && a.stakes[w][n].n > 0 {
-		n++
-	}
-	return n
-}
-
-// compare is positive where a is to be preferred: more replicas, then less money.
-func (a *arranged) compare(b *arranged) int {
-	return cmp.Or(a.replicas.compare(&b.replicas), compareCosts(b.cost, a.cost))
-}
-
-func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
-
-// compareCosts is negative where a is cheaper than b, and 0 where they differ by rounding at most.
-func compareCosts(a, b float64) int {
-	if cheaper(a, b) || cheaper(b, a) {
-		return cmp.Compare(a, b)
-	}
-	return 0
-}
 
 // improve arranges workloads one after another, looks for a better arrangement than that, and takes it.
 func (pl *Planner) improve(order []int) error {
@@ -206,7 +106,7 @@ func (pl *Planner) newSearch() *search {
 		var ways []wayIn
 		for k := range pl.Choices[w] {
 			c := &pl.Choices[w][k]
-			if !pl.open(w, c) {
+			if _, banned := pl.Banned[w][c.GroupKey]; banned {
 				continue
 			}
 			way := wayIn{c: c}
@@ -281,7 +181,8 @@ func (s *search) second(a *arranged) {
 			}) {
 				a.score -= isolatedCosts
 			}
-			if traits.Of(v.c.Mechanism).Turns && s.pl.waits(w) {
+			if cw := s.pl.Workloads[w]; traits.Of(v.c.Mechanism).Turns && cw.Archetype.LatencyBound &&
+				cw.Workload().SLO != (profile.SLO{}) {
 				a.score -= timeSlicingCost
 			}
 		}
@@ -329,16 +230,6 @@ func (s *search) round(at, best *arranged) error {
 		}
 	}
 	return nil
-}
-
-// seconds compares the tie-breakers: positive where a is to be preferred to b.
-func (a *arranged) seconds(b *arranged) int {
-	byScore := 0
-	if math.Abs(a.score-b.score) >= 1e-6 {
-		byScore = cmp.Compare(a.score, b.score)
-	}
-	return cmp.Or(cmp.Compare(a.whole, b.whole), cmp.Compare(b.places, a.places), cmp.Compare(b.slow, a.slow), byScore,
-		slices.Compare(a.placed, b.placed))
 }
 
 // take puts workloads where they are arranged. Replicas that are not where most of their workload's are become parts.
@@ -397,3 +288,10 @@ func (s *search) take(a *arranged) error {
 	}
 	return nil
 }
+
+// isolatedCosts keeps workloads without neighbours from a mechanism that shares, where whole GPUs cost the same.
+const isolatedCosts = 1e6
+
+// timeSlicingCost keeps servers with latency objectives from time-slicing where another
+// mechanism costs the same: a time slice lasts milliseconds.
+const timeSlicingCost = 1e4

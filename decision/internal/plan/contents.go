@@ -14,36 +14,6 @@ import (
 	"github.com/cotenant/cotenant/mig"
 )
 
-// filling is the content of a shared GPU: replicas of some workloads, or their instances where it is sliced. Equal
-// contents are one value, which caches how many replicas of each workload still fit.
-type filling struct {
-	site    *shared
-	members []Member            // by workload; replicas, or instances
-	bin     bin                 // of GPUs without slices
-	spot    bool                // all its tenants may be interrupted
-	slow    int                 // grade
-	domain  int                 // of trust
-	room    []int16             // by workload: how many more, -1 = not worked out
-	more    map[uint64]*filling // by workload and how many
-	less    []*filling          // by place among the members
-}
-
-// shared are GPUs of one pool that a mechanism shares.
-type shared struct {
-	key      GroupKey
-	group    *Group
-	sliced   bool
-	each     int // replicas of a workload that an instance holds
-	index    int // among the sites
-	class    siteClass
-	spans    bool // nodes depend on more than the number of GPUs: see span
-	domain   int  // of trust of its first workload
-	apart    bool // there are others
-	empty    *filling
-	fillings map[string]*filling
-	layouts  map[string]bool // whether instances of these profiles fit together
-}
-
 func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
 		sliced: traits.Of(key.Mechanism).Sliced,

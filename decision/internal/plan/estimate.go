@@ -9,41 +9,20 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// estimate holds the figures of a workload on a pool's GPU without neighbours.
-type estimate struct {
-	Demand  predict.Tenant
-	Tokens  profile.Interval // of the isolated TPOT P99, where it is estimated by size
-	Size    string           // the same in words
-	Assumes []Assumption
-}
-
-// Assumption is something that an answer takes for granted because the input does not say.
-type Assumption struct {
-	What string `json:"what"`
-	Why  string `json:"why"`
-	// Basis is the kind of evidence that it was computed from; zero where it was not computed.
-	Basis sharing.Basis `json:"basis,omitzero"`
-	// Own means that it concerns the isolated workload, and forbids no neighbours; transfer errors are in its interval.
-	Own bool `json:"-"`
-}
 
 // priorBusy is assumed where neither the workload nor its kind states a busy share.
 const priorBusy = 0.4
 
 // assumedAlone is the part of an objective that an isolated latency is assumed to take if it was not measured.
 const assumedAlone = 0.5
-
-type estimateKey struct {
-	workload, pool int
-	measured       bool
-}
 
 // EstimateOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
 func (pl *Planner) EstimateOf(w, p int, m sharing.Mechanism) *estimate {
@@ -192,24 +171,6 @@ func (o *estimate) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	return true
 }
 
-// seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
-// keeps the limit of a median is enough for the median.
-func seconds(s profile.SLO) (out [predict.LatencyCount]float64) {
-	for k, m := range [...]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
-		if limit, ok := s.At(m).Get(); ok {
-			out[k] = time.Duration(limit).Seconds()
-		}
-	}
-	if limit, ok := s.TPOTP50.Get(); ok && (out[predict.LatencyTPOT] == 0 || limit.Seconds() < out[predict.LatencyTPOT]) {
-		out[predict.LatencyTPOT] = limit.Seconds()
-	}
-	return out
-}
-
-func (o *estimate) assume(what, why string) {
-	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
-}
-
 // Serves reports whether a workload is a model server whose load and model give its latencies.
 func (pl *Planner) Serves(w *fleet.Workload) bool {
 	return w.Service == nil && w.Model != nil && w.Load != nil && w.GPUs <= 1 &&
@@ -227,10 +188,6 @@ func servingOf(w *fleet.Workload) *predict.Serving {
 		Output: output, LengthSigma: l.LengthSigma(),
 		Weights: m.ActiveBytes(), Parameters: float64(m.ActiveParameters()),
 		KVPerToken: float64(kv), Layers: m.Depth()}
-}
-
-func (o *estimate) assumeOwn(what, why string) {
-	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
 }
 
 // complete reports whether a workload on a pool has no assumptions that neighbours depend on. A simulated GPU is taken
@@ -282,4 +239,30 @@ func About(v float64) string {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 2, 64)
+}
+
+// Prepare fills in demands that are not stated: predictions from assumptions decide, and answers list the assumptions.
+func (pl *Planner) Prepare() {
+	for _, cp := range pl.Pools {
+		same := func(o *score.CompiledPool) bool { return o.Target().GPU() == cp.Target().GPU() }
+		pl.alike = append(pl.alike, slices.IndexFunc(pl.Pools, same))
+	}
+	for w, cw := range pl.Workloads {
+		d := cw.Demand()
+		// Without its isolated latency an objective can't be predicted, and the filter's facts of the kind decide.
+		d.Predicted = true
+		for k, limit := range seconds(cw.Workload().SLO) {
+			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()) ||
+				cw.Workload().Service != nil)
+		}
+		d.Predicted = d.Predicted || pl.Named(w)
+		if busy, ok := pl.busyMeasured(w); ok && cw.Workload().GPUBusy.IsZero() {
+			d.Busy, d.BusyBasis = busy, filter.BusyFromLoad
+		} else if d.BusyBasis == filter.BusyUnknown {
+			d.Busy, d.BusyBasis = priorBusy, filter.BusyPrior
+		}
+		if d.BusyBasis == filter.BusyPrior && (pl.Serves(cw.Workload()) || cw.Workload().Service != nil) {
+			d.BusyBasis = filter.BusyFromLoad
+		}
+	}
 }

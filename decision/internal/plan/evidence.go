@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict"
@@ -15,15 +16,6 @@ import (
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// evidence holds the profiles of a fleet's workloads.
-type evidence struct {
-	Predictor *predict.Predictor
-	Solos     []*profile.Solo // by workload, nil where there is none
-	GPUs      []*sharing.GPU  // by workload: that its profile was taken on, nil for a simulated one
-	otherMPS  []bool          // by workload: MPS on that GPU is none that the predictor knows
-	evaluator *predict.Evaluator
-}
 
 func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Options) (*evidence, error) {
 	n := len(workloads)
@@ -183,4 +175,26 @@ func (pl *Planner) leastOf(w int) (l predict.Least) {
 		l.Weights = pl.Evidence.Solos[w].WeightsRead(predict.MachineOf(pl.Evidence.GPUs[w]).Bandwidth) / gpus
 	}
 	return l
+}
+
+func (o *estimate) assume(what, why string) {
+	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why})
+}
+
+func (o *estimate) assumeOwn(what, why string) {
+	o.Assumes = append(o.Assumes, Assumption{What: what, Why: why, Own: true})
+}
+
+// seconds are the latencies of an SLO in the order of an outcome; 0 = none. A P99 that
+// keeps the limit of a median is enough for the median.
+func seconds(s profile.SLO) (out [predict.LatencyCount]float64) {
+	for k, m := range [...]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99, profile.MetricE2EP99} {
+		if limit, ok := s.At(m).Get(); ok {
+			out[k] = time.Duration(limit).Seconds()
+		}
+	}
+	if limit, ok := s.TPOTP50.Get(); ok && (out[predict.LatencyTPOT] == 0 || limit.Seconds() < out[predict.LatencyTPOT]) {
+		out[predict.LatencyTPOT] = limit.Seconds()
+	}
+	return out
 }

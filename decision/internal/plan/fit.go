@@ -7,22 +7,6 @@ import (
 	"sort"
 )
 
-// moving holds the replicas and spans that placing one workload adds.
-type moving struct {
-	joins []join
-	spans []span
-}
-
-// join is replicas, or instances, that come to a GPU.
-type join struct{ gpu, n int }
-
-// entry tunes how a workload takes a way.
-type entry struct {
-	salt    uint64 // leaves out some GPUs; 0 = none
-	commit  bool   // the replicas take their places
-	endless bool   // the pool has GPUs without end
-}
-
 // remove takes a workload from its places.
 func (s *search) remove(a *arranged, w int) {
 	for _, of := range a.stakes[w][:a.used(w)] {
@@ -50,7 +34,7 @@ func (s *search) remove(a *arranged, w int) {
 		}
 		a.gpus[v.site.index] = kept
 		part := s.partOf(v.site, firm, spot)
-		a.loads[p] = a.swapped(v.site, &part)
+		a.loads[p] = a.loads[p].swapped(&a.parts[v.site.index], &part)
 		a.parts[v.site.index] = part
 	}
 	a.stakes[w], a.placed[w] = [mostPlaces]stake{}, 0
@@ -68,12 +52,6 @@ func (s *search) partOf(h *shared, firm, spot int32) (l load) {
 		l.alike(st, h.class, firm, spot)
 	}
 	return l
-}
-
-// swapped is the load of a site's pool with another part of the site.
-func (a *arranged) swapped(h *shared, part *load) load {
-	rest := a.loads[h.key.Pool].minus(&a.parts[h.index])
-	return rest.plus(part)
 }
 
 // withWhole is a pool's load with n more replicas of a workload on whole GPUs, or fewer.
@@ -186,7 +164,7 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		} else {
 			own = s.partOf(h, firm+int32(n), spot)
 		}
-		*next = a.swapped(h, &own)
+		*next = a.loads[p].swapped(part, &own)
 		return how.endless || st.fits(next)
 	}); fresh < 0 {
 		return 0, nil

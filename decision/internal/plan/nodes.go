@@ -17,30 +17,6 @@ import (
 // for itself; replicas on whole GPUs, the largest first, each where it leaves least; then single GPUs. Replicas
 // that must not be interrupted come before those that may.
 
-// sites are a pool's nodes, with the rules of their delivery for one node.
-type sites struct {
-	pool     *score.CompiledPool
-	each     int // GPUs of a node; 1 where the pool does not say
-	most     int // nodes that there are
-	stated   bool
-	spot     bool // some may be bought as spot
-	delivery sharing.Delivery
-	gpu      *layout.GPU
-	class    [sharing.MechanismCount]siteClass
-	// apart: any GPU of a node may come to any tenant of the node, so that strangers need nodes of their own.
-	apart [sharing.MechanismCount]bool
-}
-
-// siteClass restricts the nodes that the GPUs of a mechanism may be on.
-type siteClass uint8
-
-const (
-	classOpen       siteClass = iota // any that is not taken by one mechanism
-	classTimeSliced                  // nodes of its own, whose free GPUs MIG may have
-	classLimited                     // nodes of its own, with one memory limit on each
-	classOwn                         // nodes of its own
-)
-
 func newSites(p *score.CompiledPool) sites {
 	s := sites{pool: p, each: p.Pool.GPUsPerNode.Or(1), delivery: p.Pool.Delivery, spot: p.Spot.Count > 0,
 		gpu: layout.GPUOf(p.Target().GPU().Name)}
@@ -115,22 +91,15 @@ type wholes struct {
 }
 
 func (l *load) plus(o *load) load {
-	out := load{l.gpus + o.gpus, l.spot + o.spot, l.nodes + o.nodes, l.spotNodes + o.spotNodes, l.spare + o.spare,
-		l.spareSpot + o.spareSpot, l.single + o.single, l.singleSpot + o.singleSpot, l.wholes}
-	if o.wholes != nil {
-		out.wholes = o.wholes
-	}
-	return out
+	return load{l.gpus + o.gpus, l.spot + o.spot, l.nodes + o.nodes, l.spotNodes + o.spotNodes, l.spare + o.spare,
+		l.spareSpot + o.spareSpot, l.single + o.single, l.singleSpot + o.singleSpot, cmp.Or(o.wholes, l.wholes)}
 }
 
-// minus subtracts the load that was added for a mechanism.
-func (l *load) minus(o *load) load {
-	out := load{l.gpus - o.gpus, l.spot - o.spot, l.nodes - o.nodes, l.spotNodes - o.spotNodes, l.spare - o.spare,
-		l.spareSpot - o.spareSpot, l.single - o.single, l.singleSpot - o.singleSpot, l.wholes}
-	if o.wholes != nil {
-		out.wholes = nil
-	}
-	return out
+// swapped returns the load with one mechanism's part in place of another.
+func (l *load) swapped(old, part *load) load {
+	out := load{l.gpus - old.gpus, l.spot - old.spot, l.nodes - old.nodes, l.spotNodes - old.spotNodes,
+		l.spare - old.spare, l.spareSpot - old.spareSpot, l.single - old.single, l.singleSpot - old.singleSpot, l.wholes}
+	return out.plus(part)
 }
 
 // open counts the GPUs of replicas on whole GPUs, and the nodes that they need at least.
@@ -144,14 +113,14 @@ func (l *load) open() (gpus, nodes int32) {
 // newWholes counts replicas on whole GPUs by size.
 func newWholes(s *sites, sizes, spotSizes []int32) *wholes {
 	l := &wholes{sizes: sizes, spotSizes: spotSizes}
-	for size, n := range sizes {
-		l.whole += int32(size) * n
-		l.multiple = l.multiple || size > 1 && n > 0
+	count := func(sizes []int32) (gpus int32) {
+		for size, n := range sizes {
+			gpus += int32(size) * n
+			l.multiple = l.multiple || size > 1 && n > 0
+		}
+		return gpus
 	}
-	for size, n := range spotSizes {
-		l.wholeSpot += int32(size) * n
-		l.multiple = l.multiple || size > 1 && n > 0
-	}
+	l.whole, l.wholeSpot = count(sizes), count(spotSizes)
 	l.wholeNodes = (l.whole + int32(s.each) - 1) / int32(s.each)
 	if l.multiple {
 		l.wholeNodes = int32(bestFit(make([]int32, s.each+1), sizes))
@@ -381,12 +350,6 @@ func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
 	spot := int32(pl.SpotGPUs(g))
 	l.alike(s, s.class[key.Mechanism], int32(g.GPUs())-spot, spot)
 	return l
-}
-
-// noMore reports whether one way to pack a group takes no more GPUs and nodes than another.
-func (pl *Planner) noMore(key GroupKey, one, other *Group) bool {
-	a, b := pl.loadOf(key, one), pl.loadOf(key, other)
-	return a.gpus <= b.gpus && a.spot >= b.spot && a.nodes <= b.nodes && a.spotNodes >= b.spotNodes
 }
 
 func (pl *Planner) spans(s *sites, g *Group) []span {

@@ -4,71 +4,13 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
-
-// Member is a number of replicas of one workload on one GPU.
-type Member struct {
-	Workload int // index into the sorted workloads
-	Replicas int
-}
-
-// has reports whether a workload is among members.
-func has(members []Member, w int) bool {
-	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
-}
-
-// joined are members with n more replicas of a workload.
-func joined(members []Member, w, n int) []Member {
-	at := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
-	if at < 0 {
-		return append(members, Member{w, n})
-	}
-	members[at].Replicas += n
-	return members
-}
-
-// SortMembers puts members in the order of their workloads, in place.
-func SortMembers(ms []Member) {
-	slices.SortFunc(ms, func(a, b Member) int { return a.Workload - b.Workload })
-}
-
-// bin is one GPU that several replicas share without slices.
-type bin struct {
-	Members []Member
-	n       int
-	memory  sharing.Bytes
-	limit   int // the fewest tenants that any member was judged with
-}
-
-// Group is the GPUs of one pool that run one mechanism.
-type Group struct {
-	Pool      *score.CompiledPool
-	Mechanism sharing.Mechanism
-	Whole     int      // exclusive: GPUs
-	Wholes    []Member // exclusive: their replicas
-	Bins      []bin    // sharing without slices
-	Sliced    []sliced // MIG: one a GPU
-}
-
-// sliced is one GPU cut into MIG instances.
-type sliced struct {
-	Layout  mig.Layout
-	Members []Member // in the order of the layout's instances where replicas are 1
-}
-
-// GPUs counts the group's GPUs; of nil none.
-func (g *Group) GPUs() int {
-	if g == nil {
-		return 0
-	}
-	return g.Whole + len(g.Bins) + len(g.Sliced)
-}
 
 // level spreads the tenants of a group without slices more evenly over as many GPUs, and over those that the pool pays
 // for in any case, where all keep their objectives so.
@@ -85,7 +27,9 @@ func (pl *Planner) level(key GroupKey) {
 		return &Group{Pool: g.Pool, Mechanism: g.Mechanism, Bins: pl.even(g, key, who, gpus)}
 	}
 	even := over(len(g.Bins))
-	if n := even.busiest(); n > 1 && n < g.busiest() && pl.noMore(key, even, g) {
+	a, b := pl.loadOf(key, even), pl.loadOf(key, g)
+	if n := even.busiest(); n > 1 && n < g.busiest() && a.spot >= b.spot && a.nodes <= b.nodes &&
+		a.spotNodes >= b.spotNodes {
 		g, pl.Groups[key] = even, even
 	}
 	now, others, t := pl.load(key.Pool), pl.loadBut(key.Pool, key), pl.pricing(key.Pool)
@@ -155,4 +99,54 @@ func (pl *Planner) put(g *Group, b *bin, w int, c *Choice, n int) {
 	b.n += n
 	b.memory += pl.MemoryOf(w, g.Mechanism) * sharing.Bytes(n)
 	b.Members = joined(b.Members, w, n)
+}
+
+// repackSlices packs the group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
+// handed out in the order of their workloads.
+func (g *Group) repackSlices() error {
+	type piece struct {
+		profile string
+		member  Member
+	}
+	var pieces []piece
+	for i := range g.Sliced {
+		for k, in := range g.Sliced[i].Layout.Instances {
+			pieces = append(pieces, piece{in.Profile.Name, g.Sliced[i].Members[k]})
+		}
+	}
+	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.Workload, b.member.Workload) })
+	waiting := map[string][]Member{}
+	var demand []mig.Count
+	for _, p := range pieces {
+		if waiting[p.profile] == nil {
+			demand = append(demand, mig.Count{Profile: p.profile})
+		}
+		waiting[p.profile] = append(waiting[p.profile], p.member)
+	}
+	for i := range demand {
+		demand[i].N = len(waiting[demand[i].Profile])
+	}
+	packing, err := g.model().Pack(demand)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	layouts := packing.Layouts()
+	if len(layouts) == len(g.Sliced) {
+		return nil
+	}
+	g.Sliced = nil
+	for _, layout := range layouts {
+		g.Sliced = append(g.Sliced, handOut(layout, waiting))
+	}
+	return nil
+}
+
+// handOut gives the instances of a layout to the members that wait for their profile.
+func handOut(l mig.Layout, waiting map[string][]Member) sliced {
+	s := sliced{Layout: l}
+	for _, in := range l.Instances {
+		queue := waiting[in.Profile.Name]
+		s.Members, waiting[in.Profile.Name] = append(s.Members, queue[0]), queue[1:]
+	}
+	return s
 }

@@ -42,17 +42,6 @@ func (pl *Planner) append(w, replicas int) {
 	pl.Wanted, pl.Trust.of = append(pl.Wanted, replicas), append(pl.Trust.of, pl.Trust.of[w])
 }
 
-// Parts lists a workload and the parts that were formed of it.
-func (pl *Planner) Parts(w int) []int {
-	out := []int{w}
-	for part := pl.Asked; part < len(pl.part); part++ {
-		if pl.part[part] == w {
-			out = append(out, part)
-		}
-	}
-	return out
-}
-
 // Refused finds a workload's objective for which another without a place may not share GPUs that are held, with the
 // choice, the reason and the notes of the prediction; c is nil where there is none.
 func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes []string) {
@@ -93,20 +82,10 @@ func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes [
 	return nil, 0, why, nil
 }
 
-// united are members in the order of their workloads, with the parts of one together.
-func (pl *Planner) united(members []Member) []Member {
-	out := slices.Clone(members)
-	for i := range out {
-		out[i].Workload = pl.part[out[i].Workload]
-	}
-	SortMembers(out)
-	n := 0
-	for _, m := range out {
-		if n > 0 && out[n-1].Workload == m.Workload {
-			out[n-1].Replicas += m.Replicas
-		} else {
-			out[n], n = m, n+1
-		}
-	}
-	return out[:n]
+// clear removes all workloads from their places.
+func (pl *Planner) clear() {
+	pl.unite()
+	pl.Chosen = make([]*Choice, len(pl.Workloads))
+	pl.Placed = make([]int, len(pl.Workloads))
+	pl.Groups = map[GroupKey]*Group{}
 }

@@ -8,133 +8,16 @@ package plan
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/score"
-	"github.com/cotenant/cotenant/internal/problem"
-	"github.com/cotenant/cotenant/sharing"
 )
-
-// Options tune Decide. The zero value is the documented default.
-type Options struct {
-	// Profiles are measurements of isolated workloads. The latencies of workloads that name one (profile) are predicted
-	// from it, with their neighbours. nil = no evidence.
-	Profiles *profile.Profiles
-	// Predictor predicts from Profiles; nil means NewPredictor's.
-	Predictor *predict.Predictor
-	// Confidence is the least probability with which a decision keeps objectives, 0.5 to 0.999; 0 means DefaultConfidence.
-	Confidence float64
-	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
-	Input string
-	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
-	Headroom *Headroom
-	// Allow holds mechanisms that every pool may use as if their delivery were installed there, whatever mechanisms and
-	// delivery the pool states. A GPU without hardware support for one still does not get it.
-	Allow []sharing.Mechanism
-	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
-	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes GPUs that are paid for
-	// wherever it runs faster so.
-	Running bool
-
-	ctx context.Context // of Decide
-}
-
-var errOptions = errors.New("decision: options")
-
-// Prepare checks options and the fleet that they are for, and fills in the defaults.
-func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
-	o.ctx = ctx
-	if f == nil {
-		return errors.New("decision: the fleet is nil")
-	}
-	if err := errors.Join(f.Validate(), problem.Under(errOptions, o.Check())); err != nil {
-		return err
-	}
-	o.Confidence, o.Headroom = cmp.Or(o.Confidence, DefaultConfidence), cmp.Or(o.Headroom, &DefaultHeadroom)
-	return nil
-}
-
-// Check returns every problem of the options in one error.
-func (o *Options) Check() error {
-	var l problem.List
-	confidence := cmp.Or(o.Confidence, DefaultConfidence)
-	l.If(!(confidence >= 0.5 && confidence <= 0.999), "confidence", "use 0.5 to 0.999", "%v is out of range", confidence)
-	h := cmp.Or(o.Headroom, &DefaultHeadroom)
-	l.If(!(h.Driver >= 0 && h.Driver < 1), "headroom.driver", "use 0 or more, below 1", "%v is out of range", h.Driver)
-	l.If(!(h.Fragmentation >= 0 && h.Fragmentation <= 1), "headroom.fragmentation", "use 0 to 1", "%v is out of range",
-		h.Fragmentation)
-	for i, m := range o.Allow {
-		switch m {
-		case sharing.MechanismNone, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
-			l.Addf(fmt.Sprintf("allow[%d]", i), "name one that is installed, such as hami", "nothing delivers %s", m)
-		}
-	}
-	return l.Err()
-}
-
-// Err returns the error of the context of Decide.
-func (o *Options) Err() error {
-	if o.ctx == nil {
-		return nil
-	}
-	return o.ctx.Err()
-}
-
-// Choice is a candidate that could be taken.
-type Choice struct {
-	GroupKey
-	Slice   *filter.MIGSlice // of MIG
-	Tenants int              // that the mechanism offers
-	Fits    int              // that are like it and keep their objectives together
-	Score   float64
-	Unit    float64          // cost of a replica on a full GPU
-	Longer  float64          // added cost of its work, which is slower than on the fastest GPU
-	Answer  sharing.Answer   // whether it keeps its objectives there
-	Smaller *filter.MIGSlice // of MIG: the largest that holds it and misses something
-}
-
-// Planner holds a fleet while it is being decided.
-type Planner struct {
-	Opt       Options
-	Pools     []*score.CompiledPool
-	Workloads []*score.CompiledWorkload
-	Trust     *trustClasses
-	Among     fleet.Trust                  // of workloads without a tenant
-	Choices   [][]Choice                   // by workload, best first
-	Banned    []map[GroupKey]filter.Reason // by workload: why a choice can't be taken
-	Evidence  *evidence                    // nil without profiles
-	Chosen    []*Choice
-	// Wanted are the replicas to place of each workload. Those for which there is no room where the others are form parts:
-	// workloads of their own after the Asked ones that the fleet has. part has the workload of each.
-	Wanted    []int
-	Asked     int
-	part      []int
-	on        []*sharing.GPU     // by workload: where figures without a stated GPU were measured
-	Full      []map[GroupKey]int // by workload: pools without room for the others, with the GPUs wanted
-	Groups    map[GroupKey]*Group
-	Placed    []int // by workload: replicas
-	alike     []int // by pool: the first pool with the same GPU
-	estimates map[estimateKey]*estimate
-	Seen      map[string]Prediction
-	sites     []sites // by pool
-	rounds    int     // of a search
-	// Least is by pool the part of its isolated rate that work without objectives must keep there.
-	Least []float64
-}
-
-// GroupKey names a group: the index of a pool and the mechanism that some of its GPUs run.
-type GroupKey struct {
-	Pool      int
-	Mechanism sharing.Mechanism
-}
 
 // PlanFleet arranges a fleet that is valid, with so many rounds of a search where there is one.
 func PlanFleet(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
@@ -207,74 +90,104 @@ func rank(figures map[float64]int) {
 	}
 }
 
-// Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
-func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
-	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
+// Plan finds the choices of each workload and arranges the fleet. Where replicas are left without a place, GPUs of the
+// pools that they could use are shared more closely, step by step, if that places more.
+func (pl *Planner) Plan(trust fleet.Trust) error {
+	pl.Prepare()
+	pl.Among, pl.Trust = trust, classify(pl.Workloads, trust)
+	pl.Least = slices.Repeat([]float64{KeepsRate}, len(pl.Pools))
+	if err := pl.attempt(); err != nil {
+		return err
+	}
+	steps := closer
+	if n := pl.Asked; n > closerUpTo { // it takes as long again
+		return pl.Opt.Err()
+	} else if n > closelyUpTo {
+		steps = closerOfMany
+	}
+	most, closest, err := pl.placementOf(pl.Placed), pl, error(nil)
+	places := func(least float64) bool { // as many as most, with more slowdown
+		next := *pl
+		if next.Least = pl.crowded(least); err != nil || slices.Equal(next.Least, pl.Least) {
+			return false
+		}
+		err = next.attempt()
+		is := next.placementOf(next.Placed)
+		if is.compare(&most) < 0 {
+			return false
+		}
+		most, closest = is, &next
+		return true
+	}
+	if was := most; places(steps[len(steps)-1]) && most.compare(&was) > 0 {
+		sort.Search(len(steps)-1, func(k int) bool { return places(steps[k]) })
+		*pl = *closest
+	}
+	if err != nil {
+		return err
+	}
+	return pl.Opt.Err()
 }
 
-// evaluate collects the choices of each workload, best first.
-func (pl *Planner) evaluate() {
-	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]filter.Reason, pl.Asked)
-	pl.unite()
-	var c score.Scored
-	for w, cw := range pl.Workloads {
-		for p, cp := range pl.Pools {
-			for _, m := range sharing.Mechanisms() {
-				if score.Evaluate(cw, cp, pl.Neighbours(w, p), m, &c); c.Verdict == filter.VerdictPass {
-					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
-						Tenants: c.Tenants, Score: c.Score})
-				}
+// The rates that are tried in pools for which replicas wait, and those in fleets of more than closelyUpTo workloads; in
+// fleets of more than closerUpTo none is.
+const closelyUpTo, closerUpTo = 40, 200
+
+var closer, closerOfMany = []float64{0.72, 0.65, 0.58, 0.5, 0.42, 0.35, 0.28, 0.2, 0.1, 0.02}, []float64{0.4, 0.02}
+
+// attempt arranges the fleet by the rates that its pools keep.
+func (pl *Planner) attempt() error {
+	pl.evaluate()
+	pl.weigh()
+	return pl.arrange()
+}
+
+// crowded returns the rates that pools keep where those for which replicas wait keep less.
+func (pl *Planner) crowded(least float64) []float64 {
+	out := slices.Clone(pl.Least)
+	for w, n := range pl.Wanted {
+		if pl.Placed[w] >= n {
+			continue
+		}
+		for i := range pl.Choices[w] {
+			out[pl.Choices[w][i].Pool] = least
+		}
+		for key, why := range pl.Banned[w] {
+			if why.Code == codes.Slowdown {
+				out[key.Pool] = least
 			}
 		}
-		slices.SortFunc(pl.Choices[w], compareChoices)
 	}
+	return out
 }
 
-func compareChoices(a, b Choice) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
+// arrange gives each workload the pools and mechanisms with which the fleet costs least, by a search.
+func (pl *Planner) arrange() error {
+	pl.clear()
+	if err := pl.improve(pl.order()); err != nil {
+		return err
+	}
+	for _, key := range pl.GroupKeys() {
+		pl.level(key)
+		if g := pl.Groups[key]; traits.Of(g.Mechanism).Sliced {
+			if err := g.repackSlices(); err != nil {
+				return fmt.Errorf("decision: pool %q: %w", g.Pool.Pool.Name, err)
+			}
+		}
+	}
+	return nil
 }
 
-// busiest is the largest number of tenants on one of the group's GPUs.
-func (g *Group) busiest() int {
-	n := 0
-	for i := range g.Bins {
-		n = max(n, g.Bins[i].n)
+func (pl *Planner) order() []int {
+	order := make([]int, len(pl.Workloads))
+	for i := range order {
+		order[i] = i
 	}
-	for i := range g.Sliced {
-		n = max(n, len(g.Sliced[i].Members))
-	}
-	return n
-}
-
-// GroupKeys returns the keys of the groups there are, by pool and then by mechanism.
-func (pl *Planner) GroupKeys() []GroupKey {
-	return slices.SortedFunc(maps.Keys(pl.Groups), func(a, b GroupKey) int {
-		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Mechanism, b.Mechanism))
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(pl.Workloads[b].Workload().Precedence(), pl.Workloads[a].Workload().Precedence()),
+			cmp.Compare(len(pl.Choices[a]), len(pl.Choices[b])),
+			cmp.Compare(pl.Workloads[b].Workload().GPUCount(), pl.Workloads[a].Workload().GPUCount()),
+			cmp.Compare(a, b))
 	})
-}
-
-// Prepare fills in demands that are not stated: predictions from assumptions decide, and answers list the assumptions.
-func (pl *Planner) Prepare() {
-	for _, cp := range pl.Pools {
-		same := func(o *score.CompiledPool) bool { return o.Target().GPU() == cp.Target().GPU() }
-		pl.alike = append(pl.alike, slices.IndexFunc(pl.Pools, same))
-	}
-	for w, cw := range pl.Workloads {
-		d := cw.Demand()
-		// Without its isolated latency an objective can't be predicted, and the filter's facts of the kind decide.
-		d.Predicted = true
-		for k, limit := range seconds(cw.Workload().SLO) {
-			d.Predicted = d.Predicted && (limit == 0 || seconds(cw.Workload().Solo)[k] > 0 || pl.Serves(cw.Workload()) ||
-				cw.Workload().Service != nil)
-		}
-		d.Predicted = d.Predicted || pl.Named(w)
-		if busy, ok := pl.busyMeasured(w); ok && cw.Workload().GPUBusy.IsZero() {
-			d.Busy, d.BusyBasis = busy, filter.BusyFromLoad
-		} else if d.BusyBasis == filter.BusyUnknown {
-			d.Busy, d.BusyBasis = priorBusy, filter.BusyPrior
-		}
-		if d.BusyBasis == filter.BusyPrior && (pl.Serves(cw.Workload()) || cw.Workload().Service != nil) {
-			d.BusyBasis = filter.BusyFromLoad
-		}
-	}
+	return order
 }

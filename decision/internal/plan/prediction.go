@@ -17,24 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// DefaultConfidence is the probability with which a decision keeps objectives, unless Options set another. Of workloads
-// that are near a limit one in twenty may miss it, and of all workloads fewer than one in a hundred:
-// tools/research/judge/REPORT-2026-11.md has the figures, and the cost of less or more confidence.
-const DefaultConfidence = 0.97
-
-// Headroom is memory that a layout leaves free in addition to the needs of its tenants.
-type Headroom struct {
-	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1:
-	// 2.5 percent lie between the nominal and the visible memory of boards.
-	Driver float64
-	// Fragmentation is the part of the used memory that allocators lose where no hardware or enforced limit holds a
-	// process, 0 to 1.
-	Fragmentation float64
-}
-
-// DefaultHeadroom stays free unless Options say otherwise.
-var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
-
 // physics is the law by which a mechanism's tenants get along.
 func physics(m sharing.Mechanism) sharing.Mechanism {
 	t := traits.Of(m)
@@ -47,23 +29,6 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 		return sharing.MechanismTimeSlicing
 	}
 	return sharing.MechanismMPS
-}
-
-// Site is a place where tenants meet: a GPU of a pool, or a slice of one.
-type Site struct {
-	GroupKey
-	Slice *filter.MIGSlice
-}
-
-// Prediction holds the figures that members see together at a site, and whether all keep their objectives.
-type Prediction struct {
-	Answer   sharing.Answer
-	likely   bool // all of them do in the median
-	Tenants  int
-	rate     float64 // least lower bound of the rate over the isolated rate, of tenants without objectives
-	slow     float64 // sum of the added time of replicas over isolation, 1 = as long again
-	grade    int     // sum of their grades, see count
-	Outcomes []predict.Estimate
 }
 
 // Predict predicts the figures of members that share a site; the answers are cached.
@@ -172,25 +137,6 @@ func (pl *Planner) slower(d *predict.Tenant, o *predict.Estimate, pool, w int) f
 
 // slowest bounds the ratio of a server that does not keep up.
 const slowest = 10
-
-// MemoryOf returns the memory that a replica takes of a GPU or slice, with its context.
-func (pl *Planner) MemoryOf(w int, m sharing.Mechanism) sharing.Bytes {
-	cw := pl.Workloads[w]
-	need := cw.Demand().Memory.Under(m)
-	if cw.Demand().Memory.Context == 0 && !traits.Of(m).Limited && m != sharing.MechanismExclusive {
-		need += filter.ContextMemory * sharing.Bytes(cw.Demand().Processes)
-	}
-	return need
-}
-
-// Usable is the memory of a pool's GPU that tenants may fill under a mechanism.
-func (pl *Planner) Usable(p int, m sharing.Mechanism) sharing.Bytes {
-	total := float64(pl.Pools[p].Memory) * (1 - pl.Opt.Headroom.Driver)
-	if !traits.Of(m).Holds {
-		total /= 1 + pl.Opt.Headroom.Fragmentation
-	}
-	return sharing.Bytes(total)
-}
 
 // reasonOf returns a reason that names the figure of workload w which is furthest beyond its limit.
 func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {

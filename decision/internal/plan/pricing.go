@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
@@ -19,42 +21,6 @@ func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
 		return p.Reserved.PricePerGPUHour
 	}
 	return p.Price
-}
-
-// Interruptible reports whether all members of a GPU may be interrupted.
-func (pl *Planner) Interruptible(members []Member) bool {
-	return !slices.ContainsFunc(members, func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot })
-}
-
-// EachGPU visits a group's GPUs in order, several at once where one workload holds them.
-func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, gpus int)) {
-	for _, m := range g.Wholes {
-		visit([]Member{m}, nil, m.Replicas*pl.Workloads[m.Workload].Workload().GPUCount())
-	}
-	for i := range g.Bins {
-		visit(g.Bins[i].Members, nil, 1)
-	}
-	for i := range g.Sliced {
-		s := &g.Sliced[i]
-		units := make([]int, len(s.Members))
-		for k := range s.Members {
-			units[k] = s.Layout.Instances[k].Size
-		}
-		visit(s.Members, units, 1)
-	}
-}
-
-// SpotGPUs counts those of a group's GPUs that may be spot; 0 of none.
-func (pl *Planner) SpotGPUs(g *Group) (n int) {
-	if g == nil || g.Pool.Spot.Count == 0 {
-		return 0
-	}
-	pl.EachGPU(g, func(members []Member, _ []int, gpus int) {
-		if pl.Interruptible(members) {
-			n += gpus
-		}
-	})
-	return n
 }
 
 // Used counts a pool's GPUs in use, and those of them that may be spot.
@@ -160,4 +126,22 @@ func (s *sites) charged(nodes, spot int) score.Paid {
 	firm := (nodes - spot) * s.each
 	return score.Paid{Reserved: reserved, OnDemand: max(0, firm-reserved),
 		Spot: max(0, spot*s.each-max(0, reserved-firm))}
+}
+
+func cheaper(cost, than float64) bool { return cost < than-1e-9*max(1, math.Abs(than)) }
+
+// compareCosts is negative where a is cheaper than b, and 0 where they differ by rounding at most.
+func compareCosts(a, b float64) int {
+	if cheaper(a, b) || cheaper(b, a) {
+		return cmp.Compare(a, b)
+	}
+	return 0
+}
+
+// Counts returns the weight of a GPU of the price: 1 where any pool has no price.
+func (pl *Planner) Counts(price cost.Money) float64 {
+	if slices.ContainsFunc(pl.Pools, func(p *score.CompiledPool) bool { return !p.Priced }) {
+		return 1
+	}
+	return float64(price.Micros()) / 1e6
 }

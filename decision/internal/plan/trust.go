@@ -12,26 +12,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// trustClasses groups workloads with the same trust, so that compatibility is computed for classes and not for
-// workloads.
-type trustClasses struct {
-	of       []int // workload -> class
-	classes  []trustClass
-	byTenant map[string][]int // tenant -> its classes
-	anywhere int              // shareable replicas that are not pinned
-	pinned   map[string]int   // pool -> shareable replicas pinned to it
-	least    sharing.Bytes    // memory of the smallest shareable replica that states it
-	domains  map[string]int   // by the sets of trusted tenants of a GPU's tenants
-}
-
-type trustClass struct {
-	tenant    string
-	trusts    []string // other tenants, sorted
-	pin       string
-	shareable int    // replicas that may share a GPU
-	trusted   string // the tenants of which some workload trusts it too, and its own
-}
-
 func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClasses {
 	t := &trustClasses{of: make([]int, len(workloads)), byTenant: map[string][]int{}, pinned: map[string]int{},
 		domains: map[string]int{}}
@@ -133,4 +113,9 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 func (pl *Planner) oneUser(a, b int) bool {
 	x, y := pl.Workloads[a].Workload().UID, pl.Workloads[b].Workload().UID
 	return x.IsZero() || y.IsZero() || x == y
+}
+
+// Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
+func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
+	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
 }

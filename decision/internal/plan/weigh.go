@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/codes"
@@ -140,30 +139,12 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	return true
 }
 
-// slots counts the tenants like w that a GPU takes whatever they do: those that the mechanism offers, within the
-// limit of MPS clients.
-func (pl *Planner) slots(w int, c *Choice) int {
-	n := pl.Pools[c.Pool].Target().Slots(c.Mechanism)
-	if traits.Of(c.Mechanism).Clients {
-		n = max(1, n/max(1, pl.Workloads[w].Demand().Processes))
-	}
-	return min(n, mostTogether)
-}
-
 // missed keeps why a choice was dropped: the objective that is missed by most.
 func (pl *Planner) missed(w int, c *Choice, p Prediction) {
 	if len(p.Outcomes) == 0 {
 		return
 	}
 	pl.ban(w, c, pl.reasonOf(w, c, p))
-}
-
-// Counts returns the weight of a GPU of the price: 1 where any pool has no price.
-func (pl *Planner) Counts(price cost.Money) float64 {
-	if slices.ContainsFunc(pl.Pools, func(p *score.CompiledPool) bool { return !p.Priced }) {
-		return 1
-	}
-	return float64(price.Micros()) / 1e6
 }
 
 // room counts the replicas of w, at most limit, that can join the members of b: by memory with headroom, trust, and the
@@ -231,4 +212,26 @@ func (pl *Planner) videoFits(b *bin, w, n int) bool {
 	}
 	add(w, n)
 	return max(dec, enc) <= 0.9 || len(b.Members) == 0 && n == 1
+}
+
+// evaluate collects the choices of each workload, best first.
+func (pl *Planner) evaluate() {
+	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]filter.Reason, pl.Asked)
+	pl.unite()
+	var c score.Scored
+	for w, cw := range pl.Workloads {
+		for p, cp := range pl.Pools {
+			for _, m := range sharing.Mechanisms() {
+				if score.Evaluate(cw, cp, pl.Neighbours(w, p), m, &c); c.Verdict == filter.VerdictPass {
+					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
+						Tenants: c.Tenants, Score: c.Score})
+				}
+			}
+		}
+		slices.SortFunc(pl.Choices[w], compareChoices)
+	}
+}
+
+func compareChoices(a, b Choice) int {
+	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
 }

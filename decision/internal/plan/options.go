@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/sharing"
+)
+
+// Options tune Decide. The zero value is the documented default.
+type Options struct {
+	// Profiles are measurements of isolated workloads. The latencies of workloads that name one (profile) are predicted
+	// from it, with their neighbours. nil = no evidence.
+	Profiles *profile.Profiles
+	// Predictor predicts from Profiles; nil means NewPredictor's.
+	Predictor *predict.Predictor
+	// Confidence is the least probability with which a decision keeps objectives, 0.5 to 0.999; 0 means DefaultConfidence.
+	Confidence float64
+	// Input is the fleet's file, as commands and advice in the answers name it; empty: they say "the fleet file".
+	Input string
+	// Headroom is the memory that layouts leave free; nil means DefaultHeadroom.
+	Headroom *Headroom
+	// Allow holds mechanisms that every pool may use as if their delivery were installed there, whatever mechanisms and
+	// delivery the pool states. A GPU without hardware support for one still does not get it.
+	Allow []sharing.Mechanism
+	// Running is set for a cluster that runs: GPUs that are paid for in any case stay free where others have room, so that
+	// a node may become empty, and the best arrangement is searched for less. Otherwise work takes GPUs that are paid for
+	// wherever it runs faster so.
+	Running bool
+
+	ctx context.Context // of Decide
+}
+
+var errOptions = errors.New("decision: options")
+
+// Prepare checks options and the fleet that they are for, and fills in the defaults.
+func (o *Options) Prepare(ctx context.Context, f *fleet.Fleet) error {
+	o.ctx = ctx
+	if f == nil {
+		return errors.New("decision: the fleet is nil")
+	}
+	if err := errors.Join(f.Validate(), problem.Under(errOptions, o.Check())); err != nil {
+		return err
+	}
+	o.Confidence, o.Headroom = cmp.Or(o.Confidence, DefaultConfidence), cmp.Or(o.Headroom, &DefaultHeadroom)
+	return nil
+}
+
+// Check returns every problem of the options in one error.
+func (o *Options) Check() error {
+	var l problem.List
+	confidence := cmp.Or(o.Confidence, DefaultConfidence)
+	l.If(!(confidence >= 0.5 && confidence <= 0.999), "confidence", "use 0.5 to 0.999", "%v is out of range", confidence)
+	h := cmp.Or(o.Headroom, &DefaultHeadroom)
+	l.If(!(h.Driver >= 0 && h.Driver < 1), "headroom.driver", "use 0 or more, below 1", "%v is out of range", h.Driver)
+	l.If(!(h.Fragmentation >= 0 && h.Fragmentation <= 1), "headroom.fragmentation", "use 0 to 1", "%v is out of range",
+		h.Fragmentation)
+	for i, m := range o.Allow {
+		switch m {
+		case sharing.MechanismNone, sharing.MechanismExclusive, sharing.MechanismInServer, sharing.MechanismResearch:
+			l.Addf(fmt.Sprintf("allow[%d]", i), "name one that is installed, such as hami", "nothing delivers %s", m)
+		}
+	}
+	return l.Err()
+}
+
+// Err returns the error of the context of Decide.
+func (o *Options) Err() error {
+	if o.ctx == nil {
+		return nil
+	}
+	return o.ctx.Err()
+}
+
+// DefaultConfidence is the probability with which a decision keeps objectives, unless Options set another. Of workloads
+// that are near a limit one in twenty may miss it, and of all workloads fewer than one in a hundred:
+// tools/research/judge/REPORT-2026-11.md has the figures, and the cost of less or more confidence.
+const DefaultConfidence = 0.97
+
+// Headroom is memory that a layout leaves free in addition to the needs of its tenants.
+type Headroom struct {
+	// Driver is the part of a GPU's memory that no process can allocate, 0 to 1:
+	// 2.5 percent lie between the nominal and the visible memory of boards.
+	Driver float64
+	// Fragmentation is the part of the used memory that allocators lose where no hardware or enforced limit holds a
+	// process, 0 to 1.
+	Fragmentation float64
+}
+
+// DefaultHeadroom stays free unless Options say otherwise.
+var DefaultHeadroom = Headroom{Driver: 0.025, Fragmentation: 0.08}
