@@ -43,8 +43,8 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			held[n.Pool] += unused(n)
 		}
 	}
-	for pool, units := range kept {
-		gpus[pool] = max(0, gpus[pool]-int(math.Ceil(units)))
+	for pool := range kept {
+		gpus[pool] = max(0, gpus[pool]-int(math.Ceil(kept[pool])))
 	}
 	for _, p := range c.fleet.Pools {
 		if gpus[p.Name]+held[p.Name] == 0 {
@@ -82,15 +82,7 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 			continue
 		}
 		if w.Today != nil {
-			w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
-			if home, one := c.home(w.Name); one { // its figures are from there
-				gpu := c.pools[home].Pool.GPU
-				w.SoloOn, w.BusyOn = cmp.Or(w.SoloOn, gpu), cmp.Or(w.BusyOn, gpu)
-				if w.Job != nil {
-					job := *w.Job
-					job.On, w.Job = cmp.Or(job.On, gpu), &job
-				}
-			}
+			w = c.today(w)
 		} else if w.Request != nil && w.Request.Profile != "" {
 			asking = append(asking, w.Name)
 			continue
@@ -98,6 +90,20 @@ func (c *cluster) residual(fixed map[string]bool) (f *decision.Fleet, asking []s
 		f.Workloads = append(f.Workloads, w)
 	}
 	return f, asking
+}
+
+// today is a workload with as many replicas as it runs, whose figures are of the GPU that all of them run on.
+func (c *cluster) today(w decision.Workload) decision.Workload {
+	w.Replicas = decision.Replicas{Max: c.wants[w.Name]}
+	if home, one := c.home(w.Name); one {
+		gpu := c.pools[home].Pool.GPU
+		w.SoloOn, w.BusyOn = cmp.Or(w.SoloOn, gpu), cmp.Or(w.BusyOn, gpu)
+		if w.Job != nil {
+			job := *w.Job
+			job.On, w.Job = cmp.Or(job.On, gpu), &job
+		}
+	}
+	return w
 }
 
 // gpusOf is the part of a GPU that an assignment holds.
