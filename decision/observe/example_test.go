@@ -95,5 +95,5 @@ func ExampleProfile() {
 	tpot, _ := beside[0].Get(profile.MetricTPOTP50)
 	fmt.Printf("%.1f ms a token alone, %.1f (%.1f to %.1f) beside another, %v\n", alone, tpot.Value, tpot.Low, tpot.High, beside[0].Basis)
 	// Output:
-	// 11.9 ms a token alone, 22.5 (18.3 to 27.5) beside another, transferred
+	// 11.9 ms a token alone, 22.4 (18.3 to 27.4) beside another, transferred
 }
