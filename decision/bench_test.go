@@ -20,9 +20,10 @@ func compiledSample(t testing.TB) (*score.CompiledWorkload, *score.CompiledPool)
 func BenchmarkEvaluate(b *testing.B) {
 	w, p := compiledSample(b)
 	var c score.Scored
+	mechanisms := sharing.Mechanisms()
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, m := range sharing.Mechanisms() {
+		for _, m := range mechanisms {
 			score.Evaluate(w, p, filter.Neighbours{Trusted: 3, Untrusted: 5}, m, &c)
 		}
 	}
