@@ -19,8 +19,7 @@ func compiledSample(t testing.TB) (*score.CompiledWorkload, *score.CompiledPool)
 // BenchmarkEvaluate is the hot path of a scheduler: one workload against one pool, every mechanism filtered.
 func BenchmarkEvaluate(b *testing.B) {
 	w, p := compiledSample(b)
-	var c score.Scored
-	mechanisms := sharing.Mechanisms()
+	c, mechanisms := score.Scored{}, sharing.Mechanisms()
 	b.ReportAllocs()
 	for b.Loop() {
 		for _, m := range mechanisms {
