@@ -20,51 +20,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// planFlow takes a plan through its modes.
-type planFlow struct {
-	runner
-	plan *Plan
-	site Site
-
-	runs        []run // in the order in which they were made
-	missing     []missing
-	predictions []prediction
-	cached      []string // loads of which it was noted that a prefix cache answers
-}
-
-// missing is a run of the plan without a result.
-type missing struct {
-	Mode   sharing.Mechanism `json:"mode"`
-	Case   string            `json:"case"`
-	Loads  []string          `json:"loads"`
-	Reason string            `json:"reason"`
-}
-
-// run is one run of loads, alone or side by side.
-type run struct {
-	mode  sharing.Mechanism
-	name  string // case, or "solo-" and the load
-	loads []string
-	dir   string // below the results' folder
-	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
-	pressed bool
-	began   time.Time
-	rows    profile.Rows // by load
-	drift   float64      // of an isolated run, see drift
-	repeats int          // of an isolated run that drifted
-}
-
-func (r *run) solo() bool { return len(r.loads) == 1 }
-
-// title describes a mode. MPS with limits bounds a client's resources; it contains
-// neither faults nor contention, so it is never called isolation.
-func title(m sharing.Mechanism) string {
-	if m == sharing.MechanismMIGLikeEmulation {
-		return m.String() + " (MPS with percentages and memory limits; it does not isolate)"
-	}
-	return m.String()
-}
-
 // Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
 // ctx ends, the report has the runs until then; it is nil where there is none.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
@@ -326,24 +281,6 @@ func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan lo
 // stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of
 // them together one of a burster.
 var stepsAtOnce = map[profile.Kind]int{profile.KindStepper: 16, profile.KindBurster: 5}
-
-// writeRows replaces the rows' file with all rows so far.
-func (f *planFlow) writeRows() error { return f.write(f.name("rows"), f.rows()) }
-
-func (f *planFlow) rows() (rows profile.Rows) {
-	for i := range f.runs {
-		rows = append(rows, f.runs[i].rows...)
-	}
-	return rows
-}
-
-// name is a file's name, marked where the results are simulated.
-func (f *planFlow) name(what string) string {
-	if f.simulated {
-		what += ".simulated"
-	}
-	return what + ".json"
-}
 
 // calibrate fits the predictor to everything that was measured, keeps it, and
 // names its file; "" where nothing was measured side by side.

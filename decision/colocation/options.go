@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
@@ -160,4 +161,66 @@ var plans embed.FS
 func BuiltinPlan(name string) ([]byte, bool) {
 	text, err := plans.ReadFile("plans/" + name + ".yaml")
 	return text, err == nil
+}
+
+// planFlow takes a plan through its modes.
+type planFlow struct {
+	runner
+	plan        *Plan
+	site        Site
+	runs        []run // in the order in which they were made
+	missing     []missing
+	predictions []prediction
+	cached      []string // loads of which it was noted that a prefix cache answers
+}
+
+// missing is a run of the plan without a result.
+type missing struct {
+	Mode   sharing.Mechanism `json:"mode"`
+	Case   string            `json:"case"`
+	Loads  []string          `json:"loads"`
+	Reason string            `json:"reason"`
+}
+
+// run is one run of loads, alone or side by side.
+type run struct {
+	mode  sharing.Mechanism
+	name  string // case, or "solo-" and the load
+	loads []string
+	dir   string // below the results' folder
+	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
+	pressed bool
+	began   time.Time
+	rows    profile.Rows // by load
+	drift   float64      // of an isolated run, see drift
+	repeats int          // of an isolated run that drifted
+}
+
+func (r *run) solo() bool { return len(r.loads) == 1 }
+
+// title describes a mode. MPS with limits bounds a client's resources; it contains
+// neither faults nor contention, so it is never called isolation.
+func title(m sharing.Mechanism) string {
+	if m == sharing.MechanismMIGLikeEmulation {
+		return m.String() + " (MPS with percentages and memory limits; it does not isolate)"
+	}
+	return m.String()
+}
+
+// writeRows replaces the rows' file with all rows so far.
+func (f *planFlow) writeRows() error { return f.write(f.name("rows"), f.rows()) }
+
+func (f *planFlow) rows() (rows profile.Rows) {
+	for i := range f.runs {
+		rows = append(rows, f.runs[i].rows...)
+	}
+	return rows
+}
+
+// name is a file's name, marked where the results are simulated.
+func (f *planFlow) name(what string) string {
+	if f.simulated {
+		what += ".simulated"
+	}
+	return what + ".json"
 }

@@ -276,3 +276,10 @@ func (e *engine) nextPiece(now time.Duration) timeslice.Work {
 	e.launched++
 	return timeslice.Work{At: max(now, e.began+millis(t.host)), GPU: millis(e.jitter * t.gpu)}
 }
+
+// outcome holds the results of a simulated tenant.
+type outcome struct {
+	profile.Figures
+	prefill float64 // mean length of a prefill in ms, 0 without one
+	few     bool    // hardly any of its requests ended
+}

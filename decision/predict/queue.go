@@ -20,9 +20,6 @@ var serviceSigma, otherHost = table.Unmeasured.ServiceSigma.Value, table.Unmeasu
 // usualSequences is the most sequences in a batch of a server that does not say.
 const usualSequences = 64.0
 
-// z99 is the number of standard deviations above the mean below which 99% of a normal distribution lie.
-const z99 = 2.33
-
 // Of service, over its mean: the P99, and the squared coefficient of variation.
 var (
 	longService = math.Exp(z99*serviceSigma - serviceSigma*serviceSigma/2)
@@ -264,30 +261,6 @@ func tailOf(busy, cv2 float64) float64 {
 	return 1 + math.Hypot(longService-1, wait*math.Log(busy/0.01))
 }
 
-// lengths holds the effects of a log-normal distribution of lengths on queues, relative to the mean length.
-type lengths struct {
-	sigma, typical, long float64 // the sigma of its logarithm, the median, and the P99
-	variation            float64 // squared coefficient of variation
-}
-
-func lengthsAt(sigma float64) lengths {
-	variance := sigma * sigma
-	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
-}
-
-// lengths returns LengthSigma in a setting. The default varies no more than a stated one: else fleets with fewer stated
-// figures would take several times the GPUs.
-func (v *Serving) lengths(s *costs.Setting) float64 {
-	q := &costs.Priors[costs.LengthSigma]
-	sigma := q.Value
-	if v != nil && v.LengthSigma > 0 {
-		sigma = v.LengthSigma
-	}
-	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
-}
-
-var statedLengths = table.Unmeasured.StatedLengths
-
 // seldom is the part of requests that decides a P99.
 const seldom = 0.01
 
@@ -376,4 +349,46 @@ func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant
 		d.Alone[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
 	}
 	return d
+}
+
+// expected holds the expected figures of a tenant in a setting.
+type expected struct {
+	p99  [LatencyCount]float64 // seconds, 0 where not known
+	rate float64
+	busy float64
+}
+
+// evaluation computes the figures of the tenants of a GPU.
+type evaluation struct {
+	machine Machine
+	share   Share
+	tenants []Tenant
+	cohorts []cohort
+}
+
+// cohort holds the figures of tenants that are alike: in the present setting, and at the medians.
+type cohort struct {
+	d                   *Tenant
+	alike               float64 // so many
+	first               bool    // of its workload
+	state, start, usual state   // start is usual before all are brought into line
+	lengths             lengths // of its requests, at the medians
+	in                  *costs.Setting
+	seen, base          expected
+	out                 *Estimate
+}
+
+// state is a tenant while the activities of all are brought into line.
+type state struct {
+	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
+	preHost, preGPU          float64
+	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
+	turns                    float64 // fraction of the GPU's time that taking turns costs
+	weight                   float64 // cost of its activity to a neighbour
+	active                   float64 // part of the time in which it is active
+	episode                  float64 // seconds that it stays so
+	contention               float64 // factor on GPU work, mean
+	batch, token             float64 // sequences in a batch, seconds a token
+	load                     float64 // requests a second, or busy share
+	longer                   float64 // its isolated latency, over the stated one
 }

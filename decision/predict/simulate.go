@@ -37,13 +37,6 @@ type aloneFound struct {
 	adjusted
 }
 
-// outcome holds the results of a simulated tenant.
-type outcome struct {
-	profile.Figures
-	prefill float64 // mean length of a prefill in ms, 0 without one
-	few     bool    // hardly any of its requests ended
-}
-
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
 	known *aloneCache) error {
 	known = cmp.Or(known, new(aloneCache)) // for tenants that are in the group more than once

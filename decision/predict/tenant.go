@@ -150,3 +150,30 @@ func TokenAlone(m Machine, least, most, layers float64, gpus int) (b profile.Int
 	}
 	return b, sigma
 }
+
+// z99 is the number of standard deviations above the mean below which 99% of a normal distribution lie.
+const z99 = 2.33
+
+// lengths holds the effects of a log-normal distribution of lengths on queues, relative to the mean length.
+type lengths struct {
+	sigma, typical, long float64 // the sigma of its logarithm, the median, and the P99
+	variation            float64 // squared coefficient of variation
+}
+
+func lengthsAt(sigma float64) lengths {
+	variance := sigma * sigma
+	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
+}
+
+// lengths returns LengthSigma in a setting. The default varies no more than a stated one: else fleets with fewer stated
+// figures would take several times the GPUs.
+func (v *Serving) lengths(s *costs.Setting) float64 {
+	q := &costs.Priors[costs.LengthSigma]
+	sigma := q.Value
+	if v != nil && v.LengthSigma > 0 {
+		sigma = v.LengthSigma
+	}
+	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
+}
+
+var statedLengths = table.Unmeasured.StatedLengths

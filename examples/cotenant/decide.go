@@ -16,6 +16,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -180,3 +181,29 @@ func measureCommand(s *decision.Measurement) string {
 }
 
 func minutes(d profile.Duration) string { return fmt.Sprintf("%.3gm", time.Duration(d).Minutes()) }
+
+// planFleet plans a fleet from its present state, writes the steps' files and the page of the flags, and prints the
+// plan.
+func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, std stdio) error {
+	plan, err := migrate.Make(ctx, fleet, opts)
+	if err != nil {
+		return badInput(err)
+	}
+	if c.out != "" {
+		folder, err := manifest.Migration(plan)
+		if err == nil {
+			err = writeFolder(folder, c.out, "decide", std.err)
+		}
+		if err != nil {
+			return badInput(err)
+		}
+	}
+	if err := page.WriteHTML(c.report, pages.Plan(plan)); err != nil {
+		return err
+	}
+	err = showPlan(plan, c.json, c.long, std)
+	if err == nil && c.strict && len(plan.Waits()) > 0 {
+		return &exitError{Code: exitNo}
+	}
+	return err
+}

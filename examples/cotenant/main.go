@@ -9,47 +9,19 @@ package main
 
 import (
 	"context"
-	"embed"
-	"flag"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
-	"golang.org/x/term"
-
-	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
-
-// The exit codes of every command.
-const (
-	exitDone        = page.ExitDone
-	exitNo          = page.ExitNo
-	exitBadInput    = page.ExitBadInput
-	exitInvalid     = page.ExitInvalid
-	exitCannot      = page.ExitCannot
-	exitInterrupted = page.ExitInterrupted
-)
-
-type exitError = page.ExitError
-
-var badInput, exitWith, flagSet = page.BadInput, page.ExitWith, page.FlagSet
-
-// stdio holds the standard streams of a command.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-}
 
 // command is one word after the program's name.
 type command struct {
@@ -57,31 +29,6 @@ type command struct {
 	// run executes the command. Its error decides the exit code: nil is 0, an
 	// exitError has its own, a cancelled ctx is 130, and anything else is 5.
 	run func(ctx context.Context, fl *call, std stdio) error
-}
-
-// call has the flags of a command or of a word after it, and the arguments that they are parsed from.
-type call struct {
-	*flag.FlagSet
-	args  []string
-	usage string
-}
-
-//go:embed usage
-var usages embed.FS
-
-// newCall returns a call with the text of the file of usage with its name; there is none for words of mig.
-func newCall(name string, args []string) *call {
-	text, _ := usages.ReadFile("usage/" + strings.ReplaceAll(name, " ", "-") + ".txt")
-	return &call{flagSet(name), args, strings.ReplaceAll(string(text), "RESOURCES", discover.Resources)}
-}
-
-// anyNumber of arguments may follow the flags.
-const anyNumber = math.MaxInt
-
-// parse reads the flags, and at most so many arguments after them.
-func (c *call) parse(maxArgs int, std stdio) error {
-	c.VisitAll(func(*flag.Flag) { c.usage = strings.TrimSuffix(c.usage, "\nflags:\n") + "\nflags:\n" })
-	return page.Parse(c.FlagSet, c.args, c.usage, maxArgs, std.out)
 }
 
 // commands lists every command in the order of the help.
@@ -156,22 +103,6 @@ cotenant COMMAND -h lists the flags of a command.
 exit codes: 0 done; 1 the answer is no; 2 bad input; 3 measured, but not valid;
 5 failed (disk, driver, network); 130 interrupted
 `
-}
-
-// isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.
-func isPlugin() bool {
-	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
-}
-
-// columns returns the width of the terminal that an output is, which $COLUMNS overrides; 0 is unknown.
-func columns(w io.Writer) (width int) {
-	if file, ok := w.(interface{ Fd() uintptr }); ok {
-		width, _, _ = term.GetSize(int(file.Fd())) // 0 where it is no terminal
-	}
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		width = n
-	}
-	return width
 }
 
 // version is set by the release's linker flags; otherwise the module's is shown.

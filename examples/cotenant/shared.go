@@ -3,22 +3,90 @@
 package main
 
 import (
-	"context"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
+
+// The exit codes of every command.
+const (
+	exitDone        = page.ExitDone
+	exitNo          = page.ExitNo
+	exitBadInput    = page.ExitBadInput
+	exitInvalid     = page.ExitInvalid
+	exitCannot      = page.ExitCannot
+	exitInterrupted = page.ExitInterrupted
+)
+
+type exitError = page.ExitError
+
+var badInput, exitWith, flagSet = page.BadInput, page.ExitWith, page.FlagSet
+
+// stdio holds the standard streams of a command.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// call has the flags of a command or of a word after it, and the arguments that they are parsed from.
+type call struct {
+	*flag.FlagSet
+	args  []string
+	usage string
+}
+
+//go:embed usage
+var usages embed.FS
+
+// newCall returns a call with the text of the file of usage with its name; there is none for words of mig.
+func newCall(name string, args []string) *call {
+	text, _ := usages.ReadFile("usage/" + strings.ReplaceAll(name, " ", "-") + ".txt")
+	return &call{flagSet(name), args, strings.ReplaceAll(string(text), "RESOURCES", discover.Resources)}
+}
+
+// anyNumber of arguments may follow the flags.
+const anyNumber = math.MaxInt
+
+// parse reads the flags, and at most so many arguments after them.
+func (c *call) parse(maxArgs int, std stdio) error {
+	c.VisitAll(func(*flag.Flag) { c.usage = strings.TrimSuffix(c.usage, "\nflags:\n") + "\nflags:\n" })
+	return page.Parse(c.FlagSet, c.args, c.usage, maxArgs, std.out)
+}
+
+// isPlugin reports whether kubectl started the program as its plugin: under the name kubectl-cotenant.
+func isPlugin() bool {
+	return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "kubectl-cotenant"
+}
+
+// columns returns the width of the terminal that an output is, which $COLUMNS overrides; 0 is unknown.
+func columns(w io.Writer) (width int) {
+	if file, ok := w.(interface{ Fd() uintptr }); ok {
+		width, _, _ = term.GetSize(int(file.Fd())) // 0 where it is no terminal
+	}
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		width = n
+	}
+	return width
+}
 
 func printText(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
@@ -63,32 +131,6 @@ func loadFleet(file, profiles, predictor string, stdin io.Reader, opts *decision
 		opts.Profiles, err = profile.LoadProfiles(profiles)
 	}
 	return fleet, err
-}
-
-// planFleet plans a fleet from its present state, writes the steps' files and the page of the flags, and prints the
-// plan.
-func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opts decision.Options, std stdio) error {
-	plan, err := migrate.Make(ctx, fleet, opts)
-	if err != nil {
-		return badInput(err)
-	}
-	if c.out != "" {
-		folder, err := manifest.Migration(plan)
-		if err == nil {
-			err = writeFolder(folder, c.out, "decide", std.err)
-		}
-		if err != nil {
-			return badInput(err)
-		}
-	}
-	if err := page.WriteHTML(c.report, pages.Plan(plan)); err != nil {
-		return err
-	}
-	err = showPlan(plan, c.json, c.long, std)
-	if err == nil && c.strict && len(plan.Waits()) > 0 {
-		return &exitError{Code: exitNo}
-	}
-	return err
 }
 
 // showPlan prints a plan, in its long form with the reasons for unchanged workloads.
