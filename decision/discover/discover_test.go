@@ -43,20 +43,14 @@ func joined(t *testing.T, opts discover.Options, files ...string) *discover.Disc
 // file is a file of testdata, such as clusters/bare.json.
 func file(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/" + name))(t)
 	return string(data)
 }
 
 // priced are options with prices.
 func priced(t *testing.T, text string) discover.Options {
 	t.Helper()
-	prices, err := discover.ParsePrices([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	prices := must.Get(discover.ParsePrices([]byte(text)))(t)
 	return discover.Options{Prices: prices}
 }
 
@@ -109,10 +103,7 @@ func TestSecretsStayOut(t *testing.T) {
 // for the same input, and equal to the fleet that the program has.
 func TestFleetIsRead(t *testing.T) {
 	for _, file := range clusterFiles(t) {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		opts := priced(t, "A100-SXM4-80GB: 3.25 USD\nA100-SXM4-40GB: 2 USD\nH100 80GB HBM3: 4 USD\nTesla T4: 0.35 USD\nL4: 0.8 USD")
 		d := joined(t, opts, file, string(data))
 		var first, second, text bytes.Buffer
@@ -149,10 +140,7 @@ func TestFleetIsRead(t *testing.T) {
 // checkProvenance: every field of the fleet says where it comes from.
 func checkProvenance(t *testing.T, file string, d *discover.Discovery) {
 	t.Helper()
-	data, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(d))(t)
 	var doc struct {
 		Fleet      map[string]json.RawMessage
 		Provenance map[string]discover.Provenance

@@ -41,10 +41,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 	if change != nil {
 		change(tenants)
 	}
-	g, err := New(DefaultRules(time.Minute), Config{GPUs: []layout.Device{{GPU: h200, Mode: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(New(DefaultRules(time.Minute), Config{GPUs: []layout.Device{{GPU: h200, Mode: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true}))(t)
 	s := &scene{Guard: g, t: t}
 	s.o = Observation{GPUs: make([]GPUSeen, 1), Tenants: make([]TenantSeen, len(tenants))}
 	s.o.GPUs[0] = GPUSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
@@ -314,10 +311,7 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 
 // TestAVictimsPageIsCorroborated caps a neighbour for a tenant that slows down, and not for one with an impossible page.
 func TestAVictimsPageIsCorroborated(t *testing.T) {
-	profiles, err := profile.LoadProfiles("../../examples/cotenant/guard/rows.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	profiles := must.Get(profile.LoadProfiles("../../examples/cotenant/guard/rows.json"))(t)
 	gpu := layout.Device{GPU: h200, Mode: sharing.MechanismMPS}
 	server := func(model string) profile.Server { return profile.Server{Model: model} }
 	victim := Tenant{Name: "a/chat", Kind: decision.KindOnlineInference, Server: server("3b"), Load: profile.Load{Rate: 4, Prompt: 128, Output: 64}, Holds: 0.4}
@@ -430,10 +424,7 @@ func TestOneOnTwoGPUs(t *testing.T) {
 		train := Tenant{Name: "ml/train", Kind: decision.KindTraining, Holds: 1, MayReap: true, Workload: container.Pod{Namespace: "ml", Name: "train"}}
 		other := train
 		other.GPU = 1
-		g, err := New(DefaultRules(time.Minute), Config{GPUs: make([]layout.Device, 2), Tenants: []Tenant{train, other}, Reap: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := must.Get(New(DefaultRules(time.Minute), Config{GPUs: make([]layout.Device, 2), Tenants: []Tenant{train, other}, Reap: true}))(t)
 		reaps := 0
 		for window := range 62 {
 			at := time.Duration(window+1) * time.Minute

@@ -26,7 +26,7 @@ import (
 // testRatchet the most that their tests may have. Lower them with every cut.
 const (
 	ratchet     = 90078
-	testRatchet = 57041
+	testRatchet = 57037
 )
 
 // maxColumns is the longest line outside tests; a tab counts as one.

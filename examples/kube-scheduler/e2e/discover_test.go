@@ -79,7 +79,7 @@ func TestDiscover(t *testing.T) {
 	if len(doc.Fleet.Workloads) != 5 || tenants != 5 || mechanisms["hami"] != 6 || mechanisms["mps"] != 9 || mechanisms["mig"] != 11 || liars < 2 {
 		t.Errorf("%d workloads, %d tenants, GPUs %v, %d lies found\n%s", len(doc.Fleet.Workloads), tenants, mechanisms, liars, out)
 	}
-	if text := run1(t, kube, "./examples/cotenant", "decide", fleet); !bytes.Contains(text, []byte("default/chat")) {
+	if text := run1(t, kube, "./examples/cotenant", "decide", "-v", fleet); !bytes.Contains(text, []byte("default/chat")) {
 		t.Errorf("decide:\n%s", text)
 	}
 	text := run1(t, kube, "./examples/cotenant", "plan", "-v")

@@ -74,7 +74,7 @@ func migration(t *testing.T, name, hint string) []string {
 		t.Fatal(err)
 	}
 	steps := readSteps(string(page))
-	if len(steps) < 8 {
+	if len(steps) < 6 {
 		t.Fatalf("%d steps:\n%s", len(steps), page)
 	}
 	start := w.state()

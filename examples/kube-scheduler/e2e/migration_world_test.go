@@ -27,6 +27,7 @@ const hashLabel = "pod-template-hash"
 type set struct {
 	name, kind, hash   string
 	uid                types.UID
+	generation         int64
 	replicas           int
 	surge, unavailable int
 	template           v1.PodTemplateSpec
@@ -42,7 +43,7 @@ func (w *world) sets() []set {
 		w.must(err)
 		h := fnv.New32a()
 		h.Write(text)
-		out = append(out, set{name: m.Name, kind: kind, hash: strconv.FormatUint(uint64(h.Sum32()), 36), uid: m.UID, replicas: int(*replicas), template: t})
+		out = append(out, set{name: m.Name, kind: kind, hash: strconv.FormatUint(uint64(h.Sum32()), 36), uid: m.UID, generation: m.Generation, replicas: int(*replicas), template: t})
 		return &out[len(out)-1]
 	}
 	for _, d := range deployments.Items {
@@ -119,10 +120,26 @@ func (w *world) settle() {
 		}
 		w.hold()
 		if !acted {
+			for _, s := range w.sets() {
+				w.report(s)
+			}
 			return
 		}
 	}
 	w.t.Fatal("the cluster does not come to rest")
+}
+
+// report writes a workload's status as its controller does.
+func (w *world) report(s set) {
+	pods, updated := w.podsOf(s.name), 0
+	for _, p := range pods {
+		if p.Labels[hashLabel] == s.hash {
+			updated++
+		}
+	}
+	status := fmt.Appendf(nil, `{"status": {"observedGeneration": %d, "replicas": %d, "updatedReplicas": %d}}`, s.generation, len(pods), updated)
+	w.must(w.admin.AppsV1().RESTClient().Patch(types.MergePatchType).Namespace("team").Resource(strings.ToLower(s.kind) + "s").
+		Name(s.name).SubResource("status").Body(status).Do(w.t.Context()).Error())
 }
 
 // roll is one act of a workload's controller. Of a Deployment's old pods those go first that its new ones would not

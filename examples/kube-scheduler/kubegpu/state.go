@@ -45,8 +45,7 @@ func NewState(n *Node, running []Running) *State {
 	}
 	on := n.Node
 	quiet := map[string]bool{} // pods that nobody has bound yet
-	for i := range running {
-		r := &running[i]
+	for _, r := range running {
 		if r.Pod == nil {
 			on.CPUMilli, on.Memory = on.CPUMilli-r.CPUMilli, on.Memory-r.Memory
 			continue
@@ -62,13 +61,14 @@ func NewState(n *Node, running []Running) *State {
 	var problems []layout.Problem
 	s.cluster, problems = layout.Observe([]layout.Node{on})
 	for _, p := range problems {
-		if who, _, _ := strings.Cut(p.Text, " "); p.Source == "" && len(on.Assignments) > 0 && !quiet[who] {
+		who, _, _ := strings.Cut(p.Text, " ")
+		if p.Source == "" && len(on.Assignments) > 0 && !quiet[strings.TrimRight(who, "+")] {
 			s.Notes = append(s.Notes, p.Text)
 		}
 	}
 	seen := map[string]bool{}
 	for _, a := range s.cluster.At(0).Assignments {
-		if a.Assumed && !seen[a.Key] && !quiet[a.Key] {
+		if a.Assumed && !seen[a.Key] && !quiet[strings.TrimRight(a.Key, "+")] {
 			s.Notes = append(s.Notes, a.Key+" was bound by somebody else: which GPU it has is assumed")
 		}
 		seen[a.Key] = true
@@ -84,8 +84,8 @@ func (r *Running) assignments(n *Node) (out []layout.Assignment, note string) {
 	}
 	known := r.Allocation != nil && len(r.Allocation.Devices) == len(requests)
 	for i, q := range requests {
-		a := layout.Assignment{Key: r.Pod.Name, Workload: q.Workload, Device: layout.UnknownDevice,
-			Compute: int16(q.Milli), Memory: q.GPUMemory}
+		a := layout.Assignment{Key: r.Pod.Name + strings.Repeat("+", i), // its containers may share one GPU
+			Workload: q.Workload, Device: layout.UnknownDevice, Compute: int16(q.Milli), Memory: q.GPUMemory}
 		if q.Profile != "" {
 			if a.Profile = n.profile(q.Profile); a.Profile == nil {
 				return nil, r.Pod.Name + " runs here, and the node has no MIG instance of " + q.Profile
