@@ -97,13 +97,11 @@ func (pl *answers) assumedLengths(w int, d *Decision) (a Assumption, ok bool) {
 	if wl.Service != nil || !unstatedLengths(wl) || d.From != fromClosedForm {
 		return a, false
 	}
-	for _, k := range [...]int{predict.LatencyTTFT, predict.LatencyE2E} {
-		name := predict.LatencyName(k) + " P99 ms"
-		near := func(c Consequence) bool { return c.Metric == name && c.Limit <= farFromLimit*c.Value }
-		if slices.ContainsFunc(d.Consequences, near) {
-			return Assumption{Basis: sharing.BasisPrior,
-				What: fmt.Sprintf("the 99th percentiles of lengths of %s's requests are three times their means", wl.Name),
-				Why:  fmt.Sprintf("they are not stated, and its limit of %s is near", predict.LatencyName(k))}, true
+	for _, c := range d.Consequences {
+		name, _ := strings.CutSuffix(c.Metric, " P99 ms")
+		if name != predict.LatencyName(predict.LatencyTPOT) && c.Limit <= farFromLimit*c.Value {
+			return Assumption{Basis: sharing.BasisPrior, Why: "they are not stated, and its limit of " + name + " is near",
+				What: fmt.Sprintf("the 99th percentiles of lengths of %s's requests are three times their means", wl.Name)}, true
 		}
 	}
 	return a, false

@@ -46,11 +46,12 @@ func (r *Reason) figure(name string) string {
 		return write(amount)
 	}
 	if write := figures[name]; write != nil {
-		return write(r, cmp.Or(r.demand, &Demand{}), cmp.Or(r.target, &Target{}))
+		return write(r, cmp.Or(r.demand, noDemand), cmp.Or(r.target, noTarget))
 	}
 	return ""
 }
 
+var noDemand, noTarget = &Demand{}, &Target{} // stand for those of reasons without them
 var units = map[string]func(int64) string{
 	"":        func(v int64) string { return fmt.Sprint(v) },
 	"bytes":   func(v int64) string { return sharing.Bytes(v).String() },
