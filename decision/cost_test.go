@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/nightly"
 	"github.com/cotenant/cotenant/internal/race"
 )
@@ -154,14 +153,7 @@ func TestPinningSavesNothing(t *testing.T) {
 			if each := 1 << rng.IntN(4); each > 1 {
 				p.GPUsPerNode, p.Count = Some(each), each*(1+rng.IntN(3))
 			}
-			price, _ := p.PricePerGPUHour.Get()
-			half, _ := price.MulFrac(1, 2)
-			switch rng.IntN(6) {
-			case 0:
-				p.Reserved = &fleet.Pricing{Count: p.GPUsPerNode.Or(1), PricePerGPUHour: half}
-			case 1:
-				p.Spot = &fleet.Pricing{PricePerGPUHour: half}
-			}
+			discount(rng, p)
 		}
 		for i := range f.Workloads {
 			f.Workloads[i].Spot = rng.IntN(3) == 0

@@ -91,6 +91,11 @@ func nodePool(rng *rand.Rand, p *Pool) {
 		}
 	}
 	p.Standalone = p.Delivery == sharing.DeliveryBare && rng.IntN(2) == 0
+	discount(rng, p)
+}
+
+// discount reserves a node of one pool in six, and has one in six run on spot GPUs, for half of the price.
+func discount(rng *rand.Rand, p *Pool) {
 	price, _ := p.PricePerGPUHour.Get()
 	half, _ := price.MulFrac(1, 2)
 	switch rng.IntN(6) {
