@@ -28,15 +28,17 @@ type client struct {
 	router   router
 	streams  sync.Pool // of *stream
 	scrub    *scrubber
+	conns    wire.Conns
 }
 
-func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, stamped bool, scrub *scrubber) (*client, error) {
+func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Receive, scrub *scrubber) (*client, error) {
 	c := &client{
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
 		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
 	for i := range t.Endpoints {
-		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, stamped, c.timeouts.Connect)
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns,
+			c.timeouts.Connect)
 		if err != nil {
 			return nil, err
 		}
@@ -49,6 +51,7 @@ func (c *client) close() {
 	for _, e := range c.router.endpoints {
 		e.transport.CloseIdleConnections()
 	}
+	c.conns.Close()
 }
 
 // do makes the request that body describes, with its retries, and fills in rec and s. It returns when the request
@@ -124,17 +127,30 @@ func (a *attempt) run(parent context.Context, body []byte) {
 	w.begin()
 	defer w.timer.Stop()
 
-	resp, err := a.transport(ctx, body)
+	resp, err := a.endpoint.host.Exchange(ctx, &a.stream.in, body, a)
+	switch {
+	case errors.Is(err, wire.ErrNotPolled):
+		resp, err = a.transport(ctx, body)
+		if err == nil {
+			rec.FirstByteNS, _ = a.stream.in.Stamp()
+			a.answer(ctx, resp)
+			// The transport may report that the request was written after its answer began; until then the time stays unknown.
+			rec.WrittenNS = a.written.Load()
+		}
+	case err == nil && resp != nil:
+		rec.FirstByteNS, _ = a.stream.in.Stamp()
+		a.answer(ctx, resp)
+	case err == nil || rec.Streamed:
+		a.streamed(ctx, err)
+		err = nil
+	}
 	if err != nil {
-		// Whether the server took the request isn't known: the idle time decides.
-		a.stale = rec.Reused && connectionEnded(err) && a.idle >= a.endpoint.staleIdle()
+		// Where the kernel does not know, the idle time decides.
+		a.stale = rec.Reused && !a.stream.in.Begun() && connectionEnded(err) &&
+			(a.idle >= a.endpoint.staleIdle() || a.stream.in.Unseen())
 		a.fail(ctx, a.transportClass(err), a.explained(err))
 		return
 	}
-	rec.FirstByteNS, _ = a.stream.in.Stamp()
-	a.answer(ctx, resp)
-	// The transport may report that the request was written after its answer began; until then the time stays unknown.
-	rec.WrittenNS = a.written.Load()
 	a.stream.conclude(rec, c.tenant)
 	switch rec.FinishReason {
 	case "", "stop", "length", "tool_calls", "content_filter":
@@ -142,6 +158,38 @@ func (a *attempt) run(parent context.Context, body []byte) {
 		rec.FinishReason = clip(c.scrub.clean(serverText([]byte(rec.FinishReason))))
 	}
 }
+
+// Fresh notes that the request goes out once more.
+func (a *attempt) Fresh() bool { return a.fresh }
+
+// Connected takes the time of the connection.
+func (a *attempt) Connected(idle time.Duration) {
+	a.rec.Reused, a.idle = idle >= 0, idle
+	a.rec.ConnectedNS = a.client.clock.Now()
+	a.watch.connected.Store(a.rec.ConnectedNS)
+}
+
+// Written takes the time of the request.
+func (a *attempt) Written() { a.rec.WrittenNS = a.client.clock.Now() }
+
+// Head takes an answer's head, and returns true when a stream follows.
+func (a *attempt) Head(resp *http.Response, at int64) bool {
+	if resp.StatusCode != http.StatusOK {
+		return false
+	}
+	switch media(resp) {
+	case "text/html", "application/json":
+		return false
+	}
+	a.rec.Status, a.rec.FirstByteNS, a.rec.Streamed = resp.StatusCode, at, true
+	return true
+}
+
+// Take takes a piece of the event stream.
+func (a *attempt) Take(b []byte, at, lag int64) (int, bool, error) { return a.stream.Take(b, at, lag) }
+
+// End takes the end of an answer that had no terminator.
+func (a *attempt) End(at int64) { a.stream.End(at) }
 
 // transport sends the request by net/http, again where the answer that a reused connection brings is not its own.
 func (a *attempt) transport(ctx context.Context, body []byte) (*http.Response, error) {

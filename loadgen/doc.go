@@ -39,10 +39,9 @@
 //
 // On Linux the time of an event is the kernel's receive time of the segment that brought it (SO_TIMESTAMPNS read by
 // recvmsg under the transport, TLS included), so that the client's own queueing is not counted as the server's latency;
-// that queueing is reported as the read lag. Elsewhere, for connections that are not TCP, and with Options.ProcessTimes
-// the time is taken after the read, and the summary reports that. net/http takes chunks apart: an event that arrives in
-// one segment with the size of the next chunk, but without its data, is counted when the data has come. All times in
-// the artifacts are Unix nanoseconds derived from one base of wall and monotonic clock.
+// that queueing is reported as the read lag. Elsewhere, and for connections that are not TCP, the time is taken after
+// the read, and the summary says so. [Receive] turns the kernel's times off, or the poller that reads many streams at
+// once. All times in the artifacts are Unix nanoseconds derived from one base of wall and monotonic clock.
 //
 // HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a connection carries one stream.
 //

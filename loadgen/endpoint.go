@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
@@ -21,6 +22,7 @@ type endpoint struct {
 	url       *url.URL
 	label     string // for artifacts
 	header    http.Header
+	host      *wire.Host // nil where every request is one for transport
 	keepAlive *wire.KeepAlive
 	transport *http.Transport
 	weight    int
@@ -28,7 +30,7 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stamped bool,
+func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns,
 	connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -65,12 +67,17 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stampe
 		tlsConfig.NextProtos = nil
 	}
 	seen := &wire.KeepAlive{}
+	var host *wire.Host
+	if mode == wire.ModePolled && streaming && e.Dial == nil && u.Scheme == "http" && ascii(u.Host) {
+		host = conns.Host(request(u, h),
+			func(ctx context.Context) (net.Conn, error) { return bound(ctx, "tcp", hostPort(u)) }, seen)
+	}
 	watched := seen
 	if u.Scheme != "http" { // the end of a session in TLS is data
 		watched = nil
 	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1),
+		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1), host: host,
 		keepAlive: seen,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -78,7 +85,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming, stampe
 				if err != nil {
 					return nil, err
 				}
-				return wire.Adopt(c, stamped, watched), nil
+				return conns.Adopt(c, mode, watched), nil
 			},
 			TLSClientConfig:     tlsConfig,
 			TLSHandshakeTimeout: connect,
@@ -98,6 +105,14 @@ func request(u *url.URL, header http.Header) *http.Request {
 	return &http.Request{Method: http.MethodPost, URL: u, Host: cmp.Or(header.Get("Host"), u.Host), Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
+
+// ascii reports whether a host's name is looked up as it is written; net/http encodes others.
+func ascii(host string) bool {
+	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
+}
+
+// hostPort returns the address that a URL of plain HTTP is served at.
+func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
 func apiPath(path string, api API) string {
 	suffix := "/chat/completions"

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // explained adds the likely cause where a plain-text request went to a server that speaks TLS.
@@ -20,7 +22,7 @@ func (a *attempt) explained(err error) error {
 	case a.endpoint.url.Scheme != "http" || a.rec.Reused:
 	case strings.Contains(err.Error(), `\x15\x03`): // a TLS alert
 		return fmt.Errorf("%w (the server speaks TLS: use https)", err)
-	case connectionEnded(err):
+	case !a.stream.in.Begun() && connectionEnded(err):
 		return fmt.Errorf("%w before any answer on a new connection (if the server speaks TLS, use https)", err)
 	}
 	return err
@@ -105,6 +107,9 @@ func (a *attempt) transportClass(err error) Class {
 // readClass classifies an error of an answer's bytes: a breach of HTTP's own
 // syntax is malformed, everything else is a cut.
 func readClass(err error) Class {
+	if errors.Is(err, wire.ErrChunked) {
+		return classMalformed
+	}
 	// net/http has no exported errors for these.
 	for _, text := range []string{
 		"malformed", "invalid byte in chunk", "chunk length", "chunked", "response headers exceeded", "too many 1xx",

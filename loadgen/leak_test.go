@@ -154,13 +154,13 @@ func TestKeysDoNotLeak(t *testing.T) {
 			} else {
 				w.endpoint(&e)
 			}
-			for _, plain := range []bool{false, true} {
+			for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
 				plan := planFor(e, 2)
 				if w.tenant != nil {
 					w.tenant(&plan.Tenants[0])
 				}
 				opts := w.opts
-				opts.Dir, opts.ProcessTimes, opts.KeepRecords = filepath.Join(t.TempDir(), "run"), plain, true
+				opts.Dir, opts.Receive, opts.KeepRecords = filepath.Join(t.TempDir(), "run"), receive, true
 				res, err := loadgen.Run(context.Background(), plan, opts)
 				if err != nil {
 					t.Fatal(err)
@@ -182,7 +182,7 @@ func TestKeysDoNotLeak(t *testing.T) {
 				for name, text := range texts {
 					for _, m := range marks {
 						if at := strings.Index(text, m); at >= 0 {
-							t.Fatalf("%v, %s holds %q: %q", plain, name, m, text[max(0, at-100):min(len(text), at+60)])
+							t.Fatalf("%v, %s holds %q: %q", receive, name, m, text[max(0, at-100):min(len(text), at+60)])
 						}
 					}
 				}

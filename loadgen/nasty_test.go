@@ -297,8 +297,8 @@ func exchanges() []nasty {
 	return all
 }
 
-// TestNastyServers: the client classifies each of many faulty answers. Each is read with the kernel's times and
-// without.
+// TestNastyServers: the client classifies each of many faulty answers. Each is read by the poller, with kernel times
+// only, and as the transport delivers it.
 func TestNastyServers(t *testing.T) {
 	scenarios := exchanges()
 	names := slices.Sorted(maps.Keys(framings))
@@ -350,7 +350,7 @@ func TestNastyServers(t *testing.T) {
 		runs.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			for _, plain := range []bool{false, true} {
+			for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
 				plan := planFor(loadgen.Endpoint{URL: fmt.Sprintf("http://%s/%d/v1/chat/completions", ln.Addr(), i)}, 1)
 				tenant := &plan.Tenants[0]
 				tenant.Body, tenant.NonStreaming = n.body, n.whole
@@ -366,14 +366,14 @@ func TestNastyServers(t *testing.T) {
 				if n.name == "finish and no end" {
 					tenant.Timeouts.Idle = 300 * ms
 				}
-				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{KeepRecords: true, ProcessTimes: plain})
+				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{KeepRecords: true, Receive: receive})
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				r := &res.Records[0]
 				if r.Class != n.class || n.class == loadgen.ClassOK && (r.OutputTokens != n.tokens || r.Error != "") || !strings.Contains(r.Error, n.text) || r.Class != loadgen.ClassOK && r.Error == "" {
-					t.Errorf("%s, %v: %v (%q) with %d tokens, want %v (%q) with %d", n.name, plain, r.Class, r.Error, r.OutputTokens, n.class, n.text, n.tokens)
+					t.Errorf("%s, %v: %v (%q) with %d tokens, want %v (%q) with %d", n.name, receive, r.Class, r.Error, r.OutputTokens, n.class, n.text, n.tokens)
 				}
 			}
 		})

@@ -31,25 +31,25 @@ func TestShortKeepAlive(t *testing.T) {
 	srv.Config.IdleTimeout = 30 * ms
 	srv.Start()
 	defer srv.Close()
-	for _, plain := range []bool{false, true} {
+	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
 		const requests, users = 1000, 16
 		var c loadgen.Counts
 		for range 3 { // on a busy machine an end may be seen much later than it came
 			plan := planFor(loadgen.Endpoint{URL: srv.URL}, requests)
 			plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: users, ThinkTime: 29 * ms}
-			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{ProcessTimes: plain})
+			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
 			if err != nil {
 				t.Fatal(err)
 			}
 			c = res.Summary.Counts
-			t.Logf("%v: %v, %d sent once more", plain, c.ByClass, c.Stale)
+			t.Logf("%v: %v, %d sent once more", receive, c.ByClass, c.Stale)
 			// Each user may fail once before any idle connection was seen to end. Without sending again 4% to 9% do.
 			if c.Failed <= users {
 				break
 			}
 		}
 		if c.Failed > users || c.Failed != c.ByClass[loadgen.ClassTruncated] {
-			t.Errorf("%v: %v; %v", plain, c.ByClass, c.Examples)
+			t.Errorf("%v: %v; %v", receive, c.ByClass, c.Examples)
 		}
 	}
 }
@@ -79,15 +79,15 @@ func TestPlainHTTPToTLS(t *testing.T) {
 				c.Close()
 			}
 		}()
-		for _, plain := range []bool{false, true} {
+		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
 			plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 4)
-			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{ProcessTimes: plain, KeepRecords: true})
+			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive, KeepRecords: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// The reset that follows unread data may overtake the alert.
 			if r := res.Records[0]; res.Summary.Counts.Failed != 4 || !strings.Contains(r.Error, tc.text) && !strings.Contains(r.Error, "if the server speaks TLS") {
-				t.Errorf("%s, %v: %v, %q", name, plain, r.Class, r.Error)
+				t.Errorf("%s, %v: %v, %q", name, receive, r.Class, r.Error)
 			}
 		}
 		ln.Close()
@@ -123,13 +123,13 @@ func TestStaleConnection(t *testing.T) {
 			}()
 		}
 	}()
-	for _, plain := range []bool{false, true} {
+	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
 		for think, want := range map[time.Duration]int64{150 * ms: 4, 0: 2} {
 			plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 4)
 			plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 1, ThinkTime: think}
 			var c loadgen.Counts
 			for range 5 { // on a busy machine a connection in steady use may seem idle
-				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{ProcessTimes: plain})
+				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,7 +138,7 @@ func TestStaleConnection(t *testing.T) {
 				}
 			}
 			if c.OK != want || c.ByClass[loadgen.ClassTruncated] != 4-want || think > 0 != (c.Retries == 3) || c.Stale != c.Retries {
-				t.Errorf("%v, %v idle: %+v", plain, think, c)
+				t.Errorf("%v, %v idle: %+v", receive, think, c)
 			}
 		}
 	}
@@ -176,10 +176,10 @@ func TestSecondResponse(t *testing.T) {
 			}()
 		}
 	}()
-	for _, plain := range []bool{false, true} {
+	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
 		plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 1000)
 		plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 16}
-		res, err := loadgen.Run(t.Context(), plan, loadgen.Options{ProcessTimes: plain, KeepRecords: true})
+		res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive, KeepRecords: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestSecondResponse(t *testing.T) {
 			}
 		}
 		if c := res.Summary.Counts; c.OK != 1000 || hasty > 0 {
-			t.Errorf("%v: %d answers before their time, %v; %v", plain, hasty, c.ByClass, c.Examples)
+			t.Errorf("%v: %d answers before their time, %v; %v", receive, hasty, c.ByClass, c.Examples)
 		}
 	}
 }

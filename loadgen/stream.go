@@ -63,7 +63,7 @@ func (s *stream) begin(a *attempt, conn net.Conn, sent int64) {
 }
 
 // Take takes a piece of the event stream, up to the terminator.
-func (s *stream) Take(b []byte, at, lag int64) (done bool, err error) {
+func (s *stream) Take(b []byte, at, lag int64) (events int, done bool, err error) {
 	before := len(s.events)
 	if !s.anyEvent && len(s.head) < maxServerText {
 		s.head = append(s.head, b[:min(len(b), maxServerText-len(s.head))]...)
@@ -77,10 +77,10 @@ func (s *stream) Take(b []byte, at, lag int64) (done bool, err error) {
 		s.anyEvent = true
 		s.watch.lastEvent.Store(at)
 		if err := s.event(name, data, at); err != nil {
-			return false, err
+			return len(s.events) - before, false, err
 		}
 	}
-	if events := len(s.events) - before; events > 0 {
+	if events = len(s.events) - before; events > 0 {
 		s.reads++
 		if events > 1 {
 			s.merged++
@@ -93,7 +93,7 @@ func (s *stream) Take(b []byte, at, lag int64) (done bool, err error) {
 		s.rec.EndNS = at
 		s.watch.terminate(at)
 	}
-	return s.done, s.parser.Err()
+	return events, s.done, s.parser.Err()
 }
 
 // End takes the end of an answer that had no terminator.

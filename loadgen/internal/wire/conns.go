@@ -9,11 +9,23 @@ import (
 	"time"
 )
 
-// Adopt returns the connection that net/http is to use in the place of c, with the kernel's receive times where
-// stamped is set and the system has them. seen, when not nil, learns how long the server keeps it idle; HTTP must then
-// be spoken in the clear. Early answers are noticed on all of them.
-func Adopt(c net.Conn, stamped bool, seen *KeepAlive) net.Conn {
-	if stamped {
+// Mode selects how connections are read. The zero value is ModePolled.
+type Mode uint8
+
+// The modes. What a system or a connection cannot do becomes the next one.
+const (
+	ModePolled  Mode = iota // the kernel's receive times, and a poller that reads many connections (Linux, plain TCP)
+	ModeStamped             // the kernel's receive times, each connection with a goroutine that waits (Linux)
+	ModePlain               // the connection as it is: times are taken after the read
+)
+
+// Conns prepares connections for their mode. The zero value is ready. It is safe for concurrent use.
+type Conns struct{ pollers pollers }
+
+// Adopt returns the connection that net/http is to use in the place of c. seen, when not nil, learns how long the
+// server keeps it idle; HTTP must then be spoken in the clear. Early answers are noticed on all of them.
+func (cs *Conns) Adopt(c net.Conn, mode Mode, seen *KeepAlive) net.Conn {
+	if mode != ModePlain {
 		c = withStamps(c)
 	}
 	return &watchedConn{Conn: c, seen: seen}
@@ -99,3 +111,6 @@ func (c *watchedConn) writes() {
 	c.out.Store(int64(now.Sub(connEpoch)))
 	c.sent.Store(now.UnixNano())
 }
+
+// Close closes the polled connections and ends the pollers.
+func (cs *Conns) Close() { cs.pollers.close() }

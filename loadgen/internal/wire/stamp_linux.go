@@ -14,7 +14,7 @@ import (
 )
 
 // receiver reads with recvmsg, so that the kernel's receive time of the last segment comes with the data. The read is
-// made without a notice to the Go scheduler: the socket never blocks, and the hand-off costs more than the read itself.
+// made without telling the Go scheduler: the socket never blocks, and the hand-off costs more than the read itself.
 type receiver struct {
 	msg unix.Msghdr
 	iov unix.Iovec
