@@ -7,16 +7,18 @@
 //     what each GPU can do, and the traps
 //   - decision: which mechanism for each workload, on which pool, in which
 //     layout, at what cost; decision/predict says what workloads will see
-//     beside others, decision/probe measures a GPU for that,
-//     decision/placement where one request goes, decision/discover what a
-//     cluster runs today, and decision/manifest writes the configuration; decision/colocation measures
-//     workloads alone and side by side, decision/guard watches those that
-//     share, and decision/canary says whether a newcomer may stay
+//     beside others, decision/placement where one request goes,
+//     decision/discover what a cluster runs today, and decision/manifest
+//     writes the configuration; decision/guard watches workloads that share,
+//     and decision/canary says whether a newcomer may stay
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms
 //   - loadgen, telemetry: measuring what sharing does
 //
+// The program examples/cotenant measures GPUs and co-located workloads
+// (cotenant probe, cotenant measure) for the predictions.
+//
 // Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) and
-// decision/probe/cudaprobe builds without cgo on Linux, macOS and Windows.
+// internal/probe/cudaprobe builds without cgo on Linux, macOS and Windows.
 package cotenant

@@ -19,7 +19,7 @@ func BenchmarkDecide(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range f.Workloads { // otherwise the simulations of the last round would be cached
-					for _, m := range profile.Metrics() {
+					for m := range profile.Metric(profile.MetricCount) {
 						if at := f.Workloads[i].SLO.At(m); at != nil && !at.IsZero() {
 							*at = profile.Some(at.Or(0) + 1)
 						}

@@ -254,7 +254,7 @@ func fastProfile(t *testing.T, gpu string, rng *rand.Rand) *profile.Profiles {
 	ms := func(v float64) profile.LatencyMS {
 		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
 	}
-	ps, err := profile.NewProfiles(profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
+	ps, err := profile.NewProfiles(profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
 		Server: profile.Server{Model: "fast"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
 		Outcome: profile.Outcome{TokensPerS: profile.Some(1e4), TTFT: ms(0.02), TPOT: ms(0.05), ITL: ms(0.05), E2E: ms(1.6)}})
 	if err != nil {
@@ -295,7 +295,7 @@ func TestMPSBeforeVolta(t *testing.T) {
 		ms := func(v float64) profile.LatencyMS {
 			return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
 		}
-		p := profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
+		p := profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: gpu,
 			Server: profile.Server{Model: "small"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
 			Outcome: profile.Outcome{TokensPerS: profile.Some(150.0), TTFT: ms(9), TPOT: ms(6), ITL: ms(6), E2E: ms(105)}}
 		profiles, err := profile.NewProfiles(p)
@@ -322,7 +322,7 @@ func TestProfileThatCannotBe(t *testing.T) {
 		return profile.LatencyMS{P50: profile.Some(v), P99: profile.Some(v)}
 	}
 	whole := func() profile.SoloProfile {
-		return profile.SoloProfile{Version: profile.Version, Mechanism: sharing.MechanismTimeSlicing, GPU: "H200",
+		return profile.SoloProfile{Version: 1, Mechanism: sharing.MechanismTimeSlicing, GPU: "H200",
 			Server: profile.Server{Model: "m"}, Load: profile.Load{Concurrency: 1, Prompt: 64, Output: 16},
 			Outcome: profile.Outcome{TokensPerS: profile.Some(100.0), TTFT: ms(9), TPOT: ms(9), ITL: ms(9), E2E: ms(150)}}
 	}

@@ -161,7 +161,7 @@ func NewPredictor() Predictor {
 		q.Basis, q.Independent = sharing.BasisMeasured, profile.Some(q.Value)
 	}
 	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
-	for m := range profile.Metric(profile.ServingMetrics) {
+	for m := range profile.MetricStepP50 {
 		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
 		p.MPS[m] = Residual{HalfWidth: priorHalfWidths[1][m]}
 	}
@@ -171,7 +171,7 @@ func NewPredictor() Predictor {
 // priorHalfWidths are half-widths of the 90% intervals before there is data, for time-slicing and MPS by metric:
 // about what leave-one-series-out gives on the H200 rows of decision/predict/testdata, and for TPOT and E2E P50 a
 // quarter more, since unseen series were missed by that much more (tools/research/accuracy/REPORT-2026-11.md).
-var priorHalfWidths = [2][profile.ServingMetrics]float64{
+var priorHalfWidths = [2][profile.MetricStepP50]float64{
 	{0.10, 0.11, 0.28, 0.50, 0.105, 0.10, 0.12, 0.10},
 	{0.10, 0.14, 0.24, 0.42, 0.105, 0.13, 0.15, 0.08},
 }
@@ -211,7 +211,7 @@ func (p *Predictor) Validate() error {
 	}
 	for i, name := range []string{"time_slicing", "mps"} {
 		residuals := p.residuals(profile.Mechanisms[i])
-		for m := range profile.Metric(profile.ServingMetrics) {
+		for m := range profile.MetricStepP50 {
 			if w := residuals[m].HalfWidth; !(w > 0 && w < 5) {
 				list.Addf(name+"."+m.String()+".half_width", "", "must be positive and below 5")
 			}

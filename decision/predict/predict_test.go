@@ -102,7 +102,7 @@ func TestOutcomesAreNotUsed(t *testing.T) {
 			t.Fatalf("row %d has index %d after %d", i, got[i].Index, last)
 		}
 		last = got[i].Index
-		for _, m := range profile.Metrics() {
+		for m := range profile.Metric(profile.MetricCount) {
 			a, _ := want[i].Prediction.Get(m)
 			b, _ := got[i].Prediction.Get(m)
 			if a != b {
@@ -383,7 +383,7 @@ func TestSameInputSameBytes(t *testing.T) {
 		out := must.Get(p.Predict(sharing.MechanismMPS, fourTenants(t), predict.MethodSimulated))(t)
 		var b bytes.Buffer
 		for _, o := range out {
-			for _, m := range profile.Metrics() {
+			for m := range profile.Metric(profile.MetricCount) {
 				v, _ := o.Get(m)
 				must.Do(t, json.NewEncoder(&b).Encode(v))
 			}

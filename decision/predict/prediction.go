@@ -98,7 +98,15 @@ func (p *Prediction) Get(m profile.Metric) (profile.Interval, bool) {
 }
 
 // All ranges over the metrics that were predicted, in order.
-func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] { return profile.Known(p.Get) }
+func (p *Prediction) All() iter.Seq2[profile.Metric, profile.Interval] {
+	return func(yield func(profile.Metric, profile.Interval) bool) {
+		for m := range profile.Metric(profile.MetricCount) {
+			if v, ok := p.Get(m); ok && !yield(m, v) {
+				return
+			}
+		}
+	}
+}
 
 func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
 	if value > 0 && !math.IsInf(value, 0) {

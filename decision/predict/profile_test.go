@@ -4,6 +4,7 @@ package predict_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestParseRows(t *testing.T) {
 	if diff := cmp.Diff(map[sharing.Mechanism]int{sharing.MechanismTimeSlicing: 39, sharing.MechanismMPS: 39}, cases); diff != "" {
 		t.Error(diff)
 	}
-	if n := profilesOf(t, rows).Len(); n != 16 {
+	if n := len(slices.Collect(profilesOf(t, rows).All())); n != 16 {
 		t.Errorf("%d profiles", n)
 	}
 }
@@ -90,7 +91,7 @@ func TestProfilesFindWorkloads(t *testing.T) {
 		t.Error("another server object is found")
 	}
 	var none profile.Profiles
-	if _, err := none.Solo(profile.Server{Model: "1b"}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || none.Len() != 0 {
+	if _, err := none.Solo(profile.Server{Model: "1b"}, profile.Load{Concurrency: 4, Prompt: 128, Output: 64}); err == nil || len(slices.Collect(none.All())) != 0 {
 		t.Error("the zero value holds something")
 	}
 }
@@ -104,7 +105,7 @@ func TestMoreRequestsCount(t *testing.T) {
 	for _, order := range [][]profile.SoloProfile{{few, many}, {many, few}} {
 		ps := must.Get(profile.NewProfiles(order...))(t)
 		s, err := ps.Solo(few.Server, few.Load)
-		if err != nil || ps.Len() != 1 || s.TimeSlicing.TokensPerS != fast {
+		if err != nil || len(slices.Collect(ps.All())) != 1 || s.TimeSlicing.TokensPerS != fast {
 			t.Errorf("%+v, %v", s, err)
 		}
 	}
@@ -125,12 +126,12 @@ func TestOneServerHasOneEngine(t *testing.T) {
 			t.Errorf("%v does not say %q", err, want)
 		}
 	}
-	if ps.Len() != 1 {
-		t.Errorf("%d profiles", ps.Len())
+	if n := len(slices.Collect(ps.All())); n != 1 {
+		t.Errorf("%d profiles", n)
 	}
 	other.Server.Variant, another.Server.Variant = "sglang", "sglang"
-	if err := ps.Add(other, another); err != nil || ps.Len() != 3 {
-		t.Errorf("%v, %d profiles", err, ps.Len())
+	if err := ps.Add(other, another); err != nil || len(slices.Collect(ps.All())) != 3 {
+		t.Errorf("%v, %v", err, slices.Collect(ps.All()))
 	}
 }
 

@@ -77,7 +77,7 @@ func TestAnyProfile(t *testing.T) {
 					t.Fatalf("%v, %v", out, err)
 				}
 				for i := range out {
-					for _, metric := range profile.Metrics() {
+					for metric := range profile.Metric(profile.MetricCount) {
 						v, ok := out[i].Get(metric)
 						if !ok {
 							continue

@@ -3,6 +3,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -95,14 +96,11 @@ func sharedCases(rows profile.Rows, others *profile.Profiles) ([]*sharedCase, er
 		for k, r := range c.Rows {
 			solo, err := own[sc.series].Solo(r.Server, r.Load)
 			for _, ps := range []*profile.Profiles{all, others} {
-				if err != nil {
-					if elsewhere, err2 := ps.Solo(r.Server, r.Load); err2 == nil {
-						solo, err = elsewhere, nil
-					}
+				elsewhere, err2 := ps.Solo(r.Server, r.Load)
+				if err != nil && err2 == nil {
+					solo, err = elsewhere, nil
 				}
-				if solo.Elsewhere == nil {
-					solo.Elsewhere = ps.Elsewhere(r.Server, r.Load)
-				}
+				solo.Elsewhere = cmp.Or(solo.Elsewhere, elsewhere.Elsewhere)
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("[%d]: %w", c.At+k, err))

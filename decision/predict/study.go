@@ -31,7 +31,7 @@ type soloSeries struct {
 func newStudy(start Predictor, method Method, files []profile.Rows) (*study, error) {
 	s := &study{start: start, method: method, known: &aloneCache{}}
 	bare := Residuals{}
-	for _, m := range profile.Metrics() {
+	for m := range profile.Metric(profile.MetricCount) {
 		bare[m] = Residual{HalfWidth: 1e-12}
 	}
 	s.bare = start

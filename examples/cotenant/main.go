@@ -19,8 +19,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 )
 
 // command is one word after the program's name.

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/colocation"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )

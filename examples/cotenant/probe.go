@@ -10,9 +10,9 @@ import (
 	"io"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/internal/probe"
 )
 
 // probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing

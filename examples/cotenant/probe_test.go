@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/probe"
-	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -119,10 +119,13 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"examples/quickstart", m + "decision", false},
 		{"examples/quickstart", m + "internal/problem", true},
 		{"examples/kube-scheduler/plugin", m + "internal/strictyaml", true},
+		{"examples/kube-scheduler/plugin", m + "internal/copies", true},
+		{"examples/cotenant", m + "internal/copies", false},
+		{"examples/cotenant", m + "internal/strictyaml", true},
 		{"examples/kube-scheduler/plugin", m + "examples/kube-scheduler/internal/problems", false},
 		{"examples/mps", m + "internal/webpage", true},
-		{"decision/probe", "C", true},
-		{"decision/probe/cudaprobe", "C", false},
+		{"internal/probe", "C", true},
+		{"internal/probe/cudaprobe", "C", false},
 		{"common", "fmt", true},
 	} {
 		imports := map[string][]string{}

@@ -36,17 +36,12 @@ const (
 	MetricStepsPerSecond
 )
 
-const (
-	MetricCount    = 11                 // of all
-	ServingMetrics = int(MetricStepP50) // of those of servers, which come first
-)
+// MetricCount counts the metrics: range Metric(MetricCount). Those of servers come before MetricStepP50.
+const MetricCount = 11
 
 var metrics = enum.Of[Metric](sharing.ErrUnknownName, "metric",
 	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
 	"step_ms_p50", "step_ms_p99", "steps_per_s")
-
-// Metrics lists the metrics in order.
-func Metrics() []Metric { return metrics.Values() }
 
 // MainMetric returns the metric that judges a tenant of the kind first: the median of a token, or of a step where it
 // serves none.

@@ -53,13 +53,10 @@ func (o *Outcome) Metric(m Metric) (float64, bool) {
 }
 
 // All ranges over the metrics that were measured, in order.
-func (o *Outcome) All() iter.Seq2[Metric, float64] { return Known(o.Metric) }
-
-// Known ranges over the metrics of which get knows something.
-func Known[V any](get func(Metric) (V, bool)) iter.Seq2[Metric, V] {
-	return func(yield func(Metric, V) bool) {
-		for m := range Metric(MetricCount) {
-			if v, ok := get(m); ok && !yield(m, v) {
+func (o *Outcome) All() iter.Seq2[Metric, float64] {
+	return func(yield func(Metric, float64) bool) {
+		for m, v := range o.Figures() {
+			if v > 0 && !yield(Metric(m), v) {
 				return
 			}
 		}

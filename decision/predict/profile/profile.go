@@ -98,8 +98,8 @@ func (p *SoloProfile) Validate() error {
 
 func (p *SoloProfile) check(list *problem.List, path string) {
 	at := func(name string) string { return problem.Join(path, name) }
-	list.If(p.Version != Version && p.Version != VersionOfKinds, at("version"),
-		fmt.Sprintf("this package reads %d and %d", Version, VersionOfKinds), "is %d", p.Version)
+	list.If(p.Version != firstVersion && p.Version != VersionOfKinds, at("version"),
+		fmt.Sprintf("this package reads %d and %d", firstVersion, VersionOfKinds), "is %d", p.Version)
 	checkRun(list, path, p.Mechanism, p.Version, p.Kind, p.Engine, p.Server, p.Load)
 	list.If(p.Requests.Or(0) < 0, at("requests"), "", "is negative")
 	p.Outcome.check(list, path)
@@ -294,9 +294,6 @@ func (ps *Profiles) Made(key string, build func() any) any {
 // All ranges over the profiles in the order in which they were added.
 func (ps *Profiles) All() iter.Seq[*SoloProfile] { return slices.Values(ps.order) }
 
-// Len is the number of profiles.
-func (ps *Profiles) Len() int { return len(ps.order) }
-
 // Find returns the profile of a workload under a mechanism, nil where there is none or ps is nil.
 func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	if ps == nil {
@@ -305,8 +302,8 @@ func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.Same()}]
 }
 
-// Elsewhere returns a profile of the workload with the share of the SMs from GPM, nil where there is none.
-func (ps *Profiles) Elsewhere(s Server, l Load) *SoloProfile {
+// elsewhere returns a profile of the workload with the share of the SMs from GPM, nil where there is none.
+func (ps *Profiles) elsewhere(s Server, l Load) *SoloProfile {
 	for _, m := range Mechanisms {
 		if ps != nil && ps.sms[profileKey{m, s, l.Same()}] != nil {
 			return ps.sms[profileKey{m, s, l.Same()}]
@@ -354,7 +351,7 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	if solo.MPS == nil && solo.TimeSlicing == nil {
 		return Solo{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s, l)
 	}
-	solo.Elsewhere = ps.Elsewhere(from, l)
+	solo.Elsewhere = ps.elsewhere(from, l)
 	for _, p := range ps.order {
 		if p.Server == from {
 			solo.Siblings = append(solo.Siblings, p)
@@ -363,10 +360,11 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	return solo, nil
 }
 
-// Version is the version of the JSON form of SoloProfile.
+// VersionOfKinds is the version of the JSON form of SoloProfile and Row in which they may be of any Kind. The first
+// version is of servers alone.
 const (
-	Version        = 1
-	VersionOfKinds = 2 // of SoloProfile and Row, which may be of any Kind
+	VersionOfKinds = 2
+	firstVersion   = 1
 )
 
 func checkTurns(list *problem.List, path string, turns Optional[float64]) {

@@ -125,7 +125,7 @@ func (r *Row) Profile() SoloProfile {
 		}
 		return v
 	}
-	p := SoloProfile{Version: r.Version.Or(Version), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism,
+	p := SoloProfile{Version: r.Version.Or(firstVersion), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism,
 		Server: r.Server, Load: r.Load,
 		Run: r.Case, GPU: r.GPUName,
 		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,

@@ -5,10 +5,8 @@ package profile
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 
 	"github.com/cotenant/cotenant/internal/costs"
-	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -106,25 +104,4 @@ func (p *SoloProfile) Batch() float64 {
 // into at least every second gap of answers so short, and the median is longer than the mean.
 func (p *SoloProfile) GapsHoldPrompts() bool {
 	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
-}
-
-// WeightsRead returns the bytes of weights that a decode step of the server reads, by the DRAM traffic of its
-// closed loops on a GPU of so much peak bandwidth (bytes a second): the least among its loads of the traffic of a
-// cycle over the decode steps and prefills in it. On the 1B, 3B and 8B servers of decision/predict/testdata, of
-// 16-bit weights, that is 0.8 to 0.95 of their size. 0 where the traffic was not measured.
-func (s *Solo) WeightsRead(bandwidth float64) float64 {
-	least := math.Inf(1)
-	for _, p := range s.Siblings {
-		busy, ok := optional.Positive(p.DRAMFraction)
-		clients, output := float64(p.Load.Concurrency), float64(p.Load.Output)
-		if !ok || clients == 0 || p.Load.Concurrency > p.Server.Slots.Or(costs.UsualSlots) {
-			continue
-		}
-		cycle := clients * output / p.TokensPerS.Or(0)
-		least = min(least, busy*bandwidth*cycle/(output-1+clients))
-	}
-	if math.IsInf(least, 1) {
-		return 0
-	}
-	return least
 }

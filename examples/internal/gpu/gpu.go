@@ -8,8 +8,8 @@ import (
 	"errors"
 	"os"
 
-	"github.com/cotenant/cotenant/decision/probe"
-	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
+	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package colocation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/telemetry"
+)
+
+// MachineOptions configure a [Machine]. The zero value measures without telemetry and without a spinning neighbour.
+type MachineOptions struct {
+	// Dir is the working folder of the servers' commands; "" is the current one.
+	Dir string
+	// Program is the MPS control program; nil finds it on the PATH.
+	Program *mps.Program
+	// Source reads the GPU. Without one the predictions are wider.
+	Source telemetry.Reader
+	// Probe opens the GPU of an index and, if known, UUID, as package cudaprobe does. pipe is the pipe directory of the
+	// MPS daemon of its client processes; "" is none.
+	Probe func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (Prober, error)
+}
+
+// Prober runs tasks of package probe on the measured GPU.
+type Prober interface {
+	// BesideSpinner calls run while a neighbour spins on the GPU.
+	BesideSpinner(ctx context.Context, run func(context.Context) error) error
+	// Run is that of probe.Site.
+	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
+	Close() error
+}
+
+// Machine is a Site of real servers on one of this machine's GPUs.
+type Machine struct {
+	opts MachineOptions
+	plan *Plan
+	look probe.Snapshot
+	say  func(format string, args ...any)
+
+	runner  mps.Runner    // for tests; nil is the program
+	startup time.Duration // wait for a tenant without visible progress to reach the GPU
+}
+
+// NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
+// [Measure]; it never changes compute mode, clocks, MIG or compute policy.
+func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
+	opts.Program = cmp.Or(opts.Program, &mps.Program{})
+	m := &Machine{opts: opts, plan: plan, startup: usualStartup}
+	if opts.Source == nil {
+		return m, nil
+	}
+	look, err := probe.Inspect(ctx, opts.Source, plan.Device)
+	if err != nil {
+		return nil, fmt.Errorf("device: %w", err)
+	}
+	m.look = *look
+	return m, nil
+}
+
+func (m *Machine) basis() sharing.Basis {
+	if m.opts.Source != nil {
+		return m.opts.Source.Info().Basis
+	}
+	return sharing.BasisMeasured
+}
+
+func (m *Machine) predictor() *predict.Predictor {
+	p := predict.NewPredictor()
+	return &p
+}
+
+// visible returns the UUID to which servers must be confined, "" where the GPU is the only one or unknown.
+func (m *Machine) visible() string {
+	if m.look.Only {
+		return ""
+	}
+	return m.look.Device.UUID
+}
+
+func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
+
+// usualStartup leaves programs time to load their libraries and to fill the GPU's memory.
+const usualStartup = 15 * time.Second
+
+func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
+	say func(format string, args ...any)) (*deployment, error) {
+	m.say = say
+	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
+	if m.opts.Probe != nil {
+		st.spinning = func(ctx context.Context, run func(context.Context) error) error {
+			return m.probe(ctx, "", func(p Prober) error { return p.BesideSpinner(ctx, run) })
+		}
+	}
+	for i := range m.plan.Servers {
+		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
+	}
+	if len(m.plan.Servers[0].Command) == 0 {
+		st.notes = append(st.notes, "the servers ran already: that they run under "+md.String()+" is the plan's word")
+		for i := range m.plan.Servers {
+			if err := m.ready(ctx, &server{plan: &m.plan.Servers[i]}, nil); err != nil {
+				return nil, err
+			}
+		}
+		return st, nil
+	}
+	if m.opts.Source != nil {
+		for _, h := range probe.Holders(ctx, m.opts.Source, m.plan.Device) {
+			st.notes = append(st.notes, h+" holds the GPU too: its work is part of what was measured")
+			st.strangers = append(st.strangers, h)
+		}
+	}
+	logs := filepath.Join(dir, "servers")
+	if err := os.MkdirAll(logs, 0o755); err != nil {
+		return nil, err
+	}
+	// The daemon's sockets need a short path on a local file system.
+	sockets, err := os.MkdirTemp("", "cotenant-mps-")
+	if err != nil {
+		return nil, err
+	}
+	g := &group{machine: m, mode: md, logs: logs, pipe: filepath.Join(sockets, "pipe")}
+	st.close = sync.OnceValue(func() error { return errors.Join(g.close(), os.RemoveAll(sockets)) })
+	if err := g.start(ctx); err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	st.notes = append(st.notes, g.notes...)
+	st.tenants = g.servers
+	if m.opts.Probe != nil && g.daemon != nil {
+		st.pressed = func(ctx context.Context, play player, use func(probe.Pressed) error) error {
+			return m.probe(ctx, g.pipe, func(p Prober) error { return use(&pressing{p, play}) })
+		}
+	}
+	return st, nil
+}
+
+// probe opens the GPU for use, and closes it.
+func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
+	p, err := m.opts.Probe(ctx, m.plan.Device, m.look.Device.UUID, m.opts.Program, pipe)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(p), p.Close())
+}
+
+// group is the servers of one mode, and their daemon.
+type group struct {
+	machine *Machine
+	mode    sharing.Mechanism
+	logs    string
+	pipe    string
+	daemon  *mps.Daemon // nil under time-slicing
+	servers []*server
+	notes   []string
+}
+
+func (g *group) start(ctx context.Context) error {
+	if g.mode != sharing.MechanismTimeSlicing {
+		if err := g.startDaemon(ctx); err != nil {
+			return err
+		}
+	}
+	for i := range g.machine.plan.Servers {
+		p := &g.machine.plan.Servers[i]
+		env, err := g.environ(ctx, p)
+		if err == nil {
+			err = g.machine.room(ctx, p)
+		}
+		if err != nil {
+			return fmt.Errorf("server %s: %w", p.Name, err)
+		}
+		s, err := startServer(p, env, g.machine.opts.Dir, filepath.Join(g.logs, p.Name+".log"))
+		if err != nil {
+			return fmt.Errorf("server %s: %w", p.Name, err)
+		}
+		g.servers = append(g.servers, s)
+	}
+	for _, s := range g.servers {
+		if err := g.machine.ready(ctx, s, g.servers); err != nil {
+			return err
+		}
+	}
+	var err error
+	if g.daemon != nil {
+		err = g.verify(ctx)
+	}
+	for _, s := range g.servers {
+		if err == nil && s.meter != nil {
+			err = s.halt(true)
+		}
+	}
+	return err
+}
+
+// room makes sure that the GPU has the memory left that the plan says a server or tenant takes.
+func (m *Machine) room(ctx context.Context, p *Server) error {
+	need, ok := p.Memory.Get()
+	if !ok || m.opts.Source == nil {
+		return nil
+	}
+	var r telemetry.Reading
+	if err := m.opts.Source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
+		return err
+	}
+	used, ok := r.Get(telemetry.MetricMemUsedBytes)
+	if left := m.look.Memory - sharing.Bytes(used); ok && m.look.Memory > 0 && left < need {
+		return fmt.Errorf("it takes %v of memory (memory) and the GPU has %v left of %v", need, left, m.look.Memory)
+	}
+	return nil
+}
+
+// startDaemon starts an MPS control daemon of the mode's own; others on the machine keep running.
+func (g *group) startDaemon(ctx context.Context) error {
+	o := mps.DaemonOptions{Program: g.machine.opts.Program, Runner: g.machine.runner, PipeDirectory: g.pipe,
+		LogDirectory: filepath.Join(filepath.Dir(g.logs), "mps-log")}
+	if u := g.machine.visible(); u != "" {
+		o.VisibleDevices = []string{u}
+	}
+	var err error
+	if o.LogDirectory, err = filepath.Abs(o.LogDirectory); err != nil {
+		return err
+	}
+	g.daemon, err = mps.Start(ctx, o)
+	return err
+}
+
+// environ is the environment of a server in the mode.
+func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
+	if g.daemon == nil {
+		// A pipe directory without a daemon keeps the server from becoming a
+		// client of a daemon that somebody runs in the default one.
+		env, err := (mps.ClientEnvironment{PipeDirectory: g.pipe}).Environ(os.Environ())
+		if u := g.machine.visible(); err == nil && u != "" {
+			env = append(env, mps.EnvVisibleDevices+"="+u)
+		}
+		return env, err
+	}
+	c := g.daemon.Client()
+	e := mps.ClientEnvironment{PipeDirectory: c.PipeDirectory(), DaemonPipeDirectory: c.PipeDirectory()}
+	if u := g.machine.visible(); u != "" {
+		// The daemon shows this GPU alone; frameworks that count by NVML must too.
+		e.VisibleDevices = []string{u}
+	}
+	if g.mode == sharing.MechanismMIGLikeEmulation {
+		e.ActiveThreadPercentage = p.Percent
+		limit := cmp.Or(p.MemoryLimit,
+			sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory))/sharing.MiB*sharing.MiB)
+		if limit > 0 {
+			var err error
+			if e.GPUs, err = g.clientGPUs(ctx); err != nil {
+				return nil, err
+			}
+			e.PinnedMemLimits = []mps.DeviceLimit{{Device: "0", Limit: limit}}
+		} else {
+			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU says how much",
+				p.Name))
+		}
+	}
+	return e.Environ(os.Environ())
+}
+
+// clientGPUs lists the devices that clients will see: the measured GPU if it is known,
+// else those that the daemon lists.
+func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
+	if m := g.machine; m.look.Device.UUID != "" {
+		return []mps.GPU{{UUID: m.look.Device.UUID, Memory: m.look.Memory}}, nil
+	}
+	return g.daemon.Client().Devices(ctx)
+}
+
+// errNotMPS is the error for fewer MPS clients than started servers.
+var errNotMPS = errors.New("servers run without MPS, so nothing was measured")
+
+// verify checks in the daemon's own lists that the servers are its clients. Where a
+// server works in a child process, the number of clients is checked.
+func (g *group) verify(ctx context.Context) error {
+	c := g.daemon.Client()
+	snap, err := c.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	var clients []int
+	for _, s := range snap.Servers {
+		clients = append(clients, s.Clients...)
+	}
+	if len(clients) < len(g.servers) {
+		return fmt.Errorf("%w: the daemon lists %d clients for %d servers", errNotMPS, len(clients), len(g.servers))
+	}
+	for i, s := range g.servers {
+		p := &g.machine.plan.Servers[i]
+		pid := s.cmd.Process.Pid
+		if !slices.Contains(clients, pid) {
+			g.notes = append(g.notes, fmt.Sprintf("server %s works in another process than the one that was started; its "+
+				"limits could not be verified", p.Name))
+			continue
+		}
+		m, err := c.Verify(ctx, pid, mps.VerifyOptions{})
+		if err == nil {
+			err = m.Require()
+		}
+		if err != nil {
+			return fmt.Errorf("server %s: %w", p.Name, err)
+		}
+		for _, w := range m.Warnings {
+			g.notes = append(g.notes, fmt.Sprintf("server %s: %s", p.Name, w))
+		}
+	}
+	return nil
+}
+
+// graceful is the time for servers and daemon to end by themselves.
+const graceful = 10 * time.Second
+
+// close ends the servers, each of them as an MPS client if it is one, and then the daemon.
+func (g *group) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 6*graceful)
+	defer cancel()
+	var errs []error
+	for _, s := range g.servers {
+		errs = append(errs, s.halt(false)) // a halted client cannot leave
+	}
+	if g.daemon != nil {
+		errs = append(errs, g.leave(ctx))
+	}
+	for _, s := range g.servers {
+		errs = append(errs, s.stop())
+	}
+	if g.daemon != nil {
+		_, err := g.daemon.Stop(ctx, graceful)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// leave has the MPS server terminate its clients: killing a client during its work has
+// undefined effects on the others and on the server.
+func (g *group) leave(ctx context.Context) error {
+	c := g.daemon.Client()
+	snap, err := c.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, s := range snap.Servers {
+		for _, pid := range s.Clients {
+			if err := c.TerminateClient(ctx, s.Server, pid); !errors.Is(err, mps.ErrClientNotFound) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && cgo
+
+package cudaprobe
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/cotenant/cotenant/internal/probe"
+)
+
+// childVariable, set in the environment, makes a process one of the probe's.
+const childVariable = "COTENANT_CUDAPROBE_CHILD"
+
+// asked says that main asks whether the process is a child.
+var asked atomic.Bool
+
+// Child does the work of a process of the probe if this process was started as one, until its input ends, and
+// returns its exit code. Otherwise it returns false at once. Call it first in main.
+func Child() (code int, is bool) {
+	asked.Store(true)
+	if os.Getenv(childVariable) == "" {
+		return 0, false
+	}
+	if err := serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// request is one line of JSON to a child.
+type request struct {
+	Task  *probe.Task        `json:"task,omitempty"`
+	Tune  bool               `json:"tune,omitempty"`
+	Rates map[string]float64 `json:"rates,omitempty"`
+}
+
+// response is a child's answer. The first one, which describes the GPU, comes unasked.
+type response struct {
+	Error   string             `json:"error,omitempty"`
+	Kind    string             `json:"kind,omitempty"` // of the error
+	Info    *probe.Info        `json:"info,omitempty"`
+	Rates   map[string]float64 `json:"rates,omitempty"`
+	Reading *probe.Reading     `json:"reading,omitempty"`
+}
+
+// kindsOfErrors are the errors that keep their meaning from process to process.
+var kindsOfErrors = map[string]error{"unavailable": ErrUnavailable, "old-driver": ErrOldDriver, "mig": probe.ErrMIG}
+
+func (r *response) fail(err error) {
+	r.Error = err.Error()
+	for kind, e := range kindsOfErrors {
+		if errors.Is(err, e) {
+			r.Kind = kind
+		}
+	}
+}
+
+// failed is an error of another process.
+type failed struct {
+	text string
+	is   error
+}
+
+func (f *failed) Error() string { return f.text }
+func (f *failed) Unwrap() error { return f.is }
+
+func (r *response) err() error {
+	if r.Error == "" {
+		return nil
+	}
+	return &failed{r.Error, kindsOfErrors[r.Kind]}
+}
+
+// serve answers requests until there are no more.
+func serve(in io.Reader, out io.Writer) error {
+	runtime.LockOSThread() // a context belongs to a thread
+	answer := json.NewEncoder(out)
+	g, info, err := begin()
+	hello := response{Info: &info}
+	if err != nil {
+		hello.fail(err)
+	}
+	if err := errors.Join(err, answer.Encode(hello)); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		var q request
+		var a response
+		err := json.Unmarshal(lines.Bytes(), &q)
+		switch {
+		case err != nil:
+		case q.Tune:
+			a.Rates, err = g.tune()
+		case q.Task != nil:
+			var r probe.Reading
+			r, err = g.do(*q.Task, q.Rates)
+			a.Reading = &r
+		}
+		if err != nil {
+			a = response{}
+			a.fail(err)
+		}
+		if err := answer.Encode(a); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
+}
+
+// begin opens the first device that the process sees.
+func begin() (*gpu, probe.Info, error) {
+	version, err := loadDriver()
+	if err != nil {
+		return nil, probe.Info{}, err
+	}
+	info, device, err := describe(0, version)
+	if err != nil {
+		return nil, info, err
+	}
+	g, err := openGPU(device, info.SMs)
+	if err == nil {
+		info.Free, err = g.memory()
+	}
+	return g, info, err
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux || !cgo
+
+package cudaprobe
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/cotenant/cotenant/internal/probe"
+)
+
+// Child says that this is no process of the probe: on this platform there are none.
+func Child() (code int, is bool) { return 0, false }
+
+// Site is this machine's GPU. On this platform there is none, and Open returns none.
+type Site struct{ probe.Site }
+
+// Open returns an error that wraps ErrUnavailable and says why.
+func Open(context.Context, Options) (*Site, error) { return nil, unavailable() }
+
+func unavailable() error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("%w: this is %s; the probe runs on linux", ErrUnavailable, runtime.GOOS)
+	}
+	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
+}
+
+// BesideSpinner returns an error that wraps ErrUnavailable.
+func (*Site) BesideSpinner(context.Context, func(context.Context) error) error { return unavailable() }
+
+// Close does nothing.
+func (*Site) Close() error { return nil }

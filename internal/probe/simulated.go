@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cotenant/cotenant/sharing"
+	"github.com/cotenant/cotenant/timeslice"
+)
+
+// Simulated is a simulated GPU that can be probed: processes take time slices as in package timeslice, and
+// are isolated under MPS. It is for trying out a probe; its figures are no GPU's. The zero value has
+// the quantum and the switch of an H200.
+type Simulated struct {
+	Scheduler timeslice.Scheduler // zero = timeslice.H200()
+	// Stranger is a process of somebody else that works for so long, every 5 ms.
+	Stranger time.Duration
+	// Exclusive is a compute mode that admits one process only, and NoMPS a machine without the control program.
+	Exclusive, NoMPS bool
+}
+
+// SimulatedGPU is the name of a simulated GPU.
+const SimulatedGPU = "simulated GPU"
+
+const (
+	simulatedSMs       = 132
+	simulatedBandwidth = 3000.0 // GB/s
+	simulatedExchange  = 15 * time.Microsecond
+	strangersPeriod    = 5 * time.Millisecond
+)
+
+// Basis returns sharing.BasisSimulated.
+func (s *Simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
+
+// Info implements Site.
+func (s *Simulated) Info(context.Context) (Info, error) {
+	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB,
+		Exclusive: s.Exclusive}, nil
+}
+
+var errNoMPS = errors.New("MPS: nvidia-cuda-mps-control: executable file not found in $PATH")
+
+// Run implements Site.
+func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	if m == sharing.MechanismMPS && s.NoMPS {
+		return nil, errNoMPS
+	}
+	if tasks[0].Kind == KindSpin {
+		return s.takeTurns(ctx, tasks)
+	}
+	out := make([]Reading, len(tasks))
+	for i, t := range tasks {
+		step := s.step(m, t)
+		for range max(5, int(t.For/step)) {
+			out[i].Steps = append(out[i].Steps, step)
+		}
+		out[i].Bytes = t.Bytes * int64(max(1, t.Kernels))
+	}
+	return out, nil
+}
+
+// step returns the time of a step of a task alone.
+func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
+	step := time.Duration(max(1, t.Kernels)) * t.kernel()
+	if t.Exchange {
+		step += simulatedExchange
+		if m == sharing.MechanismMPS {
+			step += simulatedExchange
+		}
+	}
+	return step
+}
+
+// kernel returns the time of one kernel of a task alone.
+func (t Task) kernel() time.Duration {
+	if t.Kind == KindStream {
+		return time.Duration(float64(t.Bytes) / simulatedBandwidth)
+	}
+	return t.Kernel
+}
+
+// takeTurns runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
+func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, error) {
+	if s.Exclusive && len(tasks) > 1 {
+		return nil, errors.New("the simulated GPU's compute mode admits one process only")
+	}
+	all := tasks
+	if s.Stranger > 0 {
+		all = append(all[:len(all):len(all)], Task{Kind: KindCompute, Kernel: s.Stranger, Pause: strangersPeriod,
+			For: time.Hour})
+	}
+	engine := timeslice.Engine{Scheduler: s.Scheduler, Until: time.Nanosecond}
+	if engine.Scheduler == (timeslice.Scheduler{}) {
+		engine.Scheduler = timeslice.H200()
+	}
+	on := make([][]Interval, len(all))
+	takers := make([]*turnTaker, len(all))
+	for i, t := range all {
+		takers[i] = &turnTaker{task: t, length: s.step(sharing.MechanismTimeSlicing, t)}
+		engine.Tenants = append(engine.Tenants, takers[i])
+		if i < len(tasks) {
+			engine.Until = max(engine.Until, t.Delay+t.For)
+		}
+	}
+	engine.Observe = func(slice timeslice.Slice) {
+		lane := on[slice.Tenant]
+		if n := len(lane); n > 0 && lane[n-1].To == slice.From && all[slice.Tenant].Kind == KindSpin {
+			lane[n-1].To = slice.To
+			return
+		}
+		on[slice.Tenant] = append(lane, Interval{slice.From, slice.To})
+	}
+	if err := engine.Run(ctx); err != nil {
+		return nil, err
+	}
+	out := make([]Reading, len(tasks))
+	for i, t := range tasks {
+		lane := on[i]
+		switch {
+		case len(lane) == 0:
+			return nil, errors.New("a simulated process never had its turn")
+		case t.Kind == KindStream:
+			out[i].Steps = takers[i].steps
+			continue
+		}
+		out[i].Span = Interval{lane[0].From, lane[len(lane)-1].To}
+		for k := range lane[1:] {
+			out[i].Off = append(out[i].Off, Interval{lane[k].To, lane[k+1].From})
+		}
+	}
+	return out, nil
+}
+
+// turnTaker submits a task's work.
+type turnTaker struct {
+	task   Task
+	length time.Duration // of a piece of work
+	begun  bool
+	last   time.Duration   // when the last one was submitted
+	steps  []time.Duration // that ended
+}
+
+// Next implements timeslice.Submitter.
+func (p *turnTaker) Next(now time.Duration) (timeslice.Work, bool) {
+	t := &p.task
+	at, length := max(now, t.Delay), p.length
+	if t.Kind == KindSpin {
+		length = 100 * time.Microsecond // it looks at the clock all the time
+	}
+	first := !p.begun
+	if p.begun {
+		p.steps = append(p.steps, now-p.last)
+		at += t.Pause
+	}
+	p.last, p.begun = at, true
+	return timeslice.Work{At: at, GPU: length}, first || at < t.Delay+t.For
+}
