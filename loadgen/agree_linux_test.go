@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/internal/nightly"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // TestMain lets several tests that mostly wait run at once.
@@ -36,10 +37,10 @@ func TestWaysToReceiveAgree(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			for _, silence := range []time.Duration{500 * time.Millisecond, 10 * time.Second} {
-				plain, differs := outcomes(t, seed, ReceivePlain, silence), ""
-				for _, receive := range []Receive{ReceiveStamped, ReceivePolled} {
+				plain, differs := outcomes(t, seed, wire.ModePlain, silence), ""
+				for _, receive := range []wire.Mode{wire.ModeStamped, wire.ModePolled} {
 					for i, got := range outcomes(t, seed, receive, silence) {
-						// See ReceivePlain: it may hold back data when the time is over.
+						// net/http may hold back data when the time is over.
 						if i < len(plain) && got != plain[i] && !strings.HasPrefix(plain[i], "timeout") {
 							differs += fmt.Sprintf("%d, %v: %s, plain: %s\n", i, receive, got, plain[i])
 						}
@@ -57,7 +58,7 @@ func TestWaysToReceiveAgree(t *testing.T) {
 }
 
 // outcomes makes two requests to a server of random answers.
-func outcomes(t *testing.T, seed uint64, receive Receive, silence time.Duration) (all []string) {
+func outcomes(t *testing.T, seed uint64, receive wire.Mode, silence time.Duration) (all []string) {
 	var asked atomic.Uint64 // whatever connections the requests come on
 	url := rawServer(t, func(c *net.TCPConn, _ int) bool { return randomAnswer(c, rand.New(rand.NewPCG(seed, asked.Add(1)))) })
 	client := testClient(t, url, receive, Timeouts{FirstToken: silence, Idle: silence})

@@ -31,13 +31,13 @@ type client struct {
 	conns    wire.Conns
 }
 
-func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, receive Receive, scrub *scrubber) (*client, error) {
+func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, mode wire.Mode, scrub *scrubber) (*client, error) {
 	c := &client{
 		tenant: t, clock: clk, timeouts: t.Timeouts.withDefaults(), scrub: scrub,
 		streams: sync.Pool{New: func() any { return &stream{} }},
 	}
 	for i := range t.Endpoints {
-		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, wire.Mode(receive), &c.conns,
+		e, err := newEndpoint(runCtx, &t.Endpoints[i], t.API, !t.NonStreaming, mode, &c.conns,
 			c.timeouts.Connect)
 		if err != nil {
 			return nil, err

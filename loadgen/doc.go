@@ -20,8 +20,8 @@
 // rate that keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
 //
 // Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too. Package
-// loadgen/report compares groups of repeated runs. Package loadgen/study reads plans from files, and makes tests of
-// several runs. Package loadgen/loadgentest is a server with scripted timing and faults, and a simulated GPU.
+// loadgen/report compares groups of repeated runs. Package loadgen/loadgentest is a server with scripted timing and
+// faults, and a simulated GPU.
 //
 // # What is measured
 //
@@ -39,9 +39,11 @@
 //
 // On Linux the time of an event is the kernel's receive time of the segment that brought it (SO_TIMESTAMPNS read by
 // recvmsg under the transport, TLS included), so that the client's own queueing is not counted as the server's latency;
-// that queueing is reported as the read lag. Elsewhere, and for connections that are not TCP, the time is taken after
-// the read, and the summary says so. [Receive] turns the kernel's times off, or the poller that reads many streams at
-// once. All times in the artifacts are Unix nanoseconds derived from one base of wall and monotonic clock.
+// that queueing is reported as the read lag. Elsewhere, for connections that are not TCP, and with Options.ProcessTimes
+// the time is taken after the read, and the summary reports that. Streams in plain HTTP are read by a poller (Linux).
+// For others net/http takes chunks apart: an event that arrives with the size of the next chunk, but without its data,
+// counts once the data has come. All times in the artifacts are Unix nanoseconds derived from one base of wall and
+// monotonic clock.
 //
 // HTTP/1.1 is spoken, never HTTP/2: a stamp belongs to one stream only when a connection carries one stream.
 //

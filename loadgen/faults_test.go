@@ -169,7 +169,7 @@ func TestKernelStamps(t *testing.T) {
 				t.Errorf("record %d matches no request of the server", i)
 			}
 		}
-		res, err = loadgen.Run(context.Background(), plan, loadgen.Options{Receive: loadgen.ReceivePlain})
+		res, err = loadgen.Run(context.Background(), plan, loadgen.Options{ProcessTimes: true})
 		if err != nil {
 			t.Fatal(err)
 		}

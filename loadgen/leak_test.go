@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // leakKey has characters that every encoding writes in its own way.
@@ -154,13 +155,13 @@ func TestKeysDoNotLeak(t *testing.T) {
 			} else {
 				w.endpoint(&e)
 			}
-			for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
+			for _, receive := range []wire.Mode{wire.ModePolled, wire.ModePlain} {
 				plan := planFor(e, 2)
 				if w.tenant != nil {
 					w.tenant(&plan.Tenants[0])
 				}
-				opts := w.opts
-				opts.Dir, opts.Receive, opts.KeepRecords = filepath.Join(t.TempDir(), "run"), receive, true
+				opts := loadgen.Receiving(receive, w.opts)
+				opts.Dir, opts.KeepRecords = filepath.Join(t.TempDir(), "run"), true
 				res, err := loadgen.Run(context.Background(), plan, opts)
 				if err != nil {
 					t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // nasty is a server's answer byte by byte, and the outcome to report.
@@ -350,7 +351,7 @@ func TestNastyServers(t *testing.T) {
 		runs.Go(func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
+			for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
 				plan := planFor(loadgen.Endpoint{URL: fmt.Sprintf("http://%s/%d/v1/chat/completions", ln.Addr(), i)}, 1)
 				tenant := &plan.Tenants[0]
 				tenant.Body, tenant.NonStreaming = n.body, n.whole
@@ -366,7 +367,7 @@ func TestNastyServers(t *testing.T) {
 				if n.name == "finish and no end" {
 					tenant.Timeouts.Idle = 300 * ms
 				}
-				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{KeepRecords: true, Receive: receive})
+				res, err := loadgen.Run(t.Context(), plan, loadgen.Receiving(receive, loadgen.Options{KeepRecords: true}))
 				if err != nil {
 					t.Error(err)
 					return

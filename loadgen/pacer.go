@@ -7,15 +7,6 @@ import (
 	"time"
 )
 
-// Pacing selects how open loops wait for the next arrival. The zero value is PacingPrecise.
-type Pacing uint8
-
-// The pacings.
-const (
-	PacingPrecise Pacing = iota // a timerfd on Linux (late by about 0.1 ms), a timer elsewhere
-	PacingTimer                 // a time.Timer (late by up to about 1 ms); works in a synctest bubble
-)
-
 // pacer waits for instants. Only one goroutine may use it.
 type pacer interface {
 	// wait returns at t, or with ctx's error when ctx ends first. An instant in the past is no wait at all.
@@ -24,10 +15,11 @@ type pacer interface {
 	close() error
 }
 
-func newPacer(p Pacing) pacer {
-	if p == PacingPrecise {
-		if precise := newPrecisePacer(); precise != nil {
-			return precise
+// newPacer returns a timerfd's pacer where precise is set and the system has one.
+func newPacer(precise bool) pacer {
+	if precise {
+		if p := newPrecisePacer(); p != nil {
+			return p
 		}
 	}
 	return &timerPacer{}

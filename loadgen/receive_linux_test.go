@@ -67,7 +67,7 @@ const streamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 const chunkedHead = streamHead + "Transfer-Encoding: chunked\r\n\r\n"
 
 // testClient is a client of one endpoint.
-func testClient(t *testing.T, url string, receive Receive, timeouts Timeouts) *client {
+func testClient(t *testing.T, url string, receive wire.Mode, timeouts Timeouts) *client {
 	t.Helper()
 	c, err := newClient(context.Background(), &Tenant{Name: "t", Endpoints: []Endpoint{{URL: url}}, Timeouts: timeouts}, wire.NewClock(), receive, newScrubber(nil))
 	if err != nil {
@@ -110,8 +110,8 @@ func TestReceive(t *testing.T) {
 	// The kernel may take a moment to begin with its times, so not every answer has them.
 	var kernel [3]atomic.Int64
 	t.Cleanup(func() {
-		for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
-			if n := kernel[receive].Load(); (n > 0) != (receive != ReceivePlain) {
+		for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
+			if n := kernel[receive].Load(); (n > 0) != (receive != wire.ModePlain) {
 				t.Errorf("%v: %d answers have the kernel's times", receive, n)
 			}
 		}
@@ -173,7 +173,7 @@ func TestReceive(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
+			for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
 				url := rawServer(t, c.answer)
 				limits := Timeouts{FirstToken: time.Minute, Idle: time.Minute} // a busy machine takes its time
 				switch c.class {
@@ -191,7 +191,7 @@ func TestReceive(t *testing.T) {
 					var rec Record
 					client.do(context.Background(), &Prompt{}, []byte(chatBody), &rec, s)
 					through := s.in.Polled()
-					if rec.Class != c.class || rec.Events != c.events && c.events >= 0 || through != (c.through && receive == ReceivePolled) {
+					if rec.Class != c.class || rec.Events != c.events && c.events >= 0 || through != (c.through && receive == wire.ModePolled) {
 						t.Errorf("%v: %v, %d events, polled %v: %s", receive, rec.Class, rec.Events, through, rec.Error)
 					}
 					if rec.StampSource == "kernel" {
@@ -218,7 +218,7 @@ func TestSplitAnywhere(t *testing.T) {
 		_, err := io.WriteString(c, full[cut:])
 		return err == nil
 	})
-	client := testClient(t, url, ReceivePolled, Timeouts{Total: time.Minute})
+	client := testClient(t, url, wire.ModePolled, Timeouts{Total: time.Minute})
 	s := newTestStream()
 	for cut := range full {
 		var rec Record
@@ -257,7 +257,7 @@ func TestManyPolledStreams(t *testing.T) {
 			}
 			return err == nil
 		})
-		client := testClient(t, url, ReceivePolled, Timeouts{Total: 2 * time.Minute})
+		client := testClient(t, url, wire.ModePolled, Timeouts{Total: 2 * time.Minute})
 		errStop := errors.New("stopped")
 		var wg sync.WaitGroup
 		for i := range streams {
@@ -305,7 +305,7 @@ func TestStuckWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	for _, receive := range []Receive{ReceivePolled, ReceiveStamped, ReceivePlain} {
+	for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
 		client := testClient(t, "http://"+ln.Addr().String(), receive, Timeouts{FirstToken: 200 * time.Millisecond})
 		var rec Record
 		client.do(context.Background(), &Prompt{}, make([]byte, 16<<20), &rec, newTestStream())

@@ -27,7 +27,7 @@ var errDrainTime = errors.New("cut off at the end of the run")
 // prompt source and an unwritable directory likewise come with the Result so far. An invalid plan or
 // directory comes without one, and nothing is sent.
 func Run(ctx context.Context, plan LoadPlan, opts Options) (*Result, error) {
-	if err := errors.Join(plan.Validate(), opts.check()); err != nil {
+	if err := plan.Validate(); err != nil {
 		return nil, err
 	}
 	if opts.RunID == "" {
@@ -73,7 +73,7 @@ func (r *runner) prepare(runCtx context.Context) error {
 	}
 	for i := range r.plan.Tenants {
 		t := &r.plan.Tenants[i]
-		c, err := newClient(runCtx, t, r.clock, r.opts.Receive, r.scrub)
+		c, err := newClient(runCtx, t, r.clock, r.opts.receive(), r.scrub)
 		if err != nil {
 			return fmt.Errorf("loadgen: tenant %q: %w", t.Name, err)
 		}

@@ -24,7 +24,7 @@ func bubble(t *testing.T, script loadgentest.Script, edit func(*loadgen.LoadPlan
 			Name: "t", Model: "m", Prompts: loadgen.Texts("hello there"), MaxTokens: 10, Requests: 1,
 			Load: loadgen.OfferedLoad{Concurrency: 1},
 		}}}
-		opts := loadgen.Options{Pacing: loadgen.PacingTimer, KeepRecords: true}
+		opts := loadgen.Options{ProcessTimes: true, KeepRecords: true}
 		if edit != nil {
 			edit(&plan, &so, &opts)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
+	"github.com/cotenant/cotenant/loadgen/internal/wire"
 )
 
 // TestShortKeepAlive: a server that ends connections idle for 30 ms while requests are on their way to them has not
@@ -31,13 +32,13 @@ func TestShortKeepAlive(t *testing.T) {
 	srv.Config.IdleTimeout = 30 * ms
 	srv.Start()
 	defer srv.Close()
-	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
+	for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
 		const requests, users = 1000, 16
 		var c loadgen.Counts
 		for range 3 { // on a busy machine an end may be seen much later than it came
 			plan := planFor(loadgen.Endpoint{URL: srv.URL}, requests)
 			plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: users, ThinkTime: 29 * ms}
-			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
+			res, err := loadgen.Run(t.Context(), plan, loadgen.Receiving(receive, loadgen.Options{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,9 +80,9 @@ func TestPlainHTTPToTLS(t *testing.T) {
 				c.Close()
 			}
 		}()
-		for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
+		for _, receive := range []wire.Mode{wire.ModePolled, wire.ModePlain} {
 			plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 4)
-			res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive, KeepRecords: true})
+			res, err := loadgen.Run(t.Context(), plan, loadgen.Receiving(receive, loadgen.Options{KeepRecords: true}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,13 +124,13 @@ func TestStaleConnection(t *testing.T) {
 			}()
 		}
 	}()
-	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceivePlain} {
+	for _, receive := range []wire.Mode{wire.ModePolled, wire.ModePlain} {
 		for think, want := range map[time.Duration]int64{150 * ms: 4, 0: 2} {
 			plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 4)
 			plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 1, ThinkTime: think}
 			var c loadgen.Counts
 			for range 5 { // on a busy machine a connection in steady use may seem idle
-				res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive})
+				res, err := loadgen.Run(t.Context(), plan, loadgen.Receiving(receive, loadgen.Options{}))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -176,10 +177,10 @@ func TestSecondResponse(t *testing.T) {
 			}()
 		}
 	}()
-	for _, receive := range []loadgen.Receive{loadgen.ReceivePolled, loadgen.ReceiveStamped, loadgen.ReceivePlain} {
+	for _, receive := range []wire.Mode{wire.ModePolled, wire.ModeStamped, wire.ModePlain} {
 		plan := planFor(loadgen.Endpoint{URL: "http://" + ln.Addr().String()}, 1000)
 		plan.Tenants[0].Load = loadgen.OfferedLoad{Concurrency: 16}
-		res, err := loadgen.Run(t.Context(), plan, loadgen.Options{Receive: receive, KeepRecords: true})
+		res, err := loadgen.Run(t.Context(), plan, loadgen.Receiving(receive, loadgen.Options{KeepRecords: true}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -154,7 +154,7 @@ func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 }
 
 func (r *tenantRun) open(offer, run context.Context, offered func()) (err error) {
-	p := newPacer(r.opts.Pacing)
+	p := newPacer(!r.opts.ProcessTimes)
 	r.pacerName = p.name()
 	var requests sync.WaitGroup
 	defer func() {

@@ -48,7 +48,7 @@ func study(t *testing.T, m sharing.Mechanism, p *predict.Parameters, model loadg
 	}
 	var runs []*loadgen.Summary // alone, alone, together
 	for _, c := range loadgen.Study(plan) {
-		res, err := loadgen.Run(t.Context(), c.Plan, loadgen.Options{Pacing: loadgen.PacingTimer})
+		res, err := loadgen.Run(t.Context(), c.Plan, loadgen.Options{ProcessTimes: true})
 		if err != nil {
 			t.Fatal(c.Name, err)
 		}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/examples/internal/study"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
-	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 // show prints a study's tables, or its runs as JSON, with their costs, and writes the page of -report. Nothing is

@@ -40,7 +40,6 @@ var allowed = map[string][]string{
 	"loadgen/loadgentest":     {"loadgen"},
 	"loadgen/prompt":          {"loadgen"},
 	"loadgen/report":          {"loadgen"},
-	"loadgen/study":           {"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report"},
 	"decision": {"cost", "decision/fleet", "decision/filter", "decision/internal/...", "decision/layout", "decision/predict/...",
 		"decision/score", "mig", "mps", "sharing", "timeslice"},
 	"decision/internal/codes":     {"decision/predict/profile", "sharing"},

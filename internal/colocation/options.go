@@ -124,7 +124,7 @@ func (b *runner) record(ctx context.Context, dir string, plan loadgen.LoadPlan, 
 	opts := loadgen.Options{Dir: filepath.Join(b.Dir, dir), KeepRecords: len(plan.Tenants) == 1,
 		Meta: map[string]any{"run": filepath.ToSlash(dir)}}
 	if b.simulatedTime {
-		opts.Receive, opts.Pacing = loadgen.ReceivePlain, loadgen.PacingTimer
+		opts.ProcessTimes = true
 		opts.Health = loadgen.HealthLimits{SchedulingP99: -1, GCPauseMax: -1, CPUFraction: -1} // real ones
 	}
 	r, err := record(ctx, plan, opts, source)

@@ -78,7 +78,7 @@ func main() {
 					of.edit(&tenant)
 				}
 				res, err := loadgen.Run(context.Background(), loadgen.LoadPlan{Tenants: []loadgen.Tenant{tenant}, Seed: 3},
-					loadgen.Options{Pacing: loadgen.PacingTimer, RunID: name})
+					loadgen.Options{ProcessTimes: true, RunID: name})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,18 +5,6 @@
 //
 // A [File] is a plan as users write it, in YAML or JSON: tenants, their requests and servers, with the files of
 // prompts and traces that it names. [Run] makes the runs.
-//
-//	c := study.Config{PlanFile: "plan.yaml", Interference: true, Dir: "out"}
-//	if err := c.Resolve(study.FileOptions{}); err != nil {
-//		return err // names everything that is wrong, each with its path
-//	}
-//	outcome, err := study.Run(ctx, c)
-//	if err != nil {
-//		return err
-//	}
-//	return errors.Join(outcome.WriteText(os.Stdout), outcome.Verdict())
-//
-// Experimental: its API may change.
 package study
 
 import (

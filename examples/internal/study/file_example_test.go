@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cotenant/cotenant/loadgen/study"
+	"github.com/cotenant/cotenant/examples/internal/study"
 )
 
 const twoTenants = `
