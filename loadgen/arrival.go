@@ -22,8 +22,14 @@ type Schedule interface {
 	// Arrivals yields the intended starts as offsets from the run's start, in non-decreasing order. It may be endless.
 	// A rate or a burstiness that a plan refuses, such as 0, yields none.
 	Arrivals(rng *rand.Rand) iter.Seq[time.Duration]
-	// String describes the schedule for the run's configuration.
-	String() string
+}
+
+// describe writes a schedule for the run's configuration: "poisson 15/s".
+func describe(s Schedule) string {
+	if own, ok := s.(interface{ text() string }); ok {
+		return own.text()
+	}
+	return fmt.Sprint(s)
 }
 
 // Constant is a schedule of evenly spaced arrivals, the first at offset 0.
@@ -36,8 +42,7 @@ func (c Constant) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 	return arrive(c.check(), c.PerS, func(_ float64, k int) float64 { return float64(k) })
 }
 
-// String returns e.g. "constant 15/s".
-func (c Constant) String() string { return fmt.Sprintf("constant %v/s", c.PerS) }
+func (c Constant) text() string { return fmt.Sprintf("constant %v/s", c.PerS) }
 
 func (c Constant) check() error { return checkRate("per_s", c.PerS) }
 
@@ -51,8 +56,7 @@ func (p Poisson) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 	return arrive(p.check(), p.PerS, func(before float64, _ int) float64 { return before + rng.ExpFloat64() })
 }
 
-// String returns e.g. "poisson 15/s".
-func (p Poisson) String() string { return fmt.Sprintf("poisson %v/s", p.PerS) }
+func (p Poisson) text() string { return fmt.Sprintf("poisson %v/s", p.PerS) }
 
 func (p Poisson) check() error { return checkRate("per_s", p.PerS) }
 
@@ -70,8 +74,7 @@ func (g Gamma) Arrivals(rng *rand.Rand) iter.Seq[time.Duration] {
 	return arrive(g.check(), g.PerS, func(before float64, _ int) float64 { return before + gap.Rand() })
 }
 
-// String returns e.g. "gamma 15/s burstiness 0.5".
-func (g Gamma) String() string { return fmt.Sprintf("gamma %v/s burstiness %v", g.PerS, g.Burstiness) }
+func (g Gamma) text() string { return fmt.Sprintf("gamma %v/s burstiness %v", g.PerS, g.Burstiness) }
 
 func (g Gamma) check() error {
 	return errors.Join(checkRate("per_s", g.PerS), checkRate("burstiness", g.Burstiness))
@@ -99,8 +102,7 @@ func (t Timestamps) Arrivals(*rand.Rand) iter.Seq[time.Duration] {
 	}
 }
 
-// String returns e.g. "trace of 12031 arrivals at speed 1".
-func (t Timestamps) String() string {
+func (t Timestamps) text() string {
 	return fmt.Sprintf("trace of %d arrivals at speed %v", len(t.Offsets), cmp.Or(t.Speed, 1))
 }
 

@@ -161,12 +161,12 @@ func TestRouting(t *testing.T) {
 func TestAPIPath(t *testing.T) {
 	for _, tc := range []struct {
 		in   string
-		api  API
+		api  string
 		want string
 	}{
-		{"", APIChat, "/v1/chat/completions"}, {"/", APICompletions, "/v1/completions"}, {"/v1", APIChat, "/v1/chat/completions"},
-		{"/openai/v1/", APICompletions, "/openai/v1/completions"}, {"/v1/chat/completions", APIChat, "/v1/chat/completions"},
-		{"/proxy", APIChat, "/proxy/v1/chat/completions"},
+		{"", apiChat, "/v1/chat/completions"}, {"/", apiCompletions, "/v1/completions"}, {"/v1", apiChat, "/v1/chat/completions"},
+		{"/openai/v1/", apiCompletions, "/openai/v1/completions"}, {"/v1/chat/completions", apiChat, "/v1/chat/completions"},
+		{"/proxy", apiChat, "/proxy/v1/chat/completions"},
 	} {
 		if got := apiPath(tc.in, tc.api); got != tc.want {
 			t.Errorf("%q: %q, want %q", tc.in, got, tc.want)
@@ -177,7 +177,7 @@ func TestAPIPath(t *testing.T) {
 // BenchmarkArrivals makes 1000 arrivals an operation.
 func BenchmarkArrivals(b *testing.B) {
 	for _, s := range []Schedule{Constant{PerS: 1000}, Poisson{PerS: 1000}, Gamma{PerS: 1000, Burstiness: 0.5}} {
-		b.Run(s.String(), func(b *testing.B) {
+		b.Run(describe(s), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n := 0

@@ -71,7 +71,7 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 			rec.Retries++
 			continue
 		}
-		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retry.Max || ctx.Err() != nil {
+		if !rec.Class.retriable() || rec.Retries >= c.tenant.Retries || ctx.Err() != nil {
 			return
 		}
 		wait := max(backoff<<min(rec.Retries, 20), a.retryAfter)

@@ -16,23 +16,22 @@ type collector struct {
 	from, to int64 // the window in Unix ns; to is MaxInt64 for the end of the run
 	slo      RequestSLO
 
-	counts       Counts
-	sums         AnswerSums
-	met          int64
-	metUnknown   int64
-	tokensFailed int64
-	firstStart   int64 // earliest intended start and latest end of the requests that
-	lastEnd      int64 // have a part in the window; 0 without any
-	metrics      map[LatencyMetric]*Histogram
-	sources      [len(tokenSources)]sourceFigures
-	reads        ReadCounts
-	timeline     timeline
-	cache        PromptCache
+	counts     Counts
+	sums       Measures // as took and addSums fill them
+	met        int64
+	metUnknown int64
+	firstStart int64 // earliest intended start and latest end of the requests that
+	lastEnd    int64 // have a part in the window; 0 without any
+	metrics    map[LatencyMetric]*Histogram
+	sources    [len(tokenSources)]sourceFigures
+	reads      ReadCounts
+	timeline   timeline
+	cache      PromptCache
 }
 
 // tokenSources are the sources for which figures are kept side by side, best
 // first: only at the end is it known which of them every request had.
-var tokenSources = [...]TokenSource{TokensUsage, TokensEvents}
+var tokenSources = [...]string{tokensUsage, tokensEvents}
 
 // sourceFigures are the figures that depend on how tokens are counted.
 type sourceFigures struct {
@@ -79,7 +78,7 @@ func (c *collector) ended(r *Record, s *stream, l lags, tenant *Tenant) {
 	if r.Class == ClassOK {
 		c.tokensOf(r, s, tenant, c.inside(r.IntendedNS))
 	} else {
-		c.tokensFailed += int64(c.failedTokens(r, events))
+		c.sums.OutputTokensFailed += int64(c.failedTokens(r, events))
 	}
 	if r.EndNS >= c.from {
 		c.lastEnd = max(c.lastEnd, min(r.EndNS, c.to))
@@ -123,7 +122,7 @@ func (c *collector) latencies(r *Record, events []event) {
 	case kept:
 		c.met++
 	}
-	c.sums.add(sumsOf(r))
+	c.sums.took(r)
 	c.cache.took(r)
 	for _, v := range []struct {
 		m        LatencyMetric
@@ -158,11 +157,11 @@ func (c *collector) tokensOf(r *Record, s *stream, tenant *Tenant, latencies boo
 		f := &c.sources[i]
 		n, basis := 0, "even"
 		switch {
-		case source == TokensEvents && r.Streamed:
+		case source == tokensEvents && r.Streamed:
 			n, basis = r.Events, "event"
 		case source == r.TokenSource:
 			n = r.OutputTokens
-			if source == TokensUsage && s.continuous() {
+			if source == tokensUsage && s.continuous() {
 				basis = "usage"
 			}
 		}
@@ -238,7 +237,7 @@ func (c *collector) failedTokens(r *Record, events []event) int {
 	n, before := 0, int32(0)
 	for _, e := range events {
 		tokens := int32(1)
-		if r.TokenSource == TokensUsage {
+		if r.TokenSource == tokensUsage {
 			tokens, before = e.tokens-before, e.tokens
 		}
 		if c.inside(e.at) {
@@ -287,10 +286,9 @@ func (c *collector) onTimeline(r *Record, s *stream) {
 // merge adds the figures of other; the windows must be the same.
 func (c *collector) merge(other *collector) {
 	c.counts.add(&other.counts)
-	c.sums.add(other.sums)
+	c.sums.addSums(&other.sums)
 	c.met += other.met
 	c.metUnknown += other.metUnknown
-	c.tokensFailed += other.tokensFailed
 	c.cache.add(&other.cache)
 	if c.firstStart == 0 || other.firstStart != 0 && other.firstStart < c.firstStart {
 		c.firstStart = other.firstStart
@@ -316,11 +314,11 @@ func (c *collector) merge(other *collector) {
 }
 
 // source is the best source that every ok request has.
-func (c *collector) source() (TokenSource, *sourceFigures) {
+func (c *collector) source() (string, *sourceFigures) {
 	for i, s := range tokenSources {
 		if f := &c.sources[i]; f.missing == 0 && f.present > 0 {
 			return s, f
 		}
 	}
-	return TokensUnknown, nil
+	return tokensUnknown, nil
 }

@@ -33,9 +33,9 @@ type config struct {
 type tenantConfig struct {
 	Name      string           `json:"name"`
 	Model     string           `json:"model,omitempty"`
-	API       API              `json:"api"`
+	API       string           `json:"api"`
 	Streaming bool             `json:"streaming"`
-	Usage     UsageMode        `json:"usage"`
+	Usage     string           `json:"usage"`
 	Endpoints []endpointConfig `json:"endpoints"`
 	Load      string           `json:"load"`
 	Requests  int              `json:"requests,omitempty"`
@@ -96,12 +96,12 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *confi
 		t := &p.Tenants[i]
 		to := t.Timeouts.withDefaults()
 		tc := tenantConfig{
-			Name: t.Name, Model: t.Model, API: cmp.Or(t.API, APIChat), Streaming: !t.NonStreaming,
+			Name: t.Name, Model: t.Model, API: cmp.Or(t.API, apiChat), Streaming: !t.NonStreaming,
 			Usage: cmp.Or(t.Usage, "final"),
 			Load:  t.Load.describe(), Requests: t.Requests, Warmup: t.Warmup, MaxTokens: t.MaxTokens,
 			SLO:       t.SLO.figures(),
 			TimeoutsS: timeoutsConfig{to.Connect.Seconds(), to.FirstToken.Seconds(), to.Idle.Seconds(), to.Total.Seconds()},
-			RetryMax:  t.Retry.Max, Body: scrub.cleanMap(t.Body),
+			RetryMax:  t.Retries, Body: scrub.cleanMap(t.Body),
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]

@@ -16,7 +16,7 @@
 //
 // A [LoadPlan] names the tenants; [Run] drives them and returns a [Result] whose [Summary] has figures per tenant and
 // in total, and a [ClientHealth] verdict on the client itself. With Options.Dir set, the run leaves a directory of
-// artifacts (see [ArtifactSummary] and its neighbours), which [LoadResult] reads back. [Search] looks for the highest
+// artifacts (see [artifactSummary] and its neighbours), which [LoadResult] reads back. [Search] looks for the highest
 // rate that keeps the tenants' SLOs, and [Study] makes the runs that show how tenants disturb one another.
 //
 // Package loadgen/prompt reads and makes up prompts, and reads published traces, which give the arrivals too. Package

@@ -30,7 +30,7 @@ type endpoint struct {
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
-func newEndpoint(runCtx context.Context, e *Endpoint, api API, streaming bool, mode wire.Mode, conns *wire.Conns,
+func newEndpoint(runCtx context.Context, e *Endpoint, api string, streaming bool, mode wire.Mode, conns *wire.Conns,
 	connect time.Duration) (*endpoint, error) {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -114,9 +114,9 @@ func ascii(host string) bool {
 // hostPort returns the address that a URL of plain HTTP is served at.
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")) }
 
-func apiPath(path string, api API) string {
+func apiPath(path, api string) string {
 	suffix := "/chat/completions"
-	if api == APICompletions {
+	if api == apiCompletions {
 		suffix = "/completions"
 	}
 	path = strings.TrimRight(path, "/")

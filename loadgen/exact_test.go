@@ -48,7 +48,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		must(t, "ttft", r.TTFT, 50*ms)
 		must(t, "e2e", r.E2E, 230*ms)
 		must(t, "tpot", r.TPOT, 20*ms)
-		if r.EndNS-r.IntendedNS != int64(300*ms) || r.FinishReason != "stop" || r.OutputTokens != 10 || r.TokenSource != loadgen.TokensUsage || r.PromptTokens != 2 {
+		if r.EndNS-r.IntendedNS != int64(300*ms) || r.FinishReason != "stop" || r.OutputTokens != 10 || r.TokenSource != "server_usage" || r.PromptTokens != 2 {
 			t.Errorf("%+v", r)
 		}
 	})
@@ -85,7 +85,7 @@ func TestDefinitionsExactly(t *testing.T) {
 		}
 	})
 	t.Run("completions API", func(t *testing.T) {
-		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = loadgen.APICompletions })
+		r, _ := one(t, loadgentest.Reply{TTFT: 50 * ms, Interval: 20 * ms, Tokens: 10}, func(t *loadgen.Tenant) { t.API = "completions" })
 		must(t, "e2e", r.E2E, 230*ms)
 	})
 	t.Run("in one piece", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestRetries(t *testing.T) {
 		return loadgentest.Reply{TTFT: 50 * ms, Tokens: 1}
 	}
 	res, _ := bubble(t, script, func(p *loadgen.LoadPlan, _ *loadgentest.Options, _ *loadgen.Options) {
-		p.Tenants[0].Retry = loadgen.Retry{Max: 2}
+		p.Tenants[0].Retries = 2
 	})
 	r := res.Records[0]
 	// 2 s by Retry-After, 200 ms of backoff, 50 ms of answer: all of it was waited.

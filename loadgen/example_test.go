@@ -72,12 +72,16 @@ func ExamplePoisson() {
 
 // The highest rate at which 99% of the requests keep their SLO, here against a formula in place of a server.
 func ExampleSearch() {
-	trial := func(_ context.Context, ratePerS float64) (loadgen.Trial, error) {
-		t := loadgen.Trial{RatePerS: ratePerS, Requests: 1000, Met: 999, Valid: true}
+	trial := func(_ context.Context, ratePerS float64) (*loadgen.Summary, error) {
+		met := int64(999)
 		if ratePerS > 9.4 {
-			t.Met = 700
+			met = 700
 		}
-		return t, nil
+		var s loadgen.Summary // usually that of loadgen.Run
+		s.ClientHealth.Valid = true
+		s.Tenants = make([]loadgen.TenantSummary, 1)
+		s.Tenants[0].Counts.Total, s.Tenants[0].Goodput = 1000, &loadgen.Goodput{Met: met}
+		return &s, nil
 	}
 	res, err := loadgen.Search{Low: 1, High: 32}.Run(context.Background(), trial)
 	if err != nil {
@@ -92,7 +96,7 @@ func ExampleSearch() {
 func ExampleStudy() {
 	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "chat"}, {Name: "batch"}}}
 	for _, c := range loadgen.Study(plan) {
-		fmt.Println(c.Plan.Scenario, len(c.Plan.Tenants))
+		fmt.Println(c.Scenario, len(c.Tenants))
 	}
 	// Output:
 	// mps-solo-chat 1

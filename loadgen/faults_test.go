@@ -351,7 +351,7 @@ func TestBrokenPrompts(t *testing.T) {
 		t.Errorf("%v, %v", res, err)
 	}
 	plan.Tenants[0].Prompts = loadgen.NewPromptCycle(loadgen.Prompt{Messages: []loadgen.Message{{Role: "user", Content: "x"}}})
-	plan.Tenants[0].API = loadgen.APICompletions
+	plan.Tenants[0].API = "completions"
 	if _, err := loadgen.Run(context.Background(), plan, loadgen.Options{}); err == nil || !strings.Contains(err.Error(), "unusable prompt") {
 		t.Errorf("messages under completions: %v", err)
 	}

@@ -188,9 +188,3 @@ func (e encodedHistogram) decode() (*Histogram, error) {
 	h.sum, h.max = e.SumNS, time.Duration(e.MaxNS)
 	return h, nil
 }
-
-// TenantHistograms are one tenant's distributions.
-type TenantHistograms struct {
-	Tenant   string
-	ByMetric map[LatencyMetric]*Histogram
-}

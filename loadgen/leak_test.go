@@ -209,7 +209,7 @@ func TestShortKeysLeaveArtifactsReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 		res, err := loadgen.LoadResult(dir)
-		if err != nil || res.Summary.Counts.OK != 2 || res.Summary.Tenants[0].API != loadgen.APIChat {
+		if err != nil || res.Summary.Counts.OK != 2 || res.Summary.Tenants[0].API != "chat" {
 			t.Errorf("key %q: %v", string(key), err)
 		}
 	}

@@ -22,7 +22,7 @@ func TestClientLimits(t *testing.T) {
 	}
 	for _, cause := range causes {
 		plan := LoadPlan{Tenants: []Tenant{{
-			Name: "t", Prompts: Texts("x"), Requests: 4, Load: OfferedLoad{Concurrency: 2}, Retry: Retry{Max: 3},
+			Name: "t", Prompts: Texts("x"), Requests: 4, Load: OfferedLoad{Concurrency: 2}, Retries: 3,
 			Endpoints: []Endpoint{{URL: "http://server", Dial: func(context.Context, string, string) (net.Conn, error) { return nil, cause }}},
 		}}}
 		res, err := Run(context.Background(), plan, Options{})

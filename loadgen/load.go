@@ -25,7 +25,7 @@ import (
 // LoadResult reads a run's summary, histograms and, where there is one, timeline back from its directory.
 func LoadResult(dir string) (*Result, error) {
 	res := &Result{Dir: dir}
-	path := filepath.Join(dir, ArtifactSummary)
+	path := filepath.Join(dir, artifactSummary)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, opError("read", path, err)
@@ -60,8 +60,8 @@ func loadFile[T any](path string, read func(io.Reader) (T, error)) (v T, err err
 	return v, nil
 }
 
-func readHistograms(r io.Reader) ([]TenantHistograms, error) {
-	var out []TenantHistograms
+func readHistograms(r io.Reader) (map[string]map[LatencyMetric]*Histogram, error) {
+	out := map[string]map[LatencyMetric]*Histogram{}
 	var l problem.List
 	scan := bufio.NewScanner(r)
 	scan.Buffer(nil, 4<<20)
@@ -77,17 +77,11 @@ func readHistograms(r io.Reader) ([]TenantHistograms, error) {
 			l.Addf(at, "", "%v", err)
 			continue
 		}
-		i := slices.IndexFunc(out, func(t TenantHistograms) bool { return t.Tenant == line.Tenant })
-		if i < 0 {
-			i = len(out)
-			out = append(out, TenantHistograms{Tenant: line.Tenant, ByMetric: map[LatencyMetric]*Histogram{}})
+		if out[line.Tenant] == nil {
+			out[line.Tenant] = map[LatencyMetric]*Histogram{}
 		}
-		by := out[i].ByMetric
-		if by[line.Metric] != nil {
-			l.Addf(at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
-			continue
-		}
-		by[line.Metric] = h
+		l.If(out[line.Tenant][line.Metric] != nil, at, "", "second histogram of %v of tenant %q", line.Metric, line.Tenant)
+		out[line.Tenant][line.Metric] = h
 	}
 	if err := scan.Err(); err != nil {
 		return nil, err
@@ -164,13 +158,13 @@ func LoadResults(dirs ...string) ([]*Result, error) {
 // findRuns returns the folders of runs in dir and below it.
 func findRuns(dir string) (runs []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Name() == ArtifactSummary && !d.IsDir() {
+		if err == nil && d.Name() == artifactSummary && !d.IsDir() {
 			runs = append(runs, filepath.Dir(path))
 		}
 		return err
 	})
 	if err == nil && len(runs) == 0 {
-		err = fmt.Errorf("%s: no %s in it, nor below it", dir, ArtifactSummary)
+		err = fmt.Errorf("%s: no %s in it, nor below it", dir, artifactSummary)
 	}
 	return runs, err
 }

@@ -47,7 +47,8 @@ func (c *collector) interval() (from, to int64) {
 
 // measures computes the figures; slo is nil where no goodput is wanted.
 func (c *collector) measures(slo *RequestSLO) Measures {
-	m := Measures{Counts: Counts{ByClass: map[Class]int64{}}, AnswerSums: c.sums, OutputTokensFailed: c.tokensFailed}
+	m := c.sums
+	m.Counts = Counts{ByClass: map[Class]int64{}}
 	m.Counts.add(&c.counts)
 	if c.cache.Requests > 0 {
 		m.PromptCache = &c.cache
@@ -60,7 +61,7 @@ func (c *collector) measures(slo *RequestSLO) Measures {
 		m.OutputTokens, m.ITLBasis = int64(math.Round(f.tokens)), f.basis()
 	}
 	m.fill(c.histograms())
-	if slo != nil && !slo.IsZero() && m.Counts.Total > 0 {
+	if slo != nil && *slo != (RequestSLO{}) && m.Counts.Total > 0 {
 		m.Goodput = &Goodput{
 			SLO: slo.figures(), Of: m.Counts.Total, Met: c.met, Unknown: c.metUnknown,
 		}

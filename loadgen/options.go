@@ -3,7 +3,6 @@
 package loadgen
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/cotenant/cotenant/loadgen/internal/wire"
@@ -25,8 +24,6 @@ type Options struct {
 	// read, as a client without help does. Otherwise, on Linux, a timerfd (late by about 0.1 ms) and the kernel's receive
 	// times serve. Set it in a testing/synctest bubble.
 	ProcessTimes bool
-	// StopSaturated stops the run once the server is found to fall behind.
-	StopSaturated bool
 	// Meta is written into config.json unchanged: arguments, GPU inventory,
 	// sharing mode. The plan's credentials are removed from it.
 	Meta map[string]any
@@ -48,24 +45,6 @@ type Progress struct {
 	Tenants []TenantProgress
 }
 
-// Line formats the state for people, with the rate of tokens, of requests that have
-// ended, since an earlier state of the same run; the zero value is its start.
-func (p Progress) Line(last Progress) string {
-	total := func(p Progress) (sum TenantProgress) {
-		for _, t := range p.Tenants {
-			sum.Sent, sum.OK, sum.Failed = sum.Sent+t.Sent, sum.OK+t.OK, sum.Failed+t.Failed
-			sum.InFlight, sum.Tokens = sum.InFlight+t.InFlight, sum.Tokens+t.Tokens
-		}
-		return sum
-	}
-	now, rate := total(p), ""
-	if d := p.Elapsed - last.Elapsed; d >= 100*time.Millisecond {
-		rate = fmt.Sprintf(", %.0f tokens/s", float64(now.Tokens-total(last).Tokens)/d.Seconds())
-	}
-	return fmt.Sprintf("%5.1fs: sent %d, ok %d, failed %d, in flight %d%s",
-		p.Elapsed.Seconds(), now.Sent, now.OK, now.Failed, now.InFlight, rate)
-}
-
 // TenantProgress counts a tenant's requests and tokens since the run's start.
 type TenantProgress struct {
 	Name     string
@@ -74,7 +53,4 @@ type TenantProgress struct {
 	Failed   int64
 	InFlight int64
 	Tokens   int64 // of requests that have ended
-	// TTFTSum and TTFTCount are over the requests that have ended ok.
-	TTFTSum   time.Duration
-	TTFTCount int64
 }

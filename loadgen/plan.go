@@ -93,8 +93,8 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		name, value string
 		known       []string
 	}{
-		{"api", string(t.API), []string{"chat", "completions"}},
-		{"usage", string(t.Usage), []string{"final", "continuous", "none"}},
+		{"api", t.API, []string{"chat", "completions"}},
+		{"usage", t.Usage, []string{"final", "continuous", "none"}},
 	} {
 		l.If(e.value != "" && !slices.Contains(e.known, e.value), path+"."+e.name,
 			problem.Meant(e.value, e.known, "use "+strings.Join(e.known, " or ")), "unknown %s %q", e.name,
@@ -104,7 +104,7 @@ func (t *Tenant) check(l *problem.List, path string, planDuration time.Duration)
 		name  string
 		value int
 	}{
-		{"max_tokens", t.MaxTokens}, {"requests", t.Requests}, {"warmup", t.Warmup}, {"retry.max", t.Retry.Max},
+		{"max_tokens", t.MaxTokens}, {"requests", t.Requests}, {"warmup", t.Warmup}, {"retries", t.Retries},
 		{"load.concurrency", t.Load.Concurrency},
 	} {
 		l.If(n.value < 0, path+"."+n.name, "use 0 or more", "%d is negative", n.value)
@@ -182,27 +182,17 @@ func notNegative(l *problem.List, path string, d time.Duration) {
 	l.If(d < 0, path, "use 0 or more", "%v is negative", d)
 }
 
-// StudyCase is one run of a study of interference.
-type StudyCase struct {
-	Name string // e.g. "solo-chat", "colocated"
-	Plan LoadPlan
-}
-
-// Study returns the cases that show how a plan's tenants disturb one another: each of them alone and all of them
-// together.
-func Study(plan LoadPlan) []StudyCase {
-	var cases []StudyCase
-	for _, t := range plan.Tenants {
-		cases = append(cases, caseOf(plan, "solo-"+t.Name, t))
+// Study returns the plans that show how a plan's tenants disturb one another: each of them by itself ("solo-chat") and
+// all of them together ("colocated"). Their scenarios begin with the plan's own.
+func Study(plan LoadPlan) []LoadPlan {
+	of := func(name string, tenants []Tenant) LoadPlan {
+		p := plan
+		p.Scenario, p.Tenants = strings.TrimPrefix(plan.Scenario+"-"+name, "-"), slices.Clone(tenants)
+		return p
 	}
-	return append(cases, caseOf(plan, "colocated", plan.Tenants...))
-}
-
-func caseOf(plan LoadPlan, name string, tenants ...Tenant) StudyCase {
-	if plan.Scenario != "" {
-		plan.Scenario += "-"
+	var plans []LoadPlan
+	for i, t := range plan.Tenants {
+		plans = append(plans, of("solo-"+t.Name, plan.Tenants[i:i+1]))
 	}
-	plan.Scenario += name
-	plan.Tenants = slices.Clone(tenants)
-	return StudyCase{Name: name, Plan: plan}
+	return append(plans, of("colocated", plan.Tenants))
 }

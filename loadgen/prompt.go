@@ -82,9 +82,9 @@ func requestBody(t *Tenant, p *Prompt) ([]byte, error) {
 		fields["model"] = model
 	}
 	switch {
-	case t.API != APICompletions && p.Messages != nil:
+	case t.API != apiCompletions && p.Messages != nil:
 		fields["messages"] = p.Messages
-	case t.API != APICompletions:
+	case t.API != apiCompletions:
 		fields["messages"] = []Message{{Role: "user", Content: p.Text}}
 	case p.Messages != nil:
 		return nil, fmt.Errorf("%w: messages under the completions API; give its text", errPrompt)

@@ -322,7 +322,7 @@ func TestEncodedHost(t *testing.T) {
 	var conns wire.Conns
 	defer conns.Close()
 	for url, polled := range map[string]bool{"http://example.com:8000": true, "http://bücher.example:8000": false} {
-		e, err := newEndpoint(t.Context(), &Endpoint{URL: url}, APIChat, true, wire.ModePolled, &conns, time.Second)
+		e, err := newEndpoint(t.Context(), &Endpoint{URL: url}, apiChat, true, wire.ModePolled, &conns, time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,14 +8,11 @@ import (
 	"github.com/cotenant/cotenant/internal/optional"
 )
 
-// TokenSource is the origin of a count of output tokens.
-type TokenSource string
-
-// The sources, from none to best.
+// The origins of a count of output tokens, from none to best.
 const (
-	TokensUnknown TokenSource = "unknown"
-	TokensEvents  TokenSource = "events"       // one token an event, for want of anything better
-	TokensUsage   TokenSource = "server_usage" // the server's usage report
+	tokensUnknown = "unknown"
+	tokensEvents  = "events"       // one token an event, for want of anything better
+	tokensUsage   = "server_usage" // the server's usage report
 )
 
 // Record is one request: a line of requests.jsonl. Times are Unix nanoseconds on the run's clock; 0 means that it
@@ -61,11 +58,12 @@ type Record struct {
 	// Implausible is true if the count of tokens contradicts the stream.
 	Implausible bool `json:"implausible_count,omitempty"`
 	// tokens of the first event, 1 unless the server says otherwise
-	FirstTokens  int         `json:"first_tokens,omitempty"`
-	Events       int         `json:"events"` // content events
-	TokenSource  TokenSource `json:"token_source"`
-	MaxGapNS     int64       `json:"max_gap_ns,omitempty"` // longest chunk gap
-	FinishReason string      `json:"finish_reason,omitempty"`
+	FirstTokens int `json:"first_tokens,omitempty"`
+	Events      int `json:"events"` // content events
+	// TokenSource is "server_usage" for a count by the server, "events" for one token an event, or "unknown".
+	TokenSource  string `json:"token_source"`
+	MaxGapNS     int64  `json:"max_gap_ns,omitempty"` // longest chunk gap
+	FinishReason string `json:"finish_reason,omitempty"`
 	// Streamed is set for an answer of events; otherwise it came in one piece and has neither first token nor gaps.
 	Streamed bool `json:"streamed,omitempty"`
 	// StampSource is the clock of the event times: "kernel" or "user".
@@ -97,7 +95,7 @@ func (r *Record) TPOT() (time.Duration, bool) {
 
 // short reports whether an answer is known to have fewer tokens than requested.
 func (r *Record) short() bool {
-	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != TokensEvents && r.TokenSource != TokensUnknown
+	return r.OutputTokens+r.HiddenTokens < r.AskedTokens && r.TokenSource != tokensEvents && r.TokenSource != tokensUnknown
 }
 
 // meets reports whether the request ended ok within every bound of the SLO. It is missing when no bound is known to

@@ -122,9 +122,6 @@ func (r *runner) execute(ctx, runCtx context.Context, cancel context.CancelCause
 	if r.opts.Progress != nil {
 		watchers.Go(func() { r.progress(watch) })
 	}
-	if r.opts.StopSaturated {
-		watchers.Go(func() { r.watchSaturation(watch, stopOffer, cancel) })
-	}
 	var offering sync.WaitGroup
 	offering.Add(len(r.tenants))
 	if d := r.plan.Drain; d > 0 {
@@ -188,7 +185,7 @@ func (r *runner) snapshot() Progress {
 	for _, t := range r.tenants {
 		tp := TenantProgress{
 			Name: t.tenant.Name, OK: t.live.ok.Load(), Failed: t.live.failed.Load(), Sent: t.live.sent.Load(),
-			Tokens: t.live.tokens.Load(), TTFTSum: time.Duration(t.live.ttftSum.Load()), TTFTCount: t.live.ttftCount.Load(),
+			Tokens: t.live.tokens.Load(),
 		}
 		tp.InFlight = max(0, tp.Sent-tp.OK-tp.Failed)
 		p.Tenants = append(p.Tenants, tp)
@@ -221,7 +218,7 @@ func (r *runner) finish() {
 func (r *runner) result(complete bool) (*Result, error) {
 	first := r.tenants[0].collector
 	total := newCollector(first.from, first.to, first.timeline.start, RequestSLO{})
-	res := &Result{Dir: r.opts.Dir}
+	res := &Result{Dir: r.opts.Dir, Histograms: map[string]map[LatencyMetric]*Histogram{}}
 	sum := &res.Summary
 	*sum = Summary{
 		SchemaVersion: schemaVersion, RunID: r.opts.RunID, Scenario: r.plan.Scenario, Basis: "measured", Complete: complete,
@@ -234,12 +231,10 @@ func (r *runner) result(complete bool) (*Result, error) {
 	for _, t := range r.tenants {
 		slo := t.tenant.SLO
 		sum.Tenants = append(sum.Tenants, TenantSummary{
-			Name: t.tenant.Name, Model: t.tenant.Model, API: cmp.Or(t.tenant.API, APIChat), Load: t.tenant.Load.describe(),
+			Name: t.tenant.Name, Model: t.tenant.Model, API: cmp.Or(t.tenant.API, apiChat), Load: t.tenant.Load.describe(),
 			Measures: t.collector.measures(&slo),
 		})
-		res.Histograms = append(res.Histograms, TenantHistograms{
-			Tenant: t.tenant.Name, ByMetric: t.collector.histograms(),
-		})
+		res.Histograms[t.tenant.Name] = t.collector.histograms()
 		res.Timeline = append(res.Timeline, t.collector.timeline.rows(t.tenant.Name)...)
 		res.Records = append(res.Records, t.records...)
 		if t.pacerName != "" {
@@ -263,7 +258,7 @@ func (r *runner) result(complete bool) (*Result, error) {
 	problems := r.dir.writeData(res)
 	sum.ClientHealth.ArtifactProblems = len(problems)
 	sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
-	return res, errors.Join(append(problems, r.dir.writeJSON(ArtifactSummary, sum))...)
+	return res, errors.Join(append(problems, r.dir.writeJSON(artifactSummary, sum))...)
 }
 
 // health collects the client's own figures.
@@ -283,42 +278,4 @@ func (r *runner) health(pacer string) ClientHealth {
 	h.SendLag, h.PacingLag, h.ReadLag = send.Figures(), pacing.Figures(), read.Figures()
 	r.process.fill(&h, r.endedWall)
 	return h
-}
-
-// watchSaturation stops the run when an open-loop tenant is found over-saturated.
-func (r *runner) watchSaturation(ctx context.Context, stopOffer func(), cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(saturationEvery)
-	defer ticker.Stop()
-	type series struct{ at, inFlight, ttft []float64 }
-	all := make([]series, len(r.tenants))
-	last := r.snapshot()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		now := r.snapshot()
-		for i, t := range r.tenants {
-			if !t.tenant.Load.open() {
-				continue
-			}
-			v, before := now.Tenants[i], last.Tenants[i]
-			a := &all[i]
-			a.at = append(a.at, now.Elapsed.Seconds())
-			a.inFlight = append(a.inFlight, float64(v.InFlight))
-			ttft := math.NaN()
-			if n := v.TTFTCount - before.TTFTCount; n > 0 {
-				ttft = (v.TTFTSum - before.TTFTSum).Seconds() / float64(n)
-			}
-			a.ttft = append(a.ttft, ttft)
-			if why, yes := saturated(a.at, a.inFlight, a.ttft); yes {
-				r.stopped = fmt.Sprintf("tenant %q is %s", t.tenant.Name, why)
-				stopOffer()
-				cancel(errSaturated)
-				return
-			}
-		}
-		last = now
-	}
 }

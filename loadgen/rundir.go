@@ -112,7 +112,7 @@ func (d *runDir) writeData(res *Result) []error {
 		}
 	}
 	note(d.requests.close())
-	lines, err := histogramLines(res.Histograms)
+	lines, err := histogramLines(res)
 	note(err)
 	if err == nil {
 		note(d.write(artifactHistograms, lines))
@@ -127,12 +127,12 @@ type histogramLine struct {
 	encodedHistogram
 }
 
-func histogramLines(all []TenantHistograms) ([]byte, error) {
+func histogramLines(res *Result) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	for _, th := range all {
+	for _, t := range res.Summary.Tenants {
 		for _, m := range latencyMetrics {
-			h := th.ByMetric[m]
+			h := res.Histograms[t.Name][m]
 			if h.Count() == 0 {
 				continue
 			}
@@ -140,7 +140,7 @@ func histogramLines(all []TenantHistograms) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := enc.Encode(histogramLine{th.Tenant, m, e}); err != nil {
+			if err := enc.Encode(histogramLine{t.Name, m, e}); err != nil {
 				return nil, err
 			}
 		}
@@ -229,11 +229,10 @@ func (l *requestLog) discard() error {
 // The files of a run's directory. Only config.json and summary.json are always there.
 const (
 	artifactConfig     = "config.json"    // the resolved plan, seeds, versions, host
-	ArtifactSummary    = "summary.json"   // a Summary
+	artifactSummary    = "summary.json"   // a Summary
 	ArtifactRequests   = "requests.jsonl" // a Record a line, in the order in which requests ended
 	artifactHistograms = "hist.jsonl"     // a histogram a line: tenant, metric, HDR V2 base64
 	artifactTimeline   = "timeline.csv"   // a TimelineRow a line
-	ArtifactTelemetry  = "telemetry.csv"  // written by the caller: package telemetry's CSV
 	partialSuffix      = ".partial"       // of requests.jsonl while the run lasts
 )
 

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"io"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -222,19 +223,18 @@ const redacted = "[redacted]"
 // Secret is a credential. It prints, formats and marshals as "[redacted]"; convert it to string to use it.
 type Secret string
 
-// String returns "[redacted]", or "" for an empty secret.
-func (s Secret) String() string {
+// Format writes "[redacted]" under every verb, nothing for an empty secret.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.shown()) }
+
+// MarshalText returns the same text as Format.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown()), nil }
+
+func (s Secret) shown() string {
 	if s == "" {
 		return ""
 	}
 	return redacted
 }
-
-// GoString returns the same text as String.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText returns the same text as String.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // credentialWords are parts of header, field and query names: their values are taken for credentials.
 var credentialWords = []string{

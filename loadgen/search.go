@@ -7,14 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
-	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -43,27 +39,14 @@ type Search struct {
 	Limit time.Duration
 }
 
-// Trial holds the outcome of one run at a rate.
-type Trial struct {
-	RatePerS float64 `json:"rate_per_s"`
-	Requests int64   `json:"requests"`
-	Met      int64   `json:"met"` // requests that kept their SLO
-	// Unknown are the requests that cannot show whether they did. A search ends with the first trial that has any.
-	Unknown int64 `json:"unknown,omitempty"`
-	// Saturated is the reason for stopping the run early; a stopped run fails.
-	Saturated string `json:"saturated,omitempty"`
-	// Valid is the run's client-health verdict. A trial that the client spoiled decides nothing.
-	Valid bool   `json:"valid"`
-	RunID string `json:"run_id,omitempty"`
-}
+// trial holds the outcome of one run at a rate: the sum of its tenants' goodputs.
+type trial struct{ requests, met, unknown int64 }
 
-// TrialOf reads a trial from a run's summary: the sum of its tenants' goodputs.
-func TrialOf(rate float64, s *Summary) Trial {
-	t := Trial{RatePerS: rate, Saturated: s.Stopped, Valid: s.ClientHealth.Valid, RunID: s.RunID}
+func trialOf(s *Summary) (t trial) {
 	for i := range s.Tenants {
 		if g := s.Tenants[i].Goodput; g != nil {
-			t.Met, t.Unknown = t.Met+g.Met, t.Unknown+g.Unknown
-			t.Requests += s.Tenants[i].Counts.Total
+			t.met, t.unknown = t.met+g.Met, t.unknown+g.Unknown
+			t.requests += s.Tenants[i].Counts.Total
 		}
 	}
 	return t
@@ -72,6 +55,7 @@ func TrialOf(rate float64, s *Summary) Trial {
 // RateVerdict is the verdict on one rate.
 type RateVerdict struct {
 	RatePerS float64 `json:"rate_per_s"`
+	RunID    string  `json:"run_id,omitempty"` // of the run that decided
 	// Passes reports whether the share of requests that met the SLO reached the attainment. Shown reports whether that
 	// holds of the rate at the search's confidence, and not only of the requests that were made.
 	Passes     bool    `json:"passes"`
@@ -80,9 +64,8 @@ type RateVerdict struct {
 	Attainment float64 `json:"attainment"`
 	// Lower and Upper bound the true attainment (Wilson score, one-sided each),
 	// taking requests as independent; queueing makes them less than that.
-	Lower     float64 `json:"lower"`
-	Upper     float64 `json:"upper"`
-	Saturated string  `json:"saturated,omitempty"`
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
 }
 
 // SearchResult holds the outcome of a search.
@@ -95,37 +78,6 @@ type SearchResult struct {
 	Confidence float64           `json:"confidence"`
 	CutOff     bool              `json:"cut_off,omitempty"` // by Search.Limit
 	Rates      []RateVerdict     `json:"rates"`             // in the order of their trial
-	Trials     []Trial           `json:"trials"`
-}
-
-// WriteText writes the highest rate that passed, and the rates that were tried.
-func (r *SearchResult) WriteText(w io.Writer) error {
-	highest, note := "none found", ""
-	if rate, ok := r.PassesPerS.Get(); ok {
-		highest = fmt.Sprintf("%.4g/s", rate)
-		for _, v := range r.Rates {
-			if needs := requestsToPass(r.Attainment, r.Confidence); v.RatePerS == rate && !v.Shown {
-				note = fmt.Sprintf("%.4g/s kept it with %d requests, which are too few to show it at confidence %.0f%%: %d are "+
-					"needed, all in time, which take %.0f s (-duration)\n", rate, v.Requests, 100*r.Confidence, needs,
-					math.Ceil(float64(needs)/rate))
-			}
-		}
-	}
-	if r.CutOff {
-		note += "the time limit ended the search before the bracket was narrow (-search-limit)\n"
-	}
-	fmt.Fprintf(w, "highest rate that keeps the SLO for %.4g%% of the requests: %s\n%s\n", 100*r.Attainment, highest, note)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "rate/s\trequests\tkeep the SLO\tat least\tat most\tverdict")
-	for _, v := range r.Rates {
-		verdict := map[bool]string{true: "passes", false: "fails"}[v.Passes]
-		if !v.Shown {
-			verdict += ", not shown"
-		}
-		fmt.Fprintf(tw, "%.4g\t%d\t%.2f%%\t%.2f%%\t%.2f%%\t%s\n", v.RatePerS, v.Requests, 100*v.Attainment, 100*v.Lower,
-			100*v.Upper, verdict)
-	}
-	return tw.Flush()
 }
 
 func (s Search) withDefaults() Search {
@@ -134,19 +86,13 @@ func (s Search) withDefaults() Search {
 	return s
 }
 
-// requestsToPass is the least number of requests that can show a rate to pass, with every one of them in time.
-func requestsToPass(attainment, confidence float64) int {
-	z := distuv.UnitNormal.Quantile(confidence)
-	return int(math.Ceil(z*z*attainment/(1-attainment) - 1e-9))
-}
-
-// MaxRates is the number of rates that a search tries at most.
-func (s Search) MaxRates() int {
+// MaxTrials is the number of runs that a search makes at most, with those that it makes again.
+func (s Search) MaxTrials() int {
 	s = s.withDefaults()
 	if s.check() != nil || s.High == s.Low {
-		return 1
+		return 1 + spoiledTrials
 	}
-	return 2 + int(math.Ceil(max(math.Log2(math.Log(s.High/s.Low)/-math.Log1p(-s.Resolution)), 0)))
+	return 2 + spoiledTrials + int(math.Ceil(max(math.Log2(math.Log(s.High/s.Low)/-math.Log1p(-s.Resolution)), 0)))
 }
 
 func (s Search) check() error {
@@ -161,14 +107,16 @@ func (s Search) check() error {
 	return l.Under(errors.New("loadgen: invalid search"))
 }
 
-// SpoiledTrials is the number of trials that a search makes again because the client spoiled them.
-const SpoiledTrials = 3
+// spoiledTrials is the number of trials that a search makes again because the client spoiled them.
+const spoiledTrials = 3
 
-// Run searches. run makes one trial at a rate, typically with Run and TrialOf, a plan of tenants with SLOs, and
-// Options.StopSaturated set; its ctx ends with Limit. When run fails or ctx ends, the result holds the trials so far.
-// ErrNoRate comes with the result too.
-func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (Trial, error)) (*SearchResult,
-	error) {
+// trialFunc makes one run at a rate.
+type trialFunc = func(ctx context.Context, ratePerS float64) (*Summary, error)
+
+// Run searches. run makes one run at a rate, with the package's Run and a plan of tenants with SLOs; its ctx ends with
+// Limit. When run fails or ctx ends, the result holds the rates so far. ErrNoRate comes with the result too.
+func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (*Summary, error)) (
+	*SearchResult, error) {
 	s = s.withDefaults()
 	if err := s.check(); err != nil {
 		return nil, err
@@ -191,9 +139,10 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 }
 
 // halve tries the ends of the bracket, and then the geometric mean of the rest.
-func (s Search) halve(ctx context.Context, res *SearchResult, run func(context.Context, float64) (Trial, error)) error {
+func (s Search) halve(ctx context.Context, res *SearchResult, run trialFunc) error {
+	spoiled := 0
 	for rate := s.Low; ; {
-		v, err := s.try(ctx, rate, run, res)
+		v, err := s.try(ctx, rate, run, &spoiled)
 		if err != nil {
 			return err
 		}
@@ -206,8 +155,8 @@ func (s Search) halve(ctx context.Context, res *SearchResult, run func(context.C
 		high, failed := res.FailsPerS.Get()
 		switch {
 		case !passed:
-			return fmt.Errorf("%w: at %v/s %.1f%% of %d requests keep them, %v%% is wanted%s", ErrNoRate, rate, 100*v.Attainment,
-				v.Requests, 100*s.Attainment, strings.TrimSuffix("; "+v.Saturated, "; "))
+			return fmt.Errorf("%w: at %v/s %.1f%% of %d requests keep them, %v%% is wanted", ErrNoRate, rate, 100*v.Attainment,
+				v.Requests, 100*s.Attainment)
 		case !failed && rate == s.High, failed && high-low <= s.Resolution*high:
 			return nil
 		case !failed:
@@ -219,38 +168,31 @@ func (s Search) halve(ctx context.Context, res *SearchResult, run func(context.C
 }
 
 // try makes a trial at a rate, and again where the client spoiled it.
-func (s Search) try(ctx context.Context, rate float64, run func(context.Context, float64) (Trial, error),
-	res *SearchResult) (v RateVerdict, err error) {
+func (s Search) try(ctx context.Context, rate float64, run trialFunc, spoiled *int) (v RateVerdict, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return v, fmt.Errorf("loadgen: search cut off: %w", err)
 		}
-		t, err := run(ctx, rate)
+		sum, err := run(ctx, rate)
 		if err != nil {
 			return v, fmt.Errorf("loadgen: trial at %v/s: %w", rate, err)
 		}
-		res.Trials = append(res.Trials, t)
-		spoiled := 0
-		for _, t := range res.Trials {
-			if !t.Valid {
-				spoiled++
-			}
-		}
-		switch {
-		case t.Unknown > 0:
+		switch t, valid := trialOf(sum), sum.ClientHealth.Valid; {
+		case t.unknown > 0:
 			return v, fmt.Errorf("%w: %d of %d requests at %v/s lack a figure that the SLO bounds (ttft, tpot and stall need "+
-				"streamed answers)", errUnknownSLO, t.Unknown, t.Requests, rate)
-		case t.Valid && t.Requests > 0:
-			v = RateVerdict{RatePerS: rate, Requests: t.Requests, Attainment: float64(t.Met) / float64(t.Requests),
-				Saturated: t.Saturated}
-			v.Lower, v.Upper = wilson(t.Met, t.Requests, s.Confidence)
-			v.Passes = t.Saturated == "" && v.Attainment >= s.Attainment
-			v.Shown = v.Passes && v.Lower >= s.Attainment || !v.Passes && (t.Saturated != "" || v.Upper < s.Attainment)
+				"streamed answers)", errUnknownSLO, t.unknown, t.requests, rate)
+		case valid && t.requests > 0:
+			v = RateVerdict{RatePerS: rate, RunID: sum.RunID, Requests: t.requests,
+				Attainment: float64(t.met) / float64(t.requests)}
+			v.Lower, v.Upper = wilson(t.met, t.requests, s.Confidence)
+			v.Passes = v.Attainment >= s.Attainment
+			v.Shown = v.Passes && v.Lower >= s.Attainment || !v.Passes && v.Upper < s.Attainment
 			return v, nil
-		case t.Valid:
+		case valid:
 			return v, fmt.Errorf("%w: no request was made at %v/s (make the trials longer)", ErrNoRate, rate)
-		case spoiled > SpoiledTrials:
-			return v, fmt.Errorf("%w: %d trials are invalid by client health, the last at %v/s", ErrNoRate, spoiled, rate)
+		}
+		if *spoiled++; *spoiled > spoiledTrials {
+			return v, fmt.Errorf("%w: %d trials are invalid by client health, the last at %v/s", ErrNoRate, *spoiled, rate)
 		}
 	}
 }
@@ -266,69 +208,4 @@ func wilson(k, n int64, confidence float64) (lower, upper float64) {
 		upper = 1 // and not a rounding below it
 	}
 	return lower, upper
-}
-
-// errSaturated cancels requests in flight when a run is stopped for over-saturation.
-var errSaturated = errors.New("stopped: the server is over-saturated")
-
-// A run stops for over-saturation (Options.StopSaturated) where it finds a server that falls behind: the number of
-// requests in flight and the mean TTFT both rise with time, each with a slope that is positive beyond chance (one-sided
-// t-test of the regression). A closed loop cannot be over-saturated.
-const (
-	saturationEvery  = 500 * time.Millisecond // between samples
-	saturationAfter  = 10 * time.Second       // before the first verdict
-	saturationChance = 0.01                   // of each t-test
-	saturationGrowth = 0.5                    // the least growth in flight, as a factor of the mean, that counts
-)
-
-// slopeTest fits y = a + b·x and returns the slope and the one-sided p-value of
-// its being no more than 0. p is 1 with fewer than 3 points.
-func slopeTest(x, y []float64) (slope, p float64) {
-	n := float64(len(x))
-	if len(x) < 3 || stat.Variance(x, nil) == 0 {
-		return 0, 1
-	}
-	alpha, slope := stat.LinearRegression(x, y, nil, false)
-	var rss float64
-	for i := range x {
-		e := y[i] - alpha - slope*x[i]
-		rss += e * e
-	}
-	se := math.Sqrt(rss / (n - 2) / ((n - 1) * stat.Variance(x, nil)))
-	if se == 0 && slope <= 0 {
-		return slope, 1
-	}
-	return slope, distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 2}.Survival(slope / se)
-}
-
-// saturated judges samples of one tenant: times in seconds, requests in flight,
-// mean TTFT in seconds of the requests that ended in each interval (NaN without).
-func saturated(at, inFlight, ttft []float64) (why string, yes bool) {
-	n := len(at)
-	if n < 3 || at[n-1] < saturationAfter.Seconds() {
-		return "", false
-	}
-	mean := 0.0
-	for _, v := range inFlight {
-		mean += v / float64(n)
-	}
-	slope, p := slopeTest(at, inFlight)
-	growth := slope * (at[n-1] - at[0])
-	if p > saturationChance || growth < saturationGrowth*mean || growth < 2 {
-		return "", false
-	}
-	var tx, ty []float64
-	for i, v := range ttft {
-		if !math.IsNaN(v) {
-			tx, ty = append(tx, at[i]), append(ty, v)
-		}
-	}
-	// A server so far behind that too few requests end has no TTFT to show a rise: the backlog alone speaks then.
-	if len(tx) >= 3 {
-		if tslope, tp := slopeTest(tx, ty); tp > saturationChance || tslope <= 0 {
-			return "", false
-		}
-	}
-	return fmt.Sprintf("over-saturated: requests in flight rose by %.1f over %.1f s around a mean of %.1f (p = %.2g)",
-		growth, at[n-1]-at[0], mean, p), true
 }

@@ -231,20 +231,20 @@ func (s *stream) conclude(rec *Record, t *Tenant) {
 	hidden := s.hiddenTokens(rec)
 	if rec.Streamed {
 		rec.FirstTokens = 1
-		rec.OutputTokens, rec.TokenSource = rec.Events, TokensEvents
+		rec.OutputTokens, rec.TokenSource = rec.Events, tokensEvents
 	}
 	continuous := s.continuous()
 	switch {
 	case continuous:
 		rec.FirstTokens = int(s.events[0].tokens)
-		rec.OutputTokens, rec.TokenSource = int(s.events[len(s.events)-1].tokens), TokensUsage
+		rec.OutputTokens, rec.TokenSource = int(s.events[len(s.events)-1].tokens), tokensUsage
 		if rec.Class == ClassOK {
 			rec.OutputTokens = max(rec.OutputTokens, int(s.usage.Completion)-hidden)
 		}
 	case rec.Class != ClassOK:
 		// The usage report of a failed request, if there is one at all, is not of the tokens delivered.
 	case s.hasUsage && s.usage.Completion > 0:
-		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, TokensUsage
+		rec.OutputTokens, rec.TokenSource = int(s.usage.Completion)-hidden, tokensUsage
 	}
 	rec.Implausible = rec.Class == ClassOK && s.implausible(rec)
 }
@@ -277,7 +277,7 @@ func (s *stream) implausible(rec *Record) bool {
 	switch {
 	case !rec.Streamed:
 		return false
-	case rec.TokenSource == TokensEvents:
+	case rec.TokenSource == tokensEvents:
 		return rec.AskedTokens > 0 && 10*(n-slack) > 11*rec.AskedTokens
 	}
 	return 10*(n+slack) < 9*rec.Events || 10*(n-slack) > 11*s.bytes

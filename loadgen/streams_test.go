@@ -48,7 +48,7 @@ func TestStreams(t *testing.T) {
 			res := replayed(t, strings.SplitAfter(strings.TrimSuffix(string(file), "\n\n"), "\n\n"), func(tenant *loadgen.Tenant) {
 				tenant.MaxTokens = 0
 				if strings.Contains(name, "completions") {
-					tenant.API = loadgen.APICompletions
+					tenant.API = "completions"
 				}
 			})
 			r := res.Records[0]
@@ -74,24 +74,24 @@ func TestWholeAnswers(t *testing.T) {
 		Cached                              int // -1: not reported
 	}
 	for name, c := range map[string]struct {
-		api    loadgen.API
+		api    string
 		answer string
 		want   counted
 	}{
-		"chat": {loadgen.APIChat, `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",
+		"chat": {"chat", `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant",
 			"content":"Hello there."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":7,"total_tokens":16}}`,
 			counted{loadgen.ClassOK, "stop", 7, 0, 9, 0, -1}},
-		"chat, refused": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"role":"assistant","content":null,
+		"chat, refused": {"chat", `{"choices":[{"index":0,"message":{"role":"assistant","content":null,
 			"refusal":"I can't help with that."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":7}}`,
 			counted{loadgen.ClassOK, "stop", 7, 0, 9, 1, -1}},
-		"chat, hidden reasoning": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}],
+		"chat, hidden reasoning": {"chat", `{"choices":[{"index":0,"message":{"content":"Four."},"finish_reason":"stop"}],
 			"usage":{"prompt_tokens":9,"completion_tokens":71,"prompt_tokens_details":{"cached_tokens":4},
 			"completion_tokens_details":{"reasoning_tokens":64}}}`,
 			counted{loadgen.ClassOK, "stop", 7, 64, 9, 0, 4}},
-		"chat, aborted": {loadgen.APIChat, `{"choices":[{"index":0,"message":{"content":"He"},"finish_reason":"abort"}],
+		"chat, aborted": {"chat", `{"choices":[{"index":0,"message":{"content":"He"},"finish_reason":"abort"}],
 			"usage":{"prompt_tokens":9,"completion_tokens":1}}`,
 			counted{"error_event", "abort", 0, 0, 9, 0, -1}},
-		"completions": {loadgen.APICompletions, `{"object":"text_completion","choices":[{"index":0,"text":" there.","finish_reason":"length"}],
+		"completions": {"completions", `{"object":"text_completion","choices":[{"index":0,"text":" there.","finish_reason":"length"}],
 			"usage":{"prompt_tokens":5,"completion_tokens":7}}`,
 			counted{loadgen.ClassOK, "length", 7, 0, 5, 0, -1}},
 	} {

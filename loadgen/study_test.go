@@ -5,7 +5,6 @@ package loadgen_test
 import (
 	"encoding/json"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,33 +16,18 @@ import (
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 )
 
-func TestStudyCases(t *testing.T) {
-	plan := loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}}}
+func TestStudy(t *testing.T) {
 	var got []string
-	for _, c := range loadgen.Study(plan) {
-		s := c.Name + ":"
-		for _, tn := range c.Plan.Tenants {
+	for _, c := range loadgen.Study(loadgen.LoadPlan{Scenario: "mps", Tenants: []loadgen.Tenant{{Name: "a"}, {Name: "b"}}}) {
+		s := c.Scenario + ":"
+		for _, tn := range c.Tenants {
 			s += " " + tn.Name
 		}
 		got = append(got, s)
 	}
-	want := []string{"solo-a: a", "solo-b: b", "colocated: a b"}
+	want := []string{"mps-solo-a: a", "mps-solo-b: b", "mps-colocated: a b"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestSaturationStop: an open loop twice as fast as the server is stopped.
-func TestSaturationStop(t *testing.T) {
-	res, _ := bubble(t, loadgentest.Always(loadgentest.Reply{TTFT: 100 * ms, Tokens: 1}), func(p *loadgen.LoadPlan, so *loadgentest.Options, o *loadgen.Options) {
-		so.Slots = 1
-		p.Tenants[0].Requests = 10000
-		p.Tenants[0].Load = loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 20}}
-		o.StopSaturated = true
-	})
-	s := res.Summary
-	if !strings.Contains(s.Stopped, "over-saturated") || s.Complete || s.DurationS > 15 || s.Counts.ByClass["cancelled"] == 0 {
-		t.Errorf("stopped %q after %v s, %+v", s.Stopped, s.DurationS, s.Counts)
 	}
 }
 

@@ -100,43 +100,32 @@ func (c *Counts) example(class Class, text string) {
 	c.Examples[class] = cmp.Or(c.Examples[class], text)
 }
 
-// AnswerSums sums up ok requests; Record defines each figure for one.
-type AnswerSums struct {
-	PromptTokens    int64 `json:"prompt_tokens"`
-	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
-	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
-	Refusals        int64 `json:"refusals,omitempty"` // requests
-	// ShortAnswers counts the requests with answers known to have fewer tokens than requested, and
-	// ShortIgnoringEOS those of them that requested exactly as many: a server that knows ignore_eos has none.
-	ShortAnswers     int64 `json:"short_answers,omitempty"`
-	ShortIgnoringEOS int64 `json:"short_ignoring_eos,omitempty"`
-	// ImplausibleCounts counts the requests with token counts that contradict their stream.
-	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
-}
-
-// sumsOf returns those of one ok request.
-func sumsOf(r *Record) AnswerSums {
-	one := func(yes bool) int64 {
-		if yes {
-			return 1
+// took adds an ok request to the sums.
+func (m *Measures) took(r *Record) {
+	m.PromptTokens += int64(r.PromptTokens)
+	m.ReasoningTokens += int64(r.ReasoningTokens)
+	m.HiddenTokens += int64(r.HiddenTokens)
+	for _, c := range []struct {
+		count *int64
+		holds bool
+	}{{&m.Refusals, r.Refused}, {&m.ShortAnswers, r.short()}, {&m.ShortIgnoringEOS, r.short() && r.IgnoreEOS},
+		{&m.ImplausibleCounts, r.Implausible}} {
+		if c.holds {
+			*c.count++
 		}
-		return 0
-	}
-	return AnswerSums{
-		PromptTokens: int64(r.PromptTokens), ReasoningTokens: int64(r.ReasoningTokens), HiddenTokens: int64(r.HiddenTokens),
-		Refusals: one(r.Refused), ShortAnswers: one(r.short()), ShortIgnoringEOS: one(r.short() && r.IgnoreEOS),
-		ImplausibleCounts: one(r.Implausible),
 	}
 }
 
-func (s *AnswerSums) add(o AnswerSums) {
-	s.PromptTokens += o.PromptTokens
-	s.ReasoningTokens += o.ReasoningTokens
-	s.HiddenTokens += o.HiddenTokens
-	s.Refusals += o.Refusals
-	s.ShortAnswers += o.ShortAnswers
-	s.ShortIgnoringEOS += o.ShortIgnoringEOS
-	s.ImplausibleCounts += o.ImplausibleCounts
+// addSums adds the sums over requests of o.
+func (m *Measures) addSums(o *Measures) {
+	m.PromptTokens += o.PromptTokens
+	m.ReasoningTokens += o.ReasoningTokens
+	m.HiddenTokens += o.HiddenTokens
+	m.Refusals += o.Refusals
+	m.ShortAnswers += o.ShortAnswers
+	m.ShortIgnoringEOS += o.ShortIgnoringEOS
+	m.ImplausibleCounts += o.ImplausibleCounts
+	m.OutputTokensFailed += o.OutputTokensFailed
 }
 
 // Goodput counts the requests that keep a tenant's SLO.
@@ -171,12 +160,22 @@ type Measures struct {
 	DurationS     float64 `json:"duration_s"`
 	OfferedPerS   float64 `json:"offered_per_s"`
 	CompletedPerS float64 `json:"completed_per_s"` // ok requests
-	AnswerSums
+	// Of ok requests; Record defines each figure for one.
+	PromptTokens    int64 `json:"prompt_tokens"`
+	ReasoningTokens int64 `json:"reasoning_tokens,omitempty"`
+	HiddenTokens    int64 `json:"hidden_tokens,omitempty"`
+	Refusals        int64 `json:"refusals,omitempty"` // requests
+	// ShortAnswers counts the requests with answers known to have fewer tokens than requested, and
+	// ShortIgnoringEOS those of them that requested exactly as many: a server that knows ignore_eos has none.
+	ShortAnswers     int64 `json:"short_answers,omitempty"`
+	ShortIgnoringEOS int64 `json:"short_ignoring_eos,omitempty"`
+	// ImplausibleCounts counts the requests with token counts that contradict their stream.
+	ImplausibleCounts int64 `json:"implausible_counts,omitempty"`
 	// PromptCache is absent where no answer reports cached tokens.
 	PromptCache        *PromptCache `json:"prompt_cache,omitempty"`
 	OutputTokens       int64        `json:"output_tokens"`
 	OutputTokensFailed int64        `json:"output_tokens_failed"`
-	TokenSource        TokenSource  `json:"token_source"`
+	TokenSource        string       `json:"token_source"`
 	ITLBasis           string       `json:"itl_basis,omitempty"`
 	OutputTokensPerS   float64      `json:"output_tokens_per_s"`
 
@@ -201,7 +200,7 @@ type Measures struct {
 type TenantSummary struct {
 	Name  string `json:"name"`
 	Model string `json:"model,omitempty"`
-	API   API    `json:"api"`
+	API   string `json:"api"`
 	Load  string `json:"load"` // e.g. "closed loop, concurrency 8" or "open loop, poisson 15/s"
 	Measures
 }
@@ -222,7 +221,7 @@ type Summary struct {
 	Basis string `json:"basis"`
 	// Complete is false when the run was cut off before its end.
 	Complete bool `json:"complete"`
-	// Stopped is the reason why a run ended early, e.g. "over-saturated: ...".
+	// Stopped is the reason why a run ended early.
 	Stopped string        `json:"stopped,omitempty"`
 	Window  WindowSummary `json:"window"`
 	Measures
@@ -254,8 +253,8 @@ func (s *Summary) Implausible() (reasons []string) {
 // Result holds a run's summary and its distributions.
 type Result struct {
 	Summary Summary
-	// Histograms hold every distribution, mergeable with those of other runs.
-	Histograms []TenantHistograms
+	// Histograms hold every distribution, by tenant.
+	Histograms map[string]map[LatencyMetric]*Histogram
 	// Timeline has one row a tenant and second.
 	Timeline []TimelineRow
 	// Records are the requests of the run, in the order in which they ended, when Options.KeepRecords is set.
@@ -266,7 +265,7 @@ type Result struct {
 
 func (l OfferedLoad) describe() string {
 	if l.open() {
-		return "open loop, " + l.Schedule.String()
+		return "open loop, " + describe(l.Schedule)
 	}
 	s := fmt.Sprintf("closed loop, concurrency %d", l.Concurrency)
 	if l.ThinkTime > 0 {

@@ -11,19 +11,11 @@ import (
 	"time"
 )
 
-// API is the endpoint's protocol. "" is APIChat.
-type API string
-
-// The APIs.
+// The values of Tenant.API.
 const (
-	APIChat        API = "chat"        // POST /v1/chat/completions
-	APICompletions API = "completions" // POST /v1/completions
+	apiChat        = "chat"
+	apiCompletions = "completions"
 )
-
-// UsageMode selects the usage report that a tenant requests from the server: "final", as "" is
-// (stream_options.include_usage); "continuous", with the tokens of each event too (vLLM's continuous_usage_stats); or
-// "none" for servers that refuse stream_options.
-type UsageMode string
 
 // Endpoint is one server that a tenant may use.
 type Endpoint struct {
@@ -65,9 +57,6 @@ type RequestSLO struct {
 	Stall time.Duration `yaml:"stall"` // the request's longest chunk gap
 }
 
-// IsZero reports whether no bound is set.
-func (s RequestSLO) IsZero() bool { return s == RequestSLO{} }
-
 // maxConcurrency bounds the users of one tenant in one process: beyond it the
 // client's memory and ports, not the server, are measured.
 const maxConcurrency = 100_000
@@ -80,35 +69,22 @@ type Timeouts struct {
 	Total      time.Duration // whole attempt; default 30 min
 }
 
-// DefaultTimeoutTotal is Timeouts.Total when it is 0.
-const DefaultTimeoutTotal = 30 * time.Minute
-
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
 		Connect:    max(cmp.Or(t.Connect, 10*time.Second), 0),
 		FirstToken: max(cmp.Or(t.FirstToken, 5*time.Minute), 0),
 		Idle:       max(cmp.Or(t.Idle, time.Minute), 0),
-		Total:      max(cmp.Or(t.Total, DefaultTimeoutTotal), 0),
+		Total:      max(cmp.Or(t.Total, 30*time.Minute), 0),
 	}
 }
 
-// Retry controls whether a request that failed before its first token with classHTTP429, classHTTP5xx, ClassConnect or
-// classTimeoutConnect is tried again. The latencies of a retried request count from its first attempt, and retries
-// are counted. Regardless of Retry, a request is sent once more, on a new connection, if it met the end of a kept
-// one: the server had not acknowledged any of it, or the connection had been idle for 100 ms, or for half of the
-// idle time after which the server was seen to end another (Record.Stale).
-type Retry struct {
-	// Max is the number of further attempts; 0 means none. The pause before the first is 100 ms, doubled for each
-	// further one. A Retry-After header that asks for longer wins, up to 1 min.
-	Max int
-}
-
-// Tenant is one source of load with a report of its own. Its keys in a file are those that package study reads.
+// Tenant is one source of load with a report of its own. Its keys are those of a plan that cotenant bench reads.
 type Tenant struct {
 	// Name is unique in the plan; it labels everything the tenant leaves.
-	Name      string `yaml:"name,required"`
-	Model     string `yaml:"model"`
-	API       API    `yaml:"api"`
+	Name  string `yaml:"name,required"`
+	Model string `yaml:"model"`
+	// API is "chat" (POST /v1/chat/completions), as "" is, or "completions" (POST /v1/completions).
+	API       string `yaml:"api"`
 	Endpoints []Endpoint
 	Load      OfferedLoad
 	Prompts   PromptSource
@@ -118,14 +94,21 @@ type Tenant struct {
 	Requests int `yaml:"requests"`
 	// Warmup is the number of requests sent, one after another from min(Warmup,
 	// Concurrency or 8) users, before the run starts. They are measured by nobody.
-	Warmup int        `yaml:"warmup"`
-	SLO    RequestSLO `yaml:"slo"`
-	// Timeouts and Retry apply to each request.
+	Warmup   int        `yaml:"warmup"`
+	SLO      RequestSLO `yaml:"slo"`
 	Timeouts Timeouts
-	Retry    Retry
+	// Retries is the number of further attempts of a request that failed before its first token with http_429, http_5xx,
+	// connect or timeout_connect. The pause before the first is 100 ms, doubled for each further one; a Retry-After header
+	// with a longer one wins, up to 1 min. Latencies count from the first attempt. Regardless of Retries, a request is
+	// sent once more, on a new connection, if it met the end of a kept one: the server had not acknowledged any of it, or
+	// the connection had been idle for 100 ms, or for half of the idle time after which the server was seen to end another
+	// (Record.Stale).
+	Retries int `yaml:"retries"`
 	// NonStreaming asks for the answer in one piece; ttft, tpot and gaps are then absent.
-	NonStreaming bool      `yaml:"non_streaming"`
-	Usage        UsageMode `yaml:"usage"`
+	NonStreaming bool `yaml:"non_streaming"`
+	// Usage is the usage report that is requested: "final", as "" is (stream_options.include_usage); "continuous", with
+	// the tokens of each event too (vLLM's continuous_usage_stats); or "none" for servers that refuse stream_options.
+	Usage string `yaml:"usage"`
 	// Body holds further fields of each request's JSON object.
 	Body map[string]any
 }

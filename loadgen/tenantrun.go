@@ -37,7 +37,7 @@ type tenantRun struct {
 		held  *Prompt // taken for the warm-up, and the run's first
 	}
 	stock *stock // of an open loop
-	live  struct{ sent, ok, failed, tokens, ttftSum, ttftCount atomic.Int64 }
+	live  struct{ sent, ok, failed, tokens atomic.Int64 }
 
 	recordsMu sync.Mutex
 	records   []Record
@@ -117,7 +117,7 @@ func (r *tenantRun) run(ctx context.Context, j *job) {
 	s := r.client.streams.Get().(*stream)
 	defer r.client.streams.Put(s)
 	rec := Record{Tenant: r.tenant.Name, ID: j.id, Session: j.prompt.Session, IntendedNS: j.intended,
-		TokenSource: TokensUnknown}
+		TokenSource: tokensUnknown}
 	if j.prompt.Model != r.tenant.Model {
 		rec.Adapter = j.prompt.Model
 	}
@@ -134,10 +134,6 @@ func (r *tenantRun) run(ctx context.Context, j *job) {
 func (r *tenantRun) record(rec *Record, s *stream, l lags) {
 	if rec.Class == ClassOK {
 		r.live.ok.Add(1)
-		if d, ok := rec.TTFT(); ok {
-			r.live.ttftSum.Add(int64(d))
-			r.live.ttftCount.Add(1)
-		}
 	} else {
 		r.live.failed.Add(1)
 	}

@@ -48,9 +48,9 @@ func study(t *testing.T, m sharing.Mechanism, p *predict.Parameters, model loadg
 	}
 	var runs []*loadgen.Summary // alone, alone, together
 	for _, c := range loadgen.Study(plan) {
-		res, err := loadgen.Run(t.Context(), c.Plan, loadgen.Options{ProcessTimes: true})
+		res, err := loadgen.Run(t.Context(), c, loadgen.Options{ProcessTimes: true})
 		if err != nil {
-			t.Fatal(c.Name, err)
+			t.Fatal(c.Scenario, err)
 		}
 		runs = append(runs, &res.Summary)
 	}

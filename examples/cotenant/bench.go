@@ -88,7 +88,7 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 			if now.Elapsed < last.Elapsed {
 				last = loadgen.Progress{} // of another run
 			}
-			fmt.Fprintln(std.err, run, now.Line(last))
+			fmt.Fprintln(std.err, run, progressLine(now, last))
 			last = now
 		}
 	}
@@ -111,4 +111,21 @@ func runBench(ctx context.Context, fl *call, std stdio) (err error) {
 		return exitWith(exitNo, err)
 	}
 	return err
+}
+
+// progressLine formats the state of a run, with the rate of tokens, of requests that have ended, since an earlier one.
+func progressLine(p, last loadgen.Progress) string {
+	total := func(p loadgen.Progress) (sum loadgen.TenantProgress) {
+		for _, t := range p.Tenants {
+			sum.Sent, sum.OK, sum.Failed = sum.Sent+t.Sent, sum.OK+t.OK, sum.Failed+t.Failed
+			sum.InFlight, sum.Tokens = sum.InFlight+t.InFlight, sum.Tokens+t.Tokens
+		}
+		return sum
+	}
+	now, rate := total(p), ""
+	if d := p.Elapsed - last.Elapsed; d >= 100*time.Millisecond {
+		rate = fmt.Sprintf(", %.0f tokens/s", float64(now.Tokens-total(last).Tokens)/d.Seconds())
+	}
+	return fmt.Sprintf("%5.1fs: sent %d, ok %d, failed %d, in flight %d%s",
+		p.Elapsed.Seconds(), now.Sent, now.OK, now.Failed, now.InFlight, rate)
 }

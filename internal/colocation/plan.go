@@ -15,7 +15,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -48,13 +47,13 @@ func modes() []sharing.Mechanism {
 // Server is a server under test, or a tenant that serves no tokens. With a command it is started and stopped for
 // each mode; without one it runs already, and stays.
 type Server struct {
-	Name    string      `yaml:"name,required"`
-	Model   string      `yaml:"model"` // as requests and profiles name it; default of tenants: the name
-	Command []string    `yaml:"command"`
-	URL     string      `yaml:"url"`
-	API     loadgen.API `yaml:"api"`
-	Slots   int         `yaml:"slots,nonzero"` // requests served at once; 0 = not known
-	Engine  string      `yaml:"engine"`        // of its rows, e.g. vllm; "" is not known and widens predictions
+	Name    string   `yaml:"name,required"`
+	Model   string   `yaml:"model"` // as requests and profiles name it; default of tenants: the name
+	Command []string `yaml:"command"`
+	URL     string   `yaml:"url"`
+	API     string   `yaml:"api"`
+	Slots   int      `yaml:"slots,nonzero"` // requests served at once; 0 = not known
+	Engine  string   `yaml:"engine"`        // of its rows, e.g. vllm; "" is not known and widens predictions
 	// Kind of a tenant is stepper or burster, and Progress the source of its steps. It is run for each case that
 	// names it, and halted (SIGSTOP) between them.
 	Kind     profile.Kind `yaml:"kind"`
@@ -239,7 +238,7 @@ func (p *Plan) checkServers(list *problem.List) {
 	for i := range p.Servers {
 		s, at := &p.Servers[i], p.at(i)
 		s.checkKind(list, at, i >= p.serving)
-		list.If(s.API != "" && s.API != loadgen.APIChat && s.API != loadgen.APICompletions, at+".api",
+		list.If(s.API != "" && s.API != "chat" && s.API != "completions", at+".api",
 			"use chat or completions", "is %q", s.API)
 		list.If(s.Slots < 0 || s.Slots > 1<<20, at+".slots", "", "must be a number of requests, is %d", s.Slots)
 		list.If(s.Percent != 0 && !(s.Percent > 0 && s.Percent <= 100), at+".percent", "",

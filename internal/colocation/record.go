@@ -84,11 +84,14 @@ func record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 	stop()
 	sampled.Wait()
 	if r.Series != nil && opts.Dir != "" {
-		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, loadgen.ArtifactTelemetry), 0o644,
+		samplerErr = errors.Join(samplerErr, atomicfile.WriteFunc(filepath.Join(opts.Dir, telemetryFile), 0o644,
 			r.Series.WriteCSV))
 	}
 	return &r, errors.Join(err, samplerErr)
 }
+
+// telemetryFile is the name of a run's samples in its directory.
+const telemetryFile = "telemetry.csv"
 
 // wait lets a run's time pass in which nobody sends requests.
 func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*loadgen.Result, error) {
@@ -134,12 +137,9 @@ func (r *recording) row(tenant string, device int) profile.Row {
 	}
 	row.Requests, row.Errors = profile.Some(int(seen.Counts.OK)), profile.Some(int(seen.Counts.Failed))
 	row.WallS, row.TokensPerS = profile.Some(seen.DurationS), profile.Some(seen.OutputTokensPerS)
-	for _, h := range r.Histograms {
-		if h.Tenant == tenant {
-			row.TTFT, row.TPOT = millis(h.ByMetric[loadgen.MetricTTFT]), millis(h.ByMetric[loadgen.MetricTPOT])
-			row.ITL, row.E2E = millis(h.ByMetric[loadgen.MetricITL]), millis(h.ByMetric[loadgen.MetricE2E])
-		}
-	}
+	h := r.Histograms[tenant]
+	row.TTFT, row.TPOT = millis(h[loadgen.MetricTTFT]), millis(h[loadgen.MetricTPOT])
+	row.ITL, row.E2E = millis(h[loadgen.MetricITL]), millis(h[loadgen.MetricE2E])
 	if r.Series == nil {
 		return row
 	}

@@ -198,7 +198,7 @@ func checkRun(t *testing.T, dir string) {
 	if res.Summary.Basis != "simulated" {
 		t.Errorf("%s: basis %s", dir, res.Summary.Basis)
 	}
-	f := must.Get(os.Open(filepath.Join(dir, loadgen.ArtifactTelemetry)))(t)
+	f := must.Get(os.Open(filepath.Join(dir, telemetryFile)))(t)
 	defer f.Close()
 	series := must.Get(telemetry.ReadCSV(f))(t)
 	if busy, n := series.Mean(0, telemetry.MetricGraphicsUtilPercent); n == 0 || busy.Or(0) < 50 || series.Info.Basis != sharing.BasisSimulated {

@@ -23,13 +23,11 @@ func ExampleReadTrace() {
 	}
 	part := trace.Slice(0, 5*time.Second)
 	prompts := part.Prompts(1)
-	fmt.Println(part.Schedule(2))
 	for at := range part.Schedule(2).Arrivals(nil) {
 		p, err := prompts.Next()
 		fmt.Println(at, p.PromptTokens, p.MaxTokens, err)
 	}
 	// Output:
-	// trace of 3 arrivals at speed 2
 	// 0s 374 44 <nil>
 	// 2.1572895s 396 109 <nil>
 	// 2.2709385s 879 55 <nil>

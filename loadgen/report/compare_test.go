@@ -100,8 +100,8 @@ func runOf(id string, v float64, requests int64) loadgen.Summary {
 	return loadgen.Summary{
 		SchemaVersion: 1, RunID: id, Scenario: strings.SplitN(id, "-", 2)[0], Basis: "measured", Complete: true,
 		ClientHealth: loadgen.ClientHealth{Valid: true},
-		Measures:     loadgen.Measures{OutputTokensPerS: 1000 / v, TokenSource: loadgen.TokensUsage, TTFT: f, TPOT: f, ChunkGap: f, E2E: f},
-		Tenants:      []loadgen.TenantSummary{{Name: "chat", Load: "closed loop, concurrency 8", Measures: loadgen.Measures{TTFT: f, TokenSource: loadgen.TokensUsage}}},
+		Measures:     loadgen.Measures{OutputTokensPerS: 1000 / v, TokenSource: "server_usage", TTFT: f, TPOT: f, ChunkGap: f, E2E: f},
+		Tenants:      []loadgen.TenantSummary{{Name: "chat", Load: "closed loop, concurrency 8", Measures: loadgen.Measures{TTFT: f, TokenSource: "server_usage"}}},
 	}
 }
 
@@ -115,7 +115,7 @@ func runsOf(scenario string, requests int64, values ...float64) []loadgen.Summar
 
 func TestCompareRuns(t *testing.T) {
 	base, other := runsOf("exclusive", 50, 10, 11, 12, 13, 14, 15), runsOf("mps", 50, 20, 21, 22, 23, 24, 25)
-	other[0].TokenSource = loadgen.TokensEvents
+	other[0].TokenSource = "events"
 	rc, err := CompareRuns(base, other, CompareOptions{})
 	if err != nil {
 		t.Fatal(err)

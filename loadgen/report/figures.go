@@ -155,16 +155,13 @@ func repeated(points []webpage.Point) (out []webpage.Point) {
 
 // distributions adds those of the latencies that have an objective, or of the usual ones, for each tenant of a run.
 func (d *drawer) distributions(r *loadgen.Result) {
-	for _, th := range r.Histograms {
-		t, ok := r.Summary.Tenant(th.Tenant)
-		if !ok {
-			continue
-		}
+	for i := range r.Summary.Tenants {
+		t := &r.Summary.Tenants[i]
 		for _, b := range bounds {
 			limit := b.limit(&t.Measures)
 			usual := t.Goodput == nil && b.metric != loadgen.MetricTPOT
-			if h := th.ByMetric[b.metric]; h != nil && h.Count() > 0 && (limit > 0 || usual) {
-				like := d.ofTenant(th.Tenant, "cdf-"+strings.ReplaceAll(string(b.metric), "_", "-"), b.name+", distribution")
+			if h := r.Histograms[t.Name][b.metric]; h.Count() > 0 && (limit > 0 || usual) {
+				like := d.ofTenant(t.Name, "cdf-"+strings.ReplaceAll(string(b.metric), "_", "-"), b.name+", distribution")
 				like.X = webpage.Axis{Label: b.name + " (ms)", Log: true}
 				like.Y = webpage.Axis{Label: "requests at or below (share)", Max: 1}
 				d.add(&r.Summary, like, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, limit, cdf(h)...)

@@ -158,7 +158,7 @@ func CompareRuns(base, other []loadgen.Summary, opts CompareOptions) (*RunCompar
 	}
 	rc.Base, rc.Other = sides[0].label(), sides[1].label()
 	sources := distinct(slices.Concat(sides[0].of, sides[1].of),
-		func(m **loadgen.Measures) []string { return []string{string((*m).TokenSource)} })
+		func(m **loadgen.Measures) []string { return []string{(*m).TokenSource} })
 	if a, b := sides[0].loads(), sides[1].loads(); a != b {
 		rc.Warnings = append(rc.Warnings, fmt.Sprintf("the loads differ: %s against %s", a, b))
 	}

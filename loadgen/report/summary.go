@@ -107,7 +107,7 @@ func shown(m *loadgen.Measures) []loadgen.MetricFigures {
 }
 
 func tokens(m *loadgen.Measures) string {
-	if m.TokenSource == loadgen.TokensUnknown {
+	if m.TokenSource == "unknown" {
 		return "no tokens"
 	}
 	return fmt.Sprintf("%d tokens by %s", m.OutputTokens, m.TokenSource)

@@ -77,7 +77,7 @@ func (c *Config) Check() error {
 		slo, whole := c.File.Tenants[0].SLO, c.File.Tenants[0].NonStreaming
 		l.If(!(0 < c.Search.Low && c.Search.Low < c.Search.High), "search", "use 0 < low < high, e.g. 1,50",
 			"is %v to %v", c.Search.Low, c.Search.High)
-		l.If(slo.IsZero(), "search", "bound ttft, tpot or e2e", "needs an SLO")
+		l.If(slo == (loadgen.RequestSLO{}), "search", "bound ttft, tpot or e2e", "needs an SLO")
 		l.If(whole && (slo.TTFT > 0 || slo.TPOT > 0), "search", "bound e2e, or stream",
 			"whole answers have neither ttft nor tpot")
 		l.If(len(c.Scenarios) > 1, "search", "name one", "searches one scenario at a time, not %d", len(c.Scenarios))

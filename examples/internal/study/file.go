@@ -34,8 +34,8 @@ type File struct {
 	Tenants  []Tenant `yaml:"tenants,required"`
 }
 
-// Tenant is a tenant as users write it. The fields Endpoints, Load, Prompts and
-// Retry of the embedded one come from those here.
+// Tenant is a tenant as users write it. The fields Endpoints, Load and Prompts of the embedded one come from those
+// here.
 type Tenant struct {
 	loadgen.Tenant
 	Endpoints   []Endpoint    `yaml:"endpoints"`
@@ -48,7 +48,6 @@ type Tenant struct {
 	Trace       *Trace        `yaml:"trace"`
 	Prompts     string        `yaml:"prompts"` // file of JSON Lines
 	Synthetic   *Synthetic    `yaml:"synthetic"`
-	Retries     int           `yaml:"retries"`
 	// SMShare and BandwidthShare are the tenant's on the embedded GPU.
 	SMShare        float64 `yaml:"sm_share"`
 	BandwidthShare float64 `yaml:"bandwidth_share"`
@@ -204,7 +203,6 @@ func (f *File) plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 	for i := range f.Tenants {
 		t := &f.Tenants[i]
 		lt := t.Tenant
-		lt.Retry.Max = t.Retries
 		for j := range t.Endpoints {
 			lt.Endpoints = append(lt.Endpoints, t.Endpoints[j].endpoint())
 		}
@@ -336,7 +334,7 @@ func (t *Tenant) readPrompts(opts FileOptions) (prompts []loadgen.Prompt, err er
 		defer f.Close()
 		prompts, err = prompt.Read(f)
 	}
-	if err != nil || t.API != loadgen.APICompletions {
+	if err != nil || t.API != "completions" {
 		return prompts, err
 	}
 	var fit []loadgen.Prompt

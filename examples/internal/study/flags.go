@@ -39,7 +39,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	f.Tenants = []Tenant{{Tenant: loadgen.Tenant{Name: "load", Body: map[string]any{}}}}
 	t := &f.Tenants[0]
 	fl.StringVar(&c.server.URL, "endpoint", "", "base `URL` of the server; without it a simulated one is measured")
-	fl.StringVar((*string)(&t.API), "api", string(loadgen.APIChat), "chat or completions")
+	fl.StringVar(&t.API, "api", "chat", "chat or completions")
 	fl.StringVar(&t.Model, "model", "", "model name sent with each request (default: none)")
 	fl.StringVar(&t.Prompts, "prompts", "", "JSON Lines `FILE` of prompts, used in order, over and over; - is stdin")
 	fl.Func("concurrency", "closed loop with this many users; a `LIST` is a sweep (default 8)", numbers(&c.Concurrency))
@@ -49,7 +49,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.IntVar(&t.Requests, "requests", 100, "requests of each run; with only -duration there is no bound")
 	fl.DurationVar(&f.Duration, "duration", 0, "stop offering load after this time; requests in flight are finished")
 	fl.DurationVar(&f.Drain, "drain", 0, "then wait this long for requests in flight (default: until their -timeout)")
-	fl.DurationVar(&t.Timeouts.Total, "timeout", loadgen.DefaultTimeoutTotal, "limit of a whole request")
+	fl.DurationVar(&t.Timeouts.Total, "timeout", 30*time.Minute, "limit of a whole request")
 	fl.IntVar(&t.MaxTokens, "max-tokens", 100, "max_tokens of prompts that set none")
 	fl.IntVar(&t.Warmup, "warmup", 0, "requests before the run, not measured")
 	fl.DurationVar(&t.Ramp, "ramp", 0, "spread the users' first requests over this time and exclude it from the figures")
@@ -61,7 +61,7 @@ func BindFlags(fl *flag.FlagSet) *Flags {
 	fl.IntVar(&c.Repeats, "repeats", 1, "runs of each point, for compare")
 	fl.IntVar(&t.Retries, "retries", 0, "further attempts after 429, 5xx and failed connections")
 	fl.BoolVar(&t.NonStreaming, "non-streaming", false, "request whole answers instead of streams")
-	fl.StringVar((*string)(&t.Usage), "usage", "final", "usage reports to request: final, continuous or none")
+	fl.StringVar(&t.Usage, "usage", "final", "usage reports to request: final, continuous or none")
 	fl.Func("header", "`NAME: VALUE` added to each request; may be repeated", c.addHeader)
 	fl.Func("body", "`NAME=VALUE` added to the body of each request; VALUE is JSON or text; may be repeated", c.addBody)
 	fl.BoolFunc("ignore-eos", "generate max_tokens always, on servers that support ignore_eos", func(string) error {

@@ -44,9 +44,8 @@ type test struct {
 }
 
 // run makes one run and keeps its result, also when it was cut off.
-func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan, stopSaturated bool) (*loadgen.Result,
-	error) {
-	opts := loadgen.Options{Health: t.Health, Meta: t.Meta, StopSaturated: stopSaturated}
+func (t *test) run(ctx context.Context, name string, plan loadgen.LoadPlan) (*loadgen.Result, error) {
+	opts := loadgen.Options{Health: t.Health, Meta: t.Meta}
 	if t.Dir != "" {
 		opts.Dir = t.Dir
 		if t.several {

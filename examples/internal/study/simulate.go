@@ -123,7 +123,7 @@ func (t *test) undisturbed(ctx context.Context, name string, fresh func() (loadg
 		if err != nil {
 			return err
 		}
-		res, err := t.run(ctx, name, plan, false)
+		res, err := t.run(ctx, name, plan)
 		if err != nil || res.Summary.ClientHealth.Valid || again == maxAgain {
 			return err
 		}

@@ -15,7 +15,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
@@ -114,7 +113,7 @@ func (t *test) sweep(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if _, err := t.run(ctx, t.repeated(name, repeat), plan, false); err != nil {
+				if _, err := t.run(ctx, t.repeated(name, repeat), plan); err != nil {
 					return err
 				}
 			}
@@ -130,12 +129,12 @@ func (t *test) plan(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, sim.Close()) }()
-	cases := func() ([]loadgen.StudyCase, error) {
+	cases := func() ([]loadgen.LoadPlan, error) {
 		plan, err := t.File.plan(sim.Endpoints())
 		if t.Interference {
 			return loadgen.Study(plan), err
 		}
-		return []loadgen.StudyCase{{Name: plan.Scenario, Plan: plan}}, err
+		return []loadgen.LoadPlan{plan}, err
 	}
 	all, err := cases()
 	if err != nil {
@@ -148,10 +147,9 @@ func (t *test) plan(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			c := fresh[i]
-			c.Plan.Seed += uint64(repeat)
-			c.Name = cmp.Or(c.Name, "plan")
-			if _, err := t.run(ctx, t.repeated(c.Name, repeat), c.Plan, false); err != nil {
+			plan := fresh[i]
+			plan.Seed += uint64(repeat)
+			if _, err := t.run(ctx, t.repeated(cmp.Or(plan.Scenario, "plan"), repeat), plan); err != nil {
 				return err
 			}
 		}
@@ -166,7 +164,7 @@ func (o *Outcome) WriteText(w io.Writer) error {
 		writeDemo(w)
 	}
 	if o.Search != nil {
-		if err := o.Search.WriteText(w); err != nil {
+		if err := writeSearch(w, o.Search); err != nil {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -214,54 +212,4 @@ func (o *Outcome) Verdict() error {
 		}
 	}
 	return errors.Join(missed...)
-}
-
-// searchTrial is the length of a search's trials where neither a duration nor a number of requests bounds them, and the
-// least time that is left to requests in flight at their end.
-const searchTrial = 30 * time.Second
-
-// search looks for the highest rate that keeps the SLOs. Only here is a run stopped when the server is over-saturated.
-// The time limit is noted before the first trial: each has its load's time, and time for the requests in flight then.
-func (t *test) search(ctx context.Context) error {
-	t.several = true
-	f := &t.File
-	if f.Tenants[0].Requests == 0 {
-		f.Duration = cmp.Or(f.Duration, searchTrial)
-	}
-	// By the requests, at the lowest rate.
-	longest := time.Duration(float64(f.Tenants[0].Requests) / t.Config.Search.Low * 1e9)
-	if f.Duration > 0 && (longest == 0 || f.Duration < longest) {
-		longest = f.Duration
-	}
-	f.Drain = cmp.Or(f.Drain, min(max(longest, searchTrial), f.Tenants[0].Timeouts.Total))
-	s := t.Config.Search
-	trials := s.MaxRates() + loadgen.SpoiledTrials
-	s.Limit = cmp.Or(s.Limit, time.Duration(trials)*(longest+f.Drain+time.Second).Round(time.Second))
-	t.Note(fmt.Sprintf("search: at most %d rates of up to %v each, and %d trials again; ends within %v (-search-limit)",
-		s.MaxRates(), longest.Round(100*time.Millisecond), loadgen.SpoiledTrials, s.Limit))
-	return t.targets(func(to target) error {
-		trials := 0
-		trial := func(ctx context.Context, rate float64) (loadgen.Trial, error) {
-			l := rateLevel(rate)
-			plan, err := t.at(to, &l, trials)
-			if err != nil {
-				return loadgen.Trial{}, err
-			}
-			trials++
-			name := fmt.Sprintf("%s-%s-%d", to.scenario, l.name, trials)
-			res, err := t.run(ctx, name, plan, true)
-			if err != nil {
-				return loadgen.Trial{}, err
-			}
-			if h := res.Summary.ClientHealth; !h.Valid {
-				t.Note(name + ": disturbed, discarded (" + strings.Join(h.Reasons, "; ") + ")")
-			}
-			return loadgen.TrialOf(rate, &res.Summary), nil
-		}
-		var err error
-		if t.Outcome.Search, err = s.Run(ctx, trial); t.Outcome.Search == nil {
-			return err
-		}
-		return errors.Join(err, t.write(searchFile, t.Outcome.Search))
-	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/simgpu"
+	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	mechanism "github.com/cotenant/cotenant/sharing"
@@ -88,8 +89,20 @@ func TestDisturbedRuns(t *testing.T) {
 		if plans != want || len(notes) != want-1 || len(run.Results) != 1 || disturbed && !strings.HasPrefix(notes[0], "part: disturbed, made again (send lag") {
 			t.Errorf("disturbed %v: %d runs, %d results: %q", disturbed, plans, len(run.Results), notes)
 		}
-		if _, err := os.Stat(filepath.Join(dir, loadgen.ArtifactSummary)); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, "summary.json")); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestTooFewRequests: the text of a search tells how many requests would show its rate.
+func TestTooFewRequests(t *testing.T) {
+	for n, shown := range map[int64]bool{267: false, 268: true} {
+		r := loadgen.SearchResult{PassesPerS: optional.Of(2.0), Attainment: 0.99, Confidence: 0.95,
+			Rates: []loadgen.RateVerdict{{RatePerS: 2, Requests: n, Passes: true, Shown: shown}}}
+		var b strings.Builder
+		if err := writeSearch(&b, &r); err != nil || strings.Contains(b.String(), "268 are needed") == shown {
+			t.Errorf("%d: %v\n%s", n, err, b.String())
 		}
 	}
 }
@@ -151,7 +164,7 @@ func TestSearch(t *testing.T) {
 	if err := errors.Join(o.WriteText(&b), o.Verdict()); err != nil || !strings.Contains(b.String(), "400/s") || o.Search.PassesPerS.Or(0) != 400 {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	if want := "search: at most 5 rates of up to 100ms each, and 3 trials again; ends within 4m8s (-search-limit)"; len(notes) == 0 || notes[0] != want {
+	if want := "search: at most 8 runs of up to 100ms each; ends within 4m8s (-search-limit)"; len(notes) == 0 || notes[0] != want {
 		t.Errorf("%q", notes)
 	}
 	if _, err := os.Stat(filepath.Join(c.Dir, searchFile)); err != nil {

@@ -36,7 +36,7 @@ var runs = map[string]struct {
 		PerEvent: 2, SeparateFinish: true}), load: loadgen.OfferedLoad{Concurrency: 2, Ramp: 7 * ms}},
 	"faults": {script: faulty, load: loadgen.OfferedLoad{Concurrency: 1}},
 	"retries": {script: faulty, load: loadgen.OfferedLoad{Concurrency: 1},
-		edit: func(t *loadgen.Tenant) { t.Retry.Max = 2 }},
+		edit: func(t *loadgen.Tenant) { t.Retries = 2 }},
 	"objectives": {script: growing, slots: 2, load: loadgen.OfferedLoad{Schedule: loadgen.Constant{PerS: 3}},
 		edit: func(t *loadgen.Tenant) { t.SLO = loadgen.RequestSLO{TTFT: 120 * ms, TPOT: 15 * ms} }},
 }
