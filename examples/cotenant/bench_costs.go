@@ -10,7 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/examples/internal/study"
+	"github.com/cotenant/cotenant/internal/study"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/report"
 )

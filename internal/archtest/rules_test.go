@@ -79,10 +79,11 @@ var allowed = map[string][]string{
 	},
 	"decision/simgpu": {"decision/predict/...", "loadgen/loadgentest", "mps/contention", "sharing", "timeslice"},
 
-	// Work of the operators' program: copies predicted, GPUs and tenants measured.
+	// Work of the operators' program: copies predicted, GPUs and tenants measured, load tests from files.
 	"internal/copies":          {"decision/predict/profile", "sharing"},
 	"internal/probe":           {"decision/predict/...", "sharing", "telemetry", "timeslice"},
 	"internal/probe/cudaprobe": {"mps", "sharing"},
+	"internal/study":           {"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report"},
 	"internal/colocation": {
 		"cost", "decision/predict/...", "internal/probe", "decision/simgpu", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mps", "sharing", "telemetry", "telemetry/serving",

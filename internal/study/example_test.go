@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/cotenant/cotenant/examples/internal/study"
+	"github.com/cotenant/cotenant/internal/study"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
