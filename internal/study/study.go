@@ -149,7 +149,8 @@ func (t *test) plan(ctx context.Context) (err error) {
 			}
 			plan := fresh[i]
 			plan.Seed += uint64(repeat)
-			if _, err := t.run(ctx, t.repeated(cmp.Or(plan.Scenario, "plan"), repeat), plan); err != nil {
+			name := cmp.Or(strings.TrimPrefix(plan.Scenario, t.File.Scenario+"-"), "plan")
+			if _, err := t.run(ctx, t.repeated(name, repeat), plan); err != nil {
 				return err
 			}
 		}
