@@ -22,8 +22,8 @@ import (
 // least time that is left to requests in flight at their end.
 const searchTrial = 30 * time.Second
 
-// search looks for the highest rate that keeps the SLOs. The time limit, which is noted before the first run, allows each
-// run the time of its load, and some for the requests in flight then.
+// search looks for the highest rate that keeps the SLOs. The time limit, noted before the first run, allows each run
+// the time of its load, and some for the requests in flight then.
 func (t *test) search(ctx context.Context) error {
 	t.several = true
 	f := &t.File
