@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/internal/codes"
-	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -155,7 +155,7 @@ func (t *Target) cut() {
 		s := MIGSlice{Profile: prof, PerGPU: prof.MaxInstances, SlowdownBound: 1 / part}
 		s.Memory, _ = prof.Memory.Get()
 		sms, bandwidth := s.Shares()
-		s.slower, s.slowerDecoding = predict.SliceSlowdown(sms, bandwidth)
+		s.slower, s.slowerDecoding = costs.SliceSlowdown(sms, bandwidth)
 		t.slices = append(t.slices, s)
 	}
 	slices.SortFunc(t.slices, func(a, b MIGSlice) int {

@@ -12,8 +12,7 @@
 // the error gives the reason: [profile.ErrNoProfile], [ErrOtherGPU], [ErrUnpredictable].
 //
 // An [Evaluator] estimates any mix of tenants: a [Tenant] was measured there, or elsewhere, or is known by its load and
-// model only, and then closed forms of queues answer. [SliceSlowdown] is for MIG slices. Measurements are in package
-// profile.
+// model only, and then closed forms of queues answer. Measurements are in package profile.
 //
 // Nothing here touches a GPU. Predictors and profiles may be read concurrently; the same input gives the same bytes.
 //

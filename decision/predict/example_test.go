@@ -44,14 +44,6 @@ func Example() {
 	// mps: tags TPOT 4.5 ms (4.1 to 5.0), 1.9x
 }
 
-// A slice of an eighth of the GPU slows decoding by its share of the bandwidth, and other work by the SMs that it
-// fills.
-func ExampleSliceSlowdown() {
-	other, decoding := predict.SliceSlowdown(16.0/132, 1.0/8)
-	fmt.Printf("%.1f %.1f\n", other, decoding)
-	// Output: 4.1 6.9
-}
-
 // An SLO whose limit lies within the interval is unknown, and says what would settle it.
 func ExampleInterval_Below() {
 	e2e := profile.Interval{Value: 300, Low: 270, High: 330}
@@ -63,8 +55,8 @@ func ExampleInterval_Below() {
 // each.
 func chat(perS float64) predict.Tenant {
 	return predict.Tenant{Decodes: true,
-		Serving: &predict.Serving{PerS: perS, Input: 700, Output: 150, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32},
-		Limits:  [predict.LatencyCount]float64{predict.LatencyTTFT: 2, predict.LatencyTPOT: 0.060}}
+		Serving:    &predict.Serving{PerS: perS, Input: 700, Output: 150, Weights: 16e9, Parameters: 8e9, KVPerToken: 131072, Layers: 32},
+		Objectives: predict.Objectives{Limits: [predict.LatencyCount]float64{predict.LatencyTTFT: 2, predict.LatencyTPOT: 0.060}}}
 }
 
 func machine(gpu string) predict.Machine {

@@ -50,7 +50,12 @@ type Parameters struct {
 	PrefillTokens  Parameter `yaml:"prefill_tokens,required" json:"prefill_tokens"`
 	PrefillBusy    Parameter `yaml:"prefill_busy,required" json:"prefill_busy"`
 	PrefillCatchUp Parameter `yaml:"prefill_catch_up,required" json:"prefill_catch_up"`
-	// Of MPS: the share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
+	MPSParameters
+}
+
+// MPSParameters are the constants of MPS.
+type MPSParameters struct {
+	// The share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
 	// in which a neighbour's kernel reads for which one's own waits, and that of the time in which it does not read; the
 	// growth of a step's waits with a doubled batch; the waits of a prefill over a decode step's; the growth of GPU work
 	// as soon as anybody else is active; the ms that MPS adds to a decode step of a lone tenant; and the exponent of a
@@ -69,8 +74,8 @@ type Parameters struct {
 func (p *Parameters) Named() iter.Seq2[string, *Parameter] {
 	return func(yield func(string, *Parameter) bool) {
 		v := reflect.ValueOf(p).Elem()
-		for i := range v.NumField() {
-			if !yield(v.Type().Field(i).Tag.Get("json"), v.Field(i).Addr().Interface().(*Parameter)) {
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if !f.Anonymous && !yield(f.Tag.Get("json"), v.FieldByIndex(f.Index).Addr().Interface().(*Parameter)) {
 				return
 			}
 		}

@@ -27,8 +27,8 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		return nil, errors.New("predict: the predictor is empty (make one with NewPredictor)")
 	}
 	if !slices.Contains(profile.Mechanisms[:], mechanism) {
-		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps, "+
-			"and SliceSlowdown for MIG", mechanism)
+		return nil, fmt.Errorf("predict: %s cannot be predicted from profiles of whole GPUs; use time-slicing or mps",
+			mechanism)
 	}
 	if len(group) == 0 || len(group) > maxGroup {
 		return nil, fmt.Errorf("predict: a group must have 1 to %d tenants, has %d", maxGroup, len(group))

@@ -361,7 +361,7 @@ func TestPredictRefuses(t *testing.T) {
 		err   error
 		says  string
 	}{
-		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "SliceSlowdown"},
+		{"MIG", sharing.MechanismMIG, fourTenants(t), nil, "use time-slicing or mps"},
 		{"nobody", sharing.MechanismMPS, nil, nil, "1 to 64 tenants"},
 		{"other GPU", sharing.MechanismTimeSlicing, group(func(q *profile.SoloProfile) { q.GPU = "simulated GPU" }), predict.ErrOtherGPU, "tenants[1]"},
 		{"one token", sharing.MechanismTimeSlicing, group(func(q *profile.SoloProfile) { q.Load.Output = 1 }), predict.ErrUnpredictable, "tenants[1]"},

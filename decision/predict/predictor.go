@@ -5,7 +5,6 @@ package predict
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 
@@ -109,11 +108,4 @@ func (p Predictor) On(gpu, driver string) Predictor {
 	}
 	p.GPU, p.Driver = gpu, driver
 	return p
-}
-
-// SliceSlowdown returns the factor by which work is slower on a slice with shares of a GPU's SMs and memory
-// bandwidth than on the whole of it, and that of decoding, which is bound by bandwidth; priors.
-func SliceSlowdown(sms, bandwidth float64) (other, decoding float64) {
-	return costs.OnSlice(costs.Medians[costs.SliceOther], sms),
-		math.Pow(1/bandwidth, costs.Medians[costs.SliceDecoding])
 }

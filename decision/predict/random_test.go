@@ -32,8 +32,8 @@ func TestAnyProfile(t *testing.T) {
 	share := func() profile.Optional[float64] { return maybe(profile.Some(rng.Float64())) }
 	random := func(m sharing.Mechanism) *profile.SoloProfile {
 		p := &profile.SoloProfile{Version: 1, Mechanism: m, Server: profile.Server{Model: "x"},
-			Load:            profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
-			GPUBusyFraction: share(), SMFraction: share()}
+			Load:        profile.Load{Concurrency: 1 + rng.IntN(1<<rng.IntN(16)), Prompt: 1 + rng.IntN(1e5), Output: 2 + rng.IntN(1<<rng.IntN(20))},
+			Utilization: profile.Utilization{GPUBusyFraction: share(), SMFraction: share()}}
 		near := func(v float64) profile.Optional[float64] { return profile.Some(v * wild(0.02, 50).Or(0)) } // else it is refused
 		p.ITL.P50 = wild(1e-5, 1e4)
 		p.TPOT = profile.LatencyMS{P50: near(p.ITL.P50.Or(0)), Mean: maybe(wild(1e-6, 1e6))}

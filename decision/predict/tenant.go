@@ -26,8 +26,6 @@ type Tenant struct {
 	Peak    float64               // the same at its busiest, at which its own latencies count; 0 = Busy
 	Host    float64               // part of that on the host; 0 = as usual
 	Alone   [LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
-	Limits  [LatencyCount]float64 // objectives in seconds; 0 = none
-	SLO     *profile.SLO          // the objectives as stated, where medians are limited too
 	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
 	AloneSigma [LatencyCount]float64
 	Decodes    bool // a language model's server: bound by bandwidth
@@ -35,10 +33,15 @@ type Tenant struct {
 	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
 	Workload   int  // tenants of the same workload err alike
 	Least      Least
-	// Takes is the time of work that ends, seconds, isolated on the GPU, at the confidence of the evaluation, and Deadline
-	// its limit next to neighbours; 0 = none.
-	Takes    profile.Interval
-	Deadline float64
+	Takes      profile.Interval // seconds of work that ends, isolated on the GPU, at the confidence of the evaluation
+	Objectives
+}
+
+// Objectives are the limits of a tenant next to neighbours; the zero value has none.
+type Objectives struct {
+	Limits   [LatencyCount]float64 // of the P99 latencies, in seconds; 0 = none
+	SLO      *profile.SLO          // as stated, where medians are limited too
+	Deadline float64               // of work that ends, seconds; 0 = none
 }
 
 // Serving is one replica of a model server with continuous batching, at its busiest hour.
@@ -63,9 +66,6 @@ func (d *Tenant) Serves() bool {
 	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} ||
 		d.Limits != [LatencyCount]float64{}
 }
-
-// Converted is Serving.Slower where weights are converted on the way.
-var Converted = table.Unmeasured.ConvertedWeights.Sigma
 
 // FromProfile returns the tenant of a workload that was measured on a GPU (nil: a simulated one): as it is there, or
 // transferred to another GPU or, if whole is false, a part of the same. The isolated P99 latencies are those of the

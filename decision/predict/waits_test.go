@@ -34,7 +34,7 @@ func TestStepsBesideOthers(t *testing.T) {
 		u.host = 0.02*u.step + 0.005*u.batch
 		u.gpu = u.step - u.host
 		p := NewPredictor()
-		u.takeTurns(&p, &profile.SoloProfile{GPUBusyFraction: profile.Some(v[7] / 100), DRAMFraction: profile.Some(v[8] / 100)}, v[4]/100)
+		u.takeTurns(&p, &profile.SoloProfile{Utilization: profile.Utilization{GPUBusyFraction: profile.Some(v[7] / 100), DRAMFraction: profile.Some(v[8] / 100)}}, v[4]/100)
 		key := [2]string{r[0], r[1]}
 		cases[key] = append(cases[key], u)
 	}

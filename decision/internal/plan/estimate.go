@@ -14,6 +14,7 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -230,7 +231,7 @@ func (o *estimate) converted(w *fleet.Workload, gpu *sharing.GPU) float64 {
 		What: fmt.Sprintf("the %s weights of %s, which %s has no arithmetic for, are converted on the way at little cost",
 			w.Model.Weights, w.Name, problem.A(gpu.Name))}
 	o.Assumes = append(o.Assumes, a)
-	return predict.Converted
+	return costs.Table.Unmeasured.ConvertedWeights.Sigma
 }
 
 // About is a figure of two digits, or a whole number.

@@ -44,13 +44,27 @@ type SoloProfile struct {
 	Requests Optional[int] `yaml:"requests" json:"requests,omitzero"` // or steps
 	Outcome
 
-	// Shares of time or capacity over the run, 0 to 1.
+	Utilization
+	Response
+
+	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
+
+	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs the
+	// second version.
+	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
+}
+
+// Utilization holds shares of time or capacity over a run, 0 to 1.
+type Utilization struct {
 	GPUBusyFraction Optional[float64] `yaml:"gpu_busy_fraction" json:"gpu_busy_fraction,omitzero"` // GPM graphics_util
 	SMFraction      Optional[float64] `yaml:"sm_fraction" json:"sm_fraction,omitzero"`
 	TensorFraction  Optional[float64] `yaml:"tensor_fraction" json:"tensor_fraction,omitzero"`
 	DRAMFraction    Optional[float64] `yaml:"dram_fraction" json:"dram_fraction,omitzero"` // of peak bandwidth
 	EngineFraction  Optional[float64] `yaml:"engine_fraction" json:"engine_fraction,omitzero"`
+}
 
+// Response holds measurements of a workload next to standard neighbours, as package colocation takes them.
+type Response struct {
 	// Turns is the mean number of time slices of a decode step next to a neighbour that always spins
 	// ([predict.Predictor.TurnsBesideSpinner]). A latency does not determine it where the step is about as long as a whole
 	// number of slices.
@@ -58,15 +72,8 @@ type SoloProfile struct {
 	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
 	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
 	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
-
 	// Pressure was measured with package probe's reporter and stress kernels; nil where it was not.
 	Pressure *Pressure `yaml:"pressure" json:"pressure,omitempty"`
-
-	MemoryUsed Optional[sharing.Bytes] `yaml:"memory_used" json:"memory_used,omitzero"`
-
-	// Fit holds figures fitted to the server's own metrics in production; nil without such a fit. It needs the
-	// second version.
-	Fit *ServingFit `yaml:"fit" json:"fit,omitempty"`
 }
 
 // ParseProfiles reads a list of profiles, YAML or JSON, strictly: the error names every problem with its path.

@@ -29,14 +29,17 @@ type Row struct {
 	Errors   Optional[int] `yaml:"errors" json:"errors,omitzero"`
 	Steps    Optional[int] `yaml:"steps" json:"steps,omitzero"` // counted, of tenants that serve no tokens
 	Outcome
+	Readings
+	Response // of a lone tenant
+}
+
+// Readings are those of the GPU and the engine over a case.
+type Readings struct {
 	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
 	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
 	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
-	Turns      Optional[float64] `yaml:"turns" json:"turns,omitzero"`             // of a lone tenant, as in SoloProfile
-	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"` // likewise
-	Pressure   *Pressure         `yaml:"pressure" json:"pressure,omitempty"`
 }
 
 // RowGPU are means of NVML's readings over a case: utilisations in percent,
@@ -109,10 +112,12 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
-	list.If(r.Pressure != nil, path+".pressure", "put it into the row of the tenant alone", "belongs to a tenant alone")
-	list.If(!r.Turns.IsZero(), path+".turns", "put it into the row of the tenant alone", "belongs to a tenant alone")
-	list.If(!r.TTFTGrowth.IsZero(), path+".ttft_growth", "put it into the row of the tenant alone",
-		"belongs to a tenant alone")
+	for _, f := range [...]struct {
+		name  string
+		given bool
+	}{{"pressure", r.Pressure != nil}, {"turns", !r.Turns.IsZero()}, {"ttft_growth", !r.TTFTGrowth.IsZero()}} {
+		list.If(f.given, path+"."+f.name, "put it into the row of the tenant alone", "belongs to a tenant alone")
+	}
 	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }
@@ -126,12 +131,9 @@ func (r *Row) Profile() SoloProfile {
 		return v
 	}
 	p := SoloProfile{Version: r.Version.Or(firstVersion), Kind: r.Kind, Engine: r.Engine, Mechanism: r.Mechanism,
-		Server: r.Server, Load: r.Load,
-		Run: r.Case, GPU: r.GPUName,
-		Requests: r.Requests, Outcome: r.Outcome, EngineFraction: r.EngineBusy,
-		GPUBusyFraction: percent(r.GPM.GraphicsUtil), SMFraction: percent(r.GPM.SMUtil),
-		TensorFraction: percent(r.GPM.TensorUtil), DRAMFraction: percent(r.GPM.DRAMBwUtil), Turns: r.Turns,
-		TTFTGrowth: r.TTFTGrowth, Pressure: r.Pressure}
+		Server: r.Server, Load: r.Load, Run: r.Case, GPU: r.GPUName, Requests: r.Requests, Outcome: r.Outcome,
+		Utilization: Utilization{percent(r.GPM.GraphicsUtil), percent(r.GPM.SMUtil), percent(r.GPM.TensorUtil),
+			percent(r.GPM.DRAMBwUtil), r.EngineBusy}, Response: r.Response}
 	if r.Kind != KindServer {
 		p.Requests = r.Steps
 	}
