@@ -73,7 +73,7 @@ func (p Predictor) Mixes(method Method, files ...profile.Rows) ([]Mix, error) {
 // calibrate fits a predictor to a subset, and to its profiles.
 func (s *study) calibrate(u subset) (*Predictor, error) {
 	p := s.start
-	p.TimeSlicing, p.MPS, p.Models, p.Engines, p.Learned = Residuals{}, Residuals{}, nil, nil, nil
+	p.TimeSlicing, p.MPS, p.Models, p.Engines, p.Learned = residuals{}, residuals{}, nil, nil, nil
 	any := false
 	for _, m := range profile.Mechanisms {
 		to := p.residuals(m)

@@ -14,7 +14,7 @@ import (
 
 // learn sets the residuals of a mechanism from the errors of the predictions of a subset, and reports whether there are
 // any.
-func (s *study) learn(m sharing.Mechanism, u subset, to Residuals) (any bool) {
+func (s *study) learn(m sharing.Mechanism, u subset, to residuals) (any bool) {
 	var seen [profile.MetricCount]errorsSeen
 	for _, sc := range s.cases {
 		if sc.Rows[0].Mechanism != m || !u.admits(sc) {

@@ -96,8 +96,7 @@ type Residual struct {
 	P95    profile.Optional[float64] `yaml:"p95_error_fraction" json:"p95_error_fraction,omitzero"`
 }
 
-// Residuals holds a Residual for each metric.
-type Residuals map[profile.Metric]Residual
+type residuals = map[profile.Metric]Residual
 
 // version is the version of a Predictor's JSON form.
 const version = 4
@@ -118,8 +117,8 @@ type Predictor struct {
 	// Learned holds corrections of engines and tenants that the models were not calibrated on.
 	Learned []Learned `yaml:"learned" json:"learned,omitempty"`
 	// TimeSlicing and MPS are the errors to expect, by metric, of groups of servers that the models are calibrated on.
-	TimeSlicing Residuals `yaml:"time_slicing,required" json:"time_slicing"`
-	MPS         Residuals `yaml:"mps,required" json:"mps"`
+	TimeSlicing map[profile.Metric]Residual `yaml:"time_slicing,required" json:"time_slicing"`
+	MPS         map[profile.Metric]Residual `yaml:"mps,required" json:"mps"`
 }
 
 // Learned is by how much an engine, or a tenant that serves no tokens, was slower side by side than predicted.
@@ -148,8 +147,13 @@ const loneLayers = 16
 func NewPredictor() Predictor {
 	p := Predictor{Version: version, GPU: "H200", Driver: "580.159.04"}
 	q, slices, mps := &p.Parameters, &table.Slices, &table.MPS
-	q.Quantum = Parameter{Unit: "ms", Low: 0.2, High: 10, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
-	q.Switch = Parameter{Unit: "ms", Low: 0.01, High: 1, Basis: sharing.BasisMeasured, Source: "cotenant-h200-quantum"}
+	measured := func(d time.Duration, low, high float64) Parameter {
+		ms := inMillis(d)
+		return Parameter{Value: ms, Unit: "ms", Low: low, High: high, Basis: sharing.BasisMeasured,
+			Source: "cotenant-h200-quantum", Independent: profile.Some(ms)}
+	}
+	s := timeslice.H200()
+	q.Quantum, q.Switch = measured(s.Quantum, 0.2, 10), measured(s.Switch, 0.01, 1)
 	q.SliceLoss, q.HostPerToken = prior(slices.SliceLoss), prior(slices.HostPerToken)
 	q.BatchDoubling, q.HostFraction = prior(slices.BatchDoubling), prior(costs.Priors[costs.HostFraction])
 	q.PrefillTokens = prior(slices.PrefillTokens)
@@ -158,14 +162,9 @@ func NewPredictor() Predictor {
 	q.QueueShare, q.BatchWaits = prior(mps.QueueShare), prior(mps.BatchWaits)
 	q.PrefillWaits = prior(mps.PrefillWaits)
 	q.Arbitration, q.CapExponent = prior(mps.Arbitration), prior(mps.CapExponent)
-	q.LoneStepCost = Parameter{Unit: "ms", Low: 0, High: 3, Basis: sharing.BasisPrior, Source: "cotenant-h200-colocation"}
-	p.Parameters.LoneStepCost.Value = loneLayers * costs.Priors[costs.MPSStepPerLayer].Value
-	s := timeslice.H200()
-	for q, v := range map[*Parameter]time.Duration{&p.Parameters.Quantum: s.Quantum, &p.Parameters.Switch: s.Switch} {
-		q.Value = float64(v) / float64(time.Millisecond)
-		q.Basis, q.Independent = sharing.BasisMeasured, profile.Some(q.Value)
-	}
-	p.TimeSlicing, p.MPS = Residuals{}, Residuals{}
+	q.LoneStepCost = Parameter{Value: loneLayers * costs.Priors[costs.MPSStepPerLayer].Value, Unit: "ms", Low: 0, High: 3,
+		Basis: sharing.BasisPrior, Source: "cotenant-h200-colocation"}
+	p.TimeSlicing, p.MPS = residuals{}, residuals{}
 	for m := range profile.MetricStepP50 {
 		p.TimeSlicing[m] = Residual{HalfWidth: priorHalfWidths[0][m]}
 		p.MPS[m] = Residual{HalfWidth: priorHalfWidths[1][m]}
@@ -226,15 +225,15 @@ func (p *Predictor) Validate() error {
 }
 
 // residuals returns the errors to expect under a mechanism.
-func (p *Predictor) residuals(m sharing.Mechanism) Residuals {
+func (p *Predictor) residuals(m sharing.Mechanism) residuals {
 	if m == sharing.MechanismMPS {
 		return p.MPS
 	}
 	return p.TimeSlicing
 }
 
-// widened are the residuals with half-widths that hold another error too.
-func (r Residuals) widened(by float64) Residuals {
+// widened returns residuals with half-widths that hold another error too.
+func widened(r residuals, by float64) residuals {
 	out := maps.Clone(r)
 	for m, v := range out {
 		v.HalfWidth = math.Hypot(v.HalfWidth, by)
@@ -243,20 +242,13 @@ func (r Residuals) widened(by float64) Residuals {
 	return out
 }
 
-// slice is the time of a turn in which work advances, in ms.
-func (p *Parameters) slice() float64 {
-	return p.Quantum.Value - p.SliceLoss.Value
-}
-
-// change returns the time that a turn costs beyond the work that it does, in ms.
-func (p *Parameters) change() float64 {
-	return p.Switch.Value + p.SliceLoss.Value
-}
+// slice returns the time of a turn in which work advances, and change its time without work, in ms.
+func (p *Parameters) slice() float64  { return p.Quantum.Value - p.SliceLoss.Value }
+func (p *Parameters) change() float64 { return p.Switch.Value + p.SliceLoss.Value }
 
 // Scheduler returns the time-slicing of the parameters; the time that each turn loses is taken from the slice.
 func (p *Parameters) Scheduler() timeslice.Scheduler {
-	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
-	return timeslice.Scheduler{Quantum: ms(p.slice()), Switch: ms(p.change())}
+	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
 
 // Law returns the contention of clients of MPS.
@@ -287,5 +279,5 @@ var transferred = [2]float64{table.Doubts.Near.Value, table.Doubts.Far.Value}
 // prior returns a constant as a parameter.
 func prior(c costs.Constant) Parameter {
 	return Parameter{Value: c.Value, Unit: c.Unit, Low: c.Range[0], High: c.Range[1], Basis: sharing.BasisPrior,
-		Source: c.Source, Independent: profile.Optional[float64]{}}
+		Source: c.Source}
 }

@@ -90,16 +90,13 @@ func SimulatedGPU(name string) bool { return sameName(name, "simulated GPU") }
 // become transferred, and the errors to expect grow by those of a transfer, until it is fitted again.
 func (p Predictor) On(gpu, driver string) Predictor {
 	if !sameName(gpu, p.GPU) {
-		k := 1
+		by := transferred[1]
 		there, err := sharing.LookupGPU(gpu)
 		here, err2 := sharing.LookupGPU(p.GPU)
-		known := err == nil && err2 == nil
-		if known && there.Architecture == here.Architecture {
-			k = 0
+		if err == nil && err2 == nil {
+			by = transferSigma(here, there)
 		}
-		if !known || there != here {
-			p.TimeSlicing, p.MPS = p.TimeSlicing.widened(transferred[k]), p.MPS.widened(transferred[k])
-		}
+		p.TimeSlicing, p.MPS = widened(p.TimeSlicing, by), widened(p.MPS, by)
 		for _, q := range p.Parameters.Named() {
 			if q.Basis == sharing.BasisMeasured || q.Basis == sharing.BasisFitted {
 				q.Basis, q.Independent = sharing.BasisTransferred, profile.Optional[float64]{}

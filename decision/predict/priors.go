@@ -18,6 +18,27 @@ import (
 // requests as a P99 is judged by.
 var formError = [LatencyCount]float64{0.18, 0.3, 0.18}
 
+// setting is a value for each quantity, with figures that all tenants share there.
+type setting struct {
+	costs.Setting
+	lengths       lengths // of requests of servers that do not state how theirs vary
+	gaps, logGaps float64 // squared coefficient of variation of the gaps between requests, and its logarithm
+}
+
+func settingOf(s costs.Setting) *setting {
+	gaps := s[costs.Burstiness] * s[costs.Burstiness]
+	return &setting{s, lengthsAt(costs.Medians[costs.LengthSigma], &s), gaps, math.Log(gaps)}
+}
+
+func (s *setting) lengthsOf(v *Serving) lengths {
+	if v == nil || v.LengthSigma == 0 {
+		return s.lengths
+	}
+	return lengthsAt(v.LengthSigma, &s.Setting)
+}
+
+var medians = settingOf(costs.Medians)
+
 // moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
 // far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
 // lengths and gaps of requests are moved as far each. They make the time per output token long where a short answer
@@ -26,7 +47,7 @@ var formError = [LatencyCount]float64{0.18, 0.3, 0.18}
 // Engineering Mechanics Division 100, 1974).
 type moves struct {
 	confidence, z float64
-	to            [together + 1][2]costs.Setting
+	to            [together + 1][2]*setting
 }
 
 var movesKept [64]atomic.Pointer[moves] // half a megabyte; without a lock that all cores would wait for
@@ -44,11 +65,11 @@ func movesAt(confidence float64) *moves {
 			if s[q] = c.Shifted(far); c.PerTenant {
 				s[q] = c.Shifted(far * m.z)
 			}
-			if m.to[q][side] = s; uneven(q) {
+			if m.to[q][side] = settingOf(s); uneven(q) {
 				both[q] = c.Shifted(far * m.z / math.Sqrt2)
 			}
 		}
-		m.to[together][side] = both
+		m.to[together][side] = settingOf(both)
 	}
 	slot.Store(m)
 	return m
@@ -63,20 +84,21 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 	for i := range tenants {
 		d := &tenants[i]
 		n := len(e.cohorts)
-		if i > 0 && *d == tenants[i-1] {
+		if i > 0 && sameTenant(d, &tenants[i-1]) {
 			e.cohorts[n-1].alike++
 			continue
 		}
 		first := !slices.ContainsFunc(tenants[:i], func(o Tenant) bool { return o.Workload == d.Workload })
-		e.cohorts = append(e.cohorts, cohort{d: d, alike: 1, first: first, in: &costs.Medians, out: &out[i],
-			lengths: lengthsAt(d.Serving.lengths(&costs.Medians))})
-		e.prepare(d, &e.cohorts[n].start, &costs.Medians)
+		e.cohorts = append(e.cohorts, cohort{d: d, alike: 1, first: first, in: medians, out: &out[i],
+			lengths: medians.lengthsOf(d.Serving)})
+		e.prepare(d, &e.cohorts[n].start, medians)
 		e.cohorts[n].state = e.cohorts[n].start
 	}
 	e.converge()
 	for i := range e.cohorts {
 		t := &e.cohorts[i]
-		t.usual, t.base = t.state, e.read(t, true)
+		t.usual = t.state
+		e.read(t, true, true, &t.base)
 		slower := 0.0
 		if t.d.Serving != nil {
 			slower = t.d.Serving.Slower
@@ -95,11 +117,9 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		for side := range to.to[q] {
 			for i := range e.cohorts {
 				if one && e.cohorts[i].first {
-					e.at(q, &to.to[q][side], e.cohorts[i].d.Workload)
-					e.widen(q, 1)
+					e.at(q, to.to[q][side], e.cohorts[i].d.Workload, 1)
 				} else if !one && i == 0 {
-					e.at(q, &to.to[q][side], everybody)
-					e.widen(q, to.z)
+					e.at(q, to.to[q][side], everybody, to.z)
 				}
 			}
 		}
@@ -122,11 +142,20 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		t.out.raise(t.d, m.Floor(share, t.d.Least))
 	}
 	for i := 1; i < len(out); i++ {
-		if tenants[i] == tenants[i-1] {
+		if sameTenant(&tenants[i], &tenants[i-1]) {
 			out[i] = out[i-1]
 		}
 	}
 	return out
+}
+
+// sameTenant reports whether two tenants are equal, the loads that they refer to included.
+func sameTenant(a, b *Tenant) bool {
+	c := *a
+	if c.Serving != nil && b.Serving != nil && *c.Serving == *b.Serving {
+		c.Serving = b.Serving
+	}
+	return c == *b
 }
 
 // besideUnmeasured is the largest growth factor of a P99 co-located with one tenant that is always busy with unmeasured
@@ -145,7 +174,7 @@ func (t *cohort) isolated(unmeasured float64) [LatencyCount]float64 {
 	lone := t.start
 	lone.contention = 1
 	lone.converge(t.d)
-	lone.serving(t.d.Serving, 1, costs.Medians[costs.Burstiness]*costs.Medians[costs.Burstiness], &t.lengths, true, &f)
+	lone.serving(t.d.Serving, 1, medians, &t.lengths, true, true, &f)
 	return f.p99
 }
 
@@ -166,20 +195,6 @@ func (e *evaluation) unmeasured(of *cohort) (part float64) {
 		}
 	}
 	return min(1, part)
-}
-
-// widen widens every figure by its change where a quantity was moved.
-func (e *evaluation) widen(q int, times float64) {
-	for i := range e.cohorts {
-		t := &e.cohorts[i]
-		for k := range LatencyCount {
-			if tpot := k == LatencyTPOT; tpot && !uneven(q) || !tpot && q != together {
-				widen(&t.out.P99[k], t.base.p99[k], t.seen.p99[k], times)
-			}
-		}
-		widen(&t.out.Rate, t.base.rate, t.seen.rate, times)
-		widen(&t.out.Busy, t.base.busy, t.seen.busy, times)
-	}
 }
 
 // widen adds the square of a change's logarithm on the side on which it lies.

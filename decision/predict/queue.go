@@ -29,32 +29,40 @@ var (
 // The tenants' activities converge in so many rounds at most, or once none changes by more.
 const mostRounds, converged = 12, 1e-5
 
-// at computes the figures of every tenant with one quantity moved, as in a setting, for one workload or for everybody.
-func (e *evaluation) at(q int, s *costs.Setting, workload int) {
-	moved := false // of activities: gaps and lengths change only the figures
+// at widens every figure by its change, so many times, where one quantity is moved as in a setting, for one workload or
+// for everybody.
+func (e *evaluation) at(q int, s *setting, workload int, times float64) {
+	figuresOnly, moved := q == together || uneven(q), false // gaps and lengths move no activity
 	for i := range e.cohorts {
 		t := &e.cohorts[i]
-		t.seen = t.base
+		t.in, t.state = medians, t.start
+		if figuresOnly {
+			t.state = t.usual
+		}
 		if workload != everybody && workload != t.d.Workload {
-			t.in, t.state = &costs.Medians, t.start
 			continue
 		}
-		t.in = s
-		e.prepare(t.d, &t.state, s)
-		moved = moved || t.state != t.start
+		if t.in = s; !figuresOnly {
+			e.prepare(t.d, &t.state, s)
+			moved = moved || t.state != t.start
+		}
 	}
 	if moved {
 		e.converge()
-	} else if q == together || uneven(q) {
-		for i := range e.cohorts {
-			e.cohorts[i].state = e.cohorts[i].usual
-		}
-	} else {
-		return
 	}
 	for i := range e.cohorts {
-		if t := &e.cohorts[i]; moved || t.in == s {
-			t.seen = e.read(t, !uneven(q))
+		t := &e.cohorts[i]
+		if !moved && (!figuresOnly || t.in != s) {
+			continue
+		}
+		var f expected
+		e.read(t, q != together, !uneven(q), &f)
+		for k := range LatencyCount {
+			widen(&t.out.P99[k], t.base.p99[k], f.p99[k], times)
+		}
+		if moved {
+			widen(&t.out.Rate, t.base.rate, f.rate, times)
+			widen(&t.out.Busy, t.base.busy, f.busy, times)
 		}
 	}
 }
@@ -93,8 +101,8 @@ func (e *evaluation) alone() bool {
 }
 
 // prepare computes a tenant's activity when isolated on its share.
-func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
-	*t = state{}
+func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
+	s := &in.Setting
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	if e.share.Mechanism == sharing.MechanismTimeSlicing {
 		t.turns = s[costs.TurnsOverhead]
@@ -117,12 +125,14 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 		if mps {
 			t.stepHost += v.Layers * s[costs.MPSStepPerLayer] / 1e3
 		}
-		floor := preFloor(v, s)
-		slow := costs.PrefillOnSlice(e.share.SMs)
-		t.preGPU = max(slow*e.perInput(v, s)*v.Input, costs.LaunchBusy*floor)
+		floor := v.Layers * s[costs.PrefillPerLayer] / 1e3
+		perInput := 2 * v.Parameters / (e.machine.FLOPs * s[costs.PrefillEfficiency])
+		compute := costs.PrefillOnSlice(e.share.SMs) * perInput * v.Input
+		t.preGPU = max(compute, costs.LaunchBusy*floor)
 		t.preHost = max(0, floor-t.preGPU)
-		compute := slow * e.perInput(v, &costs.Medians) * v.Input
-		t.grows = compute / max(compute, costs.LaunchBusy*preFloor(v, &costs.Medians))
+		if in == medians {
+			t.grows = compute / t.preGPU
+		}
 		t.load = v.PerS * s[costs.LoadError]
 		t.weight = t.stepGPU / (t.stepGPU + t.stepHost) * blocking
 		t.active = min(1, t.load*(t.preHost+t.preGPU+v.Output*(t.stepHost+t.stepGPU)))
@@ -141,13 +151,6 @@ func (e *evaluation) prepare(d *Tenant, t *state, s *costs.Setting) {
 	t.weight = (1 - host) * blocking
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
 }
-
-// perInput is the time of the GPU for a token of the prompt, and preFloor that of a prefill at least, in seconds.
-func (e *evaluation) perInput(v *Serving, s *costs.Setting) float64 {
-	return 2 * v.Parameters / (e.machine.FLOPs * s[costs.PrefillEfficiency])
-}
-
-func preFloor(v *Serving, s *costs.Setting) float64 { return v.Layers * s[costs.PrefillPerLayer] / 1e3 }
 
 // converge brings a tenant's activity into line with its contention.
 func (t *state) converge(d *Tenant) {
@@ -179,10 +182,10 @@ func (t *state) converge(d *Tenant) {
 	t.token = unit
 }
 
-// read returns a tenant's figures; it may leave out the time per output token.
-func (e *evaluation) read(of *cohort, tpot bool) expected {
+// read computes a tenant's figures; it may leave out the time per output token, or the other latencies.
+func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 	d, s, t := of.d, of.in, &of.state
-	f := expected{rate: 1, busy: t.active}
+	f.rate, f.busy = 1, t.active
 	// The tail sees more of its neighbours active than the mean.
 	worst := 1.0
 	if !e.alone() {
@@ -205,22 +208,21 @@ func (e *evaluation) read(of *cohort, tpot bool) expected {
 		}
 		worst = max(contended(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.contention)
 	}
-	cv2 := s[costs.Burstiness] * s[costs.Burstiness]
 	if v := d.Serving; v != nil {
 		l := of.lengths
-		if s[costs.LengthSigma] != costs.Medians[costs.LengthSigma] {
-			l = lengthsAt(v.lengths(s))
+		if s.lengths != medians.lengths {
+			l = s.lengthsOf(v)
 		}
-		t.serving(v, worst, cv2, &l, tpot, &f)
-		return f
+		t.serving(v, worst, s, &l, others, tpot, f)
+		return
 	}
 	if !d.Serves() {
 		f.rate = 1 / (t.load*(t.stepHost+t.stepGPU*t.contention) + 1 - t.load)
-		return f
+		return
 	}
 	load := t.load
 	if d.Peak > d.Busy {
-		load = min(0.999, d.Peak*s[costs.BusyError])
+		load = min(0.999, d.Peak*s.Setting[costs.BusyError])
 	}
 	f.busy = load * (t.stepHost + t.stepGPU*t.contention)
 	if f.busy >= 0.999 {
@@ -230,13 +232,13 @@ func (e *evaluation) read(of *cohort, tpot bool) expected {
 			}
 		}
 		f.busy = max(f.busy, 1)
-		return f
+		return
 	}
 	own := t.stepHost + t.stepGPU*t.contention
 	tail := t.stepHost + t.stepGPU*worst
-	grown := (own*tailOf(f.busy, cv2) + tail - own) / tailOf(load, cv2)
+	grown := (own*tailOf(f.busy, s.gaps) + tail - own) / tailOf(load, s.gaps)
 	for k, a := range d.Alone {
-		if a == 0 {
+		if a == 0 || k == LatencyTPOT && !tpot || k != LatencyTPOT && !others {
 			continue
 		}
 		if a *= t.longer; d.AloneSigma[k] > 0 {
@@ -247,7 +249,6 @@ func (e *evaluation) read(of *cohort, tpot bool) expected {
 			f.p99[k] = a * tail
 		}
 	}
-	return f
 }
 
 // tailOf is the P99 of a single server's latency over its mean service time: the service's own tail, and an exponential
@@ -266,7 +267,7 @@ const seldom = 0.01
 
 var logSeldom, logMostFollowed = math.Log(seldom), math.Log(0.9)
 
-func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f *expected) {
+func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, others, tpot bool, f *expected) {
 	if math.IsInf(t.batch, 1) {
 		f.busy = math.Inf(1)
 		for k := range f.p99 {
@@ -274,30 +275,35 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 		}
 		return
 	}
-	pre := t.preHost + t.preGPU*t.contention
+	cv2, pre := s.gaps, t.preHost+t.preGPU*t.contention
 	preWorst := t.preHost + t.preGPU*worst
+	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
+	batch := t.batch + 1
+	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
+	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
+	if tpot {
+		f.p99[LatencyTPOT] = step + t.interrupted(v, preWorst, s, l)
+	}
+	if !others {
+		return
+	}
 	// Time to first token: other prefills first, then its own, which may be long. Of those that arrive together at least
 	// one waits for another.
 	busy := t.load * pre
 	ownLong := max(preWorst, t.preGPU*worst*max(1, l.long*t.grows))
 	grows := t.grows * t.preGPU * t.contention / pre // part of a prefill
 	uneven := l.variation * grows * grows            // squared variation of prefills
-	wait := pre * max(0, logSeldom/logFollowed(busy, cv2)-0.5, (cv2+uneven)/2/(1-busy)*math.Log(max(1, busy/seldom)))
+	logBusy := math.Log(busy)
+	wait := pre * max(0, logSeldom/s.logFollowed(logBusy)-0.5, (cv2+uneven)/2/(1-busy)*(logBusy-logSeldom))
 	// A step that is under way ends before a prefill begins.
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
-	f.p99[LatencyTTFT] = pre + rest + math.Hypot(ownLong-pre, wait)
-	// Time per output token: the batch that it meets, and the prefills of others, which weigh most in short answers.
-	batch := t.batch + 1
-	deep := batch + 1.5*math.Sqrt(t.batch*cv2)
-	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
-	if tpot {
-		f.p99[LatencyTPOT] = step + t.interrupted(v, preWorst, cv2, l)
-	}
+	first := rest + math.Sqrt((ownLong-pre)*(ownLong-pre)+wait*wait) // after a mean prefill
+	f.p99[LatencyTTFT] = pre + first
 	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
-	longest := v.Output * l.long * max(token, 0.5*(token+step))
+	longer := v.Output*l.long*max(token, 0.5*(token+step)) - v.Output*token
 	prefills := z99 * preWorst * math.Sqrt((1+uneven)*cv2*t.load*(v.Output*t.token+pre))
-	f.p99[LatencyE2E] = mean + math.Hypot(math.Hypot(longest-v.Output*token, f.p99[LatencyTTFT]-pre), prefills)
+	f.p99[LatencyE2E] = mean + math.Sqrt(longer*longer+first*first+prefills*prefills)
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
@@ -306,13 +312,13 @@ func (t *state) serving(v *Serving, worst, cv2 float64, l *lengths, tpot bool, f
 // answers meet more, or those that queued during its own prefill and follow it at once; each with the arrivals of the
 // meantime. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts, C.
 // Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
-func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
-	added := 0.0
+func (t *state) interrupted(v *Serving, pre float64, s *setting, l *lengths) float64 {
+	added, cv2 := 0.0, s.gaps
 	free := 1 - t.load*(t.preHost+t.preGPU*t.contention)
 	pre /= free
 	behind := t.load * pre * (1 + (1-free)*(cv2+l.variation)/2/free)
 	for _, by := range [...]struct{ met, typical float64 }{{t.load * v.Output * t.token * cv2, 1 / l.typical},
-		{max(behind*cv2, math.Exp(logFollowed(behind, cv2))), l.typical}} {
+		{max(behind*cv2, math.Exp(s.logFollowed(math.Log(behind)))), l.typical}} {
 		part := min(1, by.met/seldom) // of a P99 that is decided by those that meet one
 		z := l.sigma * math.Sqrt2 * math.Erfinv(1-2*min(0.5, seldom/by.met))
 		add := func(prompt, answer float64) {
@@ -327,10 +333,12 @@ func (t *state) interrupted(v *Serving, pre, cv2 float64, l *lengths) float64 {
 	return added
 }
 
-// logFollowed is the logarithm of the probability that a request is followed by another within a time in which as many
-// come as mean says, where gaps are gamma distributed with a squared coefficient of variation: the first term of their
+// logFollowed is the logarithm of the probability that a request is followed by another within a time, given the
+// logarithm of the mean number that comes in it, where gaps are gamma distributed: the first term of their
 // distribution.
-func logFollowed(mean, cv2 float64) float64 { return min(logMostFollowed, math.Log(mean/cv2)/cv2) }
+func (s *setting) logFollowed(logMean float64) float64 {
+	return min(logMostFollowed, (logMean-s.logGaps)/s.gaps)
+}
 
 // FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
 // host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
@@ -345,8 +353,7 @@ func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant
 	d.AloneSigma[LatencyE2E] = sigma
 	// Infinite where it cannot keep up.
 	if d.Alone[LatencyE2E] = math.Inf(1); d.Busy < 1 {
-		cv2 := costs.Medians[costs.Burstiness] * costs.Medians[costs.Burstiness]
-		d.Alone[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, cv2)
+		d.Alone[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, medians.gaps)
 	}
 	return d
 }
@@ -373,8 +380,8 @@ type cohort struct {
 	first               bool    // of its workload
 	state, start, usual state   // start is usual before all are brought into line
 	lengths             lengths // of its requests, at the medians
-	in                  *costs.Setting
-	seen, base          expected
+	in                  *setting
+	base                expected
 	out                 *Estimate
 }
 

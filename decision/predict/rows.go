@@ -19,20 +19,6 @@ type Measured struct {
 	Err        error       // why not
 }
 
-// ClassName names the engine or kind of a tenant, for calibrated engines the evidence. Only rows of servers that launch
-// steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
-func (m *Measured) ClassName() string {
-	switch {
-	case m.Row.Kind != profile.KindServer:
-		return m.Row.Kind.String()
-	case m.Row.Server.Variant != "":
-		return m.Row.Server.Variant
-	case m.Prediction != nil && !m.Prediction.Calibrated:
-		return "server, beside others"
-	}
-	return "calibrated on"
-}
-
 // PredictRows predicts every co-located row of a file from the lone rows of its series, or of others for a workload
 // without one. Outcomes of the co-located rows are not used. The rows keep their order.
 func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profile.Profiles) ([]Measured, error) {

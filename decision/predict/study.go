@@ -30,7 +30,7 @@ type soloSeries struct {
 
 func newStudy(start Predictor, method Method, files []profile.Rows) (*study, error) {
 	s := &study{start: start, method: method, known: &aloneCache{}}
-	bare := Residuals{}
+	bare := residuals{}
 	for m := range profile.Metric(profile.MetricCount) {
 		bare[m] = Residual{HalfWidth: 1e-12}
 	}

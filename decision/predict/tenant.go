@@ -108,7 +108,10 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 
 // transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds.
 func transferSigma(from, to *sharing.GPU) float64 {
-	if from.Architecture == to.Architecture {
+	switch {
+	case from == to:
+		return 0
+	case from.Architecture == to.Architecture:
 		return transferred[0]
 	}
 	return transferred[1]
@@ -118,7 +121,7 @@ func transferSigma(from, to *sharing.GPU) float64 {
 // [Tenant.Takes], at a one-sided confidence.
 func TimeOn(least, most float64, from, to *sharing.GPU, confidence float64) profile.Interval {
 	sigma := costs.Priors[costs.AloneError].Sigma
-	if from != nil && from != to {
+	if from != nil {
 		sigma = math.Hypot(sigma, transferSigma(from, to))
 	}
 	far := math.Exp(sigma * stats.NormalQuantile(confidence))
@@ -160,20 +163,13 @@ type lengths struct {
 	variation            float64 // squared coefficient of variation
 }
 
-func lengthsAt(sigma float64) lengths {
+// lengthsAt returns the effects of lengths with a sigma at the medians, in a setting. The default varies no more than a
+// stated one: else fleets with fewer stated figures would take several times the GPUs.
+func lengthsAt(sigma float64, s *costs.Setting) lengths {
+	q := &costs.Priors[costs.LengthSigma]
+	sigma *= math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
 	variance := sigma * sigma
 	return lengths{sigma, math.Exp(-variance / 2), math.Exp(z99*sigma - variance/2), math.Expm1(variance)}
-}
-
-// lengths returns LengthSigma in a setting. The default varies no more than a stated one: else fleets with fewer stated
-// figures would take several times the GPUs.
-func (v *Serving) lengths(s *costs.Setting) float64 {
-	q := &costs.Priors[costs.LengthSigma]
-	sigma := q.Value
-	if v != nil && v.LengthSigma > 0 {
-		sigma = v.LengthSigma
-	}
-	return sigma * math.Pow(s[costs.LengthSigma]/q.Value, statedLengths.Sigma/q.Sigma)
 }
 
 var statedLengths = table.Unmeasured.StatedLengths

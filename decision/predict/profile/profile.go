@@ -134,7 +134,10 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
-	checkTurns(list, at("turns"), p.Turns)
+	if v, ok := p.Turns.Get(); ok && !(v >= leastTurns && v <= maxTurns) {
+		list.Addf(at("turns"), "run the workload beside a spinning neighbour again", "must lie between %v and %v, is %v",
+			leastTurns, maxTurns, v)
+	}
 	growth := p.TTFTGrowth.Or(0)
 	list.If(!(growth >= 0 && growth <= maxTurns), at("ttft_growth"), "run the workload beside a spinning neighbour again",
 		"must lie between 0 and %v, is %v", maxTurns, growth)
@@ -373,12 +376,5 @@ const (
 	VersionOfKinds = 2
 	firstVersion   = 1
 )
-
-func checkTurns(list *problem.List, path string, turns Optional[float64]) {
-	if v, ok := turns.Get(); ok && !(v >= leastTurns && v <= maxTurns) {
-		list.Addf(path, "run the workload beside a spinning neighbour again", "must lie between %v and %v, is %v",
-			leastTurns, maxTurns, v)
-	}
-}
 
 const leastTurns, maxTurns = 0.01, 1e4

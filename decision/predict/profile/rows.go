@@ -112,12 +112,10 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
-	for _, f := range [...]struct {
-		name  string
-		given bool
-	}{{"pressure", r.Pressure != nil}, {"turns", !r.Turns.IsZero()}, {"ttft_growth", !r.TTFTGrowth.IsZero()}} {
-		list.If(f.given, path+"."+f.name, "put it into the row of the tenant alone", "belongs to a tenant alone")
-	}
+	const remedy, why = "put it into the row of the tenant alone", "belongs to a tenant alone"
+	list.If(r.Pressure != nil, path+".pressure", remedy, why)
+	list.If(!r.Turns.IsZero(), path+".turns", remedy, why)
+	list.If(!r.TTFTGrowth.IsZero(), path+".ttft_growth", remedy, why)
 	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)
 }

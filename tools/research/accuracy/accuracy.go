@@ -17,7 +17,7 @@ import (
 )
 
 // LeaveClassesOut returns predictions in which no class has intervals that its own rows chose: of each engine and kind
-// of tenant that calibrates nothing ([predict.Measured.ClassName]), those of a metric are as many times as wide as the ones of
+// of tenant that calibrates nothing ([ClassName]), those of a metric are as many times as wide as the ones of
 // all others must be to hold 90% of what was measured of them (split conformal prediction).
 func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 	type key struct {
@@ -41,7 +41,8 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 				if needed[k] == nil {
 					needed[k] = map[string][]float64{}
 				}
-				needed[k][out[i].ClassName()] = append(needed[k][out[i].ClassName()], math.Abs(math.Log(got/v.Value))/half)
+				class := ClassName(&out[i])
+				needed[k][class] = append(needed[k][class], math.Abs(math.Log(got/v.Value))/half)
 			}
 		}
 	}
@@ -54,7 +55,7 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 		for m := range p.All() {
 			var others []float64
 			for class, n := range needed[key{p.Mechanism, m}] {
-				if class != out[i].ClassName() {
+				if class != ClassName(&out[i]) {
 					others = append(others, n...)
 				}
 			}
@@ -65,6 +66,20 @@ func LeaveClassesOut(ms []predict.Measured) []predict.Measured {
 		out[i].Prediction = &widened
 	}
 	return out
+}
+
+// ClassName names the engine or kind of a tenant, for calibrated engines the evidence. Only rows of servers that launch
+// steps as a whole calibrate, so that all other engines and kinds are predicted as if they were left out.
+func ClassName(m *predict.Measured) string {
+	switch {
+	case m.Row.Kind != profile.KindServer:
+		return m.Row.Kind.String()
+	case m.Row.Server.Variant != "":
+		return m.Row.Server.Variant
+	case m.Prediction != nil && !m.Prediction.Calibrated:
+		return "server, beside others"
+	}
+	return "calibrated on"
 }
 
 // Asked counts what predictions answer when asked whether the median of a token, or of a step, stays below a limit.

@@ -123,10 +123,10 @@ func (o *options) seriesOut(files []profile.Rows) (of, classes []series, all err
 	}
 	of = grouped(held, func(m predict.Measured) (string, string) { return m.Series, m.Row.GPUName })
 	left := accuracy.LeaveClassesOut(held)
-	classes = grouped(left, func(m predict.Measured) (string, string) { return m.ClassName(), "" })
+	classes = grouped(left, func(m predict.Measured) (string, string) { return accuracy.ClassName(&m), "" })
 	for i := range classes {
 		class := slices.DeleteFunc(slices.Clone(left), func(m predict.Measured) bool {
-			return m.ClassName() != classes[i].Series
+			return accuracy.ClassName(&m) != classes[i].Series
 		})
 		classes[i].Asked = accuracy.AskedOf(class, 1.3, 1.6, 2)
 	}
