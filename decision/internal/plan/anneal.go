@@ -49,13 +49,14 @@ func (pl *Planner) improve(order []int) error {
 	best.copyFrom(at)
 	for k := 0; err == nil && k < pl.rounds && len(order) <= improvedUpTo; k++ {
 		from := best
+		s.fill = -1
 		if k%2 == 1 { // from nothing, to leave a local optimum
 			for w := range at.stakes {
 				s.remove(at, w)
 			}
 			s.weigh(at)
 			other.copyFrom(at)
-			from = other
+			from, s.fill = other, k/2%len(pl.Pools)
 		}
 		if err = s.round(at, from); err != nil {
 			return err
@@ -89,15 +90,13 @@ func (pl *Planner) improve(order []int) error {
 }
 
 func (pl *Planner) newSearch() *search {
-	s := &search{pl: pl, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
+	s := &search{pl: pl, fill: -1, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
 	for p, cp := range pl.Pools {
 		t := pl.pricing(p)
 		s.costs = append(s.costs, t)
 		t.unused = 1
 		s.parts = append(s.parts, t)
-		if cp.Pool.GPUsPerNode.Or(1) > 1 {
-			s.whole = append(s.whole, p)
-		}
+		s.whole = s.whole || cp.Pool.GPUsPerNode.Or(1) > 1
 		s.scale = max(s.scale, pl.Counts(cp.Price))
 	}
 	s.scale, s.guide = cmp.Or(s.scale, 1), s.costs
@@ -189,12 +188,13 @@ func (s *search) second(a *arranged) {
 	}
 }
 
-// round searches from a, and keeps the best that it finds. Where nodes are bought whole, its first half counts each GPU
-// by itself: by whole nodes nothing is gained before the last workload leaves a node.
+// round searches from a, and keeps the best that it finds. Its first half fills one pool, where fill names one: several
+// workloads may cost less together in a pool that is dearer for each of them. Otherwise, where nodes are bought whole,
+// it counts each GPU by itself: by whole nodes nothing is gained before the last workload leaves a node.
 func (s *search) round(at, best *arranged) error {
 	now := &s.now
 	s.looked = 0
-	if len(s.whole) > 0 {
+	if s.whole && s.fill < 0 {
 		s.guide = s.parts
 		s.weigh(at)
 	}
@@ -223,8 +223,8 @@ func (s *search) round(at, best *arranged) error {
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}
-		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && &s.guide[0] != &s.costs[0] {
-			s.guide = s.costs
+		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && (s.fill >= 0 || &s.guide[0] != &s.costs[0]) {
+			s.guide, s.fill = s.costs, -1
 			at.copyFrom(best)
 			s.weigh(at)
 		}

@@ -23,8 +23,8 @@ func (s *search) leave(a *arranged) []int {
 	for i := range a.gpus {
 		gpus += len(a.gpus[i])
 	}
-	if len(s.whole) > 0 && s.rng.IntN(2) == 0 { // of one pool, which may empty a node
-		pool := s.whole[s.rng.IntN(len(s.whole))]
+	if at := s.rng.IntN(len(a.placed)); s.whole && a.placed[at] > 0 && s.rng.IntN(2) == 0 {
+		pool := s.ways[at][a.stakes[at][0].way].c.Pool // of which a node may become empty
 		for _, w := range s.rng.Perm(len(a.placed)) {
 			if len(ws) < n && slices.ContainsFunc(a.stakes[w][:a.used(w)], func(st stake) bool {
 				return s.ways[w][st.way].c.Pool == pool
@@ -95,9 +95,9 @@ func (s *search) enter(a *arranged, ws []int, others bool) error {
 // enterOne takes the best way for a workload's replicas, and reports whether there is one.
 func (s *search) enterOne(a *arranged, w, want int, others bool) (bool, error) {
 	if others && want > 1 && s.rng.IntN(4) == 0 {
-		want = 1 + s.rng.IntN(want) // the others may make more of the room
+		want = 1 + s.rng.IntN(want-1) // the others may make more of the room
 	}
-	first, most, least := -1, 0, 0.0
+	first, most, least, inside := -1, 0, 0.0, false // inside: the way is into the filled pool
 	how := entry{}
 	if others && s.rng.IntN(4) > 0 {
 		how.salt = s.rng.Uint64()
@@ -110,8 +110,9 @@ func (s *search) enterOne(a *arranged, w, want int, others bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if n > most || n > 0 && n == most && cheaper(cost, least) {
-			first, most, least = k, n, cost
+		in := s.ways[w][k].c.Pool == s.fill
+		if n > 0 && in && !inside || in == inside && (n > most || n > 0 && n == most && cheaper(cost, least)) {
+			first, most, least, inside = k, n, cost, in
 		}
 	}
 	if first < 0 {

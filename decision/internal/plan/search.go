@@ -49,7 +49,7 @@ type search struct {
 	costs  []pricing // by pool
 	parts  []pricing // likewise, with each GPU by itself
 	guide  []pricing // one of the two, by which places are priced
-	whole  []int     // pools that are bought in whole nodes
+	whole  bool      // some pools are bought in whole nodes
 	judged int
 	looked int
 	moving // of a fit
@@ -57,6 +57,7 @@ type search struct {
 	short  bool    // the best arrangement lacks room for some
 	scale  float64 // weight of the dearest GPU
 	tries  int     // of a round
+	fill   int     // the pool that workloads enter first, as far as it has room; -1: the cheapest
 
 	gone    []bool // of leave, by workload
 	leavers []int
