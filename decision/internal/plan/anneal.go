@@ -79,18 +79,16 @@ func (pl *Planner) improve(order []int) error {
 		return err
 	}
 	full, err := s.full(best)
-	if err != nil {
-		return err
-	}
-	if err := s.take(best); err != nil {
-		return err
+	if err == nil {
+		err = s.take(best)
 	}
 	pl.Full = full
-	return nil
+	return err
 }
 
 func (pl *Planner) newSearch() *search {
-	s := &search{pl: pl, fill: -1, rng: rand.New(rand.NewPCG(1, 2)), sites: map[GroupKey]*shared{}} // same input, same answer
+	s := &search{pl: pl, fill: -1, sites: map[GroupKey]*shared{}}
+	s.rng = rand.New(rand.NewPCG(1, 2)) // same input, same answer
 	for p, cp := range pl.Pools {
 		t := pl.pricing(p)
 		s.costs = append(s.costs, t)
