@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -105,3 +106,70 @@ func sameModel(a, b string) bool {
 
 // once leaves of equal characters in a row the first.
 func once(s string) string { return string(slices.Compact([]byte(s))) }
+
+// gpuIndex maps folded names, folded aliases and PCI ids to rows of the table.
+type gpuIndex struct {
+	names   map[string]*GPU
+	aliases map[string][]*GPU
+	pci     map[string][]*GPU
+	words   []gpuWord // every name and alias, for suggestions
+}
+
+var gpuByKey = sync.OnceValue(func() gpuIndex {
+	x := gpuIndex{map[string]*GPU{}, map[string][]*GPU{}, map[string][]*GPU{}, nil}
+	rows := gpuTable()
+	for i := range rows {
+		g := &rows[i]
+		x.names[FoldGPUName(g.Name)] = g
+		for _, word := range append([]string{g.Name}, g.Aliases...) {
+			key := FoldGPUName(word)
+			if word != g.Name {
+				x.aliases[key] = append(x.aliases[key], g)
+			}
+			x.words = append(x.words, gpuWord{gpuParts(word), g})
+		}
+		for _, id := range g.PCIIDs {
+			x.pci[id] = append(x.pci[id], g)
+		}
+	}
+	return x
+})
+
+// LookupGPU finds a GPU by product name ("NVIDIA A100-SXM4-80GB"), alias ("A100-80GB") or PCI id. Names compare by
+// FoldGPUName. A product name wins over an alias: "H200" is the SXM board, which NVML calls so; "A100" fits four
+// boards and is an *AmbiguousGPUError. A short form that gives the memory size but no form factor ("A100-80GB",
+// "V100-32GB", "H100-80GB") means the SXM board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
+// NVML and mig-parted write it, a ":subsystem" after it is ignored) or "10DE:20B2". A name with facts in parentheses,
+// as DescribeGPU writes it, is a GPU of its own. Other names are an *UnknownGPUError.
+//
+// The GPU is shared and must not be modified.
+func LookupGPU(name string) (*GPU, error) {
+	if id, ok := pciKey(name); ok {
+		return oneGPU(name, gpuByKey().pci[id])
+	}
+	key := FoldGPUName(name)
+	if g := gpuByKey().names[key]; g != nil {
+		return g, nil
+	}
+	if len(gpuByKey().aliases[key]) != 1 {
+		if g := describedGPU(strings.TrimSpace(name)); g != nil {
+			return g, nil
+		}
+	}
+	return oneGPU(name, gpuByKey().aliases[key])
+}
+
+func oneGPU(name string, matches []*GPU) (*GPU, error) {
+	switch len(matches) {
+	case 0:
+		return nil, &UnknownGPUError{Name: name, Nearest: nearestGPUs(name)}
+	case 1:
+		return matches[0], nil
+	}
+	e := &AmbiguousGPUError{Name: name}
+	for _, g := range matches {
+		e.Matches = append(e.Matches, g.Name)
+	}
+	slices.Sort(e.Matches)
+	return nil, e
+}

@@ -120,7 +120,7 @@ func (g *Guard) blame(o *Observation, i int, evidence string) Proposal {
 		p.Owner = g.tenants[worst.tenant].Owner
 	}
 	g.cure(&p, i, worst)
-	if p.Action.Acts() && p.Withheld == "" {
+	if p.Action.acts() && p.Withheld == "" {
 		p.Withheld = g.contradicted(o, i, worst)
 	}
 	return p

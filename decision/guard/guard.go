@@ -174,7 +174,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 		}
 		p := g.blame(o, i, evidence)
 		if p.Action == ActionKeep && (!beyond || s.alarm || g.lead[i] != i) || s.alarm && p.Action == s.proposed &&
-			!p.Action.Acts() {
+			!p.Action.acts() {
 			continue // it was expected, or it or its cause was reported already
 		}
 		s.alarm, s.proposed = true, p.Action
@@ -186,7 +186,7 @@ func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 // hold withholds an  Action for which it is too early or which is one too many. It
 // returns false where the same was withheld for the same reason before.
 func (g *Guard) hold(p *Proposal) bool {
-	if !p.Action.Acts() || p.Withheld != "" {
+	if !p.Action.acts() || p.Withheld != "" {
 		return true
 	}
 	d := &g.devices[p.GPU]

@@ -362,7 +362,7 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 			if got != nil {
 				t.Errorf("%s: %+v", name, got)
 			}
-		case got == nil || !got.Action.Acts() || (got.Withheld == "") != (c.withheld == "") || !strings.Contains(got.Withheld, c.withheld):
+		case got == nil || !got.Action.acts() || (got.Withheld == "") != (c.withheld == "") || !strings.Contains(got.Withheld, c.withheld):
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

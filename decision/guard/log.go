@@ -63,7 +63,7 @@ func (l *Log) apply(e *auditEntry) {
 	switch e.Event {
 	case eventTrying:
 		l.trying = e
-		if e.Action.Acts() {
+		if e.Action.acts() {
 			l.acts = slices.DeleteFunc(l.acts, func(a acted) bool { return e.Time.Sub(a.at) > keepActs })
 			l.acts = append(l.acts, acted{e.Time, e.GPU, e.Action})
 		}

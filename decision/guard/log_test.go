@@ -209,7 +209,7 @@ func TestHistories(t *testing.T) {
 			switch e.Event {
 			case eventTrying:
 				bad(trying != nil, "tried while another was")
-				if trying = e; !e.Action.Acts() {
+				if trying = e; !e.Action.acts() {
 					break
 				}
 				acts++

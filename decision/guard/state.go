@@ -52,8 +52,8 @@ const (
 	ActionReap   Action = "reap"
 )
 
-// Acts reports that the action changes how tenants run.
-func (a Action) Acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
+// acts reports that the action changes how tenants run.
+func (a Action) acts() bool { return a == ActionCap || a == ActionMove || a == ActionReap }
 
 // A Proposal names an Action with its evidence and the effect to expect.
 type Proposal struct {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/discover/kube"
-	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
 // The built-in cluster and its prices.
@@ -86,8 +86,14 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 	}
 	c = discover.New(opts)
 	if o.real {
-		host, inv, err := gpu.Inventory(ctx)
+		r, err := telemetrynvml.Open(telemetrynvml.Options{})
 		if err != nil {
+			return nil, nil, refuseReal(err)
+		}
+		defer r.Close()
+		inv, err := r.Inventory(ctx)
+		host, hostErr := os.Hostname() // which is its node's where it is one
+		if err = errors.Join(err, hostErr); err != nil {
 			return nil, nil, refuseReal(err)
 		}
 		c.AddInventory(host, inv)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/guard"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/telemetry"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
@@ -25,11 +24,11 @@ var guardExample string
 
 // guardConfig holds the flags of the command.
 type guardConfig struct {
-	real, json, printConfig    bool
-	path, audit, apply, policy string
-	span, window, cooldown     time.Duration
-	slow, budget               int
-	seed                       uint64
+	real, json, printConfig bool
+	path, audit, apply      string
+	span, window, cooldown  time.Duration
+	slow, budget            int
+	seed                    uint64
 }
 
 func guardFlags(fl *call, std stdio) (*guardConfig, error) {
@@ -42,8 +41,6 @@ func guardFlags(fl *call, std stdio) (*guardConfig, error) {
 		"everything is only proposed")
 	fl.BoolVar(&c.printConfig, "print-config", false, "print a configuration to start from and exit")
 	fl.StringVar(&c.audit, "audit", "", "append every proposal and action to this `FILE`, as JSON lines")
-	fl.StringVar(&c.policy, "policy", "", "`POLICY` of reaping: idlebot, princeton, kubeflow or a duration "+
-		"(default: the configuration's, else idlebot)")
 	fl.IntVar(&c.slow, "slow", 3, "consecutive windows above the expected latency that raise an alarm")
 	fl.IntVar(&c.budget, "budget", 100, "actions in an hour at most")
 	fl.DurationVar(&c.cooldown, "cooldown", 0, "time between two actions on a GPU (default: 30 windows)")
@@ -68,10 +65,6 @@ func guardFlags(fl *call, std stdio) (*guardConfig, error) {
 	bad(c.span < 0 || c.cooldown < 0, "-duration and -cooldown must not be negative")
 	bad(c.slow < 1 || c.slow > 30, "-slow: %d (use 1 to 30)", c.slow)
 	bad(c.budget < 0, "-budget: %d (use 0 or more)", c.budget)
-	if c.policy != "" {
-		_, err := telemetry.ParseReapPolicy(c.policy)
-		bad(err != nil, "-policy: %w", err)
-	}
 	return c, badInput(errors.Join(probs...))
 }
 
@@ -79,9 +72,6 @@ func guardFlags(fl *call, std stdio) (*guardConfig, error) {
 func (c *guardConfig) rules(window time.Duration) guard.Rules {
 	r := guard.DefaultRules(window)
 	r.Slow, r.Budget, r.Cooldown = c.slow, c.budget, cmp.Or(c.cooldown, r.Cooldown)
-	if c.policy != "" {
-		r.Policy, _ = telemetry.ParseReapPolicy(c.policy) // guardFlags has read it
-	}
 	return r
 }
 
@@ -203,9 +193,6 @@ func (c *guardConfig) watch(ctx context.Context, std stdio) error {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.span)
 		defer cancel()
-	}
-	if c.policy != "" {
-		s.Policy, _ = telemetry.ParseReapPolicy(c.policy)
 	}
 	fmt.Fprintf(std.err, "watching tenants: %d; GPUs: %d; %s\n", len(s.Tenants), len(s.GPUs), mode)
 	windows, proposals := 0, 0

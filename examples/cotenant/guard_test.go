@@ -67,7 +67,7 @@ func TestGuardBadInput(t *testing.T) {
 		args   []string
 		want   []string
 	}{
-		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "x", "-policy", "never"}, []string{"-window", "-slow", "-apply: every action is recorded", "-policy", "-apply: is for -real"}},
+		"flags":   {"", []string{"-window", "1ms", "-slow", "0", "-apply", "x"}, []string{"-window", "-slow", "-apply: every action is recorded", "-apply: is for -real"}},
 		"no file": {"", []string{"-real"}, []string{"add -config FILE"}},
 		"keys":    {"gpu: 1\n", []string{"-real", "-config", config}, []string{"guard.yaml", `gpu: unknown key`}},
 	} {

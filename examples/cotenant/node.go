@@ -143,5 +143,5 @@ func (n *node) carry(p *guard.Proposal) bool {
 	case p.Action == guard.ActionReap:
 		n.gone = p.Target
 	}
-	return p.Action.Acts() || p.Action == guard.ActionNotice
+	return p.Action != guard.ActionKeep && p.Action != guard.ActionSplit
 }

@@ -10,14 +10,15 @@ import (
 	"io"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/examples/internal/gpu"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
+	"github.com/cotenant/cotenant/mps"
+	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
 
-// probeOpen opens the GPU of a probe, with notes for readers of the figures. Closing
-// it may return more notes. Tests replace it.
-var probeOpen = gpu.OpenProbe
+// probeOpen is openProbe; tests replace it.
+var probeOpen = openProbe
 
 type probeConfig struct {
 	machine
@@ -114,4 +115,41 @@ func (m *machine) flags(fl *flag.FlagSet) {
 	fl.StringVar(&m.nvml, "nvml", "", "with -real: path of libnvidia-ml.so.1 (default: as the linker finds it)")
 	fl.StringVar(&m.control, "control", "",
 		"with -real: path of nvidia-cuda-mps-control (default: on PATH, or the driver's)")
+}
+
+// openProbe opens this machine's GPU, with notes for readers of the figures; closing it may return more. It looks at
+// the GPU through NVML first, which may be missing: that is a note.
+func openProbe(ctx context.Context, device int, nvmlPath, control string) (probe.Site, func() ([]string, error),
+	[]string, error) {
+	opts := cudaprobe.Options{Device: device}
+	if control != "" {
+		opts.Program = &mps.Program{Path: control}
+	}
+	nvml, unseen := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: nvmlPath})
+	if unseen != nil && !errors.Is(unseen, telemetrynvml.ErrUnavailable) {
+		return nil, nil, nil, unseen
+	}
+	var notes []string
+	closeNVML := func() error { return nil }
+	if unseen != nil {
+		notes = append(notes, "the processes that hold the GPU are unknown: "+unseen.Error())
+	} else {
+		closeNVML = nvml.Close
+		look, err := probe.Inspect(ctx, nvml, device)
+		if err != nil {
+			return nil, nil, nil, errors.Join(err, closeNVML())
+		}
+		opts.UUID, opts.Others = look.Device.UUID, look.Holders
+	}
+	site, err := cudaprobe.Open(ctx, opts)
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, closeNVML())
+	}
+	return site, func() (came []string, err error) {
+		err = site.Close()
+		if unseen == nil {
+			came = probe.Newcomers(opts.Others, probe.Holders(context.WithoutCancel(ctx), nvml, device))
+		}
+		return came, errors.Join(err, closeNVML())
+	}, notes, nil
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/probe"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -26,7 +25,7 @@ func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, s
 	}(probeOpen)
 	probeOpen = func(context.Context, int, string, string) (probe.Site, func() ([]string, error), []string, error) {
 		if site == nil {
-			return nil, nil, nil, cudaprobe.ErrUnavailable
+			return nil, nil, nil, errors.New("no driver")
 		}
 		return site, func() ([]string, error) { return []string{"another note"}, nil }, []string{"a note"}, nil
 	}
@@ -91,7 +90,7 @@ func TestProbeReal(t *testing.T) {
 	if code != exitDone || !strings.Contains(out, `"simulated": false`) || !strings.Contains(out, `"basis": "measured"`) || !strings.Contains(out, "a note") || !strings.Contains(out, "another note") || !strings.Contains(out, `"driver": "550.1"`) {
 		t.Errorf("exit %d: %s%s", code, errs, out)
 	}
-	site.NoMPS, site.why = true, errors.New("MPS: "+strings.Repeat("a long reason with a path in it, ", 9))
+	site.why = errors.New("MPS: " + strings.Repeat("a long reason with a path in it, ", 9))
 	_, out, _ = probeRun(t.Context(), site, "-real")
 	for line := range strings.Lines(out) {
 		if len(line) > 101 {

@@ -16,7 +16,6 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
@@ -67,11 +66,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func (c *config) run(args []string) int {
+	c.child = c.stdout
 	// A command that runs writes to stderr too. Files take that as it is.
 	if _, ok := c.stderr.(*os.File); !ok {
 		c.stderr, _ = page.Check("mps", c.stderr, io.Discard)
 	}
-	c.child = c.stdout
 	return page.Run(c.ctx, "mps", c.stdout, c.stderr, func(stdout io.Writer) error {
 		c.stdout = stdout
 		err := c.dispatch(args)
@@ -277,8 +276,7 @@ func (c *config) verify(cl *mps.Client) error {
 			pids = append(pids, server.Clients...)
 		}
 	}
-	tw, missing := tabwriter.NewWriter(c.stdout, 0, 4, 2, ' ', 0), 0
-	fmt.Fprintln(tw, "PID\tclient\tserver\tthreads\tbecause")
+	rows, missing := [][]string{{"PID", "client", "server", "threads", "because"}}, 0
 	for _, pid := range pids {
 		m, err := cl.Verify(c.ctx, pid, mps.VerifyOptions{})
 		if err != nil {
@@ -293,9 +291,9 @@ func (c *config) verify(cl *mps.Client) error {
 		if m.Client != sharing.AnswerYes {
 			missing++
 		}
-		fmt.Fprintf(tw, "%d\t%v\t%d\t%s\t%s\n", m.PID, m.Client, m.Server, threads, m.Reason)
+		rows = append(rows, []string{fmt.Sprint(m.PID), m.Client.String(), fmt.Sprint(m.Server), threads, m.Reason})
 	}
-	if err := tw.Flush(); err != nil || missing == 0 {
+	if _, err := io.WriteString(c.stdout, page.Table(rows)); err != nil || missing == 0 {
 		return err
 	}
 	return fmt.Errorf("%w: %d of %d", mps.ErrNotClient, missing, len(pids))

@@ -99,8 +99,11 @@ var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nv
 // cudaLeaf is the only package with C of its own, which loads the CUDA driver library.
 const cudaLeaf = "internal/probe/cudaprobe"
 
-// operators are the parts of the operators' program. The other examples are there to be copied.
-var operators = []string{"examples/cotenant", "examples/internal/gpu"}
+// inExamples lists the internal packages of the operators' program, and those that a copy of an example takes along.
+var inExamples = map[string][]string{
+	"examples/cotenant":      {"internal/colocation", "internal/copies", "internal/probe", "internal/probe/cudaprobe"},
+	"examples/internal/page": {"internal/atomicfile", "internal/plaintext"},
+}
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
@@ -160,7 +163,7 @@ func forbidden(rel, top, dep string) string {
 	dep = relative(dep)
 	depTop, _, _ := strings.Cut(dep, "/")
 	switch {
-	case slices.Contains(operators, rel) && allowed[dep] != nil:
+	case slices.Contains(inExamples[rel], dep):
 		return ""
 	case top == "examples" && depTop == "internal":
 		return "an example imports public packages only, so that it can be copied"

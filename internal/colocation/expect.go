@@ -16,38 +16,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// predictionFile is predictions.json, written before any of its cases ran.
-type predictionFile struct {
-	Basis     sharing.Basis     `json:"basis"` // of the runs alone
-	Mode      sharing.Mechanism `json:"mode"`
-	Written   time.Time         `json:"written_at"`
-	From      []string          `json:"from_runs"`
-	Cases     []prediction      `json:"cases"`
-	Predictor predict.Predictor `json:"predictor"`
-}
-
-// prediction holds the expected outcomes of a case's tenants, or the reason for none.
-type prediction struct {
-	Mode    sharing.Mechanism  `json:"mode"`
-	Case    string             `json:"case"`
-	Tenants []tenantPrediction `json:"tenants,omitempty"`
-	Problem string             `json:"problem,omitempty"`
-
-	written time.Time
-}
-
-type tenantPrediction struct {
-	Load      string                              `json:"load"`
-	Basis     sharing.Basis                       `json:"basis"`
-	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
-	// Slowdown is TPOT over that alone under time-slicing, where that was run.
-	Slowdown profile.Interval      `json:"slowdown_factor"`
-	Turns    profile.Optional[int] `json:"time_slices_per_step,omitzero"`
-	// OtherTurns is another number of slices that the step nearly takes.
-	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
-	Notes      []string              `json:"notes,omitempty"`
-}
-
 // predict predicts the mode's cases from the runs alone, and writes that down.
 func (f *planFlow) predict(m sharing.Mechanism) error {
 	profiles, from, err := f.profiles()

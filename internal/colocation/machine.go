@@ -34,15 +34,6 @@ type MachineOptions struct {
 	Probe func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (Prober, error)
 }
 
-// Prober runs tasks of package probe on the measured GPU.
-type Prober interface {
-	// BesideSpinner calls run while a neighbour spins on the GPU.
-	BesideSpinner(ctx context.Context, run func(context.Context) error) error
-	// Run is that of probe.Site.
-	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
-	Close() error
-}
-
 // Machine is a Site of real servers on one of this machine's GPUs.
 type Machine struct {
 	opts MachineOptions
@@ -50,15 +41,14 @@ type Machine struct {
 	look probe.Snapshot
 	say  func(format string, args ...any)
 
-	runner  mps.Runner    // for tests; nil is the program
-	startup time.Duration // wait for a tenant without visible progress to reach the GPU
+	runner mps.Runner // for tests; nil is the program
 }
 
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
-	m := &Machine{opts: opts, plan: plan, startup: usualStartup}
+	m := &Machine{opts: opts, plan: plan}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -91,9 +81,6 @@ func (m *Machine) visible() string {
 }
 
 func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
-
-// usualStartup leaves programs time to load their libraries and to fill the GPU's memory.
-const usualStartup = 15 * time.Second
 
 func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {
@@ -153,6 +140,37 @@ func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error
 		return err
 	}
 	return errors.Join(use(p), p.Close())
+}
+
+// ready waits until a server answers, while none of those that were started ends, and says so every few seconds.
+func (m *Machine) ready(ctx context.Context, s *server, started []*server) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
+		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
+	defer cancel()
+	began, next, last := time.Now(), saidEvery, ""
+	for {
+		err := s.answers(ctx)
+		if err == nil {
+			return nil
+		}
+		if s.meter != nil && !errors.Is(err, errNoStep) {
+			return fmt.Errorf("tenant %s: %w", s.plan.Name, err)
+		}
+		if waited := time.Since(began); waited >= next {
+			tail := s.tail()
+			m.say("%s is not ready after %v: %v; its last lines:\n%s", s.plan.Name, waited.Round(time.Second), err,
+				map[bool]string{true: "  (as before)", false: tail}[tail == last])
+			next, last = next+saidEvery, tail
+		}
+		if i := slices.IndexFunc(started, (*server).ended); i >= 0 {
+			return fmt.Errorf("server %s ended (%v):\n%s", started[i].plan.Name, started[i].err, started[i].tail())
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, s.tail())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // group is the servers of one mode, and their daemon.
@@ -258,9 +276,13 @@ func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 		limit := cmp.Or(p.MemoryLimit,
 			sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory))/sharing.MiB*sharing.MiB)
 		if limit > 0 {
-			var err error
-			if e.GPUs, err = g.clientGPUs(ctx); err != nil {
-				return nil, err
+			look := &g.machine.look
+			e.GPUs = []mps.GPU{{UUID: look.Device.UUID, Memory: look.Memory}}
+			if look.Device.UUID == "" {
+				var err error
+				if e.GPUs, err = g.daemon.Client().Devices(ctx); err != nil {
+					return nil, err
+				}
 			}
 			e.PinnedMemLimits = []mps.DeviceLimit{{Device: "0", Limit: limit}}
 		} else {
@@ -269,15 +291,6 @@ func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 		}
 	}
 	return e.Environ(os.Environ())
-}
-
-// clientGPUs lists the devices that clients will see: the measured GPU if it is known,
-// else those that the daemon lists.
-func (g *group) clientGPUs(ctx context.Context) ([]mps.GPU, error) {
-	if m := g.machine; m.look.Device.UUID != "" {
-		return []mps.GPU{{UUID: m.look.Device.UUID, Memory: m.look.Memory}}, nil
-	}
-	return g.daemon.Client().Devices(ctx)
 }
 
 // errNotMPS is the error for fewer MPS clients than started servers.
@@ -319,9 +332,6 @@ func (g *group) verify(ctx context.Context) error {
 	}
 	return nil
 }
-
-// graceful is the time for servers and daemon to end by themselves.
-const graceful = 10 * time.Second
 
 // close ends the servers, each of them as an MPS client if it is one, and then the daemon.
 func (g *group) close() error {

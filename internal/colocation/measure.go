@@ -23,8 +23,14 @@ import (
 // Measure takes a plan through its modes on a site, and writes everything below opts.Dir. After an error, or when
 // ctx ends, the report has the runs until then; it is nil where there is none.
 func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report, error) {
+	if opts.Progress == nil {
+		opts.Progress = func(string) {}
+	}
+	if opts.time == nil {
+		opts.time = time.Now
+	}
 	f := &planFlow{plan: plan, site: site, runner: runner{
-		Options: opts.filled(), simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
+		Options: opts, simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
 	f.Predictor = cmp.Or(f.Predictor, site.predictor())
 	if gpu, _ := site.gpu(); gpu == "" {
 		f.note("the GPU's name is unknown: it is taken for the predictor's, %s", f.Predictor.GPU)
@@ -160,127 +166,6 @@ func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
 		"earlier than those of new prompts do: turn prefix caching off to measure (vLLM's --no-enable-prefix-caching), or "+
 		"change the plan's seed where an earlier measurement filled the cache", r.dir, 100*c.HitRate.Or(0), load)
 }
-
-// play has the loads of a run work side by side for a window of time, and returns a row for each.
-func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window loadgen.Window) (*recording, profile.Rows,
-	error) {
-	plan, err := f.offer(st, r, window)
-	if err != nil {
-		return nil, nil, err
-	}
-	tenants := make([]*server, len(r.loads))
-	for i, name := range r.loads {
-		p, at := f.plan.serverFor(f.plan.load(name))
-		if p.Kind == profile.KindServer || st.tenants == nil {
-			continue
-		}
-		t := st.tenants[at]
-		t.meter.begin()
-		if err := t.halt(false); err != nil {
-			return nil, nil, fmt.Errorf("tenant %s: %w", p.Name, err)
-		}
-		defer func() { _ = t.halt(true) }() // one that has ended is said to have
-		tenants[i] = t
-	}
-	rec, err := f.record(ctx, r.dir, plan, st.source)
-	if err != nil {
-		return nil, nil, err
-	}
-	if r.solo() && !r.pressed {
-		r.drift = drift(ownSteps(rec, tenants[0]), &rec.Summary.Window)
-	}
-	var rows profile.Rows
-	for i, name := range r.loads {
-		l := f.plan.load(name)
-		p, _ := f.plan.serverFor(l)
-		row := rec.row(name, st.device)
-		switch {
-		case tenants[i] != nil:
-			err = errors.Join(err, countSteps(&row, tenants[i], &rec.Summary.Window, r.solo()))
-		case p.Kind != profile.KindServer:
-			asSteps(&row, p.Kind)
-		default:
-			row.Load = f.loadOf(l)
-			if row.Engine = p.Engine; row.Engine != "" {
-				row.Version = profile.Some(profile.VersionOfKinds)
-			}
-		}
-		row.Mechanism, row.Case, row.Tenants, row.Server = predictedAs(r.mode), r.name, len(r.loads), f.serverOf(r.mode, l)
-		row.GPUName, _ = f.site.gpu()
-		if f.simulated { // the format has no word for that
-			row.Case = "simulated/" + r.name
-		}
-		rows = append(rows, row)
-	}
-	return rec, rows, err
-}
-
-// countSteps puts the steps of a tenant in a window into its row. A tenant without visible progress has a nominal step
-// alone, and none with others.
-func countSteps(row *profile.Row, t *server, w *loadgen.WindowSummary, alone bool) (err error) {
-	from, to := time.Unix(0, w.FromNS), time.Unix(0, w.ToNS)
-	row.Kind, row.Version = t.plan.Kind, profile.Some(profile.VersionOfKinds)
-	row.Requests, row.Errors = profile.Optional[int]{}, profile.Optional[int]{}
-	row.WallS, row.Outcome = profile.Some(to.Sub(from).Seconds()), profile.Outcome{}
-	if t.ended() {
-		return fmt.Errorf("tenant %s ended (%v) while it was measured; its last lines:\n%s", t.plan.Name, t.err, t.tail())
-	}
-	if t.plan.Progress.Line == "" {
-		if alone {
-			row.Step.P50 = profile.Some(inMS(nominalStep))
-			row.StepsPerS = profile.Some(float64(time.Second / nominalStep))
-		}
-		return nil
-	}
-	steps := 0
-	if row.Outcome, steps, err = t.meter.outcome(from, to); err == nil && steps == 0 {
-		err = fmt.Errorf("no step ended in the %v that count (seconds makes a run longer)", to.Sub(from))
-	}
-	row.Steps = profile.Some(steps)
-	if err != nil {
-		err = fmt.Errorf("tenant %s: %w; its last lines:\n%s", t.plan.Name, err, t.tail())
-	}
-	return err
-}
-
-// offer returns the load plan of a run's clients for a window of time.
-func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan loadgen.LoadPlan, err error) {
-	plan = loadgen.LoadPlan{Scenario: r.mode.String() + "-" + r.name, Duration: window.To, Window: window,
-		Drain: time.Minute, Seed: uint64(f.plan.Seed)}
-	for _, name := range r.loads {
-		l := f.plan.load(name)
-		server, i := f.plan.serverFor(l)
-		load := f.loadOf(l)
-		if server.Kind != profile.KindServer {
-			if st.tenants != nil {
-				continue // it works by itself
-			}
-			load = profile.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
-		}
-		if r.pressed {
-			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
-		}
-		t, err := offer(name, plan.Scenario, load, uint64(f.plan.Seed))
-		if err != nil {
-			return plan, err
-		}
-		if server.Simulated != nil {
-			t.Load.ThinkTime = time.Duration(server.Simulated.Think)
-		}
-		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
-		limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
-		if r.pressed { // its run alone has warmed it up
-			t.Warmup = 0
-		}
-		t.SLO = loadgen.RequestSLO{TTFT: limit(l.SLO.TTFTP99), TPOT: limit(l.SLO.TPOTP99), E2E: limit(l.SLO.E2EP99)}
-		plan.Tenants = append(plan.Tenants, t)
-	}
-	return plan, nil
-}
-
-// stepsAtOnce counts the tokens that the client of a simulated tenant asks for: each is a step of a stepper, all of
-// them together one of a burster.
-var stepsAtOnce = map[profile.Kind]int{profile.KindStepper: 16, profile.KindBurster: 5}
 
 // calibrate fits the predictor to everything that was measured, keeps it, and
 // names its file; "" where nothing was measured side by side.

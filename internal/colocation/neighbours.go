@@ -3,18 +3,15 @@
 package colocation
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/probe"
 	"github.com/cotenant/cotenant/loadgen"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // countTurns runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
@@ -77,9 +74,6 @@ func (f *planFlow) turnsOf(alone, beside *profile.Row) (float64, error) {
 // long.
 const pressedOutput = 16
 
-// pressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
-const pressOn = 300 * time.Millisecond
-
 // press measures how a load under MPS slows co-located kernels, and they it. A failure is a note: the predictions then
 // have only its activity.
 func (f *planFlow) press(ctx context.Context, st *deployment, solo *run) error {
@@ -129,51 +123,4 @@ func stepOf(r *profile.Row) (float64, bool) {
 		return r.Step.P50.Get()
 	}
 	return r.ITL.P50.Get()
-}
-
-// pressing is a real tenant with the probe's processes on its GPU.
-type pressing struct {
-	prober Prober
-	play   player
-}
-
-// task runs a task under MPS.
-func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
-	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
-	if err != nil {
-		return probe.Reading{}, err
-	}
-	return readings[0], nil
-}
-
-// Run implements probe.Pressed.
-func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration,
-	err error) {
-	switch {
-	case !beside:
-		r, err = p.task(ctx, t)
-		return r, 0, err
-	case t.Kind == probe.KindNone:
-		step, err = p.play(ctx, t.For)
-		return r, step, err
-	}
-	var failed error
-	worked := make(chan struct{})
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		for r, failed = p.task(ctx, t); failed == nil; {
-			select {
-			case <-worked:
-				return
-			default:
-			}
-			on := t
-			on.For = pressOn
-			_, failed = p.task(ctx, on)
-		}
-	})
-	step, err = p.play(ctx, t.For)
-	close(worked)
-	ended.Wait()
-	return r, step, cmp.Or(failed, err)
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -40,16 +41,6 @@ type Options struct {
 	simulatedTime bool
 }
 
-func (o Options) filled() Options {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	if o.time == nil {
-		o.time = time.Now
-	}
-	return o
-}
-
 // Site runs servers: a [Machine] or a [Simulation].
 type Site interface {
 	// basis is measured or simulated.
@@ -61,6 +52,15 @@ type Site interface {
 	// start starts the plan's servers in a mode, with logs below dir, and reports progress to say. The deployment must
 	// be closed.
 	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*deployment, error)
+}
+
+// Prober runs tasks of package probe on the measured GPU.
+type Prober interface {
+	// BesideSpinner calls run while a neighbour spins on the GPU.
+	BesideSpinner(ctx context.Context, run func(context.Context) error) error
+	// Run is that of probe.Site.
+	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
+	Close() error
 }
 
 // deployment holds the plan's servers in one mode.
@@ -82,6 +82,56 @@ type deployment struct {
 
 // player has a tenant work for a time, and returns the median of its step.
 type player func(context.Context, time.Duration) (time.Duration, error)
+
+// pressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
+const pressOn = 300 * time.Millisecond
+
+// pressing is a real tenant with the probe's processes on its GPU.
+type pressing struct {
+	prober Prober
+	play   player
+}
+
+// task runs a task under MPS.
+func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
+	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
+	if err != nil {
+		return probe.Reading{}, err
+	}
+	return readings[0], nil
+}
+
+// Run implements probe.Pressed.
+func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration,
+	err error) {
+	switch {
+	case !beside:
+		r, err = p.task(ctx, t)
+		return r, 0, err
+	case t.Kind == probe.KindNone:
+		step, err = p.play(ctx, t.For)
+		return r, step, err
+	}
+	var failed error
+	worked := make(chan struct{})
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for r, failed = p.task(ctx, t); failed == nil; {
+			select {
+			case <-worked:
+				return
+			default:
+			}
+			on := t
+			on.For = pressOn
+			_, failed = p.task(ctx, on)
+		}
+	})
+	step, err = p.play(ctx, t.For)
+	close(worked)
+	ended.Wait()
+	return r, step, cmp.Or(failed, err)
+}
 
 // runner holds the state of a measurement that all runs share.
 type runner struct {
@@ -217,10 +267,52 @@ func (f *planFlow) rows() (rows profile.Rows) {
 	return rows
 }
 
+// soloRow is the row of a load alone under time-slicing, nil if it was not run.
+func (f *planFlow) soloRow(load string) *profile.Row {
+	for i := range f.runs {
+		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
+			return &r.rows[0]
+		}
+	}
+	return nil
+}
+
 // name is a file's name, marked where the results are simulated.
 func (f *planFlow) name(what string) string {
 	if f.simulated {
 		what += ".simulated"
 	}
 	return what + ".json"
+}
+
+// predictionFile is predictions.json, written before any of its cases ran.
+type predictionFile struct {
+	Basis     sharing.Basis     `json:"basis"` // of the runs alone
+	Mode      sharing.Mechanism `json:"mode"`
+	Written   time.Time         `json:"written_at"`
+	From      []string          `json:"from_runs"`
+	Cases     []prediction      `json:"cases"`
+	Predictor predict.Predictor `json:"predictor"`
+}
+
+// prediction holds the expected outcomes of a case's tenants, or the reason for none.
+type prediction struct {
+	Mode    sharing.Mechanism  `json:"mode"`
+	Case    string             `json:"case"`
+	Tenants []tenantPrediction `json:"tenants,omitempty"`
+	Problem string             `json:"problem,omitempty"`
+
+	written time.Time
+}
+
+type tenantPrediction struct {
+	Load      string                              `json:"load"`
+	Basis     sharing.Basis                       `json:"basis"`
+	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
+	// Slowdown is TPOT over that alone under time-slicing, where that was run.
+	Slowdown profile.Interval      `json:"slowdown_factor"`
+	Turns    profile.Optional[int] `json:"time_slices_per_step,omitzero"`
+	// OtherTurns is another number of slices that the step nearly takes.
+	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	Notes      []string              `json:"notes,omitempty"`
 }

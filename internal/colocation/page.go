@@ -92,9 +92,6 @@ func (rep *Report) sums() (all []string) {
 	}
 	points, inside := 0, 0
 	for _, a := range rep.Agreement {
-		if a.Mode != nil {
-			continue
-		}
 		points, inside = points+a.Points, inside+a.Inside
 		if a.Metric == profile.MetricTPOTP50 || a.Metric == profile.MetricStepP50 {
 			all = append(all, fmt.Sprintf("%s was predicted to %s%% on average, and %d of %d outcomes lie in their 90%% "+

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,58 +84,20 @@ func (s *server) ended() bool {
 	}
 }
 
-// ready waits until a server answers, while none of those that were started ends, and says so every few seconds.
-func (m *Machine) ready(ctx context.Context, s *server, started []*server) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
-		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
-	defer cancel()
-	began, next, last := time.Now(), saidEvery, ""
-	for {
-		err := m.answers(ctx, s, began)
-		if err == nil {
-			return nil
-		}
-		if s.meter != nil && !errors.Is(err, errNoStep) {
-			return fmt.Errorf("tenant %s: %w", s.plan.Name, err)
-		}
-		if waited := time.Since(began); waited >= next && (s.meter == nil || s.plan.Progress.Line != "") {
-			tail := s.tail()
-			m.say("%s is not ready after %v: %v; its last lines:\n%s", s.plan.Name, waited.Round(time.Second), err,
-				map[bool]string{true: "  (as before)", false: tail}[tail == last])
-			next, last = next+saidEvery, tail
-		}
-		if i := slices.IndexFunc(started, (*server).ended); i >= 0 {
-			return fmt.Errorf("server %s ended (%v):\n%s", started[i].plan.Name, started[i].err, started[i].tail())
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w\n%s", context.Cause(ctx), err, s.tail())
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-}
-
 // errNoStep is the error of a tenant before its first step.
-var errNoStep = errors.New("it has not done a step")
+var errNoStep = errors.New("it has not done a step: no line has matched")
 
 // answers returns the reason for which a server does not answer yet, or a tenant does no steps.
-func (m *Machine) answers(ctx context.Context, s *server, began time.Time) error {
-	p := s.plan
-	switch {
-	case s.meter == nil:
-		return answers(ctx, p.URL)
-	case p.Progress.Line == "" && time.Since(began) < m.startup:
-		return errNoStep
-	case p.Progress.Line == "":
-		return nil
+func (s *server) answers(ctx context.Context) error {
+	if s.meter == nil {
+		return answers(ctx, s.plan.URL)
 	}
-	switch ok, err := s.meter.started(); {
-	case err != nil:
-		return err
-	case !ok:
-		return fmt.Errorf("%w: no line has matched %q", errNoStep, p.Progress.Line)
+	s.meter.mu.Lock()
+	defer s.meter.mu.Unlock()
+	if s.meter.failed == nil && !s.meter.seen {
+		return fmt.Errorf("%w %q", errNoStep, s.plan.Progress.Line)
 	}
-	return nil
+	return s.meter.failed
 }
 
 // answers requests the list of models of an OpenAI-compatible API.
@@ -197,3 +158,6 @@ func (s *server) stop() error {
 	}
 	return fmt.Errorf("process %d does not end", s.cmd.Process.Pid)
 }
+
+// graceful is the time for servers and daemon to end by themselves.
+const graceful = 10 * time.Second

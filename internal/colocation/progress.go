@@ -20,13 +20,12 @@ import (
 )
 
 const (
-	longestLine = 64 << 10               // bytes of a line that are looked at
-	longestLog  = 4 << 20                // bytes of a tenant's output that are kept
-	shownLines  = 6                      // at the end of an output, each of shownWidth at most
-	shownWidth  = 160                    // characters
-	mostLines   = 50_000                 // a second; reading more would slow the tenant
-	saidEvery   = 5 * time.Second        // while a server or tenant is waited for
-	nominalStep = 100 * time.Millisecond // of a tenant without visible progress
+	longestLine = 64 << 10        // bytes of a line that are looked at
+	longestLog  = 4 << 20         // bytes of a tenant's output that are kept
+	shownLines  = 6               // at the end of an output, each of shownWidth at most
+	shownWidth  = 160             // characters
+	mostLines   = 50_000          // a second; reading more would slow the tenant
+	saidEvery   = 5 * time.Second // while a server or tenant is waited for
 )
 
 // length returns the index of the group that holds a step's length, -1 where there is none, and its unit.
@@ -91,9 +90,6 @@ func (m *meter) line(line []byte, now time.Time) {
 	if m.tail = append(m.tail, string(line[:min(len(line), 4*shownWidth)])); len(m.tail) > shownLines {
 		m.tail = m.tail[1:]
 	}
-	if m.progress.line == nil {
-		return
-	}
 	found := m.progress.line.FindSubmatchIndex(line)
 	if found == nil {
 		return
@@ -118,13 +114,6 @@ func (m *meter) step(now time.Time, took time.Duration) {
 	if m.seen, m.last = true, now; took >= 0 {
 		m.steps = append(m.steps, doneStep{now, took})
 	}
-}
-
-// started reports whether the tenant has done a step, or why that is not known.
-func (m *meter) started() (bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.seen, m.failed
 }
 
 // begin counts anew.

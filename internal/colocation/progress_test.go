@@ -43,9 +43,6 @@ func measureTenants(t *testing.T, plan []byte, source telemetry.Reader, dir ...s
 	h := how{plan: plan, opts: Options{Dir: strings.Join(dir, "")}}
 	return h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
 		m, err := NewMachine(t.Context(), p, MachineOptions{Source: source})
-		if m != nil {
-			m.startup = 100 * time.Millisecond
-		}
 		return m, err
 	})
 }
@@ -156,22 +153,6 @@ func TestNextEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// Of a tenant whose progress nothing tells a nominal step stands for its activity.
-func TestTenantsByActivity(t *testing.T) {
-	t.Parallel()
-	race.Long(t)
-	r := measureTenants(t, tenantsPlan("sleep 60", steady, "{}"), scriptedGPU(t))
-	if r.code != exitOK {
-		t.Fatal(r.stderr)
-	}
-	if a := r.row(t, "solo-a", "a"); a.Actual[profile.MetricStepP50] != 100 || a.Actual[profile.MetricStepsPerSecond] != 10 {
-		t.Errorf("%+v", a)
-	}
-	if a := r.row(t, "together", "a"); len(a.Actual) != 0 {
-		t.Errorf("%+v", a)
-	}
-}
-
 // A tenant that takes more memory than is left is not started.
 func TestTenantWithoutRoom(t *testing.T) {
 	t.Parallel()
@@ -197,9 +178,10 @@ func TestTenantPlans(t *testing.T) {
 		`{name: a, kind: stepper, command: [x], progress: {line: "("}}`: "tenants[0].progress.line: error parsing regexp",
 		`{name: a, kind: burster, command: [x], progress: {line: "x"}}`: "it has no group named ms or s",
 		`{name: a, kind: stepper}`:                                      "tenants[0].command: is missing",
+		`{name: a, kind: stepper, command: [x]}`:                        "tenants[0].progress: nothing shows its steps",
 		`{name: a, kind: trainer, command: [x]}`:                        "kind of tenant",
 	} {
-		_, err := ParsePlan([]byte("version: v1\nmodes: [time-slicing]\ntenants: ["+with+", {name: b, kind: stepper, command: [y]}]\n"), PlanOptions{Real: true})
+		_, err := ParsePlan([]byte("version: v1\nmodes: [time-slicing]\ntenants: ["+with+", {name: b, kind: stepper, command: [y], progress: {line: z}}]\n"), PlanOptions{Real: true})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", with, err)
 		}

@@ -159,62 +159,42 @@ func (f *planFlow) report(failed error) *Report {
 			rep.Rows = append(rep.Rows, row)
 		}
 	}
-	rep.Agreement = agreements(rep.Rows, f.plan.Modes)
+	rep.Agreement = agreements(rep.Rows)
 	rep.Verdicts, rep.Copies = f.verdicts(rep.Rows), f.copies()
 	return rep
 }
 
-// soloRow is the row of a load alone under time-slicing, nil if it was not run.
-func (f *planFlow) soloRow(load string) *profile.Row {
-	for i := range f.runs {
-		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
-			return &r.rows[0]
-		}
-	}
-	return nil
-}
-
-// agreement sums up the errors of the predictions of a metric in a mode. The intervals
-// are meant to hold 90% of the outcomes.
+// agreement sums up the errors of the predictions of a metric in all modes. The intervals are meant to hold 90% of the
+// outcomes.
 type agreement struct {
-	Mode              *sharing.Mechanism `json:"mode,omitempty"` // absent: all modes
-	Metric            profile.Metric     `json:"metric"`
-	Points            int                `json:"points"`
-	Inside            int                `json:"inside_interval"`
-	MeanErrorFraction float64            `json:"mean_absolute_error_fraction"`
-	MeanWidthFraction float64            `json:"mean_interval_width_fraction"`
+	Metric            profile.Metric `json:"metric"`
+	Points            int            `json:"points"`
+	Inside            int            `json:"inside_interval"`
+	MeanErrorFraction float64        `json:"mean_absolute_error_fraction"`
+	MeanWidthFraction float64        `json:"mean_interval_width_fraction"`
 }
 
-// agreements sums up the rows by mode and metric, then over all modes.
-func agreements(rows []ReportRow, modes []sharing.Mechanism) []agreement {
+func agreements(rows []ReportRow) []agreement {
 	out := []agreement{}
-	sum := func(m *sharing.Mechanism) {
-		for metric := range profile.Metric(profile.MetricCount) {
-			a := agreement{Mode: m, Metric: metric}
-			for i := range rows {
-				r := &rows[i]
-				e, ok := r.ErrorFraction[metric]
-				if !ok || m != nil && r.Mode != *m {
-					continue
-				}
-				a.Points++
-				if r.Inside[metric] {
-					a.Inside++
-				}
-				a.MeanErrorFraction += math.Abs(e)
-				a.MeanWidthFraction += r.Predicted[metric].WidthFraction()
+	for metric := range profile.Metric(profile.MetricCount) {
+		a := agreement{Metric: metric}
+		for i := range rows {
+			r := &rows[i]
+			e, ok := r.ErrorFraction[metric]
+			if !ok {
+				continue
 			}
-			if a.Points > 0 {
-				a.MeanErrorFraction /= float64(a.Points)
-				a.MeanWidthFraction /= float64(a.Points)
-				out = append(out, a)
+			if a.Points++; r.Inside[metric] {
+				a.Inside++
 			}
+			a.MeanErrorFraction += math.Abs(e)
+			a.MeanWidthFraction += r.Predicted[metric].WidthFraction()
+		}
+		if n := float64(a.Points); n > 0 {
+			a.MeanErrorFraction, a.MeanWidthFraction = a.MeanErrorFraction/n, a.MeanWidthFraction/n
+			out = append(out, a)
 		}
 	}
-	for _, m := range modes {
-		sum(&m)
-	}
-	sum(nil)
 	return out
 }
 

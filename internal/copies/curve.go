@@ -63,38 +63,3 @@ func NewCurve(s Server, q Setting, most int, objective time.Duration) (Curve, er
 
 // instanceEighths are the eighths of a GPU's memory that an instance of so many of its 7 compute slices has.
 var instanceEighths = [8]sharing.Bytes{1: 1, 2: 2, 3: 4, 7: 8}
-
-// figured reports whether any figure gives one copy's GPU busy.
-func (s *Server) figured() bool {
-	_, busy := s.Busy.Get()
-	_, sm := s.SMActive.Get()
-	_, bandwidth := s.Bandwidth.Get()
-	return busy || sm || bandwidth || s.gpuShare() > 0 || s.HostTime > 0 && s.Latency > 0 ||
-		s.SliceLatency > 0
-}
-
-// gpuShare is the part of the time that requests take the GPU, at their rate or one after another; 0 where unknown.
-func (s *Server) gpuShare() float64 {
-	if s.Rate == 0 && s.Latency > 0 {
-		return s.GPUTime.Seconds() / s.Latency.Seconds()
-	}
-	return s.Rate * s.GPUTime.Seconds()
-}
-
-// narrow is the measurement of one copy, or of two, that the prediction misses most.
-func (s *Server) narrow(q *Setting) string {
-	_, busy := s.Busy.Get()
-	_, sm := s.SMActive.Get()
-	overlaps := q.Mechanism == sharing.MechanismMPS || q.Mechanism == sharing.MechanismInServer
-	switch {
-	case q.Mechanism == sharing.MechanismMIG && s.SliceLatency == 0:
-		return "the latency of one copy on one MIG instance"
-	case q.Load == LoadDivided && s.Decodes && s.Clients == 0:
-		return "the requests in flight of one copy: they say what a smaller batch costs"
-	case overlaps && !sm:
-		return "SM activity of one copy under this load (DCGM_FI_PROF_SM_ACTIVE)"
-	case !busy:
-		return "GPU busy of one copy under this load (DCGM_FI_PROF_GR_ENGINE_ACTIVE, or nvidia-smi's utilization)"
-	}
-	return "two copies for a minute: cotenant measure -copies 1,2"
-}

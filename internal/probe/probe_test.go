@@ -68,14 +68,19 @@ func reason(r *probe.Result, name string) string {
 }
 
 func TestWhatCannotBeMeasuredIsSaid(t *testing.T) {
-	r := must.Get(probe.Run(t.Context(), &probe.Simulated{Exclusive: true}, probe.Options{}))(t)
+	r := must.Get(probe.Run(t.Context(), &held{info: probe.Info{Exclusive: true}}, probe.Options{}))(t)
 	if why := reason(r, "switch"); !strings.Contains(why, "one process only") {
 		t.Errorf("exclusive mode: the switch was not measured because %q", why)
 	}
 	if _, ok := r.Get("lone_step_cost"); !ok {
 		t.Error("exclusive mode: MPS was not measured")
 	}
-	r = must.Get(probe.Run(t.Context(), &probe.Simulated{NoMPS: true}, probe.Options{}))(t)
+	r = must.Get(probe.Run(t.Context(), &failing{fails: func(m sharing.Mechanism, _ []probe.Task) error {
+		if m == sharing.MechanismMPS {
+			return errors.New("MPS: nvidia-cuda-mps-control: executable file not found in $PATH")
+		}
+		return nil
+	}}, probe.Options{}))(t)
 	if why := reason(r, "lone_step_cost"); !strings.Contains(why, "MPS") {
 		t.Errorf("no MPS: lone_step_cost was not measured because %q", why)
 	}

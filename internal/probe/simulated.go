@@ -18,8 +18,6 @@ type Simulated struct {
 	Scheduler timeslice.Scheduler // zero = timeslice.H200()
 	// Stranger is a process of somebody else that works for so long, every 5 ms.
 	Stranger time.Duration
-	// Exclusive is a compute mode that admits one process only, and NoMPS a machine without the control program.
-	Exclusive, NoMPS bool
 }
 
 // SimulatedGPU is the name of a simulated GPU.
@@ -37,19 +35,13 @@ func (s *Simulated) Basis() sharing.Basis { return sharing.BasisSimulated }
 
 // Info implements Site.
 func (s *Simulated) Info(context.Context) (Info, error) {
-	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB,
-		Exclusive: s.Exclusive}, nil
+	return Info{GPU: SimulatedGPU, SMs: simulatedSMs, Memory: 80 * sharing.GiB, Free: 79 * sharing.GiB}, nil
 }
-
-var errNoMPS = errors.New("MPS: nvidia-cuda-mps-control: executable file not found in $PATH")
 
 // Run implements Site.
 func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task) ([]Reading, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
-	}
-	if m == sharing.MechanismMPS && s.NoMPS {
-		return nil, errNoMPS
 	}
 	if tasks[0].Kind == KindSpin {
 		return s.takeTurns(ctx, tasks)
@@ -87,9 +79,6 @@ func (t Task) kernel() time.Duration {
 
 // takeTurns runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
 func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, error) {
-	if s.Exclusive && len(tasks) > 1 {
-		return nil, errors.New("the simulated GPU's compute mode admits one process only")
-	}
 	all := tasks
 	if s.Stranger > 0 {
 		all = append(all[:len(all):len(all)], Task{Kind: KindCompute, Kernel: s.Stranger, Pause: strangersPeriod,

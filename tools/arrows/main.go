@@ -99,6 +99,10 @@ func orderOf(all map[string]map[string]bool) []string {
 				delete(left, file)
 				break
 			}
+			if in == 0 { // above all that is left
+				best = file
+				break
+			}
 			if best == "" || out-in > most {
 				best, most = file, out-in
 			}

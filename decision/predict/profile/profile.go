@@ -134,11 +134,9 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
-	if v, ok := p.Turns.Get(); ok && !(v >= leastTurns && v <= maxTurns) {
-		list.Addf(at("turns"), "run the workload beside a spinning neighbour again", "must lie between %v and %v, is %v",
-			leastTurns, maxTurns, v)
-	}
-	growth := p.TTFTGrowth.Or(0)
+	turns, growth := p.Turns.Or(leastTurns), p.TTFTGrowth.Or(0)
+	list.If(!(turns >= leastTurns && turns <= maxTurns), at("turns"), "run the workload beside a spinning neighbour again",
+		"must lie between %v and %v, is %v", leastTurns, maxTurns, turns)
 	list.If(!(growth >= 0 && growth <= maxTurns), at("ttft_growth"), "run the workload beside a spinning neighbour again",
 		"must lie between 0 and %v, is %v", maxTurns, growth)
 	if p.Fit != nil {
@@ -312,16 +310,6 @@ func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	return ps.byKey[profileKey{m, s, l.Same()}]
 }
 
-// elsewhere returns a profile of the workload with the share of the SMs from GPM, nil where there is none.
-func (ps *Profiles) elsewhere(s Server, l Load) *SoloProfile {
-	for _, m := range Mechanisms {
-		if ps != nil && ps.sms[profileKey{m, s, l.Same()}] != nil {
-			return ps.sms[profileKey{m, s, l.Same()}]
-		}
-	}
-	return nil
-}
-
 // Solo is all that is known of a workload in isolation: the start of a prediction.
 type Solo struct {
 	Server Server
@@ -361,7 +349,9 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 	if solo.MPS == nil && solo.TimeSlicing == nil {
 		return Solo{}, fmt.Errorf("%w: %s with %s", ErrNoProfile, s, l)
 	}
-	solo.Elsewhere = ps.elsewhere(from, l)
+	for _, m := range slices.Backward(Mechanisms[:]) {
+		solo.Elsewhere = cmp.Or(ps.sms[profileKey{m, from, l.Same()}], solo.Elsewhere)
+	}
 	for _, p := range ps.order {
 		if p.Server == from {
 			solo.Siblings = append(solo.Siblings, p)

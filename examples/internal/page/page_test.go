@@ -70,54 +70,6 @@ func longWord(line string) bool {
 	return false
 }
 
-func TestWriteFile(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "f")
-	for _, text := range []string{"one", "two"} {
-		if err := WriteFile(file, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(file); err != nil || string(got) != text {
-			t.Errorf("%q, %v", got, err)
-		}
-	}
-	if err := WriteFile(dir, nil); err == nil {
-		t.Error("wrote to a folder")
-	}
-	if err := WriteFile(filepath.Join(dir, "none", "f"), nil); err == nil {
-		t.Error("wrote in a folder that is not there")
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("left behind: %v, %v", left, err)
-	}
-}
-
-// TestWriteFileToAPipe: /dev/null, say, must not be replaced by a file.
-func TestWriteFileToAPipe(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	link := filepath.Join(t.TempDir(), "link")
-	if err := os.Symlink(fmt.Sprintf("/dev/fd/%d", w.Fd()), link); err != nil {
-		t.Skip(err)
-	}
-	if _, err := os.Stat(link); err != nil {
-		t.Skip(err)
-	}
-	if err := WriteFile(link, []byte("one")); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
-	if got, err := io.ReadAll(r); err != nil || string(got) != "one" {
-		t.Errorf("read %q, %v", got, err)
-	}
-	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
-		t.Errorf("was replaced: %v, %v", info, err)
-	}
-}
-
 // TestNamed: the ending of a name selects the format; that of a device means nothing.
 func TestNamed(t *testing.T) {
 	dir := t.TempDir()
@@ -158,17 +110,5 @@ func TestFailNames(t *testing.T) {
 		if b.String() != c.want {
 			t.Errorf("%q is shown as\n%swant\n%s", c.err, &b, c.want)
 		}
-	}
-}
-
-// TestCharacterInParts: a character in several writes is written whole.
-func TestCharacterInParts(t *testing.T) {
-	var b strings.Builder
-	out, _ := Check("x", &b, io.Discard)
-	for _, part := range []byte("a é … 漢 𝄞\x1b") {
-		out.Write([]byte{part})
-	}
-	if want := "a é … 漢 𝄞" + `\u001b`; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

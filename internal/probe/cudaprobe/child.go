@@ -47,38 +47,16 @@ type request struct {
 // response is a child's answer. The first one, which describes the GPU, comes unasked.
 type response struct {
 	Error   string             `json:"error,omitempty"`
-	Kind    string             `json:"kind,omitempty"` // of the error
 	Info    *probe.Info        `json:"info,omitempty"`
 	Rates   map[string]float64 `json:"rates,omitempty"`
 	Reading *probe.Reading     `json:"reading,omitempty"`
 }
 
-// kindsOfErrors are the errors that keep their meaning from process to process.
-var kindsOfErrors = map[string]error{"unavailable": ErrUnavailable, "old-driver": ErrOldDriver, "mig": probe.ErrMIG}
-
-func (r *response) fail(err error) {
-	r.Error = err.Error()
-	for kind, e := range kindsOfErrors {
-		if errors.Is(err, e) {
-			r.Kind = kind
-		}
-	}
-}
-
-// failed is an error of another process.
-type failed struct {
-	text string
-	is   error
-}
-
-func (f *failed) Error() string { return f.text }
-func (f *failed) Unwrap() error { return f.is }
-
 func (r *response) err() error {
 	if r.Error == "" {
 		return nil
 	}
-	return &failed{r.Error, kindsOfErrors[r.Kind]}
+	return errors.New(r.Error)
 }
 
 // serve answers requests until there are no more.
@@ -88,7 +66,7 @@ func serve(in io.Reader, out io.Writer) error {
 	g, info, err := begin()
 	hello := response{Info: &info}
 	if err != nil {
-		hello.fail(err)
+		hello.Error = err.Error()
 	}
 	if err := errors.Join(err, answer.Encode(hello)); err != nil {
 		return err
@@ -108,8 +86,7 @@ func serve(in io.Reader, out io.Writer) error {
 			a.Reading = &r
 		}
 		if err != nil {
-			a = response{}
-			a.fail(err)
+			a = response{Error: err.Error()}
 		}
 		if err := answer.Encode(a); err != nil {
 			return err

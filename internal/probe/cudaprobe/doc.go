@@ -31,15 +31,11 @@ import (
 
 //go:generate kernels/build.sh
 
-// Errors of the probe, to be tested for with errors.Is.
-var (
-	// ErrUnavailable reports that no CUDA driver can be used.
-	ErrUnavailable = errors.New("cudaprobe: the CUDA driver is not available")
-	// ErrOldDriver reports a driver older than the kernels' PTX.
-	ErrOldDriver = errors.New("cudaprobe: the driver is too old")
-	// ErrNoChild reports that the program cannot start itself as a process of the probe.
-	ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
-)
+// ErrNoChild reports that the program cannot start itself as a process of the probe.
+var ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
+
+// noDriver begins the errors where no CUDA driver can be used.
+const noDriver = "cudaprobe: the CUDA driver is not available"
 
 // Options say which GPU to probe and how. The zero value probes the first GPU.
 type Options struct {

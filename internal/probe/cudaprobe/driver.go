@@ -21,6 +21,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// oldDriver begins the errors of a driver older than the kernels' PTX.
+const oldDriver = "cudaprobe: the driver is too old"
+
 // library is the driver library's name, which the dynamic linker finds.
 const library = "libcuda.so.1"
 
@@ -41,13 +44,13 @@ func check(op string, r C.CUresult) error {
 	err := fmt.Errorf("cudaprobe: %s: %s (%s)", op, name, text)
 	switch r {
 	case codeNoDevice:
-		return fmt.Errorf("%w: %w; is every GPU hidden by CUDA_VISIBLE_DEVICES, or in MIG mode without instances?",
-			ErrUnavailable, err)
+		return fmt.Errorf("%s: %w; is every GPU hidden by CUDA_VISIBLE_DEVICES, or in MIG mode without instances?",
+			noDriver, err)
 	case codeUnavailable:
-		return fmt.Errorf("%w: %w; another process holds the GPU and its compute mode admits no second one, or it takes "+
-			"no more", ErrUnavailable, err)
+		return fmt.Errorf("%s: %w; another process holds the GPU and its compute mode admits no second one, or it takes "+
+			"no more", noDriver, err)
 	case codePTXVersion:
-		return fmt.Errorf("%w: %w; the kernels need driver 450 or newer", ErrOldDriver, err)
+		return fmt.Errorf("%s: %w; the kernels need driver 450 or newer", oldDriver, err)
 	case codeOutOfMemory:
 		return fmt.Errorf("%w: no memory of the GPU is left; stop what holds it", err)
 	}
@@ -61,10 +64,10 @@ func loadDriver() (version string, err error) {
 	defer C.free(unsafe.Pointer(name))
 	var path *C.char
 	if why := C.opened(name, &path); why != nil && path != nil {
-		return "", fmt.Errorf("%w: %s; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver, C.GoString(why))
+		return "", fmt.Errorf("%s: %s; driver 450 (CUDA 11.0) or newer is needed", oldDriver, C.GoString(why))
 	} else if why != nil {
-		return "", fmt.Errorf("%w: %s; install NVIDIA's driver, or in a container its libraries "+
-			"(NVIDIA_DRIVER_CAPABILITIES=compute,utility)", ErrUnavailable, C.GoString(why))
+		return "", fmt.Errorf("%s: %s; install NVIDIA's driver, or in a container its libraries "+
+			"(NVIDIA_DRIVER_CAPABILITIES=compute,utility)", noDriver, C.GoString(why))
 	}
 	if file, err := filepath.EvalSymlinks(C.GoString(path)); err == nil {
 		version = versionOf(filepath.Base(file))
@@ -77,7 +80,7 @@ func loadDriver() (version string, err error) {
 		return "", err
 	}
 	if v < 11000 {
-		return "", fmt.Errorf("%w: it is made for CUDA %d.%d; driver 450 (CUDA 11.0) or newer is needed", ErrOldDriver,
+		return "", fmt.Errorf("%s: it is made for CUDA %d.%d; driver 450 (CUDA 11.0) or newer is needed", oldDriver,
 			v/1000, v%1000/10)
 	}
 	return version, nil
@@ -130,10 +133,10 @@ func describe(index int, version string) (info probe.Info, device C.CUdevice, er
 		Exclusive: mode == modeExclusive}
 	switch {
 	case mode == modeProhibited:
-		err = fmt.Errorf("%w: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does "+
-			"not change it", ErrUnavailable)
+		err = fmt.Errorf("%s: the GPU's compute mode prohibits contexts (nvidia-smi -c shows it), and this program does "+
+			"not change it", noDriver)
 	case major < 7:
-		err = fmt.Errorf("%w: %s is older than Volta, for which the probe has no kernels", ErrUnavailable, info.GPU)
+		err = fmt.Errorf("%s: %s is older than Volta, for which the probe has no kernels", noDriver, info.GPU)
 	case strings.Contains(info.GPU, " MIG "):
 		err = fmt.Errorf("%w: CUDA shows %s, a slice of it, and what is measured there is not true of the whole GPU; "+
 			"this program does not change MIG", probe.ErrMIG, info.GPU)

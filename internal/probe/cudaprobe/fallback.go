@@ -18,17 +18,17 @@ func Child() (code int, is bool) { return 0, false }
 // Site is this machine's GPU. On this platform there is none, and Open returns none.
 type Site struct{ probe.Site }
 
-// Open returns an error that wraps ErrUnavailable and says why.
+// Open returns the reason for which there is none.
 func Open(context.Context, Options) (*Site, error) { return nil, unavailable() }
 
 func unavailable() error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("%w: this is %s; the probe runs on linux", ErrUnavailable, runtime.GOOS)
+		return fmt.Errorf("%s: this is %s; the probe runs on linux", noDriver, runtime.GOOS)
 	}
-	return fmt.Errorf("%w: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", ErrUnavailable)
+	return fmt.Errorf("%s: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", noDriver)
 }
 
-// BesideSpinner returns an error that wraps ErrUnavailable.
+// BesideSpinner returns the reason for which there is none.
 func (*Site) BesideSpinner(context.Context, func(context.Context) error) error { return unavailable() }
 
 // Close does nothing.

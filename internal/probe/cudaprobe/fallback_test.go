@@ -5,14 +5,13 @@
 package cudaprobe_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 )
 
 func TestOpenSaysWhyThereIsNoDriver(t *testing.T) {
-	if _, err := cudaprobe.Open(t.Context(), cudaprobe.Options{}); !errors.Is(err, cudaprobe.ErrUnavailable) || len(err.Error()) < 50 {
+	if _, err := cudaprobe.Open(t.Context(), cudaprobe.Options{}); err == nil || len(err.Error()) < 50 {
 		t.Errorf("err = %v", err)
 	}
 	if _, is := cudaprobe.Child(); is {

@@ -38,18 +38,17 @@ func TestRefusals(t *testing.T) {
 	current, old := driver(t), driver(t, "-DOLD")
 	for _, c := range []struct {
 		name, library, setting, value string
-		is                            error
 		want                          string
 	}{
-		{"no device", current, "FAKE_INIT", "100", cudaprobe.ErrUnavailable, "CUDA_VISIBLE_DEVICES"},
-		{"a driver for CUDA 10.2", current, "FAKE_VERSION", "10020", cudaprobe.ErrOldDriver, "made for CUDA 10.2; driver 450"},
-		{"a driver without a function", old, "", "", cudaprobe.ErrOldDriver, "no cuGraphInstantiate_v2; driver 450"},
-		{"a driver older than the PTX", current, "FAKE_LOAD", "222", cudaprobe.ErrOldDriver, "the kernels need driver 450"},
-		{"prohibited mode", current, "FAKE_MODE", "2", cudaprobe.ErrUnavailable, "prohibits contexts"},
-		{"another process in exclusive mode", current, "FAKE_CONTEXT", "46", cudaprobe.ErrUnavailable, "another process holds the GPU"},
-		{"no memory for a context", current, "FAKE_CONTEXT", "2", nil, "no memory of the GPU is left; stop what holds it"},
-		{"Pascal", current, "FAKE_MAJOR", "6", cudaprobe.ErrUnavailable, "older than Volta"},
-		{"an instance", current, "FAKE_NAME", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", probe.ErrMIG, "does not change MIG"},
+		{"no device", current, "FAKE_INIT", "100", "CUDA_VISIBLE_DEVICES"},
+		{"a driver for CUDA 10.2", current, "FAKE_VERSION", "10020", "made for CUDA 10.2; driver 450"},
+		{"a driver without a function", old, "", "", "no cuGraphInstantiate_v2; driver 450"},
+		{"a driver older than the PTX", current, "FAKE_LOAD", "222", "the kernels need driver 450"},
+		{"prohibited mode", current, "FAKE_MODE", "2", "prohibits contexts"},
+		{"another process in exclusive mode", current, "FAKE_CONTEXT", "46", "another process holds the GPU"},
+		{"no memory for a context", current, "FAKE_CONTEXT", "2", "no memory of the GPU is left; stop what holds it"},
+		{"Pascal", current, "FAKE_MAJOR", "6", "older than Volta"},
+		{"an instance", current, "FAKE_NAME", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "does not change MIG"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("LD_LIBRARY_PATH", c.library)
@@ -57,7 +56,7 @@ func TestRefusals(t *testing.T) {
 				t.Setenv(c.setting, c.value)
 			}
 			_, err := cudaprobe.Open(t.Context(), cudaprobe.Options{})
-			if err == nil || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("err = %v", err)
 			}
 		})
