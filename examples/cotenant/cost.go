@@ -31,7 +31,7 @@ func runCost(_ context.Context, fl *call, std stdio) error {
 	}
 	if html != "" {
 		p, err := pages.Cost()
-		return errors.Join(err, page.WriteHTML(html, p))
+		return errors.Join(err, page.WriteHTML(html, p.Write))
 	}
 	dedicated := cost.Composition{{Name: "GPU node", Count: *before, PricePerHour: *gpu}}
 	shared := cost.Composition{{Name: "GPU node", Count: *after, PricePerHour: *gpu},

@@ -120,7 +120,7 @@ func runDecide(ctx context.Context, fl *call, std stdio) error {
 			return badInput(err)
 		}
 	}
-	if err := page.WriteHTML(c.report, pages.Decide(fleet, result)); err != nil {
+	if err := page.WriteHTML(c.report, pages.Decide(fleet, result).Write); err != nil {
 		return err
 	}
 	if c.json {
@@ -198,7 +198,7 @@ func (c *decideConfig) planFleet(ctx context.Context, fleet *decision.Fleet, opt
 			return badInput(err)
 		}
 	}
-	if err := page.WriteHTML(c.report, pages.Plan(plan)); err != nil {
+	if err := page.WriteHTML(c.report, pages.Plan(plan).Write); err != nil {
 		return err
 	}
 	err = showPlan(plan, c.json, c.long, std)

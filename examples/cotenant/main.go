@@ -19,8 +19,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 )
 
 // command is one word after the program's name.
@@ -55,7 +55,7 @@ func commands() []command {
 }
 
 func main() {
-	if code, is := cudaprobe.Child(); is {
+	if code, is := colocation.ProbeProcess(); is {
 		os.Exit(code)
 	}
 	page.OutlivePipe()

@@ -11,10 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/colocation"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -41,7 +40,7 @@ func runMeasure(ctx context.Context, fl *call, std stdio) error {
 	c.opts.Progress = func(line string) { fmt.Fprintln(std.err, line) }
 	rep, err := c.measure(ctx, std)
 	if rep != nil {
-		err = errors.Join(err, page.WriteHTML(c.html, rep.Page()))
+		err = errors.Join(err, page.WriteHTML(c.html, rep.WriteHTML))
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -153,10 +152,6 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 // openMachine opens the machine's GPU, without NVML where -no-telemetry is set.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
 	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}}
-	opts.Probe = func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (colocation.Prober,
-		error) {
-		return cudaprobe.Open(ctx, cudaprobe.Options{Device: device, UUID: uuid, Program: program, Pipe: pipe})
-	}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
 		source, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.nvml})

@@ -83,6 +83,8 @@ func (s *stopper) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
+func (s *stopper) WriteString(text string) (int, error) { return s.Write([]byte(text)) }
+
 func TestMonitorInterruptedKeepsWhatWasDone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -54,7 +54,7 @@ func runPlan(ctx context.Context, fl *call, std stdio) error {
 			return badInput(err)
 		}
 	}
-	if err := page.WriteHTML(report, pages.Plan(r.Plan)); err != nil {
+	if err := page.WriteHTML(report, pages.Plan(r.Plan).Write); err != nil {
 		return err
 	}
 	if *asJSON {

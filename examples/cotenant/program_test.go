@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/colocation"
+	"github.com/cotenant/cotenant/decision/colocation"
 )
 
 // program runs the program with arguments and returns its exit code and output.

@@ -22,12 +22,12 @@ import (
 func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o644) }
 
 // WriteHTML writes a page to the file of -report, where one is named.
-func WriteHTML(path string, p interface{ Write(w io.Writer) error }) error {
+func WriteHTML(path string, write func(io.Writer) error) error {
 	if path == "" {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
+	if err := write(&b); err != nil {
 		return err
 	}
 	return WriteFile(path, b.Bytes())

@@ -100,7 +100,7 @@ func FuzzPlan(f *testing.F) {
 // predictor simulates the same profiles.
 func TestPredictsAsThePredictor(t *testing.T) {
 	t.Parallel()
-	rows := must.Get(profile.LoadRows("../../decision/predict/testdata/h200-mixes-12.json"))(t)
+	rows := must.Get(profile.LoadRows("../predict/testdata/h200-mixes-12.json"))(t)
 	profiles := must.Get(profile.NewProfiles(rows.Profiles()...))(t)
 	predictor := predict.NewPredictor()
 	cases := slices.DeleteFunc(rows.Cases(), func(c profile.Case) bool { return len(c.Rows) < 2 })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -29,9 +30,6 @@ type MachineOptions struct {
 	Program *mps.Program
 	// Source reads the GPU. Without one the predictions are wider.
 	Source telemetry.Reader
-	// Probe opens the GPU of an index and, if known, UUID, as package cudaprobe does. pipe is the pipe directory of the
-	// MPS daemon of its client processes; "" is none.
-	Probe func(ctx context.Context, device int, uuid string, program *mps.Program, pipe string) (Prober, error)
 }
 
 // Machine is a Site of real servers on one of this machine's GPUs.
@@ -41,14 +39,23 @@ type Machine struct {
 	look probe.Snapshot
 	say  func(format string, args ...any)
 
-	runner mps.Runner // for tests; nil is the program
+	// For tests: nil is the program, and how a prober of the GPU is opened.
+	runner mps.Runner
+	open   func(context.Context, cudaprobe.Options) (prober, error)
 }
+
+// ProbeProcess does the work of a process of the GPU's probe if this process was started as one, and returns its exit
+// code; otherwise it returns false at once. The main of a program that measures on a [Machine] with Options.Spinner
+// calls it first, since the probe starts the program again.
+func ProbeProcess() (code int, is bool) { return cudaprobe.Child() }
 
 // NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
-	m := &Machine{opts: opts, plan: plan}
+	m := &Machine{opts: opts, plan: plan, open: func(ctx context.Context, o cudaprobe.Options) (prober, error) {
+		return cudaprobe.Open(ctx, o)
+	}}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -86,10 +93,8 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {
 	m.say = say
 	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
-	if m.opts.Probe != nil {
-		st.spinning = func(ctx context.Context, run func(context.Context) error) error {
-			return m.probe(ctx, "", func(p Prober) error { return p.BesideSpinner(ctx, run) })
-		}
+	st.spinning = func(ctx context.Context, run func(context.Context) error) error {
+		return m.probe(ctx, "", func(p prober) error { return p.BesideSpinner(ctx, run) })
 	}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
@@ -125,17 +130,18 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	}
 	st.notes = append(st.notes, g.notes...)
 	st.tenants = g.servers
-	if m.opts.Probe != nil && g.daemon != nil {
+	if g.daemon != nil {
 		st.pressed = func(ctx context.Context, play player, use func(probe.Pressed) error) error {
-			return m.probe(ctx, g.pipe, func(p Prober) error { return use(&pressing{p, play}) })
+			return m.probe(ctx, g.pipe, func(p prober) error { return use(&pressing{p, play}) })
 		}
 	}
 	return st, nil
 }
 
 // probe opens the GPU for use, and closes it.
-func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
-	p, err := m.opts.Probe(ctx, m.plan.Device, m.look.Device.UUID, m.opts.Program, pipe)
+func (m *Machine) probe(ctx context.Context, pipe string, use func(prober) error) error {
+	p, err := m.open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.look.Device.UUID, Program: m.opts.Program,
+		Pipe: pipe})
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func TestPageOfMissingFigures(t *testing.T) {
 			Actual:    map[profile.Metric]float64{profile.MetricTPOTP50: 20},
 			Predicted: map[profile.Metric]profile.Interval{profile.MetricTPOTP50: {Value: 10, Low: 5, High: 15}}},
 	}}
-	p := rep.Page()
+	p := rep.page()
 	slowdowns, figures := p.Sections[0].Tables[0].Rows, p.Sections[3].Tables[0].Rows
 	for i, want := range [][]string{{"silent", "c", "mps", "-", "-", "-"}, {"heard", "c", "mps", "-", "-", "20.0"}} {
 		if !slices.Equal(slowdowns[i], want) {

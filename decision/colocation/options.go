@@ -30,8 +30,8 @@ type Options struct {
 	// Predictor predicts the runs side by side; nil is predict.NewPredictor for real
 	// servers and the simulation's own for simulated ones.
 	Predictor *predict.Predictor
-	// Spinner is the time of each load's run with a spinning kernel, which counts the time slices of its step, where the
-	// site has one; 0 leaves it out, and the stress kernels under MPS (see package probe) too.
+	// Spinner is the time of each load's run on a Machine with a spinning kernel, which counts the time slices of its
+	// step; 0 leaves it out, and the stress kernels under MPS too. It needs [ProbeProcess] in main.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
@@ -54,8 +54,8 @@ type Site interface {
 	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*deployment, error)
 }
 
-// Prober runs tasks of package probe on the measured GPU.
-type Prober interface {
+// prober runs tasks of package probe on the measured GPU.
+type prober interface {
 	// BesideSpinner calls run while a neighbour spins on the GPU.
 	BesideSpinner(ctx context.Context, run func(context.Context) error) error
 	// Run is that of probe.Site.
@@ -88,7 +88,7 @@ const pressOn = 300 * time.Millisecond
 
 // pressing is a real tenant with the probe's processes on its GPU.
 type pressing struct {
-	prober Prober
+	prober prober
 	play   player
 }
 

@@ -23,11 +23,14 @@ var chartMetrics = []profile.Metric{profile.MetricTPOTP50, profile.MetricTTFTP50
 	profile.MetricTTFTP99, profile.MetricStepP50}
 
 // WriteText writes the sentences and tables of the report's page, sentences in lines of at most 100 columns.
-func (rep *Report) WriteText(w io.Writer) error { return rep.Page().WriteText(w, 100) }
+func (rep *Report) WriteText(w io.Writer) error { return rep.page().WriteText(w, 100) }
 
-// Page returns the report as a page: the mode to choose for each case, the slowdowns, the objectives, and each load
+// WriteHTML writes the report as one page, which opens without a network.
+func (rep *Report) WriteHTML(w io.Writer) error { return rep.page().Write(w) }
+
+// page returns the report as a page: the mode to choose for each case, the slowdowns, the objectives, and each load
 // isolated, predicted and co-located.
-func (rep *Report) Page() *webpage.Page {
+func (rep *Report) page() *webpage.Page {
 	p := &webpage.Page{Title: "Workloads on one GPU", Basis: fmt.Sprintf("Measured on %s, driver %s.",
 		cmp.Or(rep.GPU, "an unknown GPU"), cmp.Or(rep.Driver, "unknown"))}
 	if rep.Basis == sharing.BasisSimulated {
