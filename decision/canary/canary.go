@@ -24,16 +24,16 @@ type Canary struct {
 	plan    Plan
 	tenants []tenantState
 	noise   correlation
-	at      time.Duration // of the last look
+	at      time.Duration // of the last snapshot
 	bins    int           // closed
 	moved   time.Duration // of the promotion
 	verdict Verdict
 	reason  string
 	done    bool
-	gone    bool // the clock of the looks went back
+	gone    bool // the clock of the snapshots went back
 }
 
-// tenantState holds one tenant's streams between looks.
+// tenantState holds one tenant's streams between snapshots.
 type tenantState struct {
 	streams []stream
 	open    []bin    // of the bin that is not over
@@ -70,7 +70,7 @@ func New(p Plan) (*Canary, error) {
 	if err != nil {
 		return nil, fmt.Errorf("canary: plan: %w", err)
 	}
-	c := &Canary{plan: p, noise: newCorrelation(), at: math.MinInt64, verdict: KeepLooking}
+	c := &Canary{plan: p, noise: newCorrelation(), at: math.MinInt64, verdict: KeepObserving}
 	for _, t := range p.Tenants {
 		s := tenantState{
 			open: make([]bin, len(t.Objectives)), before: make([]Sample, len(t.Objectives)),
@@ -91,10 +91,10 @@ func New(p Plan) (*Canary, error) {
 	return c, nil
 }
 
-// Look adds the observations since the last look, once a second or so, and returns the verdict. Observations that are
-// missing, contradictory or made under a load unlike that of the limit count for nothing; a look that is not later
-// than the last one, or not of the plan's tenants, is ignored.
-func (c *Canary) Look(l Look) Verdict {
+// Observe adds the observations since the last snapshot, once a second or so, and returns the verdict. Observations that
+// are missing, contradictory or made under a load unlike that of the limit count for nothing; a snapshot that is not
+// later than the last one, or not of the plan's tenants, is ignored.
+func (c *Canary) Observe(l Snapshot) Verdict {
 	c.gone = l.At <= c.at
 	if c.done || c.gone || len(l.Tenants) != len(c.tenants) {
 		return c.verdict
@@ -111,7 +111,7 @@ func (c *Canary) Look(l Look) Verdict {
 }
 
 // before keeps the tenants' figures from before the newcomer.
-func (c *Canary) before(l *Look) {
+func (c *Canary) before(l *Snapshot) {
 	for i := range c.tenants {
 		t, seen := &c.tenants[i], &l.Tenants[i]
 		if i == 0 || seen.wrong(&c.plan.Tenants[i]) != "" {
@@ -126,7 +126,7 @@ func (c *Canary) before(l *Look) {
 	}
 }
 
-// take adds a look to the open bin.
+// take adds a snapshot to the open bin.
 func (t *tenantState) take(p *Tenant, s *Seen) {
 	if why := s.wrong(p); why != "" {
 		t.away = why
@@ -174,7 +174,7 @@ func median(list []float64) float64 {
 	return list[len(list)/2]
 }
 
-// close ends the bins before one; those that no look fell into were not seen.
+// close ends the bins before one; those without a snapshot were not seen.
 func (c *Canary) close(now int) {
 	for c.bins < now {
 		share, n := 0.0, 0
@@ -198,7 +198,7 @@ func (c *Canary) close(now int) {
 			c.noise.add(share / float64(n))
 		}
 		if c.bins++; c.bins == now {
-			c.judge()
+			c.evaluate()
 		}
 	}
 }
@@ -236,11 +236,11 @@ func (c *Canary) bars() (kept, broken, slow float64) {
 // slowPart is the part of the bound on wrong take-backs that is spent on noticing the very slow.
 const slowPart = 0.8
 
-// judge compares the evidence with the bar of each verdict.
-func (c *Canary) judge() {
+// evaluate compares the evidence with the bar of each verdict.
+func (c *Canary) evaluate() {
 	length, at := c.blockBins(), time.Duration(c.bins)*binLength
 	needKept, needBroken, needSlow := c.bars()
-	gates, watched := true, true
+	promotes, watched := true, true
 	for i := range c.tenants {
 		t := &c.tenants[i]
 		for k := range t.streams {
@@ -254,14 +254,14 @@ func (c *Canary) judge() {
 				return
 			}
 			enough := b.kept >= needKept && c.blind(t, s, length) == ""
-			if enough && s.settled == 0 {
-				s.settled = at
+			if enough && s.sufficed == 0 {
+				s.sufficed = at
 			}
-			gates = gates && (enough || o.AfterPromotion)
-			watched = watched && s.settled > 0
+			promotes = promotes && (enough || o.AfterPromotion)
+			watched = watched && s.sufficed > 0
 		}
 	}
-	if c.verdict == KeepLooking && gates {
+	if c.verdict == KeepObserving && promotes {
 		c.verdict, c.reason, c.moved = Promote, "every objective of every tenant is kept", at
 	}
 	switch {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package canary tests at every look whether a new replica and its neighbours on a GPU meet their objectives. The
-// verdict is promote, take back, keep looking, or undecided at the deadline with the data that would decide.
+// Package canary tests at every snapshot whether a new replica and its neighbours on a GPU meet their objectives. The
+// verdict is promote, take back, keep observing, or undecided at the deadline with the data that would decide.
 //
 //	c, err := canary.New(canary.Plan{Deadline: 30 * time.Minute, Tenants: []canary.Tenant{
 //		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.4}}},
 //		{Name: "chat", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.5, Limit: 0.3}}},
 //	}})
-//	for c.Look(observe()) == canary.KeepLooking { // once a second, from anything
+//	for c.Observe(snapshot()) == canary.KeepObserving { // once a second, from anything
 //		time.Sleep(time.Second)
 //	}
 //	fmt.Println(c.Result())
@@ -15,7 +15,7 @@
 // The test takes the shares of requests beyond a limit in blocks of time. The blocks are as long as disturbances
 // common to all requests, which a bank of Kalman filters estimates online. On the blocks' shares it bets
 // (Waudby-Smith and Ramdas, Estimating means of bounded random variables by betting, JRSS B 2024): the capital is an
-// e-process, so that looking again and again costs nothing (Ville's inequality). Promotion needs that evidence for
+// e-process, so that testing again and again costs nothing (Ville's inequality). Promotion needs that evidence for
 // every objective of every tenant. Taking back needs evidence against one, by a Shiryaev-Roberts e-detector (Shin,
 // Ramdas and Rinaldo, E-detectors, 2024), since harm may begin at any time.
 //
@@ -23,6 +23,6 @@
 // expected share of a block, given all earlier ones, is within a quarter of the limit's. The blocks are long for
 // that. The bounds in a Result hold under it; the tests compare them with simulated noise.
 //
-// A Canary has no input but its looks. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger, which
+// A Canary has no input but its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger, which
 // place, promote and take back. It is experimental: its API may change between minor versions.
 package canary

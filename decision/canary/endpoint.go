@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	lookEvery = time.Second
-	// before is the number of looks that are kept of the time before a newcomer comes.
+	observeEvery = time.Second
+	// before is the number of snapshots that are kept of the time before a newcomer comes.
 	before = 600
 )
 
@@ -61,9 +61,9 @@ func NewEndpoint(p Plan, changed func(Result)) (*Endpoint, error) {
 	return e, nil
 }
 
-// Run looks once a second until ctx ends. What does not answer within a second is missing.
+// Run takes a snapshot once a second until ctx ends. What does not answer within a second is missing.
 func (e *Endpoint) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -71,22 +71,22 @@ func (e *Endpoint) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		reading, cancel := context.WithTimeout(ctx, lookEvery)
+		reading, cancel := context.WithTimeout(ctx, observeEvery)
 		seen := make([]Seen, len(e.sources))
 		var wg sync.WaitGroup
 		for i := range e.sources {
-			wg.Go(func() { seen[i] = e.sources[i].look(reading, &e.plan.Tenants[i]) })
+			wg.Go(func() { seen[i] = e.sources[i].read(reading, &e.plan.Tenants[i]) })
 		}
 		wg.Wait()
 		cancel()
 		if ctx.Err() == nil {
-			e.look(timed{time.Now(), seen})
+			e.observe(timed{time.Now(), seen})
 		}
 	}
 }
 
-// look adds observations to the current canary, or keeps them for the next one.
-func (e *Endpoint) look(l timed) {
+// observe adds observations to the current canary, or keeps them for the next one.
+func (e *Endpoint) observe(l timed) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.canary == nil || e.canary.done {
@@ -94,7 +94,7 @@ func (e *Endpoint) look(l timed) {
 		return
 	}
 	was := e.canary.verdict
-	if e.canary.Look(Look{At: l.at.Sub(e.begun), Tenants: l.seen}) != was && e.changed != nil {
+	if e.canary.Observe(Snapshot{At: l.at.Sub(e.begun), Tenants: l.seen}) != was && e.changed != nil {
 		e.changed(e.canary.Result())
 	}
 }
@@ -104,7 +104,7 @@ func (e *Endpoint) begin(rollout string, now time.Time) {
 	e.canary, _ = New(e.plan) // NewEndpoint has made one of the plan
 	e.rollout, e.begun = rollout, now
 	for _, l := range e.recent {
-		e.canary.Look(Look{At: l.at.Sub(now), Tenants: l.seen})
+		e.canary.Observe(Snapshot{At: l.at.Sub(now), Tenants: l.seen})
 	}
 	e.recent = nil
 }
@@ -127,7 +127,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if id := r.URL.Query().Get("rollout"); r.URL.Path == "/begin" || id != "" && id != e.rollout {
 		e.begin(id, time.Now())
 	}
-	if out.Verdict, out.Reason = KeepLooking, "no rollout has begun"; e.canary != nil {
+	if out.Verdict, out.Reason = KeepObserving, "no rollout has begun"; e.canary != nil {
 		out.Result = e.canary.Result()
 	}
 	e.mu.Unlock()

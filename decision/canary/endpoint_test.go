@@ -44,10 +44,10 @@ vllm:request_success_total{model_name="m"} %[2]d
 		}
 	}))
 	defer srv.Close()
-	look := func(tenant Tenant) (s Seen) {
+	read := func(tenant Tenant) (s Seen) {
 		source := tenantSource{client: serving.NewClient()}
 		for range 3 {
-			s = source.look(t.Context(), &tenant)
+			s = source.read(t.Context(), &tenant)
 		}
 		return s
 	}
@@ -57,14 +57,14 @@ vllm:request_success_total{model_name="m"} %[2]d
 	page := func(path, metric string) Tenant {
 		return Tenant{Page: srv.URL + path, Objectives: []Objective{{Metric: metric}}}
 	}
-	chat := look(page("/metrics", "ttft"))
+	chat := read(page("/metrics", "ttft"))
 	if h := chat.Metrics[0].Histogram; chat.Missing != "" || h == nil || h.Count != 4 || h.Buckets[0].Count != 3 {
 		t.Errorf("chat: %+v", chat)
 	}
 	if load, ok := chat.Load.Get(); !ok || load <= 0 {
 		t.Errorf("load %v", chat.Load)
 	}
-	if s := look(counted("/steps", "steps_total")); len(s.Metrics[0].Values) != 2 || s.Metrics[0].Values[0] <= 0 {
+	if s := read(counted("/steps", "steps_total")); len(s.Metrics[0].Values) != 2 || s.Metrics[0].Values[0] <= 0 {
 		t.Errorf("steps %+v", s)
 	}
 	for want, tenant := range map[string]Tenant{
@@ -72,13 +72,13 @@ vllm:request_success_total{model_name="m"} %[2]d
 		"redirects is not read": counted("/moved", "steps_total"), "no queue": page("/metrics", "queue"),
 		"refused": {Page: "http://127.0.0.1:1/metrics", Objectives: []Objective{{Metric: "ttft"}}},
 	} {
-		if got := look(tenant).Missing; !strings.Contains(got, want) {
+		if got := read(tenant).Missing; !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
 
-// controller asks an endpoint as Argo Rollouts and Flagger do, and looks on.
+// controller asks an endpoint as Argo Rollouts and Flagger do, and observes.
 type controller struct {
 	*Endpoint
 	t *testing.T
@@ -108,7 +108,7 @@ func (c *controller) seconds(from, n int, newcomer, chat float64) {
 		zero = time.Now()
 	}
 	for k := range n {
-		c.look(timed{zero.Add(time.Duration(from+k) * time.Second), []Seen{requests(newcomer, 1), requests(chat, 2)}})
+		c.observe(timed{zero.Add(time.Duration(from+k) * time.Second), []Seen{requests(newcomer, 1), requests(chat, 2)}})
 	}
 }
 
@@ -133,14 +133,14 @@ func TestEndpoint(t *testing.T) {
 	check("nobody came", "wait", 200, 425)
 	c.seconds(-900, 700, 0, 0.2)
 	if len(c.recent) != before {
-		t.Errorf("%d looks are kept", len(c.recent))
+		t.Errorf("%d snapshots are kept", len(c.recent))
 	}
 	if answer, status := c.ask(http.MethodGet, "/?rollout=5c9"); answer != "wait" || status != http.StatusOK {
 		t.Errorf("begun: %s, %d", answer, status)
 	}
 	c.begun = c.begun.Add(-time.Hour) // all that follows is past when the next one comes
 	c.seconds(1, 20, 0.25, 0.2)
-	check("looking", "wait", 200, 425)
+	check("observing", "wait", 200, 425)
 	c.ask(http.MethodGet, "/?rollout=5c9") // again: nothing begins anew
 	c.seconds(21, 130, 0.25, 0.2)
 	check("kept", "pass", 200, 200)
@@ -173,7 +173,7 @@ func TestEndpointRuns(t *testing.T) {
 		cancel()
 	}
 	if n := len(e.recent); n < 2 || !strings.Contains(e.recent[0].seen[0].Missing, "404") {
-		t.Errorf("%d looks: %+v", n, e.recent)
+		t.Errorf("%d snapshots: %+v", n, e.recent)
 	}
 }
 

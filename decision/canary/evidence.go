@@ -17,7 +17,7 @@ const (
 	// dependence were chosen in simulated noise of 10 and 60 s, so that the bound of 1% holds with room.
 	correlationQuantile = 0.7
 	correlationFactor   = 0.4
-	// lengthStep is the factor between the lengths that blocks may have: they are not to change at every look.
+	// lengthStep is the factor between the lengths that blocks may have: they are not to change at every snapshot.
 	lengthStep = 1.25
 	// dependence is left between blocks: given all earlier ones, the expected share of the next one may differ from
 	// the limit's by that part of it.
@@ -41,11 +41,11 @@ type bin struct {
 type stream struct {
 	Bins []bin
 
-	share   float64 // of observations that may lie beyond the limit by its quantile
-	fast    float64 // logarithm of the detector of slowFactor
-	at      int     // bins that fast has taken
-	settled time.Duration
-	slow    blocks
+	share    float64 // of observations that may lie beyond the limit by its quantile
+	fast     float64 // logarithm of the detector of slowFactor
+	at       int     // bins that fast has taken
+	sufficed time.Duration
+	slow     blocks
 }
 
 // blocks is the evidence of blocks of one length.

@@ -11,11 +11,11 @@ import (
 )
 
 // seen is a second in which four requests of each of two tenants ended.
-func seen(at int, newcomer, chat float64) canary.Look {
+func seen(at int, newcomer, chat float64) canary.Snapshot {
 	requests := func(v float64) canary.Seen {
 		return canary.Seen{Metrics: []canary.Sample{{Values: []float64{0.9 * v, 0.97 * v, 1.03 * v, 1.1 * v}}}}
 	}
-	return canary.Look{
+	return canary.Snapshot{
 		At: time.Duration(at) * time.Second, Tenants: []canary.Seen{requests(newcomer), requests(chat)},
 	}
 }
@@ -31,7 +31,7 @@ func Example() {
 		return
 	}
 	second := 0
-	for c.Look(seen(second, 0.25, 0.2)) == canary.KeepLooking {
+	for c.Observe(seen(second, 0.25, 0.2)) == canary.KeepObserving {
 		second++
 	}
 	r := c.Result()
@@ -40,7 +40,7 @@ func Example() {
 }
 
 // The neighbour suffers from the third minute on.
-func ExampleCanary_Look() {
+func ExampleCanary_Observe() {
 	c, err := canary.New(canary.Plan{WrongPromotion: 1e-6, Tenants: []canary.Tenant{
 		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.4}}},
 		{Name: "chat", Objectives: []canary.Objective{{Metric: "ttft", Limit: 0.3}}},
@@ -50,7 +50,7 @@ func ExampleCanary_Look() {
 		return
 	}
 	chat, second := 0.2, 0
-	for ; c.Look(seen(second, 0.25, chat)) == canary.KeepLooking; second++ {
+	for ; c.Observe(seen(second, 0.25, chat)) == canary.KeepObserving; second++ {
 		if second == 120 {
 			chat = 1.2
 		}
@@ -73,7 +73,7 @@ func ExampleCanary_Result() {
 	}
 	page := serving.Histogram{Count: 10, Buckets: []serving.Bucket{{Upper: 0.25, Count: 2}, {Upper: 0.5, Count: 10}}}
 	for second := 0; !c.Result().Done; second++ {
-		c.Look(canary.Look{At: time.Duration(second) * time.Second,
+		c.Observe(canary.Snapshot{At: time.Duration(second) * time.Second,
 			Tenants: []canary.Seen{{Metrics: []canary.Sample{{Histogram: &page}}}}})
 	}
 	fmt.Println(c.Result().Verdict)

@@ -13,12 +13,12 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-// Plan lists the co-located tenants with their objectives, and the error rates of a verdict. Looks name tenants and
+// Plan lists the co-located tenants with their objectives, and the error rates of a verdict. Snapshots name tenants and
 // objectives in the same order.
 type Plan struct {
 	// Deadline ends the search for a verdict; 0 is 30 minutes.
 	Deadline time.Duration `yaml:"deadline"`
-	// Watch bounds the looks after a promotion; 0 is 2 hours.
+	// Watch bounds the observation after a promotion; 0 is 2 hours.
 	Watch time.Duration `yaml:"watch"`
 	// WrongPromotion bounds the probability that a canary is promoted although a tenant is at its limit or
 	// beyond; 0 is 0.01.
@@ -109,16 +109,16 @@ func (p Plan) withDefaults() (Plan, error) {
 		l.If(t.Name == "" || names[t.Name], at+".name", "name each tenant once", "%q", t.Name)
 		names[t.Name] = true
 		t.Objectives = slices.Clone(t.Objectives)
-		gates := 0
+		conditions := 0
 		for k := range t.Objectives {
 			o, at := &t.Objectives[k], fmt.Sprintf("%s.objectives[%d]", at, k)
 			part(&o.Quantile, 0.5, at+".quantile")
 			o.check(&l, at, i == 0)
 			if !o.AfterPromotion {
-				gates++
+				conditions++
 			}
 		}
-		l.If(gates == 0, at+".objectives", "add one that is a condition of promotion", "none decides")
+		l.If(conditions == 0, at+".objectives", "add one that is a condition of promotion", "none decides")
 	}
 	return p, l.Err()
 }

@@ -15,17 +15,17 @@ type Verdict string
 
 // The verdicts.
 const (
-	KeepLooking Verdict = "keep looking"
-	Promote     Verdict = "promote"
-	TakeBack    Verdict = "take back"
-	CannotTell  Verdict = "cannot tell" // by the deadline: nothing is shown against the newcomer
+	KeepObserving Verdict = "keep observing"
+	Promote       Verdict = "promote"
+	TakeBack      Verdict = "take back"
+	CannotTell    Verdict = "cannot tell" // by the deadline: nothing is shown against the newcomer
 )
 
 // Result is a verdict with its evidence and its bounds.
 type Result struct {
 	Verdict Verdict       `json:"verdict"`
 	At      time.Duration `json:"at_ns"` // since the newcomer came
-	// Done is true when no further look is needed: the verdict is not promote, or the watch after promotion is over.
+	// Done is true when no further snapshot is needed: the verdict is not promote, or the watch after promotion is over.
 	Done   bool   `json:"done"`
 	Reason string `json:"reason"`
 	// Needs lists for each undecided objective the data that would decide it.
@@ -52,8 +52,8 @@ type Evidence struct {
 	// Kept and Broken are the parts of the evidence that a verdict takes, 1 = all.
 	Kept   float64 `json:"kept"`
 	Broken float64 `json:"broken"`
-	// Settled gives the time at which there was enough evidence that it is kept; 0 = not yet.
-	Settled time.Duration `json:"settled_ns,omitempty"`
+	// Sufficed is the time at which the evidence that it is kept sufficed; 0 = not yet.
+	Sufficed time.Duration `json:"sufficed_ns,omitempty"`
 }
 
 // Result returns the verdict with the evidence for it.
@@ -72,7 +72,7 @@ func (c *Canary) Result() Result {
 			b, all := s.in(length), s.sum(0)
 			e := Evidence{
 				Tenant: c.plan.Tenants[i].Name, Metric: o.Metric, Quantile: o.Quantile, Limit: cmp.Or(t.limits[k], o.Limit),
-				N: int(all.N), Kept: max(0, b.kept/needKept), Settled: s.settled,
+				N: int(all.N), Kept: max(0, b.kept/needKept), Sufficed: s.sufficed,
 				Broken: max(0, b.broken/needBroken, s.verySlow()/needSlow),
 			}
 			e.OverLeast, e.OverMost = all.beyond()
@@ -82,7 +82,7 @@ func (c *Canary) Result() Result {
 			r.Objectives = append(r.Objectives, e)
 		}
 	}
-	if c.verdict == KeepLooking {
+	if c.verdict == KeepObserving {
 		r.Reason = fmt.Sprintf("%d of %d objectives are not decided", len(r.Needs), len(r.Objectives))
 	}
 	if c.gone {

@@ -11,17 +11,17 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-// A Look holds the observations since the look before.
-type Look struct {
+// A Snapshot holds the observations since the one before.
+type Snapshot struct {
 	// At is the time since the newcomer was placed, by a clock that does not jump. Before that it is negative:
-	// such looks are the neighbours' baseline.
+	// such snapshots are the neighbours' baseline.
 	At      time.Duration
 	Tenants []Seen // in the order of the plan
 }
 
 // Seen holds the observations of one tenant.
 type Seen struct {
-	// Missing is the reason for which nothing can be said of this look: it is counted neither for nor against.
+	// Missing is the reason for which nothing can be concluded from this snapshot: it is counted neither for nor against.
 	Missing string
 	// Load is the demand on the tenant, such as requests a second: a limit from before the newcomer came holds for a
 	// load like the one then. Missing where it is not known.
@@ -29,7 +29,7 @@ type Seen struct {
 	Metrics []Sample // in the order of Tenant.Objectives
 }
 
-// A Sample holds the observations of a metric: single values, or a histogram of the time since the look before.
+// A Sample holds the observations of a metric: single values, or a histogram of the time since the snapshot before.
 type Sample struct {
 	Values    []float64
 	Histogram *serving.Histogram

@@ -24,7 +24,7 @@ func some(v float64) telemetry.Optional[float64] { return telemetry.Some(v) }
 func play(t testing.TB, w world, seed uint64, done bool) (canary.Result, world) {
 	c := must.Get(canary.New(w.plan()))(t)
 	g := w.start(rand.New(rand.NewPCG(seed, 31)))
-	for c.Look(g.look()) == canary.KeepLooking || done && !c.Result().Done {
+	for c.Observe(g.snapshot()) == canary.KeepObserving || done && !c.Result().Done {
 	}
 	return c.Result(), w
 }
@@ -142,7 +142,7 @@ func TestTails(t *testing.T) {
 			playAll(t, w, n, true, func(r canary.Result, _ world) {
 				took := r.At
 				for _, o := range r.Objectives {
-					if o.Settled == 0 {
+					if o.Sufficed == 0 {
 						took = 24 * time.Hour
 					}
 				}

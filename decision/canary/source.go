@@ -32,8 +32,8 @@ type tenantSource struct {
 	counted bool
 }
 
-// look reads a tenant.
-func (t *tenantSource) look(ctx context.Context, p *Tenant) (s Seen) {
+// read reads a tenant.
+func (t *tenantSource) read(ctx context.Context, p *Tenant) (s Seen) {
 	s.Metrics = make([]Sample, len(p.Objectives))
 	var err error
 	if p.Page != "" {

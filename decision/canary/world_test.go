@@ -28,7 +28,7 @@ const (
 	rate        = 2.0  // requests a second of each tenant, on average
 	spread      = 0.3  // standard deviation of the logarithm of a request's latency
 	shared      = 0.15 // and of the noise that all requests share
-	looks       = 1800 // a second each
+	snapshots   = 1800 // a second each
 	baseLatency = 1.0  // s, of every tenant
 )
 
@@ -89,8 +89,8 @@ func (g *generator) load(at float64) float64 {
 	return rate * math.Exp2(0.5*math.Sin(2*math.Pi*at/g.period+g.phase))
 }
 
-// look plays a second.
-func (g *generator) look() canary.Look {
+// snapshot plays a second.
+func (g *generator) snapshot() canary.Snapshot {
 	const step = 0.25
 	for sub := range 4 {
 		at := float64(g.at) + step*float64(sub)
@@ -114,7 +114,7 @@ func (g *generator) look() canary.Look {
 			}
 		}
 	}
-	l := canary.Look{At: time.Duration(g.at+1) * time.Second, Tenants: make([]canary.Seen, 4)}
+	l := canary.Snapshot{At: time.Duration(g.at+1) * time.Second, Tenants: make([]canary.Seen, 4)}
 	for i := range l.Tenants {
 		list := canary.Sample{Values: g.ends[g.at][i]}
 		l.Tenants[i] = canary.Seen{

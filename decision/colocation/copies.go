@@ -14,19 +14,19 @@ type copiesRow struct {
 	Copies    int               `json:"copies"`
 	Rate      float64           `json:"rate"` // tokens or steps a second, of all
 	Ratio     float64           `json:"ratio"`
-	Predicted profile.Interval  `json:"predicted"` // of the ratio, from one copy alone
+	Predicted profile.Interval  `json:"predicted"` // of the ratio, from one isolated copy
 }
 
-// copies summarizes the runs of copies, with the predictions from one copy alone.
+// copies summarizes the runs of copies, with the predictions from one isolated copy.
 func (f *planFlow) copies() (out []copiesRow) {
 	if !f.plan.copied {
 		return nil
 	}
-	alone := f.soloRow(f.plan.Loads[0].Name)
-	if alone == nil {
+	isolated := f.soloRow(f.plan.Loads[0].Name)
+	if isolated == nil {
 		return nil
 	}
-	solo := alone.Profile()
+	solo := isolated.Profile()
 	server := copies.ServerOf(&solo)
 	for i := range f.runs {
 		r := &f.runs[i]

@@ -29,7 +29,7 @@ import (
 type scripted struct {
 	Simulation
 	caches  bool          // the servers report the words of prompts that they have seen as cached
-	spinner time.Duration // of runs beside a neighbour that spins, "spinner-" and the load
+	spinner time.Duration // of runs next to a neighbour that spins, "spinner-" and the load
 	reply   func(s *scripted, r loadgentest.Request) loadgentest.Reply
 
 	servers []*loadgentest.Server // which stay from one measurement to the next
@@ -154,31 +154,31 @@ func TestPromptsOfRuns(t *testing.T) {
 			return loadgentest.Reply{TTFT: 10 * time.Millisecond, Interval: 20 * time.Millisecond}
 		}}
 		first := s.measure(t)
-		alone, beside := s.prompts["solo-y steady"], s.prompts["together steady"]
-		if len(alone) < 20 || len(alone) != len(beside) {
-			t.Fatalf("%d prompts alone, %d beside another: %s", len(alone), len(beside), first.stderr)
+		isolated, coLocated := s.prompts["solo-y steady"], s.prompts["together steady"]
+		if len(isolated) < 20 || len(isolated) != len(coLocated) {
+			t.Fatalf("%d prompts isolated, %d co-located: %s", len(isolated), len(coLocated), first.stderr)
 		}
-		for _, prompts := range []map[string]int{alone, beside} {
+		for _, prompts := range []map[string]int{isolated, coLocated} {
 			for p := range prompts {
 				if n := len(strings.Fields(p)); n != 160 {
 					t.Errorf("a prompt of %d words", n)
 				}
 			}
 		}
-		for p := range alone {
-			if beside[p] > 0 {
-				t.Errorf("sent alone and beside another: %q", p)
+		for p := range isolated {
+			if coLocated[p] > 0 {
+				t.Errorf("sent isolated and co-located: %q", p)
 			}
 		}
 		if a, b := arrivals(t, first, "solo-y"), arrivals(t, first, "together"); len(a) < 20 || !slices.Equal(a, b) {
-			t.Errorf("arrivals %v alone, %v beside another", a, b)
+			t.Errorf("arrivals %v isolated, %v co-located", a, b)
 		}
 		if len(first.report.Notes) > 0 {
 			t.Errorf("notes %q", first.report.Notes)
 		}
 		before := s.prompts
 		second := s.measure(t)
-		if !maps.Equal(s.prompts["solo-y steady"], alone) || !maps.EqualFunc(before, s.prompts, func(a, b map[string]int) bool { return len(a) == len(b) }) {
+		if !maps.Equal(s.prompts["solo-y steady"], isolated) || !maps.EqualFunc(before, s.prompts, func(a, b map[string]int) bool { return len(a) == len(b) }) {
 			t.Error("a run does not repeat itself")
 		}
 		notes := second.report.Notes
@@ -235,11 +235,11 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Answers are of all lengths around the load's, and of that length alone where it has no spread.
+// Answers are of all lengths around the load's, and of that length isolated where it has no spread.
 func TestUnevenAnswersAreAsked(t *testing.T) {
 	t.Parallel()
 	for spread, want := range map[float64][2]int{0: {40, 40}, 0.25: {30, 50}} {
-		offer := must.Get(offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1))(t)
+		offer := must.Get(offer("chat", "isolated", profile.Load{Concurrency: 2, Prompt: 8, Output: 40, OutputSpread: spread}, 1))(t)
 		least, most, sum := 1<<30, 0, 0
 		const requests = 2000
 		for range requests {
@@ -250,7 +250,7 @@ func TestUnevenAnswersAreAsked(t *testing.T) {
 			t.Errorf("spread %v: %d to %d tokens, %.1f on average", spread, least, most, mean)
 		}
 	}
-	if _, err := offer("chat", "alone", profile.Load{Concurrency: 2, Prompt: 8, Output: -40, OutputSpread: 0.25}, 1); err == nil {
+	if _, err := offer("chat", "isolated", profile.Load{Concurrency: 2, Prompt: 8, Output: -40, OutputSpread: 0.25}, 1); err == nil {
 		t.Error("answers of less than nothing are accepted")
 	}
 }

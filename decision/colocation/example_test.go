@@ -45,7 +45,7 @@ modes: [mps, mig]
 	// modes[1]: mig is no way for processes to share a whole GPU (use one of [time-slicing mps mig-like-emulation])
 	// loads[0].server: there is no server "b" (did you mean "a"?)
 	// loads[0].output: with one token there are no decode steps to measure (use 2 or more)
-	// cases[0].loads: must name at least two loads (every load is run alone anyway)
+	// cases[0].loads: must name at least two loads (every load is run isolated anyway)
 }
 
 // Built-in plans are starting points. This one runs on a simulated GPU: Measure(ctx, plan, NewSimulation(plan), options).

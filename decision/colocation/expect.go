@@ -16,7 +16,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// predict predicts the mode's cases from the runs alone, and writes that down.
+// predict predicts the mode's cases from the isolated runs, and writes the predictions to a file.
 func (f *planFlow) predict(m sharing.Mechanism) error {
 	profiles, from, err := f.profiles()
 	if err != nil {
@@ -53,7 +53,7 @@ func (f *planFlow) predictCase(m sharing.Mechanism, c Case, profiles *profile.Pr
 	var out []tenantPrediction
 	for i, p := range predictions {
 		out = append(out, tenantPrediction{Load: c.Loads[i], Basis: p.Basis, Predicted: maps.Collect(p.All()),
-			Slowdown: p.Slowdown, Turns: p.Turns, OtherTurns: p.OtherTurns, Notes: p.Notes})
+			Slowdown: p.Slowdown, Slices: p.Turns, OtherSlices: p.OtherTurns, Notes: p.Notes})
 	}
 	return out, nil
 }
@@ -84,12 +84,12 @@ func (f *planFlow) loadOf(l *Load) profile.Load {
 }
 
 // outputSpread is the fraction by which answers are shorter and longer than the plan's length. Clients in a closed loop
-// synchronize where all answers have one length, which users do not: three at ik_llama.cpp's server alone on an
+// synchronize where all answers have one length, which users do not: three at ik_llama.cpp's isolated server on an
 // H100 had their prompts computed together for 30 requests, 18 to 23 ms to a first token and 2.6 to 3 ms a token, and
 // then apart, 10 to 16 and 3.9 to 6.
 const outputSpread = 0.25
 
-// profiles are the runs alone so far, as a Predictor takes them, and their folders.
+// profiles are the isolated runs so far, as a Predictor takes them, and their folders.
 func (f *planFlow) profiles() (ps *profile.Profiles, from []string, err error) {
 	ps = &profile.Profiles{}
 	gpu, driver := f.site.gpu()

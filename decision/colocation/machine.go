@@ -34,10 +34,10 @@ type MachineOptions struct {
 
 // Machine is a Site of real servers on one of this machine's GPUs.
 type Machine struct {
-	opts MachineOptions
-	plan *Plan
-	look probe.Snapshot
-	say  func(format string, args ...any)
+	opts     MachineOptions
+	plan     *Plan
+	snapshot probe.Snapshot
+	say      func(format string, args ...any)
 
 	// For tests: nil is the program, and how a prober of the GPU is opened.
 	runner mps.Runner
@@ -49,7 +49,7 @@ type Machine struct {
 // calls it first, since the probe starts the program again.
 func ProbeProcess() (code int, is bool) { return cudaprobe.Child() }
 
-// NewMachine looks at the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
+// NewMachine inspects the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
@@ -59,11 +59,11 @@ func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine,
 	if opts.Source == nil {
 		return m, nil
 	}
-	look, err := probe.Inspect(ctx, opts.Source, plan.Device)
+	snapshot, err := probe.Inspect(ctx, opts.Source, plan.Device)
 	if err != nil {
 		return nil, fmt.Errorf("device: %w", err)
 	}
-	m.look = *look
+	m.snapshot = *snapshot
 	return m, nil
 }
 
@@ -81,13 +81,13 @@ func (m *Machine) predictor() *predict.Predictor {
 
 // visible returns the UUID to which servers must be confined, "" where the GPU is the only one or unknown.
 func (m *Machine) visible() string {
-	if m.look.Only {
+	if m.snapshot.Only {
 		return ""
 	}
-	return m.look.Device.UUID
+	return m.snapshot.Device.UUID
 }
 
-func (m *Machine) gpu() (string, string) { return m.look.Device.Name, m.look.Driver }
+func (m *Machine) gpu() (string, string) { return m.snapshot.Device.Name, m.snapshot.Driver }
 
 func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {
@@ -131,8 +131,8 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	st.notes = append(st.notes, g.notes...)
 	st.tenants = g.servers
 	if g.daemon != nil {
-		st.pressed = func(ctx context.Context, play player, use func(probe.Pressed) error) error {
-			return m.probe(ctx, g.pipe, func(p prober) error { return use(&pressing{p, play}) })
+		st.stressed = func(ctx context.Context, play player, use func(probe.Tenant) error) error {
+			return m.probe(ctx, g.pipe, func(p prober) error { return use(&stressing{p, play}) })
 		}
 	}
 	return st, nil
@@ -140,7 +140,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 
 // probe opens the GPU for use, and closes it.
 func (m *Machine) probe(ctx context.Context, pipe string, use func(prober) error) error {
-	p, err := m.open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.look.Device.UUID, Program: m.opts.Program,
+	p, err := m.open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.snapshot.Device.UUID, Program: m.opts.Program,
 		Pipe: pipe})
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (m *Machine) probe(ctx context.Context, pipe string, use func(prober) error
 	return errors.Join(use(p), p.Close())
 }
 
-// ready waits until a server answers, while none of those that were started ends, and says so every few seconds.
+// ready waits until a server answers, while none of those that were started ends, and reports that every few seconds.
 func (m *Machine) ready(ctx context.Context, s *server, started []*server) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
 		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
@@ -228,7 +228,7 @@ func (g *group) start(ctx context.Context) error {
 	return err
 }
 
-// room makes sure that the GPU has the memory left that the plan says a server or tenant takes.
+// room makes sure that the GPU has the memory left that the plan states for a server or tenant.
 func (m *Machine) room(ctx context.Context, p *Server) error {
 	need, ok := p.Memory.Get()
 	if !ok || m.opts.Source == nil {
@@ -239,8 +239,8 @@ func (m *Machine) room(ctx context.Context, p *Server) error {
 		return err
 	}
 	used, ok := r.Get(telemetry.MetricMemUsedBytes)
-	if left := m.look.Memory - sharing.Bytes(used); ok && m.look.Memory > 0 && left < need {
-		return fmt.Errorf("it takes %v of memory (memory) and the GPU has %v left of %v", need, left, m.look.Memory)
+	if left := m.snapshot.Memory - sharing.Bytes(used); ok && m.snapshot.Memory > 0 && left < need {
+		return fmt.Errorf("it takes %v of memory (memory) and the GPU has %v left of %v", need, left, m.snapshot.Memory)
 	}
 	return nil
 }
@@ -274,17 +274,17 @@ func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 	c := g.daemon.Client()
 	e := mps.ClientEnvironment{PipeDirectory: c.PipeDirectory(), DaemonPipeDirectory: c.PipeDirectory()}
 	if u := g.machine.visible(); u != "" {
-		// The daemon shows this GPU alone; frameworks that count by NVML must too.
+		// The daemon shows only this GPU; frameworks that count by NVML must too.
 		e.VisibleDevices = []string{u}
 	}
 	if g.mode == sharing.MechanismMIGLikeEmulation {
 		e.ActiveThreadPercentage = p.Percent
 		limit := cmp.Or(p.MemoryLimit,
-			sharing.Bytes(p.Percent/100*float64(g.machine.look.Memory))/sharing.MiB*sharing.MiB)
+			sharing.Bytes(p.Percent/100*float64(g.machine.snapshot.Memory))/sharing.MiB*sharing.MiB)
 		if limit > 0 {
-			look := &g.machine.look
-			e.GPUs = []mps.GPU{{UUID: look.Device.UUID, Memory: look.Memory}}
-			if look.Device.UUID == "" {
+			snapshot := &g.machine.snapshot
+			e.GPUs = []mps.GPU{{UUID: snapshot.Device.UUID, Memory: snapshot.Memory}}
+			if snapshot.Device.UUID == "" {
 				var err error
 				if e.GPUs, err = g.daemon.Client().Devices(ctx); err != nil {
 					return nil, err
@@ -292,7 +292,7 @@ func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 			}
 			e.PinnedMemLimits = []mps.DeviceLimit{{Device: "0", Limit: limit}}
 		} else {
-			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU says how much",
+			g.notes = append(g.notes, fmt.Sprintf("server %s has no memory limit: neither the plan nor the GPU states one",
 				p.Name))
 		}
 	}

@@ -208,7 +208,7 @@ func TestRealFlow(t *testing.T) {
 	}
 }
 
-// Requests that fail beside others that do not are said with the reason.
+// Requests that fail among others that do not are noted with the reason.
 func TestRealFailedRequests(t *testing.T) {
 	t.Parallel()
 	plan := strings.Replace(realPlan, "%[3]s=%[1]d", envEmpty+"=1, %[3]s=%[1]d", 1) + "modes: [time-slicing]\n"

@@ -64,7 +64,7 @@ func (f *planFlow) measure(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// measureMode runs everything under one mode: each load alone, the prediction, then the cases.
+// measureMode runs everything under one mode: each load isolated, the prediction, then the cases.
 func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err error) {
 	dir := filepath.Join(f.Dir, m.String())
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -85,16 +85,16 @@ func (f *planFlow) measureMode(ctx context.Context, m sharing.Mechanism) (err er
 		switch {
 		case err != nil:
 		case m == sharing.MechanismTimeSlicing:
-			err = f.countTurns(ctx, st, &f.runs[len(f.runs)-1])
+			err = f.countSlices(ctx, st, &f.runs[len(f.runs)-1])
 		case m == sharing.MechanismMPS:
-			err = f.press(ctx, st, &f.runs[len(f.runs)-1])
+			err = f.stress(ctx, st, &f.runs[len(f.runs)-1])
 		}
 		errs = append(errs, err)
 		if ctx.Err() != nil {
 			return errors.Join(errs...)
 		}
 	}
-	// Written before anything runs side by side, and never again.
+	// Written before anything runs co-located, and never again.
 	if err := f.predict(m); err != nil {
 		return errors.Join(append(errs, err)...)
 	}
@@ -168,7 +168,7 @@ func (f *planFlow) noteCached(r *run, load string, c *loadgen.PromptCache) {
 }
 
 // calibrate fits the predictor to everything that was measured, keeps it, and
-// names its file; "" where nothing was measured side by side.
+// names its file; "" where nothing was measured co-located.
 func (f *planFlow) calibrate() (string, error) {
 	p := *f.Predictor
 	if gpu, driver := f.site.gpu(); gpu != "" {

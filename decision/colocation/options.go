@@ -27,7 +27,7 @@ import (
 type Options struct {
 	// Dir is an existing folder for the results.
 	Dir string
-	// Predictor predicts the runs side by side; nil is predict.NewPredictor for real
+	// Predictor predicts the runs co-located; nil is predict.NewPredictor for real
 	// servers and the simulation's own for simulated ones.
 	Predictor *predict.Predictor
 	// Spinner is the time of each load's run on a Machine with a spinning kernel, which counts the time slices of its
@@ -76,24 +76,24 @@ type deployment struct {
 	// spinning calls run while a kernel spins on the GPU; nil without a probe.
 	spinning func(ctx context.Context, run func(context.Context) error) error
 	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
-	pressed   func(ctx context.Context, play player, use func(probe.Pressed) error) error
+	stressed  func(ctx context.Context, play player, use func(probe.Tenant) error) error
 	strangers []string // other holders of the GPU
 }
 
 // player has a tenant work for a time, and returns the median of its step.
 type player func(context.Context, time.Duration) (time.Duration, error)
 
-// pressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
-const pressOn = 300 * time.Millisecond
+// stressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
+const stressOn = 300 * time.Millisecond
 
-// pressing is a real tenant with the probe's processes on its GPU.
-type pressing struct {
+// stressing is a real tenant with the probe's processes on its GPU.
+type stressing struct {
 	prober prober
 	play   player
 }
 
 // task runs a task under MPS.
-func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
+func (p *stressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
 	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
 	if err != nil {
 		return probe.Reading{}, err
@@ -102,10 +102,10 @@ func (p *pressing) task(ctx context.Context, t probe.Task) (probe.Reading, error
 }
 
 // Run implements probe.Pressed.
-func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration,
+func (p *stressing) Run(ctx context.Context, t probe.Task, coLocated bool) (r probe.Reading, step time.Duration,
 	err error) {
 	switch {
-	case !beside:
+	case !coLocated:
 		r, err = p.task(ctx, t)
 		return r, 0, err
 	case t.Kind == probe.KindNone:
@@ -123,7 +123,7 @@ func (p *pressing) Run(ctx context.Context, t probe.Task, beside bool) (r probe.
 			default:
 			}
 			on := t
-			on.For = pressOn
+			on.For = stressOn
 			_, failed = p.task(ctx, on)
 		}
 	})
@@ -232,18 +232,18 @@ type missing struct {
 	Reason string            `json:"reason"`
 }
 
-// run is one run of loads, alone or side by side.
+// run is one run of loads, isolated or co-located.
 type run struct {
 	mode  sharing.Mechanism
 	name  string // case, or "solo-" and the load
 	loads []string
 	dir   string // below the results' folder
 	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
-	pressed bool
-	began   time.Time
-	rows    profile.Rows // by load
-	drift   float64      // of an isolated run, see drift
-	repeats int          // of an isolated run that drifted
+	stressed bool
+	began    time.Time
+	rows     profile.Rows // by load
+	drift    float64      // of an isolated run, see drift
+	repeats  int          // of an isolated run that drifted
 }
 
 func (r *run) solo() bool { return len(r.loads) == 1 }
@@ -267,7 +267,7 @@ func (f *planFlow) rows() (rows profile.Rows) {
 	return rows
 }
 
-// soloRow is the row of a load alone under time-slicing, nil if it was not run.
+// soloRow is the row of an isolated load under time-slicing, nil if it was not run.
 func (f *planFlow) soloRow(load string) *profile.Row {
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
@@ -287,7 +287,7 @@ func (f *planFlow) name(what string) string {
 
 // predictionFile is predictions.json, written before any of its cases ran.
 type predictionFile struct {
-	Basis     sharing.Basis     `json:"basis"` // of the runs alone
+	Basis     sharing.Basis     `json:"basis"` // of the isolated runs
 	Mode      sharing.Mechanism `json:"mode"`
 	Written   time.Time         `json:"written_at"`
 	From      []string          `json:"from_runs"`
@@ -309,10 +309,10 @@ type tenantPrediction struct {
 	Load      string                              `json:"load"`
 	Basis     sharing.Basis                       `json:"basis"`
 	Predicted map[profile.Metric]profile.Interval `json:"predicted"`
-	// Slowdown is TPOT over that alone under time-slicing, where that was run.
+	// Slowdown is TPOT over that of the isolated load under time-slicing, where that was run.
 	Slowdown profile.Interval      `json:"slowdown_factor"`
-	Turns    profile.Optional[int] `json:"time_slices_per_step,omitzero"`
+	Slices   profile.Optional[int] `json:"time_slices_per_step,omitzero"`
 	// OtherTurns is another number of slices that the step nearly takes.
-	OtherTurns profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
-	Notes      []string              `json:"notes,omitempty"`
+	OtherSlices profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
+	Notes       []string              `json:"notes,omitempty"`
 }

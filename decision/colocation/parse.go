@@ -88,7 +88,7 @@ func (p *Plan) check(list *problem.List, real bool) {
 		at := fmt.Sprintf("modes[%d]", i)
 		list.If(!slices.Contains(modes(), m), at, fmt.Sprintf("use one of %v", modes()),
 			"%s is no way for processes to share a whole GPU", m)
-		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s stands there twice", m)
+		list.If(slices.Contains(p.Modes[:i], m), at, "", "%s is there twice", m)
 	}
 	servers := checkNames(list, p.at, p.Servers, func(s Server) string { return s.Name })
 	list.If(len(p.Servers) == 0, "servers", "", "there are none, nor tenants")
@@ -132,7 +132,7 @@ func checkNames[T any](list *problem.List, path func(i int) string, items []T, n
 		n, at := name(items[i]), path(i)+".name"
 		list.If(n == "" || len(n) > 64 || strings.ContainsFunc(n, bad), at, "use letters, digits, - and _, at most 64",
 			"%.80q names folders", n)
-		list.If(slices.Contains(names, n), at, "", "%q stands there twice", n)
+		list.If(slices.Contains(names, n), at, "", "%q is there twice", n)
 		names = append(names, n)
 	}
 	return names
@@ -170,7 +170,7 @@ func (p *Plan) checkReach(list *problem.List) {
 		u, err := url.Parse(address)
 		switch j, taken := 0, false; {
 		case i >= p.serving:
-			list.If(len(s.Command) == 0, at+".command", "give one: it is halted while others run alone", "is missing")
+			list.If(len(s.Command) == 0, at+".command", "give one: it is halted while others run isolated", "is missing")
 			list.If(s.Progress.Line == "", at+".progress", `add line: "^step", an expression for the lines that end a step`,
 				"nothing shows its steps")
 		case err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http"):
@@ -245,7 +245,7 @@ func (l *Load) check(list *problem.List, path string, servers []string) {
 }
 
 func (p *Plan) checkCase(list *problem.List, path string, names, loads []string) {
-	list.If(len(names) < 2, path+".loads", "every load is run alone anyway", "must name at least two loads")
+	list.If(len(names) < 2, path+".loads", "every load is run isolated anyway", "must name at least two loads")
 	var servers []string
 	for j, name := range names {
 		at := fmt.Sprintf("%s.loads[%d]", path, j)
@@ -264,7 +264,7 @@ func suggest(word string, names []string) string {
 	return problem.Meant(word, names, "there are "+strings.Join(names, ", "))
 }
 
-// copyMark stands for the number of a copy, from 1, in the command and the addresses of a server that is copied: each
+// copyMark is replaced by the number of a copy, from 1, in the command and the addresses of a server that is copied: each
 // listens on a port of its own ("800{copy}").
 const copyMark = "{copy}"
 

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Plan lists the runs on one GPU: each load alone, then the cases, under each mode.
+// Plan lists the runs on one GPU: each load isolated, then the cases, under each mode.
 type Plan struct {
 	Version     string              `yaml:"version,required"`
 	Seconds     float64             `yaml:"seconds,nonzero"` // of load in each run; default 8
@@ -80,7 +80,7 @@ type Load struct {
 	SLO         profile.SLO `yaml:"slo"`
 }
 
-// Case is loads that run side by side, each on another server.
+// Case is loads that run co-located, each on another server.
 type Case struct {
 	Name  string   `yaml:"name,required"`
 	Loads []string `yaml:"loads,required"`

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// play has the loads of a run work side by side for a window of time, and returns a row for each.
+// play has the loads of a run work co-located for a window of time, and returns a row for each.
 func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window loadgen.Window) (*recording, profile.Rows,
 	error) {
 	plan, err := f.offer(st, r, window)
@@ -30,14 +30,14 @@ func (f *planFlow) play(ctx context.Context, st *deployment, r *run, window load
 		if err := t.halt(false); err != nil {
 			return nil, nil, fmt.Errorf("tenant %s: %w", p.Name, err)
 		}
-		defer func() { _ = t.halt(true) }() // one that has ended is said to have
+		defer func() { _ = t.halt(true) }() // one that has ended is reported
 		tenants[i] = t
 	}
 	rec, err := f.record(ctx, r.dir, plan, st.source)
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.solo() && !r.pressed {
+	if r.solo() && !r.stressed {
 		r.drift = drift(ownSteps(rec, tenants[0]), &rec.Summary.Window)
 	}
 	var rows profile.Rows
@@ -100,8 +100,8 @@ func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan lo
 			}
 			load = profile.Load{Concurrency: 1, Prompt: 1, Output: stepsAtOnce[server.Kind]}
 		}
-		if r.pressed {
-			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, pressedOutput)
+		if r.stressed {
+			load.Rate, load.Concurrency, load.Output = 0, max(1, load.Concurrency), min(load.Output, stressedOutput)
 		}
 		t, err := offer(name, plan.Scenario, load, uint64(f.plan.Seed))
 		if err != nil {
@@ -112,7 +112,7 @@ func (f *planFlow) offer(st *deployment, r *run, window loadgen.Window) (plan lo
 		}
 		t.Model, t.API, t.Endpoints, t.Warmup = server.Model, server.API, st.endpoints[i:i+1], max(1, l.Concurrency)
 		limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
-		if r.pressed { // its run alone has warmed it up
+		if r.stressed { // its isolated run has warmed it up
 			t.Warmup = 0
 		}
 		t.SLO = loadgen.RequestSLO{TTFT: limit(l.SLO.TTFTP99), TPOT: limit(l.SLO.TPOTP99), E2E: limit(l.SLO.E2EP99)}

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	longestLine = 64 << 10        // bytes of a line that are looked at
+	longestLine = 64 << 10        // bytes of a line that are read
 	longestLog  = 4 << 20         // bytes of a tenant's output that are kept
 	shownLines  = 6               // at the end of an output, each of shownWidth at most
 	shownWidth  = 160             // characters

@@ -24,7 +24,7 @@ import (
 
 const steady = `i=0; while :; do i=$((i+1)); echo step $i; sleep 0.05; done`
 
-// tenantsPlan has two tenants side by side under time-slicing, of these commands and with this progress.
+// tenantsPlan has two tenants co-located under time-slicing, of these commands and with this progress.
 func tenantsPlan(first, second, progress string) []byte {
 	return fmt.Appendf(nil, `
 version: v1
@@ -58,7 +58,7 @@ func (r results) row(t *testing.T, name, load string) *ReportRow {
 	return nil
 }
 
-// Commands whose lines tell their steps are run alone and side by side, and each is halted while the other runs alone.
+// Commands whose lines tell their steps are run isolated and co-located, and each is halted while the other runs isolated.
 func TestTenantsByLines(t *testing.T) {
 	t.Parallel()
 	race.Long(t)

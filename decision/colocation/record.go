@@ -21,7 +21,7 @@ import (
 )
 
 // offer returns a load for package loadgen: prompts of random words, about a token each, and answers of the load's
-// lengths. The same name and seed send requests at the same times in every run, alone and with others, and no two
+// lengths. The same name and seed send requests at the same times in every run, isolated and co-located, and no two
 // names do. The words, and the lengths that are drawn, are the run's own, so that no run finds its prompts in a prefix
 // cache that another has filled. The caller adds the endpoints.
 func offer(name, run string, load profile.Load, seed uint64) (loadgen.Tenant, error) {

@@ -27,7 +27,7 @@ type Report struct {
 	Missing  []missing     `json:"missing,omitempty"`
 	Notes    []string      `json:"notes,omitempty"`
 	// Invalid lists the folders of runs in which the load client limited the figures, as on a machine that does other
-	// work: they are not the servers' alone.
+	// work: they are not only the servers'.
 	Invalid []string `json:"invalid,omitempty"`
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
@@ -53,7 +53,7 @@ type ReportRow struct {
 	Steps    int               `json:"steps,omitempty"` // of a tenant that serves no tokens
 
 	Actual map[profile.Metric]float64 `json:"actual"`
-	// Slowdown is TPOT or step p50 over that of the load alone under time-slicing.
+	// Slowdown is TPOT or step p50 over that of the isolated load under time-slicing.
 	Slowdown *float64 `json:"slowdown_factor,omitempty"`
 
 	// Predicted is set for runs of several loads, with the time at which it was written. ErrorFraction is predicted over
@@ -92,14 +92,14 @@ func (o *objective) outcome() string {
 	return "MISSED"
 }
 
-// fill puts a load's figures and its prediction into the row. alone is its row alone under time-slicing, nil if that
+// fill puts a load's figures and its prediction into the row. isolated is its row isolated under time-slicing, nil if that
 // was not run; p may be nil.
-func (r *ReportRow) fill(row, alone *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
+func (r *ReportRow) fill(row, isolated *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
-	if alone != nil {
+	if isolated != nil {
 		of := r.Kind.MainMetric()
-		a, ok := alone.Metric(of)
+		a, ok := isolated.Metric(of)
 		if b, ok2 := row.Metric(of); ok && ok2 {
 			s := b / a
 			r.Slowdown = &s
@@ -204,7 +204,7 @@ type verdict struct {
 	Mode       sharing.Mechanism `json:"mode"`
 	TokensPerS float64           `json:"tokens_per_s"` // of all loads
 	// KeptRate is the mean over the loads, where some serve no tokens, of tokens or steps a second together over those
-	// alone under time-slicing; 0 where one was not run alone.
+	// isolated under time-slicing; 0 where one was not run isolated.
 	KeptRate   float64     `json:"kept_rate_fraction,omitempty"`
 	Objectives []objective `json:"objectives,omitempty"`
 	// Kept is set where every objective was met.
@@ -260,8 +260,8 @@ func (f *planFlow) verdicts(rows []ReportRow) []verdict {
 				if r.Kind != profile.KindServer {
 					mixed, of = true, profile.MetricStepsPerSecond
 				}
-				if alone := f.soloRow(r.Load); alone != nil {
-					if a, ok := alone.Metric(of); ok && r.Actual[of] > 0 {
+				if isolated := f.soloRow(r.Load); isolated != nil {
+					if a, ok := isolated.Metric(of); ok && r.Actual[of] > 0 {
 						v.KeptRate, rates = v.KeptRate+r.Actual[of]/a/float64(len(c.Loads)), rates+1
 					}
 				}

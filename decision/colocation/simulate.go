@@ -78,7 +78,7 @@ func (s *gpuReader) Read(_ context.Context, device int, group telemetry.Groups, 
 }
 
 // simulatedPredictor returns the predictor for simulated GPUs, which share an H200's way (package simgpu) but for the
-// turns that are stated. Its engines have no work on the host but for a moment, its prefills keep the GPU busy
+// time slices that are stated. Its engines have no work on the host but for a moment, its prefills keep the GPU busy
 // throughout, and its MPS costs a lone client nothing.
 func simulatedPredictor(gpu SimulatedGPU) *predict.Predictor {
 	p := predict.NewPredictor()

@@ -208,7 +208,7 @@ func checkRun(t *testing.T, dir string) {
 
 // Ctrl-C keeps what was measured, and says that it is not all.
 func TestInterrupted(t *testing.T) {
-	r := bubble(t, 22*time.Second, nil, how{}) // in the first run side by side
+	r := bubble(t, 22*time.Second, nil, how{}) // in the first run co-located
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; kept in "+r.dir+": 2 runs") {
 		t.Fatalf("exit %d: %s", r.code, r.stderr)
 	}
@@ -275,7 +275,7 @@ func TestNextRun(t *testing.T) {
 	}
 }
 
-// A run that fails by itself, and cancels what goes on beside it, was not interrupted.
+// A run that fails by itself, and cancels the work next to it, was not interrupted.
 func TestFailureIsNoInterrupt(t *testing.T) {
 	var rep Report
 	rep.end(errors.Join(errors.New("no space left on device"), context.Canceled), &runner{})

@@ -42,7 +42,7 @@ func TestTurnsAreCounted(t *testing.T) {
 			t.Errorf("the first token grows by %v", rows[0].TTFTGrowth)
 		}
 		if p50, _ := rows[0].ITL.P50.Get(); p50 > 81 {
-			t.Errorf("the row is of the run beside the neighbour: %v ms", p50)
+			t.Errorf("the row is of the run next to the neighbour: %v ms", p50)
 		}
 		must.Do(t, s.close())
 	})

@@ -21,7 +21,7 @@ func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 	basis := "predicted by its owner"
 	if !ok {
 		basis = "predicted"
-		in, ok = g.foresee(t.GPU, i, func(k int) (profile.Server, profile.Load, bool) {
+		in, ok = g.predictTPOT(t.GPU, i, func(k int) (profile.Server, profile.Load, bool) {
 			server := g.tenants[k].Server
 			if c := g.states[k].capped; c > 0 {
 				server.SMPercent = profile.Some(100 * c)
@@ -46,9 +46,9 @@ func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 	return in, basis, true
 }
 
-// foresee predicts the TPOT in milliseconds of tenant i on a GPU with its other tenants that hold something. use gives
+// predictTPOT predicts the TPOT in milliseconds of tenant i on a GPU with its other tenants that hold something. use gives
 // the server and load of each, or leaves it out. ok is false where one of them has no profile.
-func (g *Guard) foresee(gpu, i int, use func(k int) (profile.Server, profile.Load, bool)) (profile.Interval, bool) {
+func (g *Guard) predictTPOT(gpu, i int, use func(k int) (profile.Server, profile.Load, bool)) (profile.Interval, bool) {
 	var group []profile.Solo
 	at := -1
 	for k := range g.tenants {
@@ -146,7 +146,7 @@ func (g *Guard) contradicted(o *Observation, i int, by suspect) string {
 	if a, ok := seen.Activity.Get(); ok && a < telemetry.IdleBelow {
 		return "contradictory: " + t.Name + " serves by its own page, and takes nothing of the GPU's time"
 	}
-	worst, known := g.foresee(t.GPU, i, g.suspecting(by, 100))
+	worst, known := g.predictTPOT(t.GPU, i, g.suspecting(by, 100))
 	if known && tpot > maxSlowdown*worst.High {
 		return fmt.Sprintf("contradictory: %s is more than %d times the prediction with the heaviest load of %s",
 			ms(tpot), maxSlowdown, by.name)
@@ -273,7 +273,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 		return
 	}
 	expect, _, _ := g.expected(victim)
-	now, known := g.foresee(home, victim, g.suspecting(by, 100))
+	now, known := g.predictTPOT(home, victim, g.suspecting(by, 100))
 	if known {
 		p.Evidence = append(p.Evidence, fmt.Sprintf("with %s at the heaviest load that was profiled, %s is predicted",
 			by.name, ms(now.Value)))
@@ -290,7 +290,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 	}
 	if mps {
 		for _, percent := range caps {
-			then, ok := g.foresee(home, victim, g.suspecting(by, percent))
+			then, ok := g.predictTPOT(home, victim, g.suspecting(by, percent))
 			if ok && then.Value <= expect.High && then.Value < now.Value {
 				p.Action, p.Percent = ActionCap, percent
 				p.Effect = fmt.Sprintf("%s: TPOT %s expected with %s at %.0f%% of the threads",
@@ -305,7 +305,7 @@ func (g *Guard) cure(p *Proposal, victim int, by suspect) {
 			best = -1 // on several GPUs: one part of it cannot move by itself
 		}
 	}
-	switch then, ok := g.foresee(home, victim, g.suspecting(by, 0)); {
+	switch then, ok := g.predictTPOT(home, victim, g.suspecting(by, 0)); {
 	case best >= 0 && ok && then.Value < now.Value:
 		p.Action, p.To = ActionMove, &best
 		p.Effect = fmt.Sprintf("%s: TPOT %s expected without %s, which has room on GPU %d: no server runs there, "+

@@ -130,7 +130,7 @@ func (g *Guard) remember(o *Observation) {
 	}
 }
 
-// slow judges the latencies of a GPU's tenants.
+// slow evaluates the latencies of a GPU's tenants.
 func (g *Guard) slow(o *Observation, gpu int) (out []Proposal) {
 	for i := range g.tenants {
 		t, s, seen := &g.tenants[i], &g.states[i], &o.Tenants[i]

@@ -468,7 +468,7 @@ func TestForeseesAsThePredictor(t *testing.T) {
 			}
 			for i, p := range must.Get(predictor.Predict(m, group, predict.MethodClosedForm))(t) {
 				want, known := p.Get(profile.MetricTPOTP50)
-				got, ok := g.foresee(0, i, func(k int) (profile.Server, profile.Load, bool) {
+				got, ok := g.predictTPOT(0, i, func(k int) (profile.Server, profile.Load, bool) {
 					return c.Rows[k].Server, c.Rows[k].Load, true
 				})
 				if ok != known || got != want {

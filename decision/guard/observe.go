@@ -45,7 +45,7 @@ type Tenant struct {
 	Metrics string `yaml:"metrics"`
 }
 
-// online reports that the tenant has a latency to be judged by.
+// online reports that the tenant has a latency to be evaluated by.
 func (t *Tenant) online() bool { return t.Kind == decision.KindOnlineInference }
 
 // has reports that a pod's processes are the tenant's.

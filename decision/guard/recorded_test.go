@@ -59,7 +59,7 @@ func TestRecorded(t *testing.T) {
 				t.Fatal(err)
 			}
 			named := map[string]time.Duration{}
-			judged := 0
+			evaluated := 0
 			for _, o := range all[from:] {
 				for _, p := range g.Step(o) {
 					if o.At < c.on[0] || p.Target != c.process && p.Target != "c/job" || o.At < c.on[1] && p.Target == "c/job" {
@@ -73,7 +73,7 @@ func TestRecorded(t *testing.T) {
 					}
 				}
 				if o.At < c.on[0] && !g.devices[0].blind {
-					judged++
+					evaluated++
 				}
 			}
 			for i, name := range []string{c.process, "c/job"} {
@@ -81,8 +81,8 @@ func TestRecorded(t *testing.T) {
 					t.Errorf("%v from window %d: %s is named at %v, switched on at %v", c.mechanism, from, name, named[name], c.on[i])
 				}
 			}
-			if want := 9 * (240 - from) / 10; judged < want {
-				t.Errorf("%v from window %d: only %d windows of the quiet time could be judged", c.mechanism, from, judged)
+			if want := 9 * (240 - from) / 10; evaluated < want {
+				t.Errorf("%v from window %d: only %d windows of the quiet time could be evaluated", c.mechanism, from, evaluated)
 			}
 		}
 	}

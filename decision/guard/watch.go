@@ -190,7 +190,7 @@ func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Ob
 	return err
 }
 
-// scrape reads a server's own metrics twice a window. A page that cannot be read leaves the tenant unjudged.
+// scrape reads a server's own metrics twice a window. A page that cannot be read leaves the tenant unevaluated.
 func (w *watcher) scrape(ctx context.Context, i int, url string) {
 	client := serving.NewClient()
 	before := map[string]serving.Reading{}

@@ -87,13 +87,13 @@ func TestRun(t *testing.T) {
 	defer cancel()
 	var got *Proposal
 	found := errors.New("found")
-	judged := 0
+	evaluated := 0
 	err = Run(ctx, reader, DefaultRules(200*time.Millisecond), c, &Actor{}, func(o Observation, list []Proposal) error {
 		if o.At >= quiet {
 			noisy.Store(true)
 		}
 		if _, ok := o.Tenants[0].TPOT.Get(); ok {
-			judged++
+			evaluated++
 		}
 		for _, p := range list {
 			if p.Victim != "" {
@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, found) || got.Target != "b/job" || got.Victim != "a/chat" || got.At < quiet || judged < 5 {
-		t.Fatalf("%v after %d windows with figures: %+v", err, judged, got)
+	if !errors.Is(err, found) || got.Target != "b/job" || got.Victim != "a/chat" || got.At < quiet || evaluated < 5 {
+		t.Fatalf("%v after %d windows with figures: %+v", err, evaluated, got)
 	}
 }

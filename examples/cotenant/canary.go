@@ -53,12 +53,12 @@ func runCanary(ctx context.Context, fl *call, std stdio) error {
 	fmt.Fprintf(std.err, "answering at %s for %d tenants\n", l.Addr(), len(p.Tenants))
 	srv := &http.Server{Handler: endpoint, ReadTimeout: time.Minute}
 	served := make(chan error, 1)
-	looking, stop := context.WithCancel(ctx)
+	observing, stop := context.WithCancel(ctx)
 	go func() {
 		served <- srv.Serve(l)
 		stop()
 	}()
-	endpoint.Run(looking)
+	endpoint.Run(observing)
 	stop()
 	closeErr := srv.Close()
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {

@@ -36,7 +36,7 @@ func probeRun(ctx context.Context, site probe.Site, args ...string) (code int, s
 func TestProbeSimulated(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "predictor.json")
 	code, out, errs := probeRun(t.Context(), nil, "-out", file)
-	if code != exitDone || !strings.Contains(errs, "turns of 2 and 4 processes") {
+	if code != exitDone || !strings.Contains(errs, "time slices of 2 and 4 processes") {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	title, _, _ := strings.Cut(out, "\n")

@@ -17,7 +17,7 @@ import (
 const (
 	shortKernel  = 6 * time.Microsecond
 	shortKernels = 256 // in a step
-	loneFor      = 400 * time.Millisecond
+	isolatedFor  = 400 * time.Millisecond
 	leastMemory  = 1 << 30 // bytes free
 	// strangersGap is the shortest gap of a lone process that counts as another's work: two switches take 300 us.
 	strangersGap     = 100 * time.Microsecond
@@ -34,7 +34,7 @@ type run struct {
 
 // exchangeSteps are steps of short kernels in one graph, between two small copies.
 func exchangeSteps() Task {
-	return Task{Kind: KindCompute, Kernels: shortKernels, Kernel: shortKernel, PerSM: 1, Exchange: true, For: loneFor}
+	return Task{Kind: KindCompute, Kernels: shortKernels, Kernel: shortKernel, PerSM: 1, Exchange: true, For: isolatedFor}
 }
 
 // reads are steps of kernels that read memory and fill the GPU, which takes 2,048 threads an SM.
@@ -78,9 +78,9 @@ func away(r Reading) (share float64, times int) {
 	return float64(sum) / float64(r.Span.Length()), times
 }
 
-// lookAround spins alone: whoever else runs shows as time off the GPU.
-func (r *run) lookAround(ctx context.Context, m sharing.Mechanism) error {
-	readings, err := r.site.Run(ctx, m, Task{Kind: KindSpin, For: loneFor})
+// checkOthers spins on the GPU: another process that runs there shows as time off it.
+func (r *run) checkOthers(ctx context.Context, m sharing.Mechanism) error {
+	readings, err := r.site.Run(ctx, m, Task{Kind: KindSpin, For: isolatedFor})
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,15 @@ func (r *run) lookAround(ctx context.Context, m sharing.Mechanism) error {
 	return nil
 }
 
-// lookAgain looks once more when all has been measured. Whoever came after the
-// turns were measured is a warning: those figures are good.
-func (r *run) lookAgain(ctx context.Context) error {
+// checkAgain checks once more at the end. A process that came after the time slices were measured is a warning: those
+// figures are good.
+func (r *run) checkAgain(ctx context.Context) error {
 	m := sharing.MechanismMPS
 	if !r.mps {
 		m = sharing.MechanismTimeSlicing
 	}
-	if err := r.lookAround(ctx, m); err != nil {
-		r.Warnings = append(r.Warnings, "who is on the GPU at the end: "+reasons(err)+" (what was measured last holds "+
+	if err := r.checkOthers(ctx, m); err != nil {
+		r.Warnings = append(r.Warnings, "other processes at the end: "+reasons(err)+" (what was measured last holds "+
 			"its work)")
 	}
 	return nil

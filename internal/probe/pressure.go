@@ -15,29 +15,29 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// MostPressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and MostSlower
+// MostStressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and MostSlower
 // how many times longer these may make its step before no longer ones are tried.
 const (
-	MostPressed = 12 * time.Second
-	MostSlower  = 8.0
+	MostStressed = 12 * time.Second
+	MostSlower   = 8.0
 )
 
-// Pressed is a tenant that can run co-located with tasks under MPS. Run runs a task, isolated or co-located with the
+// Tenant is a tenant that can run co-located with tasks under MPS. Run runs a task, isolated or co-located with the
 // tenant at work, and returns its reading; co-located, also the median of the tenant's step, 0 where none ended. A task
 // of KindNone has the tenant work isolated for the time.
-type Pressed interface {
-	Run(ctx context.Context, t Task, beside bool) (Reading, time.Duration, error)
+type Tenant interface {
+	Run(ctx context.Context, t Task, coLocated bool) (Reading, time.Duration, error)
 }
 
-// The reporter launches tiny kernels this often. Its launches and the press go on for this long, some steps of the
+// The reporter launches tiny kernels this often. Its launches and the stress kernels go on for this long, some steps of the
 // tenant at least.
 const (
-	reporterPause = 150 * time.Microsecond
-	reportFor     = 700 * time.Millisecond
-	reportAlone   = 250 * time.Millisecond
-	pressFor      = 700 * time.Millisecond
-	pressSteps    = 8
-	tinyKernel    = 2 * time.Microsecond
+	reporterPause  = 150 * time.Microsecond
+	reportFor      = 700 * time.Millisecond
+	reportIsolated = 250 * time.Millisecond
+	stressFor      = 700 * time.Millisecond
+	stressSteps    = 8
+	tinyKernel     = 2 * time.Microsecond
 )
 
 // part is one measurement of a tenant next to a task.
@@ -58,29 +58,29 @@ func (p part) String() string {
 	return fmt.Sprintf("kernels of %v back to back", p.Kernel)
 }
 
-// parts are all measurements, those first that tell most, since a slow tenant leaves no time for the last: the reporter
+// parts are all measurements, the most important first, since a slow tenant leaves no time for the last: the reporter
 // launches one block, or one for each SM; some milliseconds of stress kernels are in each graph.
-func parts(report, press time.Duration) []part {
+func parts(report, stressed time.Duration) []part {
 	reporter := func(perSM int, kernel time.Duration) part {
 		return part{Task{Kind: KindCompute, Kernels: 1, PerSM: perSM, Kernel: kernel, Pause: reporterPause, For: report},
 			true}
 	}
 	stress := func(kernel time.Duration) part {
 		return part{Task{Kind: KindCompute, Kernels: int(3 * time.Millisecond / kernel), Kernel: kernel, PerSM: 8,
-			For: press}, false}
+			For: stressed}, false}
 	}
 	const us = time.Microsecond
 	return []part{reporter(1, 20*us), stress(10 * us), stress(30 * us), reporter(1, tinyKernel), stress(5 * us),
-		{reads(press), false}, stress(100 * us), reporter(1, 100*us), reporter(0, tinyKernel), stress(2 * us)}
+		{reads(stressed), false}, stress(100 * us), reporter(1, 100*us), reporter(0, tinyKernel), stress(2 * us)}
 }
 
-// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostPressed at most. The error has
+// MeasurePressure measures a tenant next to the reporter and the stress kernels, in MostStressed at most. The error has
 // the reasons for missing parts, and comes with those measured. progress is called before each part, and may be nil.
 // Never measure on a GPU that others use: it slows the tenant, and every other holder of the GPU, by up to MostSlower
 // times.
-func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string)) (*profile.Pressure, error) {
+func MeasurePressure(ctx context.Context, tenant Tenant, progress func(string)) (*profile.Pressure, error) {
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, MostPressed)
+	ctx, cancel := context.WithTimeout(ctx, MostStressed)
 	defer cancel()
 	if progress == nil {
 		progress = func(string) {}
@@ -89,29 +89,29 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 	p := &profile.Pressure{}
 	took := func() { p.Seconds = time.Since(began).Seconds() }
 	defer took()
-	lone := map[string]Reading{}
-	for _, t := range parts(reportAlone, 0) {
+	isolated := map[string]Reading{}
+	for _, t := range parts(reportIsolated, 0) {
 		if !t.reports {
 			continue
 		}
 		r, _, err := tenant.Run(ctx, t.Task, false)
 		if err != nil {
-			return p, fmt.Errorf("the reporter alone: %w", err)
+			return p, fmt.Errorf("the isolated reporter: %w", err)
 		}
-		lone[t.String()] = r
+		isolated[t.String()] = r
 	}
 	_, step, err := tenant.Run(ctx, Task{For: reportFor}, true)
 	if err == nil && step <= 0 {
 		err = errors.New("no step ended")
 	}
 	if err != nil {
-		return p, fmt.Errorf("the tenant alone: %w", err)
+		return p, fmt.Errorf("the isolated tenant: %w", err)
 	}
 	p.StepMS = millis(step)
 	var errs []error
 	var late []string
 	tooLong := time.Duration(math.MaxInt64) // kernels that slow the tenant by more than MostSlower
-	for _, t := range parts(reportFor, max(pressFor, time.Duration(pressSteps*float64(step)))) {
+	for _, t := range parts(reportFor, max(stressFor, time.Duration(stressSteps*float64(step)))) {
 		if !t.reports && t.Kind != KindStream && t.Kernel > tooLong {
 			continue
 		}
@@ -121,7 +121,7 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		case err != nil && ctx.Err() != nil && whole.Err() == nil:
 			late = append(late, t.String())
 			continue
-		case err == nil && t.reports && (len(r.Steps) < 5 || len(lone[t.String()].Steps) < 5):
+		case err == nil && t.reports && (len(r.Steps) < 5 || len(isolated[t.String()].Steps) < 5):
 			err = fmt.Errorf("only %d launches ended", len(r.Steps))
 		case err == nil && !t.reports && (slowed <= 0 || len(r.Steps) == 0):
 			err = errors.New("no step ended")
@@ -131,9 +131,9 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%v: %w", t, err))
 		case t.reports:
-			p.Waits = append(p.Waits, waitOf(t, lone[t.String()], r, slowed))
+			p.Waits = append(p.Waits, waitOf(t, isolated[t.String()], r, slowed))
 		default:
-			p.Presses = append(p.Presses, pressOf(t, r, slowed))
+			p.Presses = append(p.Presses, stressOf(t, r, slowed))
 			if float64(slowed) > MostSlower*float64(step) && t.Kind != KindStream {
 				tooLong = min(tooLong, t.Kernel)
 			}
@@ -146,20 +146,20 @@ func MeasurePressure(ctx context.Context, tenant Pressed, progress func(string))
 		return cmp.Or(cmp.Compare(btoi(a.Reads), btoi(b.Reads)), cmp.Compare(a.KernelUS, b.KernelUS))
 	})
 	if len(late) > 0 {
-		errs = append(errs, fmt.Errorf("no time was left in %v for %s", MostPressed, strings.Join(late, ", ")))
+		errs = append(errs, fmt.Errorf("no time was left in %v for %s", MostStressed, strings.Join(late, ", ")))
 	}
 	return p, errors.Join(errs...)
 }
 
 // waitOf returns the wait that the reporter's launches measured.
-func waitOf(t part, alone, r Reading, slowed time.Duration) profile.Wait {
+func waitOf(t part, isolated, r Reading, slowed time.Duration) profile.Wait {
 	return profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
-		AloneUS: micros(middle(alone.Steps)), BesideUS: micros(middle(r.Steps)),
-		AloneMeanUS: micros(mean(alone.Steps)), BesideMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
+		AloneUS: micros(middle(isolated.Steps)), BesideUS: micros(middle(r.Steps)),
+		AloneMeanUS: micros(mean(isolated.Steps)), BesideMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
 }
 
-// pressOf returns the response of the tenant's step to stress kernels.
-func pressOf(t part, r Reading, slowed time.Duration) profile.Press {
+// stressOf returns the response of the tenant's step to stress kernels.
+func stressOf(t part, r Reading, slowed time.Duration) profile.Press {
 	q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(slowed)}
 	if q.Reads = t.Kind == KindStream; q.Reads {
 		q.GBPerS = rate(r.Bytes)(mean(r.Steps))

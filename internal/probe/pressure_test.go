@@ -19,18 +19,18 @@ import (
 // tenant has a step of 2 ms that grows with co-located kernels, and delays their launches by 10 µs.
 type tenant struct{}
 
-func (tenant) Run(ctx context.Context, t probe.Task, beside bool) (r probe.Reading, step time.Duration, err error) {
+func (tenant) Run(ctx context.Context, t probe.Task, coLocated bool) (r probe.Reading, step time.Duration, err error) {
 	if ctx.Err() != nil {
 		return r, 0, context.Cause(ctx)
 	}
 	took, step := t.Kernel+4*time.Microsecond, 2*time.Millisecond
-	if beside {
+	if coLocated {
 		took, step = took+10*time.Microsecond, step+20*t.Kernel
 	}
 	return probe.Reading{Steps: slices.Repeat([]time.Duration{took}, 10), Bytes: t.Bytes}, step, nil
 }
 
-// A tenant's launches and presses are measured in the order of their lengths.
+// A tenant's launches and stress kernels are measured in the order of their lengths.
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	p := must.Get(probe.MeasurePressure(t.Context(), tenant{}, nil))(t)
@@ -52,11 +52,11 @@ type stubborn struct {
 	idle  bool
 }
 
-func (s *stubborn) Run(ctx context.Context, t probe.Task, beside bool) (probe.Reading, time.Duration, error) {
+func (s *stubborn) Run(ctx context.Context, t probe.Task, coLocated bool) (probe.Reading, time.Duration, error) {
 	if s.fails != nil && t.Kind == s.kind {
 		return probe.Reading{}, 0, s.fails
 	}
-	r, step, err := s.tenant.Run(ctx, t, beside)
+	r, step, err := s.tenant.Run(ctx, t, coLocated)
 	if s.idle {
 		step = 0
 	}
@@ -71,7 +71,7 @@ func TestPressureThatCannotBeMeasured(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	p, err = probe.MeasurePressure(t.Context(), &stubborn{idle: true}, nil)
-	if err == nil || !strings.Contains(err.Error(), "the tenant alone: no step ended") || len(p.Waits) != 0 {
+	if err == nil || !strings.Contains(err.Error(), "the isolated tenant: no step ended") || len(p.Waits) != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -87,14 +87,14 @@ type slowTenant struct {
 	takes time.Duration
 }
 
-func (s *slowTenant) Run(ctx context.Context, t probe.Task, beside bool) (probe.Reading, time.Duration, error) {
-	if beside {
+func (s *slowTenant) Run(ctx context.Context, t probe.Task, coLocated bool) (probe.Reading, time.Duration, error) {
+	if coLocated {
 		select {
 		case <-time.After(s.takes):
 		case <-ctx.Done():
 		}
 	}
-	return s.tenant.Run(ctx, t, beside)
+	return s.tenant.Run(ctx, t, coLocated)
 }
 
 // A tenant that is too slow for all parts has those that tell most, and one reason for the rest.

@@ -45,7 +45,7 @@ func TestSimulatedIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestStrangers: somebody else on the GPU is found by the probe's own gaps, and nothing is measured beside it.
+// TestStrangers: another process on the GPU is found by the probe's own gaps, and nothing is measured next to it.
 func TestStrangers(t *testing.T) {
 	for _, work := range []time.Duration{50 * time.Microsecond, time.Millisecond, 4 * time.Millisecond} {
 		r, err := probe.Run(t.Context(), &probe.Simulated{Stranger: work}, probe.Options{})

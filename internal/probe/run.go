@@ -58,10 +58,10 @@ func Run(ctx context.Context, site Site, opts Options) (*Result, error) {
 // stages lists the stages in order.
 func (r *run) stages() []stage {
 	return []stage{
-		{"turns of 2 and 4 processes", []string{quantumKey, switchKey}, r.turns},
+		{"time slices of 2 and 4 processes", []string{quantumKey, switchKey}, r.timeSlices},
 		{"work over many slices", []string{sliceLoss}, r.resumed},
 		{"MPS: a lone client", []string{loneStepCost}, r.loneClient},
-		{"whether somebody came meanwhile", nil, r.lookAgain},
+		{"other processes at the end", nil, r.checkAgain},
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 		return nil, context.Cause(ctx)
 	}
 	if tasks[0].Kind == KindSpin {
-		return s.takeTurns(ctx, tasks)
+		return s.takeSlices(ctx, tasks)
 	}
 	out := make([]Reading, len(tasks))
 	for i, t := range tasks {
@@ -57,7 +57,7 @@ func (s *Simulated) Run(ctx context.Context, m sharing.Mechanism, tasks ...Task)
 	return out, nil
 }
 
-// step returns the time of a step of a task alone.
+// step returns the time of a step of an isolated task.
 func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	step := time.Duration(max(1, t.Kernels)) * t.kernel()
 	if t.Exchange {
@@ -69,7 +69,7 @@ func (s *Simulated) step(m sharing.Mechanism, t Task) time.Duration {
 	return step
 }
 
-// kernel returns the time of one kernel of a task alone.
+// kernel returns the time of one kernel of an isolated task.
 func (t Task) kernel() time.Duration {
 	if t.Kind == KindStream {
 		return time.Duration(float64(t.Bytes) / simulatedBandwidth)
@@ -77,8 +77,8 @@ func (t Task) kernel() time.Duration {
 	return t.Kernel
 }
 
-// takeTurns runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
-func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, error) {
+// takeSlices runs spinning tasks, and a reading one next to them, on a time-sliced GPU.
+func (s *Simulated) takeSlices(ctx context.Context, tasks []Task) ([]Reading, error) {
 	all := tasks
 	if s.Stranger > 0 {
 		all = append(all[:len(all):len(all)], Task{Kind: KindCompute, Kernel: s.Stranger, Pause: strangersPeriod,
@@ -89,45 +89,45 @@ func (s *Simulated) takeTurns(ctx context.Context, tasks []Task) ([]Reading, err
 		engine.Scheduler = timeslice.H200()
 	}
 	on := make([][]Interval, len(all))
-	takers := make([]*turnTaker, len(all))
+	submitters := make([]*submitter, len(all))
 	for i, t := range all {
-		takers[i] = &turnTaker{task: t, length: s.step(sharing.MechanismTimeSlicing, t)}
-		engine.Tenants = append(engine.Tenants, takers[i])
+		submitters[i] = &submitter{task: t, length: s.step(sharing.MechanismTimeSlicing, t)}
+		engine.Tenants = append(engine.Tenants, submitters[i])
 		if i < len(tasks) {
 			engine.Until = max(engine.Until, t.Delay+t.For)
 		}
 	}
 	engine.Observe = func(slice timeslice.Slice) {
-		lane := on[slice.Tenant]
-		if n := len(lane); n > 0 && lane[n-1].To == slice.From && all[slice.Tenant].Kind == KindSpin {
-			lane[n-1].To = slice.To
+		timeline := on[slice.Tenant]
+		if n := len(timeline); n > 0 && timeline[n-1].To == slice.From && all[slice.Tenant].Kind == KindSpin {
+			timeline[n-1].To = slice.To
 			return
 		}
-		on[slice.Tenant] = append(lane, Interval{slice.From, slice.To})
+		on[slice.Tenant] = append(timeline, Interval{slice.From, slice.To})
 	}
 	if err := engine.Run(ctx); err != nil {
 		return nil, err
 	}
 	out := make([]Reading, len(tasks))
 	for i, t := range tasks {
-		lane := on[i]
+		timeline := on[i]
 		switch {
-		case len(lane) == 0:
-			return nil, errors.New("a simulated process never had its turn")
+		case len(timeline) == 0:
+			return nil, errors.New("a simulated process never had a time slice")
 		case t.Kind == KindStream:
-			out[i].Steps = takers[i].steps
+			out[i].Steps = submitters[i].steps
 			continue
 		}
-		out[i].Span = Interval{lane[0].From, lane[len(lane)-1].To}
-		for k := range lane[1:] {
-			out[i].Off = append(out[i].Off, Interval{lane[k].To, lane[k+1].From})
+		out[i].Span = Interval{timeline[0].From, timeline[len(timeline)-1].To}
+		for k := range timeline[1:] {
+			out[i].Off = append(out[i].Off, Interval{timeline[k].To, timeline[k+1].From})
 		}
 	}
 	return out, nil
 }
 
-// turnTaker submits a task's work.
-type turnTaker struct {
+// submitter submits a task's work.
+type submitter struct {
 	task   Task
 	length time.Duration // of a piece of work
 	begun  bool
@@ -136,11 +136,11 @@ type turnTaker struct {
 }
 
 // Next implements timeslice.Submitter.
-func (p *turnTaker) Next(now time.Duration) (timeslice.Work, bool) {
+func (p *submitter) Next(now time.Duration) (timeslice.Work, bool) {
 	t := &p.task
 	at, length := max(now, t.Delay), p.length
 	if t.Kind == KindSpin {
-		length = 100 * time.Microsecond // it looks at the clock all the time
+		length = 100 * time.Microsecond // it reads the clock all the time
 	}
 	first := !p.begun
 	if p.begun {

@@ -55,7 +55,7 @@ func (i Interval) Length() time.Duration { return i.To - i.From }
 
 // Reading holds the recordings of one task.
 type Reading struct {
-	Span  Interval        `json:"span"`            // of a spin: its first and last look at the clock
+	Span  Interval        `json:"span"`            // of a spin: from its first reading of the clock to its last
 	Off   []Interval      `json:"off,omitempty"`   // of a spin: when it was off the GPU for more than 5 us
 	Steps []time.Duration `json:"steps,omitempty"` // on the host's clock from launch to end
 	Bytes int64           `json:"bytes,omitempty"` // in each step

@@ -20,7 +20,7 @@ import (
 // childVariable, set in the environment, makes a process one of the probe's.
 const childVariable = "COTENANT_CUDAPROBE_CHILD"
 
-// asked says that main asks whether the process is a child.
+// asked is set when main asks whether the process is a child.
 var asked atomic.Bool
 
 // Child does the work of a process of the probe if this process was started as one, until its input ends, and

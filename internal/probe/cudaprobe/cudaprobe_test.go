@@ -46,7 +46,7 @@ func TestOpenSaysWhyThereIsNoDriver(t *testing.T) {
 	}
 }
 
-// TestKernels: the PTX was made of the source beside it, asks for no more than Volta, and has the kernels.
+// TestKernels: the PTX was made of the source next to it, needs no more than Volta, and has the kernels.
 func TestKernels(t *testing.T) {
 	ptx := must.Get(os.ReadFile("kernels/kernels.ptx"))(t)
 	source := must.Get(os.ReadFile("kernels/kernels.cu"))(t)

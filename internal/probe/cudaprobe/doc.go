@@ -2,11 +2,11 @@
 
 // Package cudaprobe runs package probe's tasks on this machine's GPU. It talks to the CUDA driver library, which it
 // loads when it is opened: no CUDA toolkit is needed, only an installed driver (450 or newer) and a GPU from Volta
-// on. It needs linux and cgo; elsewhere it builds too, and Open says why there is no driver.
+// on. It needs linux and cgo; elsewhere it builds too, and Open returns the reason.
 //
 // Experimental: its API may change.
 //
-// The kernels are PTX in the tree, beside the source that they are made of
+// The kernels are PTX in the tree, next to the source that they are made of
 // (kernels/kernels.cu); the driver compiles them for the GPU that is there.
 //
 // # Processes
@@ -42,7 +42,7 @@ type Options struct {
 	// Device is the GPU's index, as NVML counts; its UUID, where that is known better.
 	Device int
 	UUID   string
-	// Program is the MPS control program; nil finds it on the PATH, or beside the driver.
+	// Program is the MPS control program; nil finds it on the PATH, or next to the driver.
 	Program *mps.Program
 	// Pipe is the pipe directory of an MPS daemon that runs already and serves this GPU; "" has one started.
 	Pipe string

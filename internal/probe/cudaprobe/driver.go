@@ -35,7 +35,7 @@ const (
 	codePTXVersion  = 222
 )
 
-// check turns a code of CUDA's into an error.
+// check makes an error of CUDA's code.
 func check(op string, r C.CUresult) error {
 	if r == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/probe"
 )
 
-// Child says that this is no process of the probe: on this platform there are none.
+// Child returns false: on this platform there are no processes of the probe.
 func Child() (code int, is bool) { return 0, false }
 
 // Site is this machine's GPU. On this platform there is none, and Open returns none.

@@ -100,13 +100,13 @@ func TestGPUBesideSpinner(t *testing.T) {
 		}
 		return sum
 	}
-	var beside time.Duration
+	var coLocated time.Duration
 	must.Do(t, sites[0].BesideSpinner(t.Context(), func(context.Context) error {
-		beside = off()
+		coLocated = off()
 		return nil
 	}))
-	if after := off(); beside < 1400*time.Millisecond || after > 10*time.Millisecond {
-		t.Errorf("off the GPU for %v of 3 s beside the neighbour, and for %v after it", beside, after)
+	if after := off(); coLocated < 1400*time.Millisecond || after > 10*time.Millisecond {
+		t.Errorf("off the GPU for %v of 3 s next to the neighbour, and for %v after it", coLocated, after)
 	}
 }
 

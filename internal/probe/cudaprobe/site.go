@@ -175,7 +175,7 @@ func (s *Site) clientEnviron() []string {
 	return append(env, childVariable+"=1")
 }
 
-// verify makes sure that a process is a client: one that cannot reach its daemon runs without MPS and says nothing.
+// verify makes sure that a process is a client: one that cannot reach its daemon runs without MPS and reports nothing.
 func (s *Site) verify(ctx context.Context, p *process) error {
 	m, err := s.client.Verify(ctx, p.cmd.Process.Pid, mps.VerifyOptions{Wait: 5 * time.Second})
 	if err != nil {
@@ -191,8 +191,8 @@ func (s *Site) verify(ctx context.Context, p *process) error {
 const spinFor = 2 * time.Second
 
 // BesideSpinner calls run while a process of the probe spins on the GPU without MPS: whatever runs there takes
-// turns with it. A workload's decode step, alone and in run, tells predict.Predictor.TurnsBesideSpinner how many
-// turns it takes. run's ctx ends when the neighbour fails, and the error then says why.
+// turns with it. From the lengths of a workload's decode step, isolated and in run, predict.Predictor.TurnsBesideSpinner
+// counts its time slices. run's ctx ends when the neighbour fails, and the error then has the reason.
 func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) error) error {
 	processes, err := s.processes(ctx, sharing.MechanismTimeSlicing, 1)
 	if err != nil {
@@ -346,6 +346,6 @@ func (p *process) stop() {
 	defer late.Stop()
 	for range p.answers {
 	}
-	_ = p.cmd.Wait() // what it had to say it has said
+	_ = p.cmd.Wait() // its answers have been read
 	p.dead = true
 }

@@ -13,20 +13,20 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// turns holds the turns of several spinning processes while all of them ran.
-type turns struct {
+// timeSlices holds the time slices of several spinning processes while all of them ran.
+type timeSlices struct {
 	tenants int
 	on, off []time.Duration // of all of them, ascending
 	probe   timeslice.ProbeRun
 }
 
-// errNoTurns reports that processes that ran at once never took turns.
-var errNoTurns = errors.New("the processes did not take turns: they ran one after another, or at the same time")
+// errNoSlices reports that processes that ran at once did not alternate.
+var errNoSlices = errors.New("the processes did not alternate in time slices: they ran one after another, or together")
 
-// turnsOf cuts spinning processes' gaps into turns on and off the GPU, from when
-// the last began to when the first ended.
-func turnsOf(readings []Reading) (*turns, error) {
-	t := &turns{tenants: len(readings)}
+// timeSlicesOf cuts the recordings of spinning processes into times on and off the GPU, from when the last began to
+// when the first ended.
+func timeSlicesOf(readings []Reading) (*timeSlices, error) {
+	t := &timeSlices{tenants: len(readings)}
 	from, to := readings[0].Span.From, readings[0].Span.To
 	for _, r := range readings {
 		from, to = max(from, r.Span.From), min(to, r.Span.To)
@@ -43,7 +43,7 @@ func turnsOf(readings []Reading) (*turns, error) {
 			}
 		}
 		if len(on) < 20 {
-			return nil, fmt.Errorf("%w (process %d of %d was off the GPU %d times in %v)", errNoTurns, i+1, len(readings),
+			return nil, fmt.Errorf("%w (process %d of %d was off the GPU %d times in %v)", errNoSlices, i+1, len(readings),
 				len(off), to-from)
 		}
 		t.on, t.off = append(t.on, on...), append(t.off, off...)
@@ -56,7 +56,7 @@ func turnsOf(readings []Reading) (*turns, error) {
 
 // switches returns the cost of a context switch by each gap, which holds one slice
 // of each other process and as many switches as there are processes.
-func (t *turns) switches(quantum time.Duration) []time.Duration {
+func (t *timeSlices) switches(quantum time.Duration) []time.Duration {
 	out := make([]time.Duration, len(t.off))
 	for i, off := range t.off {
 		out[i] = (off - time.Duration(t.tenants-1)*quantum) / time.Duration(t.tenants)
@@ -64,17 +64,17 @@ func (t *turns) switches(quantum time.Duration) []time.Duration {
 	return out
 }
 
-// turns has 2 and 4 processes spin at once: how long each has the GPU, and how long it is off it.
-func (r *run) turns(ctx context.Context) error {
-	if err := r.lookAround(ctx, sharing.MechanismTimeSlicing); err != nil {
+// timeSlices runs 2 and 4 spinning processes at once, and measures how long each is on the GPU and off it.
+func (r *run) timeSlices(ctx context.Context) error {
+	if err := r.checkOthers(ctx, sharing.MechanismTimeSlicing); err != nil {
 		return err
 	}
 	if r.Info.Exclusive {
-		return errors.New("the GPU's compute mode admits one process only, so processes never take turns on it")
+		return errors.New("the GPU's compute mode admits one process only, so processes never share it")
 	}
 	var runs []timeslice.ProbeRun
 	var on []time.Duration
-	var seen []*turns
+	var seen []*timeSlices
 	for _, n := range []int{2, 4} {
 		d := time.Duration(n) * 600 * time.Millisecond
 		readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, slices.Repeat([]Task{{Kind: KindSpin, For: d}}, n)...)
@@ -86,7 +86,7 @@ func (r *run) turns(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%d processes at once: %w", n, err)
 		}
-		t, err := turnsOf(readings)
+		t, err := timeSlicesOf(readings)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (r *run) turns(ctx context.Context) error {
 	return nil
 }
 
-// scheduler returns the quantum and the switch that turns measured, in ms.
+// scheduler returns the quantum and the switch that timeSlices measured, in ms.
 func (r *run) scheduler() (quantum, change float64, err error) {
 	q, ok1 := r.Get(quantumKey)
 	s, ok2 := r.Get(switchKey)
@@ -124,8 +124,8 @@ func (r *run) scheduler() (quantum, change float64, err error) {
 	return q.Value, s.Value, err
 }
 
-// resumed has work that reads memory go on over many slices, next to a process that spins: the work missing in its
-// slices is lost to resuming.
+// resumed measures the time that each time slice loses to resuming: work that reads memory goes on over many slices,
+// next to a process that spins.
 func (r *run) resumed(ctx context.Context) error {
 	quantum, change, err := r.scheduler()
 	if err != nil {
@@ -133,28 +133,28 @@ func (r *run) resumed(ctx context.Context) error {
 	}
 	long := reads(0) // one step gives its isolated time
 	long.Kernels = resumedKernels
-	alone, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, long)
+	isolated, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, long)
 	if err != nil {
 		return err
 	}
-	lone := middle(alone[0].Steps)
-	beside := long
-	beside.Delay, beside.For = 50*time.Millisecond, resumedFor
+	step := middle(isolated[0].Steps)
+	coLocated := long
+	coLocated.Delay, coLocated.For = 50*time.Millisecond, resumedFor
 	round := 2 * (quantum + change)
 	// The stream task warms up with two steps before those that count: hence three.
-	spin := time.Duration(float64(3*lone)*round/quantum) + beside.For + 500*time.Millisecond
-	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, beside)
+	spin := time.Duration(float64(3*step)*round/quantum) + coLocated.For + 500*time.Millisecond
+	readings, err := r.site.Run(ctx, sharing.MechanismTimeSlicing, Task{Kind: KindSpin, For: spin}, coLocated)
 	if err != nil {
 		return err
 	}
 	// One step ends at some point of a round, many in a row at one only: their mean.
-	loss := func(d time.Duration) float64 { return quantum - round*float64(lone)/float64(d) }
+	loss := func(d time.Duration) float64 { return quantum - round*float64(step)/float64(d) }
 	r.measure(sliceLoss, "ms", loss(mean(readings[1].Steps)), readings[1].Steps, loss,
-		fmt.Sprintf("%v of reading memory, again and again beside a spinning process", lone.Round(time.Millisecond)))
+		fmt.Sprintf("%v of reading memory, again and again next to a spinning process", step.Round(time.Millisecond)))
 	return nil
 }
 
-// resumedKernels of the reading steps take some 100 ms alone on a large GPU.
+// resumedKernels of the reading steps take some 100 ms isolated on a large GPU.
 const (
 	resumedKernels = 1000
 	resumedFor     = 800 * time.Millisecond
