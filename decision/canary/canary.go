@@ -91,9 +91,9 @@ func New(p Plan) (*Canary, error) {
 	return c, nil
 }
 
-// Observe adds the observations since the last snapshot, once a second or so, and returns the verdict. Observations that
-// are missing, contradictory or made under a load unlike that of the limit count for nothing; a snapshot that is not
-// later than the last one, or not of the plan's tenants, is ignored.
+// Observe adds the observations since the last snapshot, once a second or so, and returns the verdict. Observations
+// that are missing, contradictory or made under a load unlike that of the limit count for nothing; a snapshot that is
+// not later than the last one, or not of the plan's tenants, is ignored.
 func (c *Canary) Observe(l Snapshot) Verdict {
 	c.gone = l.At <= c.at
 	if c.done || c.gone || len(l.Tenants) != len(c.tenants) {

@@ -23,6 +23,6 @@
 // expected share of a block, given all earlier ones, is within a quarter of the limit's. The blocks are long for
 // that. The bounds in a Result hold under it; the tests compare them with simulated noise.
 //
-// A Canary has no input but its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger, which
-// place, promote and take back. It is experimental: its API may change between minor versions.
+// A Canary has no input but its snapshots. An [Endpoint] reads metrics pages and answers Argo Rollouts and Flagger,
+// which place, promote and take back. It is experimental: its API may change between minor versions.
 package canary

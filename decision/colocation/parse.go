@@ -264,8 +264,8 @@ func suggest(word string, names []string) string {
 	return problem.Meant(word, names, "there are "+strings.Join(names, ", "))
 }
 
-// copyMark is replaced by the number of a copy, from 1, in the command and the addresses of a server that is copied: each
-// listens on a port of its own ("800{copy}").
+// copyMark is replaced by the number of a copy, from 1, in the command and the addresses of a server that is copied:
+// each listens on a port of its own ("800{copy}").
 const copyMark = "{copy}"
 
 // mostCopies bounds the copies that a plan may start.

@@ -92,8 +92,8 @@ func (o *objective) outcome() string {
 	return "MISSED"
 }
 
-// fill puts a load's figures and its prediction into the row. isolated is its row isolated under time-slicing, nil if that
-// was not run; p may be nil.
+// fill puts a load's figures and its prediction into the row. isolated is its row isolated under time-slicing, nil if
+// that was not run; p may be nil.
 func (r *ReportRow) fill(row, isolated *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)

@@ -46,8 +46,8 @@ func (g *Guard) expected(i int) (profile.Interval, string, bool) {
 	return in, basis, true
 }
 
-// predictTPOT predicts the TPOT in milliseconds of tenant i on a GPU with its other tenants that hold something. use gives
-// the server and load of each, or leaves it out. ok is false where one of them has no profile.
+// predictTPOT predicts the TPOT in milliseconds of tenant i on a GPU with its other tenants that hold something. use
+// gives the server and load of each, or leaves it out. ok is false where one of them has no profile.
 func (g *Guard) predictTPOT(gpu, i int, use func(k int) (profile.Server, profile.Load, bool)) (profile.Interval, bool) {
 	var group []profile.Solo
 	at := -1

@@ -15,8 +15,8 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
 
-// MostStressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and MostSlower
-// how many times longer these may make its step before no longer ones are tried.
+// MostStressed bounds the time in which a tenant is measured next to the reporter and the stress kernels, and
+// MostSlower how many times longer these may make its step before no longer ones are tried.
 const (
 	MostStressed = 12 * time.Second
 	MostSlower   = 8.0
@@ -29,8 +29,8 @@ type Tenant interface {
 	Run(ctx context.Context, t Task, coLocated bool) (Reading, time.Duration, error)
 }
 
-// The reporter launches tiny kernels this often. Its launches and the stress kernels go on for this long, some steps of the
-// tenant at least.
+// The reporter launches tiny kernels this often. Its launches and the stress kernels go on for this long, some steps of
+// the tenant at least.
 const (
 	reporterPause  = 150 * time.Microsecond
 	reportFor      = 700 * time.Millisecond
