@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"golang.org/x/sync/semaphore"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -270,7 +269,6 @@ func ignoreContext(ctx context.Context, err error) error {
 // stock holds the next requests of an open loop, with their bodies, so that none is built when it is due.
 type stock struct {
 	ready chan stocked
-	bytes *semaphore.Weighted // of the bodies in ready
 	stop  context.CancelFunc
 	done  chan struct{}
 }
@@ -282,8 +280,7 @@ type stocked struct {
 }
 
 const (
-	stockRequests = 256
-	stockBytes    = 64 << 20
+	stockRequests = 64
 	// stockTime bounds the wait for a full stock before the run.
 	stockTime = 5 * time.Second
 )
@@ -291,29 +288,18 @@ const (
 // fill begins to keep a stock, and returns when it is full or the prompts have ended.
 func (r *tenantRun) fill(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
-	s := &stock{ready: make(chan stocked, stockRequests), bytes: semaphore.NewWeighted(stockBytes), stop: stop,
-		done: make(chan struct{})}
+	s := &stock{ready: make(chan stocked, stockRequests), stop: stop, done: make(chan struct{})}
 	r.stock = s
 	full := make(chan struct{})
-	isFull := sync.OnceFunc(func() { close(full) })
-	limit := int64(-1)
-	if r.tenant.Requests > 0 {
-		limit = int64(r.tenant.Requests)
-	}
 	go func() {
 		defer close(s.done)
+		isFull := sync.OnceFunc(func() { close(full) })
 		defer isFull()
-		for n := int64(0); n != limit; n++ {
+		for n := 0; r.tenant.Requests == 0 || n < r.tenant.Requests; n++ {
+			var j job
 			p, err := r.prompt()
-			j := job{}
 			if err == nil {
-				j, err = r.prepare(n, p)
-			}
-			if size := s.size(&j); !s.bytes.TryAcquire(size) {
-				isFull()
-				if s.bytes.Acquire(ctx, size) != nil {
-					return
-				}
+				j, err = r.prepare(int64(n), p)
 			}
 			if len(s.ready) == cap(s.ready) {
 				isFull()
@@ -328,21 +314,16 @@ func (r *tenantRun) fill(ctx context.Context) {
 			}
 		}
 	}()
-	timer := time.NewTimer(stockTime)
-	defer timer.Stop()
 	select {
 	case <-full:
-	case <-timer.C:
+	case <-time.After(stockTime):
 	case <-ctx.Done():
 	}
 }
 
-func (s *stock) size(j *job) int64 { return min(int64(len(j.body)+len(j.prompt.Text)), stockBytes) }
-
 func (s *stock) take(ctx context.Context) (job, error) {
 	select {
 	case next := <-s.ready:
-		s.bytes.Release(s.size(&next.job))
 		return next.job, next.err
 	case <-ctx.Done():
 		return job{}, ctx.Err()

@@ -84,18 +84,10 @@ func (h *Host) exchange(ctx context.Context, r *Reader, body []byte, call Call) 
 	if sent == nil {
 		call.Written()
 	}
-	err = c.await(ctx)
-	switch {
-	case err == errHandOver:
-		stop := context.AfterFunc(ctx, func() { c.Close() })
-		err = c.feed(t)
-		if !stop() {
-			err = errors.Join(context.Cause(ctx), err)
-		}
-	case err == errNotTapped:
+	switch err = c.await(ctx); err {
+	case errNotTapped:
 		return h.answer(ctx, c, t, sent == nil)
-	}
-	if err == errEarly {
+	case errEarly:
 		c.Close()
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -225,4 +226,39 @@ func TestHeadIsNetHTTPs(t *testing.T) {
 			t.Errorf("%v is not for net/http", header)
 		}
 	}
+}
+
+// funcCall is a Call of its Take.
+type funcCall func(b []byte) (events int, done bool)
+
+func (f funcCall) Take(b []byte, _, _ int64) (int, bool, error) {
+	events, done := f(b)
+	return events, done, nil
+}
+
+func (funcCall) End(int64)                       {}
+func (funcCall) Fresh() bool                     { return false }
+func (funcCall) Connected(time.Duration)         {}
+func (funcCall) Written()                        {}
+func (funcCall) Head(*http.Response, int64) bool { return true }
+
+// newHost returns a Host for an address and the number of its dials.
+func newHost(t *testing.T, addr, path string) (*Host, *atomic.Int64) {
+	t.Helper()
+	var conns Conns
+	t.Cleanup(conns.Close)
+	req, err := http.NewRequest(http.MethodPost, "http://"+addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dials := new(atomic.Int64)
+	h := conns.Host(req, func(ctx context.Context) (net.Conn, error) {
+		dials.Add(1)
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}, &KeepAlive{})
+	if h == nil {
+		t.Fatal("no host")
+	}
+	return h, dials
 }

@@ -3,11 +3,11 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,60 +18,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollers are the pollers of one client. They start with its first connection; their zero value is ready.
+// pollers hold the poller of one client, which starts with its first connection; the zero value is ready. It keeps up
+// with some 200,000 events a second.
 type pollers struct {
 	mu     sync.Mutex
-	all    []*poller
-	next   int
+	one    *poller
 	closed bool
 }
 
-// adopt moves a connection to a poller. Whatever goes wrong, c is closed.
-func (ps *pollers) adopt(c net.Conn) (*pollConn, error) {
+// adopt moves a connection to the poller. Whatever goes wrong, c is closed.
+func (ps *pollers) adopt(c net.Conn) (pc *pollConn, err error) {
 	defer c.Close() // a polled one has a descriptor of its own
 	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return nil, ErrNotPolled
+	ps.mu.Lock()
+	if ok && ps.one == nil && !ps.closed {
+		ps.one, err = newPoller()
 	}
-	p := ps.pick()
-	if p == nil {
-		return nil, ErrNotPolled
+	p := ps.one
+	ps.mu.Unlock()
+	if !ok || p == nil {
+		return nil, errors.Join(ErrNotPolled, err)
 	}
-	pc, err := p.adopt(tcp)
-	if err != nil {
+	if pc, err = p.adopt(tcp); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotPolled, err)
 	}
 	return pc, nil
 }
 
-// pick returns the pollers in turn, nil when there are none.
-func (ps *pollers) pick() *poller {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.closed {
-		return nil
-	}
-	// One poller keeps up with some 200,000 events a second.
-	if n := min(max(runtime.GOMAXPROCS(0)/4, 1), 8); len(ps.all) < n {
-		p, err := newPoller()
-		if err != nil {
-			return nil
-		}
-		ps.all = append(ps.all, p)
-		return p
-	}
-	ps.next = (ps.next + 1) % len(ps.all)
-	return ps.all[ps.next]
-}
-
-// close closes all connections and waits for the pollers to end.
+// close closes all connections and waits for the poller to end.
 func (ps *pollers) close() {
 	ps.mu.Lock()
-	ps.closed = true
-	all := ps.all
-	ps.all = nil
+	p := ps.one
+	ps.one, ps.closed = nil, true
 	ps.mu.Unlock()
-	for _, p := range all {
+	if p != nil {
 		p.close()
 	}
 }
@@ -276,10 +256,6 @@ func (p *poller) read(c *pollConn, t *tap, all bool) {
 		if ended {
 			p.calm = max(p.calm-calmTurn, 0)
 			c.untap(err)
-			return
-		}
-		if t.heavy() {
-			c.untap(errHandOver)
 			return
 		}
 		if n < len(p.buf) && !all {

@@ -221,7 +221,7 @@ func (c *pollConn) await(ctx context.Context) error {
 	}
 }
 
-// Read reads the socket's data, where there is no tap.
+// Read waits for the socket's next data and reads it, where there is no tap.
 func (c *pollConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -231,12 +231,6 @@ func (c *pollConn) Read(b []byte) (int, error) {
 		c.held = c.held[n:]
 		return n, nil
 	}
-	n, _, err := c.receive(b)
-	return n, err
-}
-
-// receive waits for the socket's next data, and reads it.
-func (c *pollConn) receive(b []byte) (n int, stamp int64, err error) {
 	for {
 		n, stamp, errno := c.readSome(b)
 		switch {
@@ -246,12 +240,12 @@ func (c *pollConn) receive(b []byte) (n int, stamp int64, err error) {
 			case <-c.closed:
 			}
 		case errno != 0:
-			return 0, 0, c.opError("read", "recvmsg", errno)
+			return 0, c.opError("read", "recvmsg", errno)
 		case n == 0:
-			return 0, 0, io.EOF
+			return 0, io.EOF
 		default:
 			c.last.Store(stamp)
-			return n, stamp, nil
+			return n, nil
 		}
 	}
 }
@@ -264,26 +258,6 @@ func (c *pollConn) readSome(b []byte) (n int, stamp int64, errno syscall.Errno) 
 		return 0, 0, syscall.EBADF
 	}
 	return c.recv.read(uintptr(c.fd), b)
-}
-
-// errHandOver ends a tap on the poller so that the request's own goroutine goes on.
-var errHandOver = errors.New("loadgen: handed over")
-
-// feed does a poller's work for a tap on the caller's goroutine.
-func (c *pollConn) feed(t *tap) error {
-	buf := make([]byte, pollBuffer)
-	for {
-		n, stamp, err := c.receive(buf)
-		switch {
-		case err == io.EOF:
-			return t.cut()
-		case err != nil:
-			return err
-		}
-		if _, ended, err := t.take(buf[:n], stamp); ended {
-			return err
-		}
-	}
 }
 
 func (c *pollConn) untap(err error) {

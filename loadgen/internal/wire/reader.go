@@ -116,7 +116,6 @@ type tap struct {
 	chunks  chunkedDecoder
 	done    bool   // the sink wants no more
 	drained int    // bytes since
-	quiet   int    // bytes since an event was completed
 	rest    []byte // bytes after the body's end; only their number matters
 }
 
@@ -137,12 +136,6 @@ func (t *tap) cut() error {
 	}
 	return io.ErrUnexpectedEOF
 }
-
-// heavyEvent is the size from which on an event is too much work for the poller: its other streams would wait.
-const heavyEvent = 256 << 10
-
-// heavy reports whether the current event has become that large.
-func (t *tap) heavy() bool { return t.quiet >= heavyEvent }
 
 // errUndrained is returned when too much data followed the terminator.
 var errUndrained = errors.New("loadgen: too much data after the terminator")
@@ -169,9 +162,6 @@ func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
 		var sinkErr error
 		if events, t.done, sinkErr = t.call.Take(data, at, lag); sinkErr != nil {
 			return events, true, sinkErr
-		}
-		if t.quiet += len(data); events > 0 {
-			t.quiet = 0
 		}
 	}
 	if ended {
