@@ -18,7 +18,7 @@ type applier struct {
 	opts   ApplyOptions
 	before DeviceState
 	// mode and expected are the state of the device, provided that no one else changes it.
-	mode     Mode
+	mode     bool
 	expected []DeviceInstance
 	effects  []*effect // the changes that were made, or begun, in order
 	maybe    *Instance // the instance that a failed create may have made all the same
@@ -88,7 +88,7 @@ func (a *applier) step(ctx context.Context, e JournalEntry, do func(DeviceState)
 
 func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 	mode := plan.mode(a.before.Mode)
-	if mode == ModeEnabled && a.before.Mode == ModeDisabled {
+	if mode && !a.before.Mode {
 		if err := a.setMode(ctx, mode); err != nil {
 			return err
 		}
@@ -118,16 +118,16 @@ func (a *applier) run(ctx context.Context, plan ChangePlan) error {
 		}
 		a.report.Done = append(a.report.Done, s)
 	}
-	if mode == ModeDisabled && a.before.Mode == ModeEnabled {
+	if !mode && a.before.Mode {
 		return a.setMode(ctx, mode)
 	}
 	return nil
 }
 
-func (a *applier) setMode(ctx context.Context, mode Mode) error {
+func (a *applier) setMode(ctx context.Context, mode bool) error {
 	return a.step(ctx, JournalEntry{Action: "set-mode", Mode: optional.Of(mode)},
 		func(now DeviceState) (Optional[int], error) {
-			if mode == ModeDisabled && len(now.Instances) > 0 {
+			if !mode && len(now.Instances) > 0 {
 				return Optional[int]{}, fmt.Errorf("%w: [%s] exists on %s, which the plan does not destroy", ErrInvalid,
 					now.Layout(), a.report.Device)
 			}
@@ -144,8 +144,8 @@ func (a *applier) setMode(ctx context.Context, mode Mode) error {
 			case state.Mode != mode && state.Pending == mode:
 				return Optional[int]{}, newPending(state)
 			case state.Mode != mode:
-				return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict, state.Mode,
-					a.report.Device)
+				return Optional[int]{}, fmt.Errorf("%w: MIG is %s on %s after it was switched", ErrConflict,
+					modeText(state.Mode), a.report.Device)
 			}
 			a.mode = mode
 			return Optional[int]{}, nil

@@ -30,7 +30,7 @@ type JournalEntry struct {
 	Device   string         `json:"device"`
 	Instance string         `json:"instance,omitempty"` // as Instance.String writes it
 	ID       Optional[int]  `json:"id,omitzero"`        // the driver's id of the GPU instance, once it is known
-	Mode     Optional[Mode] `json:"mode,omitzero"`      // of set-mode
+	Mode     Optional[bool] `json:"mode,omitzero"`      // of set-mode: whether MIG is on
 	Undo     bool           `json:"undo,omitempty"`     // the step undoes an earlier one
 	Error    string         `json:"error,omitempty"`
 }
@@ -39,7 +39,7 @@ type JournalEntry struct {
 func (e JournalEntry) String() string {
 	what := e.Action + " " + e.Instance
 	if mode, ok := e.Mode.Get(); ok {
-		what = "set MIG " + mode.String()
+		what = "set MIG " + modeText(mode)
 	}
 	if e.Undo {
 		what = "undo: " + what
@@ -122,8 +122,8 @@ func newPending(state DeviceState) *pendingError {
 		why = "this GPU should change mode without a reset, and a client may hold it"
 	}
 	return &pendingError{fmt.Sprintf("%v: MIG will be %s after a reset of %s (%s); stop its clients, reset it, for "+
-		"example with nvidia-smi --gpu-reset -i %[3]s, and make the same call again", ErrPendingReset, state.Pending,
-		state.UUID, why)}
+		"example with nvidia-smi --gpu-reset -i %[3]s, and make the same call again", ErrPendingReset,
+		modeText(state.Pending), state.UUID, why)}
 }
 
 // Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan
@@ -221,11 +221,13 @@ func check(state DeviceState, plan ChangePlan) (done bool, err error) {
 }
 
 // mode is the MIG mode that the plan leaves a GPU in.
-func (p *ChangePlan) mode(now Mode) Mode {
-	if len(p.Create) > 0 {
-		now = ModeEnabled
+func (p *ChangePlan) mode(now bool) bool { return p.Mode.Or(now || len(p.Create) > 0) }
+
+func modeText(enabled bool) string {
+	if enabled {
+		return "enabled"
 	}
-	return p.Mode.Or(now)
+	return "disabled"
 }
 
 // opError wraps err unless it is nil or says the device already.

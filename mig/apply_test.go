@@ -67,14 +67,14 @@ func TestApplyFailures(t *testing.T) {
 				if !errors.Is(err, migtest.ErrInjected) {
 					t.Errorf("call %d: %v", call, err)
 				}
-				account(t, g, have, plan, report, err, mig.Mode(!c.disabled))
+				account(t, g, have, plan, report, err, !c.disabled)
 			}
 		}
 	}
 }
 
 // account checks that the device holds the state that the error reports.
-func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan, report mig.Report, err error, enabled mig.Mode) {
+func account(t *testing.T, g *migtest.GPU, have mig.Layout, plan mig.ChangePlan, report mig.Report, err error, enabled bool) {
 	t.Helper()
 	now := g.Layout().String()
 	state, serr := g.State(context.Background())

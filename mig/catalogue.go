@@ -4,6 +4,7 @@ package mig
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the catalogue
 	"encoding/json"
 	"fmt"
@@ -42,12 +43,6 @@ type PCIDevice struct {
 	Subsystems []string         // subsystem ids seen on this model, "0x18BF"; may be empty
 	Name       string           // the name in the PCI id database
 	Source     sharing.SourceID // where the id comes from
-}
-
-// Alias is another name of a profile, and when drivers use it.
-type Alias struct {
-	Name string
-	When string
 }
 
 // Model is one GPU of the catalogue: boards that partition the same way. Its fields must not be modified.
@@ -97,8 +92,8 @@ type Profile struct {
 	Placements   []Placement // where it may start; nil where unknown
 	// DefaultCI is the compute-instance profile with the most SMs that spans the instance, as known for the family.
 	DefaultCI sharing.Cell[int]
-	MinDriver string `json:"min_driver"`
-	Aliases   []Alias
+	MinDriver string   `json:"min_driver"`
+	Aliases   []string `json:"-"` // other names by which drivers call it
 	// Verified has a letter each for the name, the ID, memory, SMs, engines, MaxInstances and Placements: M measured by
 	// us on this board, C captured on it and published, D documented, F so on all captured boards of the family,
 	// I inferred from the chip or from driver source, - no source was seen.
@@ -157,6 +152,10 @@ type rawProfile struct {
 	Engines   []*int `json:"engines"`
 	Starts    []int  `json:"starts"`
 	DefaultCI *int   `json:"default_ci"`
+	Aliases   []struct {
+		Name string
+		When string // which drivers use it
+	} `json:"aliases"`
 }
 
 type catalogue struct {
@@ -204,10 +203,8 @@ func (r *rawGPU) model() (*Model, error) {
 		m.byName[p.Name] = p
 	}
 	for _, p := range m.Profiles {
-		for _, a := range p.Aliases {
-			if m.byName[a.Name] == nil {
-				m.byName[a.Name] = p
-			}
+		for _, name := range p.Aliases {
+			m.byName[name] = cmp.Or(m.byName[name], p)
 		}
 	}
 	m.prepare()
@@ -225,6 +222,9 @@ func (r *rawProfile) profile(m *Model, index int) (*Profile, error) {
 		engines(r.Engines, src), cell(r.DefaultCI, src)
 	for _, s := range r.Starts {
 		p.Placements = append(p.Placements, Placement{Start: s, Size: p.PlacementUnits})
+	}
+	for _, a := range r.Aliases {
+		p.Aliases = append(p.Aliases, a.Name)
 	}
 	p.model, p.index = m, index
 	return p, nil

@@ -27,7 +27,7 @@ func (c *contested) State(ctx context.Context) (mig.DeviceState, error) {
 	return c.GPU.State(ctx)
 }
 
-func (c *contested) SetMode(ctx context.Context, mode mig.Mode) error {
+func (c *contested) SetMode(ctx context.Context, mode bool) error {
 	c.act("set mode")
 	return c.GPU.SetMode(ctx, mode)
 }
@@ -161,7 +161,7 @@ func (o *other) act() {
 func (o *other) meddle(ctx context.Context) {
 	state, err := o.g.State(ctx)
 	if err != nil || len(state.Instances) == 0 {
-		_ = o.g.SetMode(ctx, mig.Mode(o.rng.IntN(4) > 0))
+		_ = o.g.SetMode(ctx, o.rng.IntN(4) > 0)
 		return
 	}
 	d := state.Instances[o.rng.IntN(len(state.Instances))]

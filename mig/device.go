@@ -47,7 +47,7 @@ type Device interface {
 	// State reads the mode and all instances of the GPU.
 	State(ctx context.Context) (DeviceState, error)
 	// SetMode switches MIG mode. A pending change is no error here; State reports it.
-	SetMode(ctx context.Context, mode Mode) error
+	SetMode(ctx context.Context, enabled bool) error
 	// CreateGPUInstance creates a GPU instance at exactly the placement.
 	CreateGPUInstance(ctx context.Context, p *Profile, at Placement) (DeviceInstance, error)
 	// DestroyGPUInstance destroys a GPU instance that has no compute instances.
@@ -68,23 +68,6 @@ type Locker interface {
 	Lock(ctx context.Context) (unlock func(), err error)
 }
 
-// Mode is true for a GPU in MIG mode.
-type Mode bool
-
-// The modes.
-const (
-	ModeDisabled Mode = false
-	ModeEnabled  Mode = true
-)
-
-// String returns disabled or enabled.
-func (m Mode) String() string {
-	if m == ModeEnabled {
-		return "enabled"
-	}
-	return "disabled"
-}
-
 // ComputeProfile is a compute-instance profile as a GPU instance offers it.
 type ComputeProfile struct {
 	ID     int // NVML profile constant
@@ -97,9 +80,9 @@ type ComputeProfile struct {
 type DeviceState struct {
 	UUID  string
 	Model *Model
-	// Mode is the MIG mode in force, and Pending the one that a reset
-	// would bring; they are the same where no change is pending.
-	Mode, Pending Mode
+	// Mode tells whether MIG is on, and Pending whether it would be after a reset; they are the same where no change is
+	// pending.
+	Mode, Pending bool
 	// Resetless reports whether the mode changes without a GPU reset (NVML field 184); Unknown where it is not reported.
 	Resetless sharing.Answer
 	Instances []DeviceInstance

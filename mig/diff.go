@@ -66,8 +66,8 @@ func PlanChange(ctx context.Context, dev Device, want []Count, opts DiffOptions)
 		return ChangePlan{}, opError("read state", state.UUID, err)
 	}
 	p, err := Diff(state.Model, state.Layout(), want, opts)
-	if err == nil && state.Mode == ModeDisabled && len(p.Create) > 0 {
-		p.Mode = optional.Of(ModeEnabled)
+	if err == nil && !state.Mode && len(p.Create) > 0 {
+		p.Mode = optional.Of(true)
 	}
 	return p, err
 }

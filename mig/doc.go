@@ -12,8 +12,7 @@
 // and exact: [Model.Place] puts a multiset of profiles on one GPU, [Model.Pack] a demand on as few GPUs as possible,
 // and [Diff] finds the least disruptive change. Only [Apply] touches a device, through the small [Device] interface,
 // and it goes back to the layout that was there when a step fails, without touching instances of others.
-// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one; mig/parted has the files
-// of mig-parted.
+// Package mig/migtest has a simulated GPU behind that interface, and mig/mignvml a real one.
 //
 // Where the catalogue does not have a GPU's placements, planning returns
 // [ErrPlacementsUnknown] and does not guess.

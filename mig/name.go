@@ -148,9 +148,5 @@ func ParseResourceName(s string) (Name, error) {
 	return n, nil
 }
 
-// LabelConfigState is the node label in which the GPU Operator's MIG manager says
-// how far it is: pending, rebooting, success or failed.
-const LabelConfigState = resourceDomain + "mig.config.state"
-
 // invalid turns an error about an input into an ErrInvalid. A nil error stays nil.
 func invalid(err error) error { return problem.Input("mig: ", ErrInvalid, err) }

@@ -22,31 +22,31 @@ func TestPendingMode(t *testing.T) {
 	on := must.Get(mig.Diff(m, mig.Layout{}, want(t, "3g.40gb,1g.10gb"), mig.DiffOptions{}))(t)
 	held := parse(t, m, "1g.10gb@0")
 	off := must.Get(mig.Diff(m, held, nil, mig.DiffOptions{}))(t)
-	off.Mode = optional.Of(mig.ModeDisabled)
+	off.Mode = optional.Of(false)
 	empty := mig.ChangePlan{Model: m, Mode: off.Mode}
 	for _, c := range []struct {
 		name string
 		opts migtest.Options
 		plan mig.ChangePlan
-		mode mig.Mode
+		mode bool
 		done int
 		want string
 	}{
-		{"enable", migtest.Options{Disabled: true}, on, mig.ModeEnabled, 0, "1g.10gb@0,3g.40gb@4"},
-		{"disable", migtest.Options{Layout: held}, off, mig.ModeDisabled, 1, ""},
-		{"disable an empty GPU", migtest.Options{}, empty, mig.ModeDisabled, 0, ""},
+		{"enable", migtest.Options{Disabled: true}, on, true, 0, "1g.10gb@0,3g.40gb@4"},
+		{"disable", migtest.Options{Layout: held}, off, false, 1, ""},
+		{"disable an empty GPU", migtest.Options{}, empty, false, 0, ""},
 	} {
 		g := simulated(t, m, c.opts)
 		for call := range 2 { // the second finds the mode pending
 			report, err := mig.Apply(ctx, g, c.plan, mig.ApplyOptions{})
-			if !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "MIG will be "+c.mode.String()) || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
+			if !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "MIG will be "+map[bool]string{true: "enabled", false: "disabled"}[c.mode]) || !strings.Contains(err.Error(), "reset it") || !strings.Contains(err.Error(), "same call again") {
 				t.Fatalf("%s: call %d: %v", c.name, call, err)
 			}
 			if call == 0 && (len(report.Done) != c.done || report.Journal[len(report.Journal)-1].Status != "pending") {
 				t.Errorf("%s: %v done, journal %+v", c.name, report.Done, report.Journal)
 			}
 			if state, err := g.State(ctx); err != nil || state.Mode == c.mode || state.Pending != c.mode {
-				t.Fatalf("%s: call %d: MIG is %s and pending %s, %v", c.name, call, state.Mode, state.Pending, err)
+				t.Fatalf("%s: call %d: MIG is %v and pending %v, %v", c.name, call, state.Mode, state.Pending, err)
 			}
 		}
 		must.Do(t, g.Reset())
@@ -54,7 +54,7 @@ func TestPendingMode(t *testing.T) {
 			t.Errorf("%s: [%s], %v", c.name, g.Layout(), err)
 		}
 		if state, err := g.State(ctx); err != nil || state.Mode != c.mode {
-			t.Errorf("%s: MIG is %s, %v", c.name, state.Mode, err)
+			t.Errorf("%s: MIG is %v, %v", c.name, state.Mode, err)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestPendingResume(t *testing.T) {
 	m := lookup(t, "a100-80gb")
 	have := parse(t, m, "1g.10gb@0")
 	off := must.Get(mig.Diff(m, have, nil, mig.DiffOptions{}))(t)
-	off.Mode = optional.Of(mig.ModeDisabled)
+	off.Mode = optional.Of(false)
 	g := simulated(t, m, migtest.Options{Layout: have})
 	if _, err := mig.Apply(ctx, g, off, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestPendingResume(t *testing.T) {
 	}
 	// A pending change that the plan does not want is in the way of it.
 	g = simulated(t, m, migtest.Options{})
-	must.Do(t, g.SetMode(ctx, mig.ModeDisabled))
+	must.Do(t, g.SetMode(ctx, false))
 	on := must.Get(mig.Diff(m, mig.Layout{}, want(t, "1g.10gb"), mig.DiffOptions{}))(t)
 	if _, err := mig.Apply(ctx, g, on, mig.ApplyOptions{}); !errors.Is(err, mig.ErrPendingReset) || !strings.Contains(err.Error(), "which the plan does not want") {
 		t.Errorf("err = %v", err)
@@ -97,8 +97,8 @@ func TestPendingUnread(t *testing.T) {
 		if !errors.As(err, &ae) || ae.RolledBack || !errors.Is(err, mig.ErrPendingReset) || !errors.Is(err, migtest.ErrInjected) {
 			t.Errorf("%+v: %v", fault, err)
 		}
-		if state, err := g.State(ctx); err != nil || state.Pending != mig.ModeEnabled {
-			t.Errorf("%+v: pending %s, %v", fault, state.Pending, err)
+		if state, err := g.State(ctx); err != nil || !state.Pending {
+			t.Errorf("%+v: pending %v, %v", fault, state.Pending, err)
 		}
 	}
 }
@@ -126,13 +126,13 @@ func TestUndoMode(t *testing.T) {
 	n := 0
 	g.act = func(call string) {
 		if n++; n == 2 {
-			must.Do(t, g.GPU.SetMode(ctx, mig.ModeDisabled))
+			must.Do(t, g.GPU.SetMode(ctx, false))
 		}
 	}
 	if _, err := mig.Apply(ctx, g, plan, mig.ApplyOptions{}); !errors.Is(err, mig.ErrConflict) || !strings.Contains(err.Error(), "MIG was disabled") {
 		t.Errorf("err = %v", err)
 	}
-	if state, err := g.GPU.State(ctx); err != nil || state.Mode != mig.ModeDisabled {
-		t.Errorf("MIG is %s, %v", state.Mode, err)
+	if state, err := g.GPU.State(ctx); err != nil || state.Mode {
+		t.Errorf("MIG is %v, %v", state.Mode, err)
 	}
 }

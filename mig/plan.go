@@ -42,9 +42,9 @@ type ChangePlan struct {
 	Complete []Instance `json:"complete,omitempty"`
 	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
-	// Mode is the MIG mode to leave the GPU in. Where it is missing, MIG is
-	// switched on if instances are created, and otherwise stays as it is.
-	Mode Optional[Mode] `json:"mig_enabled,omitzero"`
+	// Mode tells whether to leave MIG on. Where it is missing, MIG is switched on if instances are created, and otherwise
+	// stays as it is.
+	Mode Optional[bool] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
 	// Empties is true if the GPU holds no instance at some point between two steps, which makes the driver leave and
@@ -63,7 +63,7 @@ func (p ChangePlan) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "%3d. %s\n", i+1, s)
 	}
 	if mode, ok := p.Mode.Get(); ok {
-		fmt.Fprintf(&b, "MIG mode is to be %s: no client may hold the GPU while it changes.\n", mode)
+		fmt.Fprintf(&b, "MIG mode is to be %s: no client may hold the GPU while it changes.\n", modeText(mode))
 	}
 	if p.Empties {
 		b.WriteString("The GPU is empty on the way: no client may hold it then.\n")

@@ -196,7 +196,7 @@ func (a *applier) undoMode(ctx context.Context, now DeviceState) error {
 		return newPending(now)
 	case now.Mode == a.before.Mode:
 		return nil
-	case len(now.Instances) > 0 && a.before.Mode == ModeDisabled:
+	case len(now.Instances) > 0 && !a.before.Mode:
 		return fmt.Errorf("mig: MIG stays enabled: it holds [%s]", now.Layout())
 	}
 	return a.journalUndo(JournalEntry{Action: "set-mode", Mode: optional.Of(a.before.Mode)},
@@ -299,9 +299,9 @@ func (a *applier) changes(now DeviceState) []string {
 	var out []string
 	switch {
 	case now.Mode != a.mode:
-		out = append(out, fmt.Sprintf("MIG was %s", now.Mode))
+		out = append(out, "MIG was "+modeText(now.Mode))
 	case now.Pending != a.mode:
-		out = append(out, fmt.Sprintf("a change was requested: MIG will be %s after a reset", now.Pending))
+		out = append(out, fmt.Sprintf("a change was requested: MIG will be %s after a reset", modeText(now.Pending)))
 	}
 	for i := range now.Instances {
 		d := &now.Instances[i]

@@ -4,6 +4,7 @@ package telemetry
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -37,8 +38,8 @@ var csvColumns = func() []string {
 	return append(cols, colThrottle, colPrograms)
 }()
 
-// CSVWriter writes samples as CSV as they come. It is a Sink. Call Flush at
-// the end, and as often as the file should be complete before.
+// NewCSVWriter returns a sink that writes samples to w as CSV as they come, and flush, which writes the buffered rows:
+// call it at the end, and as often as the file should be complete before. After an error flush returns that error.
 //
 // There is a header line, and a row for each sample, followed by one for each MIG instance in it, with its number in
 // gpu_instance. at_s is the time since the start by the monotonic clock in seconds, time the start plus at_s, period_s
@@ -46,21 +47,21 @@ var csvColumns = func() []string {
 // the metrics, of an instance in percent of the instance; a missing figure is an empty cell. programs has the names of
 // the programs on the GPU with semicolons between them, ? for one without a name, - where there is none, and nothing
 // where they were not listed. Processes' ids and memory, and events, are not kept.
-type CSVWriter struct {
+func NewCSVWriter(w io.Writer) (sink Sink, flush func() error) {
+	c := &csvWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBuffer))}
+	return c, c.flush
+}
+
+type csvWriter struct {
 	w     *csv.Writer
 	cells []string // of a row
 	h     Header
 }
 
-// NewCSVWriter returns a writer to w. It buffers.
-func NewCSVWriter(w io.Writer) *CSVWriter {
-	return &CSVWriter{w: csv.NewWriter(bufio.NewWriterSize(w, csvBuffer))}
-}
-
 const csvBuffer = 64 << 10 // the size of one write, in bytes
 
 // Begin writes the header line.
-func (c *CSVWriter) Begin(h Header) error {
+func (c *csvWriter) Begin(h Header) error {
 	if _, err := h.Info.Basis.MarshalText(); err != nil {
 		return err
 	}
@@ -70,10 +71,10 @@ func (c *CSVWriter) Begin(h Header) error {
 }
 
 // Event takes no notice of events.
-func (c *CSVWriter) Event(Event) error { return nil }
+func (c *csvWriter) Event(Event) error { return nil }
 
 // row writes a row of a device or of an instance of it.
-func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) error {
+func (c *csvWriter) row(x *Sample, f *figures, instance, slices Optional[int], throttle, programs string) error {
 	d := &c.h.Devices[x.Device]
 	period := c.h.SlowPeriod
 	if x.Groups&GroupsFast != 0 {
@@ -91,23 +92,16 @@ func (c *CSVWriter) row(x *Sample, f *figures, instance, slices Optional[int], t
 }
 
 // Sample writes the rows of a sample.
-func (c *CSVWriter) Sample(x *Sample) error {
+func (c *csvWriter) Sample(x *Sample) error {
 	if err := c.h.check(x.Device); err != nil {
 		return errNotBegun
 	}
-	throttle, programs := "", ""
-	if t, ok := x.Throttle.Get(); ok {
-		text, err := t.MarshalText()
-		if err != nil {
-			return err
-		}
-		throttle = string(text)
-	}
+	programs := ""
 	if x.Groups.Has(GroupProcesses) {
 		programs = programsText(x.Processes)
 	}
 	none := Optional[int]{}
-	err := c.row(x, &x.figures, none, none, throttle, programs)
+	err := c.row(x, &x.figures, none, none, string(x.Throttle.Or("")), programs)
 	for i := 0; i < len(x.Instances) && err == nil; i++ {
 		in := &x.Instances[i]
 		err = c.row(x, &in.figures, Some(in.ID), in.ComputeSlices, "", "")
@@ -135,8 +129,7 @@ func programsText(list []Process) string {
 	return strings.Join(names, ";")
 }
 
-// Flush writes the buffered rows. After an error it returns that error.
-func (c *CSVWriter) Flush() error {
+func (c *csvWriter) flush() error {
 	c.w.Flush()
 	return c.w.Error()
 }
@@ -159,13 +152,10 @@ func formatSeconds(d time.Duration) string {
 	return fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 }
 
-// WriteCSV writes the series in the form that CSVWriter describes. Equal series give equal bytes.
+// WriteCSV writes the series in the form that NewCSVWriter describes. Equal series give equal bytes.
 func (s *Series) WriteCSV(w io.Writer) error {
-	c := NewCSVWriter(w)
-	if err := s.replay(c); err != nil {
-		return err
-	}
-	return c.Flush()
+	sink, flush := NewCSVWriter(w)
+	return cmp.Or(s.replay(sink), flush())
 }
 
 // replay gives the series to a sink: its header, then its samples and events in

@@ -25,7 +25,7 @@ func mixed() telemetrytest.Script {
 			Phases: []telemetrytest.Phase{
 				{For: time.Second, Figures: figures{telemetry.MetricGPUUtilPercent: 97, telemetry.MetricPowerWatts: 612.5, telemetry.MetricMemUsedBytes: 1 << 36,
 					telemetry.MetricSMUtilPercent: 41.25, telemetry.MetricDRAMUtilPercent: 22.05, telemetry.MetricPCIeTxBytesPerS: 1e9},
-					Throttle: telemetry.ThrottlePowerCap | telemetry.ThrottleHWThermal, Dropped: 2,
+					Throttle: "power-cap+hw-thermal", Dropped: 2,
 					Processes: []telemetry.Process{
 						{PID: 1, Name: "a,\"b\"\nc", Memory: telemetry.Some(30 * sharing.GiB), SMUtilPercent: telemetry.Some(70.0)},
 						{PID: 2, SMUtilPercent: telemetry.Some(20.0)},

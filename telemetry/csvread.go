@@ -23,14 +23,14 @@ const (
 	maxColumn   = 60 // bytes of a column's name
 )
 
-// ReadCSV reads a series from CSV with a header line: the output of CSVWriter, or a table of at least at_s
+// ReadCSV reads a series from CSV with a header line: the output of NewCSVWriter, or a table of at least at_s
 // and one metric (the texts of Metrics, with units):
 //
 //	at_s,device,util_percent,power_watts,mem_used_bytes
 //	0,0,0,110,40000000000
 //	30,0,85,420,41000000000
 //
-// Columns may come in any order; CSVWriter describes them. Rows are in order of at_s;
+// Columns may come in any order; NewCSVWriter describes them. Rows are in order of at_s;
 // device is 0, basis sharing.BasisUnknown and period_s the shortest time between two rows of a device where they are
 // left out. A row with gpu_instance belongs to the row of its device before it.
 //
@@ -229,9 +229,11 @@ func (p *csvParser) sample(x *Sample, period time.Duration) {
 	}
 	d := &p.s.Devices[x.Device]
 	d.UUID, d.Name = cmp.Or(d.UUID, p.get(colUUID)), cmp.Or(d.Name, p.get(colName))
-	if p.get(colThrottle) != "" {
-		var t Throttle
-		p.text(colThrottle, &t)
+	if t := Throttle(p.get(colThrottle)); t != "" {
+		if t.with("") != t {
+			p.problem(colThrottle, "write none, or reasons such as power-cap+hw-thermal, in the order of their list",
+				"telemetry: %.40q", t)
+		}
 		x.Throttle = Some(t)
 	}
 	for m, g := range map[Metric]Groups{MetricGPUUtilPercent: GroupBasic, MetricPowerWatts: GroupBasic,

@@ -51,7 +51,7 @@ func (d *Digest) Sample(x *Sample) error {
 	}
 	if t, ok := x.Throttle.Get(); ok {
 		dev.throttle = x.Throttle
-		dev.ever |= t
+		dev.ever = dev.ever.with(t)
 	}
 	d.last = x.At
 	return nil
@@ -123,7 +123,7 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 		}
 		idle = append(idle, r)
 		g := DeviceReport{
-			Index: i, Device: dev, Verdict: r.verdict(), Energy: e, Throttled: d.devs[i].ever,
+			Index: i, Device: dev, Verdict: r.verdict(), Energy: e, Throttled: d.devs[i].ever.with(""),
 			Means: map[Metric]float64{}, HoursByState: map[State]float64{}, KWhByState: map[State]float64{},
 		}
 		for m, n := range d.devs[i].n {

@@ -39,7 +39,7 @@ func TestDigestOfADay(t *testing.T) {
 	if h := rep.GPUs[2].HoursByState[telemetry.StateStalled]; h < 15.9 || h > 16.1 {
 		t.Errorf("stalled for %v hours", h)
 	}
-	if rep.GPUs[2].Throttled&telemetry.ThrottlePowerCap == 0 || d.Throttle(2).Or(1) != 0 {
+	if !strings.Contains(string(rep.GPUs[2].Throttled), "power-cap") || d.Throttle(2).Or("") != "none" {
 		t.Errorf("throttled by %v, now by %v", rep.GPUs[2].Throttled, d.Throttle(2))
 	}
 	if len(rep.Policies) != 3 || rep.Policies[0].Reaped != 1 || len(rep.Events) != 2 || len(rep.Sources.IDs) == 0 {

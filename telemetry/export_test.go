@@ -6,12 +6,11 @@ import "iter"
 
 // Names for the tests in package telemetry_test.
 const (
-	EventGap          = eventGap
-	EventReadError    = eventReadError
-	EventDropped      = eventDropped
-	StateUnknown      = stateUnknown
-	StateStalled      = stateStalled
-	ThrottleHWThermal = throttleHWThermal
+	EventGap       = eventGap
+	EventReadError = eventReadError
+	EventDropped   = eventDropped
+	StateUnknown   = stateUnknown
+	StateStalled   = stateStalled
 )
 
 var (

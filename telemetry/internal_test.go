@@ -4,7 +4,6 @@ package telemetry
 
 import (
 	"encoding"
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -55,29 +54,20 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v comes back as %v: %v, %v", m, got, err, err2)
 		}
 	}
-	for th := Throttle(0); th < throttleEnd; th++ {
-		b, err := th.MarshalText()
-		var got Throttle
-		if err2 := got.UnmarshalText(b); err != nil || err2 != nil || got != th || string(b) != th.String() {
-			t.Errorf("%v comes back as %v: %v, %v", th, got, err, err2)
-		}
-		if err := got.UnmarshalText([]byte(th.String() + "x")); !errors.Is(err, errUnknown) {
-			t.Errorf("%vx: %v", th, err)
-		}
-	}
-	for _, v := range []encoding.TextMarshaler{Metric(0), metricEnd, throttleEnd} {
+	for _, v := range []encoding.TextMarshaler{Metric(0), metricEnd} {
 		if b, err := v.MarshalText(); err == nil {
 			t.Errorf("%v marshals to %s", v, b)
 		}
 	}
-	for _, bad := range []string{"power-cap+idle", "idle+idle", "", "none+idle"} {
-		var got Throttle
-		if err := got.UnmarshalText([]byte(bad)); err == nil {
-			t.Errorf("%q is read as %v", bad, got)
+	for bits, want := range map[uint64]Throttle{0: "none", 1<<40 | 4: "power-cap", 1 | 64 | 256: "idle+hw-thermal+display"} {
+		if got := ThrottleOf(bits); got != want || got.with("") != want {
+			t.Errorf("%#x is %q, %q", bits, got, got.with(""))
 		}
 	}
-	if KnownThrottle(1<<40|4) != ThrottlePowerCap {
-		t.Error("an unknown throttle bit is kept")
+	for _, bad := range []Throttle{"power-cap+idle", "idle+idle", "", "none+idle", "idlex"} {
+		if bad.with("") == bad {
+			t.Errorf("%q is a list of reasons", bad)
+		}
 	}
 }
 

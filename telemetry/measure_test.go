@@ -191,7 +191,8 @@ func TestMeasureOptionsAreChecked(t *testing.T) {
 		}
 	}
 	x := new(telemetry.Sample)
-	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), telemetry.NewCSVWriter(nil), telemetry.NewDigest(telemetry.IdleOptions{})} {
+	csv, _ := telemetry.NewCSVWriter(nil)
+	for _, sink := range []telemetry.Sink{new(telemetry.Series), new(telemetry.Latest), csv, telemetry.NewDigest(telemetry.IdleOptions{})} {
 		if err := sink.Sample(x); err == nil {
 			t.Errorf("%T takes a sample without a header", sink)
 		}

@@ -5,6 +5,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/enum"
@@ -102,48 +103,44 @@ func (g Groups) Has(want Groups) bool { return g&want == want }
 // String joins the names of the groups with "+": "basic+processes", or "none"; bits that are no group are a number.
 func (g Groups) String() string { return joinFlags(uint64(g), groupNames) }
 
-// Throttle is the set of reasons for which a device's clocks are below their
-// highest, as NVML's clocks event reasons give them. The zero Throttle is none.
-type Throttle uint64
+// Throttle lists the reasons for which a device's clocks are below their highest, as NVML's clocks event reasons give
+// them: "none", or some of the following, joined by "+" in this order.
+//
+//	idle         nothing runs
+//	app-clocks   the application clocks setting
+//	power-cap    the software power cap
+//	hw-slowdown  hardware slowdown: heat, power brake or a fast power trigger
+//	sync-boost   another GPU of the sync boost group
+//	sw-thermal   software thermal slowdown
+//	hw-thermal   hardware thermal slowdown
+//	power-brake  external power brake
+//	display      display clock setting
+type Throttle string
 
-// The reasons, with NVML's values.
-const (
-	ThrottleIdle       Throttle = 1 << iota // nothing runs
-	throttleAppClocks                       // the application clocks setting
-	ThrottlePowerCap                        // the software power cap
-	throttleHWSlowdown                      // hardware slowdown: heat, power brake or a fast power trigger
-	throttleSyncBoost                       // another GPU of the sync boost group
-	throttleSWThermal                       // software thermal slowdown
-	throttleHWThermal                       // hardware thermal slowdown
-	throttlePowerBrake                      // external power brake
-	throttleDisplay                         // display clock setting
-	throttleEnd
-)
-
+// throttleNames are the reasons by NVML's bits.
 var throttleNames = []string{"idle", "app-clocks", "power-cap", "hw-slowdown", "sync-boost", "sw-thermal", "hw-thermal",
 	"power-brake", "display"}
 
-// KnownThrottle drops the bits that this package has no name for.
-func KnownThrottle(bits uint64) Throttle { return Throttle(bits) & (throttleEnd - 1) }
+// ThrottleOf returns the reasons of NVML's bits, without those that have no name here.
+func ThrottleOf(bits uint64) Throttle {
+	return Throttle(joinFlags(bits&(1<<len(throttleNames)-1), throttleNames))
+}
 
-// String joins the reasons with "+": "power-cap+hw-thermal", or "none".
-func (t Throttle) String() string { return joinFlags(uint64(t), throttleNames) }
-
-// MarshalText returns the text of String; unknown bits are an error.
-func (t Throttle) MarshalText() ([]byte, error) {
-	if t >= throttleEnd {
-		return nil, fmt.Errorf("telemetry: %#x holds bits that are no throttle reason", uint64(t))
+// with returns the reasons that are in either list.
+func (t Throttle) with(o Throttle) Throttle {
+	all, bits := strings.Split(string(t+"+"+o), "+"), uint64(0)
+	for i, name := range throttleNames {
+		if slices.Contains(all, name) {
+			bits |= 1 << i
+		}
 	}
-	return []byte(t.String()), nil
+	return ThrottleOf(bits)
 }
 
-func (t *Throttle) UnmarshalText(b []byte) error {
-	return parseFlags(t, string(b), throttleNames, "throttle reason")
-}
-
+// joinFlags writes a set of flags: their names, or "none"; bits without a name are a number.
 func joinFlags(v uint64, names []string) string {
 	if v == 0 {
-		return noFlags
+		return "none"
 	}
 	var parts []string
 	for i, n := range names {
@@ -155,27 +152,4 @@ func joinFlags(v uint64, names []string) string {
 		parts = append(parts, fmt.Sprintf("%#x", rest))
 	}
 	return strings.Join(parts, "+")
-}
-
-const noFlags = "none" // the text of an empty set
-
-// parseFlags reads the output of joinFlags for known flags into a set.
-func parseFlags(into *Throttle, s string, names []string, kind string) error {
-	var v Throttle
-	last := -1
-	for part := range strings.SplitSeq(s, "+") {
-		if s == noFlags {
-			break
-		}
-		i, err := enum.Parse(errUnknown, kind, names, []byte(part))
-		if err != nil {
-			return err
-		}
-		if i <= last {
-			return fmt.Errorf("telemetry: %q names a %s twice or out of order", s, kind)
-		}
-		v, last = v|1<<i, i
-	}
-	*into = v
-	return nil
 }

@@ -17,8 +17,9 @@ import (
 // Labels that select a node's configurations: NVIDIA/k8s-device-plugin, README.md, "Updating Per-Node Configuration
 // With a Node Label", and NVIDIA/mig-parted, deployments/gpu-operator.
 const (
-	labelPlugin = "nvidia.com/device-plugin.config"
-	labelMIG    = "nvidia.com/mig.config"
+	labelPlugin   = "nvidia.com/device-plugin.config"
+	labelMIG      = "nvidia.com/mig.config"
+	labelMIGState = "nvidia.com/mig.config.state" // of the operator's MIG manager: pending, rebooting, success or failed
 )
 
 // takeConfigMap keeps configurations of the device plugin, and the names of resources in HAMi's configuration.

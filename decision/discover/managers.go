@@ -11,7 +11,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/discover/internal/hami"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -53,7 +52,7 @@ func (n *node) readManagers(b *build) {
 	if plugin && !slices.Contains(n.managers, "HAMi") {
 		d, from := sharing.DeliveryDevicePlugin, declared("resource nvidia.com/*")
 		for _, key := range slices.Sorted(maps.Keys(l)) {
-			if strings.HasPrefix(key, "nvidia.com/gpu.deploy.") || key == mig.LabelConfigState { // of the operator's MIG manager
+			if strings.HasPrefix(key, "nvidia.com/gpu.deploy.") || key == labelMIGState { // of the operator's MIG manager
 				d, from = sharing.DeliveryGPUOperator, declared("label %s", key)
 				break
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -83,8 +82,8 @@ func (b *build) checkNode(n *node) {
 		slices.ContainsFunc(n.inside, func(in Inside) bool { return in.Mechanism == sharing.MechanismMIGWithMPS }) {
 		b.find("mps-and-mig", object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy")
 	}
-	if n.label(mig.LabelConfigState) == "failed" {
-		b.find("mig-config-failed", object, "label "+mig.LabelConfigState, n.label(labelMIG))
+	if n.label(labelMIGState) == "failed" {
+		b.find("mig-config-failed", object, "label "+labelMIGState, n.label(labelMIG))
 	}
 	if kinds := n.kinds(); len(kinds) > 1 {
 		b.find("gpus-differ", object, n.productFrom.Source, plaintext.Some(kinds, mostNames, len(kinds)), n.product)

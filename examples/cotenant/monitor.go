@@ -112,8 +112,9 @@ func runMonitor(ctx context.Context, fl *call, std stdio) error {
 			return badInput(fmt.Errorf("-csv: %w (name a new file)", err))
 		}
 		defer f.Close()
-		w := telemetry.NewCSVWriter(f)
-		sinks, flush = append(sinks, w), w.Flush
+		var w telemetry.Sink
+		w, flush = telemetry.NewCSVWriter(f)
+		sinks = append(sinks, w)
 	}
 	sinks = append(sinks, &every{period: c.every, do: func(at time.Duration) error {
 		if c.json {

@@ -21,7 +21,6 @@ var allowed = map[string][]string{
 	"mig":                 {"sharing"},
 	"mig/mignvml":         {"mig", "sharing"},
 	"mig/migtest":         {"mig", "sharing"},
-	"mig/parted":          {"mig", "sharing"},
 	"mps":                 {"sharing"},
 	"mps/contention":      {"timeslice"},
 	"mps/mpstest":         {"mps", "sharing"},
@@ -59,12 +58,12 @@ var allowed = map[string][]string{
 	"decision/pages":           {"decision", "decision/layout", "decision/migrate", "decision/predict/...", "cost", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/hami", "decision/discover/internal/nvsmi", "decision/discover/internal/stream", "decision/discover/internal/usage",
 		"decision/layout", "decision/observe", "decision/predict/...", "decision/score",
-		"mig", "mig/parted",
+		"mig",
 		"sharing", "telemetry", "telemetry/serving"},
 	"decision/review":  {"cost", "decision", "decision/discover", "decision/fleet", "decision/layout", "decision/manifest", "decision/migrate", "decision/predict/...", "sharing"},
 	"decision/migrate": {"cost", "decision", "decision/fleet", "decision/filter", "decision/layout", "decision/predict/...", "decision/score", "mig", "sharing"},
 	"decision/manifest": {
-		"decision", "decision/fleet", "decision/filter", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
+		"decision", "decision/fleet", "decision/filter", "decision/layout", "decision/migrate", "mig", "mps", "sharing",
 	},
 	"decision/discover/kube":            {"decision/discover"},
 	"decision/discover/internal/hami":   nil,
@@ -82,6 +81,8 @@ var allowed = map[string][]string{
 		"telemetry/serving",
 	},
 	"decision/simgpu": {"decision/predict/...", "loadgen/loadgentest", "mps/contention", "sharing", "timeslice"},
+
+	"internal/parted": {"mig", "sharing"},
 
 	// Work of the operators' program: copies predicted, GPUs and tenants measured, load tests from files.
 	"internal/copies":          {"decision/predict/profile", "sharing"},

@@ -122,7 +122,7 @@ func (d *device) State(ctx context.Context) (mig.DeviceState, error) {
 	}
 	s := mig.DeviceState{UUID: d.uuid, Model: d.model, Resetless: d.resetless,
 		Mode: current == nvml.DEVICE_MIG_ENABLE, Pending: pending == nvml.DEVICE_MIG_ENABLE}
-	if s.Mode == mig.ModeDisabled {
+	if !s.Mode {
 		return s, nil
 	}
 	for _, p := range d.model.Profiles {
@@ -226,12 +226,12 @@ func busy(device nvml.Device, p *mig.Profile) bool {
 var gfxConsts = []int{nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
 	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX, 17}
 
-func (d *device) SetMode(ctx context.Context, mode mig.Mode) error {
+func (d *device) SetMode(ctx context.Context, mode bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	word := nvml.DEVICE_MIG_DISABLE
-	if mode == mig.ModeEnabled {
+	if mode {
 		word = nvml.DEVICE_MIG_ENABLE
 	}
 	activation, r := d.handle.SetMigMode(word)

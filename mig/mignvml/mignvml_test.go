@@ -148,13 +148,13 @@ func TestSetMode(t *testing.T) {
 			}
 			return c.activation, c.ret
 		}
-		if err := d.SetMode(ctx, mig.ModeEnabled); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
+		if err := d.SetMode(ctx, true); !errors.Is(err, c.want) || (c.want == nil) != (err == nil) {
 			t.Errorf("%v %v: %v", c.activation, c.ret, err)
 		}
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := d.SetMode(cancelled, mig.ModeEnabled); !errors.Is(err, context.Canceled) {
+	if err := d.SetMode(cancelled, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -18,12 +18,12 @@ func (g *GPU) State(ctx context.Context) (mig.DeviceState, error) {
 }
 
 // SetMode implements mig.Device. On a GPU that needs a reset the change stays pending until Reset.
-func (g *GPU) SetMode(ctx context.Context, mode mig.Mode) error {
+func (g *GPU) SetMode(ctx context.Context, mode bool) error {
 	return do(ctx, g, fmt.Sprintf("set mode %v", mode), func() error {
 		if mode == g.pending {
 			return nil
 		}
-		if mode == mig.ModeDisabled && len(g.instances) > 0 || g.held && g.model.Resetless {
+		if !mode && len(g.instances) > 0 || g.held && g.model.Resetless {
 			return mig.ErrInUse
 		}
 		g.pending = mode
@@ -37,7 +37,7 @@ func (g *GPU) SetMode(ctx context.Context, mode mig.Mode) error {
 // CreateGPUInstance implements mig.Device.
 func (g *GPU) CreateGPUInstance(ctx context.Context, p *mig.Profile, at mig.Placement) (mig.DeviceInstance, error) {
 	return call(ctx, g, fmt.Sprintf("create %s@%d", p, at.Start), func() (mig.DeviceInstance, error) {
-		if g.mode == mig.ModeDisabled {
+		if !g.mode {
 			return mig.DeviceInstance{}, mig.ErrDisabled
 		}
 		if g.held && len(g.instances) == 0 {

@@ -41,7 +41,7 @@ type GPU struct {
 	mu            sync.Mutex
 	model         *mig.Model
 	uuid          string
-	mode, pending mig.Mode
+	mode, pending bool
 	held          bool
 	order         map[int][]int // of each size class, the driver's order of spans
 	instances     []*instance
@@ -67,8 +67,8 @@ func New(m *mig.Model, opts Options) (*GPU, error) {
 	if m == nil || !m.PlacementsKnown() {
 		return nil, fmt.Errorf("migtest: %w of %s", mig.ErrPlacementsUnknown, m)
 	}
-	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: mig.Mode(!opts.Disabled),
-		pending: mig.Mode(!opts.Disabled), order: map[int][]int{}, lock: make(chan struct{}, 1)}
+	g := &GPU{model: m, uuid: cmp.Or(opts.UUID, "GPU-simulated-"+m.Key), mode: !opts.Disabled,
+		pending: !opts.Disabled, order: map[int][]int{}, lock: make(chan struct{}, 1)}
 	rng := rand.New(rand.NewPCG(opts.Seed, 0))
 	for class := 1; class <= 8; class *= 2 {
 		g.order[class] = rng.Perm(class)

@@ -73,7 +73,7 @@ func TestStrict(t *testing.T) {
 	if err := g.DestroyGPUInstance(ctx, half.ID); !errors.Is(err, mig.ErrNotFound) {
 		t.Errorf("destroyed twice: %v", err)
 	}
-	if err := g.SetMode(ctx, mig.ModeDisabled); !errors.Is(err, mig.ErrInUse) {
+	if err := g.SetMode(ctx, false); !errors.Is(err, mig.ErrInUse) {
 		t.Errorf("mode off with an instance: %v", err)
 	}
 	if leaks := g.Leaks(mig.Layout{}); !slices.Equal(leaks, []string{"1g.10gb+me@0[] has no compute instance", "1g.10gb+me@0[] is left"}) {
@@ -177,11 +177,11 @@ func ExampleGPU_Reset() {
 	ctx := context.Background()
 	model, _ := mig.Lookup("A30") // Ampere: a change of mode waits for a reset
 	device, _ := migtest.New(model, migtest.Options{Disabled: true})
-	_ = device.SetMode(ctx, mig.ModeEnabled)
+	_ = device.SetMode(ctx, true)
 	before, _ := device.State(ctx)
 	err := device.Reset()
 	after, _ := device.State(ctx)
 	fmt.Println(before.Mode, before.Pending, after.Mode, err)
 	// Output:
-	// disabled enabled enabled <nil>
+	// false true true <nil>
 }

@@ -71,7 +71,7 @@ func (x *look) condition() {
 		maxCelsius)(h.GetTemperature(nvml.TEMPERATURE_GPU))
 	// The call by its old name: every driver has it.
 	if bits, ret := h.GetCurrentClocksThrottleReasons(); x.ok("GetCurrentClocksThrottleReasons", ret) {
-		x.r.Throttle = telemetry.Some(telemetry.KnownThrottle(bits))
+		x.r.Throttle = telemetry.Some(telemetry.ThrottleOf(bits))
 	}
 }
 

@@ -196,7 +196,7 @@ func TestBasic(t *testing.T) {
 	if d := cmp.Diff(want, figures(r.Get)); d != "" {
 		t.Error(d)
 	}
-	if r.Throttle != telemetry.Some(telemetry.ThrottlePowerCap) {
+	if r.Throttle != telemetry.Some(telemetry.Throttle("power-cap")) {
 		t.Errorf("throttle %v", r.Throttle)
 	}
 	if info := s.Info(); info.Basis != sharing.BasisMeasured || info.Detail != "driver 580.159.04" {

@@ -3,6 +3,7 @@
 package telemetrytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -160,7 +161,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 		}
 		return nil
 	case telemetry.GroupBasic:
-		r.Throttle = telemetry.Some(p.Throttle)
+		r.Throttle = telemetry.Some(cmp.Or(p.Throttle, "none"))
 	case telemetry.GroupGPM:
 		r.Instances = cp.instances
 	}

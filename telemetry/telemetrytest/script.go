@@ -151,12 +151,12 @@ const (
 // from 14:10 to 14:35, a notebook that was left open, a job that hangs, and a free GPU that falls off the bus for
 // two hours. The figures are invented, of the size that an H200 shows.
 func Day(seed uint64) Script {
-	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)
+	free := phase(9*time.Hour, 0, 0, 0, 76, dayIdleMHz, "idle")
 	server := process(2101, "VLLM::EngineCore", 17, 17.3)
 	notebook, train := process(3300, "jupyter", 39, 40), process(4711, "train", 119, 120)
-	serves := func(length time.Duration) Phase { return server(phase(length, 89, 23, 22, 248, dayBusyMHz, 0)) }
-	quiet := server(phase(20*time.Minute, 0, 0, 0, 118, dayBusyMHz, 0))
-	disturbed := process(2102, "summaries", 38, 55.3)(phase(25*time.Minute, 44, 46, 45, 410, dayBusyMHz, 0))
+	serves := func(length time.Duration) Phase { return server(phase(length, 89, 23, 22, 248, dayBusyMHz, "")) }
+	quiet := server(phase(20*time.Minute, 0, 0, 0, 118, dayBusyMHz, ""))
+	disturbed := process(2102, "summaries", 38, 55.3)(phase(25*time.Minute, 44, 46, 45, 410, dayBusyMHz, ""))
 	disturbed.Figures[telemetry.MetricGPUUtilPercent], disturbed.Figures[telemetry.MetricGraphicsUtilPercent] = 99, 99
 	disturbed.Processes = append(disturbed.Processes, telemetry.Process{PID: 2101, Name: "VLLM::EngineCore",
 		Memory: telemetry.Some(17 * sharing.GiB), SMUtilPercent: telemetry.Some(55.0)})
@@ -172,11 +172,11 @@ func Day(seed uint64) Script {
 	s := Script{Seed: seed, NoisePercent: 3}
 	for _, phases := range [][]Phase{
 		shared,
-		{phase(30*time.Minute, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle),
-			notebook(phase(90*time.Minute, 60, 35, 30, 390, dayBusyMHz, 0)), notebook(phase(0, 0, 0, 0, 121, dayBusyMHz, 0))},
-		{train(phase(8*time.Hour, 99, 85, 60, 640, dayBusyMHz, telemetry.ThrottlePowerCap)),
-			train(phase(0, 100, 0.8, 0, 135, dayBusyMHz, 0))},
-		{free, {For: 2 * time.Hour, Lost: true}, phase(0, 0, 0, 0, 76, dayIdleMHz, telemetry.ThrottleIdle)},
+		{phase(30*time.Minute, 0, 0, 0, 76, dayIdleMHz, "idle"),
+			notebook(phase(90*time.Minute, 60, 35, 30, 390, dayBusyMHz, "")), notebook(phase(0, 0, 0, 0, 121, dayBusyMHz, ""))},
+		{train(phase(8*time.Hour, 99, 85, 60, 640, dayBusyMHz, "power-cap")),
+			train(phase(0, 100, 0.8, 0, 135, dayBusyMHz, ""))},
+		{free, {For: 2 * time.Hour, Lost: true}, phase(0, 0, 0, 0, 76, dayIdleMHz, "idle")},
 	} {
 		s.GPUs = append(s.GPUs, GPU{Device: device, Phases: phases})
 	}

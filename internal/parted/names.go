@@ -21,10 +21,9 @@ func (e Entry) names(m *mig.Model) (note, conflict string) {
 		if err != nil || len(p.Aliases) == 0 {
 			continue
 		}
-		all, which := []string{p.Name}, 0
-		for _, a := range p.Aliases {
-			all = append(all, a.Name)
-			if c.Profile == a.Name || strings.HasSuffix(c.Profile, "c."+a.Name) {
+		all, which := append([]string{p.Name}, p.Aliases...), 0
+		for _, name := range p.Aliases {
+			if c.Profile == name || strings.HasSuffix(c.Profile, "c."+name) {
 				which = 1
 			}
 		}
