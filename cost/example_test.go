@@ -116,11 +116,11 @@ func ExamplePerMillionTokens() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%q\n", c.Texts())
+	fmt.Println(c.Input, c.Output, c.Good)
 	b, _ := json.Marshal(cost.TokenCosts{Output: c.Output}) // unknown kinds are left out
 	fmt.Println(string(b))
 	// Output:
-	// ["0.113 USD" "0.361 USD" "0.451 USD"]
+	// 0.112847 USD 0.361111 USD 0.451389 USD
 	// {"cost_per_million_output_tokens":{"amount":"0.361111","currency":"USD"}}
 }
 

@@ -107,20 +107,6 @@ func PerMillionTokens(hourly Money, tenants int, rates TokenRates) (TokenCosts, 
 	return c, nil
 }
 
-// Texts are the costs of input, output and good tokens for a table: rounded to
-// three decimals, "-" where one is missing.
-func (c TokenCosts) Texts() []string {
-	var out []string
-	for _, o := range []Optional[Money]{c.Input, c.Output, c.Good} {
-		if m, ok := o.Get(); ok {
-			out = append(out, m.Round(3).String())
-		} else {
-			out = append(out, "-")
-		}
-	}
-	return out
-}
-
 // Apportion divides a total of 0 or more by weights in whole units that add up to it, by Hamilton's method of largest
 // remainders: each part is rounded down, and the rest goes to the largest remainders, the first of equals. A
 // weight below 0 counts as 0; without any weight nothing is divided. The weights' sum must be below 2^63.

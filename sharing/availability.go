@@ -26,11 +26,11 @@ func Available(m Mechanism, env Environment) Finding {
 	case MechanismExclusive:
 		return Finding{AnswerYes, "every GPU can be given to one workload", BasisDerived, "cotenant-reading"}
 	case MechanismInServer:
-		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", BasisInferred,
+		return Finding{AnswerYes, "the server has the whole GPU; the framework must be able to multiplex", basisInferred,
 			"cotenant-reading"}
 	case MechanismResearch:
 		return Finding{AnswerUnknown, "no system of this class ships as a product; whether one runs here depends on the " +
-			"system, its framework and its kernels", BasisInferred, "cotenant-reading"}
+			"system, its framework and its kernels", basisInferred, "cotenant-reading"}
 	}
 	if env.GPU == nil {
 		return Finding{AnswerUnknown, "the GPU is not known", BasisUnknown, "cotenant-reading"}

@@ -157,9 +157,9 @@ const (
 	BasisDocumented               // the vendor's or project's own documentation, source code or binary
 	BasisDerived                  // arithmetic on sourced figures
 	BasisFitted                   // a parameter fitted to data; the source names the data
-	BasisPopular                  // a widely read article, not a primary source
-	BasisSecondHand               // quoted by a third party
-	BasisInferred                 // our reading; no source says it in so many words
+	basisPopular                  // a widely read article, not a primary source
+	basisSecondHand               // quoted by a third party
+	basisInferred                 // our reading; no source says it in so many words
 	BasisPrior                    // an assumption to start from, to be replaced by a measurement
 	BasisSimulated                // the output of a simulation
 	BasisTransferred              // found on another GPU and carried over

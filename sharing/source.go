@@ -154,13 +154,6 @@ func (c *Citations) Add(ids ...SourceID) {
 	}
 }
 
-// AddKnown cites text if it is the id of a source: for fields that hold an id, or words of the user's own.
-func (c *Citations) AddKnown(text string) {
-	if _, ok := SourceByID(SourceID(text)); ok {
-		c.Add(SourceID(text))
-	}
-}
-
 // Ref cites id and returns it as text refers to it, " [nvidia-mps-guide]"; it returns nothing for an empty id.
 func (c *Citations) Ref(id SourceID) string {
 	if id == "" {

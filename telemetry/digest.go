@@ -147,7 +147,7 @@ func (d *Digest) Report(policies ...ReapPolicy) (*Report, error) {
 			return nil, err
 		}
 		rep.Policies = append(rep.Policies, r)
-		rep.Sources.AddKnown(string(p.Source))
+		rep.Sources.Add(p.Source)
 	}
 	return rep, nil
 }

@@ -100,9 +100,22 @@ func costTable(runs []runCosts) string {
 	rows := [][]string{{"scenario", "load", "tenant", "input", "output", "good"}}
 	for _, r := range runs {
 		for _, c := range r.Costs {
-			rows = append(rows, append([]string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}, c.Texts()...))
+			rows = append(rows, append([]string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}, costTexts(c.TokenCosts)...))
 		}
 	}
 	return "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n" +
 		"requests that kept their SLO)\n" + page.Table(rows)
+}
+
+// costTexts are the costs of input, output and good tokens: rounded to three decimals, "-" where one is missing.
+func costTexts(c cost.TokenCosts) []string {
+	var out []string
+	for _, o := range []cost.Optional[cost.Money]{c.Input, c.Output, c.Good} {
+		if m, ok := o.Get(); ok {
+			out = append(out, m.Round(3).String())
+		} else {
+			out = append(out, "-")
+		}
+	}
+	return out
 }

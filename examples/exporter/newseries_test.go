@@ -23,8 +23,8 @@ func accounts(seconds ...int) *view {
 	v := &view{View: ledger.View{Observed: map[string]time.Duration{}}}
 	for i, n := range seconds {
 		a, pod := ledger.Amount{Time: time.Duration(n) * time.Second}, container.Pod{Namespace: fmt.Sprint("ns", i), Name: "p"}
-		v.Rows = append(v.Rows, ledger.Row{Key: ledger.Key{GPU: "G", Pod: pod, Account: ledger.AccountTenant}, Amount: a})
-		v.Totals = append(v.Totals, ledger.Total{TotalKey: ledger.TotalKey{GPU: "G", Namespace: pod.Namespace, Account: ledger.AccountTenant}, Amount: a})
+		v.Rows = append(v.Rows, ledger.Row{Key: ledger.Key{GPU: "G", Pod: pod, Account: "tenant"}, Amount: a})
+		v.Totals = append(v.Totals, ledger.Total{TotalKey: ledger.TotalKey{GPU: "G", Namespace: pod.Namespace, Account: "tenant"}, Amount: a})
 		v.Observed["G"] += a.Time
 	}
 	return v

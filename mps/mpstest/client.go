@@ -16,7 +16,7 @@ import (
 // CUDA's errors for a process that cannot become a client.
 var (
 	// over the limit of contexts, as driver 580 says it
-	ErrUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
+	errUnavailable = errors.New("cudaErrorDevicesUnavailable (46)")
 	ErrWaiting     = errors.New("mpstest: waits for the clients of another user to finish") // users take turns under v2
 )
 
@@ -54,7 +54,7 @@ func (d *Daemon) Connect(p Process) (View, error) {
 		return v, err
 	}
 	if len(s.clients) >= maxContexts {
-		return v, ErrUnavailable
+		return v, errUnavailable
 	}
 	s.nextCtx++
 	s.clients = append(s.clients, &client{Process: p, id: s.nextCtx})

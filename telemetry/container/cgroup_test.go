@@ -18,39 +18,39 @@ const (
 func TestParseCgroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		want Ref
+		want string
 		ok   bool
 	}{
-		"v2 systemd containerd":       {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"v2 systemd guaranteed":       {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"v2 cgroupfs":                 {"0::/kubepods/besteffort/pod" + pod + "/" + cid + "\n", Ref{pod, cid}, true},
-		"v2 crio, nested":             {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/crio-" + cid + ".scope/container\n", Ref{pod, cid}, true},
-		"v2 crio cgroupfs":            {"0::/kubepods/burstable/pod" + pod + "/crio-" + cid + "\n", Ref{pod, cid}, true},
-		"conmon":                      {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/crio-conmon-" + cid + ".scope\n", Ref{pod, ""}, true},
-		"v2 docker systemd":           {"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + podU + ".slice/docker-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"private namespace":           {"0::/../../kubepods-besteffort-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"private namespace, cgroupfs": {"0::/../../../burstable/pod" + pod + "/" + cid + "\n", Ref{pod, cid}, true},
-		"private, same pod":           {"0::/../cri-containerd-" + cid + ".scope\n", Ref{"", cid}, true},
+		"v2 systemd containerd":       {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", cid, true},
+		"v2 systemd guaranteed":       {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", cid, true},
+		"v2 cgroupfs":                 {"0::/kubepods/besteffort/pod" + pod + "/" + cid + "\n", cid, true},
+		"v2 crio, nested":             {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/crio-" + cid + ".scope/container\n", cid, true},
+		"v2 crio cgroupfs":            {"0::/kubepods/burstable/pod" + pod + "/crio-" + cid + "\n", cid, true},
+		"conmon":                      {"0::/kubepods.slice/kubepods-pod" + podU + ".slice/crio-conmon-" + cid + ".scope\n", "", true},
+		"v2 docker systemd":           {"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" + podU + ".slice/docker-" + cid + ".scope\n", cid, true},
+		"private namespace":           {"0::/../../kubepods-besteffort-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", cid, true},
+		"private namespace, cgroupfs": {"0::/../../../burstable/pod" + pod + "/" + cid + "\n", cid, true},
+		"private, same pod":           {"0::/../cri-containerd-" + cid + ".scope\n", cid, true},
 		"v1 many controllers": {"12:memory:/kubepods/burstable/pod" + pod + "/" + cid + "\n11:devices:/kubepods/burstable/pod" + pod + "/" + cid +
-			"\n1:name=systemd:/kubepods/burstable/pod" + pod + "/" + cid + "\n0::/\n", Ref{pod, cid}, true},
-		"v1, one controller behind": {"3:cpu,cpuacct:/kubepods.slice\n2:pids:/kubepods.slice/kubepods-pod" + podU + ".slice\n1:memory:/kubepods.slice/kubepods-pod" + podU + ".slice/docker-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"v1 docker":                 {"4:memory:/docker/" + cid + "\n", Ref{"", cid}, true},
-		"docker systemd":            {"0::/system.slice/docker-" + cid + ".scope\n", Ref{"", cid}, true},
-		"podman":                    {"0::/machine.slice/libpod-" + cid + ".scope/container\n", Ref{"", cid}, true},
-		"containerd, colons":        {"0::/system.slice/containerd.service/kubepods-burstable-pod" + podU + ".slice:cri-containerd:" + cid + "\n", Ref{pod, cid}, true},
-		"static pod":                {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + cid + ".scope\n", Ref{hash, cid}, true},
-		"docker in a pod":           {"0::/kubepods/pod" + pod + "/" + cid + "/docker/" + inner + "\n", Ref{pod, cid}, true},
-		"kind":                      {"0::/docker/" + inner + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", Ref{pod, cid}, true},
-		"host service":              {"0::/system.slice/sshd.service\n", Ref{}, false},
-		"session":                   {"0::/user.slice/user-1000.slice/session-3.scope\n", Ref{}, false},
-		"root":                      {"0::/\n", Ref{}, false},
-		"short id":                  {"0::/docker/" + cid[:12] + "\n", Ref{}, false},
-		"not a group":               {"hello\n\n:::\n", Ref{}, false},
-		"empty":                     {"", Ref{}, false},
+			"\n1:name=systemd:/kubepods/burstable/pod" + pod + "/" + cid + "\n0::/\n", cid, true},
+		"v1, one controller behind": {"3:cpu,cpuacct:/kubepods.slice\n2:pids:/kubepods.slice/kubepods-pod" + podU + ".slice\n1:memory:/kubepods.slice/kubepods-pod" + podU + ".slice/docker-" + cid + ".scope\n", cid, true},
+		"v1 docker":                 {"4:memory:/docker/" + cid + "\n", cid, true},
+		"docker systemd":            {"0::/system.slice/docker-" + cid + ".scope\n", cid, true},
+		"podman":                    {"0::/machine.slice/libpod-" + cid + ".scope/container\n", cid, true},
+		"containerd, colons":        {"0::/system.slice/containerd.service/kubepods-burstable-pod" + podU + ".slice:cri-containerd:" + cid + "\n", cid, true},
+		"static pod":                {"0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + hash + ".slice/cri-containerd-" + cid + ".scope\n", cid, true},
+		"docker in a pod":           {"0::/kubepods/pod" + pod + "/" + cid + "/docker/" + inner + "\n", cid, true},
+		"kind":                      {"0::/docker/" + inner + "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n", cid, true},
+		"host service":              {"0::/system.slice/sshd.service\n", "", false},
+		"session":                   {"0::/user.slice/user-1000.slice/session-3.scope\n", "", false},
+		"root":                      {"0::/\n", "", false},
+		"short id":                  {"0::/docker/" + cid[:12] + "\n", "", false},
+		"not a group":               {"hello\n\n:::\n", "", false},
+		"empty":                     {"", "", false},
 	} {
-		got, ok := ParseCgroup([]byte(c.text))
+		got, ok := parseCgroup([]byte(c.text))
 		if got != c.want || ok != c.ok {
-			t.Errorf("%s: %+v, %v; want %+v, %v", name, got, ok, c.want, c.ok)
+			t.Errorf("%s: %q, %v; want %q, %v", name, got, ok, c.want, c.ok)
 		}
 	}
 }
@@ -59,15 +59,9 @@ func FuzzParseCgroup(f *testing.F) {
 	f.Add([]byte("0::/../../kubepods-besteffort-pod" + podU + ".slice/cri-containerd-" + cid + ".scope\n"))
 	f.Add([]byte("4:memory:/docker/" + cid + "/kubepods/pod" + pod))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		ref, ok := ParseCgroup(text)
-		if ok != (ref != Ref{}) {
-			t.Fatalf("%+v, %v", ref, ok)
-		}
-		if ref.ID != "" && (len(ref.ID) != 64 || strings.Trim(ref.ID, "0123456789abcdef") != "") {
-			t.Fatalf("%q is no id", ref.ID)
-		}
-		if strings.ContainsAny(ref.PodUID, "_/") {
-			t.Fatalf("%q is no UID", ref.PodUID)
+		id, ok := parseCgroup(text)
+		if id != "" && (!ok || len(id) != 64 || strings.Trim(id, "0123456789abcdef") != "") {
+			t.Fatalf("%q is no id, %v", id, ok)
 		}
 	})
 }

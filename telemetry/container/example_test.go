@@ -29,12 +29,6 @@ func Example() {
 	// 99: "host" {Namespace: Name: Container:}
 }
 
-func ExampleParseCgroup() {
-	ref, ok := container.ParseCgroup([]byte("0::/../../kubepods-besteffort-podfecd2321_17b5_49b9_9f75_8c5be777fbfb.slice/cri-containerd-" + id + ".scope\n"))
-	fmt.Println(ok, ref.PodUID, ref.ID[:12])
-	// Output: true fecd2321-17b5-49b9-9f75-8c5be777fbfb 397529d07efe
-}
-
 func ExampleParseDevice() {
 	d, err := container.ParseDevice("GPU-8f2b1c3d-0000-1111-2222-333344445555::3")
 	fmt.Println(d.UUID, "replica", d.Replica, err)

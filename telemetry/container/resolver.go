@@ -56,7 +56,8 @@ type Identity struct {
 	// Start is the time at which the process started, in clock ticks since the system did.
 	// With the PID it names the process: ids are used again.
 	Start uint64
-	Ref   Ref
+	// Container is the id of its container, 64 hexadecimal digits; empty where it is in none.
+	Container string
 	// Pod is the process's pod. It means nothing unless Reason is empty.
 	Pod    Pod
 	Reason Reason // why Pod is not known
@@ -90,12 +91,12 @@ func (r *Resolver) Resolve(pids ...uint32) []Identity {
 	listed := false // read the names of containers once at most
 	for i, pid := range pids {
 		id := r.look(pid)
-		if id.Reason == reasonNoPod && id.Ref.ID != "" {
-			pod, ok := r.names[id.Ref.ID]
+		if id.Reason == reasonNoPod && id.Container != "" {
+			pod, ok := r.names[id.Container]
 			if !ok && !listed {
 				listed = true
 				r.names = logNames(r.root)
-				pod, ok = r.names[id.Ref.ID]
+				pod, ok = r.names[id.Container]
 			}
 			if ok {
 				id.Pod, id.Reason = pod, ""
@@ -135,7 +136,7 @@ func (r *Resolver) look(pid uint32) Identity {
 	if why != "" {
 		return Identity{PID: pid, Reason: why}
 	}
-	if before, ok := r.seen[pid]; ok && before.Start == start && before.Ref != (Ref{}) {
+	if before, ok := r.seen[pid]; ok && before.Start == start && before.Container != "" {
 		return before
 	}
 	id := Identity{PID: pid, Start: start}
@@ -151,8 +152,9 @@ func (r *Resolver) look(pid uint32) Identity {
 		id.Reason = unreadable(err)
 		return id
 	}
-	ref, ok := ParseCgroup(text)
-	id.Ref, id.Reason = ref, reasonNoPod
+	var ok bool
+	id.Container, ok = parseCgroup(text)
+	id.Reason = reasonNoPod
 	if !ok {
 		id.Reason = reasonHost
 		if hidden(text) {

@@ -55,7 +55,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%d: %v, want %v", id.PID, id.Reason, want[id.PID])
 		}
 	}
-	if id := r.Resolve(10)[0]; id.Pod != web || id.Start != 500 || id.Ref.ID != cid {
+	if id := r.Resolve(10)[0]; id.Pod != web || id.Start != 500 || id.Container != cid {
 		t.Errorf("%+v", id)
 	}
 	// The link comes after the process.

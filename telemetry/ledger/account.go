@@ -26,10 +26,8 @@ var errInput = errors.New("ledger: bad input")
 //	overhead        the cost of sharing itself: switching between contexts, and the MPS server itself
 type Account string
 
-// AccountTenant is time in which a tenant's kernels ran.
-const AccountTenant Account = "tenant"
-
 const (
+	accountTenant        Account = "tenant"
 	accountUnattributed  Account = "unattributed"
 	accountIdle          Account = "idle"
 	accountHeldIdle      Account = "held-idle"
@@ -38,7 +36,7 @@ const (
 )
 
 // accounts lists the accounts in the order of rows.
-var accounts = []Account{accountUnattributed, AccountTenant, accountIdle, accountHeldIdle, accountExecutionIdle,
+var accounts = []Account{accountUnattributed, accountTenant, accountIdle, accountHeldIdle, accountExecutionIdle,
 	accountOverhead}
 
 func (a Account) compare(b Account) int {

@@ -212,7 +212,7 @@ func TestWhoPaysForAWindow(t *testing.T) {
 			b.util, b.busy = map[uint32]float64{5: 80}, 80
 			b.seconds(10)
 			for _, r := range b.book.listRows() {
-				if r.Account == AccountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
+				if r.Account == accountTenant && (r.Low != 0 || r.High != 8*time.Second || r.Mechanism != sharing.MechanismMPS || r.Basis != sharing.BasisPrior) {
 					t.Errorf("%+v", r)
 				}
 			}
@@ -402,7 +402,7 @@ func TestWithoutFiguresOfProcesses(t *testing.T) {
 	}
 	b.Tick()
 	rows := b.book.listRows()
-	if len(rows) != 2 || rows[0].Account != AccountTenant || rows[0].Time < 16*time.Second {
+	if len(rows) != 2 || rows[0].Account != accountTenant || rows[0].Time < 16*time.Second {
 		t.Errorf("%+v", rows)
 	}
 }
@@ -436,7 +436,7 @@ func TestAThousandProcesses(t *testing.T) {
 	}
 	n := 0
 	for _, r := range b.book.listRows() {
-		if r.Account == AccountTenant {
+		if r.Account == accountTenant {
 			n++
 		}
 	}
@@ -503,7 +503,7 @@ func TestInstancesOfAnA30(t *testing.T) {
 	b.sample(&x)
 	b.want("tenant/train/c 5.0", "held-idle/train/c 5.0", "idle/ 10.0")
 	for _, r := range b.book.listRows() {
-		if r.Account == AccountTenant && (r.Low != 0 || r.High != 5*time.Second || r.Basis != sharing.BasisDerived) {
+		if r.Account == accountTenant && (r.Low != 0 || r.High != 5*time.Second || r.Basis != sharing.BasisDerived) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -524,7 +524,7 @@ func TestAnotherRun(t *testing.T) {
 	b.seconds(10)
 	b.want("tenant/web/c 20.0", "unattributed/ 60.0")
 	for _, r := range b.book.listTotals() {
-		if want := map[Account]int64{AccountTenant: 6000e6, accountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
+		if want := map[Account]int64{accountTenant: 6000e6, accountUnattributed: 6000e6}[r.Account]; r.Microjoules != want {
 			t.Errorf("%v: %d uJ, want %d", r.Account, r.Microjoules, want)
 		}
 	}

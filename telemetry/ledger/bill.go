@@ -12,14 +12,11 @@ import (
 	"github.com/cotenant/cotenant/cost"
 )
 
-// IdlePolicy assigns the cost of a GPU's time without a holder; "" is IdleOwnRow.
-type IdlePolicy string
-
-// The policies.
+// The policies for the cost of a GPU's time without a holder.
 const (
-	IdleOwnRow    IdlePolicy = "own-row"    // it is a row of its own
-	IdleByHolding IdlePolicy = "by-holding" // all, by the time that each had the GPU, used or not
-	IdleByUse     IdlePolicy = "by-use"     // all, by the time that each used it
+	idleOwnRow    = "own-row"
+	idleByHolding = "by-holding"
+	idleByUse     = "by-use"
 )
 
 // Names of a bill's rows that are no namespace's. They are not valid names in Kubernetes.
@@ -32,8 +29,8 @@ const (
 // Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and
 // money.
 type Bill struct {
-	Idle IdlePolicy `json:"idle_policy"`
-	Rows []BillRow  `json:"rows"` // namespaces by name, then the others
+	Idle string    `json:"idle_policy"`
+	Rows []BillRow `json:"rows"` // namespaces by name, then the others
 }
 
 // BillRow is the amount charged to one namespace, or to "(idle)", "(system)" or "(unattributed)".
@@ -45,9 +42,9 @@ type BillRow struct {
 // NewBill makes the bill of an Accountant's totals (Accountant.View), or of TotalsOf. Each namespace pays for its use
 // and for its idle share; the policy assigns the rest of the idle time where any namespace had the GPU. Amounts below
 // zero are an error, and more than 290 years of GPU time together.
-func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
-	idle = cmp.Or(idle, IdleOwnRow)
-	if idle != IdleOwnRow && idle != IdleByHolding && idle != IdleByUse {
+func NewBill(totals []Total, idle string) (Bill, error) {
+	idle = cmp.Or(idle, idleOwnRow)
+	if idle != idleOwnRow && idle != idleByHolding && idle != idleByUse {
 		return Bill{}, fmt.Errorf("%w: unknown policy for idle time %q (use own-row, by-holding or by-use)", errInput, idle)
 	}
 	rows, times, all := map[string]Amount{}, map[string]int64{}, Amount{}
@@ -65,7 +62,7 @@ func NewBill(totals []Total, idle IdlePolicy) (Bill, error) {
 		row := rows[name]
 		row.add(t.Amount)
 		rows[name] = row
-		if !isSpecial(name) && (idle == IdleByHolding || idle == IdleByUse && t.Account == AccountTenant) {
+		if !isSpecial(name) && (idle == idleByHolding || idle == idleByUse && t.Account == accountTenant) {
 			times[name] += int64(t.Time)
 		}
 	}

@@ -302,7 +302,7 @@ func spendEnergy(in *posting, lines []line) {
 	}
 	ran := func(x *line) int64 {
 		switch x.key.Account {
-		case AccountTenant, accountOverhead, accountUnattributed:
+		case accountTenant, accountOverhead, accountUnattributed:
 			return int64(x.amount.Time)
 		}
 		return 0

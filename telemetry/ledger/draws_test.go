@@ -48,7 +48,7 @@ func TestDraws(t *testing.T) {
 					}
 					for _, p := range parts {
 						for i := range pods {
-							if p.Account != AccountTenant || p.Pod != pods[i] {
+							if p.Account != accountTenant || p.Pod != pods[i] {
 								continue
 							}
 							minute[i] += p.Time.Seconds() / 60

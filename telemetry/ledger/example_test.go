@@ -168,7 +168,7 @@ func ExampleNewBill() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, policy := range []ledger.IdlePolicy{ledger.IdleOwnRow, ledger.IdleByHolding} {
+	for _, policy := range []string{"own-row", "by-holding"} {
 		bill, err := ledger.NewBill(totals, policy)
 		if err != nil {
 			log.Fatal(err)

@@ -78,7 +78,7 @@ func TestFourPodsAQuarterEach(t *testing.T) {
 		}
 		sum, money := time.Duration(0), int64(0)
 		for _, r := range rows {
-			if r.Time != 15*time.Minute || r.Account != AccountTenant || r.Basis != sharing.BasisMeasured {
+			if r.Time != 15*time.Minute || r.Account != accountTenant || r.Basis != sharing.BasisMeasured {
 				t.Errorf("%+v", r)
 			}
 			if want := micros / 4; r.Micros != want && r.Micros != want+1 || micros%4 == 0 && r.Micros != want {
@@ -96,8 +96,8 @@ func TestEnergyFollows(t *testing.T) {
 	l := newBook(bookOptions{})
 	l.post(posting{GPU: "g"})
 	l.post(posting{GPU: "g", To: 10 * time.Second, Microjoules: telemetry.Some(int64(1_000_000_003)), IdleMicrojoules: 700_000_000, Parts: []Part{
-		{Account: AccountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
-		{Account: AccountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
+		{Account: accountTenant, Pod: named("a"), Time: 4 * time.Second, High: 4 * time.Second},
+		{Account: accountTenant, Pod: named("b"), Time: 2 * time.Second, High: 2 * time.Second},
 		{Account: accountIdle, Time: 4 * time.Second, High: 4 * time.Second},
 	}})
 	want := map[string]int64{"a": 280_000_000 + 200_000_002, "b": 140_000_000 + 100_000_001, "": 280_000_000}
@@ -125,7 +125,7 @@ func TestRowsEndAndTotalsDoNot(t *testing.T) {
 	post := func(to time.Duration, pods ...string) {
 		in := posting{GPU: "g", To: to}
 		for _, p := range pods {
-			in.Parts = append(in.Parts, Part{Account: AccountTenant, Pod: named(p)})
+			in.Parts = append(in.Parts, Part{Account: accountTenant, Pod: named(p)})
 		}
 		if len(pods) > 0 && to > 0 {
 			through, _ := l.through("g")
@@ -164,7 +164,7 @@ func TestTooManyPods(t *testing.T) {
 	l := newBook(bookOptions{maxPods: 3})
 	l.post(posting{GPU: "g"})
 	for i := range 10 {
-		l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i)), Time: 1, Low: 1, High: 1}}})
+		l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: accountTenant, Pod: named(fmt.Sprint(i)), Time: 1, Low: 1, High: 1}}})
 	}
 	rows := l.listRows()
 	if len(rows) != 4 {
@@ -181,7 +181,7 @@ func TestTooManyPods(t *testing.T) {
 	var parts []Part
 	for i := range 1000 { // at once, of namespaces of their own
 		p := container.Pod{Namespace: fmt.Sprint("n", i), Name: "p", Container: "c"}
-		parts = append(parts, Part{Account: AccountTenant, Pod: p, Time: 1, High: 1})
+		parts = append(parts, Part{Account: accountTenant, Pod: p, Time: 1, High: 1})
 	}
 	l.post(posting{GPU: "g", To: 1000, Parts: parts})
 	rest := time.Duration(0)
@@ -201,7 +201,7 @@ func TestHostileNamesInRecords(t *testing.T) {
 	l.post(posting{GPU: "g"})
 	pods := []container.Pod{{Namespace: "n\nx", Name: "a\"}\\", Container: "\xff\xfe"}, {Namespace: "n", Name: strings.Repeat("x", 9999), Container: "é"}}
 	for i, p := range pods {
-		l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: AccountTenant, Pod: p, Time: 1, Low: 1, High: 1}}})
+		l.post(posting{GPU: "g", To: time.Duration(i + 1), Parts: []Part{{Account: accountTenant, Pod: p, Time: 1, Low: 1, High: 1}}})
 	}
 	records, err := l.takeChanges()
 	must(t, err)
@@ -236,7 +236,7 @@ func TestUnreadableRecords(t *testing.T) {
 		for _, gpu := range []string{"g", "h"} {
 			in := posting{GPU: gpu, To: time.Duration(i) * time.Minute, Microjoules: telemetry.Some(int64(7e6)), Price: usd(t, 3)}
 			if i > 0 {
-				in.Parts = []Part{{Account: AccountTenant, Pod: named(fmt.Sprint(i % 3)), Time: time.Second, High: time.Minute}}
+				in.Parts = []Part{{Account: accountTenant, Pod: named(fmt.Sprint(i % 3)), Time: time.Second, High: time.Minute}}
 			}
 			l.post(in)
 		}

@@ -52,7 +52,7 @@ func tenantOf(c *Claim) Account {
 	case c.Overhead:
 		return accountOverhead
 	case c.known():
-		return AccountTenant
+		return accountTenant
 	}
 	return accountUnattributed
 }

@@ -146,7 +146,7 @@ func TestBillReconciles(t *testing.T) {
 			totals = append(totals, Total{k, a})
 			want.add(a)
 		}
-		for _, policy := range []IdlePolicy{IdleOwnRow, IdleByHolding, IdleByUse} {
+		for _, policy := range []string{idleOwnRow, idleByHolding, idleByUse} {
 			var got Amount
 			b, err := NewBill(totals, policy)
 			for _, row := range b.Rows {
@@ -159,7 +159,7 @@ func TestBillReconciles(t *testing.T) {
 	}
 	century := Total{Amount: Amount{Time: maxAmount}}
 	for _, totals := range [][]Total{{{Amount: Amount{Micros: -1}}}, {century, century, century, century, century, century, century, century}} {
-		if b, err := NewBill(totals, IdleOwnRow); !errors.Is(err, errInput) {
+		if b, err := NewBill(totals, idleOwnRow); !errors.Is(err, errInput) {
 			t.Errorf("%+v, %v", b, err)
 		}
 	}

@@ -118,7 +118,7 @@ func (c *recordedCase) byTokens(t *testing.T) (out [2][3]float64) {
 			t.Fatal(err)
 		}
 		for _, p := range parts {
-			if p.Account == AccountTenant {
+			if p.Account == accountTenant {
 				for j, d := range []time.Duration{p.Low, p.Time, p.High} {
 					out[p.Pod.Name[0]-'a'][j] += d.Seconds()
 				}
@@ -182,7 +182,7 @@ func (c *recordedCase) account(t *testing.T, sampled bool) (out [2][3]float64) {
 	mechanism := map[string]sharing.Mechanism{"mps": sharing.MechanismMPS, "time-slicing": sharing.MechanismTimeSlicing}[c.Mechanism]
 	for _, r := range b.book.listRows() {
 		for i, pod := range pods {
-			if r.Account == AccountTenant && r.Pod == pod && r.Mechanism == mechanism {
+			if r.Account == accountTenant && r.Pod == pod && r.Mechanism == mechanism {
 				for j, d := range []time.Duration{r.Low, r.Time, r.High} {
 					out[i][j] += d.Seconds() / length.Seconds()
 				}

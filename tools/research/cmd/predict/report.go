@@ -194,7 +194,9 @@ func (o *options) writeParameters(out io.Writer, p *predict.Predictor) error {
 // parameterSources returns the known sources of the parameters.
 func parameterSources(p *predict.Predictor) (cites sharing.Citations) {
 	for _, n := range p.Parameters.Named() {
-		cites.AddKnown(n.Source)
+		if _, known := sharing.SourceByID(sharing.SourceID(n.Source)); known { // else in words
+			cites.Add(sharing.SourceID(n.Source))
+		}
 	}
 	return cites
 }
