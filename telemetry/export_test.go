@@ -23,4 +23,5 @@ func (r *IdleReport) Verdict() string                  { return r.verdict() }
 func (r *IdleReport) Joules(s State) Optional[float64] { return r.joules(s) }
 func (s *Series) Replay(sink Sink) error               { return s.replay(sink) }
 func (s *Series) All() iter.Seq[*Sample]               { return s.all() }
+func (s *Series) Len() int                             { return len(s.samples) }
 func (s State) Idle() bool                             { return s.idle() }

@@ -66,8 +66,7 @@ func TestEnergy(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
 	}
-	var de *telemetry.DeviceError
-	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0); !errors.As(err, &de) {
+	if _, err := telemetry.MeasureEnergy(new(telemetry.Series), 0); !errors.Is(err, telemetry.ErrNoDevice) {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func bridged(period time.Duration) time.Duration { return max(3*period, time.Sec
 // check returns an error for an index that names no device.
 func (h *Header) check(device int) error {
 	if device < 0 || device >= len(h.Devices) {
-		return &DeviceError{Device: device, Devices: len(h.Devices)}
+		return fmt.Errorf("%w: %d; the series has %d, counted from 0", ErrNoDevice, device, len(h.Devices))
 	}
 	return nil
 }
@@ -74,9 +74,6 @@ func (s *Series) Event(e Event) error {
 	s.Events = append(s.Events, e)
 	return nil
 }
-
-// Len is the number of samples.
-func (s *Series) Len() int { return len(s.samples) }
 
 // all yields the samples in order. The lists in a sample must not be changed.
 func (s *Series) all() iter.Seq[*Sample] {
@@ -163,15 +160,8 @@ var errNotBegun = errors.New("telemetry: the sink has no header yet; call Begin 
 // missing metrics do not show it: an empty list of processes would mean that none is there. A Sampler ignores it.
 var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
-// DeviceError is returned for an index that names none of a series' devices.
-type DeviceError struct {
-	Device  int // the index that was given
-	Devices int // how many devices there are
-}
-
-func (e *DeviceError) Error() string {
-	return fmt.Sprintf("telemetry: no device %d; the series has %d, counted from 0", e.Device, e.Devices)
-}
+// ErrNoDevice is returned for an index that names none of a series' or a reader's devices.
+var ErrNoDevice = errors.New("telemetry: no such device")
 
 // OpError is an operation on a device that failed.
 type OpError struct {

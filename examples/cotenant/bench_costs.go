@@ -100,7 +100,8 @@ func costTable(runs []runCosts) string {
 	rows := [][]string{{"scenario", "load", "tenant", "input", "output", "good"}}
 	for _, r := range runs {
 		for _, c := range r.Costs {
-			rows = append(rows, append([]string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}, costTexts(c.TokenCosts)...))
+			name := []string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}
+			rows = append(rows, append(name, costTexts(c.TokenCosts)...))
 		}
 	}
 	return "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n" +

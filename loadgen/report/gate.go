@@ -22,9 +22,6 @@ type Condition struct {
 	bound            float64
 }
 
-// String returns the condition as it was written.
-func (c Condition) String() string { return c.text }
-
 // ParseCondition reads a condition: a figure by its name in a summary ("failed" and "goodput" mean their shares,
 // "ttft.p99" for "ttft_ms.p99"), one of > >= < <=, and a number with %, ms or s where it fits, e.g. "failed>1%",
 // "ttft.p99>500ms", "goodput<99%", "output_tokens_per_s<1000".
@@ -105,17 +102,17 @@ func Gate(s *loadgen.Summary, failIf ...Condition) error {
 					parts = append(parts, part{problem.Join(s.RunID, s.Tenants[i].Name), &s.Tenants[i].Measures})
 				}
 			}
-			l.If(len(parts) == 0, s.RunID, "give a tenant an SLO", "%s: no tenant has objectives", c)
+			l.If(len(parts) == 0, s.RunID, "give a tenant an SLO", "%s: no tenant has objectives", c.text)
 		}
 		for _, p := range parts {
 			v, doubt, ok := figureOf(p.m, c.figure)
 			switch {
 			case !ok:
-				l.Addf(p.name, "", "%s: unknown, it was not measured", c)
+				l.Addf(p.name, "", "%s: unknown, it was not measured", c.text)
 			case c.holds(v):
-				l.Addf(p.name, "", "%s: %s is %.4g", c, c.figure, v)
+				l.Addf(p.name, "", "%s: %s is %.4g", c.text, c.figure, v)
 			case doubt != "":
-				l.Addf(p.name, "make more requests", "%s: unknown, %s", c, doubt)
+				l.Addf(p.name, "make more requests", "%s: unknown, %s", c.text, doubt)
 			}
 		}
 	}

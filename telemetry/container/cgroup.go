@@ -16,9 +16,9 @@ var (
 	colonForm = regexp.MustCompile(`^(.*):(?:cri-containerd|crio|docker|containerd):([0-9a-f]{64})$`)
 )
 
-// parseCgroup reads the text of /proc/PID/cgroup, of either version of control groups, and returns the container's id of
-// 64 hexadecimal digits, "" for a process of a pod that is in none of its containers. ok is false where no line names a
-// pod or container: a process of the host, or one whose group is hidden.
+// parseCgroup reads the text of /proc/PID/cgroup, of either version of control groups, and returns the container's id
+// of 64 hexadecimal digits, "" for a process of a pod that is in none of its containers. ok is false where no line
+// names a pod or container: a process of the host, or one whose group is hidden.
 //
 // A container inside another (Docker in a pod) counts for the outermost one below the pod. Under a private cgroup
 // namespace of the reader paths begin with "/.." and may lack the pod's part; the container's id is still there.

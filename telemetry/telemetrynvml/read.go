@@ -279,7 +279,7 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 		return ErrClosed
 	}
 	if index < 0 || index >= len(s.devs) {
-		return &telemetry.DeviceError{Device: index, Devices: len(s.devs)}
+		return fmt.Errorf("%w: %d of %d", telemetry.ErrNoDevice, index, len(s.devs))
 	}
 	d := s.devs[index]
 	x := &look{d: d, r: r}

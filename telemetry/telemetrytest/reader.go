@@ -120,7 +120,7 @@ func (s *Reader) Devices(ctx context.Context) ([]telemetry.Device, error) {
 // Read gives the figures of the script for the present moment, after the group's cost.
 func (s *Reader) Read(ctx context.Context, device int, group telemetry.Groups, r *telemetry.Reading) error {
 	if device < 0 || device >= len(s.gpus) {
-		return &telemetry.DeviceError{Device: device, Devices: len(s.gpus)}
+		return fmt.Errorf("%w: %d of %d", telemetry.ErrNoDevice, device, len(s.gpus))
 	}
 	if cost := s.script.Cost[group]; cost > 0 {
 		timer := time.NewTimer(cost)
