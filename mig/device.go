@@ -80,8 +80,7 @@ type ComputeProfile struct {
 type DeviceState struct {
 	UUID  string
 	Model *Model
-	// Mode tells whether MIG is on, and Pending whether it would be after a reset; they are the same where no change is
-	// pending.
+	// Mode is true if MIG is on, Pending if it is on after the next reset: they differ while a change is pending.
 	Mode, Pending bool
 	// Resetless reports whether the mode changes without a GPU reset (NVML field 184); Unknown where it is not reported.
 	Resetless sharing.Answer

@@ -42,8 +42,7 @@ type ChangePlan struct {
 	Complete []Instance `json:"complete,omitempty"`
 	// Steps are the changes in the order in which they are possible: every layout between two steps is valid.
 	Steps []Step `json:"steps,omitempty"`
-	// Mode tells whether to leave MIG on. Where it is missing, MIG is switched on if instances are created, and otherwise
-	// stays as it is.
+	// Mode is true to leave MIG on. Where it is missing, MIG is switched on if instances are created, and else unchanged.
 	Mode Optional[bool] `json:"mig_enabled,omitzero"`
 	// BusyDestroyed counts the instances in use that the plan destroys.
 	BusyDestroyed int `json:"busy_destroyed"`
