@@ -6,8 +6,8 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 )
 
 // answers turns a plan into texts and figures.

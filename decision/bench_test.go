@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/decision/filter"
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/sharing"
 )

@@ -11,9 +11,9 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -8,8 +8,8 @@ import (
 	"math"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 )
 
 // hourly counts the GPUs and nodes of a pool that are paid for, with their price in micro-units an hour.

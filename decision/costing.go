@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 

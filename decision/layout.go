@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 )
 
 // layout assigns the plan to nodes, prices them, and lists unused capacity.
@@ -16,7 +16,7 @@ func (pl *answers) layout(r *Result) error {
 	if r.Layout, problems = pl.Layout(); len(problems) > 0 {
 		return fmt.Errorf("decision: %w", layout.Err(problems))
 	}
-	prices := Prices(pl.Pools)
+	prices := score.Prices(pl.Pools)
 	all, err := r.Layout.Cost(prices)
 	if err != nil {
 		return fmt.Errorf("decision: %w", err)
@@ -29,18 +29,4 @@ func (pl *answers) layout(r *Result) error {
 		err = fmt.Errorf("decision: %w", err)
 	}
 	return err
-}
-
-// Prices are those of pools, for the price of a layout; of one that has none, how many GPUs are reserved.
-func Prices(pools []*score.CompiledPool) layout.Prices {
-	out := layout.Prices{}
-	for _, cp := range pools {
-		p := layout.Price{PerGPU: cp.Price, SpotPerGPU: cp.Spot.PricePerGPUHour, Reserved: cp.Reserved.Count,
-			ReservedPerGPU: cp.Reserved.PricePerGPUHour}
-		if node, stated := cp.Pool.NodePricePerHour.Get(); stated {
-			p.PerNode = node
-		}
-		out[cp.Pool.Name] = p
-	}
-	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/plan"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/nightly"
@@ -112,7 +113,7 @@ func checkNodes(t *testing.T, f *Fleet, r *Result) {
 	if err := layout.Err(r.Layout.Check()); err != nil {
 		t.Error(err)
 	}
-	if all, err := r.Layout.Cost(Prices(planned(t, f).Pools)); err != nil {
+	if all, err := r.Layout.Cost(score.Prices(planned(t, f).Pools)); err != nil {
 		t.Error(err)
 	} else if month, err := cost.Monthly(all.PerHour); err != nil || month.Decimal() != r.Totals.MonthlyAfter {
 		t.Errorf("the layout costs %v a month, the totals %s: %v", month, r.Totals.MonthlyAfter, err)

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )

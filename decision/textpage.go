@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )

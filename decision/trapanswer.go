@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -65,8 +65,12 @@ func (s *trapInput) findTraps(d *Decision) {
 // TrapsToday returns the traps of a workload and of its present share (request) on a pool, which may be nil, the most
 // severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that needs all advertised shares of
 // a GPU to be taken is reported as a future one, of at most medium severity.
-func TrapsToday(w *score.CompiledWorkload, p *score.CompiledPool, here int) []TrapHit {
-	s := newTrapInput(w, p)
+func TrapsToday(w *Workload, p *Pool, here int) []TrapHit {
+	var pool *score.CompiledPool
+	if p != nil {
+		pool, _ = score.CompilePool(p) // of a GPU that is not known, traps of pools are not known either
+	}
+	s := newTrapInput(score.CompileWorkload(w), pool)
 	var full found
 	if here > 0 && s.r.Replicas > here {
 		full = s.find()

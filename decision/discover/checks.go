@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
@@ -260,13 +259,6 @@ func (b *build) unheld() {
 
 // traps finds the traps that workloads walk into as they run today.
 func (b *build) traps() {
-	pools := map[string]*score.CompiledPool{}
-	for i := range b.Fleet.Pools {
-		p, err := score.CompilePool(&b.Fleet.Pools[i])
-		if err == nil {
-			pools[b.Fleet.Pools[i].Name] = p
-		}
-	}
 	hits, names := map[string]decision.TrapHit{}, map[string][]string{}
 	for _, w := range b.workloads {
 		v := &b.Fleet.Workloads[w.index]
@@ -274,9 +266,9 @@ func (b *build) traps() {
 			continue
 		}
 		n, _ := b.home(w)
-		var at *score.CompiledPool
+		var at *decision.Pool
 		if p := b.poolOf[n]; p != nil {
-			at = pools[p.name]
+			at = &b.Fleet.Pools[p.index]
 		}
 		here := 0 // the most on any of its nodes
 		for _, p := range w.pods {
@@ -284,7 +276,7 @@ func (b *build) traps() {
 				here = max(here, p.at.tenantsOfOne())
 			}
 		}
-		for _, t := range decision.TrapsToday(score.CompileWorkload(v), at, here) {
+		for _, t := range decision.TrapsToday(v, at, here) {
 			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
 			if names[key] = append(names[key], w.name); len(names[key]) == 1 {
 				hits[key] = t

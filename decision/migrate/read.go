@@ -12,8 +12,8 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -44,7 +44,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 		c.pools[cp.Pool.Name], c.priced = cp, c.priced && cp.Priced
 		c.currency = cmp.Or(c.currency, cp.Price.Currency())
 	}
-	c.prices = decision.Prices(compiled)
+	c.prices = score.Prices(compiled)
 	if !c.priced { // GPUs are counted
 		one, _ := cost.FromMicros(1e6, cmp.Or(c.currency, "USD"))
 		for p := range c.prices {

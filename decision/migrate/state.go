@@ -11,8 +11,8 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 

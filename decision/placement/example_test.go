@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -163,22 +162,25 @@ workloads:
 		fmt.Println(err)
 		return
 	}
-	pool, err := score.CompilePool(&fleet.Pools[0])
+	a100 := layout.GPUOf("A100-SXM4-80GB")
+	target, err := filter.NewTarget(filter.GPUKind{Name: "a100", GPU: a100.Known, Together: 2})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	gpu := layout.Device{GPU: layout.GPUOf("A100-SXM4-80GB"), Dynamic: true} // idle: the first tenant says what it runs
+	gpu := layout.Device{GPU: a100, Dynamic: true} // idle: the first tenant says what it runs
 	c, problems := layout.Observe([]layout.Node{{Name: "node-1", Pool: "a100", Devices: []layout.Device{gpu, gpu}}})
 	if err := layout.Err(problems); err != nil {
 		fmt.Println(err)
 		return
 	}
 	scorer := placement.NewScorer(placement.BestFit{}, nil)
-	scorer.Targets = map[string]*filter.Target{"a100": pool.Target()}
+	scorer.Targets = map[string]*filter.Target{"a100": target}
 	placer := placement.NewPlacer(scorer)
 	chosen, _ := result.Decision("embed").Chosen()
-	demand := score.CompileWorkload(&fleet.Workloads[0]).Demand()
+	embeds := &fleet.Workloads[0]
+	demand := &filter.Demand{Replicas: 3, GPUs: 1, Processes: 1, Memory: embeds.MemoryNeed(), Serves: true,
+		Busy: embeds.GPUBusy.Or(1), BusyBasis: filter.BusyStated}
 	embed := &layout.Workload{Name: "embed"}
 	for i := range 3 {
 		r := placement.RequestOf(fmt.Sprintf("embed-%d", i), embed, demand, chosen.Mechanism, chosen.Profile)

@@ -157,11 +157,8 @@ func (r *Request) shape() shape {
 }
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, and under MIG a profile, from
-// the demand that decision's filters use (Demand of [score.CompiledWorkload]). Its busy share orders places and refuses
-// none, as in Decide. w lists the tenants it trusts; without an objective, a copy of it gets the demand's. The caller
-// adds the host's CPU and memory.
-//
-// [score.CompiledWorkload]: https://pkg.go.dev/github.com/cotenant/cotenant/decision/score#CompiledWorkload
+// the demand that the filter judges. Its busy share orders places and refuses none, as in Decide. w lists the tenants
+// that it trusts; without an objective, a copy of it gets the demand's. The caller adds the host's CPU and memory.
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/decision/discover/kube"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
 )
@@ -99,7 +98,7 @@ func (o *discoverOptions) read(ctx context.Context, std stdio) (c *discover.Coll
 		c.AddInventory(host, inv)
 	}
 	if live {
-		part, err = kube.Read(ctx, c.Read, std.err)
+		part, err = readCluster(ctx, c.Read, std.err)
 		if err != nil && ctx.Err() == nil {
 			err = fmt.Errorf("%w\nor use: kubectl get %s -A -o json | cotenant discover -", err, discover.Resources)
 		}

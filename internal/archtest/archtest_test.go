@@ -124,6 +124,7 @@ func TestCheckFindsForbiddenImports(t *testing.T) {
 		{"examples/cotenant", m + "internal/strictyaml", true},
 		{"examples/kube-scheduler/plugin", m + "examples/kube-scheduler/internal/problems", false},
 		{"examples/mps", m + "internal/webpage", true},
+		{"examples/mps", m + "internal/pages", true},
 		{"internal/probe", "C", true},
 		{"internal/probe/cudaprobe", "C", false},
 		{"common", "fmt", true},

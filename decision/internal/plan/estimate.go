@@ -11,9 +11,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"

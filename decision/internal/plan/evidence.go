@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/plaintext"

@@ -15,8 +15,8 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
-	"github.com/cotenant/cotenant/decision/score"
 )
 
 // PlanFleet arranges a fleet that is valid, with so many rounds of a search where there is one.

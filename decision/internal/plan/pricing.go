@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 )
 
 // Rate is the price of a GPU where workload w has GPUs of its own.

@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"

@@ -10,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/codes"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 

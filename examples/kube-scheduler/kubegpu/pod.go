@@ -18,7 +18,6 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/decision/score"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/internal/problems"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -273,15 +272,16 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	out.applyKind(path(AnnotationKind), l)
 }
 
-// applyKind narrows the mechanisms to those that suit the kind of workload.
+// applyKind narrows the mechanisms to those that suit the kind of workload, as Decide does: distributed training runs
+// on whole GPUs, and an online server with objectives for its latencies is not time-sliced.
 func (out *Pod) applyKind(path string, l *problems.List) {
-	a := score.ArchetypeOf(out.Kind)
-	objective := !out.Workload.Objective.IsZero()
-	if !a.NeverShares && !(a.LatencyBound && objective) {
+	whole := out.Kind == decision.KindDistributedTraining
+	latencies := out.Kind == decision.KindOnlineInference && out.Workload.Objective != layout.Objective{}
+	if !whole && !latencies {
 		return
 	}
 	allowed := func(m sharing.Mechanism) bool {
-		if a.NeverShares {
+		if whole {
 			return m == sharing.MechanismExclusive
 		}
 		return m != sharing.MechanismTimeSlicing

@@ -9,6 +9,7 @@ import (
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -64,6 +65,20 @@ func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPoo
 		p.isolation[m] = levels / float64(sharing.AxisCount*int(sharing.LevelHardware-sharing.LevelNone))
 	}
 	return p, nil
+}
+
+// Prices are those of pools, for the price of a layout; of one that has none, how many GPUs are reserved.
+func Prices(pools []*CompiledPool) layout.Prices {
+	out := layout.Prices{}
+	for _, cp := range pools {
+		p := layout.Price{PerGPU: cp.Price, SpotPerGPU: cp.Spot.PricePerGPUHour, Reserved: cp.Reserved.Count,
+			ReservedPerGPU: cp.Reserved.PricePerGPUHour}
+		if node, stated := cp.Pool.NodePricePerHour.Get(); stated {
+			p.PerNode = node
+		}
+		out[cp.Pool.Name] = p
+	}
+	return out
 }
 
 // CompiledWorkload is a workload prepared for [Evaluate]. It is read-only once made and safe for concurrent use.

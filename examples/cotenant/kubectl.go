@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube reads a live cluster's objects for package discover, by kubectl get and nothing else: kubectl finds the
-// cluster and logs in, also in a pod, by its service account. It reads no Secret and no ConfigMap.
-//
-// The package is experimental: its API may change between minor versions.
-package kube
+package main
 
 import (
 	"bufio"
@@ -20,14 +16,15 @@ import (
 	"github.com/cotenant/cotenant/decision/discover"
 )
 
-// Read lists the resources of the cluster of kubectl's current context and passes them to take (the method Read of a
-// discover.Collector) as JSON, together with a name for messages. messages receives kubectl's standard error, such as a
-// login's questions; nil puts it into the error. part lists the resources that can't be read; err is set when nothing
-// was read, and matches exec.ErrNotFound when kubectl is not on PATH.
+// readCluster lists the resources of the cluster of kubectl's current context and passes them to take as JSON, together
+// with a name for messages. kubectl finds the cluster and logs in, also in a pod, by its service account; no Secret and
+// no ConfigMap is read. messages receives kubectl's standard error, such as a login's questions; nil puts it into the
+// error. part lists the resources that can't be read; err is set when nothing was read, and matches exec.ErrNotFound
+// when kubectl is not on PATH.
 //
 // One kubectl get reads the resources of every cluster. Each resource of an extension needs a command of its own, since
 // kubectl refuses the whole command for a kind that the cluster lacks.
-func Read(ctx context.Context, take func(name string, r io.Reader) error, messages io.Writer) (part, err error) {
+func readCluster(ctx context.Context, take func(name string, r io.Reader) error, messages io.Writer) (part, err error) {
 	if part, err = get(ctx, discover.Resources, take, messages); err != nil {
 		return nil, err
 	}
@@ -64,7 +61,7 @@ func get(ctx context.Context, names string, take func(string, io.Reader) error, 
 		err = cmd.Start()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("kube: %w", err)
+		return nil, fmt.Errorf("%w", err)
 	}
 	name := "kubectl get " + names
 	in := bufio.NewReader(out)
@@ -78,7 +75,7 @@ func get(ctx context.Context, names string, take func(string, io.Reader) error, 
 	if err == nil {
 		return part, nil
 	}
-	err = fmt.Errorf("kube: %s: %w", name, err)
+	err = fmt.Errorf("%s: %w", name, err)
 	if messages == nil {
 		err = fmt.Errorf("%w: %s", err, strings.ReplaceAll(strings.TrimSpace(errs.String()), "\n", "; "))
 	}

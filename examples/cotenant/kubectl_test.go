@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package kube_test
+package main
 
 import (
 	"context"
@@ -11,8 +11,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/cotenant/cotenant/decision/discover/kube"
 )
 
 // play has PATH be a folder with a kubectl that is this script.
@@ -28,9 +26,9 @@ func play(t *testing.T, script string) {
 	t.Setenv("PATH", dir)
 }
 
-// TestRead: all is read in six calls; a partial refusal is an error along with the objects that were read, a kind that the
+// TestReadCluster: all is read in six calls; a partial refusal is an error along with the objects that were read, a kind that the
 // cluster lacks is no fault, and where nothing was read the error or messages has kubectl's text.
-func TestRead(t *testing.T) {
+func TestReadCluster(t *testing.T) {
 	const list = `echo '{"kind":"List","items":[]}';`
 	for name, c := range map[string]struct {
 		script    string
@@ -51,7 +49,7 @@ func TestRead(t *testing.T) {
 				if messages != nil {
 					to = messages
 				}
-				part, err := kube.Read(t.Context(), take, to)
+				part, err := readCluster(t.Context(), take, to)
 				text := ""
 				if messages != nil {
 					text = messages.String()
@@ -67,17 +65,17 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadStops: objects that take refuses are named, and a cancelled context ends kubectl.
-func TestReadStops(t *testing.T) {
+// TestReadClusterStops: objects that take refuses are named, and a cancelled context ends kubectl.
+func TestReadClusterStops(t *testing.T) {
 	play(t, `echo '{}'; case "$2" in nodes,*) exec sleep 60;; esac`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	part, err := kube.Read(ctx, func(string, io.Reader) error { cancel(); return errors.New("refused") }, nil)
+	part, err := readCluster(ctx, func(string, io.Reader) error { cancel(); return errors.New("refused") }, nil)
 	if err != nil || !errors.Is(part, context.Canceled) {
 		t.Error(part, err)
 	}
 	play(t, `echo '{}'`)
-	part, err = kube.Read(t.Context(), func(string, io.Reader) error { return errors.New("refused") }, nil)
+	part, err = readCluster(t.Context(), func(string, io.Reader) error { return errors.New("refused") }, nil)
 	if err != nil || part == nil || !strings.Contains(part.Error(), "refused") {
 		t.Error(part, err)
 	}

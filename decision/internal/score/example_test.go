@@ -8,7 +8,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/decision/score"
+	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -44,11 +44,4 @@ func ExampleEvaluate() {
 	// 75 time-slicing
 	// 50 mps
 	// 51 mig
-}
-
-// What the engine takes from a kind is data.
-func ExampleArchetypeOf() {
-	a := score.ArchetypeOf(fleet.KindDistributedTraining)
-	fmt.Println(a.NeverShares, a.SaturatedFrom)
-	// Output: true 0
 }
