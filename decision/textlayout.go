@@ -66,11 +66,11 @@ func (t *text) layout() {
 }
 
 // unusedTexts describes a finding of several nodes.
-var unusedTexts = map[layout.FindingKind]string{
-	layout.FindingEmptyInstances: "MIG instances that nobody holds",
-	layout.FindingWholeForSlice:  "whole GPUs that their work uses in part",
-	layout.FindingFreeShares:     "shares that nobody holds",
-	layout.FindingUnaskedMode:    "GPUs in a mode that no workload asks for",
+var unusedTexts = map[string]string{
+	"empty-instances": "MIG instances that nobody holds",
+	"whole-for-slice": "whole GPUs that their work uses in part",
+	"free-shares":     "shares that nobody holds",
+	"unasked-mode":    "GPUs in a mode that no workload asks for",
 }
 
 // findings sums up unused capacity by pool and kind, the most expensive first.

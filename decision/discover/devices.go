@@ -150,7 +150,7 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 			n.register(d, card)
 			out.GPU.Memory = d.GPU.Memory
 		case i < n.whole && i >= n.whole-gone:
-			d.Health = layout.HealthUnhealthy
+			d.Health = "unhealthy"
 		}
 	}
 	return out
@@ -164,6 +164,6 @@ func (n *node) register(d *layout.Device, card *hami.GPU) {
 	d.GPU, d.Instances = &kind, nil
 	layout.RulesOf(n.delivery).Configure(d, cmp.Or(mode, sharing.MechanismHAMi), int32(card.Count))
 	if card.Healthy != nil && !*card.Healthy {
-		d.Health = layout.HealthUnhealthy
+		d.Health = "unhealthy"
 	}
 }

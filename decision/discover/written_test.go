@@ -135,7 +135,7 @@ func sharers(f *decision.Fleet, folder *manifest.Folder) map[*manifest.Group][]*
 	out, tenants := map[*manifest.Group][]*layout.Workload{}, f.Tenants()
 	for i := range folder.Groups {
 		g := &folder.Groups[i]
-		if !layout.RulesOf(g.Delivery).Has(layout.RuleAnyDevice) || !slices.ContainsFunc(g.Nodes[0].Devices, func(d layout.Device) bool {
+		if !layout.RulesOf(g.Delivery).AnyDevice || !slices.ContainsFunc(g.Nodes[0].Devices, func(d layout.Device) bool {
 			return d.Mode > sharing.MechanismExclusive && !layout.Sliced(d.Mode)
 		}) {
 			continue

@@ -62,19 +62,18 @@ const oldClients, leastClients, mostClients = 16, 48, 60
 
 // recount computes the free resources of a node that is not shared yet.
 func (n *Node) recount() {
-	n.freeCPU, n.freeMemory, n.tenant, n.mixed, n.limited = n.CPUMilli, n.Memory, "", false, false
+	n.free = NodeFree{CPUMilli: n.CPUMilli, Memory: n.Memory}
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
-		n.freeCPU -= int64(a.CPUMilli)
-		n.freeMemory -= a.HostMemory
-		n.limited = n.limited || !a.Workload.Objective.IsZero()
+		n.free.CPUMilli -= int64(a.CPUMilli)
+		n.free.Memory -= a.HostMemory
+		n.free.Limited = n.free.Limited || a.Workload.Objective != Objective{}
 		if i == 0 {
-			n.tenant = a.Workload.Tenant
-		} else if n.tenant != a.Workload.Tenant {
-			n.mixed = true
+			n.free.Tenant = a.Workload.Tenant
+		} else if n.free.Tenant != a.Workload.Tenant {
+			n.free.Several = true
 		}
 	}
-	n.freest = Freest{Compute: -1}
 	for i := range n.Devices {
 		n.recountDevice(i)
 	}
@@ -92,7 +91,8 @@ func (n *Node) recount() {
 		}
 	}
 	if len(n.Devices) > 0 {
-		n.freest = Freest{at[0], at[1], at[2], at[3]}
+		f := &n.free
+		f.Alike, f.Compute, f.DeviceMemory, f.Slots, f.Least = true, at[0], at[1], at[2], at[3]
 	}
 }
 
@@ -140,7 +140,7 @@ func (n *Node) recountDevice(i int) {
 		}
 	}
 	switch {
-	case d.Health == HealthUnhealthy || d.Health == HealthLost:
+	case d.Health == "unhealthy" || d.Health == "lost":
 		f.fault = faultHealth
 	case f.fault != faultNone:
 	case f.Slots < 0:

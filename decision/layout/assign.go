@@ -17,7 +17,7 @@ import (
 // trust nor objectives: package placement does. The error is an ErrNodeGone, or an ErrConflict that names the
 // obstacle; c is unchanged as always.
 func (c *Cluster) Assign(node string, assignments ...Assignment) (*Cluster, error) {
-	at := c.Position(node)
+	at := c.position(node)
 	if at < 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNodeGone, node)
 	}
@@ -119,10 +119,10 @@ func (n *Node) add(a Assignment) (why string) {
 	n.Assignments = append(n.Assignments, a)
 	n.recount()
 	switch {
-	case n.freeCPU < 0 && a.CPUMilli > 0:
-		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.freeCPU+int64(a.CPUMilli))
-	case n.freeMemory < 0 && a.HostMemory > 0:
-		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.freeMemory+a.HostMemory)
+	case n.free.CPUMilli < 0 && a.CPUMilli > 0:
+		return fmt.Sprintf("needs %dm CPU, %dm are free", a.CPUMilli, n.free.CPUMilli+int64(a.CPUMilli))
+	case n.free.Memory < 0 && a.HostMemory > 0:
+		return fmt.Sprintf("needs %v of the host's memory, %v are free", a.HostMemory, n.free.Memory+a.HostMemory)
 	case a.Device >= 0 && n.Devices[a.Device].fault != faultNone:
 		return fmt.Sprintf("device %d has no room: %s", a.Device, n.Devices[a.Device].Fault())
 	}
@@ -199,7 +199,7 @@ func (d *Device) Fault() string {
 	case faultUnknownGPU:
 		return "what it is, is not known"
 	case faultHealth:
-		return "it is " + d.Health.String()
+		return "it is " + d.Health
 	case faultModes:
 		return "its tenants run under two mechanisms"
 	case faultInstances:

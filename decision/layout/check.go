@@ -42,9 +42,9 @@ func (n *Node) check(path string, l *problems) {
 	}
 	if n.CPUMilli < 0 || n.Memory < 0 {
 		l.add(n, path+"cpu_milli", "", "", "a node has no %dm of CPU and %v of memory", n.CPUMilli, n.Memory)
-	} else if n.freeCPU < 0 || n.freeMemory < 0 {
+	} else if n.free.CPUMilli < 0 || n.free.Memory < 0 {
 		l.add(n, path+"assignments", "", "", "take %dm of CPU and %v of the host's memory more than there is",
-			max(0, -n.freeCPU), max(0, -n.freeMemory))
+			max(0, -n.free.CPUMilli), max(0, -n.free.Memory))
 	}
 	seen := map[string]int{}
 	for i := range n.Devices {
@@ -81,7 +81,7 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 	}
 	if most := RulesOf(n.Delivery).MaxSlots(d.Mode, d.GPU); most > 0 && int32(d.Slots) > most {
 		r := ruleTable[ruleReplicaCap]
-		if !RulesOf(n.Delivery).Has(ruleReplicaCap) {
+		if !ruleReplicaCap.of(n.Delivery) {
 			r.text, r.source = fmt.Sprintf("MPS takes %d clients on it", most), "nvidia-mps-guide-limits"
 		}
 		if d.Mode != sharing.MechanismExclusive {
@@ -143,8 +143,8 @@ func (n *Node) checkAssignment(i int, at string, l *problems) {
 
 func (n *Node) checkTrust(path string, l *problems) {
 	if a, b := n.Strangers(n); a != nil {
-		l.add(n, path+"assignments", "give them nodes of their own, deliver by DRA, or state trust", RuleAnyDevice.Source(),
-			"%s and %s do not trust each other: %s", a.Workload.Name, b.Workload.Name, RuleAnyDevice)
+		l.add(n, path+"assignments", "give them nodes of their own, deliver by DRA, or state trust", ruleTable[ruleAnyDevice].source,
+			"%s and %s do not trust each other: %s", a.Workload.Name, b.Workload.Name, ruleTable[ruleAnyDevice].text)
 	}
 }
 
@@ -161,9 +161,9 @@ type nodeCheck struct {
 	split                int32
 }
 
-func (c *nodeCheck) broken(r Rule, at, remedy, format string, args ...any) {
-	if c.rules.Has(r) {
-		c.problems.add(c.n, at, remedy, r.Source(), format+": "+r.String(), args...)
+func (c *nodeCheck) broken(r rule, at, remedy, format string, args ...any) {
+	if r.of(c.n.Delivery) {
+		c.problems.add(c.n, at, remedy, ruleTable[r].source, format+": "+ruleTable[r].text, args...)
 	}
 }
 
@@ -179,7 +179,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		case c.operated == nil || c.operated.Mode == sharing.MechanismExclusive && !Sliced(d.Mode):
 			c.operated = d
 		case !operatedAlike(c.operated.Mode, d.Mode):
-			c.broken(RuleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, c.operated.Mode)
+			c.broken(ruleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, c.operated.Mode)
 		}
 		if clients(d.Mode) && d.Mode != sharing.MechanismHAMiWithMPS {
 			c.mps = cmp.Or(c.mps, at)
@@ -190,16 +190,16 @@ func (n *Node) checkDelivery(path string, l *problems) {
 			c.fullDevice(d, i, at)
 		}
 	}
-	if c.sliced > 0 && n.MIGStrategy == MIGStrategyNone {
+	if c.sliced > 0 && n.MIGStrategy == "none" {
 		c.broken(ruleStrategyNone, path+"mig_strategy", "use mixed", "%d devices are in MIG mode", c.sliced)
 	}
-	if c.full != nil && n.MIGStrategy == MIGStrategySingle {
+	if c.full != nil && n.MIGStrategy == "single" {
 		c.broken(ruleStrategySingle, fmt.Sprintf("%sdevices[%d].mode", path, c.fullAt), "use mixed", "is not in MIG mode")
 	}
 	if c.mps == "" {
 		return
 	}
-	if c.sliced > 0 || n.MIGStrategy >= MIGStrategySingle {
+	if c.sliced > 0 || n.offersInstances() {
 		c.broken(ruleNoMPSBesideMIG, c.mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
 	}
 	if n.Consumable {
@@ -216,7 +216,7 @@ func (c *nodeCheck) slicedDevice(d *Device, at string) {
 		c.dynamic = cmp.Or(c.dynamic, at)
 		c.broken(ruleMadeBefore, at+".dynamic", "make the instances, or deliver by DRA or HAMi", "makes instances on demand")
 	} else {
-		c.broken(RuleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
+		c.broken(ruleMadeOnDemand, at+".instances", "set dynamic", "has instances that are made by hand")
 	}
 	slots := d.SlotsOf(d.Mode)
 	for _, in := range d.Instances {
@@ -229,7 +229,7 @@ func (c *nodeCheck) slicedDevice(d *Device, at string) {
 				"%s has %d slots here and %d on another device", name, slots, before)
 		}
 		c.slots[name] = slots
-		if c.single = cmp.Or(c.single, name); c.n.MIGStrategy == MIGStrategySingle && c.single != name {
+		if c.single = cmp.Or(c.single, name); c.n.MIGStrategy == "single" && c.single != name {
 			c.broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, c.single)
 		}
 	}
@@ -251,7 +251,7 @@ func (c *nodeCheck) fullDevice(d *Device, i int, at string) {
 		c.broken(ruleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
 	}
 	if c.split = cmp.Or(c.split, slots); c.split != slots {
-		c.broken(RuleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", slots, c.split)
+		c.broken(ruleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", slots, c.split)
 	}
 	if want := c.rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
 		c.broken(ruleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)

@@ -3,7 +3,6 @@
 package layout
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 	"slices"
@@ -96,24 +95,30 @@ func (c *Cluster) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Same reports whether two clusters have the same nodes at a number of positions from a first one on, which is cheap
-// to know: whoever follows changes can skip them.
-func (c *Cluster) Same(o *Cluster, chunk int) bool {
-	return o != nil && chunk < len(c.chunks) && chunk < len(o.chunks) && c.chunks[chunk] == o.chunks[chunk]
+// Changed visits the positions whose nodes are not those of another cluster, which is cheap where one was made of the
+// other; a cluster without positions stands for none.
+func (c *Cluster) Changed(from *Cluster) iter.Seq2[int, *Node] {
+	return func(yield func(int, *Node) bool) {
+		for k, chunk := range c.chunks {
+			if k < len(from.chunks) && from.chunks[k] == chunk {
+				continue
+			}
+			for i := k * chunkSize; i < min(c.len, (k+1)*chunkSize); i++ {
+				if n := c.At(i); (i >= from.len || from.At(i) != n) && !yield(i, n) {
+					return
+				}
+			}
+		}
+	}
 }
 
-// ChunkSize is the number of positions that Same compares at once.
-const ChunkSize = chunkSize
-
-// Position returns the position of a node by name, -1 where there is none.
-func (c *Cluster) Position(name string) int { return int(c.position(name)) }
-
-func (c *Cluster) position(name string) int32 {
-	return c.names.find(name, func(at int32) bool { n := c.At(int(at)); return n != nil && n.Name == name })
+// position returns the position of a node by name, -1 where there is none.
+func (c *Cluster) position(name string) int {
+	return int(c.names.find(name, func(at int32) bool { n := c.At(int(at)); return n != nil && n.Name == name }))
 }
 
 // Node returns a node by name; nil where there is none.
-func (c *Cluster) Node(name string) *Node { return c.At(int(c.position(name))) }
+func (c *Cluster) Node(name string) *Node { return c.At(c.position(name)) }
 
 // Find returns the node that a replica is assigned to; nil where it is on none.
 func (c *Cluster) Find(key string) *Node { return c.At(int(c.keyAt(key, ""))) }
@@ -132,7 +137,7 @@ func (c *Cluster) set(at int, n *Node) *Cluster {
 func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
 	var l problems
 	n := observe(&node, "node", &l)
-	at := c.Position(n.Name)
+	at := c.position(n.Name)
 	out := c
 	if at < 0 {
 		out = c.room()
@@ -168,7 +173,7 @@ func (c *Cluster) room() *Cluster {
 
 // WithoutNode returns the cluster without a node and its assignments; c itself where there is none of the name.
 func (c *Cluster) WithoutNode(name string) *Cluster {
-	at := c.Position(name)
+	at := c.position(name)
 	if at < 0 {
 		return c
 	}
@@ -206,14 +211,4 @@ func observe(in *Node, path string, l *problems) *Node {
 	n.recount()
 	n.check(path, l)
 	return &n
-}
-
-// Equal reports whether two clusters are written the same way: nodes by name, with all that they hold.
-func (c *Cluster) Equal(o *Cluster) bool {
-	if c == nil || o == nil {
-		return c == o
-	}
-	a, err := c.MarshalJSON()
-	b, err2 := o.MarshalJSON()
-	return err == nil && err2 == nil && bytes.Equal(a, b)
 }

@@ -5,7 +5,6 @@ package layout
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -19,19 +18,6 @@ type Change struct {
 	Key  string // of a replica; empty for a change of the node itself
 	// After are a replica's assignments on Node.
 	After []Assignment
-}
-
-// String writes the change on a line: "move chat-1 from node-1 to node-2".
-func (c Change) String() string {
-	switch {
-	case c.Key == "":
-		return "configure " + c.Node
-	case c.Node == "":
-		return fmt.Sprintf("stop %s on %s", c.Key, c.From)
-	case c.From == "":
-		return fmt.Sprintf("start %s on %s", c.Key, c.Node)
-	}
-	return fmt.Sprintf("move %s from %s to %s", c.Key, c.From, c.Node)
 }
 
 // bare is the node without tenants: an open device has no mode then, and a dynamic one no instances made for tenants.

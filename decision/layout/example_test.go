@@ -77,7 +77,7 @@ func ExampleDiff() {
 	today, _ := layout.Observe([]layout.Node{node("a", "x"), node("b", "y")})
 	plan, _ := layout.Observe([]layout.Node{node("a", "x", "y"), node("b")})
 	for _, c := range layout.Diff(today, plan) {
-		fmt.Println(c)
+		fmt.Printf("move %s from %s to %s\n", c.Key, c.From, c.Node)
 	}
 	price, _ := cost.ParseMoney("0.5 USD")
 	for _, c := range []*layout.Cluster{today, plan} {

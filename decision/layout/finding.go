@@ -13,26 +13,17 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// FindingKind is a kind of waste.
-type FindingKind string
-
-// The kinds of findings.
-const (
-	FindingEmptyInstances FindingKind = "empty-instances" // MIG instances without a holder
-	FindingFreeShares     FindingKind = "free-shares"     // slots of shared devices without a holder
-	FindingUnaskedMode    FindingKind = "unasked-mode"    // devices in a mode that no workload asks for, without tenants
-	// FindingWholeForSlice is a whole device held by work that uses no more than half of it.
-	FindingWholeForSlice FindingKind = "whole-for-slice"
-)
-
 // Finding is unused capacity of one node that is paid for.
 type Finding struct {
-	Kind    FindingKind `json:"kind"`
-	Node    string      `json:"node"`
-	Pool    string      `json:"pool"`
-	Devices []int       `json:"devices"` // their indexes
-	Text    string      `json:"text"`
-	GPUs    float64     `json:"gpus"` // that lie fallow, in whole ones
+	// Kind is empty-instances (MIG instances without a holder), free-shares (slots of shared devices without a holder),
+	// unasked-mode (devices without tenants in a mode that no workload asks for), or whole-for-slice (a whole device held
+	// by work that uses no more than half of it).
+	Kind    string  `json:"kind"`
+	Node    string  `json:"node"`
+	Pool    string  `json:"pool"`
+	Devices []int   `json:"devices"` // their indexes
+	Text    string  `json:"text"`
+	GPUs    float64 `json:"gpus"` // that lie fallow, in whole ones
 	// PerHour is the part of the node's price that they are; absent where the pool has none.
 	PerHour cost.Money `json:"per_hour,omitzero"`
 }
@@ -72,7 +63,7 @@ func (c *Cluster) Findings(prices Prices) ([]Finding, error) {
 
 // findings are those of a node, one of a kind.
 func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
-	add := func(kind FindingKind, i int, gpus float64) *Finding {
+	add := func(kind string, i int, gpus float64) *Finding {
 		at := slices.IndexFunc(out, func(f Finding) bool { return f.Kind == kind })
 		if at < 0 {
 			at = len(out)
@@ -89,9 +80,9 @@ func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 		f := d.Free()
 		shared := d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismExclusive
 		switch {
-		case d.Faulty():
+		case d.fault != faultNone:
 		case shared && f.Tenants == 0 && !d.Open && !asked[d.Mode]:
-			add(FindingUnaskedMode, i, 1)
+			add("unasked-mode", i, 1)
 		case Sliced(d.Mode):
 			gpus := 0.0
 			for _, in := range d.Instances {
@@ -101,32 +92,32 @@ func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 				}
 			}
 			if gpus > 0 {
-				add(FindingEmptyInstances, i, gpus)
+				add("empty-instances", i, gpus)
 			}
 		case d.Mode == sharing.MechanismExclusive:
 			if part := n.half(i); part > 0 {
-				add(FindingWholeForSlice, i, 1-part)
+				add("whole-for-slice", i, 1-part)
 				whole++
 			}
 		case shared && d.Slots > 0 && f.Slots > 0:
-			add(FindingFreeShares, i, float64(f.Slots)/float64(d.Slots))
+			add("free-shares", i, float64(f.Slots)/float64(d.Slots))
 			slots += int(f.Slots)
 		}
 	}
 	for i := range out {
 		f := &out[i]
 		switch f.Kind {
-		case FindingEmptyInstances:
+		case "empty-instances":
 			var parts []string
 			for _, p := range slices.Sorted(maps.Keys(empty)) {
 				parts = append(parts, fmt.Sprintf("%d x %s", empty[p], p))
 			}
 			f.Text = strings.Join(parts, ", ") + " held by nobody"
-		case FindingWholeForSlice:
+		case "whole-for-slice":
 			f.Text = fmt.Sprintf("whole GPUs held by work that a part of each would do for: %d", whole)
-		case FindingFreeShares:
+		case "free-shares":
 			f.Text = fmt.Sprintf("shares held by nobody: %d", slots)
-		case FindingUnaskedMode:
+		case "unasked-mode":
 			f.Text = fmt.Sprintf("%d GPUs run %v, which no workload asks for", len(f.Devices), n.Devices[f.Devices[0]].Mode)
 		}
 	}

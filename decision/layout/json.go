@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -141,7 +142,7 @@ func (a *Assignment) form() assignmentJSON {
 	if a.Profile != nil {
 		j.Profile = a.Profile.Name
 	}
-	if o := &a.Workload.Objective; !o.IsZero() {
+	if o := a.Workload.Objective; o != (Objective{}) {
 		text := func(d time.Duration) string {
 			if d == 0 {
 				return ""
@@ -192,8 +193,16 @@ type reader struct {
 	workloads map[string]*Workload
 }
 
+// known reports a text that is none of those that a key takes.
+func (r *reader) known(n *Node, path, text string, texts ...string) {
+	if text != "" && !slices.Contains(texts, text) {
+		r.add(n, path, "use "+strings.Join(texts, ", ")+", or leave it out", "", "%q is not known", text)
+	}
+}
+
 func (r *reader) node(j *nodeJSON, path string) Node {
 	n := Node(j.nodeFields)
+	r.known(&n, path+".mig_strategy", n.MIGStrategy, "none", "single", "mixed")
 	if len(j.Devices) > math.MaxInt16 {
 		r.add(&n, path+".devices", "", "", "%d devices are too many", len(j.Devices))
 		return n
@@ -241,6 +250,7 @@ func (n *Node) freshKey(workload string) string {
 
 func (r *reader) device(n *Node, j *deviceJSON, path string) Device {
 	d := j.Device
+	r.known(n, path+".health", d.Health, "healthy", "unhealthy", "lost")
 	if d.UUID, d.Mode = j.UUID, j.Mode; j.GPU != "" {
 		d.GPU = r.gpu(n, j, path)
 	}

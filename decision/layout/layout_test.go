@@ -196,9 +196,9 @@ func TestMatch(t *testing.T) {
 	to, _ := Observe([]Node{node("a", on("0", bert, 1), on("1", bert, 1)), node("b", on("ml/chat-z", chat, 0), on("2", bert, 0))})
 	var got []string
 	for _, c := range Diff(from, Match(from, to)) {
-		got = append(got, c.String())
+		got = append(got, fmt.Sprintf("%s: %q to %q", c.Key, c.From, c.Node))
 	}
-	want := []string{"start 2 on b", "move ml/bert-x from a to a", "move ml/chat-z from a to b"}
+	want := []string{`2: "" to "b"`, `ml/bert-x: "a" to "a"`, `ml/chat-z: "a" to "b"`}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -221,7 +221,7 @@ func TestBadInput(t *testing.T) {
 			{GPU: h100, Mode: sharing.MechanismMIG, Instances: []Instance{{Profile: p}, {Profile: p, Start: 2}}}, {}},
 			Assignments: []Assignment{{Key: "1", Device: 7}, {Key: "2", Device: 0, Mode: sharing.MechanismTimeSlicing}, {Key: "3", Device: 1, Compute: 900},
 				{Key: "4", Device: 1, Compute: 900}, {Key: "4", Device: 1}}},
-		{Name: "b", Delivery: sharing.DeliveryKAI, Devices: []Device{{GPU: t4, Mode: sharing.MechanismMIG}, {GPU: t4, Mode: sharing.MechanismHAMiWithMPS, Health: HealthLost}}},
+		{Name: "b", Delivery: sharing.DeliveryKAI, Devices: []Device{{GPU: t4, Mode: sharing.MechanismMIG}, {GPU: t4, Mode: sharing.MechanismHAMiWithMPS, Health: "lost"}}},
 		{Name: "a"},
 		{Name: "c", Assignments: []Assignment{{Key: "1", Device: NoDevice, CPUMilli: 500}, {Device: UnknownDevice}}},
 	})

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/enum"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -23,21 +22,17 @@ var (
 	ErrNodeGone = errors.New("layout: the node is gone")
 )
 
-var errUnknownName = errors.New("layout: unknown name")
-
 // Node is a node with its devices and their assignments. A Node of a [Cluster] is read-only.
 type Node struct {
 	Name string `json:"name" yaml:"name,required"`
 	Pool string `json:"pool,omitempty" yaml:"pool"`
 	// Delivery hands the devices out; DeliveryBare is a machine without an orchestrator.
 	Delivery sharing.Delivery `json:"delivery" yaml:"delivery"`
-	// MIGStrategy is the device plugin's; a node that does not say is mixed where a device is in MIG mode.
-	MIGStrategy MIGStrategy `json:"mig_strategy,omitempty" yaml:"mig_strategy"`
+	// MIGStrategy is the device plugin's: none, single or mixed. Without one a node is mixed where a device is in MIG mode.
+	MIGStrategy string `json:"mig_strategy,omitempty" yaml:"mig_strategy"`
 	// Consumable is set where the DRA driver hands out shares of devices to separate claims (--consumable-shares).
-	Consumable bool `json:"consumable_shares,omitempty" yaml:"consumable_shares"`
-	Spot       bool `json:"spot,omitempty" yaml:"spot"` // bought as interruptible
-	mixed      bool
-	limited    bool
+	Consumable bool   `json:"consumable_shares,omitempty" yaml:"consumable_shares"`
+	Spot       bool   `json:"spot,omitempty" yaml:"spot"`     // bought as interruptible
 	Closed     string `json:"closed,omitempty" yaml:"closed"` // why it takes no more replicas; empty = it does
 	// CPUMilli is the thousandths of a core, and Memory the memory of the host, that replicas may have.
 	CPUMilli int64         `json:"cpu_milli,omitempty" yaml:"cpu_milli"`
@@ -46,11 +41,11 @@ type Node struct {
 	// Assignments are in the order in which they came.
 	Assignments []Assignment `json:"-"`
 
-	freeCPU    int64
-	freeMemory sharing.Bytes
-	tenant     string
-	freest     Freest
+	free NodeFree
 }
+
+// offersInstances reports whether the device plugin offers MIG instances of the node.
+func (n *Node) offersInstances() bool { return n.MIGStrategy == "single" || n.MIGStrategy == "mixed" }
 
 // GPU is a kind of device, shared by all devices of the kind and never changed.
 type GPU struct {
@@ -101,8 +96,10 @@ type Device struct {
 	// Instances are the MIG instances that exist, by start.
 	Instances []Instance `json:"-"`
 	// Dynamic is set where instances are made for tenants that come and destroyed when they leave.
-	Dynamic bool   `json:"dynamic,omitempty" yaml:"dynamic"`
-	Health  Health `json:"health,omitempty" yaml:"health"`
+	Dynamic bool `json:"dynamic,omitempty" yaml:"dynamic"`
+	// Health is reported: healthy, unhealthy or lost (it was there, and is not listed any more). Without a report it is
+	// used; an unhealthy or lost one takes no tenant.
+	Health string `json:"health,omitempty" yaml:"health"`
 	// Link numbers the group of devices that NVLink connects, from 1; 0 = not known. NUMA is the node's NUMA node
 	// plus 1; 0 = not known.
 	Link int8 `json:"link,omitempty" yaml:"link"`
@@ -188,9 +185,6 @@ type Objective struct {
 	E2EP99   time.Duration `yaml:"e2e_p99,nonzero"`
 }
 
-// IsZero reports whether nothing is limited.
-func (o *Objective) IsZero() bool { return *o == Objective{} }
-
 var nobody = &Workload{}
 
 // Trust reports whether two workloads may share a device that does not isolate them: they are one tenant's, each names
@@ -199,32 +193,6 @@ func (w *Workload) Trust(o *Workload) bool {
 	return w == o || w.Tenant == o.Tenant && (w.Tenant != "" || w.Name == o.Name) ||
 		slices.Contains(w.Trusts, o.Tenant) && slices.Contains(o.Trusts, w.Tenant)
 }
-
-// Health is the reported state of a device.
-type Health uint8
-
-// The states of health. A device of which nothing is reported is used; an unhealthy or lost one takes no tenant.
-const (
-	HealthNotReported Health = iota
-	HealthHealthy
-	HealthUnhealthy
-	HealthLost // it was there, and is not listed any more
-)
-
-var healthNames = enum.Of[Health](errUnknownName, "health", "not-reported", "healthy", "unhealthy", "lost")
-
-// MIGStrategy is the device plugin's way to name MIG instances.
-type MIGStrategy uint8
-
-// The strategies.
-const (
-	MIGStrategyNotStated MIGStrategy = iota
-	MIGStrategyNone                  // devices in MIG mode are not handed out
-	MIGStrategySingle                // all devices have instances of one profile, offered as nvidia.com/gpu
-	MIGStrategyMixed                 // each profile is a resource of its own, next to full GPUs
-)
-
-var strategyNames = enum.Of[MIGStrategy](errUnknownName, "MIG strategy", "not-stated", "none", "single", "mixed")
 
 // Free is the free capacity of a device. Memory and compute are apart: neither is charged for the other.
 type Free struct {
@@ -239,23 +207,31 @@ type Free struct {
 	Slots int32
 	// Full has a bit for each of Instances that takes no more tenants.
 	Full uint32
+	// Faulty is set where it takes no tenant whatever is free of it; [Device.Fault] gives the reason.
+	Faulty bool
 }
 
-// Freest has the indexes of the first devices of a node with most free compute, memory and slots, and of that with the
-// least free compute: a scheduler refuses a full node by one look at these.
-type Freest struct{ Compute, Memory, Slots, Least int8 }
+// NodeFree summarizes a node, so that a scheduler refuses a full one by one look.
+type NodeFree struct {
+	CPUMilli int64 // of the host
+	Memory   sharing.Bytes
+	Tenant   string // of all replicas on the node, unless there are Several
+	Several  bool
+	Limited  bool // a replica on the node has an objective
+	// Alike is set where the devices have one mode, are known, and enforce no limit of memory. Compute, DeviceMemory and
+	// Slots are then indexes of the first devices with most of these free, and Least of that with the least compute.
+	Alike                               bool
+	Compute, DeviceMemory, Slots, Least int8
+}
 
-// Freest returns the freest devices; ok is false where the node has none, or they differ in mode, enforce a limit of
-// memory, or are not known.
-func (n *Node) Freest() (f Freest, ok bool) { return n.freest, n.freest.Compute >= 0 }
+// Free returns the free capacity of the node.
+func (n *Node) Free() *NodeFree { return &n.free }
 
 // Free returns the free resources of the device.
 func (d *Device) Free() Free {
-	return Free{d.memory, int32(d.compute), int32(d.busy), int32(d.tenants), int32(d.slots), uint32(d.full)}
+	return Free{d.memory, int32(d.compute), int32(d.busy), int32(d.tenants), int32(d.slots), uint32(d.full),
+		d.fault != faultNone}
 }
-
-// Faulty reports whether the device takes no tenant whatever is free of it; [Device.Fault] gives the reason.
-func (d *Device) Faulty() bool { return d.fault != faultNone }
 
 // Occupied is the space that the device's MIG instances take.
 func (d *Device) Occupied() mig.Occupancy {
@@ -264,18 +240,6 @@ func (d *Device) Occupied() mig.Occupancy {
 	}
 	return *d.slice
 }
-
-// FreeCPU and FreeMemory are the host's free resources.
-func (n *Node) FreeCPU() int64 { return n.freeCPU }
-
-// FreeMemory returns the free memory of the host.
-func (n *Node) FreeMemory() sharing.Bytes { return n.freeMemory }
-
-// Tenant is the tenant of everybody on the node, and one reports whether there is just one.
-func (n *Node) Tenant() (tenant string, one bool) { return n.tenant, !n.mixed }
-
-// Limited reports whether a replica on the node has an objective.
-func (n *Node) Limited() bool { return n.limited }
 
 // Used reports whether a replica holds a device of the node, or one that is not known.
 func (n *Node) Used() bool {

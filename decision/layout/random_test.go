@@ -18,14 +18,14 @@ var testGPUs = []*GPU{GPUOf("H100 80GB HBM3"), GPUOf("A100-SXM4-80GB"), GPUOf("T
 func anything(rng *rand.Rand, name string) Node {
 	n := Node{Name: name, Pool: fmt.Sprint("p", rng.IntN(3)), CPUMilli: rng.Int64N(100_000) - 1000,
 		Memory: sharing.Bytes(rng.Int64N(1 << 39)), Delivery: sharing.Deliveries()[rng.IntN(len(sharing.Deliveries()))],
-		MIGStrategy: MIGStrategy(rng.IntN(4)), Consumable: rng.IntN(8) == 0}
+		MIGStrategy: []string{"", "none", "single", "mixed"}[rng.IntN(4)], Consumable: rng.IntN(8) == 0}
 	if rng.IntN(10) == 0 {
 		n.Closed = "cordoned"
 	}
 	for i := range rng.IntN(9) {
 		d := Device{UUID: fmt.Sprint(name, "-", i/(1+rng.IntN(6)/5)), GPU: testGPUs[rng.IntN(len(testGPUs))],
 			Mode: sharing.Mechanism(rng.IntN(sharing.MechanismCount)), Slots: int16(rng.IntN(12) - 1), Dynamic: rng.IntN(2) == 0,
-			Health: Health(rng.IntN(20) / 16), Link: int8(rng.IntN(3)), NUMA: int8(rng.IntN(3))}
+			Health: []string{"", "healthy"}[rng.IntN(20)/16], Link: int8(rng.IntN(3)), NUMA: int8(rng.IntN(3))}
 		if rng.IntN(20) == 0 {
 			d.GPU = nil
 		}

@@ -3,7 +3,6 @@
 package layout
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -11,13 +10,12 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Rule is a limit of a delivery.
-type Rule uint8
+// rule is a limit of a delivery.
+type rule uint8
 
-// The rules.
 const (
 	// ruleOneMode: the full devices of a node are handed out by one mode with one number of slots.
-	ruleOneMode Rule = iota
+	ruleOneMode rule = iota
 	// ruleTwoSlots: a shared mode has two slots or more.
 	ruleTwoSlots
 	// ruleReplicaCap: a device has at most 48 slots under MPS, 16 below compute capability 7.5.
@@ -34,23 +32,23 @@ const (
 	ruleProfileSlots
 	// ruleMadeBefore: instances are made beforehand, and not on a tenant's arrival.
 	ruleMadeBefore
-	// RuleMadeOnDemand: instances are made and destroyed by the delivery itself.
-	RuleMadeOnDemand
+	// ruleMadeOnDemand: instances are made and destroyed by the delivery itself.
+	ruleMadeOnDemand
 	// ruleConsumable: MPS and consumable shares exclude each other on a node.
 	ruleConsumable
 	// ruleDynamicMIG: MPS and instances on demand exclude each other on a node.
 	ruleDynamicMIG
-	// RuleOneSplit: the shared devices of a node have one number of slots.
-	RuleOneSplit
-	// RuleOneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
-	RuleOneOperatingMode
-	// RuleAnyDevice: a tenant gets any of the node's shared devices, whoever has which, so that all of them trust one
+	// ruleOneSplit: the shared devices of a node have one number of slots.
+	ruleOneSplit
+	// ruleOneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
+	ruleOneOperatingMode
+	// ruleAnyDevice: a tenant gets any of the node's shared devices, whoever has which, so that all of them trust one
 	// another.
-	RuleAnyDevice
+	ruleAnyDevice
 	ruleCount
 )
 
-type rule struct {
+type ruleRow struct {
 	deliveries []sharing.Delivery
 	text       string
 	source     sharing.SourceID
@@ -64,7 +62,7 @@ var (
 
 // ruleTable holds documented rules of deliveries beyond the mechanisms that each has, which sharing.Delivers
 // answers.
-var ruleTable = [ruleCount]rule{
+var ruleTable = [ruleCount]ruleRow{
 	ruleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
 		"MPS and time-slicing exclude each other", "k8s-device-plugin-config"},
 	ruleTwoSlots: {plugins, "the device plugin refuses fewer than 2 replicas", "k8s-device-plugin-config"},
@@ -81,40 +79,39 @@ var ruleTable = [ruleCount]rule{
 		"k8s-device-plugin-config"},
 	ruleMadeBefore: {plugins, "the device plugin hands out MIG instances that exist and makes none",
 		"k8s-device-plugin"},
-	RuleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
+	ruleMadeOnDemand: {onHAMi, "HAMi and Volcano make MIG instances for the pods that ask, and reclaim them", "hami"},
 	ruleConsumable:   {onDRA, "the DRA driver refuses MPS where it hands out consumable shares", "nvidia-dra-driver"},
 	ruleDynamicMIG: {onDRA, "the DRA driver refuses MPS where it makes MIG instances on demand",
 		"nvidia-dra-driver"},
-	RuleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
-	RuleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
-	RuleAnyDevice: {plugins, "the device plugin gives a pod any shared GPU of the node that has a replica left",
+	ruleOneSplit:         {onHAMi, "one deviceSplitCount holds for all cards of a node", "hami-values"},
+	ruleOneOperatingMode: {onHAMi, "HAMi and Volcano run all cards of a node in one mode: hami-core, mps or mig", "hami"},
+	ruleAnyDevice: {plugins, "the device plugin gives a pod any shared GPU of the node that has a replica left",
 		"k8s-device-plugin-config"},
 }
 
-// String returns the rule's text.
-func (r Rule) String() string {
-	if r >= ruleCount {
-		return fmt.Sprintf("invalid(%d)", uint8(r))
-	}
-	return ruleTable[r].text
+// of reports whether the rule holds for a delivery.
+func (r rule) of(d sharing.Delivery) bool { return slices.Contains(ruleTable[r].deliveries, d) }
+
+// Rules are limits of a delivery. [Node.Check] knows more of them.
+type Rules struct {
+	delivery sharing.Delivery
+	// WholeNodes: a node's full devices are shared alike, so that nodes and not devices are planned.
+	WholeNodes bool
+	// AnyDevice: a tenant gets any of the node's shared devices, so that all on them trust one another.
+	AnyDevice bool
+	// OneSplit: the shared devices of a node have one number of slots.
+	OneSplit bool
+	// OneOperatingMode: the devices of a node are operated alike: in MIG mode, or shared by one mechanism or whole.
+	OneOperatingMode bool
+	// MadeOnDemand: MIG instances are made and destroyed by the delivery itself.
+	MadeOnDemand bool
 }
-
-// Source is that of the rule.
-func (r Rule) Source() sharing.SourceID { return ruleTable[r].source }
-
-// Rules are those of one delivery.
-type Rules struct{ delivery sharing.Delivery }
 
 // RulesOf returns the rules of a delivery.
-func RulesOf(d sharing.Delivery) Rules { return Rules{d} }
-
-// Has reports whether a rule holds.
-func (r Rules) Has(rule Rule) bool {
-	return rule < ruleCount && slices.Contains(ruleTable[rule].deliveries, r.delivery)
+func RulesOf(d sharing.Delivery) Rules {
+	return Rules{d, ruleOneMode.of(d), ruleAnyDevice.of(d), ruleOneSplit.of(d), ruleOneOperatingMode.of(d),
+		ruleMadeOnDemand.of(d)}
 }
-
-// WholeNodes reports whether a node's full devices are shared alike, so that nodes and not devices are planned.
-func (r Rules) WholeNodes() bool { return r.Has(ruleOneMode) }
 
 // MaxSlots is the most slots that the delivery takes on a device under a mode; 0 = nothing bounds them.
 func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
@@ -123,7 +120,7 @@ func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 		return 1
 	case !clients(m):
 		return 0
-	case r.Has(ruleReplicaCap) && g.Known != nil && g.Known.ComputeCapability.Known:
+	case ruleReplicaCap.of(r.delivery) && g.Known != nil && g.Known.ComputeCapability.Known:
 		if cc := g.Known.ComputeCapability.Value; cc.Major < 7 || cc.Major == 7 && cc.Minor < 5 {
 			return oldClients
 		}
@@ -134,7 +131,7 @@ func (r Rules) MaxSlots(m sharing.Mechanism, g *GPU) int32 {
 
 // Limit is the memory that the delivery leaves to each of a device's tenants, 0 where it sets no limit by itself.
 func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
-	if !clients(m) || !r.Has(ruleEqualLimits) || slots < 2 || g == nil {
+	if !clients(m) || !ruleEqualLimits.of(r.delivery) || slots < 2 || g == nil {
 		return 0
 	}
 	return g.Memory / sharing.Bytes(slots) / sharing.MiB * sharing.MiB
@@ -143,7 +140,7 @@ func (r Rules) Limit(m sharing.Mechanism, g *GPU, slots int32) sharing.Bytes {
 // Cap is the thousandths of a device's threads that the delivery leaves to each of its tenants, 0 where it sets no cap
 // by itself: the device plugin divides 100 percent by the replicas and drops the rest.
 func (r Rules) Cap(m sharing.Mechanism, slots int32) int32 {
-	if !clients(m) || !r.Has(ruleEqualLimits) || slots < 2 {
+	if !clients(m) || !ruleEqualLimits.of(r.delivery) || slots < 2 {
 		return 0
 	}
 	return 10 * (100 / slots)
@@ -178,12 +175,10 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	if d.GPU == nil || Sliced(m) && d.model() == nil || d.GPU.Known != nil && denied(d.GPU.Known, m) {
 		return false
 	}
-	rules := RulesOf(n.Delivery)
-	alike, apart := rules.WholeNodes(), rules.Has(ruleNoMPSBesideMIG)
-	mps, consumable := clients(m), n.Consumable && rules.Has(ruleConsumable)
-	dynamic, operated := rules.Has(ruleDynamicMIG), rules.Has(RuleOneOperatingMode)
-	if mps && (consumable || apart && n.MIGStrategy >= MIGStrategySingle) || Sliced(m) && d.Dynamic &&
-		rules.Has(ruleMadeBefore) {
+	alike, apart := ruleOneMode.of(n.Delivery), ruleNoMPSBesideMIG.of(n.Delivery)
+	mps, consumable := clients(m), n.Consumable && ruleConsumable.of(n.Delivery)
+	dynamic, operated := ruleDynamicMIG.of(n.Delivery), ruleOneOperatingMode.of(n.Delivery)
+	if mps && (consumable || apart && n.offersInstances()) || Sliced(m) && d.Dynamic && ruleMadeBefore.of(n.Delivery) {
 		return false
 	}
 	for i := range n.Devices {
@@ -207,14 +202,14 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 // with the tenants there: a delivery that chooses devices does so among those that are shared in one way.
 func (n *Node) Meets(device int, m sharing.Mechanism, other int) bool {
 	return device == other || n.Devices[other].Mode == m && m != sharing.MechanismExclusive && !Sliced(m) &&
-		RulesOf(n.Delivery).Has(RuleAnyDevice)
+		ruleAnyDevice.of(n.Delivery)
 }
 
 // Strangers returns a replica of each of two nodes, or of one node twice, that do not trust each other and might share
 // a device if their pods could go to either node: the delivery chooses among devices that are shared in one way. It
 // returns nil if there are none. Use it to keep pods apart by labels of nodes.
 func (n *Node) Strangers(o *Node) (a, b *Assignment) {
-	if !RulesOf(n.Delivery).Has(RuleAnyDevice) {
+	if !ruleAnyDevice.of(n.Delivery) {
 		return nil, nil
 	}
 	for i := range n.Assignments {

@@ -256,7 +256,7 @@ func nodeModes(n *layout.Node) (out []sharing.Mechanism) {
 // alike returns the key of a node's group: everything that its configuration is written from.
 func alike(n *layout.Node) string {
 	rules, slots := layout.RulesOf(n.Delivery), int32(0)
-	if rules.WholeNodes() {
+	if rules.WholeNodes {
 		for _, d := range n.Devices {
 			if shared(d.Mode) && !usesMIG(d.Mode) {
 				slots = max(slots, int32(d.Slots))

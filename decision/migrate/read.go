@@ -133,7 +133,7 @@ func (c *cluster) hold() {
 		}
 		for i := range n.Assignments {
 			a := &n.Assignments[i]
-			if w := c.of[a.Workload.Name]; a.Device < 0 || n.Devices[a.Device].Faulty() || w.Today == nil ||
+			if w := c.of[a.Workload.Name]; a.Device < 0 || n.Devices[a.Device].Free().Faulty || w.Today == nil ||
 				n.Devices[a.Device].Mode != w.Today.Mechanism {
 				why = cmp.Or(why, fmt.Sprintf("more runs on %s than it hands out as %s: another handed it out, or the files are "+
 					"of two moments", n.Name, Shape(n)))

@@ -98,8 +98,8 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 	}
 	if s := w.Scheduling; s != nil {
 		if n.CPUMilli > 0 { // else the capacity of its host is not known
-			fit(n.FreeCPU(), int64(s.CPUMilli))
-			fit(int64(n.FreeMemory()), int64(s.Memory))
+			fit(n.Free().CPUMilli, int64(s.CPUMilli))
+			fit(int64(n.Free().Memory), int64(s.Memory))
 		}
 		for key, amount := range s.Resources {
 			left := c.objects[n.Name].Resources[key]
@@ -120,7 +120,7 @@ func (c *cluster) free(n *layout.Node, w *decision.Workload, k kind) (most int) 
 // freeSlots counts the replicas of a workload that a device takes as a kind.
 func freeSlots(d *layout.Device, w *decision.Workload, k kind) int {
 	switch {
-	case d.Mode != k.mode || d.Faulty():
+	case d.Mode != k.mode || d.Free().Faulty:
 		return 0
 	case k.mode == sharing.MechanismHAMi:
 		return cardRoom(d, w)

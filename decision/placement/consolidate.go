@@ -128,7 +128,7 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, v
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
 		if a.Device == layout.UnknownDevice || slices.Contains(keys, a.Key) || a.Device < 0 && r.GPUs > 0 &&
-			r.CPUMilli <= n.FreeCPU() && r.Memory <= n.FreeMemory() {
+			r.CPUMilli <= n.Free().CPUMilli && r.Memory <= n.Free().Memory {
 			continue
 		}
 		if limits.Movable == nil || limits.Movable(n, a) {

@@ -79,10 +79,10 @@ func (s *Scorer) change(n *layout.Node, r *Request, why filter.Reason) string {
 		worth  bool
 		change func(*Request)
 	}{
-		{fmt.Sprintf("ask for at most %dm CPU", n.FreeCPU()), r.CPUMilli > n.FreeCPU(),
-			func(q *Request) { q.CPUMilli = max(0, n.FreeCPU()) }},
-		{fmt.Sprintf("ask for at most %v of the host's memory", n.FreeMemory()), r.Memory > n.FreeMemory(),
-			func(q *Request) { q.Memory = max(0, n.FreeMemory()) }},
+		{fmt.Sprintf("ask for at most %dm CPU", n.Free().CPUMilli), r.CPUMilli > n.Free().CPUMilli,
+			func(q *Request) { q.CPUMilli = max(0, n.Free().CPUMilli) }},
+		{fmt.Sprintf("ask for at most %v of the host's memory", n.Free().Memory), r.Memory > n.Free().Memory,
+			func(q *Request) { q.Memory = max(0, n.Free().Memory) }},
 		{fmt.Sprintf("ask for at most %v of GPU memory", free.Memory), r.GPUMemory > free.Memory && free.Memory > 0,
 			func(q *Request) { q.GPUMemory = free.Memory }},
 		{fmt.Sprintf("ask for at most %d thousandths of a GPU", free.Compute),

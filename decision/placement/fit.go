@@ -37,10 +37,10 @@ func fits(n *layout.Node, r *Request, why *filter.Reason) bool {
 	switch {
 	case n.Closed != "":
 		return refuse(why, codes.NodeClosed)
-	case r.CPUMilli > n.FreeCPU() && r.CPUMilli > 0:
-		return lacks(why, codes.CPU, r.CPUMilli, n.FreeCPU())
-	case r.Memory > n.FreeMemory() && r.Memory > 0:
-		return lacks(why, codes.Memory, int64(r.Memory), int64(n.FreeMemory()))
+	case r.CPUMilli > n.Free().CPUMilli && r.CPUMilli > 0:
+		return lacks(why, codes.CPU, r.CPUMilli, n.Free().CPUMilli)
+	case r.Memory > n.Free().Memory && r.Memory > 0:
+		return lacks(why, codes.Memory, int64(r.Memory), int64(n.Free().Memory))
 	case r.GPUs > len(n.Devices) && !modelled(n, r):
 		return refuse(why, codes.Model)
 	case r.GPUs > len(n.Devices):
@@ -52,17 +52,17 @@ func fits(n *layout.Node, r *Request, why *filter.Reason) bool {
 // full reports that no GPU of a node has as much free as a request needs, by a look at the freest ones. It returns the
 // GPU whose reason is the node's, if its code is that; -1 where one may fit.
 func full(n *layout.Node, r *Request) (gpu int, code filter.Code) {
-	f, ok := n.Freest()
-	if !ok || r.GPUs == 0 || r.Profile != "" || len(n.Devices) > MaxGPUs {
+	f := n.Free()
+	if !f.Alike || r.GPUs == 0 || r.Profile != "" || len(n.Devices) > MaxGPUs {
 		return -1, code
 	}
-	memory, milli := &n.Devices[f.Memory], int32(r.Milli)
+	memory, milli := &n.Devices[f.DeviceMemory], int32(r.Milli)
 	switch {
 	case milli > n.Devices[f.Compute].Free().Compute:
 		return int(f.Compute), codes.GPUShare
 	case milli > n.Devices[f.Least].Free().Compute:
 	case r.GPUMemory > memory.Free().Memory && memory.GPU.Memory > 0 && r.Demand == nil:
-		return int(f.Memory), codes.GPUMemory
+		return int(f.DeviceMemory), codes.GPUMemory
 	case n.Devices[f.Slots].Free().Slots == 0:
 		return 0, codes.Tenants
 	}
@@ -91,7 +91,7 @@ func (a *asker) fit(n *layout.Node, i int, r *Request, t *take, why *filter.Reas
 		return refuse(why, codes.DeviceFault)
 	case len(r.Models) > 0 && !slices.Contains(r.Models, d.GPU.Name):
 		return refuse(why, codes.Model)
-	case d.Faulty():
+	case f.Faulty:
 		return refuse(why, codes.DeviceFault)
 	case r.Profile != "":
 		return fitMIG(n, i, r, t, why) && a.admits(d, r, t, why) && (d.Room(t.profile) != 0 || refuse(why, codes.Slices))
@@ -245,7 +245,7 @@ func milliOf(b, total sharing.Bytes) int32 {
 // trusted reports whether a workload and all tenants that it may meet trust each other: those of a GPU, and where the
 // node's delivery chooses the GPU those of all that it may choose.
 func (a *asker) trusted(n *layout.Node, gpu int, m sharing.Mechanism, w *layout.Workload) bool {
-	if tenant, one := n.Tenant(); one && tenant == w.Tenant && tenant != "" {
+	if on := n.Free(); !on.Several && on.Tenant == w.Tenant && on.Tenant != "" {
 		return true
 	}
 	for i := range n.Assignments {

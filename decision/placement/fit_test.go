@@ -84,7 +84,7 @@ func TestFilter(t *testing.T) {
 		"whole, not accepted": {mps, Request{GPUs: 1, Milli: 1000, Mechanisms: []sharing.Mechanism{sharing.MechanismHAMi}}, nil, reject(codes.Mechanism)},
 		"whole, shared":       {with(mps, share, 0), Request{GPUs: 1, Milli: 1000, Mechanisms: onMPS}, nil, reject(codes.GPUShare, 1000, 700)},
 		"tenants":             {with(slots(1, mps), share, 0), share, nil, reject(codes.Tenants)},
-		"unhealthy":           {edit(mps, func(d *layout.Device) { d.Health = layout.HealthUnhealthy }), share, nil, reject(codes.DeviceFault)},
+		"unhealthy":           {edit(mps, func(d *layout.Device) { d.Health = "unhealthy" }), share, nil, reject(codes.DeviceFault)},
 		"over-full":           {with(with(slots(1, mps), share, 0), share, 0), share, nil, reject(codes.DeviceFault)},
 		"not known":           {edit(mps, func(d *layout.Device) { d.GPU = nil }), share, nil, reject(codes.DeviceFault)},
 		"trust":               {with(mps, of(tenant("a")), 0), of(tenant("b", "a")), nil, reject(codes.Trust)},

@@ -3,6 +3,7 @@
 package placement
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"runtime"
@@ -61,23 +62,14 @@ func (x *index) follow(c *layout.Cluster) {
 			e.scores = append(e.scores, unknown)
 		}
 	}
-	for chunk := 0; chunk*layout.ChunkSize < c.Len(); chunk++ {
-		if c.Same(x.last, chunk) {
-			continue
+	for i, n := range c.Changed(cmp.Or(x.last, &layout.Cluster{})) {
+		if x.rows[i], x.packed[i] = (row{}), 0; n != nil {
+			x.rows[i] = rowOf(n)
+			x.packed[i] = x.rows[i].any
 		}
-		for i := chunk * layout.ChunkSize; i < min(c.Len(), (chunk+1)*layout.ChunkSize); i++ {
-			n := c.At(i)
-			if x.last != nil && x.last.At(i) == n {
-				continue
-			}
-			if x.rows[i], x.packed[i] = (row{}), 0; n != nil {
-				x.rows[i] = rowOf(n)
-				x.packed[i] = x.rows[i].any
-			}
-			x.version++
-			for _, e := range x.estimates {
-				e.scores[i] = unknown
-			}
+		x.version++
+		for _, e := range x.estimates {
+			e.scores[i] = unknown
 		}
 	}
 	x.last = c
@@ -86,16 +78,14 @@ func (x *index) follow(c *layout.Cluster) {
 func rowOf(n *layout.Node) row {
 	var v View
 	v.fill(n)
-	r := row{model: v.Model}
-	tenant, one := n.Tenant()
-	r.tenant, r.mixed = tenant, !one
+	r := row{model: v.Model, tenant: n.Free().Tenant, mixed: n.Free().Several}
 	if n.Closed != "" {
 		return r
 	}
 	var any, own int32
 	for i := range v.GPUs[:v.Len] {
 		g, d := &v.GPUs[i], &n.Devices[i]
-		if d.GPU == nil || d.Faulty() {
+		if d.GPU == nil || d.Free().Faulty {
 			continue
 		}
 		r.models = r.models || d.GPU.Name != v.Model

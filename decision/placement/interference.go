@@ -93,9 +93,9 @@ func (a *asker) predict(n *layout.Node, gpu int, r *Request, t *take, why *filte
 	if j.p == nil {
 		t.unknown = tenants
 		limited := func(q layout.Assignment) bool {
-			return int(q.Device) == gpu && !q.Workload.Objective.IsZero()
+			return int(q.Device) == gpu && q.Workload.Objective != layout.Objective{}
 		}
-		if !r.workload().Objective.IsZero() || n.Limited() && slices.ContainsFunc(n.Assignments, limited) {
+		if (r.workload().Objective != layout.Objective{}) || n.Free().Limited && slices.ContainsFunc(n.Assignments, limited) {
 			return refuse(why, codes.SlowdownUnknown)
 		}
 		return true
@@ -162,7 +162,7 @@ func (s *Scorer) Worst(model string, m sharing.Mechanism, slots int, w *layout.W
 	}
 	all := append([]*layout.Workload{w}, others...)
 	for i, v := range all {
-		if v.Objective.IsZero() {
+		if v.Objective == (layout.Objective{}) {
 			continue
 		}
 		if s.Forecaster == nil {

@@ -162,8 +162,8 @@ func (r *Request) shape() shape {
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}
-	if limits := objectiveOf(&d.SLO); !limits.IsZero() {
-		if own := *r.workload(); own.Objective.IsZero() {
+	if limits := objectiveOf(&d.SLO); limits != (layout.Objective{}) {
+		if own := *r.workload(); own.Objective == (layout.Objective{}) {
 			own.Objective = limits
 			r.Workload = &own
 		}

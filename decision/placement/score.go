@@ -92,7 +92,7 @@ func (s *Scorer) work(n *layout.Node, r *Request, open bool) *work {
 	if !ok {
 		w = &work{asker: asker{neighbours: neighbours{p: s.Forecaster}}}
 	}
-	w.chosen = layout.RulesOf(n.Delivery).Has(layout.RuleAnyDevice)
+	w.chosen = layout.RulesOf(n.Delivery).AnyDevice
 	if w.open, w.target, w.option.Request = open, nil, r; r.Demand != nil && len(s.Targets) > 0 {
 		w.target = s.Targets[n.Pool]
 	}
@@ -180,7 +180,7 @@ func (s *Scorer) score(n *layout.Node, r *Request, open bool) (best Offer, ok bo
 // neighbours differ; under Cotenant only the fullest of GPUs that differ in nothing else is tried.
 func (s *Scorer) one(n *layout.Node, w *work) {
 	v := &w.before
-	_, one := n.Tenant()
+	one := !n.Free().Several
 	once := s.Forecaster == nil && one
 	_, fullest := s.Policy.(*Cotenant)
 	m := 0

@@ -36,7 +36,7 @@ type GPUView struct {
 
 // fill makes the view that of a node as it is.
 func (v *View) fill(n *layout.Node) {
-	v.CPUMilli, v.Memory, v.Len = n.FreeCPU(), n.FreeMemory(), min(len(n.Devices), MaxGPUs)
+	v.CPUMilli, v.Memory, v.Len = n.Free().CPUMilli, n.Free().Memory, min(len(n.Devices), MaxGPUs)
 	if v.Model = ""; v.Len > 0 && n.Devices[0].GPU != nil {
 		v.Model = n.Devices[0].GPU.Name
 	}
@@ -64,7 +64,7 @@ func (g *GPUView) fill(d *layout.Device) {
 		if g.Mask = taken(d); g.MIG == nil {
 			g.Milli = 0
 		}
-	case f.Slots == 0 && d.Fault() != "":
+	case f.Faulty:
 		g.Milli = 0
 	case d.Mode == sharing.MechanismNone:
 		g.idleMIG = partition(d)
@@ -91,7 +91,7 @@ func partition(d *layout.Device) *mig.Model {
 
 // taken has the placement units that no instance for one more tenant can have.
 func taken(d *layout.Device) uint32 {
-	if d.GPU.MIG == nil || d.Fault() != "" {
+	if d.GPU.MIG == nil || d.Free().Faulty {
 		return 1<<16 - 1
 	}
 	if d.Dynamic {

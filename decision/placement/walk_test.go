@@ -121,7 +121,7 @@ func TestAssignAgain(t *testing.T) {
 	if _, _, err := scorer.Assign(tenanted, &r, o); !errors.Is(err, layout.ErrConflict) || !strings.Contains(err.Error(), "slowdown") {
 		t.Errorf("a neighbour whose objective it would break came meanwhile: %v", err)
 	}
-	ill, _ := c.WithNode(layout.Node{Name: "a", CPUMilli: 8000, Devices: []layout.Device{{GPU: kindA, Mode: sharing.MechanismMPS, Health: layout.HealthUnhealthy}}})
+	ill, _ := c.WithNode(layout.Node{Name: "a", CPUMilli: 8000, Devices: []layout.Device{{GPU: kindA, Mode: sharing.MechanismMPS, Health: "unhealthy"}}})
 	if _, _, err := scorer.Assign(ill, &r, o); !errors.Is(err, layout.ErrConflict) {
 		t.Errorf("ill: %v", err)
 	}

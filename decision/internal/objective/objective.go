@@ -19,7 +19,7 @@ import (
 // Against holds a prediction, nil where there is none, against the limits of latencies and of the slowdown by
 // neighbours: a pass where all are kept or there are none, else the first that is missed, else the first that is open.
 func Against(o *layout.Objective, p *predict.Prediction) filter.Reason {
-	if o.IsZero() {
+	if *o == (layout.Objective{}) {
 		return filter.Pass()
 	}
 	worst := filter.Pass()

@@ -31,15 +31,15 @@ func newSites(p *score.CompiledPool) sites {
 		case m == sharing.MechanismExclusive:
 		case s.deliveryOf(m) != s.deliveryOf(sharing.MechanismExclusive):
 			s.class[m] = classOwn
-		case rules.Has(layout.RuleOneOperatingMode) && m != sharing.MechanismHAMi:
+		case rules.OneOperatingMode && m != sharing.MechanismHAMi:
 			s.class[m] = classOwn
-		case layout.Sliced(m) || !rules.WholeNodes():
+		case layout.Sliced(m) || !rules.WholeNodes:
 		case rules.Limit(m, s.gpu, 2) > 0:
 			s.class[m] = classLimited
 		default:
 			s.class[m] = classTimeSliced
 		}
-		s.apart[m] = traits.Of(m).Trusting && !layout.Sliced(m) && rules.Has(layout.RuleAnyDevice)
+		s.apart[m] = traits.Of(m).Trusting && !layout.Sliced(m) && rules.AnyDevice
 	}
 	return s
 }

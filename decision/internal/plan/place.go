@@ -291,7 +291,7 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 		}
 		at += c.size
 	}
-	if rules.WholeNodes() && from.own != sharing.MechanismNone { // the delivery shares the other GPUs likewise
+	if rules.WholeNodes && from.own != sharing.MechanismNone { // the delivery shares the other GPUs likewise
 		for ; at < len(n.Devices); at++ {
 			rules.Configure(&n.Devices[at], from.own, int32(max(2, busiest)))
 		}
@@ -307,15 +307,15 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 		if n := traits.PerInstance(m); n > 1 {
 			slots = n
 		}
-		if d.Dynamic = rules.Has(layout.RuleMadeOnDemand); !d.Dynamic {
+		if d.Dynamic = rules.MadeOnDemand; !d.Dynamic {
 			for _, in := range c.sliced.Layout.Instances {
 				d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
 			}
 		}
 	case m == sharing.MechanismExclusive:
-	case rules.WholeNodes():
+	case rules.WholeNodes:
 		slots = max(2, busiest)
-	case rules.Has(layout.RuleOneSplit):
+	case rules.OneSplit:
 		slots = max(traits.Of(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
 	case int32(c.tenants()) > d.SlotsOf(m):
 		slots = c.tenants()

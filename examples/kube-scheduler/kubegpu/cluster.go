@@ -145,12 +145,14 @@ func (x *Index) Set(i int, s *State) {
 		x.number[o], x.kinds = k, append(x.kinds, n)
 	}
 	x.names[i] = n.Name
-	x.nodes, _ = x.nodes.WithNode(*s.cluster.At(0))
-	at := x.nodes.Position(n.Name)
-	for len(x.at) <= at {
-		x.at = append(x.at, place{})
+	before := x.nodes
+	x.nodes, _ = before.WithNode(*s.cluster.At(0))
+	for at := range x.nodes.Changed(before) {
+		for len(x.at) <= at {
+			x.at = append(x.at, place{})
+		}
+		x.at[at] = place{int32(i), k}
 	}
-	x.at[at] = place{int32(i), k}
 }
 
 // Candidates returns the nodes to score for a pod, as [placement.Placer.Candidates]

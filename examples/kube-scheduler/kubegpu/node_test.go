@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/cotenant/cotenant/decision/layout"
 )
 
 // resources reads "nvidia.com/gpu=8 cpu=32".
@@ -57,8 +55,8 @@ func summary(n *Node) string {
 		if d.Slots > 1 {
 			text += fmt.Sprintf("/%d", d.Slots)
 		}
-		if d.Health != layout.HealthNotReported {
-			text += " " + d.Health.String()
+		if d.Health != "" {
+			text += " " + d.Health
 		}
 		var slots []string
 		for _, in := range d.Instances {
