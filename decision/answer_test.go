@@ -100,7 +100,7 @@ func TestStrangersAreSaid(t *testing.T) {
 	if len(r.Assumes) != 1 || !strings.Contains(strings.Join(textOf(t, r, TextOptions{}), "\n"), "assumes bank, rival are strangers") {
 		t.Errorf("%+v", r.Assumes)
 	}
-	f.Trust = TrustAll
+	f.Trust = "all"
 	if r := decide(t, f); len(r.Assumes) != 0 {
 		t.Errorf("with trust: all %+v", r.Assumes)
 	}

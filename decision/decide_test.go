@@ -69,7 +69,7 @@ func decide(t testing.TB, f *Fleet) *Result {
 
 // sevenB is one team's 7B model in FP16.
 func sevenB(name string) Workload {
-	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
+	return Workload{Name: name, Kind: KindOnlineInference, Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}, GPUBusy: Some(0.2), Tenant: name, Isolation: hard}
 }
 
 // TestFourTeams: four 7B models in FP16 do not fit 1g.10gb and
@@ -114,11 +114,11 @@ func TestMemoryNeed(t *testing.T) {
 		want sharing.Bytes
 	}{
 		{Workload{Memory: Some(18 * sharing.GiB)}, 18 * sharing.GiB},
-		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: fleet.PrecisionFP16, KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
-		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionINT4, KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: fleet.PrecisionFP16, KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
-		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: fleet.PrecisionFP32, KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 8e9, Weights: "fp16", KVCache: Some(2 * sharing.GiB)}}, 16e9 + 2*sharing.GiB + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "fp16"}}, 14e9 + 16384*fleet.PriorKVPerToken(7e9) + 512*sharing.MiB},
+		{Workload{Model: &LanguageModel{Parameters: 7e9, Weights: "int4", KVCache: Some(sharing.GiB)}}, 3.5e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{GPUs: 4, Model: &LanguageModel{Parameters: 70e9, Weights: "fp16", KVCache: Some(sharing.GiB)}}, 35e9 + sharing.GiB + 512*sharing.MiB},
+		{Workload{Framework: &Framework{Name: "pytorch", Processes: 3}, Model: &LanguageModel{Parameters: 1e9, Weights: "fp32", KVCache: Some(sharing.GiB)}}, 4e9 + sharing.GiB + 3*512*sharing.MiB},
 	} {
 		if got := c.w.MemoryNeed().Total; got != c.want {
 			t.Errorf("%+v needs %d, want %d", c.w, got, c.want)
@@ -148,6 +148,8 @@ func TestEveryMechanismIsACandidate(t *testing.T) {
 }
 
 // randomFleet makes a fleet of many kinds of input.
+var someKinds = []Kind{KindDistributedTraining, KindTraining, KindOnlineInference, KindOfflineInference, KindBatch, KindNotebook, "ci", KindHPC}
+
 func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 	gpus := []string{"A100-SXM4-80GB", "T4", "L4", "H100 80GB HBM3", "A10", "H200", "L40S", "A30"}
 	f := &Fleet{Version: "v1"}
@@ -156,7 +158,7 @@ func randomFleet(rng *rand.Rand, pools, workloads int) *Fleet {
 		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(20), PricePerGPUHour: Some(m)})
 	}
 	for i := range workloads {
-		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: Kind(1 + rng.IntN(int(fleet.KindCount)-1)), Replicas: Replicas{Max: 1 + rng.IntN(4)},
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: someKinds[rng.IntN(len(someKinds))], Replicas: Replicas{Max: 1 + rng.IntN(4)},
 			Memory: Some(sharing.Bytes(1+rng.IntN(30)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(3))}
 		if rng.IntN(5) > 0 {
 			w.GPUBusy = Some(float64(rng.IntN(100)) / 100)

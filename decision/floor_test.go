@@ -24,7 +24,7 @@ const measuredRows = "predict/testdata/"
 // where a token takes 6.89 ms at the 99th percentile.
 func llama8B() Workload {
 	return Workload{Name: "coder", Kind: KindOnlineInference, Replicas: Replicas{Max: 4}, GPUBusy: Some(0.1),
-		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: fleet.PrecisionBF16, KVCache: Some(2 * sharing.GiB)},
+		Model:   &LanguageModel{Parameters: 8_030_000_000, Weights: "bf16", KVCache: Some(2 * sharing.GiB)},
 		Profile: &profile.ProfileRef{Server: profile.Server{Model: "8b"}, Load: profile.Load{Concurrency: 1, Prompt: 128, Output: 64}}}
 }
 
@@ -165,7 +165,7 @@ func checkFloor(t *testing.T, f *Fleet, d *Decision) {
 			}
 		}
 	}
-	bytes := map[fleet.Precision]float64{fleet.PrecisionFP32: 4, fleet.PrecisionFP16: 2, fleet.PrecisionBF16: 2, fleet.PrecisionFP8: 1, fleet.PrecisionINT8: 1, fleet.PrecisionFP4: 0.5, fleet.PrecisionINT4: 0.5}[w.Model.Weights]
+	bytes := map[fleet.Precision]float64{"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5, "int4": 0.5}[w.Model.Weights]
 	parameters := float64(w.Model.Parameters)
 	if w.Model.Active > 0 {
 		parameters = float64(w.Model.Active)
@@ -200,7 +200,7 @@ func promises(t *testing.T, rng *rand.Rand, gpu string, m sharing.Mechanism) (pl
 	t.Helper()
 	between := func(low, high float64) float64 { return low * math.Pow(high/low, rng.Float64()) }
 	w := Workload{Name: "w", Kind: KindOnlineInference, GPUBusy: Some(between(0.02, 0.6)), Replicas: Replicas{Max: 1 + rng.IntN(3)}}
-	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{fleet.PrecisionFP16, fleet.PrecisionBF16, fleet.PrecisionFP8, fleet.PrecisionINT8, fleet.PrecisionINT4, fleet.PrecisionFP32}[rng.IntN(6)],
+	w.Model = &LanguageModel{Parameters: int64(between(5e7, 4e10)), Weights: []fleet.Precision{"fp16", "bf16", "fp8", "int8", "int4", "fp32"}[rng.IntN(6)],
 		KVCache: Some(sharing.GiB / 4)}
 	if rng.IntN(3) == 0 {
 		w.Model.Active = w.Model.Parameters / 4

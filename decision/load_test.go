@@ -37,7 +37,7 @@ func TestLoadOfAWorkload(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &f.Workloads[0]
-	if w.Replicas != (Replicas{Min: 2, Max: 4}) || f.Trust != TrustAll || f.Pools[0].Reserved.Count != 2 {
+	if w.Replicas != (Replicas{Min: 2, Max: 4}) || f.Trust != "all" || f.Pools[0].Reserved.Count != 2 {
 		t.Errorf("got replicas %v, trust %v, reserved %v", w.Replicas, f.Trust, f.Pools[0].Reserved)
 	}
 	if got := w.Load.PeakPerS(); got != 16 {
@@ -110,7 +110,7 @@ func TestKVPriors(t *testing.T) {
 			t.Errorf("%d parameters: %d bytes a token, want %d", p, got, want)
 		}
 	}
-	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: fleet.PrecisionFP16}}
+	w := Workload{Model: &LanguageModel{Parameters: 70e9, Weights: "fp16"}}
 	if n := w.MemoryNeed(); n.KVCache < 4*sharing.GiB || !n.KVPrior {
 		t.Errorf("a 70B model's KV prior is %v", n.KVCache)
 	}

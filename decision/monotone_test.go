@@ -32,7 +32,7 @@ func smallFleet(rng *rand.Rand) *Fleet {
 		f.Pools = append(f.Pools, Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: Some(m)})
 	}
 	for i := range 1 + rng.IntN(4) {
-		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: [...]Kind{KindTraining, KindOnlineInference, KindOnlineInference, KindOnlineInference, KindOfflineInference, KindBatch, KindNotebook, fleet.KindCI, KindHPC}[rng.IntN(9)], Replicas: Replicas{Max: 1 + rng.IntN(3)},
+		w := Workload{Name: fmt.Sprintf("w%d", i), Kind: [...]Kind{KindTraining, KindOnlineInference, KindOnlineInference, KindOnlineInference, KindOfflineInference, KindBatch, KindNotebook, "ci", KindHPC}[rng.IntN(9)], Replicas: Replicas{Max: 1 + rng.IntN(3)},
 			Memory: Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2))}
 		if rng.IntN(6) > 0 {
 			w.GPUBusy = Some(float64(1+rng.IntN(16)) / 20)
@@ -51,7 +51,7 @@ func smallFleet(rng *rand.Rand) *Fleet {
 		}
 		if w.Kind == KindOnlineInference && rng.IntN(3) == 0 {
 			w.Memory, w.GPUBusy = Optional[sharing.Bytes]{}, Optional[float64]{}
-			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: fleet.PrecisionFP16}
+			w.Model = &LanguageModel{Parameters: int64(1+rng.IntN(8)) * 1e9, Weights: "fp16"}
 			w.Load = &fleet.Traffic{RequestsPerS: 0.25 * float64(1+rng.IntN(8)), InputTokens: Some(256), OutputTokens: Some(64)}
 			w.SLO, w.Solo = profile.SLO{TPOTP99: Some(profile.Duration(60e6)), TTFTP99: Some(profile.Duration(1e9))}, profile.SLO{}
 		}

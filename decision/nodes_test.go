@@ -163,7 +163,7 @@ func TestLayoutInJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Result
-	if err := json.Unmarshal(data, &back); err != nil || len(layout.Diff(back.Layout, r.Layout)) > 0 {
+	if err := json.Unmarshal(data, &back); err != nil || !back.Layout.Equal(r.Layout) {
 		t.Errorf("%v", err)
 	}
 }

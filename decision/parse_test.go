@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/google/go-cmp/cmp"
@@ -147,12 +146,9 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestEnumTexts(t *testing.T) {
-	for k := KindDistributedTraining; k < fleet.KindCount; k++ {
-		var got Kind
-		b, err := k.MarshalText()
-		if err != nil || got.UnmarshalText(b) != nil || got != k {
-			t.Errorf("%s does not come back: %s, %v", k, got, err)
-		}
+	var got Kind
+	if err := got.UnmarshalText([]byte("ci")); err != nil || got != "ci" {
+		t.Errorf("%s, %v", got, err)
 	}
 	if err := new(Kind).UnmarshalText([]byte("unknown")); err == nil {
 		t.Error("kind unknown can be written")

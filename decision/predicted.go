@@ -61,7 +61,7 @@ func (pl *answers) strangers() []Assumption {
 			names = append(names, cw.Workload().Name)
 		}
 	}
-	if pl.Among == TrustAll || len(names) < 2 {
+	if pl.Among == "all" || len(names) < 2 {
 		return nil
 	}
 	slices.Sort(names)

@@ -29,15 +29,13 @@ func Some[T any](v T) Optional[T] { return optional.Of(v) }
 
 // Kinds of workloads; package fleet has the other values of enumerations.
 const (
-	KindDistributedTraining = fleet.KindDistributedTraining
-	KindTraining            = fleet.KindTraining
-	KindOnlineInference     = fleet.KindOnlineInference
-	KindOfflineInference    = fleet.KindOfflineInference
-	KindBatch               = fleet.KindBatch
-	KindNotebook            = fleet.KindNotebook
-	KindHPC                 = fleet.KindHPC
-
-	TrustAll = fleet.TrustAll
+	KindDistributedTraining Kind = "distributed-training"
+	KindTraining            Kind = "training"
+	KindOnlineInference     Kind = "online-inference"
+	KindOfflineInference    Kind = "offline-inference"
+	KindBatch               Kind = "batch"
+	KindNotebook            Kind = "notebook"
+	KindHPC                 Kind = "hpc"
 )
 
 // LoadFleet reads a fleet from a file; see [ParseFleet]. The error names the file. Files that it names, the config.json

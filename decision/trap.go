@@ -245,14 +245,14 @@ func (s *trapInput) ofFigures(f found) {
 			"gpu_busy comes from a vendor's or paper's figure; measure it on this GPU"},
 		"synthetic": {"synthetic-figures",
 			"gpu_busy comes from generated example data, not from a measurement"},
-		fleet.EvidenceNVML: {"utilisation-is-not-load",
+		"nvml-utilization": {"utilisation-is-not-load",
 			"gpu_busy is NVML utilisation: one thread block reads 100%, so it says nothing of the room that is left"},
 		"equal-concurrency": {"equal-load-per-model",
 			"figures at equal load per model flatter sharing; compare at equal load per GPU"},
 	} {
 		f.add(message[0], s.w.Evidence == evidence, "%s", message[1])
 	}
-	f.add("shared-gpu-metrics", s.w.Evidence == fleet.EvidenceNVML && s.r.Mechanism != sharing.MechanismNone &&
+	f.add("shared-gpu-metrics", s.w.Evidence == "nvml-utilization" && s.r.Mechanism != sharing.MechanismNone &&
 		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS),
 		"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a "+
 			"shared GPU at each of its pods")

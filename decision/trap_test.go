@@ -53,14 +53,14 @@ var trapCases = map[string]trapCase{
 	"mps-fault-spreads":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.Replicas = 4 })},
 	"synthetic-figures":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "synthetic" })},
 	"model-exceeds-slice": {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4}, w: asks(sharing.MechanismMIG, func(w *Workload) {
-		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: fleet.PrecisionFP16}
+		w.Memory, w.Model = Optional[sharing.Bytes]{}, &LanguageModel{Parameters: 7e9, Weights: "fp16"}
 		w.Request.Profile = "1g.10gb"
 	})},
 	"unequal-slowdowns": {pool: Pool{GPU: "T4", Count: 4, Mechanisms: []sharing.Mechanism{sharing.MechanismTimeSlicing}}, w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Replicas.Max = 1; w.Kind = KindNotebook }),
-		with: &Workload{Name: "other", Kind: fleet.KindCI, Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
+		with: &Workload{Name: "other", Kind: "ci", Memory: Some(4 * sharing.GiB), GPUBusy: Some(0.05)}},
 	"unlike-cost-sides":         {pool: Pool{GPU: "L40S", Count: 4, CPUNodes: &fleet.CPUNodes{Shared: 2}}, w: asks(sharing.MechanismTimeSlicing, nil)},
-	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = fleet.EvidenceNVML })},
-	"shared-gpu-metrics":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Evidence = fleet.EvidenceNVML })},
+	"utilisation-is-not-load":   {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "nvml-utilization" })},
+	"shared-gpu-metrics":        {w: asks(sharing.MechanismTimeSlicing, func(w *Workload) { w.Evidence = "nvml-utilization" })},
 	"mig-gone-after-reboot":     {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIG, nil)},
 	"double-memory-slice":       {pool: Pool{GPU: "H100 SXM5 80GB", Count: 4, Delivery: sharing.DeliveryDRA}, w: asks(sharing.MechanismMIG, func(w *Workload) { w.Request.Profile = "1g.20gb" })},
 	"first-fit-blocks-4g":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Layouts: []string{"3g.40gb@0"}}, w: asks(sharing.MechanismMIG, nil)},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover/internal/usage"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -276,9 +275,9 @@ func (b *build) measure(w *workload, g *gathering) {
 	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
 		v.GPUBusy = decision.Some(round3(mean))
 		b.note(at+".gpu_busy", from(g.busyN, figureTexts[g.figure]+", mean"))
-		v.Evidence = fleet.EvidenceMeasured
+		v.Evidence = "measured"
 		if g.figure == usage.FigureGPUUtil {
-			v.Evidence = fleet.EvidenceNVML
+			v.Evidence = "nvml-utilization"
 		}
 		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/review"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -42,7 +41,7 @@ func measured(t *testing.T, cluster, samples string) *discover.Discovery {
 func TestMeasured(t *testing.T) {
 	d := measured(t, "mig-mixed", samples)
 	mid, fit := &d.Fleet.Workloads[0], &d.Fleet.Workloads[2]
-	if mid.Memory.Or(0) != 8*sharing.GiB || mid.GPUBusy.Or(0) != 0.06 || mid.Evidence != fleet.EvidenceMeasured {
+	if mid.Memory.Or(0) != 8*sharing.GiB || mid.GPUBusy.Or(0) != 0.06 || mid.Evidence != "measured" {
 		t.Errorf("%s: %v %v", mid.Name, mid.Memory, mid.GPUBusy) // 14% of three sevenths
 	}
 	if fit.Memory.Or(0) != 61*sharing.GiB || fit.GPUBusy.Or(0) != 0.8 || fit.PeakBusy.Or(0) != 0.9 || fit.Pool != "" {
@@ -87,7 +86,7 @@ func TestOwnProcesses(t *testing.T) {
 	}
 	d := measured(t, "time-slicing", page("virtual-gpus.prom"))
 	ada, bob := &d.Fleet.Workloads[0], &d.Fleet.Workloads[1]
-	if ada.Name != "data/jupyter-ada" || ada.Memory.Or(0) != 9000*sharing.MiB || ada.GPUBusy.Or(0) != 0.55 || bob.GPUBusy.Or(0) != 0.07 || ada.Evidence != fleet.EvidenceNVML {
+	if ada.Name != "data/jupyter-ada" || ada.Memory.Or(0) != 9000*sharing.MiB || ada.GPUBusy.Or(0) != 0.55 || bob.GPUBusy.Or(0) != 0.07 || ada.Evidence != "nvml-utilization" {
 		t.Errorf("%+v\n%+v", ada, bob)
 	}
 	if p := d.Provenance["workloads[0].gpu_busy"]; !strings.Contains(p.Source, "of its own processes") {

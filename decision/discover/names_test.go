@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 		t.Error(err)
 	}
 	for _, r := range all.Rules {
-		if r.Name == "" || r.Kind == 0 {
+		if r.Name == "" || r.Kind == "" {
 			t.Errorf("%+v", r)
 		}
 	}

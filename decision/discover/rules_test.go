@@ -11,7 +11,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/review"
 )
 
@@ -212,7 +211,7 @@ func TestRulesOfPods(t *testing.T) {
 			}
 		}
 		p := w.read(t).Plan
-		if c.status != "" && p.Steps[len(p.Steps)-1].Action == migrate.ActionFree {
+		if c.status != "" && p.Steps[len(p.Steps)-1].Action == "free" {
 			t.Errorf("%s: its node is given back", c.name)
 		}
 		if p.Changes() != c.moves {

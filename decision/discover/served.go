@@ -160,7 +160,7 @@ func (b *build) takeServing() {
 // service fills in the service times of a server without tokens.
 func (b *build) service(w *workload, mean serving.Service) {
 	v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].service", w.index)
-	if mean.GPUTime == 0 || v.Service != nil || !v.Kind.Serves() && v.Kind != fleet.KindUnknown {
+	if mean.GPUTime == 0 || v.Service != nil || !v.Kind.Serves() && v.Kind != "" {
 		return
 	}
 	some := func(d time.Duration) decision.Optional[profile.Duration] {

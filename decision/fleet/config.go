@@ -176,8 +176,8 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 				m.Weights = p
 			}
 		}
-		if m.Weights == PrecisionFP16 && cmp.Or(c.Type, c.OldType) == "bfloat16" {
-			m.Weights = PrecisionBF16
+		if m.Weights == precisionFP16 && cmp.Or(c.Type, c.OldType) == "bfloat16" {
+			m.Weights = precisionBF16
 		}
 	}
 	field := ""

@@ -206,7 +206,7 @@ func TestParseFleetWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := beside.Workloads[0].Model
-	if need := beside.Workloads[0].MemoryNeed(); m.Weights != fleet.PrecisionINT4 || need.KVCache != 2*sharing.GiB || need.Weights > 6*sharing.GiB || need.Weights < 5*sharing.GiB {
+	if need := beside.Workloads[0].MemoryNeed(); m.Weights != "int4" || need.KVCache != 2*sharing.GiB || need.Weights > 6*sharing.GiB || need.Weights < 5*sharing.GiB {
 		t.Errorf("%+v, %+v", m, need)
 	}
 	whole, err := fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, parameters: 9e9, layers: 40, kv_heads: 8, head_dim: 64", 1)), read)
@@ -245,7 +245,7 @@ func TestParseFleetWithBad(t *testing.T) {
 		}
 	}
 	made := fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "p", GPU: "L40S", Count: 1}},
-		Workloads: []fleet.Workload{{Name: "w", Kind: fleet.KindOnlineInference, Model: &fleet.LanguageModel{Config: "config.json"}}}}
+		Workloads: []fleet.Workload{{Name: "w", Kind: "online-inference", Model: &fleet.LanguageModel{Config: "config.json"}}}}
 	if err := made.Validate(); err == nil || err.Error() != "workloads[0].model.config: was not read (fill the model in by ParseModelConfig)" {
 		t.Error(err)
 	}

@@ -52,13 +52,13 @@ workloads:
 // What does a 70B model take of each of the two GPUs that it is spread over? Half of its weights, half of the KV cache
 // of the requests that it holds at once, and a CUDA context.
 func ExampleWorkload_MemoryNeed() {
-	w := fleet.Workload{Kind: fleet.KindOnlineInference, GPUs: 2, Model: &fleet.LanguageModel{
-		Parameters: 70.6e9, Weights: fleet.PrecisionFP8,
+	w := fleet.Workload{Kind: "online-inference", GPUs: 2, Model: &fleet.LanguageModel{
+		Parameters: 70.6e9, Weights: "fp8",
 		Layers: fleet.Some(80), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128),
 	}, Load: &fleet.Traffic{RequestsPerS: 2, InputTokens: fleet.Some(1500), OutputTokens: fleet.Some(200)}}
 	need := w.MemoryNeed()
 	fmt.Println("fp8 weights:", need.Weights, "+", need.KVCache, "+", need.Context, "=", need.Total)
-	w.Model.Weights = fleet.PrecisionBF16
+	w.Model.Weights = "bf16"
 	need = w.MemoryNeed()
 	fmt.Println("bf16 weights:", need.Weights, "+", need.KVCache, "+", need.Context, "=", need.Total)
 	// Output:
@@ -68,9 +68,9 @@ func ExampleWorkload_MemoryNeed() {
 
 // The stated shape gives the KV cache exactly: how many tokens of an 8B model with grouped queries fit 16 GiB?
 func ExampleLanguageModel_KVPerToken() {
-	m := fleet.LanguageModel{Parameters: 8.03e9, Weights: fleet.PrecisionBF16,
+	m := fleet.LanguageModel{Parameters: 8.03e9, Weights: "bf16",
 		Layers: fleet.Some(32), KVHeads: fleet.Some(8), HeadDim: fleet.Some(128)}
-	for _, m.KVDtype = range []fleet.Precision{fleet.PrecisionFP16, fleet.PrecisionFP8} {
+	for _, m.KVDtype = range []fleet.Precision{"fp16", "fp8"} {
 		if each, stated := m.KVPerToken(); stated {
 			fmt.Println(m.KVDtype, each, "a token:", int64(16*sharing.GiB/each), "tokens")
 		}
@@ -84,7 +84,7 @@ func ExampleLanguageModel_KVPerToken() {
 func ExampleFleet_Validate() {
 	f := fleet.Fleet{Version: "v1",
 		Pools:     []fleet.Pool{{Name: "lab", GPU: "L40S", Count: 2}},
-		Workloads: []fleet.Workload{{Name: "notebooks", Kind: fleet.KindNotebook, Pool: "labs"}},
+		Workloads: []fleet.Workload{{Name: "notebooks", Kind: "notebook", Pool: "labs"}},
 	}
 	fmt.Println(f.Validate())
 	f.Workloads[0].Pool = "lab"

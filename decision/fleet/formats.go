@@ -38,15 +38,15 @@ var mxfp4 = grouped(4, true, 32, 8)
 func (f format) precision() Precision {
 	switch {
 	case f.narrow > 8:
-		return PrecisionFP16
+		return precisionFP16
 	case f.narrow > 4 && f.floating:
-		return PrecisionFP8
+		return precisionFP8
 	case f.narrow > 4:
-		return PrecisionINT8
+		return precisionINT8
 	case f.floating:
-		return PrecisionFP4
+		return precisionFP4
 	}
-	return PrecisionINT4
+	return precisionINT4
 }
 
 func (f format) valid() bool { return f.narrow > 0 && f.bits <= 32 && !math.IsNaN(f.bits) }

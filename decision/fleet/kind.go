@@ -19,69 +19,54 @@ func Some[T any](v T) Optional[T] { return optional.Of(v) }
 // ErrUnknownName is wrapped by the errors about texts that name no value of an enumeration.
 var ErrUnknownName = errors.New("decision: unknown name")
 
-// Kind is the class of a workload. The zero value, KindUnknown, is refused.
-type Kind uint8
+// Kind is the class of a workload: distributed-training, training, online-inference, offline-inference, batch,
+// notebook, ci or hpc. An empty one is refused.
+type Kind string
 
-// The kinds.
-const (
-	KindUnknown Kind = iota
-	KindDistributedTraining
-	KindTraining
-	KindOnlineInference
-	KindOfflineInference
-	KindBatch
-	KindNotebook
-	KindCI
-	KindHPC
-	KindCount
-)
+var kinds = []Kind{"distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook",
+	"ci", "hpc"}
 
-var kindNames = enum.Of[Kind](ErrUnknownName, "kind", "", "distributed-training", "training", "online-inference",
-	"offline-inference", "batch", "notebook", "ci", "hpc")
+// UnmarshalText reads the text of a kind.
+func (k *Kind) UnmarshalText(text []byte) error {
+	return enum.ParseText(k, ErrUnknownName, "kind", kinds, text)
+}
 
 // Priorities is the number of different priorities.
 const Priorities = 10
 
 // Serves reports whether workloads of the kind serve requests, so that objectives can limit latencies.
-func (k Kind) Serves() bool { return k == KindOnlineInference || k == KindOfflineInference }
+func (k Kind) Serves() bool { return k == "online-inference" || k == "offline-inference" }
 
 // Evidence is the source of a workload's figures: measured (SM activity or step timing on the GPU), estimated, vendor
 // (a vendor's or paper's figure), synthetic (generated example data), nvml-utilization, or equal-concurrency (of a
 // comparison at equal load per model, not per GPU). Empty: not stated.
 type Evidence string
 
-// The kinds of evidence that package discover finds.
-const (
-	EvidenceMeasured Evidence = "measured"
-	EvidenceNVML     Evidence = "nvml-utilization"
-)
-
-var evidences = []Evidence{EvidenceMeasured, "estimated", "vendor", "synthetic", EvidenceNVML, "equal-concurrency"}
+var evidences = []Evidence{"measured", "estimated", "vendor", "synthetic", "nvml-utilization", "equal-concurrency"}
 
 // UnmarshalText reads the text of a kind of evidence.
 func (e *Evidence) UnmarshalText(text []byte) error {
 	return enum.ParseText(e, ErrUnknownName, "evidence", evidences, text)
 }
 
-// Precision is the number format of a model's weights. Empty: not known.
+// Precision is the number format of a model's weights: fp32, fp16, bf16, fp8, int8, fp4 or int4. Empty: not known.
 type Precision string
 
-// The precisions.
 const (
-	PrecisionFP32 Precision = "fp32"
-	PrecisionFP16 Precision = "fp16"
-	PrecisionBF16 Precision = "bf16"
-	PrecisionFP8  Precision = "fp8"
-	PrecisionINT8 Precision = "int8"
-	PrecisionFP4  Precision = "fp4"
-	PrecisionINT4 Precision = "int4"
+	precisionFP32 Precision = "fp32"
+	precisionFP16 Precision = "fp16"
+	precisionBF16 Precision = "bf16"
+	precisionFP8  Precision = "fp8"
+	precisionINT8 Precision = "int8"
+	precisionFP4  Precision = "fp4"
+	precisionINT4 Precision = "int4"
 )
 
 var (
-	precisions = []Precision{PrecisionFP32, PrecisionFP16, PrecisionBF16, PrecisionFP8, PrecisionINT8, PrecisionFP4,
-		PrecisionINT4}
-	halfBytes = map[Precision]int64{PrecisionFP32: 8, PrecisionFP16: 4, PrecisionBF16: 4, PrecisionFP8: 2,
-		PrecisionINT8: 2, PrecisionFP4: 1, PrecisionINT4: 1}
+	precisions = []Precision{precisionFP32, precisionFP16, precisionBF16, precisionFP8, precisionINT8, precisionFP4,
+		precisionINT4}
+	halfBytes = map[Precision]int64{precisionFP32: 8, precisionFP16: 4, precisionBF16: 4, precisionFP8: 2,
+		precisionINT8: 2, precisionFP4: 1, precisionINT4: 1}
 )
 
 // UnmarshalText reads the text of a precision.

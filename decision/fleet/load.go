@@ -137,15 +137,13 @@ type Pricing struct {
 	PricePerGPUHour cost.Money `yaml:"price_per_gpu_hour,required"`
 }
 
-// Trust is the trust among workloads that name no tenant. Empty: different workloads are strangers.
+// Trust is the trust among workloads that name no tenant: "all" makes them one tenant's. Empty: different workloads
+// are strangers.
 type Trust string
-
-// TrustAll makes all workloads without a tenant one tenant's.
-const TrustAll Trust = "all"
 
 // UnmarshalText reads the text of a trust.
 func (t *Trust) UnmarshalText(text []byte) error {
-	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{TrustAll}, text)
+	return enum.ParseText(t, ErrUnknownName, "trust", []Trust{"all"}, text)
 }
 
 func (c *checker) load(path string, w *Workload) {

@@ -53,7 +53,7 @@ func (w *Workload) GPUCount() int { return max(1, w.GPUs) }
 
 // Decodes reports whether a workload serves a language model.
 func (w *Workload) Decodes() bool {
-	return w.Model != nil && w.Service == nil && (w.Kind == KindOnlineInference || w.Kind == KindOfflineInference)
+	return w.Model != nil && w.Service == nil && (w.Kind == "online-inference" || w.Kind == "offline-inference")
 }
 
 // KVPerToken returns the KV cache of one token of context, and whether the model's shape is stated: two vectors (key
@@ -68,7 +68,7 @@ func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
 	if !a || !b || !c {
 		return 0, false
 	}
-	half := halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)]
+	half := halfBytes[cmp.Or(m.KVDtype, precisionFP16)]
 	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
 }
 
@@ -82,8 +82,8 @@ func (m *LanguageModel) kvPerToken() (perToken sharing.Bytes, known bool) {
 
 // elementBytes returns the bytes of an element of a KV cache; those of 4 bits have a scale of 8 for each 16.
 func (m *LanguageModel) elementBytes() float64 {
-	half := float64(halfBytes[cmp.Or(m.KVDtype, PrecisionFP16)])
-	if m.KVDtype == PrecisionFP4 {
+	half := float64(halfBytes[cmp.Or(m.KVDtype, precisionFP16)])
+	if m.KVDtype == precisionFP4 {
 		half *= 1 + 8.0/16/4
 	}
 	return half / 2
@@ -223,7 +223,7 @@ func (m *LanguageModel) halfWeights(parameters int64) int64 {
 	if parameters < m.Parameters {
 		kept, towers = kept-m.Embedding, 0
 	}
-	return parameters*half + min(kept, parameters)*max(0, halfBytes[PrecisionFP16]-half) + towers
+	return parameters*half + min(kept, parameters)*max(0, halfBytes[precisionFP16]-half) + towers
 }
 
 // ActiveBytes returns the bytes of weights that one token reads; 0 where their precision is not known.
@@ -244,8 +244,8 @@ func (m *LanguageModel) Width() float64 { return float64(halfBytes[m.Weights]) /
 // hardwareSince is the compute capability from which on GPUs multiply numbers of a precision: BF16 since Ampere, FP8
 // since Ada, FP4 since Blackwell (CUDA C++ Programming Guide, compute capabilities).
 var hardwareSince = map[Precision]sharing.ComputeCapability{
-	PrecisionBF16: {Major: 8}, PrecisionFP8: {Major: 8, Minor: 9},
-	PrecisionFP4: {Major: 10}}
+	precisionBF16: {Major: 8}, precisionFP8: {Major: 8, Minor: 9},
+	precisionFP4: {Major: 10}}
 
 // Converted reports whether weights of a precision are converted on their way, since a GPU has no arithmetic for
 // them; unknown where its compute capability is.
@@ -285,9 +285,9 @@ func priorLayers(parameters int64) float64 {
 func (w *Workload) Precedence() int {
 	byKind := 4
 	switch w.Kind {
-	case KindOnlineInference:
+	case "online-inference":
 		byKind = 6
-	case KindNotebook:
+	case "notebook":
 		byKind = 2
 	}
 	return w.Priority.Or(byKind)
@@ -312,7 +312,7 @@ func (w *Workload) adaptersOnGPU() int {
 // Trusts lists the tenants that a workload trusts, in the form of layout.Workload, given the fleet's trust among
 // workloads that name no tenant.
 func (w *Workload) Trusts(among Trust) []string {
-	if among == TrustAll && w.Tenant == "" {
+	if among == "all" && w.Tenant == "" {
 		return append(slices.Clip(w.Trust), "")
 	}
 	return w.Trust

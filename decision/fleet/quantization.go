@@ -230,11 +230,11 @@ func (d *decoder) kv() (Precision, string) {
 	}
 	switch name := strings.ToUpper(q.KVAlgorithm); {
 	case strings.Contains(name, "FP4"):
-		return PrecisionFP4, "kv_cache_quant_algo"
+		return precisionFP4, "kv_cache_quant_algo"
 	case strings.Contains(name, "FP8"):
-		return PrecisionFP8, "kv_cache_quant_algo"
+		return precisionFP8, "kv_cache_quant_algo"
 	case strings.Contains(name, "INT8"):
-		return PrecisionINT8, "kv_cache_quant_algo"
+		return precisionINT8, "kv_cache_quant_algo"
 	case name != "" && name != "NONE":
 		d.note("kv_cache_quant_algo %q is not understood: a KV cache of 16 bits was counted", problem.Clip(q.KVAlgorithm))
 	}

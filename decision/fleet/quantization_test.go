@@ -40,41 +40,41 @@ func TestQuantizations(t *testing.T) {
 		bits   float64 // of a weight that is quantized, with its part of scales and zero points
 		is     fleet.Precision
 	}{
-		{`null`, 16, fleet.PrecisionBF16},
+		{`null`, 16, "bf16"},
 
 		// bitsandbytes: no bits, but how it is to be loaded.
-		{`{"quant_method":"bitsandbytes","_load_in_8bit":true,"load_in_8bit":true,"load_in_4bit":false,"bnb_4bit_quant_type":"fp4"}`, 8, fleet.PrecisionINT8},
-		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true,"bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":true}`, 4 + 8./64 + 32./64/256, fleet.PrecisionINT4},
-		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true}`, 4.5, fleet.PrecisionINT4},
-		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":false}`, 16, fleet.PrecisionBF16},
-		{`{"quant_method":"bitsandbytes"}`, 4.5, fleet.PrecisionINT4}, // as servers load it where nothing is stated
+		{`{"quant_method":"bitsandbytes","_load_in_8bit":true,"load_in_8bit":true,"load_in_4bit":false,"bnb_4bit_quant_type":"fp4"}`, 8, "int8"},
+		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true,"bnb_4bit_quant_type":"nf4","bnb_4bit_use_double_quant":true}`, 4 + 8./64 + 32./64/256, "int4"},
+		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":true}`, 4.5, "int4"},
+		{`{"quant_method":"bitsandbytes","load_in_8bit":false,"load_in_4bit":false}`, 16, "bf16"},
+		{`{"quant_method":"bitsandbytes"}`, 4.5, "int4"}, // as servers load it where nothing is stated
 
 		// GPTQ and AWQ: a scale and a zero point a group.
-		{`{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false}`, 4 + 20./128, fleet.PrecisionINT4},
-		{`{"quant_method":"gptq","bits":4,"group_size":32}`, 4 + 20./32, fleet.PrecisionINT4},
-		{`{"quant_method":"gptq","bits":8,"group_size":128}`, 8 + 24./128, fleet.PrecisionINT8},
-		{`{"quant_method":"gptq","bits":3,"group_size":-1}`, 3, fleet.PrecisionINT4},
-		{`{"quant_method":"awq","bits":4,"group_size":64,"zero_point":true}`, 4 + 20./64, fleet.PrecisionINT4},
-		{`{"quant_method":"awq","bits":4}`, 4 + 20./128, fleet.PrecisionINT4},
+		{`{"quant_method":"gptq","bits":4,"group_size":128,"sym":true,"desc_act":false}`, 4 + 20./128, "int4"},
+		{`{"quant_method":"gptq","bits":4,"group_size":32}`, 4 + 20./32, "int4"},
+		{`{"quant_method":"gptq","bits":8,"group_size":128}`, 8 + 24./128, "int8"},
+		{`{"quant_method":"gptq","bits":3,"group_size":-1}`, 3, "int4"},
+		{`{"quant_method":"awq","bits":4,"group_size":64,"zero_point":true}`, 4 + 20./64, "int4"},
+		{`{"quant_method":"awq","bits":4}`, 4 + 20./128, "int4"},
 
 		// compressed-tensors.
-		{group(`"num_bits":8,"type":"float","strategy":"channel"`, `"Linear"`), 8, fleet.PrecisionFP8},
-		{group(`"num_bits":8,"type":"int","strategy":"channel"`, `"Linear"`), 8, fleet.PrecisionINT8},
-		{group(`"num_bits":4,"type":"int","strategy":"group","group_size":32,"symmetric":true`, `"Linear"`), 4.5, fleet.PrecisionINT4},
-		{group(`"num_bits":4,"type":"int","strategy":"group","group_size":128,"symmetric":false`, `"Linear"`), 4 + 20./128, fleet.PrecisionINT4},
-		{group(`"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16`, `"Linear"`), 4.5, fleet.PrecisionFP4},
-		{group(`"num_bits":4,"type":"float","group_size":32,"scale_dtype":"torch.uint8"`, `"Linear"`), 4.25, fleet.PrecisionFP4},
-		{group(`"num_bits":8,"type":"float","group_size":32`, `"Linear"`), 8.25, fleet.PrecisionFP8},
-		{group(`"num_bits":4,"type":"int"`, ``), 4, fleet.PrecisionINT4},
+		{group(`"num_bits":8,"type":"float","strategy":"channel"`, `"Linear"`), 8, "fp8"},
+		{group(`"num_bits":8,"type":"int","strategy":"channel"`, `"Linear"`), 8, "int8"},
+		{group(`"num_bits":4,"type":"int","strategy":"group","group_size":32,"symmetric":true`, `"Linear"`), 4.5, "int4"},
+		{group(`"num_bits":4,"type":"int","strategy":"group","group_size":128,"symmetric":false`, `"Linear"`), 4 + 20./128, "int4"},
+		{group(`"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16`, `"Linear"`), 4.5, "fp4"},
+		{group(`"num_bits":4,"type":"float","group_size":32,"scale_dtype":"torch.uint8"`, `"Linear"`), 4.25, "fp4"},
+		{group(`"num_bits":8,"type":"float","group_size":32`, `"Linear"`), 8.25, "fp8"},
+		{group(`"num_bits":4,"type":"int"`, ``), 4, "int4"},
 
 		// FP8 in blocks, and Model Optimizer's algorithms.
-		{`{"quant_method":"fp8","weight_block_size":[128,128]}`, 8 + 32./128/128, fleet.PrecisionFP8},
-		{`{"quant_method":"fbgemm_fp8"}`, 8, fleet.PrecisionFP8},
-		{`{"quant_method":"modelopt","quant_algo":"NVFP4","group_size":16,"ignore":["lm_head"]}`, 4.5, fleet.PrecisionFP4},
-		{`{"quant_method":"modelopt","quantization":{"quant_algo":"NVFP4","group_size":16,"exclude_modules":["lm_head"]}}`, 4.5, fleet.PrecisionFP4},
-		{`{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":128,"exclude_modules":["lm_head"]}`, 4 + 16./128, fleet.PrecisionINT4},
-		{`{"quant_method":"modelopt","quant_algo":"MXFP8","ignore":["lm_head"]}`, 8.25, fleet.PrecisionFP8},
-		{`{"quant_method":"modelopt","ignore":["lm_head"]}`, 8, fleet.PrecisionFP8},
+		{`{"quant_method":"fp8","weight_block_size":[128,128]}`, 8 + 32./128/128, "fp8"},
+		{`{"quant_method":"fbgemm_fp8"}`, 8, "fp8"},
+		{`{"quant_method":"modelopt","quant_algo":"NVFP4","group_size":16,"ignore":["lm_head"]}`, 4.5, "fp4"},
+		{`{"quant_method":"modelopt","quantization":{"quant_algo":"NVFP4","group_size":16,"exclude_modules":["lm_head"]}}`, 4.5, "fp4"},
+		{`{"quant_method":"modelopt","quant_algo":"W4A16_AWQ","group_size":128,"exclude_modules":["lm_head"]}`, 4 + 16./128, "int4"},
+		{`{"quant_method":"modelopt","quant_algo":"MXFP8","ignore":["lm_head"]}`, 8.25, "fp8"},
+		{`{"quant_method":"modelopt","ignore":["lm_head"]}`, 8, "fp8"},
 	} {
 		m := quantized(t, c.config)
 		want := linear8B*c.bits/8 + rest8B

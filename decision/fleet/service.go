@@ -86,7 +86,7 @@ func (c *checker) service(path string, w *Workload) {
 	}
 	gpu, stated := s.GPUTime.Get()
 	oneOf(c, path+".task", s.Task, tasks)
-	c.If(!w.Kind.Serves() && w.Kind != KindUnknown, path, "write kind: online-inference", "requests come to no %s", w.Kind)
+	c.If(!w.Kind.Serves() && w.Kind != "", path, "write kind: online-inference", "requests come to no %s", w.Kind)
 	c.If(stated && gpu <= 0, path+".gpu_time", "leave out what is not known", "%s is no time", time.Duration(gpu))
 	if s.GPU != "" {
 		_, err := sharing.LookupGPU(s.GPU)

@@ -64,7 +64,7 @@ func (f *Fleet) validate(partial bool) error {
 				p.Name, p.Count)
 		}
 	}
-	oneOf(c, "trust", f.Trust, []Trust{TrustAll})
+	oneOf(c, "trust", f.Trust, []Trust{"all"})
 	if f.Today != nil && !partial {
 		c.today(f, pools)
 	}
@@ -141,7 +141,8 @@ func (c *checker) price(path string, m cost.Money, currency *string) {
 }
 
 func (c *checker) workload(path string, w *Workload) {
-	c.If(w.Kind == KindUnknown && !c.partial, path+".kind", known(kindNames.Values()), "is missing")
+	c.If(w.Kind == "" && !c.partial, path+".kind", known(kinds), "is missing")
+	oneOf(c, path+".kind", w.Kind, kinds)
 	c.load(path, w)
 	c.within(path+".gpus", w.GPUs, 0, 1024)
 	c.If(!w.Memory.IsZero() && w.Model != nil, path+".model", "keep memory or model", "contradicts memory")
@@ -213,7 +214,7 @@ func (c *checker) workload(path string, w *Workload) {
 
 // job checks the times of a workload that ends, up to ten years.
 func (c *checker) job(path string, w *Workload) {
-	c.If(w.Kind == KindOnlineInference || w.Kind == KindNotebook, path, "leave it out, or write kind: batch",
+	c.If(w.Kind == "online-inference" || w.Kind == "notebook", path, "leave it out, or write kind: batch",
 		"states an end that kind %s does not have", w.Kind)
 	c.If(w.Load != nil || w.Service != nil || w.SLO != (profile.SLO{}), path,
 		"leave load, service and slo out: duration holds the whole work", "contradicts the requests of a server")
@@ -226,8 +227,8 @@ func (c *checker) job(path string, w *Workload) {
 // latencies of tokens only servers have, and those of requests all but training.
 func (c *checker) latencies(path string, k Kind, s *profile.SLO) {
 	c.AddErr(path, s.Validate())
-	trains, tokens := k == KindTraining || k == KindDistributedTraining, *s != (profile.SLO{E2EP99: s.E2EP99})
-	c.If(*s != (profile.SLO{}) && (trains || tokens && k != KindUnknown && !k.Serves()), path,
+	trains, tokens := k == "training" || k == "distributed-training", *s != (profile.SLO{E2EP99: s.E2EP99})
+	c.If(*s != (profile.SLO{}) && (trains || tokens && k != "" && !k.Serves()), path,
 		"leave it out, or write kind: online-inference", "states latencies that kind %s does not have", k)
 }
 

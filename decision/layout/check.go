@@ -143,8 +143,9 @@ func (n *Node) checkAssignment(i int, at string, l *problems) {
 
 func (n *Node) checkTrust(path string, l *problems) {
 	if a, b := n.Strangers(n); a != nil {
-		l.add(n, path+"assignments", "give them nodes of their own, deliver by DRA, or state trust", ruleTable[ruleAnyDevice].source,
-			"%s and %s do not trust each other: %s", a.Workload.Name, b.Workload.Name, ruleTable[ruleAnyDevice].text)
+		r := ruleTable[ruleAnyDevice]
+		l.add(n, path+"assignments", "give them nodes of their own, deliver by DRA, or state trust", r.source,
+			"%s and %s do not trust each other: %s", a.Workload.Name, b.Workload.Name, r.text)
 	}
 }
 

@@ -28,7 +28,7 @@ type Node struct {
 	Pool string `json:"pool,omitempty" yaml:"pool"`
 	// Delivery hands the devices out; DeliveryBare is a machine without an orchestrator.
 	Delivery sharing.Delivery `json:"delivery" yaml:"delivery"`
-	// MIGStrategy is the device plugin's: none, single or mixed. Without one a node is mixed where a device is in MIG mode.
+	// MIGStrategy is the device plugin's: none, single or mixed. Without one it is mixed where a device is in MIG mode.
 	MIGStrategy string `json:"mig_strategy,omitempty" yaml:"mig_strategy"`
 	// Consumable is set where the DRA driver hands out shares of devices to separate claims (--consumable-shares).
 	Consumable bool   `json:"consumable_shares,omitempty" yaml:"consumable_shares"`

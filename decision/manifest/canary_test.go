@@ -133,7 +133,7 @@ today:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Workload: "t/chat", Replicas: 1, Device: "time-slicing",
+	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Action: "move", Workload: "t/chat", Replicas: 1, Device: "time-slicing",
 		From: []migrate.Place{{Node: "g1", Replicas: 1}}, To: []migrate.Place{{Node: "t1", Replicas: 1}}}}}
 	folder, err := Migration(p)
 	if err != nil {

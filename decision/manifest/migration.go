@@ -31,7 +31,7 @@ func (b *builder) runPlan() {
 		b.planValues()
 	}
 	for i := range b.plan.Steps {
-		if s := &b.plan.Steps[i]; s.Action == migrate.ActionMove && !b.waits(s) {
+		if s := &b.plan.Steps[i]; s.Action == "move" && !b.waits(s) {
 			b.patch(s)
 		}
 	}
@@ -39,7 +39,7 @@ func (b *builder) runPlan() {
 		s := &b.plan.Steps[i]
 		name, _, _ := strings.Cut(s.Device, " ")
 		var m sharing.Mechanism
-		if s.Action == migrate.ActionMove && m.UnmarshalText([]byte(name)) == nil {
+		if s.Action == "move" && m.UnmarshalText([]byte(name)) == nil {
 			b.canary(b.workload(s), m, b.plan.After)
 		}
 	}
@@ -142,7 +142,7 @@ func (b *builder) affinity(w *decision.Workload, s *migrate.Step) (required []no
 	for i := range b.plan.Steps {
 		n := b.plan.Steps[i].Node
 		leaves := slices.ContainsFunc(s.From, func(p migrate.Place) bool { return p.Node == n }) ||
-			s.Device == hami && b.plan.Steps[i].Action == migrate.ActionFree // its scheduler heeds no preference
+			s.Device == hami && b.plan.Steps[i].Action == "free" // its scheduler heeds no preference
 		if leaves && !slices.Contains(nodes, n) {
 			away = append(away, requirement{"metadata.name", "NotIn", []string{n}})
 		}
@@ -256,11 +256,11 @@ func (b *builder) planPage() *planPage {
 
 func (b *builder) planStep(s *migrate.Step) planStep {
 	out := planStep{Step: s, Drained: b.fleet.Today.Object(s.Node).Others}
-	if s.Action == migrate.ActionConfigure {
+	if s.Action == "configure" {
 		g := b.groups[slices.IndexFunc(b.groups, func(g *group) bool { return g.has(s.Node) })]
 		out.Labels, out.Group = b.labelsBefore(s, g), b.groupPage(g, s.Node)
 	}
-	if s.Action != migrate.ActionMove {
+	if s.Action != "move" {
 		return out
 	}
 	namespace, name := spaced(s.Workload)

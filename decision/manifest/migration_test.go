@@ -131,7 +131,7 @@ today:
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Action: migrate.ActionMove, Workload: "t/nightly", Replicas: 1, Pool: "a", Device: "time-slicing", To: []migrate.Place{{Node: "t1", Replicas: 1}}}},
+	p := &migrate.Plan{Fleet: f, Today: today, After: after, Steps: []migrate.Step{{Action: "move", Workload: "t/nightly", Replicas: 1, Pool: "a", Device: "time-slicing", To: []migrate.Place{{Node: "t1", Replicas: 1}}}},
 		Result: &decision.Result{Decisions: []decision.Decision{{Workload: "t/nightly", Pool: "a", Mechanism: sharing.MechanismTimeSlicing, GPUs: 1}}}}
 	folder, err := manifest.Migration(p)
 	if err != nil {

@@ -28,7 +28,7 @@ func TestObjects(t *testing.T) {
 		{kind: decision.KindTraining, read: "JobSet", object: "JobSet", pods: "spec.replicatedJobs", back: "kubectl delete jobset/a -n ml"},
 		{kind: decision.KindTraining, read: "RayCluster", object: "PodTemplate", pods: "template.spec.containers", back: "kubectl delete raycluster/a -n ml"},
 	} {
-		s := sharedPool(t, "  - {name: ml/a, kind: "+c.kind.String()+", replicas: 2, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"ml/a", "ml/a"})
+		s := sharedPool(t, "  - {name: ml/a, kind: "+string(c.kind)+", replicas: 2, memory: 1GiB}", sharing.MechanismTimeSlicing, 2, []string{"ml/a", "ml/a"})
 		if c.read != "" {
 			s.fleet.Workloads[0].Today = &fleet.Today{Object: c.read}
 		}

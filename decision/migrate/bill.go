@@ -195,7 +195,7 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 	out.Decisions, out.Pools, out.Traps = nil, nil, nil
 	var nodes []layout.Node
 	for i := range p.Steps {
-		if s := &p.Steps[i]; s.Action == ActionConfigure {
+		if s := &p.Steps[i]; s.Action == "configure" {
 			n := *p.After.Node(s.Node)
 			n.Delivery = sharing.DeliveryGPUOperator
 			nodes = append(nodes, n)
@@ -207,7 +207,7 @@ func (p *Plan) documented(c *cluster, kinds func(w string) kind, r *decision.Res
 		at := slices.IndexFunc(s.To, func(to Place) bool {
 			return slices.ContainsFunc(nodes, func(n layout.Node) bool { return n.Name == to.Node })
 		})
-		if s.Action != ActionMove || at < 0 && !s.Request {
+		if s.Action != "move" || at < 0 && !s.Request {
 			continue
 		}
 		d := decision.Decision{Workload: s.Workload, GPUs: each(c.of[s.Workload])}

@@ -71,10 +71,10 @@ type domain struct {
 	tenants []*layout.Workload
 }
 
-// domains divides the used nodes of a kind.
-func domains(l *layout.Cluster, of func(*layout.Node) bool) (out []domain) {
-	for n := range l.Nodes() {
-		if !of(n) || !n.Used() {
+// domains divides the used nodes of HAMi.
+func (c *cluster) domains() (out []domain) {
+	for n := range c.layout.Nodes() {
+		if !onCards(n) || !n.Used() {
 			continue
 		}
 		joined := domain{pool: n.Pool, nodes: []*layout.Node{n}}
@@ -116,7 +116,7 @@ func (d *domain) needed() int {
 // holdDomains notes the workloads under HAMi that stay: those of domains that could do with no fewer nodes whatever
 // were measured, and else those on nodes with a service that is not known to keep its objectives there.
 func (c *cluster) holdDomains() {
-	for _, d := range domains(c.layout, onCards) {
+	for _, d := range c.domains() {
 		settled := d.needed() >= len(d.nodes)
 		for _, n := range d.nodes {
 			why := ""
@@ -142,41 +142,4 @@ func (c *cluster) holdDomains() {
 			}
 		}
 	}
-}
-
-// takesTurns reports whether NVIDIA's device plugin hands out all GPUs of a node time-sliced or under MPS.
-func takesTurns(n *layout.Node) bool {
-	return n.Delivery != sharing.DeliveryHAMi && !slices.ContainsFunc(n.Devices, func(d layout.Device) bool {
-		return d.Mode != sharing.MechanismTimeSlicing && d.Mode != sharing.MechanismMPS
-	})
-}
-
-// Freeable bounds, by pool, the nodes with time-sliced GPUs or MPS that remain after the plan and could be freed if
-// more were measured or stated: those beyond the fewest that have the memory of their tenants. Use it to tell how much
-// money hangs on objectives that are not stated. Tenants that do not trust one another need GPUs of their own where the
-// GPU has no MIG. With several pools, all these nodes count, as their work might go to another pool.
-func (p *Plan) Freeable() map[string]int {
-	out, gpus, each := map[string]int{}, map[string]int{}, map[string]int{}
-	for _, d := range domains(p.After, takesTurns) {
-		gpu, memory := d.nodes[0].Devices[0].GPU, sharing.Bytes(0)
-		for _, n := range d.nodes {
-			for i := range n.Assignments {
-				memory += p.cluster.of[n.Assignments[i].Workload.Name].MemoryNeed().Total
-			}
-			out[d.pool], each[d.pool] = out[d.pool]+1, max(each[d.pool], len(n.Devices))
-		}
-		if gpu.Memory > 0 {
-			gpus[d.pool] += int((memory + gpu.Memory - 1) / gpu.Memory)
-		}
-		if gpu.MIG == nil && (memory == 0 || gpu.Memory == 0) {
-			gpus[d.pool]++
-		}
-	}
-	for pool := range out {
-		if len(p.Fleet.Pools) > 1 {
-			break
-		}
-		out[pool] = max(0, out[pool]-(gpus[pool]+each[pool]-1)/each[pool])
-	}
-	return out
 }

@@ -38,9 +38,9 @@ today:
 		check(t, f, p)
 		var freed, stays []string
 		for i := range p.Steps {
-			if s := &p.Steps[i]; s.Action == ActionFree {
+			if s := &p.Steps[i]; s.Action == "free" {
 				freed = append(freed, s.Node)
-			} else if s.Request || s.Action != ActionMove {
+			} else if s.Request || s.Action != "move" {
 				t.Errorf("%s: %s", c.name, s.Title())
 			}
 		}

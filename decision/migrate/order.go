@@ -55,13 +55,13 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 		gets.Assignments = nil
 		was := Shape(o.search.layout.Node(nodes[i]))
 		o.search.layout, _ = o.search.layout.WithNode(gets)
-		o.steps = append(o.steps, Step{Action: ActionConfigure, Node: nodes[i], Pool: gets.Pool, Was: was, Gets: &gets})
+		o.steps = append(o.steps, Step{Action: "configure", Node: nodes[i], Pool: gets.Pool, Was: was, Gets: &gets})
 		nodes = slices.Delete(nodes, i, i+1)
 	}
 	for _, name := range p.nodes {
 		n := to.cluster.layout.Node(name)
 		if now := to.layout.Node(name); n.Used() && !now.Used() && to.objects[name].Keeps == "" {
-			o.steps = append(o.steps, Step{Action: ActionFree, Node: name, Pool: n.Pool, Was: Shape(n),
+			o.steps = append(o.steps, Step{Action: "free", Node: name, Pool: n.Pool, Was: Shape(n),
 				Others: len(to.objects[name].Others)})
 		}
 	}
@@ -73,8 +73,9 @@ func (to *search) order(p *part, then map[string]map[string][]string) (steps []S
 func (o *order) moves(p *part, then map[string]map[string][]string) (out []move) {
 	for _, name := range p.workloads {
 		w := o.of[name]
-		m := move{want: want{w: w, kind: o.to.now(name)}, places: Step{Workload: name, Device: o.to.now(name).String(),
-			Request: o.to.now(name) != o.kind(name)}}
+		k := o.to.now(name)
+		m := move{want: want{w: w, kind: k}, places: Step{Action: "move", Workload: name, Device: k.String(),
+			Request: k != o.kind(name)}}
 		if guarded(w) {
 			m.guarded = 1
 		}

@@ -115,5 +115,5 @@ func total(l *layout.Cluster) map[string]int {
 
 // Disturbs reports whether a step does more than start arriving workloads.
 func (p *Plan) Disturbs() bool {
-	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != ActionMove || len(s.From) > 0 })
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Action != "move" || len(s.From) > 0 })
 }

@@ -3,18 +3,17 @@
 package migrate
 
 import (
-	"errors"
-
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/enum"
 )
 
 // Step is one step of a plan. Steps are taken one after another; a plan can be taken back from any step by undoing
 // those before it in reverse order.
 type Step struct {
-	Action Action `json:"action"`
+	// Action is move (a workload's replicas go to other devices), configure (an empty node hands out its GPUs in another
+	// way), or free (an empty node can be given back).
+	Action string `json:"action"`
 	Pool   string `json:"pool,omitempty"` // in which its devices are
 	// Of a step on a node: the node, its sharing before the step, and its configuration after it.
 	Node string       `json:"node,omitempty"`
@@ -34,18 +33,6 @@ type Step struct {
 	// Budget is the PodDisruptionBudget that lets a replica stop before the next starts. Without one each starts first.
 	Budget string `json:"budget,omitempty"`
 }
-
-// Action classifies a step. The zero value is ActionMove.
-type Action uint8
-
-// The actions.
-const (
-	ActionMove      Action = iota // a workload's replicas go to other devices
-	ActionConfigure               // an empty node hands out its GPUs in another way
-	ActionFree                    // an empty node can be given back
-)
-
-var actionNames = enum.Of[Action](errors.New("migrate: unknown name"), "action", "move", "configure", "free")
 
 // guarded reports whether a workload has objectives, stated or not.
 func guarded(w *decision.Workload) bool {

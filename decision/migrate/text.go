@@ -20,10 +20,10 @@ import (
 func (s *Step) Title() string {
 	n := plaintext.Count(s.Replicas, "replica")
 	switch s.Action {
-	case ActionConfigure:
+	case "configure":
 		return fmt.Sprintf("Drain %s, on which no GPU is in use, and let it hand out %v (today %s)", s.Node, Shape(s.Gets),
 			s.Was)
-	case ActionFree:
+	case "free":
 		if s.Others > 0 {
 			return fmt.Sprintf("Give %s back: no GPU of it is in use; %s there without one move when it is drained", s.Node,
 				plaintext.Count(s.Others, "pod"))
@@ -107,7 +107,7 @@ func (p *Plan) Summary() string {
 	}
 	moves, risky := 0, map[string]bool{}
 	for i := range p.Steps {
-		if p.Steps[i].Action == ActionMove {
+		if p.Steps[i].Action == "move" {
 			moves++
 		}
 	}

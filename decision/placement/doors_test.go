@@ -26,9 +26,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+var anyKind = []decision.Kind{"distributed-training", "training", "online-inference", "offline-inference", "batch", "notebook", "ci", "hpc"}
+
 // randomWorkload is a workload of any kind, with demands of any kind.
 func randomWorkload(rng *rand.Rand) *decision.Workload {
-	w := &decision.Workload{Name: "w", Kind: decision.KindDistributedTraining + decision.Kind(rng.IntN(8)), GPUs: 1 + rng.IntN(9)/7,
+	w := &decision.Workload{Name: "w", Kind: anyKind[rng.IntN(len(anyKind))], GPUs: 1 + rng.IntN(9)/7,
 		Tenant: fmt.Sprint("t", rng.IntN(3)), Replicas: decision.Replicas{Max: 1 + rng.IntN(4)}}
 	memory := sharing.Bytes(1+rng.IntN(48)) * sharing.GiB / 2
 	w.Memory = decision.Some(memory)
@@ -304,7 +306,7 @@ func (d *door) group(g *decision.GroupResult) (whys []filter.Reason) {
 func (d *door) assign(g *decision.GroupResult, workload, node, profile string, start int) filter.Reason {
 	w := &d.fleet.Workloads[slices.IndexFunc(d.fleet.Workloads, func(w decision.Workload) bool { return w.Name == workload })]
 	of := &layout.Workload{Name: workload, Tenant: w.Tenant, Trusts: w.Trust}
-	if d.fleet.Trust == decision.TrustAll && of.Tenant == "" {
+	if d.fleet.Trust == "all" && of.Tenant == "" {
 		of.Tenant = "all"
 	}
 	q := fresh(*RequestOf(workload, of, score.CompileWorkload(w).Demand(), g.Mechanism, profile))

@@ -120,7 +120,7 @@ func runDecide(ctx context.Context, fl *call, std stdio) error {
 			return badInput(err)
 		}
 	}
-	if err := page.WriteHTML(c.report, pages.Decide(fleet, result).Write); err != nil {
+	if err := page.WriteHTML(c.report, pages.Decide(result).Write); err != nil {
 		return err
 	}
 	if c.json {

@@ -4,16 +4,12 @@ package pages
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
-	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // manyWorkloads is the number from which on pools are folded and reasons are short.
@@ -21,7 +17,7 @@ const manyWorkloads = 21
 
 // Decide returns the page of a fleet's decision: money today, planned and freed, the place of each workload with its
 // reason, the GPUs, and the traps.
-func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
+func Decide(r *decision.Result) *webpage.Page {
 	t, many := &r.Totals, len(r.Decisions) >= manyWorkloads
 	gets := webpage.Table{Head: []string{"workload", "gets", "answer", "replicas", "a replica an hour", "why"}}
 	p := &webpage.Page{Title: "What shares which GPU", Details: map[string][]string{}}
@@ -57,9 +53,15 @@ func Decide(f *decision.Fleet, r *decision.Result) *webpage.Page {
 		t.GPUsAfter, t.MonthlyToday, t.MonthlyAfter, t.MonthlyFreed), gets}}, {Title: "GPUs as planned", Text: []string{
 		"The width of a tenant is its part of the GPU's memory, that of a MIG instance its slices. Click a name for the " +
 			"reasons."}}}
-	for i := range r.Pools {
-		p.Sections = append(p.Sections, webpage.Section{Title: r.Pools[i].Pool, Folded: many,
-			Maps: []webpage.Map{{Nodes: []webpage.Node{poolOf(f, &r.Pools[i])}}}})
+	for _, pool := range r.Pools {
+		of := webpage.Node{Name: fmt.Sprintf("%d of %s in use", pool.GPUsNeeded, plaintext.Count(pool.GPUs, "GPU"))}
+		for n := range r.Layout.Nodes() {
+			if n.Pool == pool.Pool {
+				of.GPUs = append(of.GPUs, gpusOf(n)...)
+			}
+		}
+		p.Sections = append(p.Sections, webpage.Section{Title: pool.Pool, Folded: many,
+			Maps: []webpage.Map{{Nodes: []webpage.Node{of}}}})
 	}
 	traps := webpage.Table{Head: []string{"severity", "trap", "what"}}
 	for _, hit := range r.Traps {
@@ -78,69 +80,6 @@ func money(of, currency string, today, after int, pricedToday, pricedAfter, save
 	t.Choose()
 	t.Add("freed", today-after, plaintext.Amount(saved))
 	return t
-}
-
-// poolOf draws the GPUs of a pool, with those that the plan leaves free.
-func poolOf(f *decision.Fleet, p *decision.PoolResult) webpage.Node {
-	n := webpage.Node{Name: fmt.Sprintf("%d of %s in use", p.GPUsNeeded, plaintext.Count(p.GPUs, "GPU"))}
-	for _, g := range p.Groups {
-		for i := range g.Layouts {
-			for range g.Layouts[i].GPUs {
-				n.GPUs = append(n.GPUs, webpage.GPU{Name: p.GPU + ", " + g.Mechanism.String(),
-					Parts: partsOf(f, p.GPU, &g.Layouts[i])})
-			}
-		}
-	}
-	for range p.GPUs - p.GPUsNeeded {
-		n.GPUs = append(n.GPUs, webpage.GPU{Name: p.GPU + ", not in use"})
-	}
-	return n
-}
-
-// partsOf draws a GPU's instances by their slices, and other tenants by their memory, where all of it is known.
-func partsOf(f *decision.Fleet, gpu string, l *decision.LayoutResult) (parts []webpage.Part) {
-	for _, in := range l.Instances {
-		parts = append(parts, webpage.Part{Name: in.Workload, Text: in.Profile,
-			Share: cmp.Or(slice(gpu, in.Profile), 1/float64(len(l.Instances)))})
-	}
-	known, sum, replicas := true, sharing.Bytes(0), 0
-	for _, t := range l.Tenants {
-		need := workloadOf(f, t.Workload).MemoryNeed().Total
-		known, sum, replicas = known && need > 0, sum+need*sharing.Bytes(t.Replicas), replicas+t.Replicas
-	}
-	model, err := sharing.LookupGPU(gpu)
-	for _, t := range l.Tenants {
-		part := webpage.Part{Name: t.Workload, Share: 1 / float64(replicas)}
-		if need := workloadOf(f, t.Workload).MemoryNeed().Total; need > 0 {
-			part.Text = need.String()
-			if err == nil && known && sum <= model.Memory.Value {
-				part.Share = float64(need) / float64(model.Memory.Value)
-			}
-		}
-		parts = append(parts, slices.Repeat([]webpage.Part{part}, t.Replicas)...)
-	}
-	return parts
-}
-
-// slice returns the part of a GPU's slices that a profile has, 0 where it has none.
-func slice(gpu, profile string) float64 {
-	known, err := sharing.LookupGPU(gpu)
-	if err != nil {
-		return 0
-	}
-	model, err := mig.Lookup(known.Name)
-	if err != nil {
-		return 0
-	}
-	p, err := model.Profile(profile)
-	if err != nil {
-		return 0
-	}
-	return float64(p.PlacementUnits) / float64(model.Units)
-}
-
-func workloadOf(f *decision.Fleet, name string) *decision.Workload {
-	return &f.Workloads[slices.IndexFunc(f.Workloads, func(w decision.Workload) bool { return w.Name == name })]
 }
 
 // detail gives the reasons for a workload's place, the odds, and its traps.

@@ -22,7 +22,7 @@ func ExampleDecide() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	page := pages.Decide(fleet, result)
+	page := pages.Decide(result)
 	fmt.Println(page.Answer)
 	for _, section := range page.Sections[2:5] {
 		fmt.Println(section.Title+":", section.Maps[0].Nodes[0].Name)

@@ -10,6 +10,7 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Plan returns the page of a change of a cluster: money today and after, the changes, the GPUs of each node before and
@@ -63,30 +64,43 @@ func Plan(p *migrate.Plan) *webpage.Page {
 	return &webpage.Page{Title: "What runs, and what should change", Details: details, Answer: fmt.Sprintf(
 		"%s\n%s with GPUs today, %d after.", p.Summary(), plaintext.Count(b.NodesToday, "node"), b.NodesAfter),
 		Sections: []webpage.Section{first, {Title: "GPUs", Maps: shown, Text: []string{"The width of a tenant is its part " +
-			"of a GPU: its slices, or its time slice. The tenants of a node are those that the cluster reports; it does not " +
-			"report the GPU of each where several share."}}, steps, {Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
+			"of a GPU: its slices, its memory, or its time slice. The tenants of a node are those that the cluster " +
+			"reports; it does not report the GPU of each where several share."}}, steps,
+			{Title: "Stays as it is", Tables: []webpage.Table{stays}}}}
 }
 
 // nodesOf draws every node of a layout with the tenants of its GPUs.
 func nodesOf(l *layout.Cluster) (nodes []webpage.Node) {
 	for n := range l.Nodes() {
-		drawn := webpage.Node{Name: n.Name + ": " + migrate.Shape(n)}
-		for i := range n.Devices {
-			d := &n.Devices[i]
-			gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
-			for a := range n.On(i) {
-				part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, d.Slots))}
-				if p := a.Profile; p != nil {
-					part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
-				}
-				gpu.Parts = append(gpu.Parts, part)
-			}
-			if gpu.Parts == nil {
-				gpu.Name = d.GPU.Name + ", nothing on it"
-			}
-			drawn.GPUs = append(drawn.GPUs, gpu)
-		}
-		nodes = append(nodes, drawn)
+		nodes = append(nodes, webpage.Node{Name: n.Name + ": " + migrate.Shape(n), GPUs: gpusOf(n)})
 	}
 	return nodes
+}
+
+// gpusOf draws the GPUs of a node. A tenant has its slices as its width, or its memory where that of all is known, or
+// its time slice.
+func gpusOf(n *layout.Node) (gpus []webpage.GPU) {
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		known, sum := true, sharing.Bytes(0)
+		for a := range n.On(i) {
+			known, sum = known && a.Memory > 0, sum+a.Memory
+		}
+		gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
+		for a := range n.On(i) {
+			part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, int(d.Slots), n.Tenants(i)))}
+			switch p := a.Profile; {
+			case p != nil:
+				part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
+			case known && sum <= d.GPU.Memory:
+				part.Text, part.Share = a.Memory.String(), float64(a.Memory)/float64(d.GPU.Memory)
+			}
+			gpu.Parts = append(gpu.Parts, part)
+		}
+		if gpu.Parts == nil {
+			gpu.Name = d.GPU.Name + ", nothing on it"
+		}
+		gpus = append(gpus, gpu)
+	}
+	return gpus
 }

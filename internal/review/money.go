@@ -37,11 +37,6 @@ func (r *Review) divide(f *decision.Fleet) {
 		}
 		idle[key].Count, idle[key].micros = idle[key].Count+n, idle[key].micros+micros
 	}
-	fewer := r.Plan.Freeable()
-	for i := range f.Pools {
-		p := &f.Pools[i]
-		r.freeable += prices[p.Name] * int64(fewer[p.Name]*p.GPUsPerNode.Or(1))
-	}
 	for i := range f.Today.Nodes {
 		n := &f.Today.Nodes[i]
 		gpu := prices[n.Pool]
@@ -171,14 +166,11 @@ func parts(n *layout.Node) holding {
 // add sums the money up, and writes it out.
 func (r *Review) add() {
 	sums := map[string]int64{}
-	today, idle, waits := int64(0), int64(0), int64(0)
+	today, idle := int64(0), int64(0)
 	for i := range r.Workloads {
 		v := &r.Workloads[i]
 		v.Monthly = r.decimal(v.micros)
 		sums[v.Verdict] += v.micros
-		if v.waits {
-			waits += v.micros
-		}
 		today += v.micros
 	}
 	for i := range r.Idle {
@@ -193,7 +185,7 @@ func (r *Review) add() {
 		r.Money.Currency = r.currency
 	}
 	if today > 0 {
-		r.Money.Decided = decision.Some(float64(today-sums[verdictOpen]-min(waits, r.freeable)) / float64(today))
+		r.Money.Decided = decision.Some(float64(today-sums[verdictOpen]) / float64(today))
 	}
 }
 

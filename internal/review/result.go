@@ -32,7 +32,6 @@ type Workload struct {
 
 	micros int64
 	lacks  []string // figures needed before it may share otherwise; empty where they would change nothing
-	waits  bool     // for its objectives alone
 }
 
 // Idle counts devices of a pool that no pod holds.
@@ -68,8 +67,7 @@ type Money struct {
 	Freed    string `json:"freed,omitempty"` // by the plan
 	// IdleNodes is the part of Idle on nodes of which no GPU is held.
 	IdleNodes string `json:"idle_nodes,omitempty"`
-	// Decided is the share of Today that is not open, and that no objective of tenants of shared GPUs could free if it
-	// were stated.
+	// Decided is the share of Today that is not open.
 	Decided decision.Optional[float64] `json:"decided,omitzero"`
 }
 
@@ -85,7 +83,6 @@ type Review struct {
 
 	nodes, idleNodes int   // idle ones have no GPU that is held, also after the plan
 	idleMicros       int64 // their cost
-	freeable         int64 // bound of the cost of nodes that an objective could free if it were stated
 	priced           bool
 	currency         string
 }

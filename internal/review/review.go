@@ -107,7 +107,7 @@ func (r *Review) conclude(w *decision.Workload) {
 	case full != "":
 		v.Verdict, v.Why = verdictKept, full
 	case onlySLO:
-		v.Verdict, v.Why, v.waits = verdictShares, "it shares its GPUs; with its slo stated, more may share them", true
+		v.Verdict, v.Why = verdictShares, "it shares its GPUs; with its slo stated, more may share them"
 	case len(v.lacks) > 0:
 		v.Verdict, v.Why = verdictOpen, "not known: "+strings.Join(v.lacks, ", ")
 	case strings.HasPrefix(why, migrate.NotEnough):

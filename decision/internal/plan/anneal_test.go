@@ -27,7 +27,7 @@ func smallFleet(rng *rand.Rand) *fleet.Fleet {
 		m, _ := cost.FromMicros(int64(500_000+250_000*rng.IntN(20)), "USD")
 		f.Pools = append(f.Pools, fleet.Pool{Name: fmt.Sprintf("p%d", i), GPU: gpus[rng.IntN(len(gpus))], Count: 1 + rng.IntN(16), PricePerGPUHour: fleet.Some(m)})
 	}
-	kinds := []fleet.Kind{fleet.KindTraining, fleet.KindOnlineInference, fleet.KindBatch, fleet.KindNotebook, fleet.KindHPC}
+	kinds := []fleet.Kind{"training", "online-inference", "batch", "notebook", "hpc"}
 	for i := range 1 + rng.IntN(3) {
 		w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: kinds[rng.IntN(len(kinds))], Replicas: fleet.Replicas{Max: 1 + rng.IntN(3)},
 			Memory: fleet.Some(sharing.Bytes(1+rng.IntN(14)) * sharing.GiB), Tenant: fmt.Sprintf("t%d", rng.IntN(2)),
@@ -35,7 +35,7 @@ func smallFleet(rng *rand.Rand) *fleet.Fleet {
 		if rng.IntN(4) == 0 {
 			w.Isolation = fleet.Isolation{Memory: sharing.LevelHardware, Fault: sharing.LevelHardware}
 		}
-		if w.Kind == fleet.KindOnlineInference && rng.IntN(3) > 0 {
+		if w.Kind == "online-inference" && rng.IntN(3) > 0 {
 			w.SLO.E2EP99 = fleet.Some(profile.Duration(1e9))
 			w.Solo.E2EP99 = fleet.Some(profile.Duration(float64(1+rng.IntN(8)) * 1e8))
 		}
@@ -199,7 +199,7 @@ func TestSearchOfWholeNodes(t *testing.T) {
 		reached := map[[3]int]bool{{}: true} // GPUs in use by pool
 		for i := range 60 {
 			n, large := 1+rng.IntN(5), rng.IntN(4) == 0
-			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: fleet.KindNotebook, Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
+			w := fleet.Workload{Name: fmt.Sprintf("w%d", i), Kind: "notebook", Replicas: fleet.Replicas{Max: n}, Memory: fleet.Some(16 * sharing.GiB), GPUBusy: fleet.Some(0.9)}
 			if large {
 				w.Memory = fleet.Some(60 * sharing.GiB)
 			}

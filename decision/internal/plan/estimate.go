@@ -46,7 +46,7 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	}
 	d := &o.Demand
 	d.From, d.Workload, d.SLO, d.Limits, d.Alone = sharing.BasisPrior, w, &wl.SLO, seconds(wl.SLO), seconds(wl.Solo)
-	d.Online = wl.Kind == fleet.KindOnlineInference
+	d.Online = wl.Kind == "online-inference"
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
 	gpu := pl.Pools[p].Target().GPU()

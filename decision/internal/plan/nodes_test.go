@@ -30,7 +30,7 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 		}
 		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{p}}
 		for w := range 8 {
-			f.Workloads = append(f.Workloads, fleet.Workload{Name: string(rune('a' + w)), Kind: fleet.KindTraining,
+			f.Workloads = append(f.Workloads, fleet.Workload{Name: string(rune('a' + w)), Kind: "training",
 				GPUs: 1 + rng.IntN(p.GPUsPerNode.Or(1)), Spot: rng.IntN(2) == 0, Tenant: string(rune('s' + w/5))})
 		}
 		pl, err := NewPlan(f, Options{}, 1)
@@ -93,7 +93,7 @@ func TestOneNumberOfSlots(t *testing.T) {
 		"a tight limit": {sharing.MechanismMPS, 3, []int16{2, 4}},
 	} {
 		f := &fleet.Fleet{Version: "v1", Pools: []fleet.Pool{{Name: "p", GPU: "L40S", Count: 2}},
-			Workloads: []fleet.Workload{{Name: "w", Kind: fleet.KindBatch, Replicas: fleet.Replicas{Min: 6, Max: 6}}}}
+			Workloads: []fleet.Workload{{Name: "w", Kind: "batch", Replicas: fleet.Replicas{Min: 6, Max: 6}}}}
 		pl, err := NewPlan(f, Options{}, 1)
 		if err != nil {
 			t.Fatal(err)

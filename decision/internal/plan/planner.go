@@ -73,7 +73,7 @@ func compiled(workloads []fleet.Workload) (out []*score.CompiledWorkload) {
 		return cmp.Or(without[v.Today == nil]-without[w.Today == nil], cmp.Compare(w.GPUCount(), v.GPUCount()),
 			memory[float64(b.Demand().Memory.Total)]-memory[float64(a.Demand().Memory.Total)],
 			busy[b.Demand().Busy]-busy[a.Demand().Busy], cmp.Compare(w.ReplicaCount(), v.ReplicaCount()),
-			cmp.Compare(v.Kind, w.Kind), cmp.Compare(v.Tenant, w.Tenant), cmp.Compare(v.Name, w.Name))
+			a.Archetype.Rank-b.Archetype.Rank, cmp.Compare(v.Tenant, w.Tenant), cmp.Compare(v.Name, w.Name))
 	})
 	return out
 }

@@ -152,7 +152,7 @@ func (pl *Planner) deadline(w, p int, o *estimate) {
 // compared with depends on no constraint, so that an arrangement costs no more in a fleet that asks for less.
 func (pl *Planner) toFinish(w int, choices []Choice) {
 	wl := pl.Workloads[w].Workload()
-	if wl.Load != nil || wl.Kind == fleet.KindOnlineInference || wl.Kind == fleet.KindNotebook {
+	if wl.Load != nil || wl.Kind == "online-inference" || wl.Kind == "notebook" {
 		return
 	}
 	gpu := func(p *score.CompiledPool) *sharing.GPU { return p.Target().GPU() }

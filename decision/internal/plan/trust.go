@@ -19,7 +19,7 @@ func classify(workloads []*score.CompiledWorkload, among fleet.Trust) *trustClas
 	for i, w := range workloads {
 		trust := slices.Sorted(slices.Values(w.Workload().Trust))
 		tenant, pin := w.Workload().Tenant, w.Workload().Pool
-		if tenant == "" && among != fleet.TrustAll {
+		if tenant == "" && among != "all" {
 			tenant = "\x00" + w.Workload().Name // a stranger to all others
 		}
 		key := tenant + "\x00" + pin + "\x00" + strings.Join(trust, "\x00")

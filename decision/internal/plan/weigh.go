@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
-	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
@@ -60,7 +59,7 @@ func (pl *Planner) weighOne(w int) (kept []Choice) {
 // consider fills in the predictions of a choice, and reports whether it can be taken.
 func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
-	if m := cw.Workload().Model; m != nil && m.Weights == fleet.PrecisionBF16 &&
+	if m := cw.Workload().Model; m != nil && m.Weights == "bf16" &&
 		m.Weights.Converted(cp.Target().GPU()) == sharing.AnswerYes {
 		pl.ban(w, c, filter.Reason{Code: codes.Precision, Verdict: filter.VerdictReject})
 		return false

@@ -98,7 +98,7 @@ func (w *CompiledWorkload) Demand() *filter.Demand { return &w.demand }
 func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 	c := &CompiledWorkload{workload: w, Archetype: ArchetypeOf(w.Kind)}
 	d := &c.demand
-	*d = filter.Demand{Pool: w.Pool, Kind: w.Kind.String(), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
+	*d = filter.Demand{Pool: w.Pool, Kind: string(w.Kind), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
 		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
 		Decodes:     w.Decodes(),
 		Serves:      w.Kind.Serves(),
@@ -151,6 +151,7 @@ func (w *CompiledWorkload) Shareable() bool {
 // cases and risk classes of widely read articles as data.
 type Archetype struct {
 	Kind fleet.Kind
+	Rank int `json:"-"` // orders workloads that are alike in all else
 	// Simple: of mechanisms that cost the same, the one that is simplest to run comes first, not the one that isolates
 	// most: for work that idles for long and may be started again.
 	Simple bool
@@ -166,10 +167,5 @@ type Archetype struct {
 	Source        sharing.SourceID
 }
 
-// ArchetypeOf returns the priors of a kind, which must not be modified; the zero Archetype for KindUnknown.
-func ArchetypeOf(k fleet.Kind) *Archetype {
-	if k >= fleet.KindCount {
-		k = fleet.KindUnknown
-	}
-	return &archetypes[k]
-}
+// ArchetypeOf returns the priors of a kind, which must not be modified; the zero Archetype for one that is not known.
+func ArchetypeOf(k fleet.Kind) *Archetype { return cmp.Or(archetypes[k], &Archetype{}) }

@@ -27,14 +27,16 @@ type Trait struct {
 var tablesJSON []byte
 
 // traits and archetypes are by mechanism and kind.
-var traits, archetypes = func() (t [sharing.MechanismCount]Trait, a [fleet.KindCount]Archetype) {
+var traits, archetypes = func() (t [sharing.MechanismCount]Trait, a map[fleet.Kind]*Archetype) {
 	var file struct {
 		Kinds      []Archetype
 		Mechanisms []Trait
 	}
 	_ = json.Unmarshal(tablesJSON, &file) // tests read the file that is built in
-	for _, k := range file.Kinds {
-		a[k.Kind] = k
+	a = map[fleet.Kind]*Archetype{}
+	for i := range file.Kinds {
+		k := &file.Kinds[i]
+		k.Rank, a[k.Kind] = i+1, k
 	}
 	for _, m := range file.Mechanisms {
 		t[m.Mechanism] = m

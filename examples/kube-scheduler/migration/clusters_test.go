@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cotenant/cotenant/decision"
-	"github.com/cotenant/cotenant/decision/migrate"
 )
 
 // loaded is a cluster of examples/cotenant/testdata, and its fleet as cotenant plan wrote it from a week of metrics.
@@ -87,7 +86,7 @@ func TestClusters(t *testing.T) {
 		p, files := c.planned(fleet)
 		c.play(rand.New(rand.NewPCG(1, 57)), p, files)
 		for i := range p.Steps {
-			if p.Steps[i].Action == migrate.ActionMove {
+			if p.Steps[i].Action == "move" {
 				steps[name]++
 			}
 		}

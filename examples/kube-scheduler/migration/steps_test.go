@@ -645,11 +645,11 @@ func (c *cluster) play(rng *rand.Rand, p *migrate.Plan, files map[string][]byte)
 		_, name, _ := strings.Cut(s.Workload, "/")
 		take, undo := func() { c.drain(s); c.freed[s.Node] = true }, func() { c.freed[s.Node] = false }
 		switch {
-		case s.Action == migrate.ActionConfigure:
+		case s.Action == "configure":
 			var was v1.ResourceList
 			take = func() { c.drain(s); was = c.configure(s, nil) }
 			undo = func() { c.drain(s); c.configure(s, was) }
-		case s.Action == migrate.ActionMove && len(s.From) == 0:
+		case s.Action == "move" && len(s.From) == 0:
 			had := map[*v1.Pod]bool{}
 			for _, one := range c.pods {
 				had[one] = one.Spec.NodeName == "" && one.Labels["app"] == name
@@ -662,7 +662,7 @@ func (c *cluster) play(rng *rand.Rand, p *migrate.Plan, files map[string][]byte)
 					}
 				}
 			}
-		case s.Action == migrate.ActionMove:
+		case s.Action == "move":
 			take = func() {
 				c.rollout(rng, s, c.patched(s, files), nodesOf(p.After, s.Workload), nil)
 				c.move(s, c.patched(s, files), s.From, s.To)
@@ -701,7 +701,7 @@ func TestSteps(t *testing.T) {
 			hostile++
 		}
 		for i := range p.Steps {
-			if s := &p.Steps[i]; s.Action == migrate.ActionConfigure {
+			if s := &p.Steps[i]; s.Action == "configure" {
 				configured++
 			} else if len(s.From) > 0 {
 				moved++

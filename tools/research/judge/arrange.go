@@ -214,7 +214,7 @@ func (p *plan) allowed(s *scene) bool {
 func trusts(f *decision.Fleet, a, b int) bool {
 	ta, tb := f.Workloads[a].Tenant, f.Workloads[b].Tenant
 	if ta == "" && tb == "" {
-		return f.Trust == decision.TrustAll
+		return f.Trust == "all"
 	}
 	return ta == tb
 }

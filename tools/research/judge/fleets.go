@@ -88,7 +88,7 @@ func milliseconds(v float64) profile.Optional[profile.Duration] {
 func (d *distributions) scene(rng *rand.Rand) (*scene, error) {
 	s := &scene{full: &decision.Fleet{Version: "v1"}}
 	if rng.IntN(2) == 0 {
-		s.full.Trust = decision.TrustAll
+		s.full.Trust = "all"
 	}
 	n, most := 1+rng.IntN(4), 12
 	if rng.IntN(10) < 3 {
@@ -152,7 +152,7 @@ func (d *distributions) workload(rng *rand.Rand, i int, gpus []*sharing.GPU) dec
 		busy := math.Round(logBetween(rng, 0.03, 0.5)*100) / 100
 		service := logBetween(rng, 0.008, 0.2)
 		alone := service * unitP99(busy, 1.25)
-		w.GPUBusy, w.Evidence = decision.Some(busy), fleet.EvidenceMeasured
+		w.GPUBusy, w.Evidence = decision.Some(busy), "measured"
 		w.Solo.E2EP99 = milliseconds(alone * 1e3)
 		w.SLO.E2EP99 = milliseconds(alone * 1e3 * logBetween(rng, 1.4, 8))
 		if rng.IntN(6) == 0 {
@@ -198,7 +198,7 @@ func (d *distributions) server(rng *rand.Rand, w *decision.Workload, gpus []*sha
 		return m.Weight
 	})
 	l := pick(rng, d.Lengths, func(l lengthChoice) float64 { return l.Weight })
-	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: fleet.PrecisionFP16,
+	w.Model = &decision.LanguageModel{Parameters: int64(m.Parameters), Weights: "fp16",
 		Layers: decision.Some(m.Layers), KVHeads: decision.Some(m.KVHeads), HeadDim: decision.Some(m.HeadDim)}
 	step := 2*m.Parameters/(best.MemoryBandwidthGBps.Value*1e9*0.75) + 0.00007*float64(m.Layers)
 	prefill := max(0.0005*float64(m.Layers), 2*m.Parameters*float64(l.Input)/(predict.MachineOf(best).FLOPs*0.45))

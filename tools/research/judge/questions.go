@@ -266,7 +266,7 @@ func fleetOf(m *predict.Mix, slo []profile.SLO, gpus int, mechanisms ...sharing.
 	if err != nil {
 		return nil, err
 	}
-	f := &decision.Fleet{Version: "v1", Trust: decision.TrustAll,
+	f := &decision.Fleet{Version: "v1", Trust: "all",
 		Pools: []decision.Pool{{Name: "gpu", GPU: m.GPU, Count: gpus, Mechanisms: mechanisms}}}
 	for i := range m.Group {
 		solo := &m.Group[i]
