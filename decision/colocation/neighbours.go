@@ -46,7 +46,7 @@ func (f *planFlow) countSlices(ctx context.Context, st *deployment, solo *run) e
 		return nil
 	}
 	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, counted)
-	solo.rows[0].Turns, solo.rows[0].TTFTGrowth = profile.Some(counted), growthOf(&solo.rows[0], &row)
+	solo.rows[0].SlicesPerStep, solo.rows[0].TTFTGrowth = profile.Some(counted), growthOf(&solo.rows[0], &row)
 	return f.writeRows()
 }
 
@@ -110,7 +110,7 @@ func (f *planFlow) stress(ctx context.Context, st *deployment, solo *run) error 
 	if err != nil {
 		f.note("%s: not all of its pressure was measured: %s", load, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
-	if p == nil || len(p.Waits)+len(p.Presses) == 0 {
+	if p == nil || len(p.Waits)+len(p.Stresses) == 0 {
 		return nil
 	}
 	solo.rows[0].Pressure = p

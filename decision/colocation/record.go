@@ -143,13 +143,18 @@ func (r *recording) row(tenant string, device int) profile.Row {
 	if r.Series == nil {
 		return row
 	}
-	mean := func(m telemetry.Metric, unit float64) profile.Optional[float64] { return r.mean(device, m, unit) }
-	row.GPU = profile.RowGPU{Util: mean(telemetry.MetricGPUUtilPercent, 1),
-		MemUtil: mean(telemetry.MetricMemUtilPercent, 1), PowerW: mean(telemetry.MetricPowerWatts, 1),
-		UsedGiB: mean(telemetry.MetricMemUsedBytes, float64(sharing.GiB)), SMMHz: mean(telemetry.MetricSMClockMHz, 1)}
-	row.GPM = profile.RowGPM{GraphicsUtil: mean(telemetry.MetricGraphicsUtilPercent, 1),
-		SMUtil: mean(telemetry.MetricSMUtilPercent, 1), SMOccupancy: mean(telemetry.MetricSMOccupancyPercent, 1),
-		TensorUtil: mean(telemetry.MetricTensorUtilPercent, 1), DRAMBwUtil: mean(telemetry.MetricDRAMUtilPercent, 1)}
+	for metric, to := range map[telemetry.Metric]*profile.Optional[float64]{
+		telemetry.MetricGPUUtilPercent: &row.GPU.Util, telemetry.MetricMemUtilPercent: &row.GPU.MemUtil,
+		telemetry.MetricPowerWatts: &row.GPU.PowerW, telemetry.MetricMemUsedBytes: &row.GPU.UsedGiB,
+		telemetry.MetricSMClockMHz: &row.GPU.SMMHz, telemetry.MetricGraphicsUtilPercent: &row.GPM.GraphicsUtil,
+		telemetry.MetricSMUtilPercent: &row.GPM.SMUtil, telemetry.MetricSMOccupancyPercent: &row.GPM.SMOccupancy,
+		telemetry.MetricTensorUtilPercent: &row.GPM.TensorUtil, telemetry.MetricDRAMUtilPercent: &row.GPM.DRAMBwUtil,
+	} {
+		*to = r.mean(device, metric)
+	}
+	if used, ok := row.GPU.UsedGiB.Get(); ok {
+		row.GPU.UsedGiB = profile.Some(used / float64(sharing.GiB))
+	}
 	return row
 }
 
@@ -164,7 +169,7 @@ func millis(h *loadgen.Histogram) profile.LatencyMS {
 
 // mean is the mean of a device's metric in the run's window. A GPM figure is about the time before it, so that the
 // first one of the window is left out.
-func (r *recording) mean(device int, m telemetry.Metric, unit float64) profile.Optional[float64] {
+func (r *recording) mean(device int, m telemetry.Metric) profile.Optional[float64] {
 	from, to := time.Unix(0, r.Summary.Window.FromNS).Sub(r.Series.Start),
 		time.Unix(0, r.Summary.Window.ToNS).Sub(r.Series.Start)
 	if m >= telemetry.MetricGraphicsUtilPercent {
@@ -179,5 +184,5 @@ func (r *recording) mean(device int, m telemetry.Metric, unit float64) profile.O
 	if n == 0 {
 		return profile.Optional[float64]{}
 	}
-	return profile.Some(sum / float64(n) / unit)
+	return profile.Some(sum / float64(n))
 }

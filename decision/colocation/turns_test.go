@@ -35,8 +35,8 @@ func TestTurnsAreCounted(t *testing.T) {
 		}}
 		r := s.measure(t)
 		rows := must.Get(profile.LoadRows(filepath.Join(r.dir, "rows.simulated.json")))(t)
-		if turns, ok := rows[0].Turns.Get(); !ok || turns < 29 || turns > 31 {
-			t.Errorf("%v slices: %s", rows[0].Turns, r.stderr)
+		if turns, ok := rows[0].SlicesPerStep.Get(); !ok || turns < 29 || turns > 31 {
+			t.Errorf("%v slices: %s", rows[0].SlicesPerStep, r.stderr)
 		}
 		if growth, ok := rows[0].TTFTGrowth.Get(); !ok || math.Abs(growth-2) > 0.1 {
 			t.Errorf("the first token grows by %v", rows[0].TTFTGrowth)
@@ -70,7 +70,7 @@ loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, s
 	if r.code != exitOK || !strings.Contains(r.stderr, "x: the time slices of a step were not counted: no driver") {
 		t.Error(r.stderr)
 	}
-	if rows := must.Get(profile.LoadRows(filepath.Join(r.dir, "rows.json")))(t); !rows[0].Turns.IsZero() || !rows[0].TTFTGrowth.IsZero() {
+	if rows := must.Get(profile.LoadRows(filepath.Join(r.dir, "rows.json")))(t); !rows[0].SlicesPerStep.IsZero() || !rows[0].TTFTGrowth.IsZero() {
 		t.Errorf("%+v", rows[0])
 	}
 }

@@ -164,5 +164,5 @@ func (t *tenantModel) activeShare() float64 {
 
 // waitsAssumed reports that a tenant's waits for a spinning neighbour were not counted.
 func (t *tenantModel) waitsAssumed() bool {
-	return t.base.Mechanism == sharing.MechanismTimeSlicing && t.base.Turns.Or(0) <= 0
+	return t.base.Mechanism == sharing.MechanismTimeSlicing && t.base.SlicesPerStep.Or(0) <= 0
 }

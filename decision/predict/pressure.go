@@ -11,7 +11,7 @@ import (
 
 // linkUS is the mean time by which each kernel of the launch waited for the tenant.
 func linkUS(w *profile.Wait) float64 {
-	return max(0, w.BesideMeanUS-w.AloneMeanUS) / float64(max(1, w.Kernels))
+	return max(0, w.CoLocatedMeanUS-w.IsolatedMeanUS) / float64(max(1, w.Kernels))
 }
 
 // chainOf is the wait of the reporter's longest chain of wide kernels, nil where none was measured.
@@ -59,7 +59,7 @@ func quietSteps(p *profile.Pressure) (ms []float64) {
 			ms = append(ms, w.StepMS)
 		}
 	}
-	for _, q := range p.Presses {
+	for _, q := range p.Stresses {
 		if !q.Reads && q.KernelUS <= shortUS {
 			ms = append(ms, q.StepMS)
 		}

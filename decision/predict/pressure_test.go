@@ -25,7 +25,7 @@ func withoutGPM(t *testing.T, pressures bool) profile.Rows {
 		if r.Mechanism.String() != "mps" {
 			continue
 		}
-		r.GPM = profile.RowGPM{}
+		r.GPM = profile.Readings{}.GPM
 		if !pressures {
 			r.Pressure = nil
 		}
@@ -82,7 +82,7 @@ func TestPressureStandsForSMs(t *testing.T) {
 // number of its kernels that wait for another. 0 where that was not measured.
 func linksOf(p *profile.Pressure) float64 {
 	xy, xx := 0.0, 0.0
-	for _, q := range p.Presses {
+	for _, q := range p.Stresses {
 		if !q.Reads && q.StepMS > 0 {
 			xy, xx = xy+q.KernelUS*max(0, q.StepMS-p.StepMS)*1e3, xx+q.KernelUS*q.KernelUS
 		}
@@ -133,7 +133,7 @@ func TestBadPressure(t *testing.T) {
 		`{"waits": [{"kernels": 0, "kernel_us": 2, "alone_us": 1, "beside_us": 1, "alone_mean_us": 1, "beside_mean_us": 1}]}`: "[0].pressure.waits[0].kernels: must be positive",
 		`{"presses": [{"kernel_us": 5, "step_ms": -1}]}`:                                                                      "[0].pressure.presses[0]: must lie between",
 		`{"step": 3}`:        "unknown key",
-		`{"step_ms": 55000}`: "[0].pressure.step_ms: is 55000, and the tenant's step alone is 55",
+		`{"step_ms": 55000}`: "[0].pressure.step_ms: is 55000, and the isolated tenant's step is 55",
 		`{"step_ms": 55, "presses": [{"kernel_us": 5, "step_ms": 0.06}]}`: "[0].pressure.presses[0].step_ms: is 0.06",
 	} {
 		_, err := profile.ParseRows([]byte(`[{"version": 2, "kind": "stepper", "mechanism": "mps", "case": "a", "tenants": 1, "server": {"model": "x"}, "steps_per_s": 18, "step_ms": {"p50": 55}, "pressure": ` + with + `}]`))
@@ -153,7 +153,7 @@ func TestOddResponses(t *testing.T) {
 		for i := range own {
 			if own[i].Tenants == 1 && own[i].Pressure != nil && own[i].Server.Model == "jax-7b" {
 				pressure := *own[i].Pressure
-				pressure.Presses = slices.Clone(pressure.Presses)
+				pressure.Stresses = slices.Clone(pressure.Stresses)
 				change(&pressure)
 				own[i].Pressure = &pressure
 			}
@@ -171,11 +171,11 @@ func TestOddResponses(t *testing.T) {
 	}
 	measured := predicted(func(*profile.Pressure) {})
 	below := predicted(func(p *profile.Pressure) {
-		for i := range p.Presses {
-			p.Presses[i].StepMS = 0.9 * p.StepMS
+		for i := range p.Stresses {
+			p.Stresses[i].StepMS = 0.9 * p.StepMS
 		}
 	})
-	none := predicted(func(p *profile.Pressure) { p.Presses = nil })
+	none := predicted(func(p *profile.Pressure) { p.Stresses = nil })
 	if measured.Value < 2.5*below.Value || below.Value < 4.5 || none.Value <= 0 || none.WidthFraction() <= 0.2 {
 		t.Errorf("measured %v, below the step alone %v, without a curve %v", measured, below, none)
 	}

@@ -58,7 +58,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	t.seen = p.seen(base)
 	if !t.seen {
 		t.notes = append(t.notes, "no row of its engine was calibrated on: the interval is that of engines left out")
-		if mechanism == sharing.MechanismTimeSlicing && t.base.Turns.Or(0) <= 0 {
+		if mechanism == sharing.MechanismTimeSlicing && t.base.SlicesPerStep.Or(0) <= 0 {
 			t.note(uncounted, "how often its step waits for a spinning neighbour was not measured")
 		}
 	}

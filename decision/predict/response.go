@@ -71,7 +71,7 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 		}
 		work := s.alone * min(1, busy/s.active)
 		s.idle = s.alone - work
-		if s.waits = t.base.Turns.Or(0); t.waitsAssumed() { // its host's part passes while it waits
+		if s.waits = t.base.SlicesPerStep.Or(0); t.waitsAssumed() { // its host's part passes while it waits
 			s.waits = max(leastWaits, math.Ceil(work/quantum)-s.idle/(quantum+2*change))
 		}
 		s.slice = min(quantum, work/max(s.waits, leastWaits))
@@ -191,12 +191,12 @@ func smsHeld(all []pressed, times float64, group uint64) (held float64) {
 // exponent grows with the shares of the SMs of both. Readers of memory press harder on one another.
 func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 	w := reporterOf(t.pressure)
-	if w == nil || w.AloneMeanUS <= 0 {
+	if w == nil || w.IsolatedMeanUS <= 0 {
 		return 0, false
 	}
-	wait := max(0, w.BesideMeanUS-w.AloneMeanUS) / t.activeShare()
+	wait := max(0, w.CoLocatedMeanUS-w.IsolatedMeanUS) / t.activeShare()
 	exponent := table.Response.Exponent.Value * math.Pow(t.smsAtWork(), 0.75) * math.Pow(u.smsAtWork(), 0.3)
-	return math.Pow(1+wait/w.AloneMeanUS, exponent) * (1 + t.base.DRAMFraction.Or(0)*u.base.DRAMFraction.Or(0)), true
+	return math.Pow(1+wait/w.IsolatedMeanUS, exponent) * (1 + t.base.DRAMFraction.Or(0)*u.base.DRAMFraction.Or(0)), true
 }
 
 // smsAtWork is the share of the SMs that a tenant holds while it is on the GPU.
@@ -216,10 +216,10 @@ func newPressCurve(p *profile.Pressure) (out pressCurve) {
 	if p == nil || p.StepMS <= 0 {
 		return nil
 	}
-	presses := slices.DeleteFunc(slices.Clone(p.Presses), func(q profile.Press) bool {
+	presses := slices.DeleteFunc(slices.Clone(p.Stresses), func(q profile.Stress) bool {
 		return q.Reads || q.StepMS <= 0 || q.KernelUS <= 1
 	})
-	slices.SortFunc(presses, func(a, b profile.Press) int {
+	slices.SortFunc(presses, func(a, b profile.Stress) int {
 		return int(math.Copysign(1, a.KernelUS-b.KernelUS))
 	})
 	out = pressCurve{{0, 0}}

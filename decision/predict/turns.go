@@ -43,7 +43,7 @@ const unsureTurns = 0.3
 // jitter included. A step that has to be moved is about as long as a whole number of slices; next to a neighbour with
 // gaps, which a spinning one has not, it may take the number that its length implies.
 func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
-	counted, ok := optional.Positive(base.Turns)
+	counted, ok := optional.Positive(base.SlicesPerStep)
 	if !ok || t.gaps { // whose turns follow from its launches
 		return
 	}
@@ -73,7 +73,7 @@ func (t *tenantModel) countTurns(p *Predictor, base *profile.SoloProfile) {
 // manyTurns reports whether a step of another engine was counted with more slices than its length implies: it has gaps,
 // whatever GPM's busy time is.
 func (p *Predictor) manyTurns(base *profile.SoloProfile) bool {
-	counted, ok := optional.Positive(base.Turns)
+	counted, ok := optional.Positive(base.SlicesPerStep)
 	least := (math.Round(counted) - 1) * p.Parameters.slice() // ms
 	most := (1 + table.Edges.MostMoved.Value) * base.ITL.P50.Or(least)
 	return ok && base.Kind == profile.KindServer && !home(base) && least > most
@@ -88,7 +88,7 @@ func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, sibling
 		return
 	}
 	for _, q := range siblings {
-		counted, ok := optional.Positive(q.Turns)
+		counted, ok := optional.Positive(q.SlicesPerStep)
 		step, ok2 := optional.Positive(q.ITL.P50)
 		if !ok || !ok2 {
 			continue

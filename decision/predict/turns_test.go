@@ -40,7 +40,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 	}
 	for _, method := range []predict.Method{predict.MethodSimulated, predict.MethodClosedForm} {
 		for i := range rows {
-			rows[i].Turns = profile.Optional[float64]{}
+			rows[i].SlicesPerStep = profile.Optional[float64]{}
 		}
 		before, guessed := wrong(method)
 		if guessed.OtherTurns.IsZero() {
@@ -48,7 +48,7 @@ func TestCountedTurnsAreUsed(t *testing.T) {
 		}
 		for i := range rows {
 			if r := &rows[i]; r.Case == "solo-chat" && r.Mechanism == sharing.MechanismTimeSlicing {
-				r.Turns = profile.Some(1.85) // as counted on an H100 with the same load
+				r.SlicesPerStep = profile.Some(1.85) // as counted on an H100 with the same load
 			}
 		}
 		after, counted := wrong(method)
@@ -69,7 +69,7 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].TimeSlicing
-		own.ITL.P50, own.Turns = profile.Some(2.12), profile.Some(turns)
+		own.ITL.P50, own.SlicesPerStep = profile.Some(2.12), profile.Some(turns)
 		group[0].TimeSlicing = &own
 		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		return out[0]
@@ -103,7 +103,7 @@ func TestH100FromAProbe(t *testing.T) {
 	rows := rowsOf(t, "h100-colocation.json")
 	for i := range rows {
 		if v, ok := countedTurns[rows[i].Case]; ok && rows[i].Mechanism == sharing.MechanismTimeSlicing {
-			rows[i].Turns = profile.Some(v)
+			rows[i].SlicesPerStep = profile.Some(v)
 		}
 	}
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04")
@@ -158,7 +158,7 @@ func TestTurnsAreChecked(t *testing.T) {
 	rows := colocation(t)
 	for _, bad := range []float64{-1, 0, 1e9, math.NaN()} {
 		q := rows.Profiles()[0]
-		q.Turns = profile.Some(bad)
+		q.SlicesPerStep = profile.Some(bad)
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), "turns: must lie between 0.01") {
 			t.Errorf("%v turns: %v", bad, err)
 		}
@@ -173,7 +173,7 @@ func TestTurnsAreChecked(t *testing.T) {
 	_, err := profile.ParseRows([]byte(`[
 {"mechanism":"mps","case":"b","load":{"server":0,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2,"turns":2,"ttft_growth":1},
 {"mechanism":"mps","case":"b","load":{"server":1,"concurrency":1,"prompt":1,"output":8},"server":{"model":"x"},"tenants":2}]`))
-	for _, want := range []string{"[0].turns: belongs to a tenant alone", "[0].ttft_growth: belongs to a tenant alone"} {
+	for _, want := range []string{"[0].turns: belongs to an isolated tenant", "[0].ttft_growth: belongs to an isolated tenant"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)
 		}

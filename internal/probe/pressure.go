@@ -133,7 +133,7 @@ func MeasurePressure(ctx context.Context, tenant Tenant, progress func(string)) 
 		case t.reports:
 			p.Waits = append(p.Waits, waitOf(t, isolated[t.String()], r, slowed))
 		default:
-			p.Presses = append(p.Presses, stressOf(t, r, slowed))
+			p.Stresses = append(p.Stresses, stressOf(t, r, slowed))
 			if float64(slowed) > MostSlower*float64(step) && t.Kind != KindStream {
 				tooLong = min(tooLong, t.Kernel)
 			}
@@ -142,7 +142,7 @@ func MeasurePressure(ctx context.Context, tenant Tenant, progress func(string)) 
 	slices.SortFunc(p.Waits, func(a, b profile.Wait) int {
 		return cmp.Or(cmp.Compare(btoi(a.Wide), btoi(b.Wide)), cmp.Compare(a.KernelUS, b.KernelUS))
 	})
-	slices.SortFunc(p.Presses, func(a, b profile.Press) int {
+	slices.SortFunc(p.Stresses, func(a, b profile.Stress) int {
 		return cmp.Or(cmp.Compare(btoi(a.Reads), btoi(b.Reads)), cmp.Compare(a.KernelUS, b.KernelUS))
 	})
 	if len(late) > 0 {
@@ -154,13 +154,13 @@ func MeasurePressure(ctx context.Context, tenant Tenant, progress func(string)) 
 // waitOf returns the wait that the reporter's launches measured.
 func waitOf(t part, isolated, r Reading, slowed time.Duration) profile.Wait {
 	return profile.Wait{Kernels: t.Kernels, Wide: t.PerSM > 0, KernelUS: micros(t.Kernel),
-		AloneUS: micros(middle(isolated.Steps)), BesideUS: micros(middle(r.Steps)),
-		AloneMeanUS: micros(mean(isolated.Steps)), BesideMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
+		IsolatedUS: micros(middle(isolated.Steps)), CoLocatedUS: micros(middle(r.Steps)),
+		IsolatedMeanUS: micros(mean(isolated.Steps)), CoLocatedMeanUS: micros(mean(r.Steps)), StepMS: millis(slowed)}
 }
 
 // stressOf returns the response of the tenant's step to stress kernels.
-func stressOf(t part, r Reading, slowed time.Duration) profile.Press {
-	q := profile.Press{KernelUS: micros(t.Kernel), StepMS: millis(slowed)}
+func stressOf(t part, r Reading, slowed time.Duration) profile.Stress {
+	q := profile.Stress{KernelUS: micros(t.Kernel), StepMS: millis(slowed)}
 	if q.Reads = t.Kind == KindStream; q.Reads {
 		q.GBPerS = rate(r.Bytes)(mean(r.Steps))
 		q.KernelUS = micros(middle(r.Steps)) / float64(t.Kernels)

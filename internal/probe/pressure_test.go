@@ -34,13 +34,13 @@ func (tenant) Run(ctx context.Context, t probe.Task, coLocated bool) (r probe.Re
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	p := must.Get(probe.MeasurePressure(t.Context(), tenant{}, nil))(t)
-	wait := profile.Wait{Kernels: 1, KernelUS: 2, AloneUS: 6, BesideUS: 16, AloneMeanUS: 6, BesideMeanUS: 16, StepMS: 2.04}
+	wait := profile.Wait{Kernels: 1, KernelUS: 2, IsolatedUS: 6, CoLocatedUS: 16, IsolatedMeanUS: 6, CoLocatedMeanUS: 16, StepMS: 2.04}
 	if len(p.Waits) != 4 || p.Waits[0] != wait || p.Waits[1].Wide != true || p.Waits[3].KernelUS != 100 || p.StepMS != 2 {
 		t.Errorf("%+v", p)
 	}
-	if n := len(p.Presses); n != 6 || p.Presses[0] != (profile.Press{KernelUS: 2, StepMS: 2.04}) || p.Presses[4].StepMS != 4 ||
-		!p.Presses[5].Reads || p.Presses[5].GBPerS == 0 {
-		t.Errorf("%+v", p.Presses)
+	if n := len(p.Stresses); n != 6 || p.Stresses[0] != (profile.Stress{KernelUS: 2, StepMS: 2.04}) || p.Stresses[4].StepMS != 4 ||
+		!p.Stresses[5].Reads || p.Stresses[5].GBPerS == 0 {
+		t.Errorf("%+v", p.Stresses)
 	}
 }
 
@@ -67,7 +67,7 @@ func (s *stubborn) Run(ctx context.Context, t probe.Task, coLocated bool) (probe
 func TestPressureThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
 	p, err := probe.MeasurePressure(t.Context(), &stubborn{fails: errors.New("no memory"), kind: probe.KindStream}, nil)
-	if err == nil || !strings.Contains(err.Error(), "back to back: no memory") || len(p.Presses) == 0 || len(p.Waits) != 4 {
+	if err == nil || !strings.Contains(err.Error(), "back to back: no memory") || len(p.Stresses) == 0 || len(p.Waits) != 4 {
 		t.Errorf("%+v, %v", p, err)
 	}
 	p, err = probe.MeasurePressure(t.Context(), &stubborn{idle: true}, nil)
@@ -104,7 +104,7 @@ func TestPressureOfSlowTenants(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no time was left in 12s for kernels of 5µs back to back, kernels that read") {
 			t.Errorf("err = %v", err)
 		}
-		if len(p.Waits) != 2 || !p.Waits[1].Wide || p.Waits[1].KernelUS != 20 || len(p.Presses) != 2 || p.Presses[1].KernelUS != 30 || p.Seconds > 12.1 {
+		if len(p.Waits) != 2 || !p.Waits[1].Wide || p.Waits[1].KernelUS != 20 || len(p.Stresses) != 2 || p.Stresses[1].KernelUS != 30 || p.Seconds > 12.1 {
 			t.Errorf("%+v", p)
 		}
 	})

@@ -24,7 +24,7 @@ func LoadProfiles(path string) (*Profiles, error) {
 			list = rows.Profiles()
 		}
 		if len(list) == 0 {
-			return nil, errors.New("holds nothing that was measured alone (give profiles, or rows with one tenant)")
+			return nil, errors.New("holds nothing that was measured isolated (give profiles, or rows with one tenant)")
 		}
 		return NewProfiles(list...)
 	})

@@ -14,7 +14,7 @@ type Pressure struct {
 	// Waits are the reporter's launches next to the tenant at work: the tenant's pressure on others.
 	Waits []Wait `yaml:"waits" json:"waits,omitempty"`
 	// Presses are the tenant's steps next to kernels back to back: its sensitivity to others.
-	Presses []Press `yaml:"presses" json:"presses,omitempty"`
+	Stresses []Stress `yaml:"presses" json:"presses,omitempty"`
 	// StepMS is the median of the tenant's step without them, in milliseconds.
 	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
 	// Seconds counts those for which the tenant was measured so.
@@ -27,16 +27,16 @@ type Wait struct {
 	Wide     bool    `yaml:"wide" json:"wide,omitempty"` // of a block on each SM; else of a single block
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"` // length of each
 	// The medians and means without the tenant, and next to it.
-	AloneUS      float64 `yaml:"alone_us" json:"alone_us"`
-	BesideUS     float64 `yaml:"beside_us" json:"beside_us"`
-	AloneMeanUS  float64 `yaml:"alone_mean_us" json:"alone_mean_us"`
-	BesideMeanUS float64 `yaml:"beside_mean_us" json:"beside_mean_us"`
-	StepMS       float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
+	IsolatedUS      float64 `yaml:"alone_us" json:"alone_us"`
+	CoLocatedUS     float64 `yaml:"beside_us" json:"beside_us"`
+	IsolatedMeanUS  float64 `yaml:"alone_mean_us" json:"alone_mean_us"`
+	CoLocatedMeanUS float64 `yaml:"beside_mean_us" json:"beside_mean_us"`
+	StepMS          float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
 }
 
 // Press is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
-type Press struct {
-	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, alone
+type Stress struct {
+	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, isolated
 	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate
 	GBPerS   float64 `yaml:"gb_per_s" json:"gb_per_s,omitempty"` // that they read next to the tenant
 	StepMS   float64 `yaml:"step_ms" json:"step_ms"`             // the median of the tenant's step
@@ -54,15 +54,15 @@ func (p *Pressure) check(list *problem.List, path string, stepMS float64) {
 	}
 	sane(path, p.StepMS, p.Seconds)
 	list.If(stepMS > 0 && p.StepMS > 0 && (p.StepMS > apart*stepMS || stepMS > apart*p.StepMS), path+".step_ms",
-		"write milliseconds", "is %v, and the tenant's step alone is %v", p.StepMS, stepMS)
+		"write milliseconds", "is %v, and the isolated tenant's step is %v", p.StepMS, stepMS)
 	for i := range p.Waits {
 		w := &p.Waits[i]
 		at := fmt.Sprintf("%s.waits[%d]", path, i)
 		list.If(w.Kernels < 1, at+".kernels", "", "must be positive, is %d", w.Kernels)
-		sane(at, w.KernelUS, w.AloneUS, w.BesideUS, w.AloneMeanUS, w.BesideMeanUS, w.StepMS)
+		sane(at, w.KernelUS, w.IsolatedUS, w.CoLocatedUS, w.IsolatedMeanUS, w.CoLocatedMeanUS, w.StepMS)
 	}
-	for i := range p.Presses {
-		q := &p.Presses[i]
+	for i := range p.Stresses {
+		q := &p.Stresses[i]
 		at := fmt.Sprintf("%s.presses[%d]", path, i)
 		sane(at, q.KernelUS, q.GBPerS, q.StepMS)
 		list.If(q.StepMS > 0 && p.StepMS > apart*q.StepMS, at+".step_ms", "write milliseconds",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package profile holds measurements of workloads on GPUs: alone ([SoloProfile], [Profiles], [Solo]) and side by side
+// Package profile holds measurements of workloads on GPUs: isolated ([SoloProfile], [Profiles], [Solo]) and co-located
 // ([Rows]), the figures that they have ([Metric], [Interval], [Outcome]) and the limits that these are held against.
 //
 // Nothing here predicts. Profiles may be read concurrently. Experimental: its API may change.
@@ -68,7 +68,7 @@ type Response struct {
 	// Turns is the mean number of time slices of a decode step next to a neighbour that always spins
 	// ([predict.Predictor.TurnsBesideSpinner]). A latency does not determine it where the step is about as long as a whole
 	// number of slices.
-	Turns Optional[float64] `yaml:"turns" json:"turns,omitzero"`
+	SlicesPerStep Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
 	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.
 	TTFTGrowth Optional[float64] `yaml:"ttft_growth" json:"ttft_growth,omitzero"`
@@ -116,7 +116,7 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 		}
 	}
 	if p.Kind == KindServer {
-		need("tokens_per_s", "measure the workload alone", p.TokensPerS)
+		need("tokens_per_s", "measure the workload isolated", p.TokensPerS)
 		if p.Load.Output > 1 {
 			if p.Version < VersionOfKinds {
 				need("itl_ms.p50", "record the gaps between tokens: the median of them is one decode step", p.ITL.P50)
@@ -125,8 +125,8 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 		}
 		need("e2e_ms.p50", "", p.E2E.P50)
 	} else {
-		need("step_ms.p50", "measure the workload alone", p.Step.P50)
-		need("steps_per_s", "measure the workload alone", p.StepsPerS)
+		need("step_ms.p50", "measure the workload isolated", p.Step.P50)
+		need("steps_per_s", "measure the workload isolated", p.StepsPerS)
 	}
 	p.checkUnits(list, at)
 	checkFraction(list, at("gpu_busy_fraction"), p.GPUBusyFraction, 1)
@@ -134,11 +134,11 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
-	turns, growth := p.Turns.Or(leastTurns), p.TTFTGrowth.Or(0)
-	list.If(!(turns >= leastTurns && turns <= maxTurns), at("turns"), "run the workload beside a spinning neighbour again",
-		"must lie between %v and %v, is %v", leastTurns, maxTurns, turns)
-	list.If(!(growth >= 0 && growth <= maxTurns), at("ttft_growth"), "run the workload beside a spinning neighbour again",
-		"must lie between 0 and %v, is %v", maxTurns, growth)
+	slicesPerStep, growth := p.SlicesPerStep.Or(leastSlices), p.TTFTGrowth.Or(0)
+	list.If(!(slicesPerStep >= leastSlices && slicesPerStep <= maxSlices), at("turns"), "run the workload next to a spinning neighbour again",
+		"must lie between %v and %v, is %v", leastSlices, maxSlices, slicesPerStep)
+	list.If(!(growth >= 0 && growth <= maxSlices), at("ttft_growth"), "run the workload next to a spinning neighbour again",
+		"must lie between 0 and %v, is %v", maxSlices, growth)
 	if p.Fit != nil {
 		p.Fit.check(list, at("fit"))
 		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
@@ -321,7 +321,7 @@ type Solo struct {
 	// Elsewhere is a profile of the workload on another machine or under the other mechanism, with the share of the
 	// SMs that its kernels hold, from GPM; nil when there is none. A program's kernels are the same there.
 	Elsewhere *SoloProfile
-	// CapPercent is the active thread percentage that was not measured alone, to
+	// CapPercent is the active thread percentage that was not measured isolated, to
 	// which MPS's profile must be scaled; missing when there is nothing to scale.
 	CapPercent Optional[float64]
 }
@@ -361,10 +361,10 @@ func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
 }
 
 // VersionOfKinds is the version of the JSON form of SoloProfile and Row in which they may be of any Kind. The first
-// version is of servers alone.
+// version has servers only.
 const (
 	VersionOfKinds = 2
 	firstVersion   = 1
 )
 
-const leastTurns, maxTurns = 0.01, 1e4
+const leastSlices, maxSlices = 0.01, 1e4

@@ -33,32 +33,27 @@ type Row struct {
 	Response // of a lone tenant
 }
 
-// Readings are those of the GPU and the engine over a case.
+// Readings are those of the GPU and the engine over a case, as means.
 type Readings struct {
-	GPU        RowGPU            `yaml:"gpu,null" json:"gpu,omitzero"`
-	GPM        RowGPM            `yaml:"gpm,null" json:"gpm,omitzero"`
+	// GPU has NVML's figures: utilizations in percent.
+	GPU struct {
+		Util    Optional[float64] `yaml:"util" json:"util,omitzero"`
+		MemUtil Optional[float64] `yaml:"mem_util" json:"mem_util,omitzero"`
+		PowerW  Optional[float64] `yaml:"power_w" json:"power_w,omitzero"`
+		UsedGiB Optional[float64] `yaml:"used_gib" json:"used_gib,omitzero"`
+		SMMHz   Optional[float64] `yaml:"sm_mhz" json:"sm_mhz,omitzero"`
+	} `yaml:"gpu,null" json:"gpu,omitzero"`
+	// GPM has GPM's figures in percent.
+	GPM struct {
+		GraphicsUtil Optional[float64] `yaml:"graphics_util" json:"graphics_util,omitzero"`
+		SMUtil       Optional[float64] `yaml:"sm_util" json:"sm_util,omitzero"`
+		SMOccupancy  Optional[float64] `yaml:"sm_occupancy" json:"sm_occupancy,omitzero"`
+		TensorUtil   Optional[float64] `yaml:"tensor_util" json:"tensor_util,omitzero"`
+		DRAMBwUtil   Optional[float64] `yaml:"dram_bw_util" json:"dram_bw_util,omitzero"`
+	} `yaml:"gpm,null" json:"gpm,omitzero"`
 	GPUName    string            `yaml:"gpu_name" json:"gpu_name,omitempty"`      // product name; "" is unknown
 	EngineBusy Optional[float64] `yaml:"engine_busy" json:"engine_busy,omitzero"` // fraction
 	WallS      Optional[float64] `yaml:"wall_s" json:"wall_s,omitzero"`
-}
-
-// RowGPU are means of NVML's readings over a case: utilisations in percent,
-// power in watts, memory in GiB, clock in MHz.
-type RowGPU struct {
-	Util    Optional[float64] `yaml:"util" json:"util,omitzero"`
-	MemUtil Optional[float64] `yaml:"mem_util" json:"mem_util,omitzero"`
-	PowerW  Optional[float64] `yaml:"power_w" json:"power_w,omitzero"`
-	UsedGiB Optional[float64] `yaml:"used_gib" json:"used_gib,omitzero"`
-	SMMHz   Optional[float64] `yaml:"sm_mhz" json:"sm_mhz,omitzero"`
-}
-
-// RowGPM are means of GPM's metrics over a case, in percent.
-type RowGPM struct {
-	GraphicsUtil Optional[float64] `yaml:"graphics_util" json:"graphics_util,omitzero"`
-	SMUtil       Optional[float64] `yaml:"sm_util" json:"sm_util,omitzero"`
-	SMOccupancy  Optional[float64] `yaml:"sm_occupancy" json:"sm_occupancy,omitzero"`
-	TensorUtil   Optional[float64] `yaml:"tensor_util" json:"tensor_util,omitzero"`
-	DRAMBwUtil   Optional[float64] `yaml:"dram_bw_util" json:"dram_bw_util,omitzero"`
 }
 
 // Rows is a file of co-location measurements.
@@ -112,9 +107,9 @@ func (r *Row) check(list *problem.List, path string) {
 		p.check(list, path)
 		return
 	}
-	const remedy, why = "put it into the row of the tenant alone", "belongs to a tenant alone"
+	const remedy, why = "put it into the row of the isolated tenant", "belongs to an isolated tenant"
 	list.If(r.Pressure != nil, path+".pressure", remedy, why)
-	list.If(!r.Turns.IsZero(), path+".turns", remedy, why)
+	list.If(!r.SlicesPerStep.IsZero(), path+".turns", remedy, why)
 	list.If(!r.TTFTGrowth.IsZero(), path+".ttft_growth", remedy, why)
 	checkRun(list, path, r.Mechanism, r.Version.Or(1), r.Kind, r.Engine, r.Server, r.Load)
 	r.Outcome.check(list, path)

@@ -12,7 +12,7 @@ import (
 
 // Server is the configuration of a server under test. Two servers are the same when all of it is.
 type Server struct {
-	Model string        `yaml:"model" json:"model,omitempty"` // "" when not said
+	Model string        `yaml:"model" json:"model,omitempty"` // "" when not stated
 	Slots Optional[int] `yaml:"slots" json:"slots,omitzero"`  // requests that it serves at once
 	// MPS active thread percentage; missing = not capped
 	SMPercent Optional[float64] `yaml:"sm_percent" json:"sm_percent,omitzero"`

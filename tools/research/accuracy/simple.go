@@ -51,7 +51,7 @@ func SimpleRules(rows profile.Rows, i int, ps ...*profile.Profiles) (out [3]floa
 		more, known := 0.0, false
 		if r.Mechanism == sharing.MechanismMPS {
 			more, known = curveAt(under, find(&rows[j], sharing.MechanismMPS))
-		} else if turns := alone.Turns.Or(0); turns > 0 {
+		} else if turns := alone.SlicesPerStep.Or(0); turns > 0 {
 			const slice = 2.0906 + 2*0.1515 // ms, and two switches
 			more, known = turns*slice*math.Sqrt(n.GPUBusyFraction.Or(0)), true
 		}
@@ -78,12 +78,12 @@ func curveAt(tenant, neighbour *profile.SoloProfile) (ms float64, ok bool) {
 			w = o
 		}
 	}
-	presses := slices.DeleteFunc(slices.Clone(tenant.Pressure.Presses), func(q profile.Press) bool { return q.Reads })
+	presses := slices.DeleteFunc(slices.Clone(tenant.Pressure.Stresses), func(q profile.Stress) bool { return q.Reads })
 	if w == nil || len(presses) == 0 {
 		return 0, false
 	}
-	slices.SortFunc(presses, func(a, b profile.Press) int { return cmp.Compare(a.KernelUS, b.KernelUS) })
-	at := max(0, 1.7*math.Log(w.BesideMeanUS/w.AloneMeanUS))
+	slices.SortFunc(presses, func(a, b profile.Stress) int { return cmp.Compare(a.KernelUS, b.KernelUS) })
+	at := max(0, 1.7*math.Log(w.CoLocatedMeanUS/w.IsolatedMeanUS))
 	x, y := 0.0, 0.0
 	for _, q := range presses {
 		nextX, nextY := math.Log(q.KernelUS), max(y, q.StepMS-tenant.Pressure.StepMS)
