@@ -134,11 +134,12 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	checkFraction(list, at("tensor_fraction"), p.TensorFraction, 1)
 	checkFraction(list, at("dram_fraction"), p.DRAMFraction, 1)
 	checkFraction(list, at("engine_fraction"), p.EngineFraction, 1)
-	slicesPerStep, growth := p.SlicesPerStep.Or(leastSlices), p.TTFTGrowth.Or(0)
-	list.If(!(slicesPerStep >= leastSlices && slicesPerStep <= maxSlices), at("turns"), "run the workload next to a spinning neighbour again",
-		"must lie between %v and %v, is %v", leastSlices, maxSlices, slicesPerStep)
-	list.If(!(growth >= 0 && growth <= maxSlices), at("ttft_growth"), "run the workload next to a spinning neighbour again",
-		"must lie between 0 and %v, is %v", maxSlices, growth)
+	const again = "run the workload next to a spinning neighbour again"
+	perStep, growth := p.SlicesPerStep.Or(leastSlices), p.TTFTGrowth.Or(0)
+	list.If(!(perStep >= leastSlices && perStep <= maxSlices), at("turns"), again, "must lie between %v and %v, is %v",
+		leastSlices, maxSlices, perStep)
+	list.If(!(growth >= 0 && growth <= maxSlices), at("ttft_growth"), again, "must lie between 0 and %v, is %v", maxSlices,
+		growth)
 	if p.Fit != nil {
 		p.Fit.check(list, at("fit"))
 		list.If(p.Version < VersionOfKinds, at("fit"), fmt.Sprintf("write version: %d", VersionOfKinds),
