@@ -18,7 +18,7 @@ func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
 		sliced: traits.Of(key.Mechanism).Sliced,
 		each:   traits.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
-		fillings: map[string]*filling{}, layouts: map[string]bool{}}
+		fillings: map[string]*filling{}, cuts: map[string]*cut{}}
 	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)
 	return h
@@ -46,10 +46,10 @@ func (s *search) filling(h *shared, members []Member) *filling {
 			f.slow = s.pl.Predict(Site{GroupKey: h.key}, members).grade
 		}
 	}
-	for _, m := range members {
-		if h.sliced {
-			at := Site{h.key, s.pl.Choice(m.Workload, h.key).Slice}
-			f.slow += m.Replicas * s.pl.Predict(at, []Member{{m.Workload, h.each}}).grade
+	if h.sliced {
+		f.cut = s.cutFor(h, members)
+		for _, m := range members {
+			f.slow += m.Replicas * s.pl.Choice(m.Workload, h.key).grade
 		}
 	}
 	h.fillings[string(name)] = f
@@ -103,58 +103,59 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 		}
 		s.judged++
 	} else {
-		counts := s.counts(h, append(slices.Clone(f.members), Member{w, 0}))
-		one := slices.IndexFunc(counts, func(m mig.Count) bool { return m.Profile == c.Slice.Profile.Name })
-		for ok := true; ok && n < most; {
-			var err error
-			counts[one].N++
-			if ok, err = h.layable(counts); err != nil {
-				return 0, err
-			} else if ok {
-				n++
-			}
+		room, err := h.roomFor(f.cut, c.Slice.Profile.Name)
+		if err != nil {
+			return 0, err
 		}
+		n = min(room, most)
 	}
 	f.room[w] = int16(min(n, math.MaxInt16))
 	return int(f.room[w]), nil
 }
 
-// counts are the instances of members by profile, in the order of the profiles.
-func (s *search) counts(h *shared, members []Member) (out []mig.Count) {
+// cutFor returns the instances of members.
+func (s *search) cutFor(h *shared, members []Member) *cut {
+	var counts []mig.Count
 	for _, m := range members {
 		name := s.pl.Choice(m.Workload, h.key).Slice.Profile.Name
-		at, found := slices.BinarySearchFunc(out, name, func(c mig.Count, n string) int {
+		at, found := slices.BinarySearchFunc(counts, name, func(c mig.Count, n string) int {
 			return strings.Compare(c.Profile, n)
 		})
 		if !found {
-			out = slices.Insert(out, at, mig.Count{Profile: name})
+			counts = slices.Insert(counts, at, mig.Count{Profile: name})
 		}
-		out[at].N += m.Replicas
+		counts[at].N += m.Replicas
 	}
-	return out
-}
-
-// layable reports whether instances fit on one GPU.
-func (h *shared) layable(counts []mig.Count) (bool, error) {
 	name := make([]byte, 0, 64)
 	for _, c := range counts {
 		name = append(binary.AppendUvarint(name, uint64(c.N)), c.Profile...)
 	}
-	if ok, known := h.layouts[string(name)]; known {
-		return ok, nil
+	if h.cuts[string(name)] == nil {
+		h.cuts[string(name)] = &cut{counts, map[string]int{}}
 	}
-	_, err := h.group.model().Place(counts, mig.Layout{})
-	if err != nil && !errors.Is(err, mig.ErrInfeasible) {
-		return false, fmt.Errorf("decision: %w", err)
+	return h.cuts[string(name)]
+}
+
+// roomFor counts the instances of a profile that can still come to a sliced GPU.
+func (h *shared) roomFor(c *cut, profile string) (int, error) {
+	if n, known := c.room[profile]; known {
+		return n, nil
 	}
-	h.layouts[string(name)] = err == nil
-	return err == nil, nil
+	for n := 0; ; n++ {
+		_, err := h.group.model().Place(append(slices.Clone(c.counts), mig.Count{Profile: profile, N: n + 1}), mig.Layout{})
+		if errors.Is(err, mig.ErrInfeasible) {
+			c.room[profile] = n
+			return n, nil
+		} else if err != nil {
+			return 0, fmt.Errorf("decision: %w", err)
+		}
+	}
 }
 
 // laid is a sliced GPU with a filling's instances, for members in its order; left is by workload how many replicas have
 // no place yet.
 func (s *search) laid(f *filling, members []Member, left []int) (sliced, error) {
-	layout, err := f.site.group.model().Place(s.counts(f.site, f.members), mig.Layout{})
+	layout, err := f.site.group.model().Place(f.cut.counts, mig.Layout{})
 	if err != nil {
 		return sliced{}, fmt.Errorf("decision: %w", err)
 	}

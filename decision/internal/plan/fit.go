@@ -88,10 +88,15 @@ func (s *search) owns(w, pool int) bool {
 
 // most is the largest number, up to n, for which a load fits, which is the last that it tries; -1 where none does.
 func most(n int, fits func(int) bool) int {
-	if fits(n) {
+	last := n
+	try := func(k int) bool {
+		last = k
+		return fits(k)
+	}
+	if try(n) {
 		return n
 	}
-	if n -= 1 + sort.Search(n, func(k int) bool { return fits(n - 1 - k) }); n >= 0 {
+	if n -= 1 + sort.Search(n, func(k int) bool { return try(n - 1 - k) }); n >= 0 && n != last {
 		fits(n)
 	}
 	return n
@@ -106,9 +111,10 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 	var next load
 	if v.site == nil {
 		size := s.pl.Workloads[w].Workload().GPUCount()
-		if placed = min(want, (t.Pool.Count-int(now.gpus))/size); t.sites.each == 1 {
+		placed = min(want, (t.Pool.Count-int(now.gpus))/size)
+		if placed > 0 && t.sites.each == 1 {
 			next = s.withWhole(now, w, p, placed)
-		} else {
+		} else if placed > 0 {
 			placed = most(placed, func(n int) bool {
 				next = s.withWhole(now, w, p, n)
 				return t.sites.fits(&next)
@@ -146,6 +152,9 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		if !how.endless {
 			fresh = min(fresh, st.pool.Pool.Count-int(a.loads[p].gpus))
 		}
+	}
+	if len(s.joins) == 0 && fresh <= 0 {
+		return 0, nil
 	}
 	old, own := len(s.spans), load{}
 	if st.each == 1 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
+	"github.com/cotenant/cotenant/mig"
 )
 
 // placement counts the replicas that have a place, by priority.
@@ -149,11 +150,18 @@ type filling struct {
 	members []Member            // by workload; replicas, or instances
 	bin     bin                 // of GPUs without slices
 	spot    bool                // all its tenants may be interrupted
+	cut     *cut                // of sliced ones
 	slow    int                 // grade
 	domain  int                 // of trust
 	room    []int16             // by workload: how many more, -1 = not worked out
 	more    map[uint64]*filling // by workload and how many
 	less    []*filling          // by place among the members
+}
+
+// cut holds the instances of a sliced GPU, whichever workloads have them, and how many more of each profile fit.
+type cut struct {
+	counts []mig.Count // in the order of the profiles
+	room   map[string]int
 }
 
 // shared are GPUs of one pool that a mechanism shares.
@@ -169,7 +177,7 @@ type shared struct {
 	apart    bool // there are others
 	empty    *filling
 	fillings map[string]*filling
-	layouts  map[string]bool // whether instances of these profiles fit together
+	cuts     map[string]*cut // by their instances
 }
 
 // moving holds the replicas and spans that placing one workload adds.

@@ -24,6 +24,7 @@ type Choice struct {
 	Longer  float64          // added cost of its work, which is slower than on the fastest GPU
 	Answer  sharing.Answer   // whether it keeps its objectives there
 	Smaller *filter.MIGSlice // of MIG: the largest that holds it and misses something
+	grade   int              // of MIG: that of an instance's replicas
 }
 
 // Planner holds a fleet while it is being decided.

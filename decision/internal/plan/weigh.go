@@ -88,7 +88,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 				c.Slice, c.Tenants = s, s.PerGPU*inside
 				c.Fits = c.Tenants
 				c.Unit = price / float64(s.PerGPU*inside)
-				c.Answer, c.Smaller = last.Answer, smaller
+				c.Answer, c.Smaller, c.grade = last.Answer, smaller, last.grade
 				return true
 			}
 			smaller = s
