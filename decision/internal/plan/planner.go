@@ -99,15 +99,16 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 	if err := pl.attempt(); err != nil {
 		return err
 	}
-	steps := closer
+	steps, rounds := closer, pl.rounds
 	if n := pl.Asked; n > closerUpTo { // it takes as long again
 		return pl.Opt.Err()
 	} else if n > closelyUpTo {
-		steps = closerOfMany
+		steps, rounds = closerOfMany, (rounds+1)/2
 	}
 	most, closest, err := pl.placementOf(pl.Placed), pl, error(nil)
 	places := func(least float64) bool { // as many as most, with more slowdown
 		next := *pl
+		next.rounds = rounds
 		if next.Least = pl.crowded(least); err != nil || slices.Equal(next.Least, pl.Least) {
 			return false
 		}
