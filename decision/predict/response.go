@@ -280,11 +280,13 @@ func (t *tenantModel) follow(values *profile.Figures) {
 	if t.learned != nil {
 		values[of] *= t.learned.Factor
 	}
-	factor := values[of] / was
-	more := was * (factor - 1)
+	more := values[of] - was
 	if t.kind != profile.KindServer {
-		values[profile.MetricStepP99] = later(values[profile.MetricStepP99], more)
-		values[profile.MetricStepsPerSecond] *= (was + t.think) / (was*factor + t.think)
+		// Measured responses are means, and where few steps wait the simulated mean lies above the median.
+		mean := 1e3/values[profile.MetricStepsPerSecond] - t.think
+		from := max(was, min(mean, values[of]))
+		values[profile.MetricStepP99] = later(values[profile.MetricStepP99], values[of]-from)
+		values[profile.MetricStepsPerSecond] = 1e3 / (mean*values[of]/from + t.think)
 		return
 	}
 	if growth, ok := t.growth.Get(); ok && values[profile.MetricTTFTP50] > 0 {

@@ -90,6 +90,7 @@ type job struct {
 	at, left, speed float64 // left is GPU time at full speed
 	active, idle    bool
 	waits           bool    // for the kernels of another that fill the GPU
+	taken           Demand  // of room, by its kernels and those that wait for them
 	fills           float64 // the part of its own that do
 }
 
@@ -178,15 +179,24 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 // room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
 // the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
-// the GPU always has blocks ready to take free room, and waits only while others fill it too. The part of
-// a client's that do grows from none to all around FillsGPU.
+// the GPU always has blocks ready to take free room, and waits only while others fill it too: together they leave as
+// little room as the one of them that leaves least. The part of a client's that do grows from none to all around
+// FillsGPU.
 func (g *GPU) shareSMs(extra float64) {
 	var first *job // of those that fill the GPU, the one launched first runs
+	var most Demand
 	for _, j := range g.jobs {
-		j.speed = 1
-		if j.active && j.SMs >= g.FillsGPU && (first == nil || j.at < first.at) {
+		j.speed, j.taken = 1, j.Demand
+		if !j.active || j.SMs < g.FillsGPU {
+			continue
+		}
+		most.SMs, most.Filled = max(most.SMs, j.SMs), max(most.Filled, j.Filled)
+		if first == nil || j.at < first.at {
 			first = j
 		}
+	}
+	if first != nil {
+		first.taken = most
 	}
 	for _, j := range g.jobs {
 		j.waits = j.SMs >= g.FillsGPU && j != first
@@ -200,7 +210,7 @@ func (g *GPU) shareSMs(extra float64) {
 			held := 0.0
 			for _, o := range g.jobs {
 				if o != j && !o.waits && o.active {
-					held += (o.SMs + j.fills*(o.Filled-o.SMs)) * o.speed
+					held += (o.taken.SMs + j.fills*(o.taken.Filled-o.taken.SMs)) * o.speed
 				}
 			}
 			if j.waits {
