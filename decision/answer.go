@@ -245,7 +245,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prediction) string {
 			text = tight.words()
 			for _, m := range pl.assumedLatencies(w, c) {
 				if k := latencyOf(m); predict.LatencyName(k)+" P99 ms" == tight.Metric {
-					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Alone[k]))
+					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Isolated[k]))
 					if t := at.Tokens; k == predict.LatencyTPOT && t.Value > 0 {
 						text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
 					}

@@ -39,13 +39,13 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 					continue
 				}
 				got, ok := ms[i].Row.Compared(m)
-				said, ok2 := ms[i].Prediction.Get(m)
+				predicted, ok2 := ms[i].Prediction.Get(m)
 				if !ok || !ok2 {
 					continue
 				}
-				errs = append(errs, math.Abs(said.Value/got-1))
-				width += said.WidthFraction()
-				if said.Contains(got) {
+				errs = append(errs, math.Abs(predicted.Value/got-1))
+				width += predicted.WidthFraction()
+				if predicted.Contains(got) {
 					inside++
 				}
 			}

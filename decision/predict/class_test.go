@@ -24,9 +24,9 @@ func TestKindsOfTenants(t *testing.T) {
 	}
 	const steps = `"steps": 90, "steps_per_s": 18, "step_ms": {"p50": 55, "mean": 55.5}`
 	rows := must.Get(profile.ParseRows([]byte(row(`"version": 2, "kind": "stepper", ` + steps))))(t)
-	alone := rows.Profiles()[0]
-	if v, ok := alone.Metric(profile.MetricStepP50); !ok || v != 55 || alone.Kind != profile.KindStepper || alone.Requests.Or(0) != 90 {
-		t.Errorf("%+v", alone)
+	isolated := rows.Profiles()[0]
+	if v, ok := isolated.Metric(profile.MetricStepP50); !ok || v != 55 || isolated.Kind != profile.KindStepper || isolated.Requests.Or(0) != 90 {
+		t.Errorf("%+v", isolated)
 	}
 	for with, want := range map[string]string{
 		`"kind": "stepper", ` + steps: "[0].kind: a stepper needs the second version",

@@ -15,7 +15,7 @@ type closedState struct {
 	// Shares of time: in decode steps, in prefills, and of those on the GPU.
 	decode, prefills        float64
 	decodeOnGPU, prefillGPU float64
-	slice, turns            float64 // mean slice of a decode step, and their number
+	slice, sliceCount       float64 // mean slice of a decode step, and their number
 }
 
 // closedForm predicts by closed forms: a decode step is the mean over the activities of the neighbours, which are taken
@@ -28,13 +28,13 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 	for i := range models {
 		t := &models[i]
 		mixed = mixed || t.kind != profile.KindServer
-		n := t.turns
+		n := t.sliceCount
 		if n == 0 {
-			n = meanTurns(t.gpu/p.Parameters.slice(), boundaryTolerance)
+			n = meanSlices(t.gpu/p.Parameters.slice(), boundaryTolerance)
 		} else {
 			n += t.otherShare
 		}
-		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, turns: n}
+		st := closedState{step: t.step, prefill: t.prefill, slice: t.gpu / n, sliceCount: n}
 		st.occupy(t, t.gpu, t.prefillGPU)
 		states = append(states, st)
 	}
@@ -49,9 +49,9 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 			t, st := &models[i], &states[i]
 			var step, prefill, onGPU, prefillOn float64
 			if mechanism == sharing.MechanismMPS {
-				step, prefill, onGPU, prefillOn = p.besideMPS(models, states, i, mixed)
+				step, prefill, onGPU, prefillOn = p.contendedMPS(models, states, i, mixed)
 			} else {
-				step, prefill = p.besideTurns(models, states, i)
+				step, prefill = p.contendedSlices(models, states, i)
 				onGPU, prefillOn = t.gpu, t.prefillGPU
 			}
 			moved = max(moved, math.Abs(step/st.step-1), math.Abs(prefill/st.prefill-1))
@@ -92,9 +92,9 @@ func (s *closedState) occupy(t *tenantModel, stepOnGPU, prefillOnGPU float64) {
 // prefillWaits is the number of times in a prefill that the host waits for the GPU.
 const prefillWaits = 2
 
-// besideTurns is tenant i's decode step and prefill under time-slicing. Each of its slices is followed by those of the
-// neighbours with work: a whole slice of one that decodes, and the piled-up work of one that prefills.
-func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i int) (step, prefill float64) {
+// contendedSlices is tenant i's decode step and prefill under time-slicing. Each of its slices is followed by those of
+// the neighbours with work: a whole slice of one that decodes, and the piled-up work of one that prefills.
+func (p *Predictor) contendedSlices(models []tenantModel, states []closedState, i int) (step, prefill float64) {
 	t, own := &models[i], &states[i]
 	change := p.Parameters.change()
 	wait, nobody := 0.0, 1.0
@@ -112,13 +112,13 @@ func (p *Predictor) besideTurns(models []tenantModel, states []closedState, i in
 		return t.step, t.prefill
 	}
 	wait += some * change
-	busy := max(t.step, t.gpu+own.turns*wait/some)
+	busy := max(t.step, t.gpu+own.sliceCount*wait/some)
 	return nobody*t.step + some*busy, t.prefill + prefillWaits*wait
 }
 
-// besideMPS is tenant i's decode step and prefill under MPS, and the time of
+// contendedMPS is tenant i's decode step and prefill under MPS, and the time of
 // each on the GPU: held up by the others for as long as they are there.
-func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int, mixed bool) (step, prefill, stepOn,
+func (p *Predictor) contendedMPS(models []tenantModel, states []closedState, i int, mixed bool) (step, prefill, stepOn,
 	prefillOn float64) {
 	t := &models[i]
 	if mixed {
@@ -155,30 +155,30 @@ func (p *Predictor) besideMPS(models []tenantModel, states []closedState, i int,
 
 // metric derives a metric from the isolated workload and the lengths of its step and prefill when co-located.
 func (s *closedState) metric(t *tenantModel, m profile.Metric) float64 {
-	alone := t.alone[m]
-	if alone <= 0 {
+	isolated := t.isolated[m]
+	if isolated <= 0 {
 		return 0
 	}
 	step, prefill := s.step-t.step, s.prefill-t.prefill
 	tpot, first := step+t.interrupts*prefill/t.steps, prefill
-	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 {
+	if ttft := t.isolated[profile.MetricTTFTP50]; ttft > 0 {
 		first *= max(1, ttft/t.prefill)
 	}
 	switch m {
 	case profile.MetricStepP50, profile.MetricStepP99:
-		return alone + step
+		return isolated + step
 	case profile.MetricStepsPerSecond:
-		return alone * (t.step + t.think) / (s.step + t.think)
+		return isolated * (t.step + t.think) / (s.step + t.think)
 	case profile.MetricTPOTP50, profile.MetricTPOTP99:
-		return alone + tpot
+		return isolated + tpot
 	case profile.MetricTTFTP50, profile.MetricTTFTP99:
-		return alone + first
+		return isolated + first
 	case profile.MetricTokensPerSecond:
 		if !t.closed {
-			return alone
+			return isolated
 		}
 		before := t.cycleOf(t.step, t.prefill)
-		return alone * before / (before + t.batch*prefill + t.steps*step)
+		return isolated * before / (before + t.batch*prefill + t.steps*step)
 	}
-	return alone + t.steps*tpot + first
+	return isolated + t.steps*tpot + first
 }

@@ -19,7 +19,7 @@ import (
 type Evaluator struct {
 	predictor Predictor
 	kept      memo.Table[string, []Prediction]
-	alone     aloneCache
+	isolated  isolatedCache
 }
 
 // EvaluatorOf returns the evaluator of the workloads in ps by p. It is the same for predictors of the same content
@@ -38,9 +38,9 @@ func (f *Evaluator) Evaluate(m Machine, share Share, tenants []Tenant, confidenc
 		return fromPriors(m, share, tenants, confidence)
 	}
 	if share.Mechanism == sharing.MechanismExclusive {
-		alone := []Prediction{isolated(tenants[0].Solo.TimeSlicing)}
-		alone[0].hold(confidence)
-		return estimates(m, share, tenants, alone)
+		isolated := []Prediction{isolatedPrediction(tenants[0].Solo.TimeSlicing)}
+		isolated[0].hold(confidence)
+		return estimates(m, share, tenants, isolated)
 	}
 	group := make([]profile.Solo, len(tenants))
 	for i := range tenants {
@@ -87,7 +87,7 @@ func (f *Evaluator) Predict(mechanism sharing.Mechanism, group []profile.Solo) (
 		key = fmt.Appendf(key, "%v %v\n", group[i].Server, group[i].Load.Same())
 	}
 	return f.kept.Of(string(key), mostKept, func() ([]Prediction, error) {
-		return f.predictor.predict(mechanism, group, MethodSimulated, &f.alone)
+		return f.predictor.predict(mechanism, group, MethodSimulated, &f.isolated)
 	})
 }
 
@@ -115,9 +115,9 @@ func (f *Evaluator) screen(mechanism sharing.Mechanism, group []profile.Solo, co
 	return out, err
 }
 
-// isolated returns a profile as a prediction of the workload on a whole GPU of the same product: the measured values,
-// with the uncertainty of a measurement.
-func isolated(p *profile.SoloProfile) Prediction {
+// isolatedPrediction returns a profile as a prediction of the workload on a whole GPU of the same product: the measured
+// values, with the uncertainty of a measurement.
+func isolatedPrediction(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range profile.Metric(profile.MetricCount) {
 		if v, ok := p.Metric(m); ok {
@@ -131,9 +131,9 @@ func isolated(p *profile.SoloProfile) Prediction {
 // of the time per output token are limited it has the one that comes closer to its limit.
 func (p *Prediction) estimate(d *Tenant) Estimate {
 	o := Estimate{Rate: profile.Interval{Value: 1, Low: 1, High: 1}, Predicted: p}
-	if r := p.value[profile.MetricStepsPerSecond]; p.rateAlone > 0 {
-		o.Rate = profile.Interval{Value: min(1, r.Value/p.rateAlone), Low: min(1, r.Low/p.rateAlone),
-			High: min(1, r.High/p.rateAlone)}
+	if r := p.value[profile.MetricStepsPerSecond]; p.isolatedRate > 0 {
+		o.Rate = profile.Interval{Value: min(1, r.Value/p.isolatedRate), Low: min(1, r.Low/p.isolatedRate),
+			High: min(1, r.High/p.isolatedRate)}
 	}
 	for k, m := range [LatencyCount]profile.Metric{profile.MetricTTFTP99, profile.MetricTPOTP99,
 		profile.MetricE2EP99} {

@@ -103,7 +103,7 @@ func ExampleFromProfile() {
 		if !ok {
 			log.Fatal("a GPU of which too little is known")
 		}
-		v, wide := 1e3*tenant.Alone[predict.LatencyTPOT], math.Exp(stats.Z90*tenant.AloneSigma[predict.LatencyTPOT])
+		v, wide := 1e3*tenant.Isolated[predict.LatencyTPOT], math.Exp(stats.Z90*tenant.IsolatedSigma[predict.LatencyTPOT])
 		fmt.Printf("%s: P99 of %.1f ms a token (%.1f to %.1f)\n", name, v, v/wide, v*wide)
 	}
 	// Output:

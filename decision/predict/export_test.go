@@ -15,7 +15,7 @@ func (p *Predictor) SparedAlone(s *profile.Solo) bool {
 
 // RunAlone simulates the workload of a profile alone.
 func (p *Predictor) RunAlone(s *profile.SoloProfile) (profile.Figures, error) {
-	t, err := p.alone(s)
+	t, err := p.isolated(s)
 	if err != nil {
 		return profile.Figures{}, err
 	}

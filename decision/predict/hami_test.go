@@ -20,7 +20,7 @@ func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
 	rows := must.Get(profile.LoadRows("testdata/h200-hami.json"))(t)
 	p := predict.NewPredictor()
 	all := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
-	alone := map[string]float64{}
+	isolated := map[string]float64{}
 	alike, pairs := 0, 0
 	for i := range rows {
 		model, _, limited := strings.Cut(rows[i].Server.Model, "-hami-")
@@ -28,11 +28,11 @@ func TestTenantsUnderHAMiTakeTurns(t *testing.T) {
 		switch {
 		case rows[i].Tenants > 1:
 		case !limited:
-			alone[model] = tpot
+			isolated[model] = tpot
 		default:
 			alike++
-			if tpot < alone[model] || tpot > 1.15*alone[model] {
-				t.Errorf("%s: TPOT %.3g, and %.3g without HAMi", rows[i].Case, tpot, alone[model])
+			if tpot < isolated[model] || tpot > 1.15*isolated[model] {
+				t.Errorf("%s: TPOT %.3g, and %.3g without HAMi", rows[i].Case, tpot, isolated[model])
 			}
 		}
 	}

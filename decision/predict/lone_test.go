@@ -120,10 +120,10 @@ func TestFirstTokenAloneOfBothMechanisms(t *testing.T) {
 func TestUnevenAnswers(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
-	alone := *fourTenants(t)[0].TimeSlicing
-	even := must.Get(p.RunAlone(&alone))(t)
-	alone.Load.OutputSpread = 0.25
-	uneven := must.Get(p.RunAlone(&alone))(t)
+	isolated := *fourTenants(t)[0].TimeSlicing
+	even := must.Get(p.RunAlone(&isolated))(t)
+	isolated.Load.OutputSpread = 0.25
+	uneven := must.Get(p.RunAlone(&isolated))(t)
 	for m, most := range map[profile.Metric]float64{profile.MetricTPOTP50: 1.12, profile.MetricTokensPerSecond: 1.03} {
 		if r := uneven[m] / even[m]; r < 0.97 || r > most {
 			t.Errorf("%v: %.4g, and %.4g with even answers", m, uneven[m], even[m])
@@ -133,8 +133,8 @@ func TestUnevenAnswers(t *testing.T) {
 	if a, b := longest(even), longest(uneven); a > 1.1 || b < 1.2 || b > 1.35 {
 		t.Errorf("the longest answers take %.2f times as long as the median, even ones %.2f times", b, a)
 	}
-	alone.Load.Output, alone.Load.OutputSpread = 4, 0.99
-	if out, err := p.RunAlone(&alone); err != nil || !(out[profile.MetricTPOTP50] > 0 && out[profile.MetricTPOTP50] < 100) {
+	isolated.Load.Output, isolated.Load.OutputSpread = 4, 0.99
+	if out, err := p.RunAlone(&isolated); err != nil || !(out[profile.MetricTPOTP50] > 0 && out[profile.MetricTPOTP50] < 100) {
 		t.Errorf("answers of two to six tokens: %v, %v", out, err)
 	}
 }
@@ -143,9 +143,9 @@ func TestUnevenAnswers(t *testing.T) {
 func TestIdleServerBeginsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
-	alone := *fourTenants(t)[1].TimeSlicing
-	alone.Load = profile.Load{Rate: 0.2, Prompt: 128, Output: 64}
-	out := must.Get(p.RunAlone(&alone))(t)
+	isolated := *fourTenants(t)[1].TimeSlicing
+	isolated.Load = profile.Load{Rate: 0.2, Prompt: 128, Output: 64}
+	out := must.Get(p.RunAlone(&isolated))(t)
 	if p50, p99 := out[profile.MetricTTFTP50], out[profile.MetricTTFTP99]; p50 <= 0 || p99-p50 > 0.01 {
 		t.Errorf("the first token after %.4g ms, the slowest after %.4g", p50, p99)
 	}
@@ -168,9 +168,9 @@ func TestFirstTokenOfAnotherEngine(t *testing.T) {
 		return v.Value
 	}
 	p := predict.NewPredictor()
-	alone, beside := other.TimeSlicing.TTFT.P50.Or(0), first(p, other)
-	if by := beside / alone; by < 1.3 || by > 2.2 {
-		t.Errorf("%.3g ms beside a server that always has work, %.3g alone", beside, alone)
+	isolated, beside := other.TimeSlicing.TTFT.P50.Or(0), first(p, other)
+	if by := beside / isolated; by < 1.3 || by > 2.2 {
+		t.Errorf("%.3g ms beside a server that always has work, %.3g alone", beside, isolated)
 	}
 	p.Engines = []string{"another"} // its intervals change by that, and not what its prompts do
 	if again := first(p, other); again != beside {

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// cycleOf is the time, in a closed loop, from one request in a slot of the batch
-// to the next, with steps and prefills of these lengths.
+// cycleOf is a closed loop's time from one request in a slot to the next, with steps and prefills of these lengths.
 func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 	return t.batch*prefill + t.steps*step + table.Steps.ClientDelay.Value
 }
@@ -50,8 +49,8 @@ type tenantModel struct {
 	work
 	slicing
 	blocking
-	grounds
-	alone profile.Figures // of the isolated workload under the mechanism
+	evidence
+	isolated profile.Figures // of the isolated workload under the mechanism
 	// reference is the value that a slowdown is relative to.
 	reference float64
 	growth    profile.Optional[float64] // of the first token co-located, for each ms of a token's
@@ -96,15 +95,15 @@ type adjusted struct{ step, gpu, prefill, prefillGPU float64 }
 
 // slicing holds the time slices of a step.
 type slicing struct {
-	turns      float64 // of a step, as counted with a spinning neighbour; 0 = not counted
-	edge       float64 // turns that end where a step does, which may take one more, 0 = none do
-	length     float64 // gpu, before it was moved to the turns that were counted
-	otherWay   int8    // turns more than counted that a step may take as well: 1, -1, or 0 = sure
+	sliceCount float64 // of a step, as counted with a spinning neighbour; 0 = not counted
+	edge       float64 // slices that end where a step does, which may take one more, 0 = none do
+	length     float64 // gpu, before it was moved to the slices that were counted
+	otherWay   int8    // slices more than counted that a step may take as well: 1, -1, or 0 = sure
 	otherShare float64 // of the steps that were counted with otherWay, with its sign
 }
 
 // blocking holds the delays between a tenant's kernels and those of others under MPS: by phase, by how much work takes
-// longer for a neighbour that holds up others by 1, and by how much it holds up others; see tenantModel.takeTurns.
+// longer for a neighbour that holds up others by 1, and by how much it holds up others; see tenantModel.findWaits.
 type blocking struct {
 	decodeWaits, prefillWaits, holds float64
 
@@ -113,9 +112,9 @@ type blocking struct {
 	smsError    float64 // half-width that not knowing sms well adds to the intervals of its neighbours
 }
 
-// grounds holds the evidence for the prediction of a tenant in its group.
-type grounds struct {
-	evidence    evidence
+// evidence holds the grounds for the prediction of a tenant in its group.
+type evidence struct {
+	level       evidenceLevel
 	response    float64  // its main figure in the group by its measurements, ms; 0 = not known
 	least       float64  // the same with the neighbours of known pressure only, a lower bound
 	apart       float64  // distance of the simulated figure from it, as a logarithm
@@ -134,16 +133,17 @@ func (t *tenantModel) stretch(extra float64) {
 	t.step += extra
 	t.added += extra
 	for _, m := range []profile.Metric{profile.MetricTPOTP50, profile.MetricTPOTP99} {
-		if t.alone[m] > 0 {
-			t.alone[m] += extra
+		if t.isolated[m] > 0 {
+			t.isolated[m] += extra
 		}
 	}
 	if t.closed {
-		t.alone[profile.MetricTokensPerSecond] *= t.alone[profile.MetricE2EP50] / (t.alone[profile.MetricE2EP50] + request)
+		e2e := t.isolated[profile.MetricE2EP50]
+		t.isolated[profile.MetricTokensPerSecond] *= e2e / (e2e + request)
 	}
 	for _, m := range []profile.Metric{profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99} {
-		if t.alone[m] > 0 {
-			t.alone[m] += request
+		if t.isolated[m] > 0 {
+			t.isolated[m] += request
 		}
 	}
 }
@@ -157,7 +157,7 @@ func (t *tenantModel) activeShare() float64 {
 	case t.kind == profile.KindBurster:
 		return t.step / (t.step + t.think)
 	case !t.closed:
-		return t.liveFraction(t.alone[profile.MetricE2EP50])
+		return t.liveFraction(t.isolated[profile.MetricE2EP50])
 	}
 	return 1
 }

@@ -30,7 +30,7 @@ func tenant(rng *rand.Rand, m predict.Machine, workload int) predict.Tenant {
 		}
 		d.Serving, d.Limits = s, [predict.LatencyCount]float64{1, 1, 1}
 	case 1:
-		d.Busy, d.Alone, d.Limits[predict.LatencyE2E] = 0.6*rng.Float64(), [predict.LatencyCount]float64{predict.LatencyE2E: 0.05}, 1
+		d.Busy, d.Isolated, d.Limits[predict.LatencyE2E] = 0.6*rng.Float64(), [predict.LatencyCount]float64{predict.LatencyE2E: 0.05}, 1
 	default:
 		d.Busy = rng.Float64()
 	}
@@ -158,10 +158,10 @@ func TestNeighboursMakeNothingBetter(t *testing.T) {
 					t.Errorf("%s, %s: %+v", m, metric, v)
 				}
 				most := 1.01
-				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated {
-					most = 1.12 // by what a first token is predicted depends on the kinds of all tenants
+				if ttft := metric == profile.MetricTTFTP50 || metric == profile.MetricTTFTP99; ttft && method == predict.MethodSimulated && m == sharing.MechanismTimeSlicing {
+					most = 1.09 // prefills may fall in with two neighbours' slices better than with one's, and of slower clients fewer prefill at once
 				} else if method == predict.MethodSimulated {
-					most = 1.016 // other requests end in longer simulations
+					most = 1.02 // other requests end in longer simulations
 				}
 				was, _ := before.Get(metric)
 				better := was.Value / v.Value

@@ -10,11 +10,10 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// paceBeside sets the length of a step whose kernels the host launches one by one. The host's thread has a core for
-// itself or shares it, which changes from second to second and independently of the GPU's other tenants. So the co-
-// located pace is the middle of all runs without contention for the GPU, and of one in which the core was shared for
-// half of the time, since a single run may have had either pace.
-func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
+// paceCoLocated sets the length of a step that the host launches kernel by kernel: the middle of all runs without
+// contention for the GPU and of one in which the host's thread shared its core for half of the time. It shares it or
+// not from second to second, independently of the GPU's other tenants, so that a single run may have either pace.
+func (t *tenantModel) paceCoLocated(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
 	runs := freeRuns(mechanism, s)
 	if !gapsKnown || len(runs) == 0 {
 		return
@@ -30,9 +29,9 @@ func (t *tenantModel) paceBeside(mechanism sharing.Mechanism, s *profile.Solo, g
 	}
 	pace := max(step, t.gpu) / t.step
 	t.step *= pace
-	t.alone[profile.MetricStepP50] *= pace
-	t.alone[profile.MetricStepP99] *= pace
-	t.alone[profile.MetricStepsPerSecond] /= pace
+	t.isolated[profile.MetricStepP50] *= pace
+	t.isolated[profile.MetricStepP99] *= pace
+	t.isolated[profile.MetricStepsPerSecond] /= pace
 	t.note(math.Log(slow/fast)/2, "its host launches kernel by kernel, at the pace of a core that others share or not: "+
 		"%.3g to %.3g ms a step", fast, slow)
 }

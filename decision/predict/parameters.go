@@ -35,7 +35,7 @@ type Parameter struct {
 
 // Parameters are the constants of the models, each with a meaning, for one GPU model and driver.
 type Parameters struct {
-	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of each turn,
+	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of a slice,
 	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
 	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the
 	// weights once as a decode step does, the prompt tokens that add the work of another step, where GPM does not tell;
@@ -242,11 +242,11 @@ func widened(r residuals, by float64) residuals {
 	return out
 }
 
-// slice returns the time of a turn in which work advances, and change its time without work, in ms.
+// slice returns the time of a slice in which work advances, and change its time without work, in ms.
 func (p *Parameters) slice() float64  { return p.Quantum.Value - p.SliceLoss.Value }
 func (p *Parameters) change() float64 { return p.Switch.Value + p.SliceLoss.Value }
 
-// Scheduler returns the time-slicing of the parameters; the time that each turn loses is taken from the slice.
+// Scheduler returns the time-slicing of the parameters; the time that each slice loses is taken from the slice.
 func (p *Parameters) Scheduler() timeslice.Scheduler {
 	return timeslice.Scheduler{Quantum: millis(p.slice()), Switch: millis(p.change())}
 }
@@ -261,9 +261,9 @@ func (p *Parameters) Law() contention.Law {
 		Arbitration: p.Arbitration.Value}
 }
 
-// meanTurns is the mean number of turns of a step that takes quanta of them on
+// meanSlices is the mean number of slices of a step that takes quanta of them on
 // the GPU: near a whole number, as the prediction flags it, it may be either.
-func meanTurns(quanta, tolerance float64) float64 {
+func meanSlices(quanta, tolerance float64) float64 {
 	within := tolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
 	if quanta+within <= n {

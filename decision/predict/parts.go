@@ -22,11 +22,11 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 	if t.output < 2 {
 		return fmt.Errorf("%w: one-token answers have no decode step (%s)", ErrUnpredictable, b.Load)
 	}
-	t.alone = b.Figures()
+	t.isolated = b.Figures()
 	var ok bool
 	t.step, ok = optional.Positive(b.ITL.P50)
 	if b.GapsHoldPrompts() || !ok && b.Version >= profile.VersionOfKinds {
-		t.step, ok = table.Steps.DecodeOfTPOT.Value*t.alone[profile.MetricTPOTP50], true
+		t.step, ok = table.Steps.DecodeOfTPOT.Value*t.isolated[profile.MetricTPOTP50], true
 		for _, q := range siblings {
 			if own, known := optional.Positive(q.ITL.P50); known && alike(q, b) {
 				t.step = min(t.step, own)
@@ -35,8 +35,8 @@ func (t *tenantModel) readProfile(p *Predictor, b *profile.SoloProfile, siblings
 		t.note(table.Doubts.Usual.Value, "the profile's gaps between tokens are no decode steps: one taken for %.3g ms",
 			t.step)
 	}
-	if !ok || t.alone[profile.MetricTPOTP50] == 0 || t.alone[profile.MetricE2EP50] == 0 ||
-		t.alone[profile.MetricTokensPerSecond] == 0 {
+	if !ok || t.isolated[profile.MetricTPOTP50] == 0 || t.isolated[profile.MetricE2EP50] == 0 ||
+		t.isolated[profile.MetricTokensPerSecond] == 0 {
 		return fmt.Errorf("%w: itl_ms.p50, tpot_ms.p50, e2e_ms.p50 and tokens_per_s are needed", ErrUnpredictable)
 	}
 	if n, ok := b.Requests.Get(); ok && n < fewRequests {
@@ -57,7 +57,7 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 	}
 	t.slots = max(costs.UsualSlots, t.clients)
 	// By Little's law, the requests that are decoding.
-	live := t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.Average()
+	live := t.isolated[profile.MetricTokensPerSecond] / 1e3 / float64(t.output) * t.steps * b.TPOT.Average()
 	switch {
 	case !t.closed:
 		t.slots = max(t.slots, int(min(2*live, 1<<16)))
@@ -76,7 +76,7 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
 		t.batch = float64(min(t.clients, t.slots))
-		perMS := t.alone[profile.MetricTokensPerSecond] / 1e3
+		perMS := t.isolated[profile.MetricTokensPerSecond] / 1e3
 		t.cycle = float64(t.clients) * float64(t.output) / perMS * t.batch / float64(t.clients)
 		t.prefill = (t.cycle - t.steps*t.step - table.Steps.ClientDelay.Value) / t.batch
 		busy = b.GPUBusyFraction.Or(0) * t.cycle
@@ -84,14 +84,14 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 		e2e, tpot := b.E2E.Average()+t.steps*t.added, b.TPOT.Average()+t.added
 		t.batch = max(1, t.rate*e2e)
 		t.prefill = (tpot - t.step) * t.steps / (t.rate * e2e)
-		if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
+		if ttft := t.isolated[profile.MetricTTFTP50]; ttft > 0 && t.prefill > 0 {
 			// What prefills add to TPOT is a small difference of two noisy figures; the first token, less the step
 			// that it waits for, is another view of the same time.
 			first := max(0.5*ttft, ttft-t.liveFraction(e2e)*t.step/2)
 			t.prefill = max(t.prefill, table.Steps.LeastOfFirst.Value*first)
 		}
 	}
-	if ttft := t.alone[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
+	if ttft := t.isolated[profile.MetricTTFTP50]; ttft > 0 && (t.prefill < 0.1*ttft && t.batch < 2 || t.prefill <= 0) {
 		t.prefill = ttft / max(1, (t.batch+1)/2)
 		t.note(0, "the profile's throughput leaves no time for prefills; TTFT was used")
 	}
@@ -113,12 +113,12 @@ func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost 
 		t.gpu = least
 		t.perToken = (t.step - t.host - t.gpu) / t.batch
 	}
-	t.interrupts = max(0, (t.alone[profile.MetricTPOTP50]-t.step)*t.steps/t.prefill)
+	t.interrupts = max(0, (t.isolated[profile.MetricTPOTP50]-t.step)*t.steps/t.prefill)
 	t.prefillGPU = prefillBusy * t.prefill
 	return nil
 }
 
-func (p *Predictor) alone(b *profile.SoloProfile) (t tenantModel, err error) {
+func (p *Predictor) isolated(b *profile.SoloProfile) (t tenantModel, err error) {
 	if err = t.readProfile(p, b); err == nil {
 		err = t.takeApart(p, b, 0)
 	}
@@ -132,7 +132,7 @@ func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.Sol
 		if !alike(q, base) || q.GPUBusyFraction.IsZero() {
 			continue
 		}
-		if m, err := p.alone(q); err == nil {
+		if m, err := p.isolated(q); err == nil {
 			sum, n = sum+m.host/m.step, n+1
 		}
 	}

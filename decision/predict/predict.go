@@ -22,7 +22,7 @@ func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, m
 
 // predict is Predict with a cache of isolated simulations; nil is none.
 func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, method Method,
-	known *aloneCache) ([]Prediction, error) {
+	known *isolatedCache) ([]Prediction, error) {
 	if p.Version == 0 {
 		return nil, errors.New("predict: the predictor is empty (make one with NewPredictor)")
 	}
@@ -92,7 +92,7 @@ func compareSolos(a, b *profile.Solo) int {
 // neighbours' shares of the SMs.
 func doubtNeighbours(models []tenantModel) {
 	for i := range models {
-		if models[i].evidence == responded {
+		if models[i].level == responded {
 			continue
 		}
 		worst := 0.0

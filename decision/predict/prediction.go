@@ -54,12 +54,12 @@ func scaled(i profile.Interval, by float64) profile.Interval {
 	return profile.Interval{Value: by * i.Value, Low: by * i.Low, High: by * i.High}
 }
 
-// evidence is the basis of a prediction, which decides the width of its intervals.
-type evidence uint8
+// evidenceLevel is the basis of a prediction, which decides the width of its intervals.
+type evidenceLevel uint8
 
 const (
 	// calibrated: all of the group are servers of engines that the models were calibrated on.
-	calibrated evidence = iota
+	calibrated evidenceLevel = iota
 	// responded: the tenant was measured with standard neighbours, and so were the others under MPS.
 	responded
 	// isolatedOnly: only the tenant's isolated figures are known.
@@ -74,16 +74,15 @@ type Prediction struct {
 	Calibrated bool
 	// Basis is BasisFitted for a predictor calibrated on measurements, else
 	// BasisPrior; BasisTransferred where those are of another GPU.
-	Basis     sharing.Basis
-	value     [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
-	rateAlone float64                               // steps a second of a tenant that serves no tokens
+	Basis        sharing.Basis
+	value        [profile.MetricCount]profile.Interval // the zero Interval where nothing was predicted
+	isolatedRate float64                               // steps a second of a tenant that serves no tokens
 	// Slowdown is the predicted TPOT over that of the isolated workload without MPS, where that was measured; else over
 	// the profile used.
 	Slowdown profile.Interval
-	// Turns is the number of time slices that a decode step takes; missing for MPS. OtherTurns is another number that it
-	// may be, so that the prediction may be off by a round: where the turns were counted with a spinning neighbour, one
-	// that was counted nearly as often, or that the step's length implies, since neighbours that leave gaps spare it a
-	// turn; else that of a step within 8% of this one's length.
+	// Turns is the number of time slices of a decode step; missing for MPS. OtherTurns is another that it may take, which
+	// puts the prediction off by a round: one counted nearly as often with a spinning neighbour, the number that its
+	// length implies, or that of a step within 8% of its length.
 	Turns, OtherTurns profile.Optional[int]
 	// Notes say why the intervals are wider than usual.
 	Notes []string
@@ -115,19 +114,19 @@ func (p *Prediction) set(m profile.Metric, value, halfWidth float64) {
 }
 
 // setCoLocated sets a figure, and makes it no better than the isolated one within the uncertainty of that.
-func (p *Prediction) setCoLocated(m profile.Metric, value, halfWidth, alone, unsure float64) {
+func (p *Prediction) setCoLocated(m profile.Metric, value, halfWidth, isolated, unsure float64) {
 	rate := m == profile.MetricTokensPerSecond || m == profile.MetricStepsPerSecond
 	switch {
-	case alone > 0 && rate:
-		value = min(value, alone)
-	case alone > 0:
-		value = max(value, alone)
+	case isolated > 0 && rate:
+		value = min(value, isolated)
+	case isolated > 0:
+		value = max(value, isolated)
 	}
 	p.set(m, value, halfWidth)
-	if i := &p.value[m]; alone > 0 && rate {
-		i.High = min(i.High, max(i.Value, alone)*math.Exp(unsure))
-	} else if alone > 0 {
-		i.Low = max(i.Low, alone*math.Exp(-unsure))
+	if i := &p.value[m]; isolated > 0 && rate {
+		i.High = min(i.High, max(i.Value, isolated)*math.Exp(unsure))
+	} else if isolated > 0 {
+		i.Low = max(i.Low, isolated*math.Exp(-unsure))
 	}
 }
 

@@ -120,9 +120,9 @@ func TestTurnsOfStepsWithGaps(t *testing.T) {
 	t.Parallel()
 	p := predict.NewPredictor()
 	wait := time.Duration((p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value) * float64(time.Millisecond))
-	const alone = 10300 * time.Microsecond
-	if turns, err := p.TurnsBesideSpinner(alone, alone+7*wait); err != nil || math.Abs(turns-7) > 0.01 {
-		t.Error(turns, err)
+	const isolated = 10300 * time.Microsecond
+	if sliceCount, err := p.TurnsBesideSpinner(isolated, isolated+7*wait); err != nil || math.Abs(sliceCount-7) > 0.01 {
+		t.Error(sliceCount, err)
 	}
 }
 

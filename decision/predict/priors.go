@@ -39,12 +39,11 @@ func (s *setting) lengthsOf(v *Serving) lengths {
 
 var medians = settingOf(costs.Medians)
 
-// moves are the settings in which one quantity lies to the good and to the bad side of its median: those of tenants as
-// far as a confidence goes, since queues, and room on a slice, answer more than in proportion. In the last, together,
-// lengths and gaps of requests are moved as far each. They make the time per output token long where a short answer
-// waits for a long prompt that came after it, so their separate effects cannot be added in squares there (the design
-// point of the first-order reliability method where they matter alike, A. M. Hasofer and N. C. Lind, Journal of the
-// Engineering Mechanics Division 100, 1974).
+// moves are the settings with one quantity on the good and on the bad side of its median: by one standard deviation or,
+// where queues and room on a slice answer more than in proportion, by those of the confidence. In the last, together,
+// lengths and gaps of requests move at once, since their effects on the time per output token do not add in squares
+// (the design point of the first-order reliability method, A. M. Hasofer and N. C. Lind, Journal of the Engineering
+// Mechanics Division 100, 1974).
 type moves struct {
 	confidence, z float64
 	to            [together + 1][2]*setting
@@ -131,9 +130,9 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		for k := range LatencyCount {
 			b := &t.out.P99[k]
 			closeBounds(b)
-			if alone := t.d.Alone[k]; alone > 0 && t.base.p99[k] > 0 { // neighbours make nothing faster
-				sigma := cmp.Or(t.d.AloneSigma[k], costs.Priors[costs.AloneError].Sigma)
-				b.Low = max(b.Low, alone*math.Exp(-to.z*sigma))
+			if isolated := t.d.Isolated[k]; isolated > 0 && t.base.p99[k] > 0 { // neighbours make nothing faster
+				sigma := cmp.Or(t.d.IsolatedSigma[k], costs.Priors[costs.AloneError].Sigma)
+				b.Low = max(b.Low, isolated*math.Exp(-to.z*sigma))
 			}
 			b.High = max(b.High, isolated[k]*(1+(besideUnmeasured-1)*unmeasured))
 		}
@@ -169,7 +168,7 @@ func (t *cohort) isolated(unmeasured float64) [LatencyCount]float64 {
 	if unmeasured == 0 {
 		return f.p99
 	} else if t.d.Serving == nil {
-		return t.d.Alone
+		return t.d.Isolated
 	}
 	lone := t.start
 	lone.contention = 1
@@ -181,7 +180,7 @@ func (t *cohort) isolated(unmeasured float64) [LatencyCount]float64 {
 // unmeasured is the part of the time in which a server's neighbours run unknown kernels: all but those of language
 // models and of services with known requests.
 func (e *evaluation) unmeasured(of *cohort) (part float64) {
-	if e.alone() {
+	if e.isolated() {
 		return 0
 	}
 	for i := range e.cohorts {

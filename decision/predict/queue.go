@@ -78,24 +78,24 @@ func (e *evaluation) converge() {
 		for i := range e.cohorts {
 			t := &e.cohorts[i].state
 			before := t.active
-			if t.contention = 1; !e.alone() {
+			if t.contention = 1; !e.isolated() {
 				others := max(0, total-t.weight*t.active)
-				t.contention = contended(others, t.turns, min(1, others))
+				t.contention = contended(others, t.switching, min(1, others))
 			}
 			t.converge(e.cohorts[i].d)
 			changed = changed || math.Abs(t.active-before) > converged
 		}
-		if e.alone() || !changed {
+		if e.isolated() || !changed {
 			break
 		}
 	}
 }
 
 // contended is the factor on GPU work next to others that take so much of the GPU, in turns for a part of the time.
-func contended(others, turns, part float64) float64 { return (1 + others) * (1 + turns*part) }
+func contended(others, switching, part float64) float64 { return (1 + others) * (1 + switching*part) }
 
 // alone reports whether tenants cannot disturb one another.
-func (e *evaluation) alone() bool {
+func (e *evaluation) isolated() bool {
 	return e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing ||
 		len(e.tenants) == 1
 }
@@ -105,7 +105,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 	s := &in.Setting
 	mps := e.share.Mechanism == sharing.MechanismMPS
 	if e.share.Mechanism == sharing.MechanismTimeSlicing {
-		t.turns = s[costs.TurnsOverhead]
+		t.switching = s[costs.TurnsOverhead]
 	}
 	slowDecode := math.Pow(1/e.share.Bandwidth, s[costs.SliceDecoding])
 	slowOther := costs.OnSlice(s[costs.SliceOther], e.share.SMs)
@@ -170,7 +170,7 @@ func (t *state) converge(d *Tenant) {
 		}
 		inSystem := t.batch + t.load*pre
 		t.active = 1 - math.Exp(-inSystem)
-		t.episode = v.Output * t.token
+		t.busyPeriod = v.Output * t.token
 		return
 	}
 	unit := t.stepHost + t.stepGPU*t.contention
@@ -188,7 +188,7 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 	f.rate, f.busy = 1, t.active
 	// The tail sees more of its neighbours active than the mean.
 	worst := 1.0
-	if !e.alone() {
+	if !e.isolated() {
 		mean, variance, all := 0.0, 0.0, 0.0
 		for j := range e.cohorts {
 			o, n := &e.cohorts[j].state, e.cohorts[j].alike
@@ -198,15 +198,15 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 			mean += n * o.weight * o.active
 			all += n * o.weight
 			part := 1.0
-			if t.episode > 0 && o.episode > 0 {
-				part = o.episode / (o.episode + t.episode)
-			} else if t.episode > 0 {
+			if t.busyPeriod > 0 && o.busyPeriod > 0 {
+				part = o.busyPeriod / (o.busyPeriod + t.busyPeriod)
+			} else if t.busyPeriod > 0 {
 				part = 0.15
 			}
 			some := min(o.active, 0.5) // beyond a half the variance falls, but not the tail's contention
 			variance += n * o.weight * o.weight * some * (1 - some) * part
 		}
-		worst = max(contended(min(all, mean+z99*math.Sqrt(variance)), t.turns, 1), t.contention)
+		worst = max(contended(min(all, mean+z99*math.Sqrt(variance)), t.switching, 1), t.contention)
 	}
 	if v := d.Serving; v != nil {
 		l := of.lengths
@@ -227,7 +227,7 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 	f.busy = load * (t.stepHost + t.stepGPU*t.contention)
 	if f.busy >= 0.999 {
 		for k := range f.p99 {
-			if d.Alone[k] > 0 {
+			if d.Isolated[k] > 0 {
 				f.p99[k] = math.Inf(1)
 			}
 		}
@@ -237,12 +237,12 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 	own := t.stepHost + t.stepGPU*t.contention
 	tail := t.stepHost + t.stepGPU*worst
 	grown := (own*tailOf(f.busy, s.gaps) + tail - own) / tailOf(load, s.gaps)
-	for k, a := range d.Alone {
+	for k, a := range d.Isolated {
 		if a == 0 || k == LatencyTPOT && !tpot || k != LatencyTPOT && !others {
 			continue
 		}
-		if a *= t.longer; d.AloneSigma[k] > 0 {
-			a = d.Alone[k] * math.Pow(t.longer, d.AloneSigma[k]/costs.Priors[costs.AloneError].Sigma)
+		if a *= t.longer; d.IsolatedSigma[k] > 0 {
+			a = d.Isolated[k] * math.Pow(t.longer, d.IsolatedSigma[k]/costs.Priors[costs.AloneError].Sigma)
 		}
 		f.p99[k] = a * grown
 		if k == LatencyTPOT {
@@ -307,11 +307,11 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	f.busy = max(busy+t.load*v.Output*t.kvGPU*t.contention, t.batch/max(1, cmp.Or(v.Sequences, usualSequences)))
 }
 
-// interrupted returns the time that other requests' prefills add to the P99 of the time per output token: those that
-// the request meets, one of them long, or its answer short. Either prefills during its decoding decide, of which longer
-// answers meet more, or those that queued during its own prefill and follow it at once; each with the arrivals of the
-// meantime. Of so few the largest outweighs the rest, as in sums of subexponential variables (P. Embrechts, C.
-// Klueppelberg and T. Mikosch, Modelling Extremal Events, section 1.3).
+// interrupted returns the time that other requests' prefills add to the P99 of the time per output token. Either those
+// during its decoding decide, of which longer answers meet more, or those that queued during its own prefill and follow
+// it at once, each with the arrivals of the meantime; one of them is long, or the answer is short. Of so few the
+// largest outweighs the rest, as in sums of subexponential variables (P. Embrechts, C. Klueppelberg and T. Mikosch,
+// Modelling Extremal Events, section 1.3).
 func (t *state) interrupted(v *Serving, pre float64, s *setting, l *lengths) float64 {
 	added, cv2 := 0.0, s.gaps
 	free := 1 - t.load*(t.preHost+t.preGPU*t.contention)
@@ -350,10 +350,10 @@ func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant
 		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
 	}
 	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
-	d.AloneSigma[LatencyE2E] = sigma
+	d.IsolatedSigma[LatencyE2E] = sigma
 	// Infinite where it cannot keep up.
-	if d.Alone[LatencyE2E] = math.Inf(1); d.Busy < 1 {
-		d.Alone[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, medians.gaps)
+	if d.Isolated[LatencyE2E] = math.Inf(1); d.Busy < 1 {
+		d.Isolated[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, medians.gaps)
 	}
 	return d
 }
@@ -390,10 +390,10 @@ type state struct {
 	stepHost, stepGPU, kvGPU float64 // seconds of a decode step: fixed parts, and for each sequence
 	preHost, preGPU          float64
 	grows                    float64 // part of the GPU's part of a mean prefill that grows with the prompt
-	turns                    float64 // fraction of the GPU's time that taking turns costs
+	switching                float64 // fraction of the GPU's time that switching between slices costs
 	weight                   float64 // cost of its activity to a neighbour
 	active                   float64 // part of the time in which it is active
-	episode                  float64 // seconds that it stays so
+	busyPeriod               float64 // seconds that it stays so
 	contention               float64 // factor on GPU work, mean
 	batch, token             float64 // sequences in a batch, seconds a token
 	load                     float64 // requests a second, or busy share

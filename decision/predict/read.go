@@ -19,7 +19,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if base == nil {
 		return fmt.Errorf("%w under %s: %s with %s", profile.ErrNoProfile, mechanism, s.Server, s.Load)
 	}
-	t.gaps = mechanism == sharing.MechanismTimeSlicing && p.manyTurns(base)
+	t.gaps = mechanism == sharing.MechanismTimeSlicing && p.manySlices(base)
 	t.readGaps(base, s.Siblings)
 	// MPS makes launches dearer: co-located, a host launches rather at the slower of its two isolated paces.
 	if o := s.TimeSlicing; t.gaps && base == s.MPS && o != nil && o.Server == base.Server &&
@@ -76,7 +76,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 	if err := t.takeApart(p, base, p.usualHost(base, s.Siblings)); err != nil {
 		return err
 	}
-	t.reference = t.alone[profile.MetricTPOTP50]
+	t.reference = t.isolated[profile.MetricTPOTP50]
 	if ts := s.TimeSlicing; ts != nil {
 		if v, ok := ts.Metric(profile.MetricTPOTP50); ok {
 			t.reference = v
@@ -92,7 +92,7 @@ func (p *Predictor) model(mechanism sharing.Mechanism, s *profile.Solo, t *tenan
 // contend finds the tenant's part in the contention of a group.
 func (t *tenantModel) contend(p *Predictor, mechanism sharing.Mechanism, s *profile.Solo, base *profile.SoloProfile) {
 	if mechanism != sharing.MechanismMPS {
-		t.countTurns(p, base)
+		t.countSlices(p, base)
 		t.countEdge(p, base, s.Siblings)
 		if !home(base) {
 			if t.gpu > t.host { // it launches ahead of the GPU
@@ -109,7 +109,7 @@ func (t *tenantModel) contend(p *Predictor, mechanism sharing.Mechanism, s *prof
 		// Whether capped tenants' SMs overlap is the hardware's choice: equal tenants at 50% have been seen 20% apart.
 		t.note(table.Doubts.Usual.Value, "capped to %g%% of the SMs, which may or may not overlap others'", c)
 	}
-	t.takeTurns(p, base, s.Server.SMPercent.Or(100)/100)
+	t.findWaits(p, base, s.Server.SMPercent.Or(100)/100)
 	t.readSMs(base, s.Elsewhere)
 }
 
@@ -117,7 +117,7 @@ func (t *tenantModel) contend(p *Predictor, mechanism sharing.Mechanism, s *prof
 // chance more or fewer than the stated rate. A handful of requests doesn't show it.
 func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile) {
 	if !t.closed && !base.Load.Seed.IsZero() && s.Load.Seed == base.Load.Seed && base.Requests.Or(0) >= fewRequests {
-		t.rate = t.alone[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
+		t.rate = t.isolated[profile.MetricTokensPerSecond] / 1e3 / float64(t.output)
 	}
 }
 
@@ -130,7 +130,7 @@ func (t *tenantModel) shareFirst(s *profile.Solo) {
 	a, ok := s.MPS.Metric(profile.MetricTTFTP50)
 	b, ok2 := s.TimeSlicing.Metric(profile.MetricTTFTP50)
 	if ok && ok2 {
-		t.alone[profile.MetricTTFTP50] = a * math.Pow(b/a, table.Steps.LoneError.Value)
+		t.isolated[profile.MetricTTFTP50] = a * math.Pow(b/a, table.Steps.LoneError.Value)
 	}
 }
 

@@ -3,6 +3,7 @@
 package predict
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -32,28 +33,28 @@ func (p *Predictor) respond(mechanism sharing.Mechanism, models []tenantModel) {
 	if calibratedOn(models) || len(models) < 2 {
 		for i := range models {
 			if t := &models[i]; t.kind != profile.KindServer || t.gaps || !t.seen {
-				t.evidence = isolatedOnly
+				t.level = isolatedOnly
 			}
 		}
 		return
 	}
 	responses := p.sliceResponses
 	if mechanism == sharing.MechanismMPS {
-		responses = pressResponses
+		responses = stressResponses
 	}
 	for i, v := range responses(models) {
-		models[i].response, models[i].evidence = v, isolatedOnly
+		models[i].response, models[i].level = v, isolatedOnly
 		if v > 0 && !models[i].waitsAssumed() {
-			models[i].evidence = responded
+			models[i].level = responded
 		}
 	}
 }
 
 // sliceState is a tenant in the fixed point of [Predictor.sliceResponses].
 type sliceState struct {
-	alone, idle, slice, active float64 // ms; active is a share of the time
-	waits                      float64 // in a step, for each of the others
-	extra                      float64 // ms of a co-located step
+	isolated, idle, slice, active float64 // ms; active is a share of the time
+	waits                         float64 // in a step, for each of the others
+	extra                         float64 // ms of a co-located step
 }
 
 // sliceResponses adds a step's waits for its neighbours' slices. It waits for each as often as it waited for the
@@ -64,13 +65,13 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	states := make([]sliceState, len(models))
 	for i := range models {
 		t := &models[i]
-		s := sliceState{alone: t.alone[t.kind.MainMetric()], active: t.activeShare()}
+		s := sliceState{isolated: t.isolated[t.kind.MainMetric()], active: t.activeShare()}
 		busy := t.base.GPUBusyFraction.Or(table.Launched.Gapless.Value)
 		if t.base.Kind != profile.KindServer && t.base.GPUBusyFraction.IsZero() {
 			busy = t.gpu / t.step
 		}
-		work := s.alone * min(1, busy/s.active)
-		s.idle = s.alone - work
+		work := s.isolated * min(1, busy/s.active)
+		s.idle = s.isolated - work
 		if s.waits = t.base.SlicesPerStep.Or(0); t.waitsAssumed() { // its host's part passes while it waits
 			s.waits = max(leastWaits, math.Ceil(work/quantum)-s.idle/(quantum+2*change))
 		}
@@ -86,8 +87,8 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 				if j == i {
 					continue
 				}
-				slower := (n.alone + n.extra) / n.alone
-				working := (1 - n.idle/(n.alone+n.extra)) * min(1, n.active*slower)
+				slower := (n.isolated + n.extra) / n.isolated
+				working := (1 - n.idle/(n.isolated+n.extra)) * min(1, n.active*slower)
 				sum += working * (n.slice + 2*change)
 			}
 			states[i].extra += damping * (states[i].waits*sum - states[i].extra)
@@ -96,7 +97,7 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	for i, s := range states {
 		if t := &models[i]; !t.waitsAssumed() || t.kind == profile.KindServer && !t.seen {
-			out[i] = s.alone + s.extra
+			out[i] = s.isolated + s.extra
 		}
 	}
 	return out
@@ -105,33 +106,33 @@ func (p *Predictor) sliceResponses(models []tenantModel) []float64 {
 // leastWaits bounds the length of a slice of a step that hides its only wait in its host's part.
 const leastWaits = 0.3
 
-// pressed is a tenant with its curve of stress kernels, and the equivalent ones of its neighbours.
-type pressed struct {
+// stressed is a tenant with its curve of stress kernels, and the equivalent ones of its neighbours.
+type stressed struct {
 	*tenantModel
 	at    int // index in the group
-	curve pressCurve
-	by    []equivalentPress
+	curve stressCurve
+	by    []equivalentStress
 }
 
-// equivalentPress is the pressure of a neighbour as stress kernels of so many microseconds, for a share of the time.
-type equivalentPress struct {
+// equivalentStress is the pressure of a neighbour as stress kernels of so many microseconds, for a share of the time.
+type equivalentStress struct {
 	of        int // index of the neighbour
 	share, us float64
 }
 
-// pressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours, and adds the excesses.
+// stressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours and adds the excesses.
 // All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
 // rises by one factor until that is so, and the tenant with the steepest curve slows down most. It is at least that of
 // each subgroup, so that another neighbour makes nobody faster. Next to neighbours of unknown pressure the figure is a
 // lower bound.
-func pressResponses(models []tenantModel) []float64 {
+func stressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
-	all := make([]pressed, 0, len(models))
+	all := make([]stressed, 0, len(models))
 	for i := range models {
-		t := pressed{tenantModel: &models[i], curve: newPressCurve(models[i].pressure), at: i}
+		t := stressed{tenantModel: &models[i], curve: newStressCurve(models[i].pressure), at: i}
 		for j := range models {
 			if us, ok := models[j].equivalentTo(t.tenantModel); ok && j != i {
-				t.by = append(t.by, equivalentPress{j, models[j].activeShare(), us})
+				t.by = append(t.by, equivalentStress{j, models[j].activeShare(), us})
 			}
 		}
 		if len(t.curve) > 0 {
@@ -165,8 +166,8 @@ func pressResponses(models []tenantModel) []float64 {
 }
 
 // slowed is a tenant's main figure where all of a group press so many times as hard.
-func (t *pressed) slowed(times float64, group uint64) float64 {
-	v := t.alone[t.kind.MainMetric()]
+func (t *stressed) slowed(times float64, group uint64) float64 {
+	v := t.isolated[t.kind.MainMetric()]
 	for _, n := range t.by {
 		if group>>n.of&1 == 1 {
 			v += n.share * t.curve.at(times*n.us)
@@ -176,10 +177,10 @@ func (t *pressed) slowed(times float64, group uint64) float64 {
 }
 
 // smsHeld is the share of the SMs that the tenants of a group hold together, each as much less as it is slower.
-func smsHeld(all []pressed, times float64, group uint64) (held float64) {
+func smsHeld(all []stressed, times float64, group uint64) (held float64) {
 	for i := range all {
 		if t := &all[i]; group>>t.at&1 == 1 {
-			held += t.base.SMFraction.Or(0) * t.alone[t.kind.MainMetric()] / t.slowed(times, group)
+			held += t.base.SMFraction.Or(0) * t.isolated[t.kind.MainMetric()] / t.slowed(times, group)
 		}
 	}
 	return held
@@ -207,23 +208,21 @@ func (t *tenantModel) smsAtWork() float64 {
 	return table.SMs.Usual.Value
 }
 
-// pressCurve is the growth of a tenant's step under compute stress kernels, by the logarithm of their length in
+// stressCurve is the growth of a tenant's step under compute stress kernels, by the logarithm of their length in
 // microseconds, from none at one microsecond on. A growth that is smaller than that under shorter kernels is taken for
 // chance.
-type pressCurve [][2]float64
+type stressCurve [][2]float64
 
-func newPressCurve(p *profile.Pressure) (out pressCurve) {
+func newStressCurve(p *profile.Pressure) (out stressCurve) {
 	if p == nil || p.StepMS <= 0 {
 		return nil
 	}
-	presses := slices.DeleteFunc(slices.Clone(p.Stresses), func(q profile.Stress) bool {
+	stresses := slices.DeleteFunc(slices.Clone(p.Stresses), func(q profile.Stress) bool {
 		return q.Reads || q.StepMS <= 0 || q.KernelUS <= 1
 	})
-	slices.SortFunc(presses, func(a, b profile.Stress) int {
-		return int(math.Copysign(1, a.KernelUS-b.KernelUS))
-	})
-	out = pressCurve{{0, 0}}
-	for _, q := range presses {
+	slices.SortFunc(stresses, func(a, b profile.Stress) int { return cmp.Compare(a.KernelUS, b.KernelUS) })
+	out = stressCurve{{0, 0}}
+	for _, q := range stresses {
 		out = append(out, [2]float64{math.Log(q.KernelUS), max(out[len(out)-1][1], q.StepMS-p.StepMS)})
 	}
 	if len(out) == 1 {
@@ -233,7 +232,7 @@ func newPressCurve(p *profile.Pressure) (out pressCurve) {
 }
 
 // at returns the growth in ms under kernels of us microseconds; beyond the longest measured it is that of the longest.
-func (c pressCurve) at(us float64) float64 {
+func (c stressCurve) at(us float64) float64 {
 	x := math.Log(max(us, 1))
 	for i := 1; i < len(c); i++ {
 		if from, to := c[i-1], c[i]; x <= to[0] {
@@ -263,7 +262,7 @@ func (t *tenantModel) reconcile(simulated, response float64) float64 {
 func (t *tenantModel) follow(values *profile.Figures) {
 	of := t.kind.MainMetric()
 	was := values[of]
-	if was <= 0 || t.evidence == calibrated {
+	if was <= 0 || t.level == calibrated {
 		return
 	}
 	if t.response > 0 {
@@ -290,13 +289,13 @@ func (t *tenantModel) follow(values *profile.Figures) {
 		return
 	}
 	if growth, ok := t.growth.Get(); ok && values[profile.MetricTTFTP50] > 0 {
-		values[profile.MetricTTFTP50] = max(t.alone[profile.MetricTTFTP50], values[profile.MetricTTFTP50]+growth*more)
+		values[profile.MetricTTFTP50] = max(t.isolated[profile.MetricTTFTP50], values[profile.MetricTTFTP50]+growth*more)
 	}
 	values[profile.MetricTPOTP99] = later(values[profile.MetricTPOTP99], more)
 	before := values[profile.MetricE2EP50]
 	for _, m := range []profile.Metric{profile.MetricE2EP50, profile.MetricE2EP90, profile.MetricE2EP99} {
 		if values[m] > 0 {
-			values[m] = max(values[m]+t.steps*more, t.alone[m])
+			values[m] = max(values[m]+t.steps*more, t.isolated[m])
 		}
 	}
 	if t.closed && before > 0 {

@@ -12,10 +12,9 @@ import (
 )
 
 // unseenWidths are half-widths of the 90% intervals of uncalibrated tenants: of times and rates, of tails, of the first
-// token and of its tail. To them come, in quadrature, shares of the distance of the simulation from the measured
-// response, and of the doubts of the tenant itself (its host's pace above all); for servers of calibrated engines in
-// such company the first are narrower, by the factor seen. They are the conformal ones of whole engines and kinds of
-// tenants left out of decision/predict/testdata: each class is held to 82 to 97% by the widths that the others need.
+// token and of its tail. In quadrature come shares of the distance of the simulation from the measured response and of
+// the tenant's own doubts; servers of calibrated engines have narrower ones, by the factor seen. They are conformal:
+// of each engine or kind of tenant left out of decision/predict/testdata they hold 82 to 97%.
 type unseenWidths struct{ times, tails, first, firstTail, apart, doubt, seen float64 }
 
 var unseenByMechanism = map[sharing.Mechanism]unseenWidths{
@@ -38,13 +37,13 @@ func (w *unseenWidths) of(m profile.Metric) float64 {
 }
 
 func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, values *profile.Figures) {
-	*out = Prediction{Mechanism: by, Calibrated: t.evidence == calibrated, Basis: sharing.BasisPrior, Notes: t.notes}
+	*out = Prediction{Mechanism: by, Calibrated: t.level == calibrated, Basis: sharing.BasisPrior, Notes: t.notes}
 	of := t.kind.MainMetric()
 	unseen := unseenByMechanism[by]
 	for m := range profile.Metric(profile.MetricCount) {
 		r := p.residuals(by)[m]
 		extra := t.widen
-		if t.evidence != calibrated {
+		if t.level != calibrated {
 			own := unseen.of(m)
 			if t.kind == profile.KindServer && t.seen && !t.gaps {
 				own *= unseen.seen
@@ -68,18 +67,18 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 		v, width := values[m], math.Hypot(r.HalfWidth, extra)
 		if m == profile.MetricStepsPerSecond && t.kind == profile.KindBurster { // it mostly thinks, whatever its steps take
 			step := values[profile.MetricStepP50]
-			v = t.alone[m] * (t.step + t.think) / (step + t.think)
+			v = t.isolated[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}
-		out.setCoLocated(m, v, width, t.alone[m], math.Hypot(extra, stats.Z90*costs.Priors[costs.AloneError].Sigma))
+		out.setCoLocated(m, v, width, t.isolated[m], math.Hypot(extra, stats.Z90*costs.Priors[costs.AloneError].Sigma))
 	}
-	out.rateAlone = t.alone[profile.MetricStepsPerSecond]
+	out.isolatedRate = t.isolated[profile.MetricStepsPerSecond]
 	if v, ok := out.Get(of); ok {
 		out.Slowdown = profile.Interval{Value: v.Value / t.reference, Low: v.Low / t.reference, High: v.High / t.reference}
 	}
 	if by == sharing.MechanismTimeSlicing {
-		turns, other, _ := p.turnsOf(t)
-		out.Turns = profile.Some(turns)
+		sliceCount, other, _ := p.slicesOf(t)
+		out.Turns = profile.Some(sliceCount)
 		if other > 0 {
 			out.OtherTurns = profile.Some(other)
 		}

@@ -27,14 +27,14 @@ func (p *Predictor) PredictRows(method Method, rows profile.Rows, others *profil
 		return nil, err
 	}
 	var out []Measured
-	known := &aloneCache{}
+	known := &isolatedCache{}
 	for _, sc := range cases {
 		out = append(out, p.predictCase(method, sc, known)...)
 	}
 	return out, nil
 }
 
-func (p *Predictor) predictCase(method Method, sc *sharedCase, known *aloneCache) []Measured {
+func (p *Predictor) predictCase(method Method, sc *sharedCase, known *isolatedCache) []Measured {
 	out := make([]Measured, len(sc.Rows))
 	predictions, err := []Prediction(nil), sc.err
 	if err == nil {

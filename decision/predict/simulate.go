@@ -20,38 +20,38 @@ import (
 // mostKept bounds the cache of an Evaluator: some 400 bytes a tenant of a group.
 const mostKept = 1 << 14
 
-// aloneCache keeps the results of isolated simulations. It is valid as long as no parameter changes but those of
+// isolatedCache keeps the results of isolated simulations. It is valid as long as no parameter changes but those of
 // contention.
-type aloneCache = memo.Table[aloneKey, aloneFound]
+type isolatedCache = memo.Table[isolatedKey, isolatedFound]
 
-// aloneKey is all of a tenantModel that differs between a profile's uses.
-type aloneKey struct {
+// isolatedKey is all of a tenantModel that differs between a profile's uses.
+type isolatedKey struct {
 	mechanism sharing.Mechanism
 	base      *profile.SoloProfile
 	adjusted
 	host, first float64 // TTFT alone
 }
 
-type aloneFound struct {
+type isolatedFound struct {
 	outcome
 	adjusted
 }
 
 func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, out []Prediction,
-	known *aloneCache) error {
-	known = cmp.Or(known, new(aloneCache)) // for tenants that are in the group more than once
-	alone := make([]outcome, len(models))
+	known *isolatedCache) error {
+	known = cmp.Or(known, new(isolatedCache)) // for tenants that are in the group more than once
+	isolated := make([]outcome, len(models))
 	for i := range models {
 		t := &models[i]
-		key := aloneKey{mechanism, t.base, t.adjusted, t.host, t.alone[profile.MetricTTFTP50]}
-		found, err := known.Of(key, mostKept, func() (aloneFound, error) {
+		key := isolatedKey{mechanism, t.base, t.adjusted, t.host, t.isolated[profile.MetricTTFTP50]}
+		found, err := known.Of(key, mostKept, func() (isolatedFound, error) {
 			o, err := p.adjust(mechanism, t)
-			return aloneFound{o, t.adjusted}, err
+			return isolatedFound{o, t.adjusted}, err
 		})
 		if err != nil {
 			return err
 		}
-		alone[i], t.adjusted = found.outcome, found.adjusted
+		isolated[i], t.adjusted = found.outcome, found.adjusted
 	}
 	together, err := p.runEngines(mechanism, models)
 	if err != nil {
@@ -63,11 +63,11 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 		if together[i].few {
 			t.note(table.Doubts.Usual.Value, "few requests end: the load is heavy, or too heavy, for the group")
 		}
-		values[i] = combined(t, &alone[i], &together[i])
+		values[i] = combined(t, &isolated[i], &together[i])
 	}
 	var sides []side
 	if mechanism == sharing.MechanismTimeSlicing {
-		if sides, err = p.trySides(models, alone, values); err != nil {
+		if sides, err = p.trySides(models, isolated, values); err != nil {
 			return err
 		}
 	}
@@ -97,26 +97,26 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 	return nil
 }
 
-func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
+func combined(t *tenantModel, isolated, together *outcome) (out profile.Figures) {
 	for m := range out {
-		out[m] = combine(profile.Metric(m), t.alone[m], alone.Figures[m], together.Figures[m])
+		out[m] = combine(profile.Metric(m), t.isolated[m], isolated.Figures[m], together.Figures[m])
 	}
 	// Clients with answers of one length stay in step. Whether prompts of another engine are then computed in one batch or
 	// in turn shows only in its isolated run; neighbours add to that.
 	const ttft = profile.MetricTTFTP50
-	first, others := t.alone[ttft], t.gaps || !home(t.base)
+	first, others := t.isolated[ttft], t.gaps || !home(t.base)
 	switch growth, counted := t.growth.Get(); {
 	case counted && first > 0: // it was measured with a spinning neighbour
-		out[ttft] = first + growth*max(0, out[profile.MetricTPOTP50]-t.alone[profile.MetricTPOTP50])
-	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, alone.prefill, together.prefill) > 0:
-		out[ttft] = first * together.prefill / alone.prefill
+		out[ttft] = first + growth*max(0, out[profile.MetricTPOTP50]-t.isolated[profile.MetricTPOTP50])
+	case t.closed && others && t.base.Load.OutputSpread == 0 && min(first, isolated.prefill, together.prefill) > 0:
+		out[ttft] = first * together.prefill / isolated.prefill
 	case others: // corrected wholly, as a tail is
-		out[ttft] = combine(profile.MetricTTFTP99, first, alone.Figures[ttft], together.Figures[ttft])
+		out[ttft] = combine(profile.MetricTTFTP99, first, isolated.Figures[ttft], together.Figures[ttft])
 	}
 	if tokens := profile.MetricTokensPerSecond; !t.closed && !together.few {
-		out[tokens] = t.alone[tokens] // its clients', whatever chance had come when the simulation ended
+		out[tokens] = t.isolated[tokens] // its clients', whatever chance had come when the simulation ended
 	}
-	if *together != *alone {
+	if *together != *isolated {
 		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * out[ttft])
 	}
 	for _, m := range tails {
@@ -129,17 +129,17 @@ func combined(t *tenantModel, alone, together *outcome) (out profile.Figures) {
 
 // combine corrects a simulated metric for the simulation's error on the isolated workload: by a part for medians, since
 // an isolated measurement errs as well (3 to 5%), and wholly for tails, which the simulation underrates.
-func combine(m profile.Metric, measured, aloneSim, togetherSim float64) float64 {
-	if measured <= 0 || aloneSim <= 0 || togetherSim <= 0 {
+func combine(m profile.Metric, measured, isolatedSim, togetherSim float64) float64 {
+	if measured <= 0 || isolatedSim <= 0 || togetherSim <= 0 {
 		return togetherSim
 	}
 	switch m {
 	case profile.MetricTokensPerSecond, profile.MetricStepsPerSecond:
-		return togetherSim * measured / aloneSim
+		return togetherSim * measured / isolatedSim
 	case profile.MetricTPOTP50, profile.MetricE2EP50, profile.MetricTTFTP50:
-		return togetherSim + (measured-aloneSim)*table.Steps.LoneError.Value
+		return togetherSim + (measured-isolatedSim)*table.Steps.LoneError.Value
 	}
-	return max(togetherSim+measured-aloneSim, togetherSim/2)
+	return max(togetherSim+measured-isolatedSim, togetherSim/2)
 }
 
 // adjust fits the pace of kernels launched one by one, and the length of a prefill, until the isolated engine has the
@@ -158,7 +158,7 @@ func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outco
 		}
 		change, pace := t.prefillError(&o.Figures), 1.0
 		if found := o.Figures[profile.MetricTPOTP50]; t.gaps && found > 0 {
-			pace = min(max(t.alone[profile.MetricTPOTP50]/found, 0.8), 1.25)
+			pace = min(max(t.isolated[profile.MetricTPOTP50]/found, 0.8), 1.25)
 			t.step *= pace
 			t.gpu = min(t.gpu, t.step)
 		}
@@ -175,18 +175,18 @@ func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outco
 // prefillError is about by how much a prefill is longer than the one with which the engine alone has the figures found.
 func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	if t.closed {
-		tokens := 1e3 * t.batch * float64(t.output)
-		return 0.8 * (tokens/t.alone[profile.MetricTokensPerSecond] - tokens/found[profile.MetricTokensPerSecond]) / t.batch
+		tokens, of := 1e3*t.batch*float64(t.output), profile.MetricTokensPerSecond
+		return 0.8 * (tokens/t.isolated[of] - tokens/found[of]) / t.batch
 	}
-	if t.alone[profile.MetricTTFTP50] <= 0 {
+	if t.isolated[profile.MetricTTFTP50] <= 0 {
 		return 0
 	}
 	const ofTPOT, ofTTFT = 0.1, 0.5 // the latter is measured with less chance
 	between := 0.0
 	if !t.gaps { // else the pace of its steps decides it
-		between = (t.alone[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
+		between = (t.isolated[profile.MetricTPOTP50] - found[profile.MetricTPOTP50]) * t.steps / max(t.interrupts, 0.5)
 	}
-	return ofTPOT*between + ofTTFT*(t.alone[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
+	return ofTPOT*between + ofTTFT*(t.isolated[profile.MetricTTFTP50]-found[profile.MetricTTFTP50])
 }
 
 // runEngines simulates engines together.
@@ -235,7 +235,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
 	for i := range models {
 		t := &models[i]
-		longest = max(longest, t.alone[profile.MetricE2EP50], t.step, (t.think+t.step)/4)
+		longest = max(longest, t.isolated[profile.MetricE2EP50], t.step, (t.think+t.step)/4)
 		tokens += t.batch / t.step
 		if !t.closed {
 			longest = max(longest, 8/t.rate)
@@ -246,8 +246,7 @@ func horizon(models []tenantModel) (from, until time.Duration) {
 	return millis(ms / 10), max(millis(ms), time.Microsecond)
 }
 
-// side holds the figures of a group when all steps of a tenant take the number of turns
-// that is likely, and when they take the other one.
+// side holds the figures of a group where all steps of a tenant take the likely number of slices, and the other one.
 type side struct {
 	share       float64 // of the steps that are expected to take the other
 	whole       bool    // intervals hold the other too
@@ -257,23 +256,23 @@ type side struct {
 // trySides looks at tenants whose step may take another number of slices, which changes the whole group's figures.
 // Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU without a
 // calibration, and where the counted slices are not those of the step's length.
-func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []profile.Figures) ([]side, error) {
+func (p *Predictor) trySides(models []tenantModel, isolated []outcome, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {
-		turns, other, share := p.turnsOf(&models[i])
+		sliceCount, other, share := p.slicesOf(&models[i])
 		if other == 0 {
 			continue
 		}
-		edge := p.Parameters.slice() * float64(min(turns, other))
+		edge := p.Parameters.slice() * float64(min(sliceCount, other))
 		below, above := edge/(1+table.Steps.Jitter.Value), edge/(1-table.Steps.Jitter.Value)
-		if other < turns {
+		if other < sliceCount {
 			below, above = above, below
 		}
-		s := side{share: share, whole: models[i].turns > 0, same: together}
+		s := side{share: share, whole: models[i].sliceCount > 0, same: together}
 		var err error
-		if s.other, err = p.withStep(models, alone, i, above); err == nil &&
+		if s.other, err = p.withStep(models, isolated, i, above); err == nil &&
 			math.Abs(models[i].gpu-edge) < math.Abs(below-edge) {
-			s.same, err = p.withStep(models, alone, i, below) // single steps lie on both sides
+			s.same, err = p.withStep(models, isolated, i, below) // single steps lie on both sides
 		}
 		if err != nil {
 			return nil, err
@@ -284,13 +283,13 @@ func (p *Predictor) trySides(models []tenantModel, alone []outcome, together []p
 }
 
 // withStep returns the figures of the group when tenant i's step has this time on the GPU.
-func (p *Predictor) withStep(models []tenantModel, alone []outcome, i int, gpu float64) ([]profile.Figures, error) {
+func (p *Predictor) withStep(models []tenantModel, isolated []outcome, i int, gpu float64) ([]profile.Figures, error) {
 	with := slices.Clone(models)
 	with[i].gpu = gpu
 	together, err := p.runEngines(sharing.MechanismTimeSlicing, with)
 	out := make([]profile.Figures, len(together))
 	for j := range together {
-		out[j] = combined(&models[j], &alone[j], &together[j])
+		out[j] = combined(&models[j], &isolated[j], &together[j])
 	}
 	return out, err
 }

@@ -28,13 +28,13 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 	t.base, t.kind, t.seen, t.closed = base, base.Kind, true, true
 	t.clients, t.slots, t.batch, t.output, t.steps = 1, 1, 1, 2, 1
 	t.prefill = costs.ShortestPart
-	t.alone = base.Figures()
-	t.step = t.alone[profile.MetricStepP50]
+	t.isolated = base.Figures()
+	t.step = t.isolated[profile.MetricStepP50]
 	t.reference = t.step
 	if ts := s.TimeSlicing; ts != nil {
 		t.reference, _ = optional.Positive(ts.Step.P50)
 	}
-	cycle := max(1e3/t.alone[profile.MetricStepsPerSecond], t.step)
+	cycle := max(1e3/t.isolated[profile.MetricStepsPerSecond], t.step)
 	mean := max(base.Step.Average(), t.step)
 	if t.kind == profile.KindBurster {
 		t.think = max(0, cycle-mean)
@@ -51,7 +51,7 @@ func (t *tenantModel) readStepper(p *Predictor, mechanism sharing.Mechanism, s *
 		t.note(0, "no GPU activity in the profile")
 	}
 	if t.pieces = 1; t.kind == profile.KindStepper { // a burster's kernels are all queued once its thought ends
-		if t.paceBeside(mechanism, s, ok); t.gpu < table.Launched.Gapless.Value*t.step {
+		if t.paceCoLocated(mechanism, s, ok); t.gpu < table.Launched.Gapless.Value*t.step {
 			t.pieces = launches
 		}
 	}
@@ -89,7 +89,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
 		return
 	default:
-		t.sms, t.unknownSMs, t.smsError = table.SMs.Usual.Value, true, table.Doubts.Beside.Value
+		t.sms, t.unknownSMs, t.smsError = table.SMs.Usual.Value, true, table.Doubts.CoLocated.Value
 		t.note(0, "no SM utilisation in the profile: its kernels are taken for such as nearly fill the GPU")
 	}
 	if t.filled = math.Pow(t.sms, table.SMs.Filling.Value); t.kind != profile.KindServer {

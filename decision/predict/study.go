@@ -18,9 +18,9 @@ import (
 type study struct {
 	start, bare Predictor // bare is start without calibration
 	method      Method
-	alone       []soloSeries
+	isolated    []soloSeries
 	cases       []*sharedCase
-	known       *aloneCache
+	known       *isolatedCache
 }
 
 type soloSeries struct {
@@ -29,7 +29,7 @@ type soloSeries struct {
 }
 
 func newStudy(start Predictor, method Method, files []profile.Rows) (*study, error) {
-	s := &study{start: start, method: method, known: &aloneCache{}}
+	s := &study{start: start, method: method, known: &isolatedCache{}}
 	bare := residuals{}
 	for m := range profile.Metric(profile.MetricCount) {
 		bare[m] = Residual{HalfWidth: 1e-12}
@@ -47,7 +47,7 @@ func newStudy(start Predictor, method Method, files []profile.Rows) (*study, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(own)) {
 			k := slices.IndexFunc(rows, func(r profile.Row) bool { return r.Series == name })
-			s.alone = append(s.alone, soloSeries{seriesName(name, i), s.gpuOf(&rows[k]), own[name]})
+			s.isolated = append(s.isolated, soloSeries{seriesName(name, i), s.gpuOf(&rows[k]), own[name]})
 		}
 	}
 	for i, rows := range files {
@@ -103,7 +103,7 @@ func (s *study) predictions(sc *sharedCase) []Prediction {
 // the median difference of a decode step.
 func (s *study) fitLoneCost(p *Predictor, u subset) {
 	var costs []float64
-	for _, a := range s.alone {
+	for _, a := range s.isolated {
 		if !u.of(a.gpu, a.series) {
 			continue
 		}

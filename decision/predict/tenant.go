@@ -13,27 +13,27 @@ import (
 )
 
 // Tenant is the demand of one replica on a whole GPU at its busiest hour, with its response to neighbours there: a
-// model server with a load (Serving), a server of another kind (Alone or Limits, with Busy), or work without latency
+// model server with a load (Serving), a server of another kind (Isolated or Limits, with Busy), or work without latency
 // objectives (Busy only). [FromProfile] makes one of measurements, on this GPU or on another, or of production metrics,
 // and [FromRequests] one of a service's published times; a model and a load are Serving, and a kind of workload is its
 // Busy.
 type Tenant struct {
 	// From is the basis of its figures: measured, fitted to production metrics, transferred from another GPU or prior.
-	From    sharing.Basis
-	Solo    *profile.Solo // its profiles on this GPU, whole; nil where not measured
-	Serving *Serving
-	Busy    float64               // mean share of the time that it is busy, on the GPU or its host, 0 to 1
-	Peak    float64               // the same at its busiest, at which its own latencies count; 0 = Busy
-	Host    float64               // part of that on the host; 0 = as usual
-	Alone   [LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
-	// AloneSigma is the uncertainty of Alone, as the standard deviation of its logarithm; 0 = as a measurement is.
-	AloneSigma [LatencyCount]float64
-	Decodes    bool // a language model's server: bound by bandwidth
-	Requests   bool // the work of a request is stated, or published of its kind
-	Online     bool // requests arrive whether it keeps up or not; implied by Serving, Alone and Limits
-	Workload   int  // tenants of the same workload err alike
-	Least      Least
-	Takes      profile.Interval // seconds of work that ends, isolated on the GPU, at the confidence of the evaluation
+	From     sharing.Basis
+	Solo     *profile.Solo // its profiles on this GPU, whole; nil where not measured
+	Serving  *Serving
+	Busy     float64               // mean share of the time that it is busy, on the GPU or its host, 0 to 1
+	Peak     float64               // the same at its busiest, at which its own latencies count; 0 = Busy
+	Host     float64               // part of that on the host; 0 = as usual
+	Isolated [LatencyCount]float64 // isolated P99 in seconds on the GPU; 0 = not known
+	// IsolatedSigma is the uncertainty of Isolated, as the standard deviation of its logarithm; 0 = as a measurement is.
+	IsolatedSigma [LatencyCount]float64
+	Decodes       bool // a language model's server: bound by bandwidth
+	Requests      bool // the work of a request is stated, or published of its kind
+	Online        bool // requests arrive whether it keeps up or not; implied by Serving, Isolated and Limits
+	Workload      int  // tenants of the same workload err alike
+	Least         Least
+	Takes         profile.Interval // seconds of work that ends, isolated on the GPU, at the confidence of the evaluation
 	Objectives
 }
 
@@ -63,7 +63,7 @@ type Serving struct {
 
 // Serves reports whether requests arrive whether it keeps up or not.
 func (d *Tenant) Serves() bool {
-	return d.Online || d.Serving != nil || d.Alone != [LatencyCount]float64{} ||
+	return d.Online || d.Serving != nil || d.Isolated != [LatencyCount]float64{} ||
 		d.Limits != [LatencyCount]float64{}
 }
 
@@ -81,7 +81,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	}
 	for k, v := range [LatencyCount]profile.Optional[float64]{p.TTFT.P99, p.TPOT.P99, p.E2E.P99} {
 		ms, _ := optional.Positive(v)
-		d.Alone[k] = ms / 1e3
+		d.Isolated[k] = ms / 1e3
 	}
 	if from == to || from == nil {
 		if whole {
@@ -99,9 +99,9 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	// TPOT holds prefills of others, and E2E both.
 	by := [LatencyCount]float64{byPrefill, max(byDecode, min(byPrefill, 0)), max(byDecode, byPrefill)}
 	spread := math.Hypot((1-costs.Medians[costs.SliceDecoding])*decode, (1-carriedPrefill)*prefill)
-	for k := range d.Alone {
-		d.Alone[k] *= math.Exp(by[k])
-		d.AloneSigma[k] = math.Hypot(spread, transferSigma(from, to))
+	for k := range d.Isolated {
+		d.Isolated[k] *= math.Exp(by[k])
+		d.IsolatedSigma[k] = math.Hypot(spread, transferSigma(from, to))
 	}
 	return d, true
 }
@@ -138,7 +138,7 @@ var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasure
 // 90% of servers should lie between the bounds. The faster one is a step of a lone sequence, which reads the weights,
 // least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
 // are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
-// [Tenant.AloneSigma], is sigma.
+// [Tenant.IsolatedSigma], is sigma.
 func TokenAlone(m Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
 	if m.Bandwidth <= 0 {
 		return b, 0

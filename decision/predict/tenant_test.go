@@ -24,18 +24,18 @@ func TestFromProfile(t *testing.T) {
 	solo := &profile.Solo{TimeSlicing: p}
 	h200, l4 := gpuRow(t, "H200"), gpuRow(t, "L4")
 	same, ok := predict.FromProfile(solo, h200, h200, true, 2)
-	if !ok || same.From != sharing.BasisMeasured || same.Solo != solo || same.Alone != [predict.LatencyCount]float64{0.01, 0.005, 0.4} ||
-		same.AloneSigma != [predict.LatencyCount]float64{} {
+	if !ok || same.From != sharing.BasisMeasured || same.Solo != solo || same.Isolated != [predict.LatencyCount]float64{0.01, 0.005, 0.4} ||
+		same.IsolatedSigma != [predict.LatencyCount]float64{} {
 		t.Errorf("the same GPU: %+v", same)
 	}
-	if part, ok := predict.FromProfile(solo, h200, h200, false, 2); !ok || part.Solo != nil || part.Alone != same.Alone {
+	if part, ok := predict.FromProfile(solo, h200, h200, false, 2); !ok || part.Solo != nil || part.Isolated != same.Isolated {
 		t.Errorf("a part of the GPU: %+v", part)
 	}
 	there, ok := predict.FromProfile(solo, h200, l4, true, 2)
-	if by := there.Alone[predict.LatencyTPOT] / 0.005; !ok || by < 12 || by > 16 || there.AloneSigma[predict.LatencyTPOT] < 0.25 || there.Solo != nil {
+	if by := there.Isolated[predict.LatencyTPOT] / 0.005; !ok || by < 12 || by > 16 || there.IsolatedSigma[predict.LatencyTPOT] < 0.25 || there.Solo != nil {
 		t.Errorf("4800 over 300 GB/s make a token %.3g times as long: %+v", by, there)
 	}
-	if by := there.Alone[predict.LatencyTTFT] / 0.01; by < 3 || by > 8 || there.AloneSigma[predict.LatencyE2E] == 0 {
+	if by := there.Isolated[predict.LatencyTTFT] / 0.01; by < 3 || by > 8 || there.IsolatedSigma[predict.LatencyE2E] == 0 {
 		t.Errorf("a prefill takes %.3g times as long: %+v", by, there)
 	}
 	if _, ok := predict.FromProfile(solo, h200, &sharing.GPU{Name: "unknown"}, true, 2); ok {

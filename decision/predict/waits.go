@@ -19,8 +19,7 @@ func (t *tenantModel) addMPSCost(p *Predictor) {
 	t.note(0, "no profile under MPS: %.2f ms a step assumed for MPS itself", cost)
 }
 
-// addCap scales a profile without an active thread percentage to one. Decode is
-// bound by memory and loses little; the exponent says how little.
+// addCap scales a profile without an active thread percentage to one: by little, since decode is bound by memory.
 func (t *tenantModel) addCap(p *Predictor, percent float64) {
 	factor := math.Pow(100/percent, p.Parameters.CapExponent.Value)
 	t.stretch(t.step * (factor - 1))
@@ -28,11 +27,11 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 		percent, factor)
 }
 
-// takeTurns finds the waits under MPS of a step's kernels for those of others, and of others' for them.
+// findWaits finds the waits under MPS of a step's kernels for those of others, and of others' for them.
 //
 // The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers next to up to three others on an H100
 // and an H200 are missed by 3% on average (decision/predict/testdata/mps-steps.csv).
-func (t *tenantModel) takeTurns(p *Predictor, b *profile.SoloProfile, share float64) {
+func (t *tenantModel) findWaits(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
 	if !ok {
@@ -66,8 +65,8 @@ func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 
 // unspared returns the usual step of a profile without most of the cost of MPS, from the server's other loads: for
 // seconds, a lone tenant may be spared a cost that it always has when co-located. Its step is then much shorter than
-// those of the server's other loads, though it reads as much memory. On two hosts of four with whole plans that was so
-// for 9 loads of 40 (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
+// those of the server's other loads, though it reads as much memory: on two hosts of four for 9 loads of 40
+// (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := optional.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
@@ -81,8 +80,8 @@ func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.Solo
 		if !ok || !ok2 || q.Mechanism != base.Mechanism || q.GapsHoldPrompts() || own >= table.Steps.Spared.Value*other {
 			continue
 		}
-		a, err := p.alone(base)
-		b, err2 := p.alone(q)
+		a, err := p.isolated(base)
+		b, err2 := p.isolated(q)
 		if err != nil || err2 != nil {
 			continue
 		}

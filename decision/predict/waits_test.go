@@ -13,7 +13,7 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 )
 
-// TestStepsBesideOthers holds what takeTurns says to decode steps of servers that did
+// TestStepsBesideOthers compares findWaits with decode steps of servers that did
 // hardly anything but decode, alone and beside up to three others.
 func TestStepsBesideOthers(t *testing.T) {
 	f := must.Get(os.Open("testdata/mps-steps.csv"))(t)
@@ -34,7 +34,7 @@ func TestStepsBesideOthers(t *testing.T) {
 		u.host = 0.02*u.step + 0.005*u.batch
 		u.gpu = u.step - u.host
 		p := NewPredictor()
-		u.takeTurns(&p, &profile.SoloProfile{Utilization: profile.Utilization{GPUBusyFraction: profile.Some(v[7] / 100), DRAMFraction: profile.Some(v[8] / 100)}}, v[4]/100)
+		u.findWaits(&p, &profile.SoloProfile{Utilization: profile.Utilization{GPUBusyFraction: profile.Some(v[7] / 100), DRAMFraction: profile.Some(v[8] / 100)}}, v[4]/100)
 		key := [2]string{r[0], r[1]}
 		cases[key] = append(cases[key], u)
 	}

@@ -21,25 +21,25 @@ import (
 func New(m sharing.Mechanism, p *predict.Parameters) loadgentest.Device {
 	switch m {
 	case sharing.MechanismTimeSlicing:
-		return turns{timeslice.NewGPU(p.Scheduler())}
+		return slicing{timeslice.NewGPU(p.Scheduler())}
 	case sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation:
-		return &crowd{contention.GPU{Law: p.Law()}, p}
+		return &contending{contention.GPU{Law: p.Law()}, p}
 	}
 	return nil
 }
 
-type turns struct{ *timeslice.GPU }
+type slicing struct{ *timeslice.GPU }
 
-func (t turns) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
+func (t slicing) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
 	return t.GPU.Attach(&kernels{next: next})
 }
 
-type crowd struct {
+type contending struct {
 	contention.GPU
 	p *predict.Parameters
 }
 
-func (c *crowd) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
+func (c *contending) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
 	return c.GPU.Attach(&kernels{next: next, on: c})
 }
 
@@ -47,7 +47,7 @@ func (c *crowd) Attach(next func() (loadgentest.Kernel, bool)) (detach func()) {
 type kernels struct {
 	next func() (loadgentest.Kernel, bool)
 	last loadgentest.Kernel
-	on   *crowd
+	on   *contending
 }
 
 func (k *kernels) Next(now time.Duration) (w timeslice.Work, ok bool) {

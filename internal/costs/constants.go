@@ -53,7 +53,7 @@ type Constants struct {
 	// Of measured responses, of calibrations, and half-widths that are added to intervals.
 	Response struct{ Exponent, MostSMs, Agreed Constant }
 	Fit      struct{ FewSeries, PriorWeight Constant }
-	Doubts   struct{ Usual, Beside, Near, Far Constant }
+	Doubts   struct{ Usual, CoLocated, Near, Far Constant }
 }
 
 //go:embed constants.json

@@ -178,29 +178,25 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 // shareSMs sets the speeds of works with kernels on the GPU at the same time: each goes on while the others' leave
 // room, a_j of the time that they run. So the speeds are the fixed point of s_i = 1 - sum of a_j s_j. Blocks of a
 // kernel that was launched earlier are placed first, and those of others wait for them (Gilman and Walls, Demystifying
-// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So a kernel that fills
-// the GPU always has blocks ready to take free room, and waits only while others fill it too: together they leave as
-// little room as the one of them that leaves least. The part of a client's that do grows from none to all around
-// FillsGPU.
+// the Placement Policies of the NVIDIA GPU Thread Block Scheduler for Concurrent Kernels, 2021). So of kernels that
+// fill the GPU one runs, and blocks of the others take all room that it leaves: together they hold up as much as the
+// one of them that holds up most. The part of a client's that do grows from none to all around FillsGPU.
 func (g *GPU) shareSMs(extra float64) {
 	var first *job // of those that fill the GPU, the one launched first runs
-	var most Demand
 	for _, j := range g.jobs {
-		j.speed, j.taken = 1, j.Demand
-		if !j.active || j.SMs < g.FillsGPU {
-			continue
-		}
-		most.SMs, most.Filled = max(most.SMs, j.SMs), max(most.Filled, j.Filled)
-		if first == nil || j.at < first.at {
+		j.speed, j.taken, j.waits = 1, j.Demand, j.SMs >= g.FillsGPU
+		j.fills = min(max(0.5+2*(j.SMs-g.FillsGPU)/max(1-g.FillsGPU, 1e-9), 0), 1)
+		if j.active && j.waits && (first == nil || j.at < first.at) {
 			first = j
 		}
 	}
 	if first != nil {
-		first.taken = most
-	}
-	for _, j := range g.jobs {
-		j.waits = j.SMs >= g.FillsGPU && j != first
-		j.fills = min(max(0.5+2*(j.SMs-g.FillsGPU)/max(1-g.FillsGPU, 1e-9), 0), 1)
+		for _, j := range g.jobs {
+			if j.active && j.waits {
+				first.taken.SMs, first.taken.Filled = max(first.taken.SMs, j.SMs), max(first.taken.Filled, j.Filled)
+			}
+		}
+		first.waits = false
 	}
 	for range 24 {
 		for _, j := range g.jobs {

@@ -57,6 +57,9 @@ func TestGPU(t *testing.T) {
 		// The one launched first runs, and the other waits for it.
 		{"both fill the GPU", 0, true, []client{{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.9, Filled: 0.9}},
 			{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.9, Filled: 0.9}, pause: ms}}, [][]time.Duration{{2 * ms}, {3980 * time.Microsecond}}},
+		// The waiting one takes the room that the other leaves: a third has a tenth of the SMs, no more than next to it alone.
+		{"next to two that fill the GPU", 0, true, []client{{n: 1, work: ms}, {n: 1, work: 20 * ms, demand: contention.Demand{SMs: 0.8, Filled: 0.8}},
+			{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.9, Filled: 0.9}}}, [][]time.Duration{{10 * ms}, {20 * ms}, {21600 * time.Microsecond}}},
 	} {
 		for _, look := range []time.Duration{ms / 3, time.Second} {
 			gpu := contention.GPU{Law: law, BySMs: c.bySMs}

@@ -45,7 +45,7 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 		o.assume(wl.Name+" fits the memory of a whole GPU", "neither memory nor model is stated")
 	}
 	d := &o.Demand
-	d.From, d.Workload, d.SLO, d.Limits, d.Alone = sharing.BasisPrior, w, &wl.SLO, seconds(wl.SLO), seconds(wl.Solo)
+	d.From, d.Workload, d.SLO, d.Limits, d.Isolated = sharing.BasisPrior, w, &wl.SLO, seconds(wl.SLO), seconds(wl.Solo)
 	d.Online = wl.Kind == "online-inference"
 	d.Decodes = wl.Decodes() || pl.Named(w)
 	d.Least = pl.leastOf(w)
@@ -56,7 +56,7 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	}
 	if on := pl.statedGPU(w, wl.SoloOn); on != gpu && on != nil && !measured && wl.Solo != (profile.SLO{}) {
 		if there, ok := statedOn(wl, on, gpu, d.Least.Width); ok {
-			known, d.Alone = carried{there, on, gpu, true}, [predict.LatencyCount]float64{}
+			known, d.Isolated = carried{there, on, gpu, true}, [predict.LatencyCount]float64{}
 		}
 	} else if on == nil && wl.Solo != (profile.SLO{}) && !measured {
 		o.assumeOwn(fmt.Sprintf("solo of %s was measured on %s", wl.Name, problem.A(gpu.Name)),
@@ -88,15 +88,15 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 	pl.busy(o, w, gpu, measured)
 	for k, limit := range d.Limits {
 		switch {
-		case limit == 0 || d.Alone[k] > 0:
+		case limit == 0 || d.Isolated[k] > 0:
 		case measured:
-			d.Alone[k] = known.Alone[k]
-		case known.Alone[k] > 0:
+			d.Isolated[k] = known.Isolated[k]
+		case known.Isolated[k] > 0:
 			o.carried(wl, &known, k)
 		case k == predict.LatencyTPOT && o.bySize(wl, m):
-			d.AloneSigma[k] = math.Hypot(d.AloneSigma[k], o.converted(wl, gpu))
+			d.IsolatedSigma[k] = math.Hypot(d.IsolatedSigma[k], o.converted(wl, gpu))
 		default:
-			d.Alone[k] = assumedAlone * limit
+			d.Isolated[k] = assumedAlone * limit
 			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name),
 				"solo is not stated, and the load does not tell")
 		}
@@ -159,8 +159,8 @@ func (o *estimate) requests(w *fleet.Workload, gpu *sharing.GPU) bool {
 	}
 	d, of := &o.Demand, predict.FromRequests(perS, t.Host, t.GPU, most, wait, t.Sigma)
 	d.Online, d.Decodes, d.Requests, d.Busy, d.Host = true, false, true, of.Busy, of.Host
-	if d.Limits[predict.LatencyE2E] > 0 && d.Alone[predict.LatencyE2E] == 0 {
-		d.Alone, d.AloneSigma = of.Alone, of.AloneSigma
+	if d.Limits[predict.LatencyE2E] > 0 && d.Isolated[predict.LatencyE2E] == 0 {
+		d.Isolated, d.IsolatedSigma = of.Isolated, of.IsolatedSigma
 	}
 	if t.Assumed != "" {
 		a := Assumption{What: t.Assumed, Why: "published servers of its kind took about that", Basis: sharing.BasisPrior}
@@ -209,7 +209,7 @@ func (o *estimate) bySize(w *fleet.Workload, m predict.Machine) bool {
 		return false
 	}
 	o.Tokens = b
-	o.Demand.Alone[predict.LatencyTPOT], o.Demand.AloneSigma[predict.LatencyTPOT] = b.Value, sigma
+	o.Demand.Isolated[predict.LatencyTPOT], o.Demand.IsolatedSigma[predict.LatencyTPOT] = b.Value, sigma
 	of := fmt.Sprintf("%.3g GB of weights", least/1e9)
 	if w.Model == nil {
 		of = fmt.Sprintf("up to %.3g GB to read", most/1e9)

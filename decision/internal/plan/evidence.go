@@ -141,10 +141,10 @@ type carried struct {
 
 // carried takes over an isolated latency from another GPU or from a whole GPU to a part of it.
 func (o *estimate) carried(w *fleet.Workload, known *carried, k int) {
-	o.Demand.From, o.Demand.Alone[k], o.Demand.AloneSigma[k] = known.From, known.Alone[k], known.AloneSigma[k]
+	o.Demand.From, o.Demand.Isolated[k], o.Demand.IsolatedSigma[k] = known.From, known.Isolated[k], known.IsolatedSigma[k]
 	a := Assumption{
 		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k), w.Name,
-			plaintext.Digits(1e3*known.Alone[k]), known.to.Name),
+			plaintext.Digits(1e3*known.Isolated[k]), known.to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", known.from.Name),
 		Basis: sharing.BasisTransferred, Own: known.own,
 	}

@@ -31,7 +31,7 @@ var neutral = map[*costs.Constant]float64{
 	&ofLaunches.Gapless: 1, &costs.Table.SMs.Filling: 1, &costs.Table.SMs.LinkHalf: 1e9, &costs.Table.SMs.Usual: 1,
 	&costs.Table.Edges.Alike: 1, &costs.Table.Edges.Larger: 1e9, &costs.Table.Edges.Doubt: 0,
 	&costs.Table.Edges.MostMoved: 0, &costs.Table.Response.Exponent: 1, &costs.Table.Response.MostSMs: 1,
-	&costs.Table.Response.Agreed: 0, &costs.Table.Doubts.Usual: 0, &costs.Table.Doubts.Beside: 0,
+	&costs.Table.Response.Agreed: 0, &costs.Table.Doubts.Usual: 0, &costs.Table.Doubts.CoLocated: 0,
 }
 
 var (

@@ -65,11 +65,11 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
 	p := predict.NewPredictor()
-	on := func(turns float64, method predict.Method) predict.Prediction {
+	on := func(sliceCount float64, method predict.Method) predict.Prediction {
 		t.Helper()
 		group := fourTenants(t)[:2]
 		own := *group[0].TimeSlicing
-		own.ITL.P50, own.SlicesPerStep = profile.Some(2.12), profile.Some(turns)
+		own.ITL.P50, own.SlicesPerStep = profile.Some(2.12), profile.Some(sliceCount)
 		group[0].TimeSlicing = &own
 		out := must.Get(p.Predict(sharing.MechanismTimeSlicing, group, method))(t)
 		return out[0]
@@ -134,12 +134,12 @@ func TestH100FromAProbe(t *testing.T) {
 func TestTurnsBesideSpinner(t *testing.T) {
 	p := predict.NewPredictor()
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
-	for _, c := range []struct{ alone, beside, turns float64 }{
+	for _, c := range []struct{ isolated, beside, sliceCount float64 }{
 		{1.99, 4.34, 1}, {2.15, 4.46, 1}, {2.41, 6.83, 2}, {2.28, 7.04, 2}, {4.99, 11.78, 3}, {4.97, 12.13, 3}, {8.10, 17.36, 4}, {8.02, 17.71, 4},
 	} {
-		got, err := p.TurnsBesideSpinner(ms(c.alone), ms(c.beside))
-		if err != nil || math.Round(got) != c.turns || math.Abs(got-c.turns) > 0.2 {
-			t.Errorf("%v alone, %v beside: %.2f turns, %v; want %v", c.alone, c.beside, got, err, c.turns)
+		got, err := p.TurnsBesideSpinner(ms(c.isolated), ms(c.beside))
+		if err != nil || math.Round(got) != c.sliceCount || math.Abs(got-c.sliceCount) > 0.2 {
+			t.Errorf("%v alone, %v beside: %.2f turns, %v; want %v", c.isolated, c.beside, got, err, c.sliceCount)
 		}
 	}
 	for _, beside := range []float64{2.1, 2, 1.9} { // all but hidden by the host, or by chance
@@ -147,9 +147,9 @@ func TestTurnsBesideSpinner(t *testing.T) {
 			t.Errorf("%v beside: %v turns, %v", beside, got, err)
 		}
 	}
-	for _, c := range []struct{ alone, beside float64 }{{2, 2000}, {2000, 2}, {0, 3}, {2, 0}} {
-		if got, err := p.TurnsBesideSpinner(ms(c.alone), ms(c.beside)); err == nil {
-			t.Errorf("%v alone, %v beside: %v turns", c.alone, c.beside, got)
+	for _, c := range []struct{ isolated, beside float64 }{{2, 2000}, {2000, 2}, {0, 3}, {2, 0}} {
+		if got, err := p.TurnsBesideSpinner(ms(c.isolated), ms(c.beside)); err == nil {
+			t.Errorf("%v alone, %v beside: %v turns", c.isolated, c.beside, got)
 		}
 	}
 }
@@ -198,13 +198,13 @@ func TestStepsAtAWholeNumberOfSlices(t *testing.T) {
 			seen[r.Case]++
 			v, _ := m.Prediction.Get(profile.MetricTPOTP50)
 			got, _ := r.Metric(profile.MetricTPOTP50)
-			turns, other := m.Prediction.Turns, m.Prediction.OtherTurns
+			sliceCount, other := m.Prediction.Turns, m.Prediction.OtherTurns
 			want := [2]profile.Optional[int]{profile.Some(2), profile.Some(1)}
 			if r.Case == "i-1b-1b" {
 				want = [2]profile.Optional[int]{profile.Some(1), profile.Some(2)}
 			}
-			if turns != want[0] || other != want[1] {
-				t.Errorf("%s, %s: %v turns, or %v", method, r.Case, turns, other)
+			if sliceCount != want[0] || other != want[1] {
+				t.Errorf("%s, %s: %v turns, or %v", method, r.Case, sliceCount, other)
 			}
 			if method == predict.MethodSimulated && (!v.Contains(got) || r.Case != "i-1b-1b" && math.Abs(v.Value/got-1) > 0.1) {
 				t.Errorf("%s: %v predicted, %.2f measured", r.Case, v, got)
