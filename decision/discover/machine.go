@@ -67,7 +67,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		n.driver, n.driverFrom = d, from
 	}
 	inMIG := 0
-	var byMPS, sliced, denied []string // the GPUs that are shared so, or tell nothing of the whole
+	var byMPS, sliced, denied []string // the GPUs that are shared so, or report nothing of the whole
 	n.uuids = nil
 	instances := map[string]int{}
 	for i := range inv.GPUs {

@@ -152,7 +152,7 @@ func (b *build) use(key string, n *node) use {
 	switch {
 	case u.role != roleUnknown:
 		return u
-	// On a node without GPUs, or one that is not known, the name must tell that it is a GPU's.
+	// On a node without GPUs, or one that is not known, the name must show that it is a GPU's.
 	case n == nil && !gpuWord.MatchString(key) && !b.others[key]:
 		return use{}
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
-const sniffed = 32 << 10 // the number of bytes of a file that tell its kind
+const sniffed = 32 << 10 // the number of bytes of a file that show its kind
 
 // Read reads a file and finds its kind from its content; name identifies it in errors and findings. The error lists the
 // parts that can't be read; the rest is kept and used by [Collector.Discover].
@@ -106,7 +106,7 @@ const mostArrivals = 64 << 20 // bytes
 
 // LoadArrivals reads a file of objects that are not in the cluster yet, such as the Deployment of a pull request, as
 // YAML or JSON: the workloads that they make, without a today, and with a request only for MIG instances. What their
-// annotations and another file of hints, which may be "", do not say is not known. Errors of their content match
+// annotations and another file of hints, which may be "", do not have is not known. Errors of their content match
 // ErrInvalid.
 func LoadArrivals(name, hints string) ([]decision.Workload, error) {
 	opts, err := LoadOptions("", hints)

@@ -34,9 +34,9 @@ type Demand struct {
 	Isolation [sharing.AxisCount]sharing.Level // LevelUnknown demands nothing
 	// Today is the present mechanism: isolation must not become weaker than its. MechanismNone demands nothing.
 	Today sharing.Mechanism
-	// SLO are the limits of its latencies, Solo the same measured alone on a whole GPU.
+	// SLO are the limits of its latencies, Solo the same measured in isolation on a whole GPU.
 	SLO, Solo profile.SLO
-	Predicted bool // a prediction will judge the limits
+	Predicted bool // a prediction will evaluate the limits
 
 	Framework      string                    // e.g. vllm; empty = not known
 	MemoryFraction profile.Optional[float64] // that the framework takes of the memory it sees

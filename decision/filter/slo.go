@@ -57,7 +57,7 @@ func (t *Target) checkSLO(d *Demand, r *Report) {
 	}
 }
 
-// predicted puts a judged objective into words.
+// predicted puts an evaluated objective into words.
 func predicted(r *Reason) string {
 	what, unit, limit := "slowdown", "", "objective"
 	if r.Code == codes.Deadline {
@@ -73,7 +73,7 @@ func predicted(r *Reason) string {
 	text := fmt.Sprintf("the predicted %s is %s%s (%s), the %s %s%s", what, is(r.Have), unit, bounds, limit, is(r.Need),
 		unit)
 	if r.Verdict == VerdictUnknown {
-		text += ": only a measurement settles it"
+		text += ": only a measurement decides it"
 	}
 	return text
 }

@@ -112,7 +112,7 @@ var figures = map[string]func(r *Reason, d *Demand, t *Target) string{
 		if r.Verdict == VerdictPass {
 			return ": a whole GPU of its own is the only place that needs no neighbour's memory to fit"
 		}
-		return ", so nobody knows who fits beside it; measure its most memory in use and state it"
+		return ", so nobody knows who fits next to it; measure its most memory in use and state it"
 	},
 	"where": func(r *Reason, _ *Demand, t *Target) string {
 		if r.Profile != nil {

@@ -183,7 +183,7 @@ func (d *decoder) model(stated Precision) (LanguageModel, error) {
 	field := ""
 	if m.KVDtype, field = d.kv(); m.KVDtype != "" {
 		d.note(kvAsked+"%s was counted, as %s asks; servers that do not follow it, such as vLLM before December 2025, keep "+
-			"16 bits unless told (state kv_dtype: fp16 for those)", m.KVDtype, field)
+			"16 bits unless configured (state kv_dtype: fp16 for those)", m.KVDtype, field)
 	}
 	if n := max(c.Predicted, c.PredictedToo); n > 0 {
 		d.note("what predicts further tokens (%d more layers) is not counted: servers load it for speculative "+

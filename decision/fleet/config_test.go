@@ -144,7 +144,7 @@ func TestParseModelConfigBad(t *testing.T) {
 		`{"model_type":"llama","num_hidden_layers":"many"}`:                                                                                                   "num_hidden_layers: is a string and must be of type int",
 		`{"model_type":"qwen3","num_hidden_layers":5000}`:                                                                                                     "num_hidden_layers: is 5000 or missing",
 		`{"model_type":"qwen3","head_dim":-1}`:                                                                                                                "head_dim: -1 is out of range",
-		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"squeeze"}}`)):                                                             `quantization_config.quant_method: "squeeze" is not read here (state weights beside config)`,
+		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"squeeze"}}`)):                                                             `quantization_config.quant_method: "squeeze" is not read here (state weights next to config)`,
 		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"gptq","bits":-3}}`)):                                                      "the format of the weights of gptq is not read here",
 		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"compressed-tensors"}}`)):                                                  "the format of the weights of compressed-tensors",
 		string(configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"modelopt","quant_algo":"MIXED_PRECISION","quantized_layers":{"x":{}}}}`)): "the format of the weights of modelopt",

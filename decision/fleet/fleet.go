@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fleet holds a user's statements: pools of GPUs, the workloads that want them, the cluster as it runs today,
-// and the arithmetic that follows from a statement alone, such as the memory of a model. [ParseFleet] reads it from
+// and the arithmetic that follows from a statement by itself, such as the memory of a model. [ParseFleet] reads it from
 // strict YAML; package decision decides it.
 //
 // It is stable: its API changes incompatibly only with a new major version.
@@ -155,7 +155,7 @@ type Workload struct {
 	SoloOn, BusyOn string
 
 	Tenant    string    `yaml:"tenant"` // workloads of one tenant trust one another; none named = one tenant
-	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must say so
+	Trust     []string  `yaml:"trust"`  // other tenants it may share with; both sides must state it
 	Isolation Isolation `yaml:"isolation"`
 	Pool      string    `yaml:"pool"` // pin
 
@@ -218,7 +218,7 @@ type LanguageModel struct {
 	Weights    Precision `yaml:"weights"`
 	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
 	Active  int64                   `yaml:"active_parameters,nonzero"`
-	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, said so
+	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, reported as such
 	// Layers, KVHeads and HeadDim are the shape of the attention.
 	Layers  Optional[int] `yaml:"layers"`
 	KVHeads Optional[int] `yaml:"kv_heads"`
@@ -239,7 +239,7 @@ type KVShape struct {
 	Elements       int64 // of a token, in the layers that keep the whole context
 	WindowElements int64 // of a token, in those that keep the last Window tokens
 	Window         int
-	Extra          int64 // bytes of a token besides, whatever the type of the others: an indexer's keys
+	Extra          int64 // further bytes of a token, whatever the type of the others: an indexer's keys
 	State          int64 // bytes of a sequence, whatever its length: linear attention, Mamba, convolutions
 }
 

@@ -164,11 +164,11 @@ func (c *checker) load(path string, w *Workload) {
 		c.optional(at+".input_tokens", l.InputTokens, 10_000_000)
 		c.optional(at+".output_tokens", l.OutputTokens, 10_000_000)
 		c.If(l.InputTokensP99.IsZero() != l.OutputTokensP99.IsZero(), at,
-			"state input_tokens_p99 and output_tokens_p99, or neither", "states the 99th percentile of one length alone")
+			"state input_tokens_p99 and output_tokens_p99, or neither", "states the 99th percentile of one length only")
 		for i, v := range [...][2]Optional[int]{{l.InputTokens, l.InputTokensP99}, {l.OutputTokens, l.OutputTokensP99}} {
 			name := [...]string{".input_tokens", ".output_tokens"}[i]
 			c.optional(at+name+"_p99", v[1], 10_000_000)
-			c.If(v[0].IsZero() && !v[1].IsZero(), at+name, "state the mean beside its 99th percentile", "is missing")
+			c.If(v[0].IsZero() && !v[1].IsZero(), at+name, "state the mean with its 99th percentile", "is missing")
 			c.If(!v[1].IsZero() && v[1].Or(0) < v[0].Or(0), at+name+"_p99", "a 99th percentile is at least the mean",
 				"%d is below the mean, %d", v[1].Or(0), v[0].Or(0))
 		}
@@ -189,7 +189,7 @@ func (c *checker) load(path string, w *Workload) {
 		c.within(path+".adapters.rank", a.Rank, 1, 4096)
 		c.within(path+".adapters.max_loras", a.MaxLoras, 0, 100_000)
 		c.If(w.Model == nil && !c.partial, path+".adapters", "state model, which the adapters belong to",
-			"stand beside no model")
+			"are stated without a model")
 	}
 	if v := w.Video; v != nil {
 		c.share(path+".video.nvdec_busy", v.NVDECBusy)

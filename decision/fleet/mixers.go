@@ -12,7 +12,7 @@ import (
 type mixer uint8
 
 const (
-	mixNothing mixer = iota // a feed-forward alone
+	mixNothing mixer = iota // only a feed-forward
 	mixFull                 // keeps keys and values of the whole context
 	mixWindow               // keeps those of a window or chunk
 	mixLinear               // keeps a state

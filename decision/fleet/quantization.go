@@ -21,8 +21,8 @@ type scheme struct {
 	skip    rules
 	some    rules // that have a format of their own
 	head    bool  // the output's embedding is quantized like other modules
-	experts bool  // experts alone are quantized
-	only    bool  // those of some alone are
+	experts bool  // only experts are quantized
+	only    bool  // only those of some are
 }
 
 // of is the format of a module.
@@ -78,7 +78,7 @@ func (r *rules) add(text string, f format) bool {
 		if r.names == nil {
 			r.names = map[string]rule{}
 		}
-		if _, stands := r.names[text]; !stands {
+		if _, there := r.names[text]; !there {
 			r.names[text] = is
 		}
 		return true
@@ -94,7 +94,7 @@ func (r *rules) add(text string, f format) bool {
 func (r *rules) of(parts, whole []string) (format, bool) {
 	first := rule{nth: math.MaxInt}
 	for _, part := range parts {
-		if is, stands := r.names[part]; stands && is.nth < first.nth {
+		if is, there := r.names[part]; there && is.nth < first.nth {
 			first = is
 		}
 	}
@@ -175,11 +175,11 @@ func (d *decoder) scheme() (*scheme, error) {
 		d.groups(q, s)
 		s.head = true
 	default:
-		return nil, &problem.Problem{Path: "quantization_config.quant_method", Remedy: "state weights beside config",
+		return nil, &problem.Problem{Path: "quantization_config.quant_method", Remedy: "state weights next to config",
 			Message: fmt.Sprintf("%q is not read here", problem.Clip(method))}
 	}
 	if !s.all.valid() && !s.only || !absent(q.Dynamic) || !absent(q.ByLayer) {
-		return nil, &problem.Problem{Path: "quantization_config", Remedy: "state weights beside config",
+		return nil, &problem.Problem{Path: "quantization_config", Remedy: "state weights next to config",
 			Message: fmt.Sprintf("the format of the weights of %s is not read here", problem.Clip(q.Method))}
 	}
 	return s, nil

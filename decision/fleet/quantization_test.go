@@ -255,7 +255,7 @@ func TestStatedWeights(t *testing.T) {
 	read := func(string) ([]byte, error) {
 		return configOf(t, "Llama-3.1-8B", `{"quantization_config":{"quant_method":"squeeze","ignore":["lm_head"]}}`), nil
 	}
-	if _, err := fleet.ParseFleetWith([]byte(withConfig), read); err == nil || !strings.Contains(err.Error(), `models/chat.json: quantization_config.quant_method: "squeeze" is not read here (state weights beside config)`) {
+	if _, err := fleet.ParseFleetWith([]byte(withConfig), read); err == nil || !strings.Contains(err.Error(), `models/chat.json: quantization_config.quant_method: "squeeze" is not read here (state weights next to config)`) {
 		t.Error(err)
 	}
 	f, err := fleet.ParseFleetWith([]byte(strings.Replace(withConfig, "chat.json", "chat.json, weights: int4", 1)), read)

@@ -99,7 +99,7 @@ func (c *checker) service(path string, w *Workload) {
 	}
 	c.If(!stated && w.GPUBusy.IsZero() && (w.Model == nil || taskPriors[s.Task].gpu == 0), path,
 		"state gpu_time of a request, or gpu_busy of a replica, or a task (not diffusion) with the model's parameters: "+
-			"one is enough", "nothing says how long a request takes")
+			"one is enough", "nothing states how long a request takes")
 	tokens := w.SLO
 	tokens.E2EP99 = Optional[profile.Duration]{}
 	c.If(tokens != (profile.SLO{}), path, "limit e2e_p99, or leave service out",

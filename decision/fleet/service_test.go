@@ -19,7 +19,7 @@ func TestServiceIsChecked(t *testing.T) {
 		"service: {gpu_time: 8ms, host_time: 5ms, batch: {max: 32, wait: 5ms}}":                 "",
 		"service: {task: embedding}, model: {parameters: 109e6, weights: fp16, kv_cache: 0GiB}": "",
 		"service: {task: vision}, gpu_busy: 0.3":                                                "",
-		"service: {}":                                                                           "nothing says how long a request takes (state gpu_time",
+		"service: {}":                                                                           "nothing states how long a request takes (state gpu_time",
 		"service: {task: embedding}":                                                            "one is enough",
 		"service: {task: diffusion}, model: {parameters: 2e9, weights: fp16}":                   "a task (not diffusion)",
 		"service: {task: singing}":                                                              "singing",

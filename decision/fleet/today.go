@@ -58,7 +58,7 @@ func (c *checker) today(f *Fleet, pools map[string]*Pool) {
 	}
 	for i := range f.Today.Nodes {
 		n, path := &f.Today.Nodes[i], fmt.Sprintf("today.nodes[%d]", i)
-		c.If(nodes[n.Name], path+".name", "name each node once", "%q stands twice", problem.Clip(n.Name))
+		c.If(nodes[n.Name], path+".name", "name each node once", "%q is listed twice", problem.Clip(n.Name))
 		c.If(!nodeName.MatchString(n.Name), path+".name", "write the name of the Node", "%q is no name of a node",
 			problem.Clip(n.Name))
 		if pools[n.Pool] == nil {

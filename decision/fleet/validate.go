@@ -96,7 +96,7 @@ func (c *checker) pool(path string, p *Pool, currency *string) {
 	c.If(!p.PricePerGPUHour.IsZero() && !p.NodePricePerHour.IsZero(), path+".node_price_per_hour", "keep one of the two",
 		"contradicts price_per_gpu_hour")
 	c.If(!p.NodePricePerHour.IsZero() && p.GPUsPerNode.IsZero(), path+".gpus_per_node",
-		"add gpus_per_node, so that the node's price can be divided", "is missing beside node_price_per_hour")
+		"add gpus_per_node, so that the node's price can be divided", "is missing next to node_price_per_hour")
 	if n := p.CPUNodes; n != nil {
 		c.within(path+".cpu_nodes.dedicated", n.Dedicated, 0, maxGPUs)
 		c.within(path+".cpu_nodes.shared", n.Shared, 0, maxGPUs)

@@ -235,7 +235,7 @@ func (n *Node) recountInstance(i int, in *Instance, slots int32) (tenants int32,
 	return tenants, tenants >= slots || compute < 0 || memory < 0
 }
 
-// model is the MIG model of a device, that of its instances where the GPU does not say.
+// model is the MIG model of a device, that of its instances where the GPU does not state it.
 func (d *Device) model() *mig.Model {
 	if d.GPU != nil && d.GPU.MIG != nil {
 		return d.GPU.MIG

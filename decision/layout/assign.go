@@ -205,7 +205,7 @@ func (d *Device) Fault() string {
 	case faultInstances:
 		return "its MIG instances do not fit together"
 	case faultNoMIG:
-		return "it has no MIG, or where its instances may stand is not known"
+		return "it has no MIG, or where its instances may be is not known"
 	case faultNoInstance:
 		return "a tenant is on a MIG instance that is not there"
 	case faultTenants:

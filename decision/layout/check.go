@@ -90,7 +90,7 @@ func (n *Node) checkDevice(d *Device, at string, l *problems) {
 		}
 	}
 	if Sliced(d.Mode) && d.model() == nil {
-		l.add(n, at+".mode", "", "cotenant-mig-catalogue", "%s has no MIG, or where its instances may stand is not known",
+		l.add(n, at+".mode", "", "cotenant-mig-catalogue", "%s has no MIG, or where its instances may be is not known",
 			d.GPU.Name)
 	} else if d.GPU.Known != nil && d.Mode != sharing.MechanismNone && d.Mode != sharing.MechanismVGPU &&
 		d.Mode != sharing.MechanismMIGBackedVGPU {
@@ -180,7 +180,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		case c.operated == nil || c.operated.Mode == sharing.MechanismExclusive && !Sliced(d.Mode):
 			c.operated = d
 		case !operatedAlike(c.operated.Mode, d.Mode):
-			c.broken(ruleOneOperatingMode, at+".mode", "put it on a node of its own", "%v beside %v", d.Mode, c.operated.Mode)
+			c.broken(ruleOneOperatingMode, at+".mode", "put it on a node of its own", "%v next to %v", d.Mode, c.operated.Mode)
 		}
 		if clients(d.Mode) && d.Mode != sharing.MechanismHAMiWithMPS {
 			c.mps = cmp.Or(c.mps, at)
@@ -201,13 +201,13 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		return
 	}
 	if c.sliced > 0 || n.offersInstances() {
-		c.broken(ruleNoMPSBesideMIG, c.mps+".mode", "put it on a node of its own", "MPS beside devices in MIG mode")
+		c.broken(ruleNoMPSBesideMIG, c.mps+".mode", "put it on a node of its own", "MPS next to devices in MIG mode")
 	}
 	if n.Consumable {
-		c.broken(ruleConsumable, c.mps+".mode", "turn consumable shares off", "MPS on a node with consumable shares")
+		c.broken(ruleConsumable, c.mps+".mode", "disable consumable shares", "MPS on a node with consumable shares")
 	}
 	if c.dynamic != "" {
-		c.broken(ruleDynamicMIG, c.mps+".mode", "make the instances beforehand", "MPS beside %s.dynamic", c.dynamic)
+		c.broken(ruleDynamicMIG, c.mps+".mode", "make the instances beforehand", "MPS next to %s.dynamic", c.dynamic)
 	}
 }
 
@@ -231,7 +231,7 @@ func (c *nodeCheck) slicedDevice(d *Device, at string) {
 		}
 		c.slots[name] = slots
 		if c.single = cmp.Or(c.single, name); c.n.MIGStrategy == "single" && c.single != name {
-			c.broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s beside %s", name, c.single)
+			c.broken(ruleStrategySingle, at+".instances", "use the strategy mixed", "has %s next to %s", name, c.single)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func (c *nodeCheck) fullDevice(d *Device, i int, at string) {
 		c.full, c.fullAt = d, i
 	} else if f := c.full; f.Mode != d.Mode || shared && f.SlotsOf(d.Mode) != slots {
 		c.broken(ruleOneMode, at+".mode", "put it on a node of its own, or deliver by DRA",
-			"%v with %d slots beside devices[%d], %v with %d", d.Mode, slots, c.fullAt, f.Mode, f.SlotsOf(f.Mode))
+			"%v with %d slots next to devices[%d], %v with %d", d.Mode, slots, c.fullAt, f.Mode, f.SlotsOf(f.Mode))
 	}
 	if !shared {
 		return
@@ -252,7 +252,7 @@ func (c *nodeCheck) fullDevice(d *Device, i int, at string) {
 		c.broken(ruleTwoSlots, at+".slots", "use 2 or more, or exclusive", "%v with one slot", d.Mode)
 	}
 	if c.split = cmp.Or(c.split, slots); c.split != slots {
-		c.broken(ruleOneSplit, at+".slots", "give all cards as many", "%d slots beside %d", slots, c.split)
+		c.broken(ruleOneSplit, at+".slots", "give all cards as many", "%d slots next to %d", slots, c.split)
 	}
 	if want := c.rules.Limit(d.Mode, d.GPU, int32(d.Slots)); want > 0 && d.Limit != want {
 		c.broken(ruleEqualLimits, at+".limit", fmt.Sprintf("it is %v", want), "a limit of %v at %d slots", d.Limit, d.Slots)

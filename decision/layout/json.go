@@ -318,7 +318,7 @@ func (r *reader) assignment(n *Node, j *assignmentJSON, path string) Assignment 
 		r.add(n, path+".objective", "leave it out", "", "%v is no limit of a latency", least)
 	}
 	if s := o.Slowdown; s != 0 && !(s >= 1 && s < 1e6) {
-		r.add(n, path+".objective.slowdown", "1 is as fast as alone", "", "%v is no slowdown", s)
+		r.add(n, path+".objective.slowdown", "1 is as fast as isolated", "", "%v is no slowdown", s)
 	}
 	key := fmt.Sprintf("%q %q %q %v", w.Name, w.Tenant, w.Trusts, w.Objective)
 	if r.workloads[key] == nil {

@@ -232,8 +232,8 @@ func TestBadInput(t *testing.T) {
 	for _, want := range []string{
 		"nodes[0].devices[0].mode (a): its tenants run under two mechanisms",
 		"nodes[0].devices[0].limit (a): a limit of 0B at 4 slots",
-		"nodes[0].devices[0].mode (a): MPS beside devices in MIG mode",
-		"nodes[0].devices[1].mode (a): time-slicing with 4 slots beside devices[0], mps with 4",
+		"nodes[0].devices[0].mode (a): MPS next to devices in MIG mode",
+		"nodes[0].devices[1].mode (a): time-slicing with 4 slots next to devices[0], mps with 4",
 		`nodes[0].devices[1].uuid (a): "x" is that of devices[0] as well`,
 		"nodes[0].devices[1] (a): 800 thousandths more of it are given away than there are",
 		"nodes[0].devices[2].instances (a): its MIG instances do not fit together",

@@ -178,7 +178,7 @@ type Workload struct {
 
 // Objective has the limits of a workload's latencies and slowdown; zero fields set none.
 type Objective struct {
-	Slowdown float64       `yaml:"slowdown"` // times slower than alone
+	Slowdown float64       `yaml:"slowdown"` // times slower than isolated
 	TTFTP99  time.Duration `yaml:"ttft_p99,nonzero"`
 	TPOTP50  time.Duration `yaml:"tpot_p50,nonzero"`
 	TPOTP99  time.Duration `yaml:"tpot_p99,nonzero"`

@@ -123,7 +123,7 @@ type canaryTenant struct {
 	Objectives          []string
 }
 
-// objectives are a tenant's in a canary's plan: of a limit of the P99, which takes hours to tell, the median decides.
+// objectives are a tenant's in a canary's plan: of a limit of the P99, which takes hours to measure, the median decides.
 // One that states none is to stay as it was.
 func objectives(w *decision.Workload) (out []string) {
 	if !w.Kind.Serves() {

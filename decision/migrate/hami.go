@@ -96,8 +96,8 @@ func (c *cluster) domains() (out []domain) {
 	return out
 }
 
-// needed is the least number of nodes that have the memory and compute that HAMi books for a domain.
-func (d *domain) needed() int {
+// nodesNeeded is the least number of nodes that have the memory and compute that HAMi books for a domain.
+func (d *domain) nodesNeeded() int {
 	var memory, most sharing.Bytes
 	compute, cards := 0, 0
 	for _, n := range d.nodes {
@@ -114,25 +114,25 @@ func (d *domain) needed() int {
 }
 
 // holdDomains notes the workloads under HAMi that stay: those of domains that could do with no fewer nodes whatever
-// were measured, and else those on nodes with a service that is not known to keep its objectives there.
+// were measured, and else those on nodes with a service that is not known to meet its objectives there.
 func (c *cluster) holdDomains() {
 	for _, d := range c.domains() {
-		settled := d.needed() >= len(d.nodes)
+		needed := d.nodesNeeded() >= len(d.nodes)
 		for _, n := range d.nodes {
 			why := ""
-			if settled {
+			if needed {
 				why = fmt.Sprintf("its tenant and those that trust it need all of their %s, by what pods request of HAMi",
 					plaintext.Count(len(d.nodes), "node"))
 			}
 			for _, w := range sortedKeys(n.Replicas()) {
-				if !settled && guarded(c.of[w]) && c.before[w] != sharing.AnswerYes {
+				if !needed && guarded(c.of[w]) && c.before[w] != sharing.AnswerYes {
 					why = cmp.Or(why, notKnown+strings.Join(append(NotKnown(c.of[w]), "whether "+w+
-						" keeps its objectives with its neighbours"), ", "))
+						" meets its objectives with its neighbours"), ", "))
 				}
 			}
 			for w := range n.Replicas() {
-				if why != "" && (settled || c.stays[w] == "") {
-					c.stays[w], c.held[w] = why, settled
+				if why != "" && (needed || c.stays[w] == "") {
+					c.stays[w], c.held[w] = why, needed
 				}
 			}
 			if why != "" && n.Closed == "" {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestHAMi: replicas move between HAMi's nodes with the requests that they have, where memory, compute and trust let
-// them, and nothing moves to or from a card with a service that is not known to keep its objectives.
+// them, and nothing moves to or from a card with a service that is not known to meet its objectives.
 func TestHAMi(t *testing.T) {
 	const text = `version: v1
 pools: [{name: h, gpu: L40S, count: 6, gpus_per_node: 2, price_per_gpu_hour: 1 USD, delivery: hami}]
@@ -29,7 +29,7 @@ today:
 		{"too much compute", "Deployment", "70", "batch", "10GiB", "t", "n3", ""},
 		{"too much memory", "Deployment", "20", "batch", "30GiB", "t", "n3", ""},
 		{"a stranger", "Deployment", "20", "batch", "10GiB", "u", "n1", "t/c: its tenant and those that trust it need all of their 1 node"},
-		{"a service", "Deployment", "20", "online-inference", "10GiB", "t", "n3", "t/b: not known: gpu_busy, slo, whether t/b keeps its objectives"},
+		{"a service", "Deployment", "20", "online-inference", "10GiB", "t", "n3", "t/b: not known: gpu_busy, slo, whether t/b meets its objectives"},
 		{"a StatefulSet", "StatefulSet", "20", "batch", "10GiB", "t", "n2 n3", "t/a: a StatefulSet stops a replica before it starts the next"},
 		{"no room anywhere", "Deployment", "100", "batch", "44GiB", "t", "", "t/a: it may only move to other cards, with what its pods request"},
 	} {

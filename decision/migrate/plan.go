@@ -31,7 +31,7 @@ func Make(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan,
 }
 
 // Admit places new workloads, and replicas that wait, on free devices, and moves running ones only where there is no
-// other way ([Plan.Disturbs] tells). Use it to ask whether something fits. Options and error are those of Make.
+// other way ([Plan.Disturbs] reports it). Use it to ask whether something fits. Options and error are those of Make.
 func Admit(ctx context.Context, f *decision.Fleet, opts decision.Options) (*Plan, error) {
 	p, err := plan(ctx, f, opts, func(c *cluster) {
 		for w := range c.runs {

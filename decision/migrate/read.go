@@ -68,8 +68,8 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	}
 	c.hold()
 	var err error
-	if c.judge, err = decision.NewEvaluator(ctx, f, opts); err == nil {
-		c.before, err = c.judge.Nodes(c.layout.Nodes())
+	if c.evaluator, err = decision.NewEvaluator(ctx, f, opts); err == nil {
+		c.before, err = c.evaluator.Nodes(c.layout.Nodes())
 	}
 	c.holdDomains()
 	return c, err

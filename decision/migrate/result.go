@@ -19,7 +19,7 @@ type Plan struct {
 	Bill  Bill   `json:"bill"`
 	// Mends are the workloads that miss an objective, or the GPU's memory, today and not after.
 	Mends []string `json:"mends,omitempty"`
-	// Answers say whether workloads keep their objectives, where that is known today or after.
+	// Answers say whether workloads meet their objectives, where that is known today or after.
 	Answers []Answer `json:"answers"`
 	Stays   []Stay   `json:"stays,omitempty"` // by reason
 	Why     string   `json:"why"`             // nothing changes, or the summary of the change
@@ -52,7 +52,7 @@ type Row struct {
 	After    string `json:"after"` // empty where it leaves
 	Risk     string `json:"risk"`
 
-	risky bool // that it keeps its objectives is not sure
+	risky bool // that it meets its objectives is not sure
 }
 
 // Answer reports whether a workload meets its objectives today and after the change.

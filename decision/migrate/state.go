@@ -34,25 +34,25 @@ func (k kind) resource() string {
 
 // cluster is a fleet's state, and the limits of a change of it.
 type cluster struct {
-	fleet    *decision.Fleet
-	bounds   map[string]string // of workloads that move to devices of their kind only, the reason
-	opts     decision.Options
-	layout   *layout.Cluster // as it runs
-	judge    *decision.Evaluator
-	tenants  map[string]*layout.Workload
-	of       map[string]*decision.Workload
-	runs     map[string]map[string][]string // keys of replicas, by workload and node
-	wants    map[string]int                 // replicas, with those that wait for a device
-	budgets  map[string]fleet.Budget
-	pools    map[string]*score.CompiledPool
-	prices   layout.Prices
-	priced   bool // every pool is
-	currency string
-	stays    map[string]string // reasons by workload
-	held     map[string]bool   // whether that reason is other than missing figures
-	objects  map[string]fleet.NodeObject
-	kept     map[string]bool // nodes that are in use today and can't be drained
-	before   map[string]sharing.Answer
+	fleet     *decision.Fleet
+	bounds    map[string]string // of workloads that move to devices of their kind only, the reason
+	opts      decision.Options
+	layout    *layout.Cluster // as it runs
+	evaluator *decision.Evaluator
+	tenants   map[string]*layout.Workload
+	of        map[string]*decision.Workload
+	runs      map[string]map[string][]string // keys of replicas, by workload and node
+	wants     map[string]int                 // replicas, with those that wait for a device
+	budgets   map[string]fleet.Budget
+	pools     map[string]*score.CompiledPool
+	prices    layout.Prices
+	priced    bool // every pool is
+	currency  string
+	stays     map[string]string // reasons by workload
+	held      map[string]bool   // whether that reason is other than missing figures
+	objects   map[string]fleet.NodeObject
+	kept      map[string]bool // nodes that are in use today and can't be drained
+	before    map[string]sharing.Answer
 }
 
 // replicas lists the keys of replicas by workload and node.

@@ -28,8 +28,8 @@ type Step struct {
 	Replicas int     `json:"replicas,omitempty"`
 	From     []Place `json:"from,omitempty"`
 	To       []Place `json:"to,omitempty"`
-	Device   string  `json:"seat,omitempty"` // the device that a replica gets
-	Request  bool    `json:"request"`        // the pods ask for another device than today
+	Device   string  `json:"device,omitempty"` // the device that a replica gets
+	Request  bool    `json:"request"`          // the pods ask for another device than today
 	// Budget is the PodDisruptionBudget that lets a replica stop before the next starts. Without one each starts first.
 	Budget string `json:"budget,omitempty"`
 }

@@ -158,7 +158,7 @@ func (p *Plan) Lines(long bool) []string {
 	if long {
 		most = mostRows
 	}
-	money := " Without a price of every pool nothing is said of money"
+	money := " Without a price of every pool no money is stated"
 	if b.Currency != "" {
 		money = fmt.Sprintf(" %s %s a month today", plaintext.Amount(b.MonthlyToday), b.Currency)
 		if b.saved != 0 {

@@ -142,14 +142,14 @@ func TestOtherDeliveries(t *testing.T) {
 	}
 }
 
-// TestNoPrices: without prices GPUs are counted, and nothing is said of money.
+// TestNoPrices: without prices GPUs are counted, and no money is stated.
 func TestNoPrices(t *testing.T) {
 	f := small(t, 2, "a Deployment 1 n0=1", "b Deployment 1 n1=1")
 	f.Pools[0].PricePerGPUHour = decision.Optional[cost.Money]{}
 	p := made(t, f)
 	check(t, f, p)
 	text := strings.Join(p.Lines(true), "\n")
-	if !p.Changes() || p.Bill.GPUsFreed != 4 || p.Bill.Currency != "" || p.Bill.MonthlySaved != "" || !strings.Contains(text, "Without a price of every pool nothing is said of money") {
+	if !p.Changes() || p.Bill.GPUsFreed != 4 || p.Bill.Currency != "" || p.Bill.MonthlySaved != "" || !strings.Contains(text, "Without a price of every pool no money is stated") {
 		t.Errorf("%+v\n%s", p.Bill, text)
 	}
 }

@@ -18,7 +18,7 @@ func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
 	for w, answer := range after {
 		switch _, runs := c.before[w]; {
 		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
-			again[w] = "with its new neighbours it may not keep its objectives"
+			again[w] = "with its new neighbours it may not meet its objectives"
 		case !runs && answer == sharing.AnswerNo:
 			again[w] = "it would miss its objectives on the devices that are free"
 		}
@@ -31,23 +31,23 @@ func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
 
 // answers evaluates the workloads on nodes that change, with their replicas elsewhere.
 func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, error) {
-	judged := map[string]bool{}
+	evaluated := map[string]bool{}
 	for _, p := range all {
 		for _, node := range p.nodes {
 			for w := range s.layout.Node(node).Replicas() {
-				judged[w] = true
+				evaluated[w] = true
 			}
 		}
 	}
-	after, err := c.judge.Nodes(func(yield func(*layout.Node) bool) {
+	after, err := c.evaluator.Nodes(func(yield func(*layout.Node) bool) {
 		for n := range s.layout.Nodes() {
-			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return judged[a.Workload.Name] }) &&
+			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return evaluated[a.Workload.Name] }) &&
 				!yield(n) {
 				return
 			}
 		}
 	})
-	maps.DeleteFunc(after, func(w string, _ sharing.Answer) bool { return !judged[w] })
+	maps.DeleteFunc(after, func(w string, _ sharing.Answer) bool { return !evaluated[w] })
 	return after, err
 }
 

@@ -17,7 +17,7 @@ const (
 	// deviation of their logarithm.
 	modelError = 0.0125
 	// leastSpread is the ratio of the largest to the smallest mean batch, or prompt, of the windows from which on
-	// they tell a slope.
+	// they give a slope.
 	leastSpread = 1.5
 	mostFits    = 20  // rounds in which steps and prefills converge
 	ofRange     = 0.1 // of the windows lie below the low, and above the high end that leastSpread compares
@@ -37,16 +37,16 @@ func fitOf(windows []window) *fitting {
 	f.Windows = len(windows)
 	d := dispersion(windows)
 	batch, prompt := converge(windows, d)
-	f.take(&batch, &f.Step, &f.StepSequence, &f.StepAt, &f.Batch, "the windows' batches are too alike to tell how a "+
+	f.take(&batch, &f.Step, &f.StepSequence, &f.StepAt, &f.Batch, "the windows' batches are too alike to show how a "+
 		"decode step grows with the batch: one load only")
-	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to tell "+
+	f.take(&prompt, &f.Prefill, &f.PrefillToken, &f.PrefillAt, &f.Prompt, "the windows' prompts are too alike to show "+
 		"a prefill's fixed part from that of each token")
 	f.Prompt *= 1e3
 	if slices.ContainsFunc(windows, func(w window) bool { return w.Drafted.Or(0) > 0 }) {
 		f.Unknown = append(f.Unknown, "what a step takes: with speculation the times are for each token given")
 	}
 	if prompt.n == 0 {
-		f.Unknown = append(f.Unknown, "prefills: the pages do not say when requests began and got their first token")
+		f.Unknown = append(f.Unknown, "prefills: the pages do not report when requests began and got their first token")
 	} else if windows[0].Queue == nil && windows[0].PromptSeconds.IsZero() {
 		f.Unknown = append(f.Unknown, "how long requests queue: the time to the first token was taken for a prefill")
 	}
@@ -72,7 +72,7 @@ func converge(windows []window, d float64) (batch, prompt line) {
 		batch, prompt = line{}, line{}
 		for i := range windows {
 			w := &windows[i]
-			seen, own, together := w.beside(&step, &prefill, d)
+			seen, own, together := w.shared(&step, &prefill, d)
 			extra := max((1e3*w.first-own)/(1+together), 0)
 			if w.first > 0 && w.requests > 0 && w.prompt >= 1 {
 				prompt.add(w.prompt/1e3, extra, w.requests)
@@ -88,9 +88,9 @@ func converge(windows []window, d float64) (batch, prompt line) {
 	return batch, prompt
 }
 
-// beside returns the mean batch that a window's tokens see, the step in ms in which a prompt is computed (0 where
+// shared returns the mean batch that a window's tokens see, the step in ms in which a prompt is computed (0 where
 // prompts are computed by themselves), and the number of other requests that begin in that step.
-func (w *window) beside(step, prefill *line, d float64) (seen, own, together float64) {
+func (w *window) shared(step, prefill *line, d float64) (seen, own, together float64) {
 	seen = max(1, w.batch+d)
 	if w.stepped {
 		own = step.at(max(1, w.batch))
@@ -122,7 +122,7 @@ func (f *fitting) take(l *line, fixed, slope, at *profile.Interval, mean *float6
 		return profile.Interval{Value: max(v, 0), Low: max(0, v-z*sd), High: max(v, 0) + z*sd}
 	}
 	*at = interval(l.y, l.meanError())
-	if !l.told {
+	if !l.known {
 		f.Unknown = append(f.Unknown, alike)
 		// All of it may be fixed, or all but nothing.
 		*fixed = profile.Interval{Value: at.Value, Low: 0, High: at.High}
@@ -155,7 +155,7 @@ type line struct {
 	n                int
 	x, y, variance   float64 // weighted; of x
 	fixed, slope, sd float64 // sd: of a point of mean weight
-	told             bool    // the slope
+	known            bool    // the slope
 }
 
 func (l *line) add(x, y, weight float64) {
@@ -174,9 +174,9 @@ func (l *line) solve() {
 	l.variance = stat.MomentAbout(2, l.xs, l.x, l.ws)
 	sorted := slices.Sorted(slices.Values(l.xs))
 	low, high := sorted[int(ofRange*float64(l.n-1))], sorted[int(math.Ceil((1-ofRange)*float64(l.n-1)))]
-	l.told = l.n >= 3 && l.variance > 0 && high >= leastSpread*low
+	l.known = l.n >= 3 && l.variance > 0 && high >= leastSpread*low
 	l.fixed = l.y
-	if l.told {
+	if l.known {
 		switch l.fixed, l.slope = stat.LinearRegression(l.xs, l.ys, l.ws, false); {
 		case l.slope < 0:
 			l.fixed, l.slope = l.y, 0

@@ -102,7 +102,7 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 		w := window{seconds: pages[i].At.Sub(before.At).Seconds()}
 		var err error
 		if w.seconds <= 0 {
-			err = errors.New("no time passed, or the pages do not say when they are of")
+			err = errors.New("no time passed, or the pages do not report their time")
 		} else if w.Reading, err = pages[i].Since(*before); err == nil {
 			err = w.read(before.Running.Or(0))
 		} else if i+1 < len(pages) {
@@ -126,7 +126,7 @@ func profileOf(pages []serving.Reading) (*Profile, error) {
 			"measure the server under a load of its own, as package loadgen does", ErrTooLittle)
 	}
 	if len(windows) == 0 || requests < 2 || all.GenerationTokens.Or(0) < 2*requests {
-		return nil, fmt.Errorf("%w: %d pages, %g requests between them that can be told, %d pairs left out", ErrTooLittle,
+		return nil, fmt.Errorf("%w: %d pages, %g requests between them that can be used, %d pairs left out", ErrTooLittle,
 			len(pages), requests, len(p.Left))
 	}
 	fit := fitOf(windows)

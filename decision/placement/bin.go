@@ -200,9 +200,8 @@ func (b *bin) fill(i int, milli int32, memory sharing.Bytes) {
 	b.gpus[i] = g
 }
 
-// alone is the expected free part that a kind which comes alone, as often as it
-// fits, leaves. CPU-only kinds leave nothing to be counted.
-func (p *Cotenant) alone(b *bin) float64 {
+// byKind is the expected free part that a kind leaves which comes by itself, as often as it fits. CPU-only kinds leave nothing to be counted.
+func (p *Cotenant) byKind(b *bin) float64 {
 	sum := 0.0
 	most := b.most()
 	for i := range p.mix.kinds {

@@ -85,7 +85,7 @@ func TestEstimate(t *testing.T) {
 			want += plainRun(m, v, &p.runs[i], m.model(&v))
 		}
 		if b.free > 0 {
-			runs, alone := p.afterRuns(&b), p.alone(&b)
+			runs, alone := p.afterRuns(&b), p.byKind(&b)
 			if w := float64(want) / (runCount * float64(len(horizons))); math.Abs(runs-w) > 1e-9 {
 				t.Fatalf("%+v: %v after runs, by the definition %v", v, runs, w)
 			}

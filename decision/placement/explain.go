@@ -63,7 +63,7 @@ func (s *Scorer) passes(n *layout.Node, r *Request, change func(*Request)) bool 
 // change is the least single change that lets a request onto a node.
 func (s *Scorer) change(n *layout.Node, r *Request, why filter.Reason) string {
 	if why.Code == codes.SlowdownUnknown {
-		return "measure it and its neighbours alone, so that their objectives can be evaluated"
+		return "measure it and its neighbours in isolation, so that their objectives can be evaluated"
 	}
 	if n.Closed != "" {
 		return "open the node: " + n.Closed

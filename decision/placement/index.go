@@ -228,8 +228,8 @@ func (o *predicted) of(i int32) *estimate {
 }
 
 // prepare scores nodes that have no estimate yet, as if all on them trusted everybody: all of a few, and of many a
-// sample with even gaps, from the turn-th on. It reports whether it left some out.
-func (o *predicted) prepare(nodes []int32, turn int) (more bool) {
+// sample with even gaps, from the first-th on. It reports whether it left some out.
+func (o *predicted) prepare(nodes []int32, first int) (more bool) {
 	var todo []int32
 	for _, i := range nodes {
 		if s := o.of(i).scores[i]; s != s {
@@ -253,7 +253,7 @@ func (o *predicted) prepare(nodes []int32, turn int) (more bool) {
 	workers := max(1, min(runtime.GOMAXPROCS(0), len(todo)/(16*step)))
 	var wg sync.WaitGroup
 	for w := range workers {
-		wg.Go(func() { score(turn%step+w*step, workers*step) })
+		wg.Go(func() { score(first%step+w*step, workers*step) })
 	}
 	wg.Wait()
 	return step > 1
@@ -277,8 +277,8 @@ func (p *Placer) candidates(w *want, allow func(node int) bool, o *predicted) (f
 	}
 	var ranks [stage + 1]float32
 	for more := true; more && (len(first) == 0 || math.IsInf(float64(ranks[0]), 1)); {
-		more = o.prepare(all, p.turn)
-		p.turn++
+		more = o.prepare(all, p.samples)
+		p.samples++
 		first = p.first[:0]
 		for _, i := range all {
 			rank := -o.of(i).scores[i]

@@ -18,13 +18,13 @@ import (
 type Calibrated struct {
 	Model     string // as nodes name it: layout.GPU.Name
 	Predictor predict.Predictor
-	Profiles  *profile.Profiles // of workloads alone; read by NewModels only
+	Profiles  *profile.Profiles // of isolated workloads; read by NewModels only
 }
 
 // Models predicts the latencies of tenants co-located on one GPU, with decision's closed forms, for time-slicing and
 // MPS; where these leave an objective open and refuse none, Fit, Score and Placer ask the simulation, as decision does.
 // Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload that was
-// not measured alone.
+// not measured in isolation.
 //
 // A simulation takes 4 to 45 ms and is run once for a group, which may be once for each GPU that a node shares: nothing
 // bounds the time of a first call but the number of different groups (the same workloads on another node of the same
@@ -83,7 +83,7 @@ func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Mo
 		case i > 255:
 			l.Addf("gpus", "", "more than 256 GPU models")
 		case g.Profiles == nil:
-			l.Addf(path+".Profiles", "measure the workloads alone", "there are none")
+			l.Addf(path+".Profiles", "measure the workloads in isolation", "there are none")
 		default:
 			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]profile.Solo, len(m.names)),
 				measured: make([]bool, len(m.names))}

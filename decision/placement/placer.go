@@ -24,7 +24,7 @@ type Placer struct {
 	scorer     *Scorer
 	index      index
 	first, all []int32
-	turn       int // of samples
+	samples    int // taken so far: each begins one node later
 	answers    map[shape]answer
 }
 

@@ -62,11 +62,11 @@ type Cotenant struct {
 const (
 	runCount  = 16
 	runLength = 512
-	// aloneWeight is the weight of the second estimate against the first.
-	aloneWeight = 0.5
-	cpuStep     = 500
-	memoryStep  = 2 * sharing.GiB
-	memoSize    = 1 << 16
+	// byKindWeight is the weight of the second estimate against the first.
+	byKindWeight = 0.5
+	cpuStep      = 500
+	memoryStep   = 2 * sharing.GiB
+	memoSize     = 1 << 16
 )
 
 // horizons are the numbers of requests after which a run is looked at; the last is its end.
@@ -147,7 +147,7 @@ func (p *Cotenant) stranded(v *View) float64 {
 	if bits := entry.stranded.Load(); entry.key.Load()^bits == key {
 		return slices + math.Float64frombits(bits)
 	}
-	stranded := p.afterRuns(&b) + float64(aloneWeight*p.alone(&b))
+	stranded := p.afterRuns(&b) + float64(byKindWeight*p.byKind(&b))
 	bits := math.Float64bits(stranded)
 	entry.key.Store(key ^ bits)
 	entry.stranded.Store(bits)

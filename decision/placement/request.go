@@ -91,7 +91,7 @@ func (r *Request) check(path string, l *problem.List) {
 	case r.GPUs < 0 || r.GPUs > MaxGPUs:
 		add("GPUs", fmt.Sprintf("use 0 to %d", MaxGPUs), "%d GPUs", r.GPUs)
 	case r.GPUs == 0 && (r.Milli != 0 || r.GPUMemory != 0 || r.Busy != 0 || r.Profile != ""):
-		add("GPUs", "say how many", "a share of a GPU but no GPU")
+		add("GPUs", "state how many", "a share of a GPU but no GPU")
 	case r.Profile != "":
 		on(r.GPUs != 1, "GPUs", "ask for each MIG instance by itself", "%d GPUs with a MIG profile", r.GPUs)
 		on(r.Milli != 0, "Milli", "leave one of them out", "a MIG profile and thousandths exclude each other")
@@ -109,7 +109,7 @@ func (r *Request) check(path string, l *problem.List) {
 	}
 	o := &r.workload().Objective
 	on(!(o.Slowdown == 0 || o.Slowdown >= 1 && !math.IsInf(o.Slowdown, 1)), "Workload.Objective.Slowdown",
-		"1 is as fast as alone; 0 sets no objective", "%v is no slowdown", o.Slowdown)
+		"1 is as fast as isolated; 0 sets no objective", "%v is no slowdown", o.Slowdown)
 	for _, d := range []time.Duration{o.TTFTP99, o.TPOTP50, o.TPOTP99, o.E2EP99} {
 		on(d < 0, "Workload.Objective", "0 sets no limit", "%v is no limit of a latency", d)
 	}
@@ -157,7 +157,7 @@ func (r *Request) shape() shape {
 }
 
 // RequestOf returns the request of one replica of a workload for a GPU under a mechanism, and under MIG a profile, from
-// the demand that the filter judges. Its busy share orders places and refuses none, as in Decide. w lists the tenants
+// the demand that the filter checks. Its busy share orders places and refuses none, as in Decide. w lists the tenants
 // that it trusts; without an objective, a copy of it gets the demand's. The caller adds the host's CPU and memory.
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,

@@ -36,7 +36,7 @@ func Plan(p *migrate.Plan) *webpage.Page {
 			r.Risk)
 	}
 	for _, a := range p.Answers {
-		say(a.Workload, "Keeps its objectives: %s today, %s after.", a.Today, a.After)
+		say(a.Workload, "Meets its objectives: %s today, %s after.", a.Today, a.After)
 	}
 	stays := webpage.Table{Head: []string{"workloads", "why"}}
 	for _, s := range p.Stays {

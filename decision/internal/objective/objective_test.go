@@ -18,7 +18,7 @@ func TestMissedNamesTheLatency(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]filter.Reason{
-		"the predicted E2E P99 is 33203 ms (14435 to 99084), the objective 20000 ms: only a measurement settles it": Missed(2, profile.Interval{Value: 33.2026, Low: 14.4346, High: 99.0836}, 20),
+		"the predicted E2E P99 is 33203 ms (14435 to 99084), the objective 20000 ms: only a measurement decides it": Missed(2, profile.Interval{Value: 33.2026, Low: 14.4346, High: 99.0836}, 20),
 		"the predicted TPOT P99 is 21.13 ms (20.5 to 22), the objective 20 ms":                                      Missed(1, profile.Interval{Value: 0.02113, Low: 0.0205, High: 0.022}, 0.02),
 	} {
 		if got := r.String(); got != want {

@@ -69,7 +69,7 @@ func ExampleReadPod() {
 	// spec.containers[0].resources: asks for nvidia.com/gpumem and nvidia.com/gpumem-percentage (keep one of them)
 	// metadata.annotations[cotenant.dev/mechanisms]: pods are not placed by in-server
 	// metadata.annotations[cotenant.dev/gpu-memory]: sharing: "20" is not an amount of memory: add a unit, for example "18GiB"
-	// metadata.annotations[cotenant.dev/max-slowdown]: "0.5" is no slowdown: 1 is as fast as alone
+	// metadata.annotations[cotenant.dev/max-slowdown]: "0.5" is no slowdown: 1 is as fast as isolated
 }
 
 // What was decided is read back from the annotations by whoever starts afresh.

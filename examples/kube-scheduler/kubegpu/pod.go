@@ -155,7 +155,7 @@ func (out *Pod) readContainer(path string, c *v1.Container, l *problems.List) bo
 	}
 	switch {
 	case claim.hami() && milli > 0:
-		l.Addf(path, "use "+string(ResourceCores), "asks for %s beside HAMi's resources", ResourceMilli)
+		l.Addf(path, "use "+string(ResourceCores), "asks for %s next to HAMi's resources", ResourceMilli)
 	case claim.hami() && claim.Resource != ResourceGPU:
 		l.Addf(path, "use "+string(ResourceGPU), "asks for HAMi's resources with %s", claim.Resource)
 	case claim.hami() && claim.GPUs == 0:
@@ -247,7 +247,7 @@ func (out *Pod) readAnnotations(p *v1.Pod, l *problems.List) {
 	get(AnnotationMaxSlowdown, func(s string) error {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 1 {
-			return fmt.Errorf("%.40q is no slowdown: 1 is as fast as alone", s)
+			return fmt.Errorf("%.40q is no slowdown: 1 is as fast as isolated", s)
 		}
 		w.Objective.Slowdown = v
 		return nil

@@ -27,7 +27,7 @@ type Ruling struct {
 	Text   string
 }
 
-// Codes of verdicts besides those of package placement.
+// Codes of verdicts in addition to those of package placement.
 const (
 	CodeNoGPU    = "no-gpu"   // the node offers none
 	CodeLabels   = "labels"   // its labels contradict its capacity
@@ -217,7 +217,7 @@ const (
 	ResourceCores         v1.ResourceName = "nvidia.com/gpucores"
 
 	// ResourceMilli is thousandths of a GPU. Beside a number of GPUs it is their
-	// sum; alone it asks for one GPU below 1000, and for whole ones above.
+	// sum; by itself it asks for one GPU below 1000, and for whole ones above.
 	ResourceMilli v1.ResourceName = "cotenant.dev/gpu-milli"
 )
 
@@ -236,7 +236,7 @@ const (
 	AnnotationGPUMemory   = "cotenant.dev/gpu-memory"   // of each GPU, "20GiB"
 	AnnotationKind        = "cotenant.dev/kind"         // workload kind, "online-inference"
 	AnnotationWorkload    = "cotenant.dev/workload"     // name of its profile
-	AnnotationMaxSlowdown = "cotenant.dev/max-slowdown" // objective: times slower than alone
+	AnnotationMaxSlowdown = "cotenant.dev/max-slowdown" // objective: times slower than isolated
 	AnnotationTTFT        = "cotenant.dev/ttft-p99"     // objectives: "800ms"
 	AnnotationTPOT        = "cotenant.dev/tpot-p99"
 	AnnotationE2E         = "cotenant.dev/e2e-p99"

@@ -32,7 +32,7 @@ type State struct {
 	// Notes list assumptions about it, and contradictions.
 	Notes []string
 
-	cluster *layout.Cluster // of the node alone; nil where nothing is placed on it
+	cluster *layout.Cluster // of this node only; nil where nothing is placed on it
 }
 
 // NewState puts running pods on a node. n may be nil: nothing is placed there. A pod on an unknown or lost GPU
@@ -124,7 +124,7 @@ func (n *Node) profile(name string) *mig.Profile {
 }
 
 // Score decides for a pod and a node: the verdict, and the score by the scorer's policy. What neighbours do to the
-// pod is judged for the GPU that is best, or, where the kubelet picks among several, for the worst of them.
+// pod is evaluated for the GPU that is best, or, where the kubelet picks among several, for the worst of them.
 func (s *State) Score(p *Pod, scorer *placement.Scorer) (float64, Ruling) {
 	_, score, v := s.plan(p, scorer, false)
 	return score, v

@@ -38,7 +38,7 @@ type Args struct {
 	Workloads map[string]profile.ProfileRef `json:"workloads"`
 }
 
-// Measured holds measurements of workloads alone on GPUs of one model.
+// Measured holds measurements of isolated workloads on GPUs of one model.
 type Measured struct {
 	Model         string `json:"model"`
 	ProfilesFile  string `json:"profilesFile"`  // as profile.ParseProfiles reads it

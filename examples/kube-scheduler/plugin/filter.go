@@ -128,7 +128,7 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info 
 // ScoreExtensions is the plugin.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore gives the node that the policy takes fwk.MaxNodeScore, and it alone: the scheduler would break ties by
+// NormalizeScore gives the node that the policy takes fwk.MaxNodeScore, and only it: the scheduler would break ties by
 // chance, and the first by name is as good. The others are scaled between the best and the worst.
 func (p *Plugin) NormalizeScore(_ context.Context, state fwk.CycleState, _ *v1.Pod,
 	scores fwk.NodeScoreList) *fwk.Status {

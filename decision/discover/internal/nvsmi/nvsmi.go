@@ -71,7 +71,7 @@ var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported":
 // noPermission is the answer to queries of the whole GPU inside a container that has a part of it.
 const noPermission = "insufficient permissions"
 
-// failed are the texts for "the driver could not say".
+// failed are the texts for a value that the driver does not report.
 var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true,
 	"error": true, "function not found": true}
 
@@ -85,7 +85,7 @@ type reader struct {
 
 func (r *reader) full() bool { return r.probs.Len() >= problem.Enough }
 
-// text returns a field's text, or "" where it says that there is none.
+// text returns a field's text, or "" where there is none.
 func (r *reader) text(path, s string) string {
 	s = strings.TrimSpace(s)
 	plain := s

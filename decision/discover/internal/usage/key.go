@@ -144,7 +144,7 @@ const (
 	maxWatts = 20_000
 )
 
-// utilizations are the figures that say how busy a GPU is.
+// utilizations are the figures of how busy a GPU is.
 var utilizations = []Figure{FigureGPUUtil, FigureGraphics, FigureSM, FigureDRAM}
 
 // source maps a metric of a page to its figure and one of its unit to in the figure's unit.

@@ -53,7 +53,7 @@ type Stats struct {
 	// Units names the figures that are in other units than their metric's, percent for fractions or fractions for
 	// percent; they are void.
 	Units Set
-	// Blind is set where the exporter gives a pod's own figures and cannot tell its processes from others', as without
+	// Blind is set where the exporter gives a pod's own figures and cannot distinguish its processes from others', as without
 	// hostPID.
 	Blind bool
 	// DeviceOnly is set for a series of a device without a pod, where pods have series of the same device.
@@ -184,7 +184,7 @@ func (d *device) add(t *tenant) {
 	if d.key.Index.IsZero() {
 		d.key.Index = k.Index
 	}
-	d.all.merge(t) // each moment several times, where pods share the device: enough to tell zeros
+	d.all.merge(t) // each moment several times, where pods share the device: enough to recognize zeros
 	if t.raw.Pod != "" {
 		d.pods = append(d.pods, t)
 	} else {

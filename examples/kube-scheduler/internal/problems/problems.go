@@ -31,7 +31,7 @@ func (l *List) AddErr(path string, err error) {
 		return
 	}
 	between := ": "
-	if strings.HasPrefix(err.Error(), "[") { // an index of what stands at path
+	if strings.HasPrefix(err.Error(), "[") { // an index into the value at path
 		between = ""
 	}
 	l.errs = append(l.errs, fmt.Errorf("%s%s%w", path, between, err))

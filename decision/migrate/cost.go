@@ -109,7 +109,7 @@ func (c *cluster) leave(why string) *Plan {
 	return p
 }
 
-// answers notes which workloads keep their objectives, where that is known.
+// answers notes which workloads meet their objectives, where that is known.
 func (p *Plan) answers(today, after map[string]sharing.Answer) {
 	for _, w := range sortedKeys(after) {
 		if today[w] != sharing.AnswerUnknown || after[w] != sharing.AnswerUnknown {
@@ -160,13 +160,13 @@ func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]shar
 			}
 			switch alike := c.alike(p.After, then[w], w, kinds(w)); {
 			case !(alike && c.bounds[w] != "") && after[w] == sharing.AnswerYes:
-				row.Risk = fmt.Sprintf("keeps its objectives at %.0f%% confidence", 100*c.opts.Confidence)
+				row.Risk = fmt.Sprintf("meets its objectives at %.0f%% confidence", 100*c.opts.Confidence)
 			case alike:
 				row.Risk = "the same kind of device as today"
 			case after[w] == sharing.AnswerNo:
 				row.Risk, row.risky = "misses an objective, as today", true
 			default:
-				row.Risk, row.risky = "whether it keeps its objectives is not known", true
+				row.Risk, row.risky = "whether it meets its objectives is not known", true
 			}
 			p.Rows = append(p.Rows, row)
 		}
