@@ -153,18 +153,17 @@ func init() { // a composite literal would be an initialization cycle
 	}
 	dra := []string{"v1", "v1beta2", "v1beta1"}
 	readers = map[string]*reader{
-		"Node":            {"", []string{"v1"}, taking((*Collector).takeNode)},
-		"Pod":             {"", []string{"v1"}, taking((*Collector).takePod)},
-		"ConfigMap":       {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
-		"Status":          {"", []string{"v1"}, taking((*Collector).takeStatus)},
-		"Deployment":      controller("Deployment", "apps"),
-		"StatefulSet":     controller("StatefulSet", "apps"),
-		"ReplicaSet":      controller("ReplicaSet", "apps"),
-		"DaemonSet":       controller("DaemonSet", "apps"),
-		"Job":             controller("Job", "batch"),
-		"LeaderWorkerSet": controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
-		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"},
-			taking((*Collector).takeAutoscaler)},
+		"Node":                    {"", []string{"v1"}, taking((*Collector).takeNode)},
+		"Pod":                     {"", []string{"v1"}, taking((*Collector).takePod)},
+		"ConfigMap":               {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
+		"Status":                  {"", []string{"v1"}, taking((*Collector).takeStatus)},
+		"Deployment":              controller("Deployment", "apps"),
+		"StatefulSet":             controller("StatefulSet", "apps"),
+		"ReplicaSet":              controller("ReplicaSet", "apps"),
+		"DaemonSet":               controller("DaemonSet", "apps"),
+		"Job":                     controller("Job", "batch"),
+		"LeaderWorkerSet":         controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
+		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, taking((*Collector).takeAutoscaler)},
 		"PodDisruptionBudget": {"policy", []string{"v1"}, taking(
 			func(c *Collector, _ string, o *budgetObject) { c.budgets = append(c.budgets, o) })},
 		"ResourceQuota": {"", []string{"v1"}, taking(

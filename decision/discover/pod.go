@@ -59,8 +59,7 @@ func (c *Collector) takePod(file string, o *podObject) {
 // newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
 	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations,
-		labels: m.Labels,
-		bound:  s.bound(), rules: s.rules(), requests: s.requests(), quotas: s.quotas()}
+		labels: m.Labels, bound: s.bound(), rules: s.rules(), requests: s.requests(), quotas: s.quotas()}
 	for _, key := range []string{"use-gpuuuid", "nouse-gpuuuid", "use-gputype", "nouse-gputype"} {
 		if p.notes["nvidia.com/"+key] != "" {
 			p.bound = cmp.Or(p.bound, "its annotation nvidia.com/"+key+" chooses among the cards of HAMi")

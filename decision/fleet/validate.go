@@ -160,8 +160,7 @@ func (c *checker) workload(path string, w *Workload) {
 		if kv, stated := m.KVCache.Get(); !stated || kv != 0 { // none, of models that keep no context
 			c.bytes(path+".model.kv_cache", m.KVCache)
 			c.If(m.Draft < 0 || m.Draft > 1e14, path+".model.draft_parameters",
-				"write the number of parameters, for example 5e8",
-				"%d is out of range", m.Draft)
+				"write the number of parameters, for example 5e8", "%d is out of range", m.Draft)
 		}
 	}
 	if p, stated := w.Priority.Get(); stated {

@@ -229,8 +229,7 @@ type planStep struct {
 }
 
 func (b *builder) planPage() *planPage {
-	p := &planPage{Notes: b.notes, Groups: len(b.groups) > 0, MIG: b.hasEntries(),
-		Checks: b.checks()}
+	p := &planPage{Notes: b.notes, Groups: len(b.groups) > 0, MIG: b.hasEntries(), Checks: b.checks()}
 	p.Namespace, p.Config, p.There = b.pluginConfigs()
 	for _, line := range b.plan.Lines(true) {
 		if strings.HasPrefix(line, "STEPS") {

@@ -96,8 +96,7 @@ func newMix(typical []Typical) (*mix, error) {
 
 func (m *mix) kind(r *Request) kind {
 	k := kind{cpu: r.CPUMilli, memory: int64(r.Memory), gpus: int32(r.GPUs), milli: int32(max(r.Milli, r.Busy)),
-		gpuMemory: r.GPUMemory,
-		models:    math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
+		gpuMemory: r.GPUMemory, models: math.MaxUint64, mechanisms: math.MaxUint32, profile: r.Profile}
 	if len(r.Mechanisms) > 0 { // a typical request that names none goes with whatever there is
 		k.mechanisms = r.mechanisms()
 	}

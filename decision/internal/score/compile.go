@@ -99,9 +99,7 @@ func CompileWorkload(w *fleet.Workload) *CompiledWorkload {
 	c := &CompiledWorkload{workload: w, Archetype: ArchetypeOf(w.Kind)}
 	d := &c.demand
 	*d = filter.Demand{Pool: w.Pool, Kind: string(w.Kind), Replicas: w.ReplicaCount(), GPUs: w.GPUCount(),
-		Processes: w.ProcessCount(), Memory: w.MemoryNeed(),
-		Decodes:     w.Decodes(),
-		Serves:      w.Kind.Serves(),
+		Processes: w.ProcessCount(), Memory: w.MemoryNeed(), Decodes: w.Decodes(), Serves: w.Kind.Serves(),
 		NeverShares: c.Archetype.NeverShares, LatencyBound: c.Archetype.LatencyBound,
 		SaturatedFrom: c.Archetype.SaturatedFrom, SLO: w.SLO, Solo: w.Solo}
 	for a := range d.Isolation {

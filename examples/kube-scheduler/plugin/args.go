@@ -131,8 +131,7 @@ func (a *Args) policy(l *problems.List) placement.Policy {
 var mixFields = strings.NewReplacer("Typical[", "mix[", "Typical", "mix", "].Request.CPUMilli", "].cpuMilli",
 	"].Request.Memory", "].memory", "].Request.GPUs", "].gpus",
 	"].Request.Milli", "].gpuMilli", "].Request.GPUMemory", "].gpuMemory", "].Request.Profile", "].profile",
-	"].Request.Mechanisms", "].mechanisms",
-	"].Weight", "].weight")
+	"].Request.Mechanisms", "].mechanisms", "].Weight", "].weight")
 
 // addErr records an error of package placement, under the arguments' names.
 func addErr(l *problems.List, err error) {

@@ -110,8 +110,7 @@ type fleet struct {
 func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
 	f := &p.fleet
 	if len(nodes) != len(f.infos) {
-		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)),
-			kubegpu.NewIndex(p.scorer.Policy, len(nodes))}
+		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)), kubegpu.NewIndex(p.scorer.Policy, len(nodes))}
 	}
 	for i, info := range nodes {
 		if g := info.GetGeneration(); f.infos[i] != info || f.generations[i] != g {

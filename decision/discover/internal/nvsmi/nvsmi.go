@@ -98,8 +98,7 @@ func (r *reader) text(path, s string) string {
 		return ""
 	case failed[key]:
 		r.lost = r.lost || key == "gpu is lost" || key == "gpu requires reset"
-		r.probs.If(!r.full(), path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q",
-			plain)
+		r.probs.If(!r.full(), path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q", plain)
 		return ""
 	}
 	return s

@@ -68,8 +68,7 @@ func (r *Reader) begin(name string) *Source {
 func (r *Reader) end(src *Source) error {
 	if src.Series == 0 && src.probs.Len() == 0 {
 		src.problem("", "query one of DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE, "+
-			"DCGM_FI_PROF_SM_ACTIVE",
-			"it has no series, or none of a metric of a GPU that is read")
+			"DCGM_FI_PROF_SM_ACTIVE", "it has no series, or none of a metric of a GPU that is read")
 	}
 	return src.probs.Err()
 }
