@@ -70,11 +70,6 @@ func (c *Collector) document(name string, dec *json.Decoder) error {
 	return nil
 }
 
-// takeStatus notes an error that the API server answered instead of objects.
-func (c *Collector) takeStatus(file string, o *statusObject) {
-	c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
-}
-
 // object takes one object over. Secrets are not read.
 func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	c.objects++
@@ -153,10 +148,13 @@ func init() { // a composite literal would be an initialization cycle
 	}
 	dra := []string{"v1", "v1beta2", "v1beta1"}
 	readers = map[string]*reader{
-		"Node":                    {"", []string{"v1"}, taking((*Collector).takeNode)},
-		"Pod":                     {"", []string{"v1"}, taking((*Collector).takePod)},
-		"ConfigMap":               {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
-		"Status":                  {"", []string{"v1"}, taking((*Collector).takeStatus)},
+		"Node":      {"", []string{"v1"}, taking((*Collector).takeNode)},
+		"Pod":       {"", []string{"v1"}, taking((*Collector).takePod)},
+		"ConfigMap": {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
+		"Status": {"", []string{"v1"}, taking(
+			func(c *Collector, file string, o *statusObject) {
+				c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
+			})},
 		"Deployment":              controller("Deployment", "apps"),
 		"StatefulSet":             controller("StatefulSet", "apps"),
 		"ReplicaSet":              controller("ReplicaSet", "apps"),

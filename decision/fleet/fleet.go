@@ -218,7 +218,7 @@ type LanguageModel struct {
 	Weights    Precision `yaml:"weights"`
 	// Active counts the parameters that one token uses, of a mixture of experts; 0 = all.
 	Active  int64                   `yaml:"active_parameters,nonzero"`
-	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior, reported as such
+	KVCache Optional[sharing.Bytes] `yaml:"kv_cache"` // per GPU; absent = from load and shape, or a prior
 	// Layers, KVHeads and HeadDim are the shape of the attention.
 	Layers  Optional[int] `yaml:"layers"`
 	KVHeads Optional[int] `yaml:"kv_heads"`

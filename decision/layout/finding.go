@@ -86,7 +86,9 @@ func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 		case Sliced(d.Mode):
 			gpus := 0.0
 			for _, in := range d.Instances {
-				if !n.holds(i, in) {
+				if !slices.ContainsFunc(n.Assignments, func(a Assignment) bool {
+					return int(a.Device) == i && a.Profile == in.Profile && a.Start == in.Start
+				}) {
 					empty[in.Profile.Name]++
 					gpus += float64(in.Profile.PlacementUnits) / float64(max(1, in.Profile.Model().Units))
 				}
@@ -123,12 +125,6 @@ func (n *Node) findings(asked map[sharing.Mechanism]bool) (out []Finding) {
 	}
 	slices.SortStableFunc(out, func(a, b Finding) int { return cmp.Compare(a.Kind, b.Kind) })
 	return out
-}
-
-func (n *Node) holds(i int, in Instance) bool {
-	return slices.ContainsFunc(n.Assignments, func(a Assignment) bool {
-		return int(a.Device) == i && a.Profile == in.Profile && a.Start == in.Start
-	})
 }
 
 // half returns the part of a device that its one tenant was measured to use, where that is no more than half of it.

@@ -123,8 +123,8 @@ type canaryTenant struct {
 	Objectives          []string
 }
 
-// objectives are a tenant's in a canary's plan: of a limit of the P99, which takes hours to measure, the median decides.
-// One that states none is to stay as it was.
+// objectives are a tenant's in a canary's plan: of a limit of the P99, which takes hours to measure, the median
+// decides. One that states none is to stay as it was.
 func objectives(w *decision.Workload) (out []string) {
 	if !w.Kind.Serves() {
 		return []string{"{metric: steps, at_least: true}"}

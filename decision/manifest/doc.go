@@ -6,13 +6,11 @@
 //
 // [Build] takes a fleet and the result of [decision.Decide] for it, and returns a [Folder] of documents in memory;
 // [Folder.Write] puts it on disk, all or none. [Migration] does the same for the steps of a plan of package migrate.
-// The same decision gives the same bytes. Settings that are legal and have another effect than they seem to are
-// returned as a [sharing.Warning] with its source.
+// Settings that are legal and have another effect than they seem to are returned as a [sharing.Warning].
 //
-// Files are written from [decision.Result.Layout] and nothing else: nodes that are configured alike are a [Group], with
-// one node label, one device-plugin configuration and one MIG layout. A layout that breaks the rules of its delivery is
-// refused. A workload's document is of the kind of object that was read from the cluster, or that suits it. MPS limits
-// hold for each client process, not for each container.
+// Files are written from [decision.Result.Layout]: nodes that are configured alike are a [Group], with one node label,
+// one device-plugin configuration and one MIG layout. A layout that breaks the rules of its delivery is refused. A
+// workload's document is of the kind of object that was read from the cluster, or that suits it.
 //
 // An online language model with several replicas gets a router: the InferencePool of the Gateway API inference
 // extension with the configuration of llm-d's endpoint picker, and values of llm-d's chart.

@@ -5,17 +5,13 @@
 // finds for the workloads that may move is compared with it by the same evaluation ([decision.Evaluator]) and the same
 // prices. A change is proposed only where it mends an objective, or saves more than is uncertain about the saving.
 //
-// A plan is the difference of two layouts (package layout). It consists of independent parts: each mends an objective,
-// gives a place to a workload, or saves more than is uncertain about it, and within a part no workload moves that could
-// stay for the same price. Moves without a possible order of steps are left out. Pods move only to nodes that their
-// scheduling rules allow ([decision.Scheduling]).
+// A plan is the difference of two layouts. It consists of independent parts: each mends an objective, gives a place to
+// a workload, or saves more than is uncertain about it, and no workload moves that could stay for the same price. Moves
+// without a possible order of steps are left out. Pods move only to nodes that their scheduling rules allow.
 //
 // Workloads with too few figures stay in place, and so do their nodes. A step never takes a device from a running
 // replica before the replica has another, except where a PodDisruptionBudget allows it and the step names it. Under
-// HAMi, Deployments move with the requests that they have; nodes of Volcano, KAI and the DRA driver are left as they
-// are.
-//
-// Nothing here talks to a cluster; package manifest writes the steps and their files.
+// HAMi, Deployments move with their requests; nodes of Volcano, KAI and the DRA driver are left as they are.
 //
 // Experimental: its API may change.
 package migrate

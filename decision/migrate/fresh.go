@@ -17,7 +17,7 @@ func (s *search) fresh(pool string, m sharing.Mechanism, left []want) []want {
 	slices.SortStableFunc(left, func(a, b want) int { return cmp.Compare(each(b.w), each(a.w)) })
 	var gpus []mig.Layout
 	if m == sharing.MechanismMIG {
-		gpus = packed(s.mig(pool), left)
+		gpus = packed(layout.GPUOf(s.pools[pool].Pool.GPU).MIG, left)
 	}
 	for len(left) > 0 {
 		n := s.spare(pool)
@@ -42,8 +42,6 @@ func (s *search) fresh(pool string, m sharing.Mechanism, left []want) []want {
 	}
 	return nil
 }
-
-func (c *cluster) mig(pool string) *mig.Model { return layout.GPUOf(c.pools[pool].Pool.GPU).MIG }
 
 // packed are the MIG instances that are wanted, on the fewest GPUs.
 func packed(model *mig.Model, of []want) (gpus []mig.Layout) {

@@ -4,7 +4,6 @@ package migrate
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -132,12 +131,6 @@ func unused(n *layout.Node) (gpus int) {
 		gpus += max(1, partitioned*free/all)
 	}
 	return gpus
-}
-
-// asks is the reason for which a workload that requests MIG instances has no place.
-func (c *cluster) asks(w *decision.Workload) string {
-	return fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them", c.wants[w.Name]*each(w),
-		w.Request.Profile)
 }
 
 // newKey is the key of a replica that does not run yet.

@@ -4,6 +4,7 @@ package migrate
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision"
@@ -148,7 +149,8 @@ func (s *search) admit(r *decision.Result, asking []string) (lost map[string]str
 			}
 		}
 		if !s.start(r, w, s.wants[name], pools, []kind{{sharing.MechanismMIG, w.Request.Profile}}) {
-			lost[name] = s.asks(w)
+			lost[name] = fmt.Sprintf("it asks for %d x %s, and no pool has as many free or can make them",
+				s.wants[name]*each(w), w.Request.Profile)
 		}
 	}
 	return lost

@@ -120,16 +120,11 @@ func leastOf(a, b uint64) uint64 {
 		min(a>>memoryShift, b>>memoryShift)<<memoryShift
 }
 
-// pack packs the free capacity of b into one word, guards set.
-func (b *bin) pack() uint64 {
-	return guards | pack(b.most(), b.cpu, sharing.Bytes(b.memory))
-}
-
 // run places the requests of one run on b, each on the fullest GPUs with enough room,
 // and returns the sum of the free thousandths at the horizons.
 func (p *Cotenant) run(b bin, r *run) int64 {
 	sum, at := int64(0), 0
-	free := b.pack()
+	free := guards | pack(b.most(), b.cpu, sharing.Bytes(b.memory))
 	for _, end := range horizons {
 		for ; at < end; at++ {
 			if at%blockLength == 0 && (free-r.blocks[at/blockLength])&guards != guards {
@@ -200,7 +195,8 @@ func (b *bin) fill(i int, milli int32, memory sharing.Bytes) {
 	b.gpus[i] = g
 }
 
-// byKind is the expected free part that a kind leaves which comes by itself, as often as it fits. CPU-only kinds leave nothing to be counted.
+// byKind is the expected free part that a kind leaves which comes by itself, as often as it fits. CPU-only kinds leave
+// nothing to be counted.
 func (p *Cotenant) byKind(b *bin) float64 {
 	sum := 0.0
 	most := b.most()

@@ -21,18 +21,14 @@ type Calibrated struct {
 	Profiles  *profile.Profiles // of isolated workloads; read by NewModels only
 }
 
-// Models predicts the latencies of tenants co-located on one GPU, with decision's closed forms, for time-slicing and
-// MPS; where these leave an objective open and refuse none, Fit, Score and Placer ask the simulation, as decision does.
-// Everything else is not known: other mechanisms, GPU models that were not calibrated, groups with a workload that was
-// not measured in isolation.
+// Models predicts the latencies of tenants co-located on one GPU under time-slicing and MPS, by closed forms, and by a
+// simulation where these leave an objective open. Other mechanisms, GPU models that were not calibrated, and groups
+// with a workload that was not measured in isolation are not known.
 //
-// A simulation takes 4 to 45 ms and is run once for a group, which may be once for each GPU that a node shares: nothing
-// bounds the time of a first call but the number of different groups (the same workloads on another node of the same
-// model are the same group). A scheduler with a deadline wraps a Models in a [Forecaster] of its own that does not
-// simulate: objectives that closed forms leave open are then unknown.
+// A simulation takes 4 to 45 ms, once for each different group. A scheduler with a deadline wraps a Models in a
+// [Forecaster] of its own that does not simulate: objectives that closed forms leave open are then unknown.
 //
-// Answers are kept (about 300 bytes a tenant of a group, at most 8,192 groups, closed forms and simulations counted
-// each; beyond that all are forgotten), so that asking again does not allocate. It is safe for concurrent use.
+// Up to 8,192 answers are kept, about 300 bytes a tenant of a group. It is safe for concurrent use.
 type Models struct {
 	workloads map[string]uint16 // its number
 	names     []string

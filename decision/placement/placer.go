@@ -14,12 +14,10 @@ import (
 )
 
 // Placer places requests one after another, in two stages: an index over the free capacity of the nodes picks the 64
-// with the best scores for a similar request, of a rounded share and rounded CPU, and the policy scores these exactly.
-// Where none of them takes the request all others are searched: it is refused only when no node takes it. The first
-// request of a rounded shape scores all nodes that may take it; where these are more than 2,000, about 256 at even
-// distances, and the next ones as many more (as percentageOfNodesToScore of kube-scheduler): of 10,000 nodes of
-// which hardly two are alike the first offer is the 25th best in the mean, the 40th offer the best. Offers on so large
-// clusters depend on earlier calls, others don't. A Placer is not safe for concurrent use.
+// with the best scores for a similar request, and the policy scores these exactly. Where none of them takes the request
+// all others are searched: it is refused only when no node takes it. Where more than 2,000 nodes may take a request of
+// a new shape, about 256 at even distances are scored, and as many more with each next one (as percentageOfNodesToScore
+// of kube-scheduler): offers then depend on earlier calls. A Placer is not safe for concurrent use.
 type Placer struct {
 	scorer     *Scorer
 	index      index

@@ -36,21 +36,16 @@ const (
 // Cotenant puts a request on the node with the least stranded capacity after it, by two estimates in thousandths of a
 // GPU:
 //
-//   - the capacity left free on the node after a run of requests drawn from the
-//     mix (Monte Carlo): the mean over 16 runs, after 16, 64, 256 and 512 requests.
-//     Unlike the single next request of fragmentation gradient descent (FGD, USENIX ATC '23) it covers GPUs
-//     without CPU for later requests, and remainders that only a rare kind fills.
-//   - half of the capacity left by each kind in isolation, as often as it fits,
-//     weighted by its frequency. It keeps whole nodes free for requests of many
-//     GPUs, which runs of mostly small requests would not.
+//   - the capacity left free on the node after a run of requests drawn from the mix (Monte Carlo): the mean over 16
+//     runs, after 16, 64, 256 and 512 requests. Unlike the single next request of fragmentation gradient descent (FGD,
+//     USENIX ATC '23) it covers GPUs without CPU for later requests, and remainders that only a rare kind fills.
+//   - half of the capacity left by each kind by itself, as often as it fits, weighted by its frequency. It keeps whole
+//     nodes free for requests of many GPUs.
 //
-// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are fixed: drawn once from a
-// fixed seed, in the mix's proportions. Estimates are kept in a table of fixed size, so scoring does not allocate; they
-// rest on CPU in steps of 0.5 cores and memory in steps of 2 GiB, rounded down.
-//
-// The numbers were chosen on the openb default trace together with four variations drawn from it (shares only,
-// twice the CPU-only tasks, half of the demand for several GPUs, a third of the tasks bound to models), so that it
-// allocates more than FGD on each of the five. At run time its only input is the mix.
+// MIG GPUs are valued by the slices that a request drawn from the mix can't use. The runs are drawn once from a fixed
+// seed, in the mix's proportions. Estimates are kept in a table of fixed size, for CPU in steps of 0.5 cores and memory
+// in steps of 2 GiB. The numbers were chosen on the openb default trace with four variations of it, so that the policy
+// allocates more than FGD on each of the five.
 type Cotenant struct {
 	mix  *mix
 	runs [runCount]run

@@ -20,8 +20,6 @@
 // throughout the page, and on every page of the same names, which marks it in tables. A chart of more than four series
 // becomes small ones, one for each colour, with the same axes; a chart of lines with one point each becomes a table.
 // Texts may come from anybody: all are escaped. The same page gives the same bytes.
-//
-// Experimental: its API may change.
 package webpage
 
 import (

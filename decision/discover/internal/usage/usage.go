@@ -53,8 +53,8 @@ type Stats struct {
 	// Units names the figures that are in other units than their metric's, percent for fractions or fractions for
 	// percent; they are void.
 	Units Set
-	// Blind is set where the exporter gives a pod's own figures and cannot distinguish its processes from others', as without
-	// hostPID.
+	// Blind is set where the exporter gives a pod's own figures and cannot distinguish its processes from others', as
+	// without hostPID.
 	Blind bool
 	// DeviceOnly is set for a series of a device without a pod, where pods have series of the same device.
 	DeviceOnly bool
