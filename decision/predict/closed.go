@@ -18,9 +18,8 @@ type closedState struct {
 	slice, sliceCount       float64 // mean slice of a decode step, and their number
 }
 
-// closedForm predicts by closed forms: a decode step is the mean over the activities of the neighbours, which are taken
-// as independent and last as long as their own steps tell: a fixed point, as in approximate mean value analysis (P.
-// Schweitzer, 1979).
+// closedForm predicts by closed forms: a decode step is the mean over the activities of the neighbours, independent and
+// as long as their own steps: a fixed point, as in approximate mean value analysis (P. Schweitzer, 1979).
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
 	var small [8]closedState // no allocation for the groups that matter
 	states := small[:0]
@@ -116,8 +115,7 @@ func (p *Predictor) contendedSlices(models []tenantModel, states []closedState, 
 	return nobody*t.step + some*busy, t.prefill + prefillWaits*wait
 }
 
-// contendedMPS is tenant i's decode step and prefill under MPS, and the time of
-// each on the GPU: held up by the others for as long as they are there.
+// contendedMPS is tenant i's decode step and prefill under MPS, and the time of each on the GPU, which others hold up.
 func (p *Predictor) contendedMPS(models []tenantModel, states []closedState, i int, mixed bool) (step, prefill, stepOn,
 	prefillOn float64) {
 	t := &models[i]

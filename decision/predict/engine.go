@@ -177,8 +177,7 @@ func (e *engine) work(now time.Duration) timeslice.Work {
 	return timeslice.Work{At: now + millis(e.t.host+e.t.perToken*b), GPU: millis(factor * e.t.gpu)}
 }
 
-// nextLaunch is the next piece of a step whose kernels the host launches at an even pace, even while the GPU is busy
-// with others.
+// nextLaunch is the next piece of a step that the host launches at an even pace, while the GPU is busy with others too.
 func (e *engine) nextLaunch(now time.Duration) timeslice.Work {
 	between, l := table.Launched.Between.Value*(e.t.step-e.t.gpu), e.launched
 	pace := (e.t.step - between - e.t.gpu/launches) / (launches - 1) // the last piece ends where the step does alone

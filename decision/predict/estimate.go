@@ -64,8 +64,7 @@ func (o *Estimate) Likely(d *Tenant) bool {
 	return likely
 }
 
-// raise lifts latencies to the least that they can be. One that nobody knows misses a limit that lies below its floor
-// all the same.
+// raise lifts latencies to the least that they can be. An unknown one misses a limit below its floor all the same.
 func (o *Estimate) raise(d *Tenant, floor [LatencyCount]float64) {
 	o.Floor = floor
 	for k, least := range floor {

@@ -107,7 +107,11 @@ type fittedTo map[subset]*Predictor
 
 func (f fittedTo) of(s *study, u subset) *Predictor {
 	if f[u] == nil {
-		p, err := s.on(u.gpu).calibrate(u)
+		there := *s // its predictions of the cases are the same
+		if u.gpu != "" && u.gpu != oneName(s.start.GPU) {
+			there.start = s.start.On(u.gpu, "")
+		}
+		p, err := there.calibrate(u)
 		if err != nil {
 			p = &s.start
 		}
@@ -132,14 +136,4 @@ func (s *study) without(sc *sharedCase) subset {
 		}
 	}
 	return subset{series: sc.series}
-}
-
-// on returns the study of a predictor for another GPU; its predictions of the cases are the same.
-func (s *study) on(gpu string) *study {
-	if gpu == "" || gpu == oneName(s.start.GPU) {
-		return s
-	}
-	there := *s
-	there.start = s.start.On(gpu, "")
-	return &there
 }

@@ -27,8 +27,7 @@ type Share struct {
 	Bandwidth float64           // share of its memory bandwidth
 }
 
-// Least is the least work of a model server on each of its GPUs, whatever engine it
-// runs. The zero value is of a server of which nothing is known.
+// Least is the least work of a model server on each of its GPUs, with any engine; zero where nothing is known of it.
 type Least struct {
 	Weights float64 // bytes of the weights that a decode step reads
 	KV      float64 // bytes of one request's KV cache that it reads

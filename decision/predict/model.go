@@ -20,8 +20,8 @@ func (t *tenantModel) cycleOf(step, prefill float64) float64 {
 // GPU: finer ones predict no better.
 const launches = 20
 
-// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a turn and
-// half do not, chance decides on which side of the gap the median lies.
+// middle is the mean of the values from the 40th to the 60th percentile: where half of the steps wait for a slice
+// and half do not, chance decides on which side of the gap the median lies.
 func middle(sorted []float64) float64 {
 	n, sum := float64(len(sorted)), 0.0
 	mid := sorted[int(0.4*n):int(math.Ceil(0.6*n))]

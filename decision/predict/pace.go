@@ -36,7 +36,7 @@ func (t *tenantModel) paceCoLocated(mechanism sharing.Mechanism, s *profile.Solo
 		"%.3g to %.3g ms a step", fast, slow)
 }
 
-// freeRuns are the medians of a tenant's step in the runs in which nobody held up its kernels.
+// freeRuns are the medians of a tenant's step in the runs in which no neighbour held up its kernels.
 func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 	if s.MPS != nil && s.TimeSlicing != nil && s.MPS.Server != s.TimeSlicing.Server {
 		return nil
@@ -46,14 +46,14 @@ func freeRuns(mechanism sharing.Mechanism, s *profile.Solo) (ms []float64) {
 			ms = append(ms, b.ITL.P50.Or(0), b.Step.P50.Or(0)) // a server has the former, others the latter
 		}
 	}
-	if s.MPS != nil && mechanism == sharing.MechanismMPS { // in turns a host launches while others have theirs
+	if s.MPS != nil && mechanism == sharing.MechanismMPS { // under time-slicing a host launches in others' slices
 		ms = append(ms, quietSteps(s.MPS.Pressure)...)
 	}
 	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
 }
 
 // paceOfRuns has a server under MPS take its steps at the middle pace of the run that it was read from and of all in
-// which nobody held up its kernels: single ones differ by a fifth, since the host's pace does.
+// which no neighbour held up its kernels: single ones differ by a fifth, since the host's pace does.
 func (t *tenantModel) paceOfRuns(s *profile.Solo) {
 	runs := slices.Sorted(slices.Values(append(freeRuns(sharing.MechanismMPS, s), t.step)))
 	extra := middle(runs) - t.step

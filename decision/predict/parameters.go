@@ -38,7 +38,7 @@ type Parameters struct {
 	// Of time-slicing: the time that a context keeps the GPU, the time lost to a change of context, and that of a slice,
 	// beyond the switch, in which resumed work does not advance. Of a decode step the part that is not on the GPU, the
 	// host's time for each sequence, and the growth on the GPU with a doubled batch. Of a prefill, which reads the
-	// weights once as a decode step does, the prompt tokens that add the work of another step, where GPM does not tell;
+	// weights once as a decode step does, the prompt tokens that add the work of another step, without GPM;
 	// the part of its time in which the GPU works at most (the host has the rest), and the part of that which is left
 	// when its kernels have piled up behind a neighbour.
 	Quantum        Parameter `yaml:"quantum,required" json:"quantum"`
@@ -58,7 +58,7 @@ type MPSParameters struct {
 	// The share of the memory bandwidth at which a decode step's kernel reads, once it does; the share of the time
 	// in which a neighbour's kernel reads for which one's own waits, and that of the time in which it does not read; the
 	// growth of a step's waits with a doubled batch; the waits of a prefill over a decode step's; the growth of GPU work
-	// as soon as anybody else is active; the ms that MPS adds to a decode step of a lone tenant; and the exponent of a
+	// as soon as others are active; the ms that MPS adds to a decode step of an isolated tenant; and the exponent of a
 	// step's growth with the inverse of the SM share.
 	KernelBandwidth Parameter `yaml:"kernel_bandwidth,required" json:"kernel_bandwidth"`
 	MemoryBlocking  Parameter `yaml:"memory_blocking,required" json:"memory_blocking"`
@@ -261,8 +261,7 @@ func (p *Parameters) Law() contention.Law {
 		Arbitration: p.Arbitration.Value}
 }
 
-// meanSlices is the mean number of slices of a step that takes quanta of them on
-// the GPU: near a whole number, as the prediction flags it, it may be either.
+// meanSlices is the mean number of slices of a step that takes quanta of them: near a whole number it may be either.
 func meanSlices(quanta, tolerance float64) float64 {
 	within := tolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
@@ -275,6 +274,17 @@ func meanSlices(quanta, tolerance float64) float64 {
 // transferred holds the half-widths that a GPU adds which the predictor was not calibrated on: one of the same
 // architecture, and one of another.
 var transferred = [2]float64{table.Doubts.Near.Value, table.Doubts.Far.Value}
+
+// transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds.
+func transferSigma(from, to *sharing.GPU) float64 {
+	switch {
+	case from == to:
+		return 0
+	case from.Architecture == to.Architecture:
+		return transferred[0]
+	}
+	return transferred[1]
+}
 
 // prior returns a constant as a parameter.
 func prior(c costs.Constant) Parameter {

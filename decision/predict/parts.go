@@ -70,8 +70,7 @@ func (t *tenantModel) readSlots(b *profile.SoloProfile) {
 // leastGPUPart bounds the part of a step on the GPU: no row of a server comes near.
 const leastGPUPart = 0.3
 
-// takeApart finds the parts of a decode step and a prefill. usualHost is the host's part
-// of a step, where GPM does not tell; 0 = the parameter.
+// takeApart finds the parts of a decode step and a prefill. Without GPM usualHost is the host's, 0 = the parameter.
 func (t *tenantModel) takeApart(p *Predictor, b *profile.SoloProfile, usualHost float64) error {
 	busy := 0.0 // GPU-active time for each request
 	if t.closed {
@@ -125,7 +124,7 @@ func (p *Predictor) isolated(b *profile.SoloProfile) (t tenantModel, err error) 
 	return t, err
 }
 
-// usualHost is the host's part of a decode step as the server's other loads tell it; 0 when none does.
+// usualHost is the host's part of a decode step by the server's other loads; 0 where none determines it.
 func (p *Predictor) usualHost(base *profile.SoloProfile, siblings []*profile.SoloProfile) float64 {
 	sum, n := 0.0, 0
 	for _, q := range siblings {

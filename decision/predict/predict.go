@@ -14,7 +14,7 @@ import (
 )
 
 // Predict predicts the co-located figures of each tenant of a group on one GPU, under time-slicing or MPS, in the order
-// of the group. A group of one predicts the mechanism's cost to a lone tenant. The error names every unpredictable
+// of the group. A group of one predicts the mechanism's own cost. The error names every unpredictable
 // tenant, with the reason. Predict only reads p and may be called concurrently.
 func (p *Predictor) Predict(mechanism sharing.Mechanism, group []profile.Solo, method Method) ([]Prediction, error) {
 	return p.predict(mechanism, group, method, nil)
@@ -55,7 +55,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		}
 	}
 	if mechanism == sharing.MechanismTimeSlicing {
-		p.besideLarger(models)
+		p.nextToLarger(models)
 	} else {
 		doubtNeighbours(models)
 	}

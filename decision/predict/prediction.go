@@ -84,7 +84,7 @@ type Prediction struct {
 	// puts the prediction off by a round: one counted nearly as often with a spinning neighbour, the number that its
 	// length implies, or that of a step within 8% of its length.
 	Turns, OtherTurns profile.Optional[int]
-	// Notes say why the intervals are wider than usual.
+	// Notes are the reasons why the intervals are wider than usual.
 	Notes []string
 }
 

@@ -4,7 +4,6 @@ package predict
 
 import (
 	"math"
-	"slices"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 )
@@ -46,7 +45,7 @@ func reporterOf(p *profile.Pressure) *profile.Wait {
 	return nearest
 }
 
-// quietSteps returns the medians of the tenant's step, in milliseconds, where nobody held up its kernels: without
+// quietSteps returns the medians of the tenant's step, in milliseconds, where no kernel held up its own: without
 // others, and next to kernels shorter than a host takes to launch one.
 func quietSteps(p *profile.Pressure) (ms []float64) {
 	const shortUS = 5
@@ -64,5 +63,5 @@ func quietSteps(p *profile.Pressure) (ms []float64) {
 			ms = append(ms, q.StepMS)
 		}
 	}
-	return slices.DeleteFunc(ms, func(v float64) bool { return v <= 0 })
+	return ms
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/internal/stats"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
@@ -75,7 +76,7 @@ func movesAt(confidence float64) *moves {
 }
 
 // fromPriors estimates each of the tenants of one GPU or slice, at a one-sided confidence (0.5 to 0.999). Quantities
-// that nobody measured are moved to both sides one after another, and their effects on a figure are added in squares.
+// without measurements are moved to both sides one after another, and their effects on a figure are added in squares.
 func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []Estimate {
 	out := make([]Estimate, len(tenants))
 	to := movesAt(confidence)
@@ -112,6 +113,9 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		t.out.Rate, t.out.Busy = profile.Interval{Value: t.base.rate}, profile.Interval{Value: t.base.busy}
 	}
 	for q := range to.to {
+		if !e.matters(q) {
+			continue
+		}
 		one := q == together || costs.Priors[q].PerTenant
 		for side := range to.to[q] {
 			for i := range e.cohorts {
@@ -146,6 +150,21 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		}
 	}
 	return out
+}
+
+// matters reports whether a quantity can move figures on such a share.
+func (e *evaluation) matters(q int) bool {
+	switch q {
+	case costs.SMDecoding, costs.SMOther, costs.MPSBlocking, costs.MPSStepPerLayer:
+		return e.share.Mechanism == sharing.MechanismMPS
+	case costs.TurnsOverhead:
+		return e.share.Mechanism == sharing.MechanismTimeSlicing
+	case costs.SliceDecoding:
+		return e.share.Bandwidth != 1
+	case costs.SliceOther:
+		return e.share.SMs != 1
+	}
+	return true
 }
 
 // sameTenant reports whether two tenants are equal, the loads that they refer to included.
@@ -215,4 +234,22 @@ func closeBounds(b *profile.Interval) {
 	if math.IsInf(b.Value, 1) {
 		b.Low = b.Value
 	}
+}
+
+// FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
+// host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
+// batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of
+// the times, as the standard deviation of their logarithm.
+func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant {
+	each, batch := host+gpu, 1.0
+	if most > 0 {
+		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
+	}
+	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
+	d.IsolatedSigma[LatencyE2E] = sigma
+	// Infinite where it cannot keep up.
+	if d.Isolated[LatencyE2E] = math.Inf(1); d.Busy < 1 {
+		d.Isolated[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, medians.gaps)
+	}
+	return d
 }

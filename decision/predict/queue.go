@@ -17,7 +17,7 @@ func uneven(q int) bool { return q == costs.LengthSigma || q == costs.Burstiness
 
 var serviceSigma, otherHost = table.Unmeasured.ServiceSigma.Value, table.Unmeasured.OtherHost.Value
 
-// usualSequences is the most sequences in a batch of a server that does not say.
+// usualSequences is the most sequences in a batch where they are not stated.
 const usualSequences = 64.0
 
 // Of service, over its mean: the P99, and the squared coefficient of variation.
@@ -30,7 +30,7 @@ var (
 const mostRounds, converged = 12, 1e-5
 
 // at widens every figure by its change, so many times, where one quantity is moved as in a setting, for one workload or
-// for everybody.
+// for all.
 func (e *evaluation) at(q int, s *setting, workload int, times float64) {
 	figuresOnly, moved := q == together || uneven(q), false // gaps and lengths move no activity
 	for i := range e.cohorts {
@@ -91,10 +91,10 @@ func (e *evaluation) converge() {
 	}
 }
 
-// contended is the factor on GPU work next to others that take so much of the GPU, in turns for a part of the time.
+// contended is the factor on GPU work next to others that take so much of the GPU, for a part of the time in slices.
 func contended(others, switching, part float64) float64 { return (1 + others) * (1 + switching*part) }
 
-// alone reports whether tenants cannot disturb one another.
+// isolated reports whether tenants cannot disturb one another.
 func (e *evaluation) isolated() bool {
 	return e.share.Mechanism != sharing.MechanismMPS && e.share.Mechanism != sharing.MechanismTimeSlicing ||
 		len(e.tenants) == 1
@@ -338,24 +338,6 @@ func (t *state) interrupted(v *Serving, pre float64, s *setting, l *lengths) flo
 // distribution.
 func (s *setting) logFollowed(logMean float64) float64 {
 	return min(logMostFollowed, (logMean-s.logGaps)/s.gaps)
-}
-
-// FromRequests returns the tenant of a service without tokens that gets perS requests a second, each of which takes
-// host and GPU seconds. It gathers up to most requests in a batch for wait seconds: then the host's part of the next
-// batch overlaps the GPU's of this one; without a batch (most = 0) one follows the other. sigma is the uncertainty of
-// the times, as the standard deviation of their logarithm.
-func FromRequests(perS, host, gpu float64, most int, wait, sigma float64) Tenant {
-	each, batch := host+gpu, 1.0
-	if most > 0 {
-		each, batch = max(host, gpu), min(float64(most), 1+perS*wait)
-	}
-	d := Tenant{From: sharing.BasisPrior, Busy: perS * each, Host: 1 - gpu/each, Online: true, Requests: true}
-	d.IsolatedSigma[LatencyE2E] = sigma
-	// Infinite where it cannot keep up.
-	if d.Isolated[LatencyE2E] = math.Inf(1); d.Busy < 1 {
-		d.Isolated[LatencyE2E] = (wait + host + batch*gpu) * tailOf(d.Busy, medians.gaps)
-	}
-	return d
 }
 
 // expected holds the expected figures of a tenant in a setting.

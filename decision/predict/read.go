@@ -98,7 +98,7 @@ func (t *tenantModel) contend(p *Predictor, mechanism sharing.Mechanism, s *prof
 			if t.gpu > t.host { // it launches ahead of the GPU
 				t.pieces = 1
 			}
-			if !t.gaps { // whatever GPM says: they read the weights
+			if !t.gaps { // whatever GPM reports: they read the weights
 				t.prefillGPU = max(t.prefillGPU, p.usualPrefill(t)*t.prefill)
 			}
 		}
@@ -121,8 +121,8 @@ func (t *tenantModel) repeatArrivals(s *profile.Solo, base *profile.SoloProfile)
 	}
 }
 
-// shareFirst combines the isolated first token of the runs under both mechanisms, where there are two: nobody else is
-// on the GPU, so both measure the same, and by chance they differ by 20% (decision/predict/testdata).
+// shareFirst combines the isolated first tokens of the runs under both mechanisms: they measure the same, and by chance
+// they differ by 20% (decision/predict/testdata).
 func (t *tenantModel) shareFirst(s *profile.Solo) {
 	if s.MPS == nil || s.TimeSlicing == nil || s.MPS.Server != s.TimeSlicing.Server {
 		return
@@ -165,10 +165,10 @@ func (p *Predictor) transfer(mechanism sharing.Mechanism, gpu string, t *tenantM
 		return fmt.Errorf("%w: %s, calibrated on %s; before Volta MPS clients shared one address space and scheduler, "+
 			"so nothing carries over", ErrOtherGPU, there.Name, here.Name)
 	}
-	wider, says := transferred[1], "carried over from %s to %s, of another architecture: the interval "+
+	wider, says := transferSigma(here, there), "carried over from %s to %s, of another architecture: the interval "+
 		"under %s is wider by up to %.0f%% either way, which is assumed and was never measured; calibrate there"
 	if there.Architecture == here.Architecture {
-		wider, says = transferred[0], "carried over from %s to %s, which widens the interval under %s by "+
+		says = "carried over from %s to %s, which widens the interval under %s by " +
 			"up to %.0f%% either way; calibrate there for a narrower one"
 	}
 	t.note(wider, says, here.Name, there.Name, mechanism, 100*wider)

@@ -121,10 +121,10 @@ type equivalentStress struct {
 }
 
 // stressResponses reads each tenant's curve of stress kernels at the pressures of its neighbours and adds the excesses.
-// All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, everybody's pressure
+// All tenants together hold no more of the SMs than a GPU gives: where their excesses leave more, all pressure
 // rises by one factor until that is so, and the tenant with the steepest curve slows down most. It is at least that of
-// each subgroup, so that another neighbour makes nobody faster. Next to neighbours of unknown pressure the figure is a
-// lower bound.
+// each subgroup, so that another neighbour makes no tenant faster. Next to neighbours of unknown pressure the figure
+// is a lower bound.
 func stressResponses(models []tenantModel) []float64 {
 	out := make([]float64, len(models))
 	all := make([]stressed, 0, len(models))

@@ -18,10 +18,8 @@ import (
 type unseenWidths struct{ times, tails, first, firstTail, apart, doubt, seen float64 }
 
 var unseenByMechanism = map[sharing.Mechanism]unseenWidths{
-	sharing.MechanismTimeSlicing: {times: 0.14, tails: 0.2, first: 0.29, firstTail: 0.46, apart: 0.5, doubt: 0.75,
-		seen: 0.8},
-	sharing.MechanismMPS: {times: 0.12, tails: 0.18, first: 0.25, firstTail: 0.43, apart: 0.75, doubt: 1.25,
-		seen: 1},
+	sharing.MechanismTimeSlicing: {0.14, 0.2, 0.29, 0.46, 0.5, 0.75, 0.8},
+	sharing.MechanismMPS:         {0.12, 0.18, 0.25, 0.43, 0.75, 1.25, 1},
 }
 
 func (w *unseenWidths) of(m profile.Metric) float64 {

@@ -12,7 +12,7 @@ import (
 
 // Measured is a co-located row with its prediction.
 type Measured struct {
-	Series     string // of the row, or where it does not say, that of its file
+	Series     string // of the row, or where it states none, that of its file
 	Index      int    // of the row in its file
 	Row        *profile.Row
 	Prediction *Prediction // nil when it could not be predicted

@@ -29,7 +29,7 @@ type isolatedKey struct {
 	mechanism sharing.Mechanism
 	base      *profile.SoloProfile
 	adjusted
-	host, first float64 // TTFT alone
+	host, first float64 // isolated TTFT
 }
 
 type isolatedFound struct {
@@ -101,8 +101,8 @@ func combined(t *tenantModel, isolated, together *outcome) (out profile.Figures)
 	for m := range out {
 		out[m] = combine(profile.Metric(m), t.isolated[m], isolated.Figures[m], together.Figures[m])
 	}
-	// Clients with answers of one length stay in step. Whether prompts of another engine are then computed in one batch or
-	// in turn shows only in its isolated run; neighbours add to that.
+	// Clients with answers of one length stay in step. Whether another engine then computes prompts in one batch or one by
+	// one shows only in its isolated run; neighbours add to that.
 	const ttft = profile.MetricTTFTP50
 	first, others := t.isolated[ttft], t.gaps || !home(t.base)
 	switch growth, counted := t.growth.Get(); {
@@ -143,8 +143,7 @@ func combine(m profile.Metric, measured, isolatedSim, togetherSim float64) float
 }
 
 // adjust fits the pace of kernels launched one by one, and the length of a prefill, until the isolated engine has the
-// measured throughput, or in an open loop, whose throughput is its clients', about the measured TPOT and TTFT. It
-// returns the figures of its clients.
+// measured throughput or, in an open loop, about the measured TPOT and TTFT. It returns the figures of its clients.
 func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outcome, err error) {
 	const rounds = 5
 	for i := range rounds {
@@ -172,7 +171,7 @@ func (p *Predictor) adjust(mechanism sharing.Mechanism, t *tenantModel) (o outco
 	return o, nil
 }
 
-// prefillError is about by how much a prefill is longer than the one with which the engine alone has the figures found.
+// prefillError is about by how much a prefill is longer than the one with which the isolated engine has such figures.
 func (t *tenantModel) prefillError(found *profile.Figures) float64 {
 	if t.closed {
 		tokens, of := 1e3*t.batch*float64(t.output), profile.MetricTokensPerSecond

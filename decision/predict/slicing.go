@@ -104,9 +104,9 @@ func (t *tenantModel) countEdge(p *Predictor, base *profile.SoloProfile, sibling
 	}
 }
 
-// besideLarger has steps that lie at a whole number of slices take a turn more beside a tenant with much longer
-// ones, and beside others the fewer of them one more the further below it they end.
-func (p *Predictor) besideLarger(models []tenantModel) {
+// nextToLarger has steps that lie at a whole number of slices take one more next to a tenant with much longer ones, and
+// next to others the fewer of them one more the further below it they end.
+func (p *Predictor) nextToLarger(models []tenantModel) {
 	for i := range models {
 		t := &models[i]
 		if t.edge == 0 {

@@ -67,7 +67,7 @@ func newStudy(start Predictor, method Method, files []profile.Rows) (*study, err
 // seriesName names a series of a file, after the file where its rows do not.
 func seriesName(name string, file int) string { return cmp.Or(name, fmt.Sprintf("file %d", file+1)) }
 
-// gpuOf is the GPU that a row is of; one that does not say is of the predictor's.
+// gpuOf is the GPU of a row; without a name it is the predictor's.
 func (s *study) gpuOf(r *profile.Row) string { return oneName(cmp.Or(r.GPUName, s.start.GPU)) }
 
 func oneName(gpu string) string {

@@ -56,7 +56,7 @@ type Serving struct {
 	// LengthSigma is the standard deviation of the logarithm of a request's lengths; 0 = not known, and taken as traces
 	// have it.
 	LengthSigma float64
-	// Slower is the standard deviation of the logarithm by which latencies may be longer than bytes and operations tell,
+	// Slower is the standard deviation of the logarithm by which latencies may exceed those by bytes and operations,
 	// such as where the GPU has no arithmetic for the numbers of the weights.
 	Slower float64
 }
@@ -106,17 +106,6 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 	return d, true
 }
 
-// transferSigma is the standard deviation of the logarithm that a transfer to another GPU adds.
-func transferSigma(from, to *sharing.GPU) float64 {
-	switch {
-	case from == to:
-		return 0
-	case from.Architecture == to.Architecture:
-		return transferred[0]
-	}
-	return transferred[1]
-}
-
 // TimeOn bounds the time of work that takes least to most on GPU to, by its figure on GPU from (nil: not known), for
 // [Tenant.Takes], at a one-sided confidence.
 func TimeOn(least, most float64, from, to *sharing.GPU, confidence float64) profile.Interval {
@@ -135,7 +124,7 @@ var carriedPrefill = table.Unmeasured.CarriedPrefill.Value
 var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastBeside.Value
 
 // TokenAlone is the isolated P99 time per output token, in seconds, of a model server of known size on gpus whole GPUs:
-// 90% of servers should lie between the bounds. The faster one is a step of a lone sequence, which reads the weights,
+// 90% of servers should lie between the bounds. The faster one is a step of a single sequence, which reads the weights,
 // least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
 // are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
 // [Tenant.IsolatedSigma], is sigma.

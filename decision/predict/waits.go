@@ -64,8 +64,8 @@ func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 }
 
 // unspared returns the usual step of a profile without most of the cost of MPS, from the server's other loads: for
-// seconds, a lone tenant may be spared a cost that it always has when co-located. Its step is then much shorter than
-// those of the server's other loads, though it reads as much memory: on two hosts of four for 9 loads of 40
+// seconds an isolated tenant may be spared a cost that it always has when co-located. Its step is then much shorter
+// than those of the server's other loads, though it reads as much memory: on two hosts of four for 9 loads of 40
 // (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := optional.Positive(base.ITL.P50)
