@@ -108,6 +108,18 @@ func TestFourTeams(t *testing.T) {
 	}
 }
 
+// TestContextOnSlices: memory that fits a slice without the context of its process does not fit it with that.
+func TestContextOnSlices(t *testing.T) {
+	d := decideText(t, `
+pools: [{name: p, gpu: A30, count: 4, mechanisms: [mig, exclusive]}]
+workloads: [{name: w, kind: training, replicas: 2, memory: 11.3GiB, gpu_busy: 0.3}]
+`).Decisions[0]
+	at := slices.IndexFunc(d.Candidates, func(c Candidate) bool { return c.Mechanism == sharing.MechanismMIG })
+	if c := d.Candidates[at]; c.Verdict != filter.VerdictReject || !strings.Contains(fmt.Sprint(c.Reasons), "needs 11.8GiB and the largest slice, 2g.12gb, has 11.69GiB") {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestMemoryNeed(t *testing.T) {
 	for _, c := range []struct {
 		w    Workload

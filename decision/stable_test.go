@@ -5,6 +5,7 @@ package decision
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/cotenant/cotenant/cost"
@@ -65,8 +66,23 @@ func moved(rng *rand.Rand, f *Fleet) *Fleet {
 	return f
 }
 
-// TestAnswersAreStable: where every number of a fleet is off by up to 2%, at most 4 of 1,000 statuses change. Mechanisms
-// may change a little more often: where one keeps just KeepsRate of an isolated rate, or just not, by the number.
+// crossed reports whether a limit lies between two answers for a workload: what one of them chose is not open to the
+// other, or holds another number of tenants there.
+func crossed(b, a *Decision) bool {
+	lacks := func(chose, other *Decision) bool {
+		return slices.ContainsFunc(chose.Candidates, func(c Candidate) bool {
+			return c.Chosen && !slices.ContainsFunc(other.Candidates, func(o Candidate) bool {
+				return o.Pool == c.Pool && o.Mechanism == c.Mechanism && o.Profile == c.Profile &&
+					o.Verdict == c.Verdict && o.Tenants == c.Tenants
+			})
+		})
+	}
+	return lacks(b, a) || lacks(a, b)
+}
+
+// TestAnswersAreStable: where every number of a fleet is off by up to 2%, at most 4 of 1,000 statuses change, and as
+// many mechanisms where no limit is crossed. Where one is, such as where work keeps just KeepsRate of its isolated rate,
+// or just not, mechanisms change a little more often.
 func TestAnswersAreStable(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(51, 52))
@@ -77,26 +93,31 @@ func TestAnswersAreStable(t *testing.T) {
 	for range 20 {
 		fleets = append(fleets, smallFleet(rng))
 	}
-	answers, statuses, mechanisms := 0, 0, 0
+	answers, statuses, mechanisms, free := 0, 0, 0, 0 // free: of the mechanisms, where no limit is crossed
 	for _, f := range fleets {
 		before := decide(t, f)
 		for range nightly.Cases(1, 50) {
 			after := decide(t, moved(rng, f))
+			limit, changed := false, 0
 			for k := range before.Decisions {
 				b, a := &before.Decisions[k], &after.Decisions[k]
 				answers++
+				limit = limit || crossed(b, a)
 				if a.Mechanism != b.Mechanism || a.Profile != b.Profile {
-					mechanisms++
+					changed++
 				}
 				if a.Status != b.Status {
 					statuses++
 					t.Logf("%s: %s (%s) becomes %s (%s)", b.Workload, b.Status, b.Why, a.Status, a.Why)
 				}
 			}
+			if mechanisms += changed; !limit {
+				free += changed
+			}
 		}
 	}
-	t.Logf("%d answers: %d statuses and %d mechanisms change", answers, statuses, mechanisms)
-	if 1000*statuses > 4*answers || 1000*mechanisms > 15*answers || answers < nightly.Cases(100, 5000) {
-		t.Errorf("of %d answers %d statuses and %d mechanisms change", answers, statuses, mechanisms)
+	t.Logf("%d answers: %d statuses and %d mechanisms change, %d at no limit", answers, statuses, mechanisms, free)
+	if 1000*statuses > 4*answers || mechanisms > 2+9*answers/1000 || free > 2+4*answers/1000 || answers < nightly.Cases(100, 5000) {
+		t.Errorf("of %d answers %d statuses and %d mechanisms change, %d at no limit", answers, statuses, mechanisms, free)
 	}
 }

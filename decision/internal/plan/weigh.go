@@ -93,7 +93,10 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			}
 			smaller = s
 		}
-		c.Smaller = smaller
+		if c.Smaller = smaller; len(last.Outcomes) == 0 && len(all) > 0 { // all are too small with its context
+			pl.ban(w, c, filter.Reason{Code: codes.MemorySlice, Verdict: filter.VerdictReject, Need: int64(need),
+				Profile: all[len(all)-1].Profile})
+		}
 		pl.missed(w, c, last)
 		return false
 	}
