@@ -61,7 +61,7 @@ func NewEndpoint(p Plan, changed func(Result)) (*Endpoint, error) {
 	return e, nil
 }
 
-// Run takes a snapshot once a second until ctx ends. What does not answer within a second is missing.
+// Run takes a snapshot once a second until ctx ends. A page that does not answer within a second is missing.
 func (e *Endpoint) Run(ctx context.Context) {
 	tick := time.NewTicker(observeEvery)
 	defer tick.Stop()

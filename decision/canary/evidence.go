@@ -11,7 +11,7 @@ const (
 	binLength = 2 * time.Second // the finest time that is kept
 	minBlock  = 10 * time.Second
 	maxBlock  = 5 * time.Minute
-	// minRequests is the least of a block: a share of fewer says little.
+	// minRequests is the least of a block: a share of fewer is no evidence.
 	minRequests = 8
 	// The correlationQuantile of the posterior times correlationFactor is the length of a block. These and
 	// dependence were chosen in simulated noise of 10 and 60 s, so that the bound of 1% holds with room.

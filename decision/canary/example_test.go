@@ -83,7 +83,7 @@ func ExampleCanary_Result() {
 	// newcomer ttft: a bucket of its page around its limit of 0.4 holds 80% of the observations: add an edge at the limit
 }
 
-// No test can tell a 99th percentile in two minutes: that is said before anything is done.
+// No test can decide a 99th percentile in two minutes, which New refuses.
 func ExampleNew() {
 	_, err := canary.New(canary.Plan{Deadline: 2 * time.Minute, Tenants: []canary.Tenant{
 		{Name: "newcomer", Objectives: []canary.Objective{{Metric: "ttft", Quantile: 0.99, Limit: 0.4}}},

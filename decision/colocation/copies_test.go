@@ -45,7 +45,7 @@ loads: [{name: chat, server: s, concurrency: 4, prompt: 128, output: 64}]
 	}
 }
 
-// TestSimulatedCopies measures copies of a simulated server; the rates of all lie where one of them alone says.
+// TestSimulatedCopies measures copies of a simulated server: the rates of all lie in the predictions from one.
 func TestSimulatedCopies(t *testing.T) {
 	nightly.Only(t)
 	text, _ := BuiltinPlan("simulated")

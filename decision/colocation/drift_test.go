@@ -206,7 +206,7 @@ func arrivals(t *testing.T, r results, run string) (at []time.Duration) {
 	return at
 }
 
-// A drift is told from chance, in runs of many steps and of few.
+// A drift is separated from chance, in runs of many steps and of few.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	// Ends in seconds of a window from 1 to 7, and lengths in milliseconds.

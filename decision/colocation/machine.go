@@ -264,7 +264,7 @@ func (g *group) startDaemon(ctx context.Context) error {
 func (g *group) environ(ctx context.Context, p *Server) ([]string, error) {
 	if g.daemon == nil {
 		// A pipe directory without a daemon keeps the server from becoming a
-		// client of a daemon that somebody runs in the default one.
+		// client of another daemon that runs in the default one.
 		env, err := (mps.ClientEnvironment{PipeDirectory: g.pipe}).Environ(os.Environ())
 		if u := g.machine.visible(); err == nil && u != "" {
 			env = append(env, mps.EnvVisibleDevices+"="+u)

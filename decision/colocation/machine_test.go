@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// control stands in for nvidia-cuda-mps-control.
+// control replaces nvidia-cuda-mps-control.
 var control *mps.Program
 
 // setControl sets control, and its options in the environment that the servers under test inherit.
@@ -114,7 +114,7 @@ func playServer(port string) (int, error) {
 	return code, nil
 }
 
-// freePort is a port that nobody listens on.
+// freePort is a port without a listener.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -150,7 +150,7 @@ func scriptedGPU(t *testing.T) telemetry.Reader {
 	return src
 }
 
-// realRun measures with stand-ins for servers, daemon and GPU.
+// realRun measures with replacements of servers, daemon and GPU.
 func realRun(ctx context.Context, t *testing.T, text string, h how) results {
 	t.Helper()
 	exe := must.Get(os.Executable())(t)
@@ -182,7 +182,7 @@ func TestRealFlow(t *testing.T) {
 			t.Errorf("%s, %s: nothing was predicted", r.Run, r.Load)
 		}
 	}
-	// What the servers were started with, by mode.
+	// The environments of the servers, by mode.
 	for name, want := range map[string][2]string{
 		"time-slicing/servers/a.log":       {"", ""},
 		"mps/servers/b.log":                {"", ""},
@@ -222,7 +222,7 @@ func TestRealFailedRequests(t *testing.T) {
 	}
 }
 
-// A server that cannot start spoils the mode and is shown; what was measured before stays.
+// A server that cannot start spoils the mode and is shown; earlier measurements stay.
 func TestRealFailures(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ plan, want string }{

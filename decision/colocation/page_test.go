@@ -10,7 +10,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// What was neither measured nor predicted has no figure on the page.
+// A figure that was neither measured nor predicted is "-" on the page.
 func TestPageOfMissingFigures(t *testing.T) {
 	t.Parallel()
 	rep := &Report{Rows: []ReportRow{

@@ -82,7 +82,7 @@ func FuzzPlan(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What a flow relies on.
+		// The assumptions of a flow.
 		for _, c := range p.Cases {
 			for _, name := range c.Loads {
 				if s, _ := p.serverFor(p.load(name)); s.Name == "" {

@@ -74,7 +74,7 @@ func (s *server) wait() {
 	close(s.done)
 }
 
-// ended reports that the process is over; of one that ran already it can't tell.
+// ended reports that the process is over; it is false for one that ran already.
 func (s *server) ended() bool {
 	select {
 	case <-s.done:

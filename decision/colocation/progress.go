@@ -167,7 +167,7 @@ func (m *meter) outcome(from, to time.Time) (o profile.Outcome, steps int, err e
 	at := func(q float64) profile.Optional[float64] { return profile.Some(stats.NearestRank(took, q)) }
 	o.Step = profile.LatencyMS{P50: at(.5), P90: at(.9), P95: at(.95), P99: at(.99), Mean: profile.Some(sum / float64(n))}
 	o.StepsPerS = profile.Some(float64(n) / to.Sub(from).Seconds())
-	if n > 1 && last.After(first) { // whatever part of a step the window's ends cut off
+	if n > 1 && last.After(first) { // without the parts of steps at the window's ends
 		o.StepsPerS = profile.Some(float64(n-1) / last.Sub(first).Seconds())
 	}
 	return o, n, nil

@@ -58,7 +58,7 @@ func (r results) row(t *testing.T, name, load string) *ReportRow {
 	return nil
 }
 
-// Commands whose lines tell their steps are run isolated and co-located, and each is halted while the other runs isolated.
+// Commands whose lines end their steps are run isolated and co-located, and each is halted while the other runs isolated.
 func TestTenantsByLines(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
@@ -71,7 +71,7 @@ func TestTenantsByLines(t *testing.T) {
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
-	// The command's own clock says how long its steps take, however busy this machine is.
+	// The command's own clock has the lengths of its steps, however busy this machine is.
 	data := must.Get(os.ReadFile(stamps))(t)
 	var gaps []float64
 	before := 0.0
@@ -105,7 +105,7 @@ func TestTenantsByLines(t *testing.T) {
 	}
 }
 
-// What is wrong with a command is said with its last lines, and the others' figures are kept.
+// A faulty command is reported with its last lines, and the others' figures are kept.
 func TestTenantsThatDoNotWork(t *testing.T) {
 	t.Parallel()
 	race.Long(t)
@@ -164,7 +164,7 @@ func TestTenantWithoutRoom(t *testing.T) {
 	}
 }
 
-// The built-in plans are read, and what is no tenant is named.
+// The built-in plans are read, and faulty tenants are named.
 func TestTenantPlans(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"mixed", "vllm"} {

@@ -67,7 +67,7 @@ func record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 		res, err := run(ctx, plan, opts)
 		return &recording{Result: res}, err
 	}
-	// What costs milliseconds a reading and is not needed is left out.
+	// Groups that cost milliseconds a reading and are not needed are left out.
 	sampler, err := telemetry.NewSampler(source, telemetry.SamplerOptions{SlowPeriod: gpmPeriod,
 		Skip: telemetry.GroupPCIe | telemetry.GroupProcessUtil})
 	if err != nil {
@@ -93,7 +93,7 @@ func record(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options, so
 // telemetryFile is the name of a run's samples in its directory.
 const telemetryFile = "telemetry.csv"
 
-// wait lets a run's time pass in which nobody sends requests.
+// wait lets the time of a run without requests pass.
 func wait(ctx context.Context, plan loadgen.LoadPlan, opts loadgen.Options) (*loadgen.Result, error) {
 	if opts.Dir != "" {
 		if err := os.MkdirAll(opts.Dir, 0o755); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/cotenant/cotenant/telemetry"
 )
 
-// results holds what a measurement left.
+// results holds the outcome of a measurement.
 type results struct {
 	report         *Report
 	dir            string
@@ -31,7 +31,7 @@ type results struct {
 
 const exitOK, exitFailed = 0, 1
 
-// how says what to measure; the zero value is the built-in plan with the defaults.
+// how has the arguments of a measurement; the zero value is the built-in plan with the defaults.
 type how struct {
 	plan    []byte
 	seconds float64
@@ -39,7 +39,7 @@ type how struct {
 	said    func(line string) // hears the progress
 }
 
-// measured runs a plan on a site and keeps what it left.
+// measured runs a plan on a site and keeps the outcome.
 func (h how) measured(ctx context.Context, t *testing.T, real bool, site func(*Plan) (Site, error)) (r results) {
 	t.Helper()
 	if h.plan == nil {
@@ -118,9 +118,9 @@ func misses(rep *Report, metrics ...profile.Metric) (inside int, out []string) {
 	return inside, out
 }
 
-// agrees says that the predictions came true as 90% intervals promise: at most one figure in six outside, and none off
-// by more than 15%. Demanding that all lie inside would ask more than the intervals say, and which goroutine of the
-// bubble runs first at one instant moves the figures by some percent.
+// agrees checks that the predictions hold as 90% intervals promise: at most one figure in six outside, and none off
+// by more than 15%. To demand that all lie inside would be more than the intervals promise, and the order in which
+// the bubble's goroutines run at one instant moves the figures by some percent.
 func agrees(t *testing.T, rep *Report, metrics ...profile.Metric) {
 	t.Helper()
 	inside, out := misses(rep, metrics...)
@@ -206,7 +206,7 @@ func checkRun(t *testing.T, dir string) {
 	}
 }
 
-// Ctrl-C keeps what was measured, and says that it is not all.
+// Ctrl-C keeps the runs so far, and the report is marked as not complete.
 func TestInterrupted(t *testing.T) {
 	r := bubble(t, 22*time.Second, nil, how{}) // in the first run co-located
 	if r.code != exitFailed || !strings.Contains(r.stderr, "interrupted; kept in "+r.dir+": 2 runs") {
@@ -262,7 +262,7 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	}
 }
 
-// What was measured until Ctrl-C calibrates a predictor too, and the next run takes it.
+// Runs until Ctrl-C calibrate a predictor too, and the next run takes it.
 func TestNextRun(t *testing.T) {
 	r := bubble(t, 40*time.Second, nil, how{}) // in the second mode
 	if r.code != exitFailed || r.report == nil || r.report.Calibrated != "predictor.simulated.json" {

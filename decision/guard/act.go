@@ -11,7 +11,7 @@ import (
 
 // Actor carries out proposals, and records everything first. The zero Actor does nothing.
 type Actor struct {
-	// Do carries out a cap, a move, a notice or a reaping, by a program or the Kubernetes API, say; nil is a dry run.
+	// Do carries out a cap, a move, a notice or a reaping, by a program or the Kubernetes API; nil is a dry run.
 	// An error means that it was not carried out, or that this is not known. Its context ends after 30 s.
 	Do  func(context.Context, *Proposal) error
 	Log *Log // where everything is recorded; without one nothing is done

@@ -78,7 +78,7 @@ func TestAct(t *testing.T) {
 			}
 		})
 	}
-	// What cannot be recorded is not done.
+	// An action that cannot be recorded is not taken.
 	a, _ := newActor(t)
 	a.Do = func(context.Context, *Proposal) error { t.Error("done unrecorded"); return nil }
 	a.Log.Close()
@@ -91,7 +91,7 @@ func TestAct(t *testing.T) {
 // not reaped.
 func TestReapNeedsANotice(t *testing.T) {
 	for name, fails := range map[string]bool{"noticed": false, "failing": true} {
-		s := newScene(t, nil)
+		s := newScenario(t, nil)
 		s.mute = true // the actor carries notices out
 		a, _ := newActor(t)
 		a.Do = func(_ context.Context, p *Proposal) error {

@@ -21,8 +21,8 @@ import (
 
 var h200 = layout.GPUOf("NVIDIA H200")
 
-// scene is one GPU with a server that should take 10 ms a token, a batch job and a notebook.
-type scene struct {
+// scenario is one GPU with a server that should take 10 ms a token, a batch job and a notebook.
+type scenario struct {
 	*Guard
 	t *testing.T
 	o Observation
@@ -31,7 +31,7 @@ type scene struct {
 	mute bool
 }
 
-func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
+func newScenario(t *testing.T, change func(tenants []Tenant)) *scenario {
 	t.Helper()
 	tenants := []Tenant{
 		{Name: "a/chat", Kind: decision.KindOnlineInference, Expect: telemetry.Some(profile.Interval{Value: 10, Low: 9, High: 11}), Holds: 0.3},
@@ -42,7 +42,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 		change(tenants)
 	}
 	g := must.Get(New(DefaultRules(time.Minute), Config{GPUs: []layout.Device{{GPU: h200, Mode: sharing.MechanismTimeSlicing}}, Tenants: tenants, Reap: true}))(t)
-	s := &scene{Guard: g, t: t}
+	s := &scenario{Guard: g, t: t}
 	s.o = Observation{GPUs: make([]GPUSeen, 1), Tenants: make([]TenantSeen, len(tenants))}
 	s.o.GPUs[0] = GPUSeen{UtilPercent: telemetry.Some(50.0), Watts: telemetry.Some(300.0)}
 	s.o.Tenants[0] = TenantSeen{TPOT: telemetry.Some(10.0), Activity: telemetry.Some(0.2)}
@@ -52,7 +52,7 @@ func newScene(t *testing.T, change func(tenants []Tenant)) *scene {
 }
 
 // run lets windows pass, with fresh figures that change may alter.
-func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
+func (s *scenario) run(windows int, change func(o *Observation)) (out []Proposal) {
 	for range windows {
 		s.w += time.Minute
 		o := s.o
@@ -76,7 +76,7 @@ func (s *scene) run(windows int, change func(o *Observation)) (out []Proposal) {
 	return out
 }
 
-func (s *scene) none(why string, list []Proposal) {
+func (s *scenario) none(why string, list []Proposal) {
 	s.t.Helper()
 	for i := range list {
 		s.t.Errorf("%s: %s %s: %q", why, list[i].Action, list[i].Target, list[i].Evidence)
@@ -84,7 +84,7 @@ func (s *scene) none(why string, list []Proposal) {
 }
 
 func TestNoAlarmWithoutReason(t *testing.T) {
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.none("quiet", s.run(100, nil))
 	slow := func(o *Observation) { o.Tenants[0].TPOT = telemetry.Some(20.0) }
 	s.none("two slow windows", s.run(2, slow))
@@ -93,7 +93,7 @@ func TestNoAlarmWithoutReason(t *testing.T) {
 }
 
 func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.run(20, nil)
 	noisy := func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
@@ -106,8 +106,8 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 	}
 	s.none("reported already", s.run(2, func(o *Observation) { noisy(o); o.Tenants[1].Activity = telemetry.Some(0.72) })[:0])
 
-	// A process that belongs to nobody is named as well.
-	s = newScene(t, nil)
+	// A process that belongs to no tenant is named as well.
+	s = newScenario(t, nil)
 	s.run(20, nil)
 	got = s.run(3, func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
@@ -119,7 +119,7 @@ func TestTheNeighbourThatChangedIsNamed(t *testing.T) {
 }
 
 // Under MPS a process that was there before cannot be seen to do more: it is
-// named where it is the only one, and the GPU's power shows that somebody does.
+// named where it is the only one, and the GPU's power shows more work.
 func TestOnlyUnknownNeighbourIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		watts float64
@@ -131,7 +131,7 @@ func TestOnlyUnknownNeighbourIsNamed(t *testing.T) {
 		"power as it was":     {300, false, "a/chat"},
 		"power a little more": {320, false, "a/chat"},
 	} {
-		s := newScene(t, nil)
+		s := newScenario(t, nil)
 		s.gpus[0].Mode = sharing.MechanismMPS
 		for i := range s.o.Tenants {
 			s.o.Tenants[i].Activity = none()
@@ -152,7 +152,7 @@ func TestOnlyUnknownNeighbourIsNamed(t *testing.T) {
 
 // A reading of shares that is missing is not a neighbour that takes everything.
 func TestAMissingShareIsNotARise(t *testing.T) {
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.run(20, nil)
 	got := s.run(3, func(o *Observation) {
 		o.Tenants[0].TPOT = telemetry.Some(20.0)
@@ -164,7 +164,7 @@ func TestAMissingShareIsNotARise(t *testing.T) {
 }
 
 func TestItsOwnLoadIsNotANeighboursFault(t *testing.T) {
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.o.Tenants[0].Load = telemetry.Some(2.0)
 	s.run(20, nil)
 	got := s.run(5, func(o *Observation) {
@@ -193,7 +193,7 @@ func TestNothingOnBadReadings(t *testing.T) {
 			o.Tenants[0].Activity = telemetry.Some(0.9)
 		},
 	} {
-		s := newScene(t, nil)
+		s := newScenario(t, nil)
 		s.run(20, nil)
 		s.none(name, s.run(200, func(o *Observation) { slow(o); bad(o) }))
 	}
@@ -203,29 +203,29 @@ func none() telemetry.Optional[float64] { return telemetry.Optional[float64]{} }
 
 func TestReaping(t *testing.T) {
 	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	got := s.run(61, idle)
 	if len(got) != 2 || got[0].Action != ActionNotice || got[0].At != 15*time.Minute || got[1].Action != ActionReap || got[1].At != 60*time.Minute {
 		t.Fatalf("%+v", got)
 	}
 	// Without consent in writing there is no more than a notice.
-	s = newScene(t, func(ts []Tenant) { ts[2].MayReap = false })
+	s = newScenario(t, func(ts []Tenant) { ts[2].MayReap = false })
 	if got := s.run(600, idle); len(got) != 1 || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
 	// Work starts the clock again.
-	s = newScene(t, nil)
+	s = newScenario(t, nil)
 	s.run(50, idle)
 	s.run(1, nil)
 	if got := s.run(50, idle); len(got) != 1 || got[0].Action != ActionNotice {
 		t.Fatalf("%+v", got)
 	}
-	// A time that nobody saw counts as idle only by the energy counter.
+	// A time without observation counts as idle only by the energy counter.
 	for name, c := range map[string]struct {
 		joules float64
 		reaped bool
 	}{"nothing ran": {30 * 60 * 80, true}, "something ran": {30 * 60 * 300, false}} {
-		s = newScene(t, nil)
+		s = newScenario(t, nil)
 		s.o.GPUs[0].UtilPercent, s.o.GPUs[0].Watts = telemetry.Some(0.0), telemetry.Some(75.0)
 		s.o.Tenants[0] = TenantSeen{}
 		s.o.Tenants[1].Activity = telemetry.Some(0.0)
@@ -249,7 +249,7 @@ func TestReaping(t *testing.T) {
 // before, and the effect names its time.
 func TestNoReapWithoutNotice(t *testing.T) {
 	idle := func(o *Observation) { o.Tenants[2].Activity = telemetry.Some(0.0) }
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.mute = true
 	for _, p := range s.run(300, idle) {
 		if p.Action != ActionNotice {
@@ -276,28 +276,28 @@ func TestHardlyWatchedIsNotIdle(t *testing.T) {
 			}
 		}
 	}
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	for range 30 { // known in 1 window of 10, the GPU 60% busy
 		busy := func(o *Observation) { o.GPUs[0].UtilPercent = telemetry.Some(60.0) }
 		check("1 of 10", s.run(1, func(o *Observation) { idle(o); busy(o) }))
 		check("1 of 10", s.run(9, func(o *Observation) { hidden(o); busy(o) }))
 	}
-	s = newScene(t, nil)
+	s = newScenario(t, nil)
 	check("57 of 60", s.run(2, idle))
 	check("57 of 60", s.run(57, hidden))
 	check("57 of 60", s.run(6, idle))
-	s = newScene(t, nil)
+	s = newScenario(t, nil)
 	check("a gap of three hours", s.run(5, idle))
 	s.w += 3 * time.Hour
 	check("a gap of three hours", s.run(9, idle))
-	s = newScene(t, nil)
+	s = newScenario(t, nil)
 	check("an hour hidden after ten hours of idleness", s.run(14, idle))
 	s.run(600, idle)
 	s.states[2].idle.asked = s.w // withheld by something else until now
 	check("hidden lately", s.run(40, hidden))
 	check("hidden lately", s.run(5, idle))
 	// One window in 30 may be missing.
-	s = newScene(t, nil)
+	s = newScenario(t, nil)
 	reaped := false
 	for range 100 {
 		for _, p := range append(s.run(29, idle), s.run(1, hidden)...) {
@@ -369,7 +369,7 @@ func TestAVictimsPageIsCorroborated(t *testing.T) {
 }
 
 func TestBudgetAndCoolDown(t *testing.T) {
-	s := newScene(t, nil)
+	s := newScenario(t, nil)
 	s.rules.Budget = 1
 	p := Proposal{Action: ActionCap, target: 1}
 	if !s.hold(&p) || p.Withheld != "" {
@@ -394,9 +394,9 @@ func TestBudgetAndCoolDown(t *testing.T) {
 	}
 }
 
-// What is usual is learnt where nothing is predicted.
+// The usual latency is learnt where nothing is predicted.
 func TestLearning(t *testing.T) {
-	s := newScene(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[profile.Interval]{} })
+	s := newScenario(t, func(ts []Tenant) { ts[0].Expect = telemetry.Optional[profile.Interval]{} })
 	s.run(40, nil)
 	in, basis, ok := s.expected(0)
 	if !ok || basis != "learnt" || in.Value != 10 || in.High != 12.5 {

@@ -22,7 +22,7 @@ func TestSixLivesOneCap(t *testing.T) {
 	caps := 0
 	for range 6 {
 		l := open(t, path)
-		s := newScene(t, nil)
+		s := newScenario(t, nil)
 		s.resume(l, time.Now())
 		a := &Actor{Do: succeed, Log: l}
 		p := Proposal{At: time.Minute, Action: ActionCap, Target: "b/nightly", Percent: 50, target: 1}
@@ -100,7 +100,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	var s *scene
+	var s *scenario
 	at := time.Duration(0)
 	a := &Actor{Do: func(context.Context, *Proposal) error {
 		switch x := r.Float64(); {
@@ -117,7 +117,7 @@ func lives(t *testing.T, windows int, seed uint64) (log string) {
 		}
 		a.Log = open(t, path)
 		born := begin.Add(at)
-		s = newScene(t, nil)
+		s = newScenario(t, nil)
 		s.mute, s.rules.Budget = true, 2
 		a.Log.now = func() time.Time { return born.Add(s.w) }
 		s.resume(a.Log, born)
@@ -236,12 +236,12 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// TestBudgetOverRestarts: actions count for an hour, whatever lives they were done in.
+// TestBudgetOverRestarts: actions count for an hour, over restarts.
 func TestBudgetOverRestarts(t *testing.T) {
 	path, done := filepath.Join(t.TempDir(), "audit.jsonl"), 0
 	for range 7 {
 		l := open(t, path)
-		s := newScene(t, nil)
+		s := newScenario(t, nil)
 		s.rules.Budget = 3
 		s.resume(l, time.Now())
 		p := Proposal{At: time.Minute, Action: ActionReap, Target: "c/book", target: 2}

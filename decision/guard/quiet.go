@@ -144,7 +144,7 @@ func (s *idleTime) watched(at time.Duration) float64 {
 	return 1 - float64(unseen)/float64(at-s.since)
 }
 
-// noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it does not say.
+// noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it states none.
 func noticeAfter(p telemetry.ReapPolicy) time.Duration {
 	if len(p.WarnAfter) > 0 {
 		return p.WarnAfter[0]

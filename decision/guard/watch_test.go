@@ -48,7 +48,7 @@ func TestOwnersByArguments(t *testing.T) {
 	}
 }
 
-// A server's own metrics and the device's process list name the neighbour that was switched on, and nobody before.
+// A server's own metrics and the device's process list name the neighbour that was switched on, and no other before.
 func TestRun(t *testing.T) {
 	var noisy atomic.Bool
 	var count, sum float64

@@ -108,8 +108,9 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 			continue
 		}
 		for mps := range a.profiles.All() {
-			ts := a.profiles.Find(sharing.MechanismTimeSlicing, mps.Server, mps.Load)
-			if mps.Mechanism != sharing.MechanismMPS || ts == nil {
+			solo, err := a.profiles.Solo(mps.Server, mps.Load)
+			ts := solo.TimeSlicing
+			if err != nil || mps.Mechanism != sharing.MechanismMPS || ts == nil || ts.Server != mps.Server {
 				continue
 			}
 			with, ok := optional.Positive(mps.ITL.P50)

@@ -176,7 +176,7 @@ func (c *copiesConfig) readMetrics(std stdio) error {
 	return nil
 }
 
-// readProfile takes the figures of the first tenant alone of a file.
+// readProfile takes the figures of the first isolated tenant of a file.
 func (c *copiesConfig) readProfile() error {
 	rows, err := profile.LoadRows(c.profile)
 	if err != nil {

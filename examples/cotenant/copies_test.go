@@ -34,7 +34,7 @@ func TestCopiesRows(t *testing.T) {
 	}
 }
 
-// TestCopiesProfile takes the figures of one tenant alone from rows that measure wrote.
+// TestCopiesProfile takes the figures of one isolated tenant from rows that measure wrote.
 func TestCopiesProfile(t *testing.T) {
 	code, out, errs := program(t, "", "copies", "-json", "-mechanism", "mps", "-profile", predictRows+"h200-two-models.json")
 	var rep copiesReport

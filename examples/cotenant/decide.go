@@ -153,7 +153,7 @@ func (c *decideConfig) check() error {
 }
 
 // measureCommand returns the command of this program that makes a measurement
-// which a result proposes. What its user has to fill in is in capitals.
+// which a result proposes. Capitals are for its user to fill in.
 func measureCommand(s *decision.Measurement) string {
 	if !s.Endpoint {
 		return fmt.Sprintf("cotenant monitor -real -duration %s -json", minutes(s.Duration))
@@ -164,7 +164,7 @@ func measureCommand(s *decision.Measurement) string {
 	}
 	line := "cotenant bench -endpoint http://REPLICA:8000 -model ITS-MODEL -rate " + rate
 	switch {
-	case s.Spread: // constant lengths would pass whatever the traffic is
+	case s.Spread: // constant lengths would pass with any traffic
 		line += " -prompts REQUESTS-OF-ITS-TRAFFIC -ignore-eos"
 	default:
 		if s.InputTokens > 0 {

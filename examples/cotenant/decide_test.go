@@ -33,7 +33,7 @@ func TestDecide(t *testing.T) {
 		{"-explain w -", exitDone, "For more: -explain WORKLOAD, -json", ""},
 		{"-h", exitDone, "-confidence", ""},
 		{"", exitBadInput, "", "name a fleet file"},
-		{"a.yaml -json", exitBadInput, "", "flag -json stands after a.yaml"},
+		{"a.yaml -json", exitBadInput, "", "flag -json comes after a.yaml"},
 		{"a.yaml", exitBadInput, "", "a.yaml"},
 		{"-explain nobody -", exitBadInput, "", "the fleet has w"},
 		{"-explain w -json -", exitBadInput, "", "-json has everything"},

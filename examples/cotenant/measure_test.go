@@ -67,7 +67,7 @@ func TestMeasureWithoutNVML(t *testing.T) {
 	}
 }
 
-// TestMeasureInterrupted: whoever ends a run at once has exit code 130.
+// TestMeasureInterrupted: a run that is interrupted at once has exit code 130.
 func TestMeasureInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -131,7 +131,7 @@ func TestMIGInterrupted(t *testing.T) {
 	}
 }
 
-// TestMIGReal: without a driver, or in the static build, the refusal says which build it is.
+// TestMIGReal: without a driver, or in the static build, the refusal names the build.
 func TestMIGReal(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		t.Skip("there is a GPU")

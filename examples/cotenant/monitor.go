@@ -124,7 +124,7 @@ func runMonitor(ctx context.Context, fl *call, std stdio) error {
 		err := writeTable(&table, digest, at)
 		return errors.Join(err, flush(), printText(std.out, page.Fold(table.String())+"\n"))
 	}})
-	// The figures are kept whatever ends the sampling.
+	// The figures are kept, however the sampling ends.
 	err = errors.Join(c.sample(ctx, sampler, sinks), flush())
 	if rep, repErr := digest.Report(c.policies...); repErr == nil {
 		err = errors.Join(err, c.print(rep, std))

@@ -73,7 +73,7 @@ type predictReport struct {
 		Driver string   `json:"driver,omitempty"`
 		Models []string `json:"models,omitempty"`
 	} `json:"predictor"`
-	Assumed []string               `json:"assumed,omitempty"` // where the files do not say
+	Assumed []string               `json:"assumed,omitempty"` // where the files state nothing
 	Rows    []predictRow           `json:"rows"`
 	Errors  []predict.ErrorSummary `json:"errors,omitempty"` // of the rows that were measured
 }

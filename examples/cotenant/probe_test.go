@@ -114,7 +114,7 @@ func TestProbeReal(t *testing.T) {
 	}
 }
 
-// pretended is a simulated GPU that says it is a real one.
+// pretended is a simulated GPU that claims to be a real one.
 type pretended struct {
 	probe.Simulated
 	why error // there is no MPS

@@ -20,7 +20,7 @@ import (
 // time-sliced GPU of the simulated node, and do nothing.
 const asCrowd = "COTENANT_TEST_CROWD"
 
-func crowd(n int) {
+func addPods(n int) {
 	for i := range n {
 		simSlots = append(simSlots, simSlot{gpu: 2, app: fmt.Sprintf("idle%d", i), namespace: fmt.Sprintf("crowd-%d", i%500), to: simSteps})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// What a client may take of the exporter. One page is rendered for all, so that a
+// Limits of clients. One page is rendered for all, so that a
 // slow reader costs its connection: some 50 KB with the kernel's buffer.
 const (
 	maxInFlight  = 512 // of /metrics

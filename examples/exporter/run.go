@@ -272,7 +272,7 @@ func (e *exporter) commits(ctx context.Context) {
 		case <-ticker.C:
 		}
 		e.a.Tick()
-		_ = e.commit() // it is tried again; /healthz and a counter say so
+		_ = e.commit() // it is tried again; /healthz and a counter show the failure
 	}
 }
 

@@ -55,7 +55,7 @@ const asExporter = "COTENANT_TEST_EXPORTER"
 func TestMain(m *testing.M) {
 	if args := os.Getenv(asExporter); args != "" {
 		if n, err := strconv.Atoi(os.Getenv("COTENANT_TEST_CROWD")); err == nil {
-			crowd(n)
+			addPods(n)
 		}
 		os.Args = append(os.Args[:1], strings.Split(args, " ")...)
 		main()

@@ -19,7 +19,7 @@ import (
 )
 
 // simNode is a node of eight GPUs with pods that come and go: its driver, which follows a script, its files and
-// its kubelet. What happens at a time depends on nothing else, so that a node goes on where it was after
+// its kubelet. Its state depends only on the time, so that a node goes on where it was after
 // a restart. The figures are of the size that an H100 shows, and are made up.
 type simNode struct {
 	*telemetrytest.Reader

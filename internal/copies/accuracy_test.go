@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// seenRow is a row with what was measured.
+// seenRow is a row with its measured ratio.
 type seenRow struct {
 	Row
 	Source      string  `json:"source"`
@@ -53,7 +53,7 @@ func readSeen(t testing.TB, names ...string) []*seenRow {
 	return rows
 }
 
-// counts says whether a row counts for the error: it says something of how busy one copy was, and is trusted.
+// counts reports whether a row counts for the error: it has a figure of how busy one copy was, and is trusted.
 func (r *seenRow) counts() bool { return r.Informative && r.Confidence != "low" }
 
 // fitted are the law's constants that are fitted.
@@ -226,7 +226,7 @@ func TestSeriesLeftOut(t *testing.T) {
 	t.Logf("%.1f%% off, %.0f%% inside", 100*off, 100*inside)
 }
 
-// TestMeasuredCopies predicts the equal tenants of a series on an H200 from one of them alone.
+// TestMeasuredCopies predicts the equal tenants of a series on an H200 from one isolated tenant.
 func TestMeasuredCopies(t *testing.T) {
 	sum, n, inside := map[sharing.Mechanism]float64{}, map[sharing.Mechanism]float64{}, 0
 	for _, file := range []string{"h200-colocation.json", "h200-mixes.json"} {

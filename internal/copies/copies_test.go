@@ -145,7 +145,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestRowsAreAnsweredOrRefused feeds what other sources may have in their columns.
+// TestRowsAreAnsweredOrRefused feeds columns as other sources may have them.
 func TestRowsAreAnsweredOrRefused(t *testing.T) {
 	for _, bad := range []string{``, `[]`, `{"rows": []}`, `{"rows": [{"copies": 2}]}`,
 		`{"rows": [{"id": "a"}, {"id": "a"}]}`} {

@@ -11,7 +11,7 @@ import (
 
 // law has the constants of the model. Those without a source of their own are fitted on testdata.
 type law struct {
-	// smExponent: GPU busy = SM activity to this power (0.06 where nvidia-smi says 0.31; 0.2 where copies gain as at 0.5).
+	// smExponent: GPU busy = SM activity to this power (0.06 where nvidia-smi has 0.31; 0.2 where copies gain as at 0.5).
 	smExponent float64
 	// widths: the part of the GPU that a running kernel keeps from kernels of others under MPS: of decoders, which read
 	// their weights at the bandwidth of the memory, of other models, and of either between streams of one process.
@@ -119,7 +119,7 @@ func (l *law) underMPS(s *Server, d demand) float64 {
 // ratio is the copies' rate over that of one, and the resource that bounds it.
 func (l *law) ratio(s *Server, q *Setting) (float64, string) {
 	d, rest, copies := l.demand(s), 1.0, q.Copies
-	if alone(q) {
+	if isolated(q) {
 		return 1, boundGPU
 	}
 	if q.Load == LoadDivided {
@@ -157,8 +157,8 @@ func (l *law) open(s *Server, q *Setting) (rate, latency float64, bound string) 
 	return n, 1 - d.busy + d.busy/(1-(n-1)*min(d.busy*width, 0.99/n)), boundLoad
 }
 
-// alone reports whether a copy has the whole GPU, as when it was measured.
-func alone(q *Setting) bool {
+// isolated reports whether a copy has the whole GPU, as when it was measured.
+func isolated(q *Setting) bool {
 	return q.Copies == 1 && q.Mechanism != sharing.MechanismMIG && q.Mechanism != sharing.MechanismMPS
 }
 

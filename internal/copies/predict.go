@@ -12,9 +12,9 @@ import (
 // Estimate is the predicted rate and latency of copies.
 type Estimate struct {
 	Copies int `json:"copies"`
-	// Ratio is the rate of all copies together over that of one alone, with its 90% interval.
+	// Ratio is the rate of all copies together over that of one isolated copy, with its 90% interval.
 	Ratio profile.Interval `json:"ratio"`
-	// Latency is the latency of a request over that of one copy alone; zero where requests queue without end.
+	// Latency is the latency of a request over that of one isolated copy; zero where requests queue without end.
 	Latency profile.Interval `json:"latency,omitzero"`
 	// Pays is the probability that the ratio is at least paysAt.
 	Pays float64 `json:"pays"`
@@ -54,7 +54,7 @@ func (l *law) estimate(s *Server, q *Setting, half float64) Estimate {
 		}
 	}
 	w := math.Exp(half)
-	if alone(q) {
+	if isolated(q) {
 		w = 1
 	}
 	e.Ratio = profile.Interval{Value: r, Low: r / w, High: min(r*w, max(n, r))}

@@ -10,8 +10,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Server has the figures of one copy alone on its GPU under its load. Any one of Busy, SMActive, GPUTime with Rate, or
-// HostTime with Latency is enough for a prediction of its own; without them it is the published middle of others.
+// Server has the figures of one isolated copy on its GPU under its load. Any one of Busy, SMActive, GPUTime with Rate,
+// or HostTime with Latency is enough for a prediction of its own; without them it is the published middle of others.
 type Server struct {
 	Rate    float64       // requests, items or tokens a second
 	Latency time.Duration // of a request, or of a step of a decoder
@@ -35,7 +35,7 @@ type Server struct {
 	Memory        sharing.Bytes
 }
 
-// ServerOf takes the figures of a workload that was measured alone: a server's by its decode step.
+// ServerOf takes the figures of a workload that was measured isolated: a server's by its decode step.
 func ServerOf(p *profile.SoloProfile) Server {
 	step := p.ITL.P50.Or(p.Step.P50.Or(0)) // ms
 	return Server{Rate: p.TokensPerS.Or(p.StepsPerS.Or(0)), Latency: time.Duration(step * float64(time.Millisecond)),

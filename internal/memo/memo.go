@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package memo keeps results that are asked for again and again.
+// Package memo caches results.
 package memo
 
 import "sync"
@@ -12,7 +12,7 @@ type Table[K comparable, V any] struct {
 	kept map[K]func() (V, error)
 }
 
-// Of returns the value of a key, in a table of at most so many. Where there is none f computes it, once for all who
+// Of returns the value of a key, in a table of at most so many. Where there is none f computes it, once for all that
 // ask; with an error it is not kept.
 func (t *Table[K, V]) Of(key K, most int, f func() (V, error)) (V, error) {
 	if t == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/internal/memo"
 )
 
-// TestTable: a value is computed once for all who ask, an error is not kept, and a full table begins anew.
+// TestTable: a value is computed once for all that ask, an error is not kept, and a full table begins anew.
 func TestTable(t *testing.T) {
 	var table memo.Table[string, int]
 	var computed atomic.Int64

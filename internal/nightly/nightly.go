@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nightly tells tests whether they were built with -tags nightly. Heavy
+// Package nightly reports to tests whether they were built with -tags nightly. Heavy
 // corpora run whole only then; other runs look at a sample of the same cases.
 package nightly
 
@@ -29,7 +29,7 @@ func Only(t testing.TB) {
 }
 
 // Parallel lets n tests of a package run at once, unless -parallel is given. A package's TestMain calls it where tests
-// mostly wait for servers and processes, so that the number of processors says nothing about how many fit. Under the
+// mostly wait for servers and processes, so that the number of processors does not bound how many fit. Under the
 // race detector, which makes waiting tests compute, it does nothing.
 func Parallel(n int) {
 	if race.Enabled {

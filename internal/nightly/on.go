@@ -4,5 +4,5 @@
 
 package nightly
 
-// Enabled says whether the build has the tag nightly.
+// Enabled reports whether the build has the tag nightly.
 const Enabled = true

@@ -63,7 +63,7 @@ func (r *run) loneClient(ctx context.Context) error {
 // ErrStranger reports another process on the GPU while the probe ran.
 var ErrStranger = errors.New("probe: another process ran on the GPU")
 
-// away is the share of a lone spinning process's time in which it was off the GPU, and how often: somebody else had it.
+// away is the share of a lone spinning process's time in which it was off the GPU, and how often: another had it.
 func away(r Reading) (share float64, times int) {
 	var sum time.Duration
 	for _, gap := range r.Off {

@@ -63,7 +63,7 @@ func (s *stubborn) Run(ctx context.Context, t probe.Task, coLocated bool) (probe
 	return r, step, err
 }
 
-// What cannot be measured is said, and the rest kept.
+// A part that cannot be measured is an error, and the rest is kept.
 func TestPressureThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
 	p, err := probe.MeasurePressure(t.Context(), &stubborn{fails: errors.New("no memory"), kind: probe.KindStream}, nil)
@@ -97,7 +97,7 @@ func (s *slowTenant) Run(ctx context.Context, t probe.Task, coLocated bool) (pro
 	return s.tenant.Run(ctx, t, coLocated)
 }
 
-// A tenant that is too slow for all parts has those that tell most, and one reason for the rest.
+// A tenant that is too slow for all parts has the most important ones, and one reason for the rest.
 func TestPressureOfSlowTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, err := probe.MeasurePressure(t.Context(), &slowTenant{takes: 2100 * time.Millisecond}, nil)

@@ -102,7 +102,7 @@ func (f *failing) Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.T
 	return f.Simulated.Run(ctx, m, tasks...)
 }
 
-// TestFewProcesses: where no four processes fit, two tell quantum and switch.
+// TestFewProcesses: where no four processes fit, two give quantum and switch.
 func TestFewProcesses(t *testing.T) {
 	r, err := probe.Run(t.Context(), &failing{fails: func(_ sharing.Mechanism, tasks []probe.Task) error {
 		if len(tasks) > 2 {
@@ -133,7 +133,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestLateStranger: who comes after the turns were measured is told of.
+// TestLateStranger: a process that came after the time slices were measured is a warning.
 func TestLateStranger(t *testing.T) {
 	late := &failing{}
 	late.fails = func(m sharing.Mechanism, _ []probe.Task) error {
@@ -148,7 +148,7 @@ func TestLateStranger(t *testing.T) {
 	}
 }
 
-// TestHeldGPU: a GPU whose memory somebody holds is refused, and one that idle processes hold is measured and flagged.
+// TestHeldGPU: a GPU without free memory is refused, and one that idle processes hold is measured and flagged.
 func TestHeldGPU(t *testing.T) {
 	full := &held{info: probe.Info{GPU: "NVIDIA L4", SMs: 58, Free: 300 << 20}}
 	if r, err := probe.Run(t.Context(), full, probe.Options{}); err == nil || r != nil || !strings.Contains(err.Error(), "300 MiB of the GPU's memory are free and 1GiB are needed: stop what holds it") {
@@ -168,7 +168,7 @@ type held struct {
 
 func (h *held) Info(context.Context) (probe.Info, error) { return h.info, nil }
 
-// TestInterrupted: what was measured is kept.
+// TestInterrupted: earlier measurements are kept.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")

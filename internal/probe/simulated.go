@@ -16,7 +16,7 @@ import (
 // the quantum and the switch of an H200.
 type Simulated struct {
 	Scheduler timeslice.Scheduler // zero = timeslice.H200()
-	// Stranger is a process of somebody else that works for so long, every 5 ms.
+	// Stranger is another process, which works for so long, every 5 ms.
 	Stranger time.Duration
 }
 

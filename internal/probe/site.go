@@ -71,7 +71,7 @@ type Info struct {
 	Free   sharing.Bytes `json:"free"`
 	// Exclusive is true where the compute mode admits one process only.
 	Exclusive bool `json:"exclusive,omitempty"`
-	// Others are other processes that hold the GPU, as far as somebody can tell.
+	// Others are other processes that hold the GPU, as far as they are known.
 	Others []string `json:"others,omitempty"`
 }
 
@@ -96,7 +96,7 @@ type Snapshot struct {
 	Only   bool          // it is the machine's only GPU
 	Driver string        // "" is unknown
 	Memory sharing.Bytes // 0 is unknown
-	// Holders name the processes on the GPU: their work is part of what is measured.
+	// Holders name the processes on the GPU: their work is part of the measurements.
 	Holders []string
 }
 

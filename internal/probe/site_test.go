@@ -49,7 +49,7 @@ func TestNewcomers(t *testing.T) {
 	}
 }
 
-// TestReport holds what a probe of the simulated GPU prints.
+// TestReport checks the printed report of the simulated GPU.
 func TestReport(t *testing.T) {
 	r := must.Get(probe.Run(t.Context(), &probe.Simulated{}, probe.Options{}))(t)
 	p := must.Get(r.Predictor(predict.NewPredictor()))(t)

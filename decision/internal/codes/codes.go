@@ -85,7 +85,7 @@ const (
 	Link      // Need, Have: GPUs
 	PoolFull  // Need, Have: GPUs
 
-	// Of objectives, bounded by figures measured alone.
+	// Of objectives, bounded by isolated figures.
 	SLOMissed     // Metric; Have: the least it can be; Need: the limit
 	SLOOpen       // Metric; Have: the most it can be; Need: the limit
 	SLOTurns      //
@@ -114,13 +114,13 @@ type Scope string
 
 // The scopes, as words.json has them.
 const (
-	// Kind is asked at both entries with the same answer: of the workload and the kind of GPU, whoever runs there.
+	// Kind applies at both entries with the same answer: to the workload and the kind of GPU, with any neighbours.
 	Kind Scope = "kind"
-	// Choice is asked where the mechanism is still to be chosen: of a pool, and of a GPU that runs none.
+	// Choice applies where the mechanism is still to be chosen: to a pool, and to a GPU that runs none.
 	Choice Scope = "choice"
-	// Empty is asked of an empty pool only: whether to share there at all, with the neighbours that there may be.
+	// Empty applies to an empty pool only: whether to share there at all, with the neighbours that there may be.
 	Empty Scope = "empty"
-	// Neighbours is asked of an empty pool about the neighbours that there may be, of a GPU about those that are there.
+	// Neighbours applies to the neighbours that an empty pool may have, and to those that a GPU has.
 	Neighbours Scope = "neighbours"
 	// Left is about the free part of a GPU, so the answer changes as others come and go. An empty pool is all free.
 	Left Scope = "left"

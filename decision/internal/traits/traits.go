@@ -28,7 +28,7 @@ type Traits struct {
 
 const (
 	// turnsCapacity: three to seven saturated pods deliver 0.90 of one pod's throughput on an A100
-	// (nos-gpu-sharing); on an H200 switching alone takes 6.8 %.
+	// (nos-gpu-sharing); on an H200 switching takes 6.8 % by itself.
 	turnsCapacity = 0.90
 	hamiSplit     = 10 // HAMi's default deviceSplitCount (hami-values)
 	// MPSClients is the least number of clients that MPS takes on Volta and later; see sharing.MPSClientLimit.

@@ -30,7 +30,7 @@ func LoadProfiles(path string) (*Profiles, error) {
 	})
 }
 
-// LoadRows reads a file that [ParseRows] takes. Rows that do not say which series
+// LoadRows reads a file that [ParseRows] takes. Rows that do not state which series
 // they are of are of one that is named after the file.
 func LoadRows(path string) (Rows, error) {
 	rows, err := strictyaml.Load(path, ParseRows)

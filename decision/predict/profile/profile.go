@@ -253,7 +253,7 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 		if p.Engine == "" {
 			continue
 		}
-		server := p.Server.Uncapped()
+		server := p.Server.uncapped()
 		engine := cmp.Or(engines[server], p.Engine)
 		list.If(p.Engine != engine, fmt.Sprintf("[%d].engine", i), "tell the two servers apart by server.variant",
 			"is %s, and another profile of %s has %s", p.Engine, server, engine)
@@ -303,8 +303,8 @@ func (ps *Profiles) Made(key string, build func() any) any {
 // All ranges over the profiles in the order in which they were added.
 func (ps *Profiles) All() iter.Seq[*SoloProfile] { return slices.Values(ps.order) }
 
-// Find returns the profile of a workload under a mechanism, nil where there is none or ps is nil.
-func (ps *Profiles) Find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
+// find returns the profile of a workload under a mechanism, nil where there is none or ps is nil.
+func (ps *Profiles) find(m sharing.Mechanism, s Server, l Load) *SoloProfile {
 	if ps == nil {
 		return nil
 	}
@@ -317,7 +317,7 @@ type Solo struct {
 	Load   Load
 	// TimeSlicing and MPS are the profiles under each mechanism; nil when there is none.
 	TimeSlicing, MPS *SoloProfile
-	// Siblings are profiles of the same server at any load, which tell its prefill's use of the SMs from its decode's.
+	// Siblings are profiles of the same server at any load, which separate its prefill's use of the SMs from its decode's.
 	Siblings []*SoloProfile
 	// Elsewhere is a profile of the workload on another machine or under the other mechanism, with the share of the
 	// SMs that its kernels hold, from GPM; nil when there is none. A program's kernels are the same there.
@@ -335,16 +335,16 @@ func (s *Solo) Uncontended() *SoloProfile {
 // Solo returns the data of ps, which may be nil, on a workload. A server with an active thread percentage that was not
 // measured in isolation falls back to the same server without one. It is ErrNoProfile where there is no profile.
 func (ps *Profiles) Solo(s Server, l Load) (Solo, error) {
-	solo := Solo{Server: s, Load: l, TimeSlicing: ps.Find(sharing.MechanismTimeSlicing, s, l),
-		MPS: ps.Find(sharing.MechanismMPS, s, l)}
+	solo := Solo{Server: s, Load: l, TimeSlicing: ps.find(sharing.MechanismTimeSlicing, s, l),
+		MPS: ps.find(sharing.MechanismMPS, s, l)}
 	from := s
 	if s.SMPercent.Or(100) < 100 {
 		if solo.MPS == nil {
-			from, solo.CapPercent = s.Uncapped(), s.SMPercent
-			solo.MPS = ps.Find(sharing.MechanismMPS, from, l)
+			from, solo.CapPercent = s.uncapped(), s.SMPercent
+			solo.MPS = ps.find(sharing.MechanismMPS, from, l)
 		}
 		if solo.TimeSlicing == nil {
-			solo.TimeSlicing = ps.Find(sharing.MechanismTimeSlicing, s.Uncapped(), l) // a cap is MPS's; it means nothing here
+			solo.TimeSlicing = ps.find(sharing.MechanismTimeSlicing, s.uncapped(), l) // a cap is MPS's; it means nothing here
 		}
 	}
 	if solo.MPS == nil && solo.TimeSlicing == nil {

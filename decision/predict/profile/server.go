@@ -26,8 +26,8 @@ func (s Server) String() string {
 	return string(b)
 }
 
-// Uncapped is the same server without an active thread percentage.
-func (s Server) Uncapped() Server {
+// uncapped is the same server without an active thread percentage.
+func (s Server) uncapped() Server {
 	s.SMPercent = Optional[float64]{}
 	return s
 }

@@ -21,7 +21,7 @@ const (
 	ExitInterrupted = 130
 )
 
-// ExitError is an error with the exit code that it causes; without Err the program has said why.
+// ExitError is an error with the exit code that it causes; without Err the program has printed the reason.
 type ExitError struct {
 	Code int
 	Err  error
@@ -72,7 +72,7 @@ func FlagSet(name string) *flag.FlagSet {
 	return fl
 }
 
-// Parse reads flags, and at most maxArgs arguments after them. Asked for help it prints usage and the flags and
+// Parse reads flags, and at most maxArgs arguments after them. With -h it prints usage and the flags and
 // returns flag.ErrHelp; other errors are bad input.
 func Parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, stdout io.Writer) error {
 	err := fl.Parse(args)
@@ -85,7 +85,7 @@ func Parse(fl *flag.FlagSet, args []string, usage string, maxArgs int, stdout io
 	case err != nil:
 		return BadInput(fmt.Errorf("%w (see -h)", err))
 	case maxArgs > 0 && len(fl.Arg(maxArgs)) > 1 && strings.HasPrefix(fl.Arg(maxArgs), "-"):
-		return BadInput(fmt.Errorf("flag %s stands after %s; flags come first", fl.Arg(maxArgs), fl.Arg(maxArgs-1)))
+		return BadInput(fmt.Errorf("flag %s comes after %s; flags come first", fl.Arg(maxArgs), fl.Arg(maxArgs-1)))
 	case fl.NArg() > maxArgs:
 		return BadInput(fmt.Errorf("unexpected argument %q (see -h)", fl.Arg(maxArgs)))
 	}

@@ -37,7 +37,7 @@ var ErrNoChild = errors.New("cudaprobe: main does not call cudaprobe.Child")
 // noDriver begins the errors where no CUDA driver can be used.
 const noDriver = "cudaprobe: the CUDA driver is not available"
 
-// Options say which GPU to probe and how. The zero value probes the first GPU.
+// Options select the GPU to probe. The zero value probes the first GPU.
 type Options struct {
 	// Device is the GPU's index, as NVML counts; its UUID, where that is known better.
 	Device int

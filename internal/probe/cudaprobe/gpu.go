@@ -31,7 +31,7 @@ type gpu struct {
 	stream                 C.CUstream
 	spin, compute, reading C.CUfunction
 	sms                    int
-	held                   []func() // releases what the task under way holds
+	held                   []func() // releases the memory and graphs of the task under way
 }
 
 func openGPU(device C.CUdevice, sms int) (*gpu, error) {
@@ -95,7 +95,7 @@ func stamps(from C.CUdeviceptr, n int) ([]uint64, error) {
 	return out, check("cuMemcpyDtoH", C.c_read(unsafe.Pointer(&out[0]), from, C.size_t(8*n)))
 }
 
-// mostStamps bounds what one task records.
+// mostStamps bounds the records of one task.
 const mostStamps = 1 << 16
 
 // leastGap is the gap of a spinning thread's clock from which on it was off the GPU, in ns.
@@ -158,7 +158,7 @@ func (g *gpu) runSteps(t probe.Task, launch func() error) (r probe.Reading, err 
 	return r, nil
 }
 
-// kernels returns what launches a step's kernels, in one graph when there are several.
+// kernels returns a function that launches a step's kernels, in one graph when there are several.
 func (g *gpu) kernels(n int, one func() error) (launch func() error, err error) {
 	if n <= 1 {
 		return one, nil
@@ -262,7 +262,7 @@ func (g *gpu) do(t probe.Task, rates map[string]float64) (probe.Reading, error) 
 // Names of rates: ns of the GPU for each iteration of a kernel, by its grid.
 func computeRate(perSM int) string { return fmt.Sprintf("compute-%d", perSM) }
 
-// tune finds the rates, with nobody else on the GPU.
+// tune finds the rates, with no other process on the GPU.
 func (g *gpu) tune() (map[string]float64, error) {
 	defer g.release()
 	words, err := g.alloc(16)

@@ -32,8 +32,8 @@ func driver(t *testing.T, flags ...string) string {
 	return folder
 }
 
-// TestRefusals opens GPUs that cannot be probed, behind a driver library that says
-// so: each is refused by what is wrong with it, with what to do.
+// TestRefusals opens GPUs that cannot be probed, behind a fake driver library: each is refused with the fault and a
+// remedy.
 func TestRefusals(t *testing.T) {
 	current, old := driver(t), driver(t, "-DOLD")
 	for _, c := range []struct {
@@ -63,8 +63,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFailedKernel: a context in which a kernel failed is good for nothing more,
-// so what is measured next has a new one.
+// TestFailedKernel: a context in which a kernel failed cannot be used any more,
+// so the next measurement has a new one.
 func TestFailedKernel(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", driver(t))
 	t.Setenv("FAKE_FAIL_AFTER", "400") // more than tuning waits for

@@ -72,7 +72,7 @@ const (
 
 // environ is the environment of a process that is no client of any daemon, on the GPU of that index or UUID.
 func (s *Site) environ(device string) []string {
-	// A pipe directory without a daemon keeps it from becoming a client of a daemon that somebody runs in the default one.
+	// A pipe directory without a daemon keeps it from becoming a client of another daemon that runs in the default one.
 	env, err := mps.ClientEnvironment{PipeDirectory: filepath.Join(s.folder, "none")}.Environ(os.Environ())
 	if err != nil {
 		env = os.Environ()
@@ -190,7 +190,7 @@ func (s *Site) verify(ctx context.Context, p *process) error {
 // spinFor bounds one spin of the neighbour, after which it is asked to go on.
 const spinFor = 2 * time.Second
 
-// BesideSpinner calls run while a process of the probe spins on the GPU without MPS: whatever runs there takes turns
+// BesideSpinner calls run while a process of the probe spins on the GPU without MPS: other work there takes turns
 // with it. From the lengths of a workload's decode step, isolated and in run, predict.Predictor.TurnsBesideSpinner
 // counts its time slices. run's ctx ends when the neighbour fails, and the error then has the reason.
 func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) error) error {
@@ -218,7 +218,7 @@ func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) 
 	}()
 	err = run(ctx)
 	failed := context.Cause(ctx)
-	cancel(nil) // which ends the neighbour: nobody waits for its kernel
+	cancel(nil) // ends the neighbour without a wait for its kernel
 	<-spun
 	if failed != nil {
 		return errors.Join(err, failed)
@@ -336,7 +336,7 @@ func (p *process) kill() {
 	_ = p.cmd.Wait()
 }
 
-// stop ends the process when it has finished what it does.
+// stop ends the process when it has finished its task.
 func (p *process) stop() {
 	if p.dead {
 		return

@@ -208,7 +208,14 @@ func (b Baseline) factor(rows profile.Rows, i int, ps *profile.Profiles) (float6
 
 // uncontended is a row's workload alone, without MPS; nil when not measured.
 func uncontended(ps *profile.Profiles, r *profile.Row) *profile.SoloProfile {
-	return ps.Find(sharing.MechanismTimeSlicing, r.Server.Uncapped(), r.Load)
+	solo, _ := ps.Solo(uncapped(r.Server), r.Load) // the zero Solo where there is no profile
+	return solo.TimeSlicing
+}
+
+// uncapped is the same server without an active thread percentage.
+func uncapped(s profile.Server) profile.Server {
+	s.SMPercent = profile.Optional[float64]{}
+	return s
 }
 
 // comparison is a measured row with what a baseline says of its metrics.

@@ -25,7 +25,9 @@ func SimpleRuleNames(m sharing.Mechanism) []string {
 func SimpleRules(rows profile.Rows, i int, ps ...*profile.Profiles) (out [3]float64) {
 	find := func(r *profile.Row, m sharing.Mechanism) *profile.SoloProfile {
 		for _, p := range ps {
-			if found := p.Find(m, r.Server.Uncapped(), r.Load); found != nil {
+			solo, _ := p.Solo(uncapped(r.Server), r.Load)
+			if found := map[sharing.Mechanism]*profile.SoloProfile{sharing.MechanismTimeSlicing: solo.TimeSlicing,
+				sharing.MechanismMPS: solo.MPS}[m]; found != nil {
 				return found
 			}
 		}
