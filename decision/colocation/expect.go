@@ -22,7 +22,7 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	if err != nil {
 		return err
 	}
-	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: f.time(), From: from, Predictor: *f.Predictor}
+	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: time.Now(), From: from, Predictor: *f.Predictor}
 	for _, c := range f.plan.Cases {
 		p := prediction{Mode: m, Case: c.Name, written: file.Written}
 		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {

@@ -199,9 +199,6 @@ func (g *group) start(ctx context.Context) error {
 	for i := range g.machine.plan.Servers {
 		p := &g.machine.plan.Servers[i]
 		env, err := g.environ(ctx, p)
-		if err == nil {
-			err = g.machine.room(ctx, p)
-		}
 		if err != nil {
 			return fmt.Errorf("server %s: %w", p.Name, err)
 		}
@@ -226,23 +223,6 @@ func (g *group) start(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// room makes sure that the GPU has the memory left that the plan states for a server or tenant.
-func (m *Machine) room(ctx context.Context, p *Server) error {
-	need, ok := p.Memory.Get()
-	if !ok || m.opts.Source == nil {
-		return nil
-	}
-	var r telemetry.Reading
-	if err := m.opts.Source.Read(ctx, m.plan.Device, telemetry.GroupBasic, &r); err != nil {
-		return err
-	}
-	used, ok := r.Get(telemetry.MetricMemUsedBytes)
-	if left := m.snapshot.Memory - sharing.Bytes(used); ok && m.snapshot.Memory > 0 && left < need {
-		return fmt.Errorf("it takes %v of memory (memory) and the GPU has %v left of %v", need, left, m.snapshot.Memory)
-	}
-	return nil
 }
 
 // startDaemon starts an MPS control daemon of the mode's own; others on the machine keep running.

@@ -126,8 +126,8 @@ const realPlan = `
 version: v1
 seconds: 0.6
 servers:
-  - {name: a, model: m, api: completions, url: "http://127.0.0.1:%[1]d", percent: 40, memory: 8GiB, command: [env, %[4]s, %[3]s=%[1]d, %[5]s]}
-  - {name: b, model: m2, api: completions, url: "http://127.0.0.1:%[2]d", percent: 60, memory_limit: 30GiB, memory: 24GiB, command: [env, %[4]s, %[3]s=%[2]d, %[5]s]}
+  - {name: a, model: m, api: completions, url: "http://127.0.0.1:%[1]d", percent: 40, command: [env, %[4]s, %[3]s=%[1]d, %[5]s]}
+  - {name: b, model: m2, api: completions, url: "http://127.0.0.1:%[2]d", percent: 60, memory_limit: 30GiB, command: [env, %[4]s, %[3]s=%[2]d, %[5]s]}
 loads:
   - {name: x, server: a, concurrency: 2, prompt: 16, output: 8, slo: {tpot_p99: 1s}}
   - {name: y, server: b, rate: 20, prompt: 16, output: 8}

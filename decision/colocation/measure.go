@@ -26,9 +26,6 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
 	}
-	if opts.time == nil {
-		opts.time = time.Now
-	}
 	f := &planFlow{plan: plan, site: site, runner: runner{
 		Options: opts, simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
 	f.Predictor = cmp.Or(f.Predictor, site.predictor())
@@ -119,7 +116,7 @@ func (f *planFlow) tryRun(ctx context.Context, st *deployment, r run) error {
 
 // measureRun makes one run and keeps its rows.
 func (f *planFlow) measureRun(ctx context.Context, st *deployment, r run) error {
-	r.dir, r.began = filepath.Join(r.mode.String(), r.name), f.time()
+	r.dir, r.began = filepath.Join(r.mode.String(), r.name), time.Now()
 	f.say("%s: %s, %v s", r.mode, r.name, f.plan.Seconds)
 	rec, rows, err := f.play(ctx, st, &r, f.plan.window())
 	if err != nil {

@@ -36,9 +36,7 @@ type Options struct {
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
 
-	// For tests: the clock, and all in simulated time.
-	time          func() time.Time
-	simulatedTime bool
+	simulatedTime bool // for tests
 }
 
 // Site runs servers: a [Machine] or a [Simulation].

@@ -53,11 +53,9 @@ type Server struct {
 	Kind     profile.Kind `yaml:"kind"`
 	Progress Progress     `yaml:"progress"`
 	// Percent and MemoryLimit are for mig-like-emulation. A limit that is not given is the percentage of the GPU's memory.
-	Percent     float64       `yaml:"percent,nonzero"`
-	MemoryLimit sharing.Bytes `yaml:"memory_limit,nonzero"`
-	// Memory that it takes: with a command it is not started where the GPU has less left.
-	Memory    profile.Optional[sharing.Bytes] `yaml:"memory"`
-	Simulated *SimulatedServer                `yaml:"simulated"`
+	Percent     float64          `yaml:"percent,nonzero"`
+	MemoryLimit sharing.Bytes    `yaml:"memory_limit,nonzero"`
+	Simulated   *SimulatedServer `yaml:"simulated"`
 }
 
 // Progress is the source of a tenant's steps.

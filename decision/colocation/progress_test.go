@@ -18,8 +18,6 @@ import (
 	"github.com/cotenant/cotenant/internal/must"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/internal/stats"
-	"github.com/cotenant/cotenant/telemetry"
-	"github.com/cotenant/cotenant/telemetry/telemetrytest"
 )
 
 const steady = `i=0; while :; do i=$((i+1)); echo step $i; sleep 0.05; done`
@@ -32,17 +30,17 @@ seconds: 1.5
 start_seconds: 2
 modes: [time-slicing]
 tenants:
-  - {name: a, kind: stepper, command: [sh, -c, %q], progress: %s, memory: 8GiB}
-  - {name: b, kind: stepper, command: [sh, -c, %q], progress: {line: "^step"}, memory: 8GiB}
+  - {name: a, kind: stepper, command: [sh, -c, %q], progress: %s}
+  - {name: b, kind: stepper, command: [sh, -c, %q], progress: {line: "^step"}}
 `, first, progress, second)
 }
 
 // measureTenants measures them on a machine without a GPU.
-func measureTenants(t *testing.T, plan []byte, source telemetry.Reader, dir ...string) results {
+func measureTenants(t *testing.T, plan []byte) results {
 	t.Helper()
-	h := how{plan: plan, opts: Options{Dir: strings.Join(dir, "")}}
+	h := how{plan: plan}
 	return h.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
-		m, err := NewMachine(t.Context(), p, MachineOptions{Source: source})
+		m, err := NewMachine(t.Context(), p, MachineOptions{})
 		return m, err
 	})
 }
@@ -67,7 +65,7 @@ func TestTenantsByLines(t *testing.T) {
 	steady := `while :; do date +%s%N >> ` + stamps + `; echo step 1; sleep 0.05; done`
 	plan := strings.Replace(string(tenantsPlan(steady, own, `{line: '^step \d+'}`)), `b, kind: stepper`, `b, kind: burster`, 1)
 	plan = strings.Replace(plan, `{line: "^step"}`, `{line: 'took (?P<ms>[0-9.]+) ms'}`, 1)
-	r := measureTenants(t, []byte(plan), nil)
+	r := measureTenants(t, []byte(plan))
 	if r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
@@ -121,7 +119,7 @@ func TestTenantsThatDoNotWork(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := measureTenants(t, tenantsPlan(c.command, steady, c.progress), nil)
+			r := measureTenants(t, tenantsPlan(c.command, steady, c.progress))
 			if r.code != exitFailed || !strings.Contains(r.stderr, c.want) {
 				t.Errorf("%d: %s", r.code, r.stderr)
 			}
@@ -146,21 +144,10 @@ func TestNextEndsMeanwhile(t *testing.T) {
 	for _, commands := range [][2]string{{`sleep 60`, `echo CUDA out of memory; exit 3`}, {`echo step 1; sleep 1; echo CUDA out of memory; exit 3`, `sleep 60`}} {
 		plan := strings.Replace(string(tenantsPlan(commands[0], commands[1], `{line: "^step"}`)), "start_seconds: 2", "start_seconds: 40", 1)
 		began := time.Now()
-		r := measureTenants(t, []byte(plan), nil)
+		r := measureTenants(t, []byte(plan))
 		if took := time.Since(began); r.code != exitFailed || took > 20*time.Second || !strings.Contains(r.stderr, "ended (exit status 3):\n") || !strings.Contains(r.stderr, "\n  CUDA out of memory") {
 			t.Errorf("%v: %d: %s", took, r.code, r.stderr)
 		}
-	}
-}
-
-// A tenant that takes more memory than is left is not started.
-func TestTenantWithoutRoom(t *testing.T) {
-	t.Parallel()
-	src := must.Get(telemetrytest.New(telemetrytest.Script{GPUs: []telemetrytest.GPU{{Device: telemetry.Device{Name: "NVIDIA H200", UUID: "GPU-1"},
-		Phases: []telemetrytest.Phase{{Figures: map[telemetry.Metric]float64{telemetry.MetricMemTotalBytes: 80 << 30, telemetry.MetricMemUsedBytes: 75 << 30}}}}}}))(t)
-	r := measureTenants(t, tenantsPlan(steady, steady, `{line: "^step"}`), src)
-	if want := "server a: it takes 8GiB of memory (memory) and the GPU has 5GiB left of 80GiB"; r.code != exitFailed || !strings.Contains(r.stderr, want) {
-		t.Error(r.stderr)
 	}
 }
 

@@ -24,7 +24,6 @@ package cudaprobe
 
 import (
 	"errors"
-	"log/slog"
 
 	"github.com/cotenant/cotenant/mps"
 )
@@ -48,5 +47,4 @@ type Options struct {
 	Pipe string
 	// Others are processes that hold the GPU already, as NVML lists them.
 	Others []string
-	Logger *slog.Logger // nil discards
 }

@@ -147,12 +147,12 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 		}
 	}
 	if s.opts.Pipe != "" {
-		s.client, err = mps.NewClient(mps.Options{Runner: program, PipeDirectory: s.opts.Pipe, Logger: s.opts.Logger})
+		s.client, err = mps.NewClient(mps.Options{Runner: program, PipeDirectory: s.opts.Pipe})
 		return err
 	}
 	s.daemon, err = mps.Start(ctx, mps.DaemonOptions{Program: program, PipeDirectory: filepath.Join(s.folder, "pipe"),
 		LogDirectory:   filepath.Join(s.folder, "log"),
-		VisibleDevices: []string{s.info.UUID}, Logger: s.opts.Logger})
+		VisibleDevices: []string{s.info.UUID}})
 	if err == nil {
 		s.client = s.daemon.Client()
 	}
