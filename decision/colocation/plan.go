@@ -25,7 +25,6 @@ type Plan struct {
 	Tenants     []Server            `yaml:"tenants"` // that serve no tokens
 	Loads       []Load              `yaml:"loads"`   // of servers
 	Cases       []Case              `yaml:"cases"`   // default: the tenants, and the first load of each server, together
-	SimGPU      *SimulatedGPU       `yaml:"simulated_gpu"`
 
 	text    []byte // as it was read
 	serving int    // so many of Servers serve tokens; then come Tenants
@@ -82,12 +81,6 @@ type Load struct {
 type Case struct {
 	Name  string   `yaml:"name,required"`
 	Loads []string `yaml:"loads,required"`
-}
-
-// SimulatedGPU is the GPU of a simulated run; zero fields have the simulation's defaults.
-type SimulatedGPU struct {
-	Quantum profile.Duration `yaml:"quantum"`
-	Switch  profile.Duration `yaml:"switch"`
 }
 
 // SimulatedServer is a server or tenant on a simulated GPU; zero fields have the simulation's defaults.
