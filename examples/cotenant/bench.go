@@ -3,13 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,4 +131,198 @@ func progressLine(p, last loadgen.Progress) string {
 	}
 	return fmt.Sprintf("%5.1fs: sent %d, ok %d, failed %d, in flight %d%s",
 		p.Elapsed.Seconds(), now.Sent, now.OK, now.Failed, now.InFlight, rate)
+}
+
+// runBenchWord runs the part of bench that a word after it names.
+func runBenchWord(word string, args []string, std stdio) error {
+	fl := newCall("bench "+word, args)
+	switch word {
+	case "table":
+		return benchTable(fl, std)
+	case "compare":
+		return benchCompare(fl, std)
+	}
+	return badInput(fmt.Errorf("unknown word %q (known: table, compare)", word))
+}
+
+// benchRuns reads run directories.
+func benchRuns(dirs []string) ([]*loadgen.Result, error) {
+	if len(dirs) == 0 {
+		return nil, badInput(errors.New("name at least one run directory"))
+	}
+	results, err := loadgen.LoadResults(dirs...)
+	return results, badInput(err)
+}
+
+// benchPrint prints a table as text or JSON.
+func benchPrint(w io.Writer, asJSON bool, table interface{ WriteText(io.Writer) error }) error {
+	if !asJSON {
+		return table.WriteText(w)
+	}
+	return page.JSON(w, table)
+}
+
+func benchTable(fl *call, std stdio) error {
+	asJSON := fl.Bool("json", false, "JSON instead of text")
+	var html string
+	page.Report(fl.FlagSet, &html, "write a page with the table, the charts and every run")
+	if err := fl.parse(anyNumber, std); err != nil {
+		return err
+	}
+	results, err := benchRuns(fl.Args())
+	if err == nil && html != "" {
+		err = writeBenchPage(html, results)
+	}
+	if err != nil {
+		return err
+	}
+	rows := report.ScenariosOf(results)
+	if err := benchPrint(std.out, *asJSON, rows); err != nil || *asJSON {
+		return err
+	}
+	fmt.Fprintln(std.out)
+	return report.WriteIndex(std.out, results)
+}
+
+func benchCompare(fl *call, std stdio) error {
+	// The flag package would swallow the "--" between the groups.
+	split := slices.Index(fl.args, "--")
+	var dirs [2][]string
+	if split >= 0 {
+		fl.args, dirs[1] = fl.args[:split], fl.args[split+1:]
+	}
+	figures := fl.String("figures", strings.Join(report.DefaultFigures(), ","), "comma-separated `list` of figures")
+	var opts report.CompareOptions
+	fl.StringVar(&opts.Tenant, "tenant", "", "compare this tenant instead of the totals")
+	fl.Float64Var(&opts.Confidence, "confidence", 0.95, "confidence level of intervals and tests")
+	fl.BoolVar(&opts.AllowInvalid, "allow-invalid", false, "accept invalid or incomplete runs, and mark them")
+	asJSON := fl.Bool("json", false, "JSON instead of text")
+	if err := fl.parse(anyNumber, std); err != nil {
+		return err
+	}
+	if split < 0 {
+		return badInput(errors.New("write -- between the two groups"))
+	}
+	opts.Figures, dirs[0] = strings.Split(*figures, ","), fl.Args()
+	var groups [2][]loadgen.Summary
+	for i := range dirs {
+		results, err := benchRuns(dirs[i])
+		if err != nil {
+			return err
+		}
+		for _, r := range results {
+			groups[i] = append(groups[i], r.Summary)
+		}
+	}
+	c, err := report.CompareRuns(groups[0], groups[1], opts)
+	if err != nil {
+		return badInput(err)
+	}
+	return benchPrint(std.out, *asJSON, c)
+}
+
+// show prints a study's tables, or its runs as JSON, with their costs, and writes the page of -report. Nothing is
+// printed where the page fails.
+func (c *benchConfig) show(w io.Writer, o *study.Outcome) error {
+	var runs []runCosts
+	for _, r := range o.Results {
+		run, err := c.costsOf(&r.Summary)
+		if err != nil {
+			return err
+		}
+		runs = append(runs, run)
+	}
+	if c.asJSON {
+		return page.JSON(w, runs)
+	}
+	var b bytes.Buffer
+	if err := o.WriteText(&b); err != nil {
+		return err
+	}
+	if c.price.Sign() > 0 {
+		b.WriteString(costTable(runs))
+	}
+	if c.Dir != "" {
+		fmt.Fprintf(&b, "\nartifacts: %s\n", c.Dir)
+	}
+	if c.report != "" {
+		if err := writeBenchPage(c.report, o.Results); err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "report:    %s\n", c.report)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func writeBenchPage(path string, results []*loadgen.Result) error {
+	var html bytes.Buffer
+	return errors.Join(report.WriteHTML(&html, results), page.WriteFile(path, html.Bytes()))
+}
+
+// runCosts holds a run and the costs of its tenants.
+type runCosts struct {
+	*loadgen.Summary
+	Costs []tenantCosts `json:"token_costs,omitempty"`
+}
+
+// tenantCosts holds the price of a million tokens of one tenant.
+type tenantCosts struct {
+	Tenant string `json:"tenant"`
+	cost.TokenCosts
+}
+
+// costsOf divides the hourly price of a scenario's GPUs among the tenants of a run, in equal parts. Invalid runs have
+// no costs.
+func (c *benchConfig) costsOf(s *loadgen.Summary) (run runCosts, err error) {
+	run.Summary = s
+	price := c.price
+	if c.Demo {
+		price, err = price.Mul(int64(study.DemoGPUs(s.Scenario)))
+	}
+	if err != nil || price.Sign() <= 0 || !s.ClientHealth.Valid {
+		return run, err
+	}
+	for i := range s.Tenants {
+		t := &s.Tenants[i]
+		if !(t.DurationS > 0) {
+			continue
+		}
+		rates := cost.TokenRates{Input: float64(t.PromptTokens) / t.DurationS, Output: t.OutputTokensPerS}
+		if t.Goodput != nil {
+			rates.Good = t.Goodput.OutputTokensPerS.Or(0)
+		}
+		c, err := cost.PerMillionTokens(price, len(s.Tenants), rates)
+		if err != nil {
+			return run, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		run.Costs = append(run.Costs, tenantCosts{t.Name, c})
+	}
+	return run, nil
+}
+
+// costTable tabulates the costs of every run's tenants.
+func costTable(runs []runCosts) string {
+	rows := [][]string{{"scenario", "load", "tenant", "input", "output", "good"}}
+	for _, r := range runs {
+		for _, c := range r.Costs {
+			name := []string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}
+			rows = append(rows, append(name, costTexts(c.TokenCosts)...))
+		}
+	}
+	return "\nWhat a million tokens cost, the GPUs' price in equal parts among the tenants (good: output of\n" +
+		"requests that kept their SLO)\n" + page.Table(rows)
+}
+
+// costTexts are the costs of input, output and good tokens: rounded to three decimals, "-" where one is missing.
+func costTexts(c cost.TokenCosts) []string {
+	var out []string
+	for _, o := range []cost.Optional[cost.Money]{c.Input, c.Output, c.Good} {
+		if m, ok := o.Get(); ok {
+			out = append(out, m.Round(3).String())
+		} else {
+			out = append(out, "-")
+		}
+	}
+	return out
 }

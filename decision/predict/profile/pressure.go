@@ -69,3 +69,6 @@ func (p *Pressure) check(list *problem.List, path string, stepMS float64) {
 			"is %v, and %v without stress kernels", q.StepMS, p.StepMS)
 	}
 }
+
+// apart is the factor between two figures of one run that belong together from which on one of them is in another unit.
+const apart = 100

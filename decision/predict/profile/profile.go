@@ -15,6 +15,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
@@ -148,9 +149,6 @@ func (p *SoloProfile) check(list *problem.List, path string) {
 	p.Pressure.check(list, at("pressure"), cmp.Or(p.ITL.P50.Or(0), p.Step.P50.Or(0)))
 }
 
-// apart is the factor between two figures of one run that belong together from which on one of them is in another unit.
-const apart = 100
-
 // checkUnits holds figures that follow from one another against each other.
 func (p *SoloProfile) checkUnits(list *problem.List, at func(string) string) {
 	f, steps := p.Figures(), float64(p.Load.Output-1)
@@ -181,6 +179,17 @@ func (p *SoloProfile) checkUnits(list *problem.List, at func(string) string) {
 	if e2e := f[MetricE2EP50]; e2e > 0 && decoding > apart*e2e {
 		list.Addf(at("tpot_ms.p50"), "write milliseconds", "is %v, and a request ends in %v ms", f[MetricTPOTP50], e2e)
 	}
+}
+
+// Batch is the number of sequences that a step of a closed loop decodes.
+func (p *SoloProfile) Batch() float64 {
+	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(costs.UsualSlots)))
+}
+
+// GapsHoldPrompts reports whether the median gap between a closed loop's tokens is no decode step: others' prompts fall
+// into at least every second gap of answers so short, and the median is longer than the mean.
+func (p *SoloProfile) GapsHoldPrompts() bool {
+	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
 }
 
 // Mechanisms are those that can be predicted from profiles of whole GPUs.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/cotenant/cotenant/internal/costs"
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
@@ -93,15 +92,4 @@ func (l Load) Validate() error {
 		l.OutputSpread)
 	list.If(l.Server < 0, "server", "", "must be an index, is %d", l.Server)
 	return list.Err()
-}
-
-// Batch is the number of sequences that a step of a closed loop decodes.
-func (p *SoloProfile) Batch() float64 {
-	return float64(min(p.Load.Concurrency, p.Server.Slots.Or(costs.UsualSlots)))
-}
-
-// GapsHoldPrompts reports whether the median gap between a closed loop's tokens is no decode step: others' prompts fall
-// into at least every second gap of answers so short, and the median is longer than the mean.
-func (p *SoloProfile) GapsHoldPrompts() bool {
-	return 2*(p.Batch()-1) >= float64(p.Load.Output-1) && p.ITL.P50.Or(0) > p.TPOT.P50.Or(0) && p.Load.Closed()
 }
