@@ -162,11 +162,9 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 			s.profile = c.Slice.Profile.Name
 		}
 	case cw.Workload().Pool != "":
-		for _, p := range pl.Pools {
-			if p.Pool.Name == cw.Workload().Pool {
-				s.p = p
-			}
-		}
+		s.p = pl.Pools[slices.IndexFunc(pl.Pools, func(p *score.CompiledPool) bool {
+			return p.Pool.Name == cw.Workload().Pool
+		})]
 	case len(pl.Pools) == 1:
 		s.p = pl.Pools[0]
 	}
@@ -174,7 +172,7 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 		return s
 	}
 	s.filler = pl.filler(w, s.p)
-	s.untrusted = pl.Trust.Neighbours(w, cw, s.p.Pool.Name).Untrusted > 0
+	s.untrusted = pl.Neighbours(w, slices.Index(pl.Pools, s.p)).Untrusted > 0
 	if c != nil {
 		mix := pl.mixes[c.GroupKey]
 		s.unequal = mix.unequal

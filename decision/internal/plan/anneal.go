@@ -58,9 +58,7 @@ func (pl *Planner) improve(order []int) error {
 			other.copyFrom(at)
 			from, s.fill = other, k/2%len(pl.Pools)
 		}
-		if err = s.round(at, from); err != nil {
-			return err
-		}
+		err = s.round(at, from)
 		if from == other {
 			same := other.compare(best)
 			if same > 0 || same == 0 && other.seconds(best) > 0 {

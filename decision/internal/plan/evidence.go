@@ -22,12 +22,8 @@ import (
 
 func newEvidence(f *fleet.Fleet, workloads []*score.CompiledWorkload, opt Options) (*evidence, error) {
 	n := len(workloads)
-	e := &evidence{
-		Predictor: opt.Predictor,
-		Solos:     make([]*profile.Solo, n),
-		GPUs:      make([]*sharing.GPU, n),
-		otherMPS:  make([]bool, n),
-	}
+	e := &evidence{Predictor: opt.Predictor, Solos: make([]*profile.Solo, n), GPUs: make([]*sharing.GPU, n),
+		otherMPS: make([]bool, n)}
 	if e.Predictor == nil {
 		p := predict.NewPredictor()
 		e.Predictor = &p

@@ -251,7 +251,7 @@ func common(spans []span) (low, high int32) {
 	return low, high
 }
 
-// circles parts GPUs by those that may be on one node.
+// byDomain divides GPUs by their trust domains, each of which has nodes of its own.
 func byDomain(spans []span) (out [][]span) {
 	spans = slices.Clone(spans)
 	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.domain, b.domain) })

@@ -82,15 +82,16 @@ func (pl *Planner) domain(s *sites, m sharing.Mechanism, members []Member) int {
 	return pl.Trust.domains[key]
 }
 
-// Neighbours counts the replicas that could share a GPU with workload w in a pool.
-func (t *trustClasses) Neighbours(w int, self *score.CompiledWorkload, pool string) filter.Neighbours {
+// Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
+func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
+	t, pool := pl.Trust, pl.Pools[p].Pool.Name
 	own := &t.classes[t.of[w]]
 	trusted := t.trustedOf(own, own.tenant, pool)
 	for _, tenant := range own.trusts {
 		trusted += t.trustedOf(own, tenant, pool)
 	}
 	nb := filter.Neighbours{Trusted: trusted, Untrusted: t.anywhere + t.pinned[pool] - trusted, Least: t.least}
-	if self.Shareable() && (own.pin == "" || own.pin == pool) {
+	if pl.Workloads[w].Shareable() && (own.pin == "" || own.pin == pool) {
 		nb.Trusted--
 	}
 	return nb
@@ -113,9 +114,4 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 func (pl *Planner) oneUser(a, b int) bool {
 	x, y := pl.Workloads[a].Workload().UID, pl.Workloads[b].Workload().UID
 	return x.IsZero() || y.IsZero() || x == y
-}
-
-// Neighbours counts the replicas that could share a GPU of pool p with one of workload w's, both by index.
-func (pl *Planner) Neighbours(w, p int) filter.Neighbours {
-	return pl.Trust.Neighbours(w, pl.Workloads[w], pl.Pools[p].Pool.Name)
 }
