@@ -125,7 +125,7 @@ func TestBadLoads(t *testing.T) {
 		{"requests_per_s: 8", "requests_per_s: -8", "workloads[0].load.requests_per_s: -8 is out of range"},
 		{"requests_per_s: 8", "request_per_s: 8", `did you mean "requests_per_s"?`},
 		{"context_tokens: 8192", "context_tokens: 100", "workloads[0].load.context_tokens: 100 is below"},
-		{"context_tokens: 8192", "input_tokens_p99: 900", "workloads[0].load: states the 99th percentile of one length alone"},
+		{"context_tokens: 8192", "input_tokens_p99: 900", "workloads[0].load: states the 99th percentile of one length only"},
 		{"context_tokens: 8192", "input_tokens_p99: 900, output_tokens_p99: 90", "output_tokens_p99: 90 is below the mean, 128"},
 		{"input_tokens: 512, output_tokens: 128", "output_tokens: 1, input_tokens_p99: 9, output_tokens_p99: 9", "input_tokens: is missing"},
 		{"context_tokens: 8192", "input_tokens_p99: 0, output_tokens_p99: 900", "input_tokens_p99: 0 is out of range"},
