@@ -287,9 +287,6 @@ func ratio(num, den int64) (PPM, error) {
 	return PPM(q), nil
 }
 
-// Float returns the fraction as a number: 0.08 for 8%.
-func (p PPM) Float() float64 { return float64(p) / float64(Whole) }
-
 // RoundPercent returns p rounded half away from zero to the given number of decimals of a percent, for display.
 // Decimals above 4 leave p as it is; below 0 count as 0.
 func (p PPM) RoundPercent(decimals int) PPM {

@@ -43,7 +43,7 @@ const (
 // false where it is not known: that no source gives a figure does not mean that there is no overhead.
 // sharing.InfoFor(m).Overhead is the bracket to plan with until you measure.
 func OverheadRange(o sharing.Overhead) (low, high PPM, ok bool) {
-	if !o.Known || !(0 <= o.Low && o.Low <= o.High && o.High <= maxOverhead.Float()) {
+	if !o.Known || !(0 <= o.Low && o.Low <= o.High && o.High <= float64(maxOverhead)/float64(Whole)) {
 		return 0, 0, false
 	}
 	return PPM(math.Round(o.Low * float64(Whole))), PPM(math.Round(o.High * float64(Whole))), true

@@ -24,17 +24,12 @@ var ErrNoRate = errors.New("loadgen: no rate of the search keeps the SLOs")
 var errUnknownSLO = errors.New("loadgen: the SLO was not measured")
 
 // Search looks for the highest rate at which the share of requests that keep their SLO is at least Attainment, by
-// halving the bracket between Low and High. The zero value of each field but these two is the documented default.
+// halving the bracket between Low and High. It ends when the highest passing and the lowest failing rate are within 5%.
 type Search struct {
 	// Low and High are the rates, in requests/s, between which the answer lies.
 	Low, High float64
 	// Attainment is the share of requests that must keep the SLO; 0 means 0.99.
 	Attainment float64
-	// Confidence is that of a trial's result, one-sided; 0 means 0.95.
-	Confidence float64
-	// Resolution ends the search when the highest passing and the lowest failing
-	// rate are this close, as a fraction of the latter; 0 means 0.05.
-	Resolution float64
 	// Limit ends the search after this time, with the results until then; 0 means no end.
 	Limit time.Duration
 }
@@ -80,29 +75,26 @@ type SearchResult struct {
 	Rates      []RateVerdict     `json:"rates"`             // in the order of their trial
 }
 
-func (s Search) withDefaults() Search {
-	s.Attainment, s.Confidence, s.Resolution = cmp.Or(s.Attainment, 0.99), cmp.Or(s.Confidence, 0.95),
-		cmp.Or(s.Resolution, 0.05)
-	return s
-}
+const (
+	searchConfidence = 0.95 // of a trial's result, one-sided
+	// searchResolution ends a search when the highest passing and the lowest failing rate are this close, as a fraction of
+	// the latter.
+	searchResolution = 0.05
+)
 
 // MaxTrials is the number of runs that a search makes at most, with those that it makes again.
 func (s Search) MaxTrials() int {
-	s = s.withDefaults()
 	if s.check() != nil || s.High == s.Low {
 		return 1 + spoiledTrials
 	}
-	return 2 + spoiledTrials + int(math.Ceil(max(math.Log2(math.Log(s.High/s.Low)/-math.Log1p(-s.Resolution)), 0)))
+	return 2 + spoiledTrials + int(math.Ceil(max(math.Log2(math.Log(s.High/s.Low)/-math.Log1p(-searchResolution)), 0)))
 }
 
 func (s Search) check() error {
 	var l problem.List
 	l.If(!(s.Low > 0) || !(s.High >= s.Low) || math.IsInf(s.High, 0), "low", "use 0 < low <= high",
 		"rates from %v to %v", s.Low, s.High)
-	l.If(!(s.Attainment > 0 && s.Attainment < 1), "attainment", "use a share between 0 and 1", "%v", s.Attainment)
-	l.If(!(s.Confidence >= 0.5 && s.Confidence < 1), "confidence", "use a value from 0.5 to below 1", "%v",
-		s.Confidence)
-	l.If(!(s.Resolution > 0 && s.Resolution < 1), "resolution", "use a fraction between 0 and 1", "%v", s.Resolution)
+	l.If(!(s.Attainment >= 0 && s.Attainment < 1), "attainment", "use a share between 0 and 1", "%v", s.Attainment)
 	l.If(s.Limit < 0, "limit", "use a duration above 0, or 0 for no end", "is %v", s.Limit)
 	return l.Under(errors.New("loadgen: invalid search"))
 }
@@ -117,7 +109,7 @@ type trialFunc = func(ctx context.Context, ratePerS float64) (*Summary, error)
 // Limit. When run fails or ctx ends, the result holds the rates so far. ErrNoRate comes with the result too.
 func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS float64) (*Summary, error)) (
 	*SearchResult, error) {
-	s = s.withDefaults()
+	s.Attainment = cmp.Or(s.Attainment, 0.99)
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -127,7 +119,7 @@ func (s Search) Run(ctx context.Context, run func(ctx context.Context, ratePerS 
 		limited, cancel = context.WithTimeout(ctx, s.Limit)
 		defer cancel()
 	}
-	res := &SearchResult{Attainment: s.Attainment, Confidence: s.Confidence}
+	res := &SearchResult{Attainment: s.Attainment, Confidence: searchConfidence}
 	err := s.halve(limited, res, run)
 	if limited.Err() != nil && ctx.Err() == nil {
 		res.CutOff = true
@@ -157,7 +149,7 @@ func (s Search) halve(ctx context.Context, res *SearchResult, run trialFunc) err
 		case !passed:
 			return fmt.Errorf("%w: at %v/s %.1f%% of %d requests keep them, %v%% is wanted", ErrNoRate, rate, 100*v.Attainment,
 				v.Requests, 100*s.Attainment)
-		case !failed && rate == s.High, failed && high-low <= s.Resolution*high:
+		case !failed && rate == s.High, failed && high-low <= searchResolution*high:
 			return nil
 		case !failed:
 			rate = s.High
@@ -184,7 +176,7 @@ func (s Search) try(ctx context.Context, rate float64, run trialFunc, spoiled *i
 		case valid && t.requests > 0:
 			v = RateVerdict{RatePerS: rate, RunID: sum.RunID, Requests: t.requests,
 				Attainment: float64(t.met) / float64(t.requests)}
-			v.Lower, v.Upper = wilson(t.met, t.requests, s.Confidence)
+			v.Lower, v.Upper = wilson(t.met, t.requests, searchConfidence)
 			v.Passes = v.Attainment >= s.Attainment
 			v.Shown = v.Passes && v.Lower >= s.Attainment || !v.Passes && v.Upper < s.Attainment
 			return v, nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -232,11 +233,11 @@ func modeText(enabled bool) string {
 
 // opError wraps err unless it is nil or says the device already.
 func opError(op, device string, err error) error {
-	var oe *OpError
+	var oe *problem.Operation
 	if err == nil || errors.As(err, &oe) {
 		return err
 	}
-	return &OpError{Op: op, Device: device, Err: err}
+	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
 }
 
 // fail is opError about the device that is changed.

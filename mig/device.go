@@ -5,7 +5,6 @@ package mig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/optional"
@@ -29,17 +28,6 @@ var (
 	// ErrStale is returned for a device that does not hold the layout that a plan starts from.
 	ErrStale = errors.New("mig: the device changed since the plan was made")
 )
-
-// OpError is a failed operation on a device.
-type OpError struct {
-	Op     string // "create GPU instance", ...
-	Device string // UUID
-	Err    error
-}
-
-func (e *OpError) Error() string { return fmt.Sprintf("mig: %s on %s: %v", e.Op, e.Device, e.Err) }
-
-func (e *OpError) Unwrap() error { return e.Err }
 
 // Device is one GPU that Apply changes. Package mig/mignvml has a real one and mig/migtest a simulated one. Its
 // errors should wrap the sentinels above. Apply calls it from one goroutine.

@@ -17,7 +17,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// checkPipeDirectory refuses directories that cannot hold the daemon's sockets or that an environment cannot carry.
+// checkPipeDirectory refuses directories that cannot hold the daemon's sockets or that an environment cannot carry. It
+// does not see that one is on a network file system, where the daemon itself fails.
 func checkPipeDirectory(l *problem.List, path, dir string) {
 	// sun_path holds 108 bytes with the terminating 0, and the longest socket is control_privileged.
 	const longest = 107 - len("/control_privileged")
@@ -34,15 +35,6 @@ func checkPipeDirectory(l *problem.List, path, dir string) {
 			problem.Clip(dir))
 	case len(dir) > longest:
 		l.Addf(path, fmt.Sprintf("use at most %d bytes", longest), "%d bytes are too long for a socket's path", len(dir))
-	}
-}
-
-// checkLocalDirectory is checkPipeDirectory and looks at the file system, too.
-func checkLocalDirectory(l *problem.List, path, dir string) {
-	n := l.Len()
-	if checkPipeDirectory(l, path, dir); l.Len() == n && networkFileSystem(dir) == sharing.AnswerYes {
-		l.Addf(path, "use a directory of this node, for example under /run or /tmp",
-			"%s is on a network file system, which holds no sockets", dir)
 	}
 }
 

@@ -107,7 +107,7 @@ func (c *Client) run(ctx context.Context, timeout time.Duration, in Invocation) 
 }
 
 func (c *Client) opError(op string, err error) error {
-	return &OpError{Op: problem.Clip(op), Device: c.pipe, Err: err}
+	return &problem.Operation{Package: "mps", Op: problem.Clip(op), Device: c.pipe, Err: err}
 }
 
 // outcome turns the program's output into an error: a refusal or a failure.

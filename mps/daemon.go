@@ -149,7 +149,7 @@ func (o *DaemonOptions) newClient() (*Client, error) {
 
 func (o *DaemonOptions) check() error {
 	var l problem.List
-	checkLocalDirectory(&l, "PipeDirectory", o.PipeDirectory)
+	checkPipeDirectory(&l, "PipeDirectory", o.PipeDirectory)
 	if !strings.HasPrefix(o.LogDirectory, "/") || strings.ContainsFunc(o.LogDirectory,
 		func(r rune) bool { return r < ' ' }) {
 		l.Addf("LogDirectory", "use an absolute path", "%q is no absolute path", problem.Clip(o.LogDirectory))

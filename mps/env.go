@@ -36,12 +36,11 @@ type ClientEnvironment struct {
 }
 
 // Build checks the environment and returns it as "KEY=VALUE", sorted as the fields above. It refuses every known
-// trap in one error that names each problem. Nothing is changed on the system; the pipe directory's file system is
-// checked where the platform reports it.
+// trap in one error that names each problem, and changes nothing on the system.
 func (e ClientEnvironment) Build() ([]string, error) {
 	e.PipeDirectory = cmp.Or(e.PipeDirectory, DefaultPipe)
 	var l problem.List
-	checkLocalDirectory(&l, "PipeDirectory", e.PipeDirectory)
+	checkPipeDirectory(&l, "PipeDirectory", e.PipeDirectory)
 	if d := e.DaemonPipeDirectory; d != "" && d != e.PipeDirectory {
 		l.Addf("PipeDirectory", "use the daemon's "+problem.Clip(d),
 			"the client's %s is not the daemon's: it would run without MPS and without limits, and report nothing",

@@ -44,23 +44,6 @@ var (
 	ErrNotClient = errors.New("mps: the process is not an MPS client")
 )
 
-// OpError is a failed operation on a control daemon or the operating system.
-type OpError struct {
-	Op     string // the command or step, e.g. "get_server_status 673"
-	Device string // the daemon's pipe directory
-	Err    error  // the cause
-}
-
-func (e *OpError) Error() string {
-	at := ""
-	if e.Device != "" {
-		at = " (" + e.Device + ")"
-	}
-	return "mps: " + e.Op + at + ": " + strings.TrimPrefix(e.Err.Error(), "mps: ")
-}
-
-func (e *OpError) Unwrap() error { return e.Err }
-
 // failure is an error with its own words, in which errors.Is finds another.
 type failure struct {
 	text string

@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os/exec"
 	"runtime"
-
-	"github.com/cotenant/cotenant/sharing"
 )
 
 func procEnviron(int) ([]string, error) {
@@ -28,7 +26,5 @@ func (process) descendants() []process { return nil }
 func (*Daemon) leftBehind() []process { return nil }
 
 func pipeOfProcess(int) string { return "" }
-
-func networkFileSystem(string) sharing.Answer { return sharing.AnswerUnknown }
 
 func ownedByUs(fs.FileInfo) bool { return true }

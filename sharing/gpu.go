@@ -3,6 +3,7 @@
 package sharing
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -95,15 +96,19 @@ var gpuTable = table[GPU]("gpus.json")
 // its rows are shared and must not be modified.
 func GPUs() []GPU { return slices.Clone(gpuTable()) }
 
-// UnknownGPUError is returned for a name that is no name, alias or PCI id of the table.
-type UnknownGPUError struct {
+// ErrUnknownGPU is returned for a name that is no name, alias or PCI id of the table.
+var ErrUnknownGPU = errors.New("sharing: unknown GPU")
+
+type unknownGPUError struct {
 	Name    string   // the name that was given
 	Nearest []string // the product names nearest to it; may be empty
 }
 
+func (e *unknownGPUError) Unwrap() error { return ErrUnknownGPU }
+
 // Error names the nearest products and other ways to name a GPU; for another
 // vendor's GPU it names the functions that work all the same.
-func (e *UnknownGPUError) Error() string {
+func (e *unknownGPUError) Error() string {
 	if v := otherVendor(e.Name); v != "" {
 		return fmt.Sprintf("sharing: GPU %q is by %s: not an NVIDIA GPU; not supported. What still applies: load "+
 			"generation (loadgen, cotenant bench -endpoint) and comparing costs (cotenant cost)",

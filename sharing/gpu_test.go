@@ -86,9 +86,9 @@ func TestLookupGPUUnknown(t *testing.T) {
 		{"", ""}, {"(A100-80GB)", ""}, {"MI300X", ""}, {"0x9999", ""}, {"1002:20B2", ""}, {"0x20B2100", ""}, {strings.Repeat("A", 1000), ""},
 	} {
 		g, err := LookupGPU(c.in)
-		var unknown *UnknownGPUError
+		var unknown *unknownGPUError
 		if !errors.As(err, &unknown) || g != nil {
-			t.Errorf("LookupGPU(%q) = %v, %v; want an UnknownGPUError", c.in, g, err)
+			t.Errorf("LookupGPU(%q) = %v, %v; want an ErrUnknownGPU", c.in, g, err)
 			continue
 		}
 		if c.near != "" && !strings.Contains(err.Error(), `"`+c.near+`"`) {
@@ -109,7 +109,7 @@ func TestNamesakes(t *testing.T) {
 		"A100-SXM5-80GB": {"A100-SXM4-80GB", "A100-SXM4-40GB"},
 	} {
 		_, err := LookupGPU(in)
-		var unknown *UnknownGPUError
+		var unknown *unknownGPUError
 		if !errors.As(err, &unknown) || !slices.Equal(unknown.Nearest, want) {
 			t.Errorf("%s: %v, want %q", in, err, want)
 		}

@@ -55,7 +55,7 @@ func TestDescribedGPUs(t *testing.T) {
 		t.Errorf("%v, %v", g, err)
 	}
 	for _, text := range []string{"Gizmo (fast)", "Gizmo ()", "Gizmo (8.9, 8GiB, x)", "AMD Instinct MI300X (192GiB, 9.0)", "(8GiB)", "Gizmo"} {
-		var unknown *UnknownGPUError
+		var unknown *unknownGPUError
 		if g, err := LookupGPU(text); !errors.As(err, &unknown) {
 			t.Errorf("%s: %v, %v", text, g, err)
 		}

@@ -140,7 +140,7 @@ var gpuByKey = sync.OnceValue(func() gpuIndex {
 // boards and is an *AmbiguousGPUError. A short form that gives the memory size but no form factor ("A100-80GB",
 // "V100-32GB", "H100-80GB") means the SXM board. PCI ids are "0x20B2" (device), "0x20B210DE" (device and vendor, as
 // NVML and mig-parted write it, a ":subsystem" after it is ignored) or "10DE:20B2". A name with facts in parentheses,
-// as DescribeGPU writes it, is a GPU of its own. Other names are an *UnknownGPUError.
+// as DescribeGPU writes it, is a GPU of its own. Other names are ErrUnknownGPU.
 //
 // The GPU is shared and must not be modified.
 func LookupGPU(name string) (*GPU, error) {
@@ -162,7 +162,7 @@ func LookupGPU(name string) (*GPU, error) {
 func oneGPU(name string, matches []*GPU) (*GPU, error) {
 	switch len(matches) {
 	case 0:
-		return nil, &UnknownGPUError{Name: name, Nearest: nearestGPUs(name)}
+		return nil, &unknownGPUError{Name: name, Nearest: nearestGPUs(name)}
 	case 1:
 		return matches[0], nil
 	}

@@ -129,7 +129,7 @@ func TestSamplerSurvivesALostGPU(t *testing.T) {
 	s := simulated(t, script, telemetry.SamplerOptions{}, 10*time.Second)
 	want := []telemetry.Event{
 		{Kind: telemetry.EventLost, At: 2500 * time.Millisecond, Device: 0,
-			Detail: "telemetry: read basic of GPU GPU-00000000-0000-0000-0000-000000000000: telemetry: the GPU is lost"},
+			Detail: "telemetry: read basic on GPU-00000000-0000-0000-0000-000000000000: the GPU is lost"},
 		{Kind: telemetry.EventBack, At: 6 * time.Second, Device: 0},
 	}
 	if d := cmp.Diff(want, s.Events); d != "" {

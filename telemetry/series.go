@@ -162,19 +162,3 @@ var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
 // ErrNoDevice is returned for an index that names none of a series' or a reader's devices.
 var ErrNoDevice = errors.New("telemetry: no such device")
-
-// OpError is an operation on a device that failed.
-type OpError struct {
-	Op     string // e.g. "read energy"
-	Device string // which device: its index or UUID; may be empty
-	Err    error
-}
-
-func (e *OpError) Error() string {
-	if e.Device == "" {
-		return fmt.Sprintf("telemetry: %s: %v", e.Op, e.Err)
-	}
-	return fmt.Sprintf("telemetry: %s of GPU %s: %v", e.Op, e.Device, e.Err)
-}
-
-func (e *OpError) Unwrap() error { return e.Err }

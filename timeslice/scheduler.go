@@ -63,16 +63,14 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 	return n, false
 }
 
-// Level is a time-slice level of the driver's compute policy. The zero value is LevelDefault, as the driver
-// starts. NVIDIA publishes no durations for the levels.
+// Level is a time-slice level of the driver's compute policy by its number in nvidia-smi: 0 is the default, 1 short,
+// 2 medium, 3 long. NVIDIA publishes no durations for them.
 type Level uint8
 
-// The levels, with the numbers that nvidia-smi gives them.
+// The levels that programs compare.
 const (
-	LevelDefault Level = iota
-	LevelShort
-	LevelMedium
-	LevelLong
+	LevelDefault Level = 0
+	LevelLong    Level = 3
 )
 
 // BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction

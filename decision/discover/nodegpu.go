@@ -100,8 +100,7 @@ func (n *node) boardOf(name, key string) {
 
 // describe makes a GPU that is not in the table from labels, or from attributes of the DRA driver.
 func (n *node) describe(mib string) {
-	var unknown *sharing.UnknownGPUError
-	if _, err := sharing.LookupGPU(n.product); !errors.As(err, &unknown) {
+	if _, err := sharing.LookupGPU(n.product); !errors.Is(err, sharing.ErrUnknownGPU) {
 		return
 	}
 	l := n.meta.Metadata.Labels

@@ -28,9 +28,6 @@ type Finding struct {
 	Reason string `json:"reason,omitempty"`
 	// Note lists the names that a board may have for profiles that drivers name differently.
 	Note string `json:"note,omitempty"`
-	// OverriddenBy has the indexes of later entries of the label that select some of the same GPUs: there
-	// mig-parted applies this entry and then that one.
-	OverriddenBy []int `json:"overridden_by,omitempty"`
 }
 
 // String writes the finding as a line of a table: label and entry, GPU, answer, placements or reason.
@@ -38,9 +35,6 @@ func (f Finding) String() string {
 	text := f.Reason + strings.ReplaceAll(f.Layout.String(), ",", " ")
 	if f.Note != "" {
 		text += " (" + f.Note + ")"
-	}
-	if len(f.OverriddenBy) > 0 {
-		text += fmt.Sprintf(" (later entries select some of the same GPUs: %v)", f.OverriddenBy)
 	}
 	entry := fmt.Sprintf("%s[%d]", f.Label, f.Entry)
 	return strings.TrimRight(fmt.Sprintf("%-20s  %-16s  %-8s  %s", entry, f.GPU, f.Feasible, text), " ")
@@ -53,11 +47,9 @@ func (f Finding) String() string {
 func Check(c *Config, m *mig.Model) []Finding {
 	var out []Finding
 	for _, label := range c.Labels() {
-		entries := c.Configs[label]
-		for i, e := range entries {
-			over := overriddenBy(entries, i)
+		for i, e := range c.Configs[label] {
 			for _, f := range e.check(m) {
-				f.Label, f.Entry, f.OverriddenBy = label, i, over
+				f.Label, f.Entry = label, i
 				out = append(out, f)
 			}
 		}
@@ -193,31 +185,4 @@ func (e Entry) noGPU() string {
 		}
 	}
 	return "no GPU of the catalogue has " + cmp.Or(strings.Join(missing, ", "), "all of these profiles")
-}
-
-// overriddenBy returns the later entries that may select a GPU that entry i selects.
-func overriddenBy(entries []Entry, i int) []int {
-	var out []int
-	for j := i + 1; j < len(entries); j++ {
-		if selectorsMeet(entries[i].Devices, entries[j].Devices) && filtersMeet(entries[i].Filter, entries[j].Filter) {
-			out = append(out, j)
-		}
-	}
-	return out
-}
-
-func selectorsMeet(a, b DeviceSelector) bool {
-	return a.All && b.All || a.All && len(b.Indices) > 0 || slices.ContainsFunc(a.Indices, b.includes)
-}
-
-func filtersMeet(a, b []mig.DeviceFilter) bool {
-	return len(a) == 0 || len(b) == 0 ||
-		slices.ContainsFunc(a, func(f mig.DeviceFilter) bool {
-			return slices.ContainsFunc(b, func(g mig.DeviceFilter) bool { return meet(f, g) })
-		})
-}
-
-// meet reports whether one device can pass both filters.
-func meet(f, g mig.DeviceFilter) bool {
-	return f.Device == g.Device && f.Vendor == g.Vendor && (!f.HasSubsystem || !g.HasSubsystem || f == g)
 }

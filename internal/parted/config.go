@@ -48,9 +48,6 @@ type DeviceSelector struct {
 	Indices []int
 }
 
-// Includes reports whether the GPU of an index is selected.
-func (s DeviceSelector) includes(index int) bool { return s.All || slices.Contains(s.Indices, index) }
-
 // counts returns the entry's devices ordered by profile name.
 func (e Entry) counts() []mig.Count {
 	counts := make([]mig.Count, 0, len(e.MIGDevices))

@@ -135,7 +135,7 @@ mig-configs:
 `)))(t)
 	var b strings.Builder
 	for _, f := range parted.Check(c, nil) {
-		fmt.Fprintf(&b, "%s[%d] %s %s layout=%q over=%v %s\n", f.Label, f.Entry, f.GPU, f.Feasible, f.Layout, f.OverriddenBy, f.Reason)
+		fmt.Fprintf(&b, "%s[%d] %s %s layout=%q %s\n", f.Label, f.Entry, f.GPU, f.Feasible, f.Layout, f.Reason)
 	}
 	golden.Check(t, "testdata/check.txt", []byte(b.String()))
 	for _, f := range parted.Check(c, lookup(t, "H200")) {

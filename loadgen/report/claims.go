@@ -127,32 +127,24 @@ func (rc *RunComparison) correct(tested []testedFigure, alpha float64) {
 }
 
 // withhold takes back every claim that rests on the requests that succeeded, where the groups' shares of failed
-// requests differ beyond chance. Two tests look for that: one over the runs, which allows for runs that vary, and
-// one over all requests, because a few runs can show nothing however much they fail. Either is enough to
-// withhold a claim.
+// requests differ beyond chance: by all their requests, since a few runs can show nothing however much they fail.
 func (rc *RunComparison) withhold(sides []*side, alpha float64) {
 	var failed, total [2]int64
-	var shares [2][]float64
 	for i, s := range sides {
 		for _, m := range s.of {
 			failed[i], total[i] = failed[i]+m.Counts.Failed, total[i]+m.Counts.Total
-			if v, _, ok := figureOf(m, failedShare); ok {
-				shares[i] = append(shares[i], v)
-			}
 		}
 	}
 	if total[0] == 0 || total[1] == 0 {
 		return
 	}
-	perRequest := fisher(failed[0], total[0], failed[1], total[1])
-	perRun := pValue(shares[0], shares[1])
-	if perRequest > alpha && perRun > alpha*(1+1e-9) {
+	p := fisher(failed[0], total[0], failed[1], total[1])
+	if p > alpha {
 		return
 	}
 	rc.Withheld = fmt.Sprintf("%d of %d requests of the base failed and %d of %d of the other, which is beyond chance "+
-		"(p = %.2g over the requests, %.2g over the runs): latencies and rates are of the requests that did not fail, and "+
-		"cannot be compared",
-		failed[0], total[0], failed[1], total[1], perRequest, perRun)
+		"(p = %.2g): latencies and rates are of the requests that did not fail, and cannot be compared",
+		failed[0], total[0], failed[1], total[1], p)
 	for i := range rc.Figures {
 		c := &rc.Figures[i]
 		if c.Figure == failedShare || c.Figure == "goodput.fraction" { // failures count in these

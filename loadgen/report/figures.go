@@ -55,7 +55,7 @@ func charts(results []*loadgen.Result) []webpage.Chart {
 		switch {
 		case i < 0:
 			highest = append(highest, r)
-		case LevelOf(&r.Summary).Value >= LevelOf(&highest[i].Summary).Value:
+		case levelOf(&r.Summary).Value >= levelOf(&highest[i].Summary).Value:
 			highest[i] = r
 		}
 	}
@@ -111,7 +111,7 @@ func (d *drawer) ofTenant(tenant, name, title string) webpage.Chart {
 
 // byLoad adds a run's throughput, and each tenant's latencies that have an objective, or end to end.
 func (d *drawer) byLoad(s *loadgen.Summary) {
-	level := LevelOf(s)
+	level := levelOf(s)
 	if level.Value == 0 {
 		return
 	}
@@ -164,7 +164,7 @@ func (d *drawer) distributions(r *loadgen.Result) {
 				like := d.ofTenant(t.Name, "cdf-"+strings.ReplaceAll(string(b.metric), "_", "-"), b.name+", distribution")
 				like.X = webpage.Axis{Label: b.name + " (ms)", Log: true}
 				like.Y = webpage.Axis{Label: "requests at or below (share)", Max: 1}
-				d.add(&r.Summary, like, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text, limit, cdf(h)...)
+				d.add(&r.Summary, like, r.Summary.Scenario+", "+levelOf(&r.Summary).Text, limit, cdf(h)...)
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func (d *drawer) course(r *loadgen.Result) {
 		start = min(start, row.UnixNS)
 	}
 	for _, row := range r.Timeline {
-		run := r.Summary.Scenario + ", " + LevelOf(&r.Summary).Text
+		run := r.Summary.Scenario + ", " + levelOf(&r.Summary).Text
 		if d.several {
 			run = r.Summary.Scenario + ": " + row.Tenant
 		}

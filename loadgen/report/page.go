@@ -30,7 +30,7 @@ func WriteHTML(w io.Writer, results []*loadgen.Result) error {
 	first := webpage.Section{Tables: []webpage.Table{kept, loads, together}, Notes: append(notes, remarks...)}
 	all := webpage.Section{Title: "Every run", Folded: true}
 	for _, r := range results {
-		s, name := &r.Summary, r.Summary.Scenario+", "+LevelOf(&r.Summary).Text
+		s, name := &r.Summary, r.Summary.Scenario+", "+levelOf(&r.Summary).Text
 		for _, reason := range append(slices.Clone(s.ClientHealth.Reasons), s.Implausible()...) {
 			p.Invalid = append(p.Invalid, "INVALID: "+name+": "+reason)
 		}
@@ -139,7 +139,7 @@ func worstOf(results []*loadgen.Result, row *Scenario) string {
 	worst, name := 1.0, "failures"
 	for _, r := range results {
 		s := &r.Summary
-		if s.Scenario != row.Scenario || LevelOf(s).Text != row.Load || invalid(s) {
+		if s.Scenario != row.Scenario || levelOf(s).Text != row.Load || invalid(s) {
 			continue
 		}
 		for i := range s.Tenants {

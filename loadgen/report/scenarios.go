@@ -27,7 +27,7 @@ type Scenario struct {
 	Scenario     string                    `json:"scenario"`
 	Load         string                    `json:"load"` // e.g. "8 users" or "15 requests/s"
 	Level        float64                   `json:"level,omitempty"`
-	Unit         string                    `json:"unit"` // of Level; see LoadLevel
+	Unit         string                    `json:"unit"` // of Level; see loadLevel
 	Runs         int                       `json:"runs"`
 	TokensPerS   float64                   `json:"output_tokens_per_s"`
 	TTFTP99MS    loadgen.Optional[float64] `json:"ttft_p99_ms,omitzero"`
@@ -54,7 +54,7 @@ func ScenariosOf(results []*loadgen.Result) Scenarios {
 	first := map[string]int{}
 	for _, r := range results {
 		s := &r.Summary
-		l := LevelOf(s)
+		l := levelOf(s)
 		k := Scenario{Scenario: s.Scenario, Level: l.Value, Unit: l.Unit, Load: l.Text, Simulated: synthetic(s),
 			Thresholds: thresholds(s)}
 		if groups[k] == nil {
@@ -268,7 +268,7 @@ func WriteIndex(w io.Writer, results []*loadgen.Result) error {
 		} else if !s.Complete {
 			verdict = strings.TrimSuffix("cut off: "+s.Stopped, ": ")
 		}
-		t.Add(time.Unix(0, s.Window.FromNS).UTC().Format(time.DateTime), r.Dir, s.Scenario, LevelOf(s).Text, s.Counts.OK,
+		t.Add(time.Unix(0, s.Window.FromNS).UTC().Format(time.DateTime), r.Dir, s.Scenario, levelOf(s).Text, s.Counts.OK,
 			s.Counts.Failed, verdict)
 	}
 	return writeTable(plaintext.NewWriter(w), t)
@@ -312,7 +312,7 @@ func interference(results []*loadgen.Result) (t webpage.Table, notes []string, a
 			if len(with)+len(alone)+spoiled == 0 || len(alone) == 0 && spoiled == 0 {
 				continue
 			}
-			row := []any{name, s.Scenario, LevelOf(s).Text}
+			row := []any{name, s.Scenario, levelOf(s).Text}
 			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true, Figures: []string{"ttft_ms.p99",
 				"tpot_ms.p50", "tpot_ms.p99", "e2e_ms.p50", "e2e_ms.p99", "output_tokens_per_s"}})
 			withheld := fmt.Sprintf("%d runs are INVALID", spoiled)

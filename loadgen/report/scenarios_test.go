@@ -50,7 +50,7 @@ func TestLevelOf(t *testing.T) {
 	} {
 		s := &loadgen.Summary{Tenants: []loadgen.TenantSummary{{Load: load}}}
 		s.Tenants[0].OfferedPerS = 3.3333
-		if got := LevelOf(s).Text; got != want {
+		if got := levelOf(s).Text; got != want {
 			t.Errorf("%s: %q, want %q", load, got, want)
 		}
 	}

@@ -153,22 +153,25 @@ func FailedByClass(counts *loadgen.Counts) string {
 	return strings.Join(parts, ", ")
 }
 
-// LoadLevel is the load that a run offered: users of closed loops, or the rate of open ones.
-type LoadLevel struct {
+// loadLevel is the load that a run offered: users of closed loops, or the rate of open ones.
+type loadLevel struct {
 	Value float64
 	Unit  string // "users", "requests/s", or "mixed" (Value is then 0)
 	Text  string // e.g. "8 users"; both where there are both
 }
 
-// The units of a LoadLevel.
+// The units of a loadLevel.
 const (
 	unitUsers = "users"
 	unitRate  = "requests/s"
 	unitMixed = "mixed" // closed and open loops together: no single level
 )
 
-// LevelOf returns the load that a run offered.
-func LevelOf(s *loadgen.Summary) LoadLevel {
+// LoadText names the load that a run offered: "8 users", "15 requests/s", or both.
+func LoadText(s *loadgen.Summary) string { return levelOf(s).Text }
+
+// levelOf returns the load that a run offered.
+func levelOf(s *loadgen.Summary) loadLevel {
 	users, rate := 0.0, 0.0
 	for i := range s.Tenants {
 		t := &s.Tenants[i]
@@ -184,11 +187,11 @@ func LevelOf(s *loadgen.Summary) LoadLevel {
 	usersText, rateText := fmt.Sprintf("%v %s", users, unitUsers), fmt.Sprintf("%v %s", math.Round(1e4*rate)/1e4, unitRate)
 	switch {
 	case rate > 0 && users > 0:
-		return LoadLevel{0, unitMixed, usersText + ", " + rateText}
+		return loadLevel{0, unitMixed, usersText + ", " + rateText}
 	case rate > 0:
-		return LoadLevel{rate, unitRate, rateText}
+		return loadLevel{rate, unitRate, rateText}
 	}
-	return LoadLevel{users, unitUsers, usersText}
+	return loadLevel{users, unitUsers, usersText}
 }
 
 // offered is the rate that the schedule was to offer, or the actual one where that is not one number.

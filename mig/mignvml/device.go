@@ -14,6 +14,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -61,7 +62,7 @@ func newDevice(lib nvml.Interface, h nvml.Device) (*Device, error) {
 	d.model, err = mig.Discover(mig.DeviceIdentity{Name: name, Memory: sharing.Bytes(mem.Total), Resetless: d.resetless,
 		PCI: identity(pci)}, profiles)
 	if err != nil {
-		return nil, &mig.OpError{Op: "read profiles", Device: uuid, Err: err}
+		return nil, &problem.Operation{Package: "mig", Op: "read profiles", Device: uuid, Err: err}
 	}
 	return &Device{lockedDevice: d, uuid: uuid, name: name, model: d.model}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -108,8 +109,8 @@ var sentinels = map[nvml.Return]error{
 	nvml.ERROR_RESET_REQUIRED:         mig.ErrPendingReset,
 }
 
-// opError returns nil for SUCCESS, and else a *mig.OpError that is also the
-// sentinel of package mig for the code, and the code itself.
+// opError returns nil for SUCCESS, and else an error that is also the sentinel of package mig for the
+// code, and the code itself.
 func opError(op, device string, r nvml.Return) error {
 	err := nvmlret.Error(op, "", r)
 	if err == nil {
@@ -118,5 +119,5 @@ func opError(op, device string, r nvml.Return) error {
 	if s := sentinels[r]; s != nil {
 		err = fmt.Errorf("%w: %w", s, err)
 	}
-	return &mig.OpError{Op: op, Device: device, Err: err}
+	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cotenant/cotenant/internal/must"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -120,7 +121,7 @@ func TestReturnsMapped(t *testing.T) {
 		nvml.ERROR_NOT_SUPPORTED: mig.ErrNotSupported, nvml.ERROR_NOT_FOUND: mig.ErrNotFound, nvml.ERROR_UNKNOWN: nvml.ERROR_UNKNOWN,
 	} {
 		err := opError("X", "GPU-1", r)
-		var oe *mig.OpError
+		var oe *problem.Operation
 		if !errors.Is(err, want) || !errors.Is(err, r) || !errors.As(err, &oe) || oe.Device != "GPU-1" {
 			t.Errorf("%v: %v", r, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/internal/nvmlret"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -93,7 +94,7 @@ func (s *Reader) find(now func() time.Time) error {
 	}
 	n, ret := s.lib.DeviceGetCount()
 	if err := nvmlret.Error("DeviceGetCount", "", ret); err != nil {
-		return &telemetry.OpError{Op: "count GPUs", Err: err}
+		return &problem.Operation{Package: "telemetry", Op: "count GPUs", Err: err}
 	}
 	// A symbol that the driver lacks ends the process when it is called.
 	has := func(symbol string) bool { return s.lib.Extensions().LookupSymbol(symbol) == nil }
@@ -101,13 +102,13 @@ func (s *Reader) find(now func() time.Time) error {
 	for i := range n {
 		h, ret := s.lib.DeviceGetHandleByIndex(i)
 		if err := nvmlret.Error("DeviceGetHandleByIndex", fmt.Sprint(i), ret); err != nil {
-			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
+			return &problem.Operation{Package: "telemetry", Op: "open", Device: fmt.Sprint(i), Err: err}
 		}
 		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()),
 			lastUtil: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
 		uuid, ret := h.GetUUID()
 		if err := nvmlret.Error("GetUUID", fmt.Sprint(i), ret); err != nil {
-			return &telemetry.OpError{Op: "open", Device: fmt.Sprint(i), Err: err}
+			return &problem.Operation{Package: "telemetry", Op: "open", Device: fmt.Sprint(i), Err: err}
 		}
 		d.desc.UUID = uuid
 		if name, ret := h.GetName(); ret == nvml.SUCCESS {
@@ -169,7 +170,7 @@ func (s *Reader) Close() error {
 		select {
 		case s.closeErr = <-ended:
 		case <-timer.C:
-			s.closeErr = &telemetry.OpError{Op: "close NVML", Err: errors.New("a reading hangs in the driver")}
+			s.closeErr = &problem.Operation{Package: "telemetry", Op: "close NVML", Err: errors.New("a reading hangs in the driver")}
 		}
 	})
 	return s.closeErr
@@ -188,7 +189,7 @@ func (s *Reader) close() error {
 		d.mu.Unlock()
 	}
 	if err := nvmlret.Error("Shutdown", "", s.lib.Shutdown()); err != nil {
-		return &telemetry.OpError{Op: "close NVML", Err: err}
+		return &problem.Operation{Package: "telemetry", Op: "close NVML", Err: err}
 	}
 	return nil
 }

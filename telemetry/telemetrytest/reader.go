@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/splitmix"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -139,7 +140,7 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	n, rounds, into := s.phase(device, t)
 	p, cp := &g.Phases[n], &s.gpus[device].phases[n]
 	fail := func(err error) error {
-		return &telemetry.OpError{Op: "read " + group.String(), Device: s.devices[device].UUID, Err: err}
+		return &problem.Operation{Package: "telemetry", Op: "read " + group.String(), Device: s.devices[device].UUID, Err: err}
 	}
 	if p.Lost {
 		return fail(telemetry.ErrLost)
