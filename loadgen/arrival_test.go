@@ -147,17 +147,6 @@ func TestBadPlans(t *testing.T) {
 	}
 }
 
-func TestRouting(t *testing.T) {
-	r := router{endpoints: []*endpoint{{label: "a", weight: 3}, {label: "b", weight: 1}}}
-	got := ""
-	for range 8 {
-		got += r.pick().label
-	}
-	if got != "aabaaaba" {
-		t.Errorf("weighted turns %s", got)
-	}
-}
-
 func TestAPIPath(t *testing.T) {
 	for _, tc := range []struct {
 		in   string

@@ -22,13 +22,14 @@ import (
 
 // client makes the requests of one tenant. It is safe for concurrent use.
 type client struct {
-	tenant   *Tenant
-	clock    *wire.Clock
-	timeouts Timeouts // resolved
-	router   router
-	streams  sync.Pool // of *stream
-	scrub    *scrubber
-	conns    wire.Conns
+	tenant    *Tenant
+	clock     *wire.Clock
+	timeouts  Timeouts // resolved
+	endpoints []*endpoint
+	attempts  atomic.Int64 // they take the endpoints in turn
+	streams   sync.Pool    // of *stream
+	scrub     *scrubber
+	conns     wire.Conns
 }
 
 func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, mode wire.Mode, scrub *scrubber) (*client, error) {
@@ -42,13 +43,13 @@ func newClient(runCtx context.Context, t *Tenant, clk *wire.Clock, mode wire.Mod
 		if err != nil {
 			return nil, err
 		}
-		c.router.endpoints = append(c.router.endpoints, e)
+		c.endpoints = append(c.endpoints, e)
 	}
 	return c, nil
 }
 
 func (c *client) close() {
-	for _, e := range c.router.endpoints {
+	for _, e := range c.endpoints {
 		e.transport.CloseIdleConnections()
 	}
 	c.conns.Close()
@@ -62,7 +63,8 @@ func (c *client) do(ctx context.Context, p *Prompt, body []byte, rec *Record, s 
 	rec.AskedTokens, rec.IgnoreEOS = p.tokensAsked(c.tenant, s.asked), p.ignoresEOS(c.tenant)
 	backoff := 100 * time.Millisecond
 	for fresh := false; ; {
-		a := &attempt{client: c, rec: rec, stream: s, endpoint: c.router.pick(), fresh: fresh}
+		turn := (c.attempts.Add(1) - 1) % int64(len(c.endpoints))
+		a := &attempt{client: c, rec: rec, stream: s, endpoint: c.endpoints[turn], fresh: fresh}
 		a.run(ctx, body)
 		if fresh = a.stale && ctx.Err() == nil; fresh {
 			// On a new connection, as browsers do: the server never saw the request. net/http

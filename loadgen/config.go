@@ -52,7 +52,6 @@ type endpointConfig struct {
 	URL    string            `json:"url"`
 	APIKey Secret            `json:"api_key,omitempty"` // "[redacted]" when there is one
 	Header map[string]string `json:"header,omitempty"`
-	Weight int               `json:"weight"`
 }
 
 // timeoutsConfig are the resolved time-outs in seconds; 0 means none.
@@ -105,7 +104,7 @@ func newConfig(p *LoadPlan, o *Options, clk *wire.Clock, scrub *scrubber) *confi
 		}
 		for j := range t.Endpoints {
 			e := &t.Endpoints[j]
-			tc.Endpoints = append(tc.Endpoints, endpointConfig{safeURL(e.URL), e.APIKey, safeHeader(e.Header), max(e.Weight, 1)})
+			tc.Endpoints = append(tc.Endpoints, endpointConfig{safeURL(e.URL), e.APIKey, safeHeader(e.Header)})
 		}
 		c.Tenants = append(c.Tenants, tc)
 	}

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -25,8 +24,6 @@ type endpoint struct {
 	host      *wire.Host // nil where every request is one for transport
 	keepAlive *wire.KeepAlive
 	transport *http.Transport
-	weight    int
-	credit    int // of the weighted turn
 }
 
 // newEndpoint resolves e. Dials end with runCtx, so that none outlives the run.
@@ -77,7 +74,7 @@ func newEndpoint(runCtx context.Context, e *Endpoint, api string, streaming bool
 		watched = nil
 	}
 	return &endpoint{
-		url: u, label: safeURL(u.String()), header: h, weight: max(e.Weight, 1), host: host,
+		url: u, label: safeURL(u.String()), header: h, host: host,
 		keepAlive: seen,
 		transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -127,28 +124,4 @@ func apiPath(path, api string) string {
 		return path + suffix
 	}
 	return path + "/v1" + suffix
-}
-
-// router takes endpoints in turn, by their weights. It is safe for concurrent use.
-type router struct {
-	mu        sync.Mutex // guards the endpoints' credit
-	endpoints []*endpoint
-}
-
-func (r *router) pick() *endpoint {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	// Smooth weighted round robin: everyone earns its weight, the richest is
-	// picked and pays the sum. Ties go to the first.
-	var best *endpoint
-	sum := 0
-	for _, e := range r.endpoints {
-		e.credit += e.weight
-		sum += e.weight
-		if best == nil || e.credit > best.credit {
-			best = e
-		}
-	}
-	best.credit -= sum
-	return best
 }

@@ -175,7 +175,6 @@ func (e *Endpoint) check(l *problem.List, path string) {
 			"use letters, digits and dashes", "is no name of a header")
 		l.If(strings.ContainsFunc(strings.Join(e.Header[name], ""), control), at, remedy, "holds control characters")
 	}
-	l.If(e.Weight < 0, path+".weight", "use 0 or more", "%d is negative", e.Weight)
 }
 
 func notNegative(l *problem.List, path string, d time.Duration) {

@@ -26,8 +26,6 @@ type Endpoint struct {
 	APIKey Secret
 	// Header is added to every request. Values of headers that look like credentials are never written to an artifact.
 	Header http.Header
-	// Weight is the endpoint's share of turns among the tenant's; 0 means 1.
-	Weight int
 	// TLS configures https; nil means the system's roots.
 	TLS *tls.Config
 	// Dial opens connections, as net.Dialer.DialContext does; nil means TCP. Kernel receive times need a connection that
@@ -84,7 +82,8 @@ type Tenant struct {
 	Name  string `yaml:"name,required"`
 	Model string `yaml:"model"`
 	// API is "chat" (POST /v1/chat/completions), as "" is, or "completions" (POST /v1/completions).
-	API       string `yaml:"api"`
+	API string `yaml:"api"`
+	// Endpoints take requests in turn; one that is listed twice takes two.
 	Endpoints []Endpoint
 	Load      OfferedLoad
 	Prompts   PromptSource

@@ -105,7 +105,7 @@ func TestNamesakes(t *testing.T) {
 	for in, want := range map[string][]string{
 		"RTX A6000 Ti": nil, "RTX 8000": nil, "RTX A5500": nil, "RTX A2000": nil, "GeForce RTX 3090 Ti": nil, "RTX 4090 D": nil,
 		"GeForce RTX 4080 SUPER": nil, "RTX A1000": nil, "T1000": nil, "H100-SMX": {"H100 80GB HBM3", "H100 SXM5 94GB"}, "RTZ A6000": {"RTX A6000"},
-		"GeForce RTX 3900": {"GeForce RTX 3090"}, "Tesla P4": nil, "RTX A600": {"RTX A6000"}, "H2000": {"H200", "H200 NVL"},
+		"GeForce RTX 3900": nil, "Tesla P4": nil, "RTX A600": {"RTX A6000"}, "H2000": {"H200", "H200 NVL"},
 		"A100-SXM5-80GB": {"A100-SXM4-80GB", "A100-SXM4-40GB"},
 	} {
 		_, err := LookupGPU(in)

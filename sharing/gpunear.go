@@ -87,25 +87,17 @@ func modelOf(parts []string) string {
 	return ""
 }
 
-// sameModel reports whether two models are one but for a slip: a letter for a digit, a character too often or too
-// seldom in a row, two that changed places, another letter behind.
+// sameModel reports whether two models are one but for a slip: a letter for a digit, a digit too often or too seldom in
+// a row, another letter behind.
 func sameModel(a, b string) bool {
-	slip := strings.NewReplacer("o", "0", "i", "1")
-	a, b = slip.Replace(a), slip.Replace(b)
-	if n := len(a) - len(b); a == b || n*n == 1 && once(a) == once(b) ||
-		strings.TrimRight(a, gpuLetters) == strings.TrimRight(b, gpuLetters) {
-		return true
+	fold := func(s string) string {
+		return strings.TrimRight(strings.NewReplacer("o", "0", "i", "1").Replace(s), gpuLetters)
 	}
-	for i := range len(a) - 1 {
-		if a[:i]+a[i+1:i+2]+a[i:i+1]+a[i+2:] == b {
-			return true
-		}
-	}
-	return false
+	once := func(s string) string { return string(slices.Compact([]byte(s))) }
+	a, b = fold(a), fold(b)
+	n := len(a) - len(b)
+	return a == b || n*n == 1 && once(a) == once(b)
 }
-
-// once leaves of equal characters in a row the first.
-func once(s string) string { return string(slices.Compact([]byte(s))) }
 
 // gpuIndex maps folded names, folded aliases and PCI ids to rows of the table.
 type gpuIndex struct {

@@ -168,13 +168,6 @@ const (
 var basisNames = enum.Of[Basis](ErrUnknownName, "basis", "unknown", "measured", "documented", "derived", "fitted",
 	"popular", "second-hand", "inferred", "prior", "simulated", "transferred")
 
-// Statement is a sentence with its source.
-type Statement struct {
-	Text   string
-	Basis  Basis
-	Source SourceID
-}
-
 // Overhead brackets the cost of a mechanism by itself: the extra time for a unit of work, as a fraction of the time it
 // takes alone on the whole GPU without the mechanism. It does not hold the slow-down by neighbours. 0.08 is 8%.
 type Overhead struct {
@@ -196,9 +189,6 @@ type Info struct {
 	// MaxTenants is the most tenants that any GPU takes under the mechanism;
 	// unknown where no number bounds it. MPSClientLimit knows the limit of a GPU.
 	MaxTenants Cell[int]
-	BestFor    []Statement
-	AvoidWhen  []Statement
-	Hardware   []Statement
 }
 
 // InfoFor returns the facts about m; for a value that is no mechanism,

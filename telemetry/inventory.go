@@ -65,8 +65,6 @@ type MIGInstance struct {
 	ID      Optional[int]
 	UUID    string // "MIG-..." of its MIG device
 	Profile string // "1g.10gb"; empty where it is not reported
-	// Start and Size are the placement in memory slices.
-	Start, Size Optional[int]
 }
 
 const mpsServer = "nvidia-cuda-mps-server" // the name of the process in which MPS clients' kernels run

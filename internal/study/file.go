@@ -60,7 +60,6 @@ type Tenant struct {
 // Endpoint is a server as users write it. Its key is in the environment.
 type Endpoint struct {
 	URL       string            `yaml:"url,required"`
-	Weight    int               `yaml:"weight"`
 	APIKeyEnv string            `yaml:"api_key_env"`
 	Header    map[string]string `yaml:"headers"`
 	// CAFile holds the certificate authorities that an https server is checked against, in the place of the
@@ -220,7 +219,7 @@ func (f *File) plan(servers []loadgen.Endpoint) (loadgen.LoadPlan, error) {
 }
 
 func (e *Endpoint) endpoint() loadgen.Endpoint {
-	out := loadgen.Endpoint{URL: e.URL, Weight: e.Weight, TLS: e.tls}
+	out := loadgen.Endpoint{URL: e.URL, TLS: e.tls}
 	if e.APIKeyEnv != "" {
 		out.APIKey = loadgen.Secret(os.Getenv(e.APIKeyEnv))
 	}

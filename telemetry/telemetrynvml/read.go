@@ -16,7 +16,6 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/cotenant/cotenant/internal/nvmlret"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )
@@ -301,7 +300,7 @@ func (s *Reader) Read(ctx context.Context, index int, group telemetry.Groups, r 
 		return fmt.Errorf("telemetrynvml: %v is not one group", group)
 	}
 	if err := errors.Join(x.errs...); err != nil {
-		return &problem.Operation{Package: "telemetry", Op: "read " + group.String(), Device: d.desc.UUID, Err: err}
+		return failed("read "+group.String(), d.desc.UUID, err)
 	}
 	return nil
 }
@@ -327,7 +326,7 @@ func (s *Reader) Inventory(ctx context.Context) (telemetry.Inventory, error) {
 		g, err := d.inventory(i)
 		inv.GPUs = append(inv.GPUs, g)
 		if err != nil {
-			errs = append(errs, &problem.Operation{Package: "telemetry", Op: "describe", Device: d.desc.UUID, Err: err})
+			errs = append(errs, failed("describe", d.desc.UUID, err))
 		}
 	}
 	return inv, errors.Join(errs...)

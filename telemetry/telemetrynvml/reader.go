@@ -94,7 +94,7 @@ func (s *Reader) find(now func() time.Time) error {
 	}
 	n, ret := s.lib.DeviceGetCount()
 	if err := nvmlret.Error("DeviceGetCount", "", ret); err != nil {
-		return &problem.Operation{Package: "telemetry", Op: "count GPUs", Err: err}
+		return failed("count GPUs", "", err)
 	}
 	// A symbol that the driver lacks ends the process when it is called.
 	has := func(symbol string) bool { return s.lib.Extensions().LookupSymbol(symbol) == nil }
@@ -102,13 +102,13 @@ func (s *Reader) find(now func() time.Time) error {
 	for i := range n {
 		h, ret := s.lib.DeviceGetHandleByIndex(i)
 		if err := nvmlret.Error("DeviceGetHandleByIndex", fmt.Sprint(i), ret); err != nil {
-			return &problem.Operation{Package: "telemetry", Op: "open", Device: fmt.Sprint(i), Err: err}
+			return failed("open", fmt.Sprint(i), err)
 		}
 		d := &device{lib: s.lib, h: h, mem2: mem2, now: now, lastSeen: uint64(now().UnixMicro()),
 			lastUtil: uint64(now().UnixMicro()), names: map[uint32]string{}, inst: map[int]*gpmState{}}
 		uuid, ret := h.GetUUID()
 		if err := nvmlret.Error("GetUUID", fmt.Sprint(i), ret); err != nil {
-			return &problem.Operation{Package: "telemetry", Op: "open", Device: fmt.Sprint(i), Err: err}
+			return failed("open", fmt.Sprint(i), err)
 		}
 		d.desc.UUID = uuid
 		if name, ret := h.GetName(); ret == nvml.SUCCESS {
@@ -159,6 +159,11 @@ func supportsGPM(lib nvml.Interface, h nvml.Device) sharing.Answer {
 	return sharing.AnswerUnknown
 }
 
+// failed returns the error of an operation on a device, which may be empty.
+func failed(op, device string, err error) error {
+	return &problem.Operation{Package: "telemetry", Op: op, Device: device, Err: err}
+}
+
 // Close frees the reader's resources and closes NVML. It waits five seconds for readings in progress; where one hangs
 // in the driver NVML stays open, with an error. Closing again returns the same.
 func (s *Reader) Close() error {
@@ -170,7 +175,7 @@ func (s *Reader) Close() error {
 		select {
 		case s.closeErr = <-ended:
 		case <-timer.C:
-			s.closeErr = &problem.Operation{Package: "telemetry", Op: "close NVML", Err: errors.New("a reading hangs in the driver")}
+			s.closeErr = failed("close NVML", "", errors.New("a reading hangs in the driver"))
 		}
 	})
 	return s.closeErr
@@ -189,7 +194,7 @@ func (s *Reader) close() error {
 		d.mu.Unlock()
 	}
 	if err := nvmlret.Error("Shutdown", "", s.lib.Shutdown()); err != nil {
-		return &problem.Operation{Package: "telemetry", Op: "close NVML", Err: err}
+		return failed("close NVML", "", err)
 	}
 	return nil
 }

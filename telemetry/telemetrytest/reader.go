@@ -140,7 +140,8 @@ func (s *Reader) read(device int, group telemetry.Groups, t time.Duration, r *te
 	n, rounds, into := s.phase(device, t)
 	p, cp := &g.Phases[n], &s.gpus[device].phases[n]
 	fail := func(err error) error {
-		return &problem.Operation{Package: "telemetry", Op: "read " + group.String(), Device: s.devices[device].UUID, Err: err}
+		return &problem.Operation{Package: "telemetry", Op: "read " + group.String(), Device: s.devices[device].UUID,
+			Err: err}
 	}
 	if p.Lost {
 		return fail(telemetry.ErrLost)
