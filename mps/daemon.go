@@ -164,7 +164,7 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// survives is how long a daemon without a process ID must live after an answer, which could be another daemon's.
+// survives is the time for which a daemon without a process ID must live after an answer, which could be another daemon's.
 const survives = 100 * time.Millisecond
 
 // answers waits until the daemon answers. Where d has a process, the answer must
