@@ -164,7 +164,8 @@ func (o *DaemonOptions) check() error {
 
 var errExited = errors.New("mps: the daemon has ended")
 
-// survives is the time for which a daemon without a process ID must live after an answer, which could be another daemon's.
+// survives is the time for which a daemon without a process ID must live on after an answer: another daemon may have
+// given it.
 const survives = 100 * time.Millisecond
 
 // answers waits until the daemon answers. Where d has a process, the answer must

@@ -21,9 +21,9 @@ import (
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/manifest"
 	"github.com/cotenant/cotenant/internal/nightly"
-	"github.com/cotenant/cotenant/internal/parted"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 

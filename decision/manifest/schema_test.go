@@ -13,9 +13,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/cotenant/cotenant/internal/parted"
 	"github.com/cotenant/cotenant/internal/strictyaml"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 

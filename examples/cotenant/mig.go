@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/parted"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/mig/mignvml"
 	"github.com/cotenant/cotenant/mig/migtest"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 

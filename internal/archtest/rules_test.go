@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"mig":                 {"sharing"},
 	"mig/mignvml":         {"mig", "sharing"},
 	"mig/migtest":         {"mig", "sharing"},
+	"mig/parted":          {"mig", "sharing"},
 	"mps":                 {"sharing"},
 	"mps/contention":      {"timeslice"},
 	"mps/mpstest":         {"mps", "sharing"},
@@ -63,7 +64,7 @@ var allowed = map[string][]string{
 	"internal/review":  {"cost", "decision", "decision/discover", "decision/fleet", "decision/layout", "decision/migrate", "decision/predict/profile", "sharing"},
 	"decision/migrate": {"cost", "decision", "decision/fleet", "decision/filter", "decision/layout", "decision/internal/score", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
-		"decision", "decision/fleet", "decision/filter", "decision/layout", "decision/migrate", "mig", "mps", "sharing",
+		"decision", "decision/fleet", "decision/filter", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
 	},
 	"decision/discover/internal/hami":   nil,
 	"decision/discover/internal/nvsmi":  {"sharing", "telemetry"},
@@ -80,8 +81,6 @@ var allowed = map[string][]string{
 		"telemetry/serving",
 	},
 	"decision/simgpu": {"decision/predict/...", "loadgen/loadgentest", "mps/contention", "sharing", "timeslice"},
-
-	"internal/parted": {"mig", "sharing"},
 
 	// Work of the operators' program: copies predicted, GPUs and tenants measured, load tests from files.
 	"internal/copies":          {"decision/predict/profile", "sharing"},

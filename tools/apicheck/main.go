@@ -25,7 +25,7 @@ import (
 // stable lists the packages with a stable API: the changelog names every break.
 var stable = []string{"cost", "decision", "decision/fleet", "decision/filter", "decision/layout", "decision/placement",
 	"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report", "mig", "mig/mignvml", "mig/migtest",
-	"mps", "sharing", "telemetry", "telemetry/telemetrynvml", "telemetry/telemetrytest", "timeslice"}
+	"mig/parted", "mps", "sharing", "telemetry", "telemetry/telemetrynvml", "telemetry/telemetrytest", "timeslice"}
 
 func main() {
 	log.SetFlags(0)

@@ -14,8 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/internal/golden"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/parted"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 	"github.com/cotenant/cotenant/sharing"
 )
 

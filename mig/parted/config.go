@@ -2,8 +2,10 @@
 
 // Package parted reads, checks and writes configurations of NVIDIA's mig-parted (version v1), which the GPU Operator's
 // MIG manager reads: which GPUs of a node get which MIG devices. [Parse] reads one strictly, [ParseFile] also finds it
-// in Kubernetes manifests, and [Check] reports whether its entries can be placed. Errors about an input match
-// mig.ErrInvalid.
+// in Kubernetes manifests, [Check] reports whether its entries can be placed, and [EntryOf] makes an entry of a layout.
+// Errors about an input match mig.ErrInvalid.
+//
+// It is stable: its API changes incompatibly only with a new major version.
 package parted
 
 import (
@@ -55,6 +57,27 @@ func (e Entry) counts() []mig.Count {
 		counts = append(counts, mig.Count{Profile: name, N: e.MIGDevices[name]})
 	}
 	return counts
+}
+
+// EntryOf returns the entry that gives GPUs of a node, by their index, the devices of a layout; without an
+// index all of them. An empty layout switches MIG off. mig-parted places the instances itself, by trying orders: it
+// keeps the numbers, not the starts.
+func EntryOf(l mig.Layout, gpus ...int) Entry {
+	e := Entry{Devices: DeviceSelector{All: len(gpus) == 0, Indices: gpus}, MIGEnabled: len(l.Instances) > 0}
+	for _, in := range l.Instances {
+		if e.MIGDevices == nil {
+			e.MIGDevices = map[string]int{}
+		}
+		if in.Compute == nil {
+			e.MIGDevices[in.Profile.String()]++
+		}
+		for _, slices := range in.Compute {
+			name, _ := mig.ParseName(in.Profile.Name) // as the catalogue writes it
+			name.ComputeSlices = slices
+			e.MIGDevices[name.String()]++
+		}
+	}
+	return e
 }
 
 // Labels returns the labels in order.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/parted"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/mig/parted"
 )
 
 func lookup(t testing.TB, name string) *mig.Model {
