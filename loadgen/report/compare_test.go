@@ -158,11 +158,3 @@ func TestCompareRunsAllowsInvalid(t *testing.T) {
 		t.Errorf("%+v", rc)
 	}
 }
-
-func TestPercentileNeeds(t *testing.T) {
-	for q, want := range map[float64]int64{0: 1, 0.5: 2, 0.9: 10, 0.95: 20, 0.99: 100} {
-		if got := percentileNeeds(q); got != want {
-			t.Errorf("%v: %d, want %d", q, got, want)
-		}
-	}
-}

@@ -11,30 +11,23 @@ import (
 
 func ExampleEntryOf() {
 	gpu, _ := mig.Lookup("A100 80GB")
-	packing, err := gpu.Pack([]mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}, {Profile: "7g.80gb", N: 1}})
+	layout, err := gpu.Place([]mig.Count{{Profile: "3g.40gb", N: 1}, {Profile: "2g.20gb", N: 2}}, mig.Layout{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	config := parted.Config{Configs: map[string][]parted.Entry{}}
-	for i, l := range packing.Layouts() {
-		config.Configs["serving"] = append(config.Configs["serving"], parted.EntryOf(l, i))
-	}
+	config := parted.Config{Configs: map[string][]parted.Entry{"serving": {parted.EntryOf(layout)}}}
 	text, err := config.Marshal()
 	fmt.Print(string(text), err)
 	// Output:
 	// version: v1
 	// mig-configs:
 	//   serving:
-	//     - devices: [0]
+	//     - devices: all
 	//       mig-enabled: true
 	//       mig-devices:
 	//         "2g.20gb": 2
 	//         "3g.40gb": 1
-	//     - devices: [1]
-	//       mig-enabled: true
-	//       mig-devices:
-	//         "7g.80gb": 1
 	// <nil>
 }
 
