@@ -306,7 +306,7 @@ func costTable(runs []runCosts) string {
 	rows := [][]string{{"scenario", "load", "tenant", "input", "output", "good"}}
 	for _, r := range runs {
 		for _, c := range r.Costs {
-			name := []string{r.Scenario, report.LevelOf(r.Summary).Text, c.Tenant}
+			name := []string{r.Scenario, report.LoadText(r.Summary), c.Tenant}
 			rows = append(rows, append(name, costTexts(c.TokenCosts)...))
 		}
 	}
