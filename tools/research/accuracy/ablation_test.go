@@ -39,6 +39,29 @@ var (
 	ofSteps, ofLaunches = &costs.Table.Steps, &costs.Table.Launched
 )
 
+// lacking removes from rows what profiles must lack for a constant to be used at all: the other rows of the series have it.
+var lacking = map[*costs.Constant]func(profile.Rows) profile.Rows{
+	&costs.Table.SMs.LinkHalf:  func(rows profile.Rows) profile.Rows { return withoutSMs(rows, false) },
+	&costs.Table.SMs.Usual:     func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
+	&costs.Table.Doubts.Beside: func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
+	&ofMPS.CapExponent: func(rows profile.Rows) profile.Rows {
+		return slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants == 1 && r.Server.SMPercent.Or(100) < 100 })
+	},
+}
+
+// withoutSMs removes GPM's share of the SMs from profiles, and the pressure that could be used in its place.
+func withoutSMs(rows profile.Rows, pressure bool) profile.Rows {
+	for i := range rows {
+		if rows[i].Tenants == 1 {
+			rows[i].GPM.SMUtil = profile.Optional[float64]{}
+			if pressure {
+				rows[i].Pressure = nil
+			}
+		}
+	}
+	return rows
+}
+
 // ablated holds the errors of one class of rows.
 type ablated struct {
 	errs []float64 // absolute and relative
@@ -61,8 +84,9 @@ func (a *ablated) at(q float64) float64 {
 func (a *ablated) inside() float64 { return 100 * a.in / float64(len(a.errs)) }
 
 // errorsByClass predicts the main figure of all classes of foreign software, of servers that the constants describe, with
-// and without percentages, and of first tokens, without calibration on any row; under some mechanisms.
-func errorsByClass(t *testing.T, under ...sharing.Mechanism) map[string]*ablated {
+// and without percentages, and of first tokens, without calibration on any row; under some mechanisms, from the rows
+// that lack leaves.
+func errorsByClass(t *testing.T, lack func(profile.Rows) profile.Rows, under ...sharing.Mechanism) map[string]*ablated {
 	t.Helper()
 	out := map[string]*ablated{}
 	add := func(class string, m predict.Measured, of profile.Metric) {
@@ -86,7 +110,7 @@ func errorsByClass(t *testing.T, under ...sharing.Mechanism) map[string]*ablated
 		}
 	}
 	for _, files := range [][]string{foreignFiles, engineFiles} {
-		measuredCases(t, files, under, func(m predict.Measured, c profile.Case, _ []*profile.Profiles) {
+		measuredCases(t, files, under, lack, func(m predict.Measured, c profile.Case, _ []*profile.Profiles) {
 			add(classOf(&m, c.Rows), m, m.Row.Kind.MainMetric())
 			add(allClasses, m, m.Row.Kind.MainMetric())
 			add("first tokens of classes", m, profile.MetricTTFTP50)
@@ -94,7 +118,7 @@ func errorsByClass(t *testing.T, under ...sharing.Mechanism) map[string]*ablated
 		})
 	}
 	for _, name := range allSeries {
-		rows := rowsOf(t, name+".json")
+		rows := lack(rowsOf(t, name+".json"))
 		rows = slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants > 1 && !slices.Contains(under, r.Mechanism) })
 		p := predict.NewPredictor()
 		if len(rows) > 0 {
@@ -137,7 +161,7 @@ const allClasses = "classes"
 // the mean error, of its P50 and P95 and of the coverage of the 90% interval in points, and the class that it costs most.
 func TestAblation(t *testing.T) {
 	nightly.Only(t)
-	whole := errorsByClass(t, profile.Mechanisms[:]...)
+	whole := errorsByClass(t, allRows, profile.Mechanisms[:]...)
 	table := reflect.ValueOf(&costs.Table).Elem()
 	for i := range table.NumField() {
 		group, name := table.Field(i), table.Type().Field(i).Name
@@ -151,10 +175,14 @@ func TestAblation(t *testing.T) {
 				if !ok { // widths for other GPUs, and a bound that keeps simulations finite
 					t.Skip("it has no neutral value")
 				}
+				lack, whole := allRows, whole
+				if f := lacking[c]; f != nil {
+					lack, whole = f, errorsByClass(t, f, usedBy(name)...)
+				}
 				value := c.Value
 				c.Value = to
 				defer func() { c.Value = value }()
-				with := errorsByClass(t, usedBy(name)...)
+				with := errorsByClass(t, lack, usedBy(name)...)
 				row := fmt.Sprintf("| %s.%s | %v → %v |", name, group.Type().Field(j).Name, value, to)
 				for _, class := range []string{"seen", allClasses} {
 					for _, m := range profile.Mechanisms {

@@ -45,13 +45,14 @@ func classOf(m *predict.Measured, beside profile.Rows) string {
 
 // measuredCases predicts files of rows, each from the lone rows of its series or else of the others, and calls f for
 // each row under one of the mechanisms with its case and the profiles that it was predicted from.
-func measuredCases(t *testing.T, names []string, under []sharing.Mechanism, f func(m predict.Measured, c profile.Case, ps []*profile.Profiles)) {
+func measuredCases(t *testing.T, names []string, under []sharing.Mechanism, lack func(profile.Rows) profile.Rows,
+	f func(m predict.Measured, c profile.Case, ps []*profile.Profiles)) {
 	t.Helper()
 	p := predict.NewPredictor()
 	var others profile.Profiles
 	var files []profile.Rows
 	for _, name := range names {
-		rows := rowsOf(t, name)
+		rows := lack(rowsOf(t, name))
 		if err := others.Add(rows.Profiles()...); err != nil {
 			t.Fatal(err)
 		}
@@ -74,6 +75,9 @@ func measuredCases(t *testing.T, names []string, under []sharing.Mechanism, f fu
 		}
 	}
 }
+
+// allRows leaves rows as they were measured.
+func allRows(rows profile.Rows) profile.Rows { return rows }
 
 // TestForeignClasses holds predictions of engines and kinds of tenants that nothing was calibrated on beside rules with
 // one number at most: in no class are they missed by much more than by the best of those, the intervals hold what was
@@ -119,7 +123,7 @@ const allServers, failedRequests = "all servers", "failed requests"
 // addTallies predicts files of rows and adds each to its class.
 func addTallies(t *testing.T, files []string, tallies map[sharing.Mechanism]map[string]*tally) {
 	t.Helper()
-	measuredCases(t, files, profile.Mechanisms[:], func(m predict.Measured, c profile.Case, ps []*profile.Profiles) {
+	measuredCases(t, files, profile.Mechanisms[:], allRows, func(m predict.Measured, c profile.Case, ps []*profile.Profiles) {
 		if m.Err != nil {
 			t.Fatalf("%s, %s: %v", m.Series, m.Row.Case, m.Err)
 		}
