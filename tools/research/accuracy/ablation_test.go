@@ -18,7 +18,8 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// neutral holds, for each constant that predictions from measurements use, the value at which it has no effect.
+// neutral holds, for each constant that predictions from measurements use, the value at which it has no effect. Of
+// Launched.Busy it is one that few servers are below: at 0 none would be predicted from its share of a step.
 var neutral = map[*costs.Constant]float64{
 	&ofSlices.SliceLoss: 0, &ofSlices.HostPerToken: 0, &ofSlices.BatchDoubling: 0,
 	&ofSlices.PrefillTokens: 1e9, &ofSlices.PrefillBusy: 1, &ofSlices.PrefillCatchUp: 1,
@@ -27,7 +28,7 @@ var neutral = map[*costs.Constant]float64{
 	&ofMPS.CappedAlone: 1, &ofMPS.FillsGPU: 1,
 	&ofSteps.Jitter: 0, &ofSteps.ClientDelay: 0, &ofSteps.HostError: 0, &ofSteps.PrefillError: 0, &ofSteps.GPMError: 0,
 	&ofSteps.DecodeOfTPOT: 1, &ofSteps.LeastOfFirst: 0, &ofSteps.LoneError: 0, &ofSteps.UsualTail: 1, &ofSteps.UsualDoublings: 0,
-	&ofSteps.Spared: 0, &ofLaunches.Busy: 0, &ofLaunches.BusyPrefilling: 1, &ofLaunches.Between: 0, &ofLaunches.SharedCore: 1,
+	&ofSteps.Spared: 0, &ofLaunches.Busy: 0.3, &ofLaunches.BusyPrefilling: 1, &ofLaunches.Between: 0, &ofLaunches.SharedCore: 1,
 	&ofLaunches.Gapless: 1, &costs.Table.SMs.Filling: 1, &costs.Table.SMs.LinkHalf: 1e9, &costs.Table.SMs.Usual: 1,
 	&costs.Table.Edges.Alike: 1, &costs.Table.Edges.Larger: 1e9, &costs.Table.Edges.Doubt: 0,
 	&costs.Table.Edges.MostMoved: 0, &costs.Table.Response.Exponent: 1, &costs.Table.Response.MostSMs: 1,
@@ -41,9 +42,9 @@ var (
 
 // lacking removes from rows what profiles must lack for a constant to be used at all: the other rows of the series have it.
 var lacking = map[*costs.Constant]func(profile.Rows) profile.Rows{
-	&costs.Table.SMs.LinkHalf:  func(rows profile.Rows) profile.Rows { return withoutSMs(rows, false) },
-	&costs.Table.SMs.Usual:     func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
-	&costs.Table.Doubts.Beside: func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
+	&costs.Table.SMs.LinkHalf:     func(rows profile.Rows) profile.Rows { return withoutSMs(rows, false) },
+	&costs.Table.SMs.Usual:        func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
+	&costs.Table.Doubts.CoLocated: func(rows profile.Rows) profile.Rows { return withoutSMs(rows, true) },
 	&ofMPS.CapExponent: func(rows profile.Rows) profile.Rows {
 		return slices.DeleteFunc(rows, func(r profile.Row) bool { return r.Tenants == 1 && r.Server.SMPercent.Or(100) < 100 })
 	},
