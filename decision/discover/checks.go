@@ -162,14 +162,59 @@ func (b *build) checkWaiting(p *pod, object string) {
 	}
 }
 
-// checkClusters reports nodes of several clusters.
-func (b *build) checkClusters() {
+// check reports contradictions between nodes and pods.
+func (b *build) check() {
 	if len(b.c.clusters) > 1 {
 		var names []string
 		for _, name := range slices.Sorted(maps.Keys(b.c.clusters)) {
 			names = append(names, fmt.Sprintf("%s (%s)", name, b.c.clusters[name][0]))
 		}
 		b.find("two-clusters/labels", "cluster", "labels of nodes", len(names), names)
+	}
+	for _, n := range b.nodes {
+		asked := 0
+		for _, p := range n.pods {
+			for _, h := range p.held {
+				if h.resource == resourceGPU || h.resource == resourceShared {
+					asked += h.gpus
+				}
+			}
+		}
+		b.checkMemory(n)
+		if n.offered > 0 && asked > n.offered && n.registry == sharing.DeliveryBare {
+			b.find("overcommitted", "node "+n.name, "nvidia.com/gpu", asked, n.offered)
+		}
+	}
+}
+
+// checkMemory reports GPUs, and nodes, of which pods were given or request more memory than there is.
+func (b *build) checkMemory(n *node) {
+	total := n.memory()
+	of, all := map[string]sharing.Bytes{}, sharing.Bytes(0)
+	for _, p := range n.pods {
+		for _, h := range p.held {
+			kai := h.delivery == sharing.DeliveryKAI
+			if !kai && h.delivery != sharing.DeliveryHAMi && h.delivery != sharing.DeliveryVolcano || h.profile != "" {
+				continue
+			}
+			if h.device != "" {
+				of[h.device] += h.bytes(total)
+			}
+			if !kai {
+				all += h.bytes(total) * sharing.Bytes(h.gpus)
+			}
+		}
+	}
+	exceeds := func(what string, given, has sharing.Bytes) {
+		if given > has+has/12 { // as the driver may show some percent more
+			b.find("memory-oversubscribed/given", "node "+n.name, "resources and annotations of pods", given, what, has)
+		}
+	}
+	if total > 0 {
+		exceeds(plaintext.Count(n.gpus, "GPU"), all, total*sharing.Bytes(n.gpus))
+		for gpu, given := range of {
+			exceeds("GPU "+gpu, given, total)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func (c *Collector) Discover() *Discovery {
 	b.unusedHints()
 	b.checkKAI()
 	b.checkHeld()
-	b.checkClusters()
+	b.check()
 	b.leftOut()
 	b.traps()
 	b.unknowns()

@@ -77,6 +77,7 @@ func (b *build) takeUsage() {
 		}
 	}
 	b.idleGPUs(u)
+	b.strayDevices(u)
 }
 
 // voidZeros reports figures with meaningless zeros, and their substitutes.
@@ -321,6 +322,26 @@ func (b *build) idleGPUs(u *usage.Usage) {
 			money = monthly(&b.Fleet.Pools[p.index], gpus)
 		}
 		b.find("idle-gpus", "node "+n.name, exporter, plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]), money)
+	}
+}
+
+// strayDevices finds samples of GPUs that are in no node.
+func (b *build) strayDevices(u *usage.Usage) {
+	if len(b.nodes) == 0 {
+		return
+	}
+	stray := map[string]bool{}
+	for i := range u.Devices {
+		s := &u.Devices[i]
+		switch n := b.byName[s.Node]; {
+		case n == nil && s.Node != "" && b.byDevice[s.GPU] == nil:
+			stray["node "+s.Node] = true
+		case n != nil && len(n.uuids) > 0 && s.GPU != "" && !slices.Contains(n.uuids, s.GPU):
+			stray["GPU "+s.GPU] = true
+		}
+	}
+	if names := slices.Sorted(maps.Keys(stray)); len(names) > 0 {
+		b.find("gpu-in-no-node", names[0], exporter, plaintext.Some(names, mostNames, len(names)))
 	}
 }
 

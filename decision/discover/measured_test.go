@@ -53,7 +53,7 @@ func TestMeasured(t *testing.T) {
 	if small := d.Fleet.Workloads[1]; !small.GPUBusy.IsZero() || d.Provenance["workloads[1].memory"].Basis != "derived" {
 		t.Errorf("%s was not measured: %v", small.Name, small.GPUBusy)
 	}
-	for _, code := range []string{"requested-against-used", "pods-gone"} {
+	for _, code := range []string{"requested-against-used", "gpu-in-no-node", "pods-gone"} {
 		if found(d, code) == nil {
 			t.Errorf("no finding %s", code)
 		}

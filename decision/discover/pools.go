@@ -82,6 +82,9 @@ func (b *build) makePool(p *pool) decision.Pool {
 			b.note(at+".driver", m.driverFrom)
 		}
 		out.Delivery = min(out.Delivery, m.delivery)
+		if m.driver != n.driver {
+			b.find("drivers-differ", "pool "+p.name, m.driverFrom.Source, m.name, m.driver, n.name, n.driver)
+		}
 		out.Layouts = append(out.Layouts, m.layouts...)
 	}
 	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plaintext.Count(len(p.nodes), "node"))})
