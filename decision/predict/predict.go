@@ -60,7 +60,7 @@ func (p *Predictor) predict(mechanism sharing.Mechanism, group []profile.Solo, m
 		doubtNeighbours(models)
 	}
 	out := make([]Prediction, len(group))
-	if method == MethodClosedForm {
+	if method == MethodClosedForm || len(models) == 1 { // the latter's are those of its profile
 		p.closedForm(mechanism, models, out)
 	} else if err := p.simulate(mechanism, models, out, known); err != nil {
 		return nil, err
