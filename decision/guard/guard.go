@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
@@ -236,5 +235,3 @@ func (g *Guard) Done(p *Proposal) {
 		g.tenants[p.target].GPU = *p.To
 	}
 }
-
-func ms(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " ms" }
