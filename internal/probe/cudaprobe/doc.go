@@ -4,8 +4,6 @@
 // loads when it is opened: no CUDA toolkit is needed, only an installed driver (450 or newer) and a GPU from Volta
 // on. It needs linux and cgo; elsewhere it builds too, and Open returns the reason.
 //
-// Experimental: its API may change.
-//
 // The kernels are PTX in the tree, next to the source that they are made of
 // (kernels/kernels.cu); the driver compiles them for the GPU that is there.
 //
