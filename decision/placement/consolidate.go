@@ -11,13 +11,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Limits bound the moves and the search of Consolidate. The zero value is the documented default.
-type Limits struct {
-	Moves int // replicas that may move; 0 = 1
-	// Movable selects the replicas that may move, by one of their assignments; nil = all.
-	Movable func(n *layout.Node, a *layout.Assignment) bool
-}
-
 // Move is a replica that goes elsewhere.
 type Move struct {
 	Key, From string
@@ -31,7 +24,7 @@ const roomyNodes, maxSets = 64, 2000
 // Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
 // the policy scores best. It returns the layout with the moves made and the request assigned; the moves come first when
 // they are carried out, in their order. Where the request fits as it is nothing moves. The error is as of Place.
-func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*layout.Cluster, []Move, Placement, error) {
+func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int) (*layout.Cluster, []Move, Placement, error) {
 	next, placed, err := p.Place(c, r)
 	if _, full := err.(*UnplacedError); !full { //nolint:errorlint // Place returns it as it is
 		return next, nil, placed, err
@@ -42,11 +35,11 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, limits Limits) (*lay
 		placed Placement
 		score  float64
 	}
-	for moves := 1; moves <= cmp.Or(limits.Moves, 1); moves++ {
+	for moves := 1; moves <= most; moves++ {
 		var best *found
 		for _, n := range p.roomy(c, r, roomyNodes) {
 			tried := 0
-			p.eachSet(n, r, &limits, moves, func(keys []string) bool {
+			p.eachSet(n, r, moves, func(keys []string) bool {
 				tried++
 				freed := c
 				for _, key := range keys {
@@ -122,8 +115,8 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	return out
 }
 
-// eachSet visits the sets of so many replicas of a node that may move, until visit returns false.
-func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, visit func(keys []string) bool) {
+// eachSet visits the sets of so many replicas of a node, until visit returns false.
+func (p *Placer) eachSet(n *layout.Node, r *Request, size int, visit func(keys []string) bool) {
 	var keys []string
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
@@ -131,10 +124,8 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, limits *Limits, size int, v
 			r.CPUMilli <= n.Free().CPUMilli && r.Memory <= n.Free().Memory {
 			continue
 		}
-		if limits.Movable == nil || limits.Movable(n, a) {
-			if q := moved(n, a.Key); q != nil && q.Validate() == nil {
-				keys = append(keys, a.Key)
-			}
+		if q := moved(n, a.Key); q != nil && q.Validate() == nil {
+			keys = append(keys, a.Key)
 		}
 	}
 	set := make([]string, 0, size)

@@ -44,7 +44,7 @@ func TestConsolidate(t *testing.T) {
 			before := cluster(t, c.nodes...)
 			p := NewPlacer(NewScorer(BestFit{}, nil))
 			r := share(c.milli)
-			after, moves, placed, err := p.Consolidate(before, &r, Limits{Moves: c.moves})
+			after, moves, placed, err := p.Consolidate(before, &r, c.moves)
 			if c.err {
 				if !noFit(err) || after != nil {
 					t.Errorf("%v, %v", placed, err)
@@ -58,8 +58,7 @@ func TestConsolidate(t *testing.T) {
 			if got := len(layout.Diff(before, after)); got != c.moved+1 || after.Find("s") == nil {
 				t.Errorf("%d changes for %d moves", got, c.moved)
 			}
-			pinned := Limits{Moves: c.moves, Movable: func(*layout.Node, *layout.Assignment) bool { return false }}
-			if _, _, _, err := p.Consolidate(before, &r, pinned); (err != nil) != (c.moved > 0) {
+			if _, _, _, err := p.Consolidate(before, &r, 0); (err != nil) != (c.moved > 0) {
 				t.Errorf("nobody may move: %v", err)
 			}
 		})

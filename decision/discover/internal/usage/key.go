@@ -174,3 +174,21 @@ const servers = `(vllm|sglang):(num_requests_(running|waiting)|num_(running|queu
 func Query() string {
 	return `{__name__=~"` + strings.Join(slices.Sorted(maps.Keys(metrics)), "|") + "|" + servers + `"}`
 }
+
+// What a slot knows of a tenant or a device.
+const (
+	slotUtil    = 1 << iota // a utilization by profiling counters
+	slotBusy                // of these, something ran
+	slotMem                 // its memory
+	slotHeld                // a program was resident
+	slotGPUUtil             // NVML's utilization, which the exporter may give of a pod's own processes
+	slotGPUBusy             // of that, something ran
+)
+
+// The thresholds are those of telemetry's idle detection: a device is busy from 5 percent of utilization or 2 percent
+// of SMs or memory bandwidth, and a program is resident from 1 GiB.
+const (
+	busyPercent = 5
+	workPercent = 2
+	heldBytes   = 1 << 30
+)

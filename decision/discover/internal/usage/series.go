@@ -12,6 +12,31 @@ import (
 
 const noTime = math.MinInt64 // the time of a sample that has none
 
+// Statistics are those of one figure.
+type Statistics struct {
+	N int64 // samples that count
+	// P50 and P95 are at most 1/128 of them above the truth and never below it.
+	P50, P95, Max, Mean float64
+	From, To            time.Time
+	Percent             int64 // samples that were refused as percent where a fraction is expected
+	// Fractions reports that no value is above 1 and not all are whole numbers.
+	Fractions bool
+}
+
+// Times are sums over slots of a minute in which anything is known.
+type Times struct {
+	Known time.Duration // with a utilization
+	// ExecutionIdle is with 1 GiB of memory held, and never 5 % of utilization, or 2 % of SMs or memory bandwidth. Used
+	// is with either.
+	ExecutionIdle, Used time.Duration
+}
+
+// Times that no clock should show: before NVIDIA had CUDA, and far ahead.
+var (
+	earliest = time.Date(2007, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+)
+
 // acc is one figure of one tenant.
 type acc struct {
 	sketch
@@ -106,24 +131,6 @@ func (s *sketch) quantile(q float64) (v float64) {
 	}
 	return v
 }
-
-// What a slot knows of a tenant or a device.
-const (
-	slotUtil    = 1 << iota // a utilization by profiling counters
-	slotBusy                // of these, something ran
-	slotMem                 // its memory
-	slotHeld                // a program was resident
-	slotGPUUtil             // NVML's utilization, which the exporter may give of a pod's own processes
-	slotGPUBusy             // of that, something ran
-)
-
-// The thresholds are those of telemetry's idle detection: a device is busy from 5 percent of utilization or 2 percent
-// of SMs or memory bandwidth, and a program is resident from 1 GiB.
-const (
-	busyPercent = 5
-	workPercent = 2
-	heldBytes   = 1 << 30
-)
 
 const slotTime = time.Minute // the resolution of busy and idle time
 

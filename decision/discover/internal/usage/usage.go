@@ -15,8 +15,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Usage holds the sources' summary.
@@ -24,16 +22,6 @@ type Usage struct {
 	Tenants []Stats // one entry for each key, in the order of the keys
 	Devices []Stats // of each GPU and MIG instance: key and times, without a pod
 	Sources []Source
-}
-
-// Source is one file, or one stream.
-type Source struct {
-	Name    string
-	Series  int   // series that are read
-	Samples int64 // of them, refused ones too
-	Refused int64
-
-	probs problem.List
 }
 
 // Stats are the statistics of one key.
@@ -61,25 +49,6 @@ type Stats struct {
 	Times      Times
 	// From and To are the first and last sample's time; zero where no sample had a time.
 	From, To time.Time
-}
-
-// Statistics are those of one figure.
-type Statistics struct {
-	N int64 // samples that count
-	// P50 and P95 are at most 1/128 of them above the truth and never below it.
-	P50, P95, Max, Mean float64
-	From, To            time.Time
-	Percent             int64 // samples that were refused as percent where a fraction is expected
-	// Fractions reports that no value is above 1 and not all are whole numbers.
-	Fractions bool
-}
-
-// Times are sums over slots of a minute in which anything is known.
-type Times struct {
-	Known time.Duration // with a utilization
-	// ExecutionIdle is with 1 GiB of memory held, and never 5 % of utilization, or 2 % of SMs or memory bandwidth. Used
-	// is with either.
-	ExecutionIdle, Used time.Duration
 }
 
 // overlapSlots is in how many slots another pod's series must repeat a device
