@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/internal/codes"
@@ -29,7 +30,8 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		d.Why = pl.bound(w, d)
 		return false
 	}
-	p, c := pl.Worst(w)
+	p, c := pl.Worst(w, false)
+	pl.doubtLengths(w, &p)
 	d.From = fromClosedForm
 	d.Status = StatusDecided
 	for _, part := range parts {
@@ -86,12 +88,28 @@ func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
 	return out
 }
 
-// farFromLimit is the ratio of a limit to an expected P99 of a first token or an answer above which the spread of
-// lengths is not needed: their P99 is taken as three times the mean, and traces have up to eight times.
+// farFromLimit is the ratio of a limit to an expected P99 above which the spread of lengths is not needed: their P99 is
+// taken as three times the mean, and traces have up to eight times.
 const farFromLimit = 3
 
-// assumedLengths is the assumption on the spread of a model server's lengths where only their means are stated and its
-// first token or its answer, which long requests delay, is near its limit.
+// doubtLengths widens the interval of a time per output token by the doubt of how far lengths spread, where only their
+// means are stated and its limit is near. The place does not depend on it.
+func (pl *answers) doubtLengths(w int, p *plan.Prediction) {
+	wl := pl.Workloads[w].Workload()
+	if len(p.Outcomes) == 0 || p.Outcomes[0].Predicted != nil || !pl.Serves(wl) || !unstatedLengths(wl) {
+		return
+	}
+	b, limit := &p.Outcomes[0].P99[predict.LatencyTPOT], time.Duration(wl.SLO.TPOTP99.Or(0)).Seconds()
+	if limit > 0 && limit <= farFromLimit*b.Value && b.High <= limit {
+		uneven, _ := pl.Worst(w, true)
+		by := math.Log(uneven.Outcomes[0].P99[predict.LatencyTPOT].Value / b.Value)
+		b.High = b.Value * math.Exp(math.Hypot(math.Log(b.High/b.Value), max(0, by)))
+	}
+}
+
+// assumedLengths is the assumption on the spread of a model server's lengths where only their means are stated and a
+// limit is near: of its first token or its answer, which long requests delay, or of its time per output token if that
+// may miss it.
 func (pl *answers) assumedLengths(w int, d *Decision) (a Assumption, ok bool) {
 	wl := pl.Workloads[w].Workload()
 	if wl.Service != nil || !unstatedLengths(wl) || d.From != fromClosedForm {
@@ -99,7 +117,11 @@ func (pl *answers) assumedLengths(w int, d *Decision) (a Assumption, ok bool) {
 	}
 	for _, c := range d.Consequences {
 		name, _ := strings.CutSuffix(c.Metric, " P99 ms")
-		if name != predict.LatencyName(predict.LatencyTPOT) && c.Limit <= farFromLimit*c.Value {
+		near := c.Limit <= farFromLimit*c.Value
+		if name == predict.LatencyName(predict.LatencyTPOT) {
+			near = c.High > c.Limit
+		}
+		if near {
 			return Assumption{Basis: sharing.BasisPrior, Why: "they are not stated, and its limit of " + name + " is near",
 				What: fmt.Sprintf("the 99th percentiles of lengths of %s's requests are three times their means", wl.Name)}, true
 		}
@@ -297,7 +319,7 @@ func (pl *answers) dearer(w int, share workloadShare) string {
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
-	if p, _ := pl.Worst(w); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < slowedRate {
+	if p, _ := pl.Worst(w, false); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < slowedRate {
 		var s sums
 		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
 			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", plaintext.Amount(more.Decimal()),

@@ -49,25 +49,27 @@ func TestSizeTellsTheTokens(t *testing.T) {
 	}
 }
 
-// TestMeanLengthsNearALimit: where only mean lengths are stated, an answer whose first token is near its limit is
-// provisional, in the same place as with stated lengths; one far from it is decided.
+// TestMeanLengthsNearALimit: where only mean lengths are stated, an answer whose first token is near its limit, or whose
+// time per token misses its limit with lengths as uneven as in traces, is provisional, in the same place as with stated
+// lengths; one far from it is decided.
 func TestMeanLengthsNearALimit(t *testing.T) {
 	answer := func(limit, lengths string) *Decision {
 		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: L40S, count: 4, price_per_gpu_hour: 1.86 USD}]\nworkloads:\n" +
 			"  - {name: w, kind: online-inference, model: {parameters: 8e9, weights: bf16}, load: {requests_per_s: 2, input_tokens: 1000, output_tokens: 200" +
-			lengths + "}, slo: {ttft_p99: " + limit + "}}\n"))
+			lengths + "}, slo: {" + limit + "}}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := decide(t, f).Decision("w")
-		return d
+		return decide(t, f).Decision("w")
 	}
 	const stated = ", input_tokens_p99: 3000, output_tokens_p99: 600"
-	near, same, far := answer("1500ms", ""), answer("1500ms", stated), answer("10s", "")
-	if near.Status != StatusProvisional || same.Status != StatusDecided || far.Status != StatusDecided {
-		t.Fatalf("%v, %v with stated lengths, %v far from the limit: %s", near.Status, same.Status, far.Status, near.Why)
-	}
-	if near.Pool != same.Pool || near.Mechanism != same.Mechanism || near.Placed != 1 {
-		t.Errorf("%s %v, with stated lengths %s %v", near.Pool, near.Mechanism, same.Pool, same.Mechanism)
+	for _, c := range [...]struct{ near, far string }{{"ttft_p99: 1500ms", "ttft_p99: 10s"}, {"tpot_p99: 102ms", "tpot_p99: 150ms"}} {
+		near, same, far := answer(c.near, ""), answer(c.near, stated), answer(c.far, "")
+		if near.Status != StatusProvisional || same.Status != StatusDecided || far.Status != StatusDecided {
+			t.Errorf("%s: %v, %v with stated lengths; %v where %s: %s %v", c.near, near.Status, same.Status, far.Status, c.far, near.Why, near.Assumes)
+		}
+		if near.Pool != same.Pool || near.Mechanism != same.Mechanism || near.Placed != 1 {
+			t.Errorf("%s: %s %v, with stated lengths %s %v", c.near, near.Pool, near.Mechanism, same.Pool, same.Mechanism)
+		}
 	}
 }

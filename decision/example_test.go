@@ -126,7 +126,7 @@ pools:
   - {name: h100, gpu: H100 80GB HBM3, count: 4, price_per_gpu_hour: "9.10 USD"}
 workloads:
   - {name: dev, kind: online-inference, replicas: 4, memory: 3GiB, gpu_busy: 0.1, tenant: shop}
-  - {name: chat, kind: online-inference, replicas: 4, tenant: help, slo: {tpot_p99: 50ms},
+  - {name: chat, kind: online-inference, replicas: 4, tenant: help, slo: {tpot_p99: 40ms},
      model: {parameters: 8e9, weights: fp16, layers: 32, kv_heads: 8, head_dim: 128},
      load: {requests_per_s: 2, input_tokens: 1000, output_tokens: 250}}
 `))

@@ -79,8 +79,8 @@ func ExampleEvaluator_Evaluate() {
 			o.Kept(&tenants[0]))
 	}
 	// Output:
-	// time-slicing: P99 of 42 ms a token (28 to 66), kept: unknown
-	// mps: P99 of 26 ms a token (17 to 41), kept: yes
+	// time-slicing: P99 of 42 ms a token (27 to 68), kept: unknown
+	// mps: P99 of 26 ms a token (18 to 40), kept: yes
 }
 
 // Measurements on one GPU give estimates for another, the less certain the more they differ.

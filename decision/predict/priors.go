@@ -15,9 +15,23 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// formError is the standard deviation of the logarithm by which the closed forms miss an event simulation of as many
-// requests as a P99 is judged by.
-var formError = [LatencyCount]float64{0.18, 0.3, 0.18}
+// formErrors are standard deviations of the logarithm by which the closed forms miss an event simulation of as many
+// requests as a P99 is judged by: of a request's own work, and of its waits for other requests, which vary more
+// (tools/research/judge/REPORT-2026-11.md). The first row is for model servers, the second for servers with a known
+// isolated latency.
+var formErrors = [2][LatencyCount]struct{ own, waits float64 }{
+	{{0.16, 0.5}, {0.08, 0.65}, {0.18, 0}},
+	{{0.05, 0.25}, {0.3, 0}, {0.05, 0.25}},
+}
+
+// formError is the logarithm by which a closed form may miss a latency of a tenant, z standard deviations away.
+func (f *expected) formError(d *Tenant, k int, z float64) float64 {
+	e := &formErrors[0][k]
+	if d.Serving == nil {
+		e = &formErrors[1][k]
+	}
+	return math.Hypot(z*e.own, math.Log1p(f.waits[k]*math.Expm1(z*e.waits)))
+}
 
 // setting is a value for each quantity, with figures that all tenants share there.
 type setting struct {
@@ -106,8 +120,9 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 		for k := range LatencyCount {
 			t.out.P99[k] = profile.Interval{Value: t.base.p99[k]}
 			if len(tenants) > 1 || share.SMs < 1 || t.d.Serving != nil { // else it was measured just so
-				t.out.P99[k].Low = to.z * formError[k] * to.z * formError[k]
-				t.out.P99[k].High = t.out.P99[k].Low + to.z*slower*to.z*slower
+				far := t.base.formError(t.d, k, to.z)
+				t.out.P99[k].Low = far * far
+				t.out.P99[k].High = far*far + to.z*slower*to.z*slower
 			}
 		}
 		t.out.Rate, t.out.Busy = profile.Interval{Value: t.base.rate}, profile.Interval{Value: t.base.busy}

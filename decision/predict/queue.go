@@ -236,7 +236,9 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 	}
 	own := t.stepHost + t.stepGPU*t.contention
 	tail := t.stepHost + t.stepGPU*worst
-	grown := (own*tailOf(f.busy, s.gaps) + tail - own) / tailOf(load, s.gaps)
+	queued := own * tailOf(f.busy, s.gaps)
+	grown := (queued + tail - own) / tailOf(load, s.gaps)
+	waits := (queued - own*longService) / (queued + tail - own)
 	for k, a := range d.Isolated {
 		if a == 0 || k == LatencyTPOT && !tpot || k != LatencyTPOT && !others {
 			continue
@@ -244,9 +246,8 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 		if a *= t.longer; d.IsolatedSigma[k] > 0 {
 			a = d.Isolated[k] * math.Pow(t.longer, d.IsolatedSigma[k]/costs.Priors[costs.AloneError].Sigma)
 		}
-		f.p99[k] = a * grown
-		if k == LatencyTPOT {
-			f.p99[k] = a * tail
+		if f.p99[k], f.waits[k] = a*grown, waits; k == LatencyTPOT {
+			f.p99[k], f.waits[k] = a*tail, 0
 		}
 	}
 }
@@ -283,6 +284,7 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	step := t.stepHost + t.stepGPU*worst + t.kvGPU*worst*deep
 	if tpot {
 		f.p99[LatencyTPOT] = step + t.interrupted(v, preWorst, s, l)
+		f.waits[LatencyTPOT] = 1 - step/f.p99[LatencyTPOT]
 	}
 	if !others {
 		return
@@ -299,6 +301,7 @@ func (t *state) serving(v *Serving, worst float64, s *setting, l *lengths, other
 	rest := -math.Expm1(-t.batch) * (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*t.batch) / 2
 	first := rest + math.Sqrt((ownLong-pre)*(ownLong-pre)+wait*wait) // after a mean prefill
 	f.p99[LatencyTTFT] = pre + first
+	f.waits[LatencyTTFT] = 1 - (rest+ownLong)/f.p99[LatencyTTFT]
 	token := (t.stepHost + t.stepGPU*t.contention + t.kvGPU*t.contention*batch) / (1 - busy)
 	mean := pre + v.Output*token
 	longer := v.Output*l.long*max(token, 0.5*(token+step)) - v.Output*token
@@ -342,9 +345,10 @@ func (s *setting) logFollowed(logMean float64) float64 {
 
 // expected holds the expected figures of a tenant in a setting.
 type expected struct {
-	p99  [LatencyCount]float64 // seconds, 0 where not known
-	rate float64
-	busy float64
+	p99   [LatencyCount]float64 // seconds, 0 where not known
+	waits [LatencyCount]float64 // the part of each that is waiting for other requests, 0 to 1
+	rate  float64
+	busy  float64
 }
 
 // evaluation computes the figures of the tenants of a GPU.

@@ -3,6 +3,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/costs"
+	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -49,12 +52,14 @@ func (pl *Planner) Predict(s Site, members []Member) Prediction {
 	if r, ok := pl.Seen[string(key)]; ok {
 		return r
 	}
-	r := pl.compute(s, sorted)
+	r := pl.compute(s, sorted, -1)
 	pl.Seen[string(key)] = r
 	return r
 }
 
-func (pl *Planner) compute(s Site, members []Member) Prediction {
+// compute predicts members' figures. Lengths of the requests to workload uneven, where their spread is not stated,
+// spread as far as traces have them at the confidence of the plan; -1 = none.
+func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 	if pl.Opt.Err() != nil {
 		return Prediction{} // Plan returns the error
 	}
@@ -70,6 +75,12 @@ func (pl *Planner) compute(s Site, members []Member) Prediction {
 	for _, m := range members {
 		first = append(first, len(tenants))
 		d := pl.EstimateOf(m.Workload, s.Pool, s.Mechanism).Demand
+		if m.Workload == uneven && d.Serving != nil {
+			v := *d.Serving
+			widest := costs.Priors[costs.LengthSigma].Shifted(stats.NormalQuantile(pl.Opt.Confidence))
+			v.LengthSigma = cmp.Or(v.LengthSigma, widest)
+			d.Serving = &v
+		}
 		tenants = append(tenants, slices.Repeat([]predict.Tenant{d}, m.Replicas)...)
 	}
 	var by *predict.Evaluator
@@ -180,14 +191,18 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 }
 
 // Worst returns the prediction of workload w on the GPU where they are worst, with its own outcome only, and the choice
-// that led there.
-func (pl *Planner) Worst(w int) (worst Prediction, at *Choice) {
+// that led there. With uneven, lengths of its requests that are not stated spread as far as traces have them at the
+// confidence of the plan.
+func (pl *Planner) Worst(w int, uneven bool) (worst Prediction, at *Choice) {
 	worst, at = Prediction{Answer: sharing.AnswerYes}, pl.Chosen[w]
 	most := 0.0
 	look := func(c *Choice, slice *filter.MIGSlice, members []Member) {
 		members = pl.united(members)
 		k := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
 		p := pl.Predict(Site{c.GroupKey, slice}, members)
+		if uneven {
+			p = pl.compute(Site{c.GroupKey, slice}, members, w)
+		}
 		if len(p.Outcomes) == 0 {
 			return
 		}
