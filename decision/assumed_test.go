@@ -63,7 +63,7 @@ func TestMeanLengthsNearALimit(t *testing.T) {
 		return decide(t, f).Decision("w")
 	}
 	const stated = ", input_tokens_p99: 3000, output_tokens_p99: 600"
-	for _, c := range [...]struct{ near, far string }{{"ttft_p99: 1500ms", "ttft_p99: 10s"}, {"tpot_p99: 102ms", "tpot_p99: 150ms"}} {
+	for _, c := range [...]struct{ near, far string }{{"ttft_p99: 1500ms", "ttft_p99: 10s"}, {"tpot_p99: 101ms", "tpot_p99: 150ms"}} {
 		near, same, far := answer(c.near, ""), answer(c.near, stated), answer(c.far, "")
 		if near.Status != StatusProvisional || same.Status != StatusDecided || far.Status != StatusDecided {
 			t.Errorf("%s: %v, %v with stated lengths; %v where %s: %s %v", c.near, near.Status, same.Status, far.Status, c.far, near.Why, near.Assumes)

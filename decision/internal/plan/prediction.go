@@ -16,7 +16,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/costs"
-	"github.com/cotenant/cotenant/internal/stats"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -58,7 +57,7 @@ func (pl *Planner) Predict(s Site, members []Member) Prediction {
 }
 
 // compute predicts members' figures. Lengths of the requests to workload uneven, where their spread is not stated,
-// spread as far as traces have them at the confidence of the plan; -1 = none.
+// spread a standard deviation farther than the prior of traces; -1 = none.
 func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 	if pl.Opt.Err() != nil {
 		return Prediction{} // Plan returns the error
@@ -77,8 +76,7 @@ func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 		d := pl.EstimateOf(m.Workload, s.Pool, s.Mechanism).Demand
 		if m.Workload == uneven && d.Serving != nil {
 			v := *d.Serving
-			widest := costs.Priors[costs.LengthSigma].Shifted(stats.NormalQuantile(pl.Opt.Confidence))
-			v.LengthSigma = cmp.Or(v.LengthSigma, widest)
+			v.LengthSigma = cmp.Or(v.LengthSigma, costs.Priors[costs.LengthSigma].Shifted(1))
 			d.Serving = &v
 		}
 		tenants = append(tenants, slices.Repeat([]predict.Tenant{d}, m.Replicas)...)
@@ -191,8 +189,8 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 }
 
 // Worst returns the prediction of workload w on the GPU where they are worst, with its own outcome only, and the choice
-// that led there. With uneven, lengths of its requests that are not stated spread as far as traces have them at the
-// confidence of the plan.
+// that led there. With uneven, lengths of its requests that are not stated spread a standard deviation farther than the
+// prior of traces.
 func (pl *Planner) Worst(w int, uneven bool) (worst Prediction, at *Choice) {
 	worst, at = Prediction{Answer: sharing.AnswerYes}, pl.Chosen[w]
 	most := 0.0

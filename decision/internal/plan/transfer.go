@@ -5,6 +5,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/fleet"
@@ -148,8 +149,9 @@ func (pl *Planner) deadline(w, p int, o *estimate) {
 }
 
 // toFinish fills in the added cost of a replica's work in each pool over the fleet's fastest GPU: work that ends takes
-// longer on a slower one, and is compared by its cost to finish. All mechanisms of a pool have the same. What it is
-// compared with depends on no constraint, so that an arrangement costs no more in a fleet that asks for less.
+// longer on a slower one (midway between the ratios of their bandwidths and of their rates), and is compared by its cost
+// to finish. All mechanisms of a pool have the same. What it is compared with depends on no constraint, so that an
+// arrangement costs no more in a fleet that asks for less.
 func (pl *Planner) toFinish(w int, choices []Choice) {
 	wl := pl.Workloads[w].Workload()
 	if wl.Load != nil || wl.Kind == "online-inference" || wl.Kind == "notebook" {
@@ -168,7 +170,7 @@ func (pl *Planner) toFinish(w int, choices []Choice) {
 	}
 	for i := range choices {
 		c := &choices[i]
-		_, by, _ := workTimes(wl, fastest, gpu(pl.Pools[c.Pool]))
-		c.Longer = least[c.Pool] * max(0, by-1) * wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy)
+		short, long, _ := workTimes(wl, fastest, gpu(pl.Pools[c.Pool]))
+		c.Longer = least[c.Pool] * max(0, math.Sqrt(short*long)-1) * wl.GPUBusy.Or(pl.Workloads[w].Demand().Busy)
 	}
 }

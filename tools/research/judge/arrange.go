@@ -52,8 +52,10 @@ func (s *scene) longer(w, pool int) float64 {
 	for _, g := range s.gpus {
 		most = max(most, timesOn(wl, s.gpus[pool], 0.5)/timesOn(wl, g, 0.5))
 	}
-	share := max(wl.GPUBusy.Or(0), float64(wl.MemoryNeed().Total)/float64(s.gpus[pool].Memory.Value))
-	return s.prices[pool] * share * wl.GPUBusy.Or(0) * (most - 1)
+	busy := wl.GPUBusy.Or(0)
+	there := busy * timesOn(wl, s.gpus[pool], 0.5)
+	share := max(there/(there+1-busy), float64(wl.MemoryNeed().Total)/float64(s.gpus[pool].Memory.Value))
+	return s.prices[pool] * share * busy * (most - 1)
 }
 
 // words lists the arrangement's GPUs, with equal ones grouped.
