@@ -319,7 +319,8 @@ func (pl *answers) dearer(w int, share workloadShare) string {
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""
 	}
-	if p, _ := pl.Worst(w, false); len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < slowedRate {
+	p, _ := pl.Worst(w, false)
+	if len(p.Outcomes) > 0 && p.Outcomes[0].Rate.Value > 0 && p.Outcomes[0].Rate.Value < slowedRate {
 		var s sums
 		if more := s.monthly(own-share.micros, cp.Price.Currency()); s.err == nil {
 			return fmt.Sprintf("; GPUs of its own would give 100%% for %s %s a month more", plaintext.Amount(more.Decimal()),

@@ -149,7 +149,7 @@ func (pl *Planner) deadline(w, p int, o *estimate) {
 }
 
 // toFinish fills in the added cost of a replica's work in each pool over the fleet's fastest GPU: work that ends takes
-// longer on a slower one (midway between the ratios of their bandwidths and of their rates), and is compared by its cost
+// longer on a slower one, midway between the ratios of their bandwidths and of their rates, and is compared by its cost
 // to finish. All mechanisms of a pool have the same. What it is compared with depends on no constraint, so that an
 // arrangement costs no more in a fleet that asks for less.
 func (pl *Planner) toFinish(w int, choices []Choice) {
