@@ -59,10 +59,12 @@ func (k *kernels) Next(now time.Duration) (w timeslice.Work, ok bool) {
 }
 
 func (k *kernels) Demand() contention.Demand {
-	p, d := k.on.p, k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
-	if k.last.Prefill {
-		d.Waits *= p.PrefillWaits.Value
+	if k.last.Hold > 0 {
+		return contention.Demand{SMs: k.last.Hold, Filled: k.last.Hold}
 	}
-	d.SMs, d.Filled = k.last.Hold, k.last.Hold
+	d := k.on.Law.Demand(k.last.Bandwidth, k.last.SMShare)
+	if k.last.Prefill {
+		d.Waits *= k.on.p.PrefillWaits.Value
+	}
 	return d
 }

@@ -75,8 +75,8 @@ type Client interface {
 // as soon as there is anybody else. The zero value with its law is a GPU without clients. It is for one goroutine.
 type GPU struct {
 	Law
-	// BySMs takes speeds from the SMs that kernels hold in place of Holds and Waits: for mixes with clients that are no
-	// model servers.
+	// BySMs takes speeds from the SMs that kernels hold too, where they are lower than those by Holds and Waits or a
+	// client has no Waits: for mixes with clients that are no model servers.
 	BySMs bool
 
 	jobs      []*job
@@ -162,8 +162,8 @@ func (g *GPU) next(end float64) (event float64, done *job) {
 	for _, j := range g.jobs {
 		switch {
 		case j.active:
-			if !g.BySMs {
-				j.speed = 1 / (1 + j.Waits*(held-j.Holds) + extra)
+			if law := 1 / (1 + j.Waits*(held-j.Holds) + extra); !g.BySMs || j.Waits > 0 && law < j.speed {
+				j.speed = law
 			}
 			if t := g.now + j.left/j.speed; t < event {
 				event, done = t, j

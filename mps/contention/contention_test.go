@@ -54,6 +54,8 @@ func TestGPU(t *testing.T) {
 		// a at r = 1-0.5s and b at s = 1-0.2r, 5/9 and 8/9: b's 2 ms end at 2.25 ms, when a has 0.75 ms left.
 		{"SMs held", 0, true, []client{{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.2}}, {n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.5}}},
 			[][]time.Duration{{3 * ms}, {2250 * time.Microsecond}}},
+		{"the slower of both laws", 0, true, []client{{n: 1, work: 20 * ms, demand: contention.Demand{Holds: 1.5, Waits: 0.5, SMs: 0.1}},
+			{n: 1, work: 10 * ms, demand: contention.Demand{Holds: 0.4, Waits: 0.2, SMs: 0.1}}}, [][]time.Duration{{22167 * time.Microsecond}, {13 * ms}}},
 		// The one launched first runs, and the other waits for it.
 		{"both fill the GPU", 0, true, []client{{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.9, Filled: 0.9}},
 			{n: 1, work: 2 * ms, demand: contention.Demand{SMs: 0.9, Filled: 0.9}, pause: ms}}, [][]time.Duration{{2 * ms}, {3980 * time.Microsecond}}},
