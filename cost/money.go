@@ -319,28 +319,20 @@ func (p PPM) String() string {
 	return fmt.Sprintf("%s%d%s%%", sign, u/uint64(Percent), frac)
 }
 
-// parsePPM reads a percentage as String writes it, at most four decimals and a percent sign: "8%", "46.4286%". A
+func (p PPM) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a percentage as String writes it, at most four decimals and a percent sign: "8%", "46.4286%". A
 // bare number is refused: 8 could be meant as a fraction or as percent.
-func parsePPM(s string) (PPM, error) {
-	num, ok := strings.CutSuffix(strings.TrimSpace(s), "%")
+func (p *PPM) UnmarshalText(b []byte) error {
+	num, ok := strings.CutSuffix(strings.TrimSpace(string(b)), "%")
 	why := `add a percent sign, for example "8%"`
 	var v int64
 	if ok {
 		v, why = parseFixed(num, 4, math.MaxInt64)
 	}
 	if why != "" {
-		return 0, badInput("%q is not a percentage: %s", problem.Clip(s), why)
+		return badInput("%q is not a percentage: %s", problem.Clip(string(b)), why)
 	}
-	return PPM(v), nil
-}
-
-func (p PPM) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText is parsePPM.
-func (p *PPM) UnmarshalText(b []byte) error {
-	v, err := parsePPM(string(b))
-	if err == nil {
-		*p = v
-	}
-	return err
+	*p = PPM(v)
+	return nil
 }

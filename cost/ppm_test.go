@@ -8,6 +8,11 @@ import (
 	"testing"
 )
 
+func parsePPM(s string) (p PPM, err error) {
+	err = p.UnmarshalText([]byte(s))
+	return p, err
+}
+
 func TestPPMText(t *testing.T) {
 	for in, want := range map[string]PPM{"8%": 80_000, "46.4286%": 464_286, "-0.5%": -5_000, "0%": 0, "100%": Whole, " 101.47% ": 1_014_700} {
 		p, err := parsePPM(in)
@@ -24,8 +29,7 @@ func TestPPMText(t *testing.T) {
 		if p.String() != want {
 			t.Errorf("%d prints as %s, want %s", int64(p), p, want)
 		}
-		var again PPM
-		if err := again.UnmarshalText([]byte(want)); p != math.MinInt64 && (err != nil || again != p) {
+		if again, err := parsePPM(want); p != math.MinInt64 && (err != nil || again != p) {
 			t.Errorf("%s is read as %d, %v", want, int64(again), err)
 		}
 	}

@@ -5,14 +5,12 @@ package mps
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Snapshot lists a daemon's servers and clients at one time.
 type Snapshot struct {
-	Time    time.Time
 	Daemon  sharing.Answer // whether a daemon answers; Unknown if it is silent
 	Servers []ServerSnapshot
 }
@@ -29,7 +27,7 @@ type ServerSnapshot struct {
 // Snapshot asks for all servers, their states and their clients. A missing or silent daemon is no error but an
 // answer; a refusal or an answer that cannot be understood is one.
 func (c *Client) Snapshot(ctx context.Context) (Snapshot, error) {
-	s := Snapshot{Time: time.Now()}
+	var s Snapshot
 	servers, err := c.Servers(ctx)
 	switch {
 	case errors.Is(err, ErrNoDaemon):

@@ -12,31 +12,24 @@ import (
 
 // ReapPolicy is a rule by which idle GPUs are taken back.
 type ReapPolicy struct {
-	// Name is the policy's name, e.g. "idlebot".
-	Name  string `json:"name"`
-	Where string `json:"where"` // its users
+	Name string `json:"name"` // e.g. "idlebot"
 	// Source cites the policy; none for a duration of your own.
 	Source sharing.SourceID `json:"source,omitempty"`
-	// WarnAfter are the idle times after which the holder is warned. It is empty where they are not published.
-	WarnAfter []time.Duration `json:"warn_after_ns,omitempty"`
-	Warnings  int             `json:"warnings"`      // the number of warnings
-	ReapAfter time.Duration   `json:"reap_after_ns"` // the idle time after which the GPU is taken
+	// WarnAfter is the idle time after which the holder is warned first; 0 where there is no warning, or its time is not
+	// published.
+	WarnAfter time.Duration `json:"warn_after_ns,omitzero"`
+	ReapAfter time.Duration `json:"reap_after_ns"` // the idle time after which the GPU is taken
 }
 
 // ReapPolicies lists the policies that are known to be used, the strictest first.
 func ReapPolicies() []ReapPolicy {
 	return []ReapPolicy{
-		// https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
-		{Name: "idlebot", Source: "northeastern-idlebot",
-			Where:     "Northeastern University: mail after 15 min, cancel after 1 h",
-			WarnAfter: []time.Duration{15 * time.Minute}, Warnings: 1, ReapAfter: time.Hour},
-		// https://researchcomputing.princeton.edu/get-started/utilization-policies
-		{Name: "princeton", Source: "princeton-utilization", Where: "Princeton University: cancel after 2 h at zero " +
-			"utilization, with two warnings (their times are not published)",
-			Warnings: 2, ReapAfter: 2 * time.Hour},
-		// https://github.com/kubeflow/kubeflow/pull/3856
-		{Name: "kubeflow", Source: "kubeflow-culling", Where: "Kubeflow notebook culling: IDLE_TIME of 1,440 min by default",
-			ReapAfter: 24 * time.Hour},
+		// Northeastern University: https://rc-docs.northeastern.edu/en/explorer-main/gpus/idlebot.html
+		{"idlebot", "northeastern-idlebot", 15 * time.Minute, time.Hour},
+		// Princeton University: https://researchcomputing.princeton.edu/get-started/utilization-policies
+		{"princeton", "princeton-utilization", 0, 2 * time.Hour},
+		// Culling of Kubeflow's notebooks: https://github.com/kubeflow/kubeflow/pull/3856
+		{"kubeflow", "kubeflow-culling", 0, 24 * time.Hour},
 	}
 }
 
@@ -46,7 +39,7 @@ func ParseReapPolicy(s string) (ReapPolicy, error) {
 		if d <= 0 {
 			return ReapPolicy{}, fmt.Errorf("telemetry: a policy that reaps after %v; use a positive duration", d)
 		}
-		return ReapPolicy{Name: d.String(), Where: "given as a duration", ReapAfter: d}, nil
+		return ReapPolicy{Name: d.String(), ReapAfter: d}, nil
 	}
 	policies := ReapPolicies()
 	names := make([]string, len(policies))

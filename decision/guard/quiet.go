@@ -146,8 +146,8 @@ func (s *idleTime) watched(at time.Duration) float64 {
 
 // noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it states none.
 func noticeAfter(p telemetry.ReapPolicy) time.Duration {
-	if len(p.WarnAfter) > 0 {
-		return p.WarnAfter[0]
+	if p.WarnAfter > 0 {
+		return p.WarnAfter
 	}
 	return p.ReapAfter / 2
 }
