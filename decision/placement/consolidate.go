@@ -22,9 +22,10 @@ type Move struct {
 const roomyNodes, maxSets = 64, 2000
 
 // Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
-// the policy scores best. It returns the layout with the moves made and the request assigned; the moves come first when
+// the policy scores best. movable selects the replicas that may move, by one of their assignments; nil = all. It returns the layout with the moves made and the request assigned; the moves come first when
 // they are carried out, in their order. Where the request fits as it is nothing moves. The error is as of Place.
-func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int) (*layout.Cluster, []Move, Placement, error) {
+func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int,
+	movable func(n *layout.Node, a *layout.Assignment) bool) (*layout.Cluster, []Move, Placement, error) {
 	next, placed, err := p.Place(c, r)
 	if _, full := err.(*UnplacedError); !full { //nolint:errorlint // Place returns it as it is
 		return next, nil, placed, err
@@ -39,7 +40,7 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int) (*layout.C
 		var best *found
 		for _, n := range p.roomy(c, r, roomyNodes) {
 			tried := 0
-			p.eachSet(n, r, moves, func(keys []string) bool {
+			p.eachSet(n, r, movable, moves, func(keys []string) bool {
 				tried++
 				freed := c
 				for _, key := range keys {
@@ -115,13 +116,17 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	return out
 }
 
-// eachSet visits the sets of so many replicas of a node, until visit returns false.
-func (p *Placer) eachSet(n *layout.Node, r *Request, size int, visit func(keys []string) bool) {
+// eachSet visits the sets of so many replicas of a node that may move, until visit returns false.
+func (p *Placer) eachSet(n *layout.Node, r *Request, movable func(n *layout.Node, a *layout.Assignment) bool, size int,
+	visit func(keys []string) bool) {
 	var keys []string
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
 		if a.Device == layout.UnknownDevice || slices.Contains(keys, a.Key) || a.Device < 0 && r.GPUs > 0 &&
 			r.CPUMilli <= n.Free().CPUMilli && r.Memory <= n.Free().Memory {
+			continue
+		}
+		if movable != nil && !movable(n, a) {
 			continue
 		}
 		if q := moved(n, a.Key); q != nil && q.Validate() == nil {

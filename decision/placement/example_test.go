@@ -77,7 +77,7 @@ func ExamplePlacer_Consolidate() {
 		for _, e := range scorer.Explain(cluster, &r) {
 			fmt.Println(e)
 		}
-		next, moves, placed, err := placer.Consolidate(cluster, &r, 1)
+		next, moves, placed, err := placer.Consolidate(cluster, &r, 1, nil)
 		if err != nil {
 			fmt.Println(err)
 			continue

@@ -95,7 +95,7 @@ func migOn(tb testing.TB, model string, gpus int, load float64, mix string, perN
 		r := fresh(*requests[profile.Name])
 		next, placed, err := placer.Place(c, r)
 		if err != nil && moves > 0 {
-			next, _, placed, err = placer.Consolidate(c, r, moves)
+			next, _, placed, err = placer.Consolidate(c, r, moves, nil)
 		}
 		if err != nil {
 			continue

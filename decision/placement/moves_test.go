@@ -44,7 +44,7 @@ func TestConsolidate(t *testing.T) {
 			before := cluster(t, c.nodes...)
 			p := NewPlacer(NewScorer(BestFit{}, nil))
 			r := share(c.milli)
-			after, moves, placed, err := p.Consolidate(before, &r, c.moves)
+			after, moves, placed, err := p.Consolidate(before, &r, c.moves, nil)
 			if c.err {
 				if !noFit(err) || after != nil {
 					t.Errorf("%v, %v", placed, err)
@@ -58,7 +58,8 @@ func TestConsolidate(t *testing.T) {
 			if got := len(layout.Diff(before, after)); got != c.moved+1 || after.Find("s") == nil {
 				t.Errorf("%d changes for %d moves", got, c.moved)
 			}
-			if _, _, _, err := p.Consolidate(before, &r, 0); (err != nil) != (c.moved > 0) {
+			none := func(*layout.Node, *layout.Assignment) bool { return false }
+			if _, _, _, err := p.Consolidate(before, &r, c.moves, none); (err != nil) != (c.moved > 0) {
 				t.Errorf("nobody may move: %v", err)
 			}
 		})
