@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cotenant/cotenant/internal/optional"
+	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -129,3 +130,6 @@ func BestComputeProfile(profiles []ComputeProfile, slices int) (ComputeProfile, 
 	}
 	return best, found
 }
+
+// OpError is a failed operation on a GPU: errors.As finds which (Op, Device), errors.Is its cause.
+type OpError = problem.Operation

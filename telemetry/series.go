@@ -8,6 +8,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/cotenant/cotenant/internal/problem"
 )
 
 // Header describes a series: its source, start, devices and periods.
@@ -162,3 +164,6 @@ var ErrUnsupported = errors.New("telemetry: the GPU does not support it")
 
 // ErrNoDevice is returned for an index that names none of a series' or a reader's devices.
 var ErrNoDevice = errors.New("telemetry: no such device")
+
+// OpError is a failed reading of a GPU: errors.As finds which (Op, Device), errors.Is its cause.
+type OpError = problem.Operation

@@ -22,8 +22,9 @@ type Move struct {
 const roomyNodes, maxSets = 64, 2000
 
 // Consolidate finds the fewest moves of replicas, at most so many, that let a request in, and of those the ones that
-// the policy scores best. movable selects the replicas that may move, by one of their assignments; nil = all. It returns the layout with the moves made and the request assigned; the moves come first when
-// they are carried out, in their order. Where the request fits as it is nothing moves. The error is as of Place.
+// the policy scores best. movable selects the replicas that may move, by one of their assignments; nil = all. It
+// returns the layout with the moves made and the request assigned; the moves come first when they are carried out, in
+// their order. Where the request fits as it is nothing moves. The error is as of Place.
 func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int,
 	movable func(n *layout.Node, a *layout.Assignment) bool) (*layout.Cluster, []Move, Placement, error) {
 	next, placed, err := p.Place(c, r)

@@ -65,40 +65,13 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 		return false
 	}
 	price := pl.Counts(pl.Rate(w, cp))
-	t := traits.Of(c.Mechanism)
-	one := []Member{{w, 1}}
 	known := pl.complete(w, c.Pool, c.Mechanism)
 	accept := func(p Prediction) bool {
 		return p.rate >= pl.Least[c.Pool] && (p.Answer == sharing.AnswerYes || !known && p.Answer == sharing.AnswerUnknown &&
 			p.likely)
 	}
-	if t.Sliced {
-		inside := traits.PerInstance(c.Mechanism)
-		need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
-		var last Prediction
-		var smaller *filter.MIGSlice
-		all := cp.Target().Slices()
-		for i := range all {
-			s := &all[i]
-			if s.Memory == 0 || s.Memory < need || s.PerGPU == 0 {
-				continue
-			}
-			last = pl.Predict(Site{c.GroupKey, s}, []Member{{w, inside}})
-			if accept(last) {
-				c.Slice, c.Tenants = s, s.PerGPU*inside
-				c.Fits = c.Tenants
-				c.Unit = price / float64(s.PerGPU*inside)
-				c.Answer, c.Smaller, c.grade = last.Answer, smaller, last.grade
-				return true
-			}
-			smaller = s
-		}
-		if c.Smaller = smaller; len(last.Outcomes) == 0 && len(all) > 0 { // all are too small with its context
-			pl.ban(w, c, filter.Reason{Code: codes.MemorySlice, Verdict: filter.VerdictReject, Need: int64(need),
-				Profile: all[len(all)-1].Profile})
-		}
-		pl.missed(w, c, last)
-		return false
+	if traits.Of(c.Mechanism).Sliced {
+		return pl.considerSlices(w, c, price, accept)
 	}
 	need, usable := pl.MemoryOf(w, c.Mechanism), pl.Usable(c.Pool, c.Mechanism)
 	if c.Mechanism == sharing.MechanismExclusive {
@@ -110,7 +83,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			Need: int64(need), Have: int64(usable)})
 		return false
 	}
-	p := pl.Predict(Site{GroupKey: c.GroupKey}, one)
+	p := pl.Predict(Site{GroupKey: c.GroupKey}, []Member{{w, 1}})
 	if c.Mechanism == sharing.MechanismExclusive {
 		c.Unit, c.Answer, c.Fits = price*float64(cw.Workload().GPUCount()), p.Answer, 1
 		ok := p.Answer == sharing.AnswerYes || p.Answer == sharing.AnswerUnknown && p.likely
@@ -139,6 +112,36 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	c.Fits = max(1, most)
 	c.Unit = price / float64(c.Fits)
 	return true
+}
+
+// considerSlices is consider of the slices of a GPU: the smallest that accept takes, at a price of the whole GPU.
+func (pl *Planner) considerSlices(w int, c *Choice, price float64, accept func(Prediction) bool) bool {
+	inside := traits.PerInstance(c.Mechanism)
+	need := pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(inside)
+	var last Prediction
+	var smaller *filter.MIGSlice
+	all := pl.Pools[c.Pool].Target().Slices()
+	for i := range all {
+		s := &all[i]
+		if s.Memory == 0 || s.Memory < need || s.PerGPU == 0 {
+			continue
+		}
+		last = pl.Predict(Site{c.GroupKey, s}, []Member{{w, inside}})
+		if accept(last) {
+			c.Slice, c.Tenants = s, s.PerGPU*inside
+			c.Fits = c.Tenants
+			c.Unit = price / float64(s.PerGPU*inside)
+			c.Answer, c.Smaller, c.grade = last.Answer, smaller, last.grade
+			return true
+		}
+		smaller = s
+	}
+	if c.Smaller = smaller; len(last.Outcomes) == 0 && len(all) > 0 { // all are too small with its context
+		pl.ban(w, c, filter.Reason{Code: codes.MemorySlice, Verdict: filter.VerdictReject, Need: int64(need),
+			Profile: all[len(all)-1].Profile})
+	}
+	pl.missed(w, c, last)
+	return false
 }
 
 // missed keeps why a choice was dropped: the objective that is missed by most.
