@@ -24,7 +24,7 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		f, err := cost.SharedFleet{GPUs: int(v[0]), PricePerGPUHour: price, Tenants: int(v[2]), Utilisation: cost.PPM(v[3]).Float(),
+		f, err := cost.SharedFleet{GPUs: int(v[0]), PricePerGPUHour: price, Tenants: int(v[2]), Utilisation: float64(v[3]) / 1e6,
 			Overhead: cost.PPM(v[4])}.Figures()
 		if err != nil {
 			log.Fatal(err)
