@@ -4,7 +4,6 @@ package cost
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/cotenant/cotenant/internal/problem"
 )
@@ -27,14 +26,4 @@ func badInput(format string, args ...any) error {
 	var l problem.List
 	l.Addf("", "", format, args...)
 	return inputErr(&l)
-}
-
-// notNegative notes an amount below zero.
-func notNegative(l *problem.List, path string, m Money) {
-	l.If(m.micros < 0, path, "give 0 or more", "%s is below zero", m)
-}
-
-// inRange notes a fraction that is not from 0 to most.
-func inRange(l *problem.List, path string, p, most PPM) {
-	l.If(p < 0 || p > most, path, fmt.Sprintf("give 0%% to %s", most), "%s is out of range", p)
 }

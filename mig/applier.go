@@ -290,3 +290,102 @@ func (a *applier) addCompute(ctx context.Context, eff *effect, profile int) erro
 	a.setExpected(eff.at, slices.Concat(eff.at.Compute, eff.made))
 	return nil
 }
+
+// Apply makes the changes of a plan on a device. It first reads the device: it must hold the layout that the plan
+// starts from, and no instance that the plan destroys may have become busy, else nothing is touched (ErrStale,
+// ErrBusy). A device that holds the plan's result already is left alone. MIG mode is switched where the plan needs
+// it; where that takes a reset, the error is an ErrPendingReset.
+//
+// Each step waits for the one before; ctx is honoured between steps. Before each the device is read again: where it
+// holds anything that Apply did not leave there, somebody else is changing it, and the step is not made
+// (ErrConflict). When a step fails all changes of Apply are undone, and none of others: an instance is Apply's own
+// when the driver returned it to Apply. Some drivers refuse after they have acted: the device is read after every
+// call that failed, and a change like that of the call is Apply's own as well, except for an instance at a place for
+// which the driver reported no room, which is left alone and named. The error is then an *ApplyError, which also has
+// the state that is left where undoing failed. A device that is a Locker is locked meanwhile.
+func Apply(ctx context.Context, dev Device, plan ChangePlan, opts ApplyOptions) (Report, error) {
+	if err := ctx.Err(); err != nil {
+		return Report{}, err
+	}
+	if l, ok := dev.(Locker); ok && !opts.DryRun {
+		unlock, err := l.Lock(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		defer unlock()
+	}
+	a := &applier{dev: dev, opts: opts}
+	state, err := dev.State(ctx)
+	if err != nil {
+		return Report{}, opError("read state", state.UUID, err)
+	}
+	a.report = Report{Device: state.UUID, DryRun: opts.DryRun, After: state.Layout()}
+	done, err := check(state, plan)
+	if done || err != nil {
+		return a.report, err
+	}
+	a.before, a.mode, a.expected = state, state.Mode, slices.Clone(state.Instances)
+	err = a.run(ctx, plan)
+	switch {
+	case opts.DryRun:
+		if a.report.Done = nil; err == nil {
+			a.report.After = plan.Want
+		}
+		return a.report, err
+	case err != nil:
+		var pending *pendingError
+		if errors.As(err, &pending) {
+			a.report.After = DeviceState{Model: state.Model, Instances: a.expected}.Layout()
+			return a.report, pending
+		}
+		return a.report, a.undo(ctx, err)
+	}
+	after, err := dev.State(context.WithoutCancel(ctx))
+	if err != nil {
+		return a.report, &ApplyError{Device: state.UUID, Err: err, Failed: "reading the new layout back", Done: a.report.Done,
+			RollbackErr: errors.New("mig: every step was made and none was undone")}
+	}
+	a.report.After = after.Layout()
+	return a.report, nil
+}
+
+// check compares the device with the plan's start, and reports whether it holds the plan's result already.
+func check(state DeviceState, plan ChangePlan) (done bool, err error) {
+	mode := plan.mode(state.Mode)
+	if state.Mode != state.Pending {
+		pending := newPending(state)
+		if mode != state.Pending {
+			return false, fmt.Errorf("mig: another change waits, which the plan does not want: %w", pending)
+		}
+		return false, pending
+	}
+	now := state.Layout()
+	for _, step := range plan.Steps {
+		if p := step.Instance.Profile; p == nil || p.model != state.Model {
+			return false, fmt.Errorf("%w: it is a %s, and the plan is for a %s; plan with the model that the device reports",
+				ErrStale, state.Model, plan.Model)
+		}
+	}
+	if !slices.EqualFunc(now.Instances, plan.Have.Instances, sameInstance) {
+		if mode == state.Mode && slices.EqualFunc(now.Instances, plan.Want.Instances, sameInstance) {
+			return true, nil
+		}
+		return false, fmt.Errorf("%w: it holds [%s], and the plan starts from [%s]; plan again", ErrStale, now, plan.Have)
+	}
+	var busy []Instance
+	for i, in := range now.Instances {
+		goes := slices.ContainsFunc(plan.Destroy, func(d Instance) bool { return sameInstance(in, d) })
+		if goes && in.Busy && !plan.Have.Instances[i].Busy {
+			busy = append(busy, in)
+		}
+	}
+	if len(busy) > 0 {
+		return false, &busyError{Busy: busy, Plan: plan}
+	}
+	return false, nil
+}
+
+// fail is opError about the device that is changed.
+func (a *applier) fail(err error, format string, args ...any) error {
+	return opError(fmt.Sprintf(format, args...), a.report.Device, err)
+}

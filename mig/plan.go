@@ -83,3 +83,10 @@ func (e *busyError) Error() string {
 }
 
 func (e *busyError) Is(target error) bool { return target == ErrBusy }
+
+func modeText(enabled bool) string {
+	if enabled {
+		return "enabled"
+	}
+	return "disabled"
+}

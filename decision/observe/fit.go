@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/telemetry/serving"
 )
 
 const (
@@ -197,4 +198,16 @@ func (l *line) meanError() float64 {
 
 func (l *line) slopeError() float64 {
 	return math.Hypot(l.sd/math.Sqrt(l.variance*float64(l.n)), modelError*l.slope)
+}
+
+// window holds the differences between two pages of a server.
+type window struct {
+	serving.Reading
+	seconds    float64
+	running    [2]float64 // requests at its ends
+	requests   float64
+	batch, gap float64 // mean requests that decode; mean time between tokens, s
+	first      float64 // mean time from a request's start to its first token, s
+	prompt     float64 // mean tokens of a prompt that were computed
+	stepped    bool    // prompts are computed in the same steps in which others decode
 }

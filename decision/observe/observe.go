@@ -41,18 +41,6 @@ type Profile struct {
 	Left    []string // pages that were left out, with the reason
 }
 
-// window holds the differences between two pages of a server.
-type window struct {
-	serving.Reading
-	seconds    float64
-	running    [2]float64 // requests at its ends
-	requests   float64
-	batch, gap float64 // mean requests that decode; mean time between tokens, s
-	first      float64 // mean time from a request's start to its first token, s
-	prompt     float64 // mean tokens of a prompt that were computed
-	stepped    bool    // prompts are computed in the same steps in which others decode
-}
-
 // Profiles makes a profile of each server in the readings, which are in order of time: at least two with [Reading.At]
 // of each. Replicas are kept separate; where one replica's pages are of two engines or two models the error is
 // [ErrMixed], since a step then serves both. Pairs of pages between which a server restarted or no time passed, and

@@ -8,12 +8,11 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
+	"github.com/cotenant/cotenant/sharing"
 )
-
-// manyWorkloads is the number from which on pools are folded and reasons are short.
-const manyWorkloads = 21
 
 // Decide returns the page of a fleet's decision: money today, planned and freed, the place of each workload with its
 // reason, the GPUs, and the traps.
@@ -72,16 +71,6 @@ func Decide(r *decision.Result) *webpage.Page {
 	return p
 }
 
-// money is the table of how much is there, of GPUs or nodes, and its price.
-func money(of, currency string, today, after int, pricedToday, pricedAfter, saved string) webpage.Table {
-	t := webpage.Table{Head: []string{"", of, strings.TrimSpace(currency + " a month")}}
-	t.Add("today", today, plaintext.Amount(pricedToday))
-	t.Add("plan", after, plaintext.Amount(pricedAfter))
-	t.Choose()
-	t.Add("freed", today-after, plaintext.Amount(saved))
-	return t
-}
-
 // detail gives the reasons for a workload's place, the odds, and its traps.
 func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 	if len(r.Decisions) < manyWorkloads {
@@ -99,4 +88,45 @@ func detail(r *decision.Result, d *decision.Decision) (lines []string) {
 		say("Trap %s (%s): %s", hit.ID, hit.Severity, hit.Message)
 	}
 	return lines
+}
+
+// manyWorkloads is the number from which on pools are folded and reasons are short.
+const manyWorkloads = 21
+
+// money is the table of how much is there, of GPUs or nodes, and its price.
+func money(of, currency string, today, after int, pricedToday, pricedAfter, saved string) webpage.Table {
+	t := webpage.Table{Head: []string{"", of, strings.TrimSpace(currency + " a month")}}
+	t.Add("today", today, plaintext.Amount(pricedToday))
+	t.Add("plan", after, plaintext.Amount(pricedAfter))
+	t.Choose()
+	t.Add("freed", today-after, plaintext.Amount(saved))
+	return t
+}
+
+// gpusOf draws the GPUs of a node. A tenant has its slices as its width, or its memory where that of all is known, or
+// its time slice.
+func gpusOf(n *layout.Node) (gpus []webpage.GPU) {
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		known, sum := true, sharing.Bytes(0)
+		for a := range n.On(i) {
+			known, sum = known && a.Memory > 0, sum+a.Memory
+		}
+		gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
+		for a := range n.On(i) {
+			part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, int(d.Slots), n.Tenants(i)))}
+			switch p := a.Profile; {
+			case p != nil:
+				part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
+			case known && sum <= d.GPU.Memory:
+				part.Text, part.Share = a.Memory.String(), float64(a.Memory)/float64(d.GPU.Memory)
+			}
+			gpu.Parts = append(gpu.Parts, part)
+		}
+		if gpu.Parts == nil {
+			gpu.Name = d.GPU.Name + ", nothing on it"
+		}
+		gpus = append(gpus, gpu)
+	}
+	return gpus
 }

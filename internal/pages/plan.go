@@ -10,7 +10,6 @@ import (
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/webpage"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // Plan returns the page of a change of a cluster: money today and after, the changes, the GPUs of each node before and
@@ -75,32 +74,4 @@ func nodesOf(l *layout.Cluster) (nodes []webpage.Node) {
 		nodes = append(nodes, webpage.Node{Name: n.Name + ": " + migrate.Shape(n), GPUs: gpusOf(n)})
 	}
 	return nodes
-}
-
-// gpusOf draws the GPUs of a node. A tenant has its slices as its width, or its memory where that of all is known, or
-// its time slice.
-func gpusOf(n *layout.Node) (gpus []webpage.GPU) {
-	for i := range n.Devices {
-		d := &n.Devices[i]
-		known, sum := true, sharing.Bytes(0)
-		for a := range n.On(i) {
-			known, sum = known && a.Memory > 0, sum+a.Memory
-		}
-		gpu := webpage.GPU{Name: d.GPU.Name + ", " + d.Mode.String()}
-		for a := range n.On(i) {
-			part := webpage.Part{Name: a.Workload.Name, Share: 1 / float64(max(1, int(d.Slots), n.Tenants(i)))}
-			switch p := a.Profile; {
-			case p != nil:
-				part.Text, part.Share = p.Name, float64(p.PlacementUnits)/float64(p.Model().Units)
-			case known && sum <= d.GPU.Memory:
-				part.Text, part.Share = a.Memory.String(), float64(a.Memory)/float64(d.GPU.Memory)
-			}
-			gpu.Parts = append(gpu.Parts, part)
-		}
-		if gpu.Parts == nil {
-			gpu.Name = d.GPU.Name + ", nothing on it"
-		}
-		gpus = append(gpus, gpu)
-	}
-	return gpus
 }

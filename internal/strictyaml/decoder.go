@@ -286,3 +286,30 @@ func kindName(n *yaml.Node) string {
 	}
 	return "this"
 }
+
+// Options tune Decode. The zero value is the documented default.
+type Options struct {
+	// MaxBytes bounds the input; 0 means 8 MiB.
+	MaxBytes int
+}
+
+// NodeDecoder is implemented by types that read a node themselves, for values with several shapes (a string or a
+// list, say). It reports problems through d at path and must not panic on any node.
+type NodeDecoder interface {
+	DecodeNode(d *Decoder, path string, n *yaml.Node)
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+func (o Options) maxBytes() int {
+	if o.MaxBytes > 0 {
+		return o.MaxBytes
+	}
+	return defaultMaxBytes
+}
+
+const (
+	defaultMaxBytes = 8 << 20
+	maxDepth        = 64
+	maxNodes        = 4 << 20
+)

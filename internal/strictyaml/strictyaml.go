@@ -18,24 +18,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 )
 
-const (
-	defaultMaxBytes = 8 << 20
-	maxDepth        = 64
-	maxNodes        = 4 << 20
-)
-
-// Options tune Decode. The zero value is the documented default.
-type Options struct {
-	// MaxBytes bounds the input; 0 means 8 MiB.
-	MaxBytes int
-}
-
-// NodeDecoder is implemented by types that read a node themselves, for values with several shapes (a string or a
-// list, say). It reports problems through d at path and must not panic on any node.
-type NodeDecoder interface {
-	DecodeNode(d *Decoder, path string, n *yaml.Node)
-}
-
 // Strings is a list of strings, of which a single one may be written as a string.
 type Strings []string
 
@@ -203,16 +185,7 @@ func (d *Decoder) check(path string, n *yaml.Node, depth int, count *int) {
 	}
 }
 
-func (o Options) maxBytes() int {
-	if o.MaxBytes > 0 {
-		return o.MaxBytes
-	}
-	return defaultMaxBytes
-}
-
 func tooLarge(limit int) error {
 	return &problem.Problem{Message: fmt.Sprintf("the input is larger than %d MiB", limit>>20),
 		Remedy: "split it, or check that this is the right file"}
 }
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }

@@ -335,3 +335,54 @@ func quote(s string) string {
 	}
 	return string(b)
 }
+
+// ServeHTTP answers /v1/chat/completions, /v1/completions and /v1/models.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.opts.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.opts.APIKey {
+		refuse(w, http.StatusUnauthorized, "invalid api key "+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		return
+	}
+	switch r.URL.Path {
+	case "/v1/models":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"object":"list","data":[{"id":"test","object":"model"}]}`)
+		return
+	case "/v1/chat/completions", "/v1/completions":
+	default:
+		refuse(w, http.StatusNotFound, "no such path")
+		return
+	}
+	req, err := readRequest(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	served := &Served{Received: time.Now()}
+	s.mu.Lock()
+	req.N = s.n
+	s.n++
+	req.PromptTokens = len(strings.Fields(req.Prompt))
+	s.mu.Unlock()
+	served.Request = req
+	reply := s.opts.Script(req)
+	served.Reply = reply
+	if !s.opts.NoLog {
+		s.mu.Lock()
+		s.served = append(s.served, served)
+		s.mu.Unlock()
+	}
+	if s.slots != nil && !reply.NoSlot {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-r.Context().Done():
+			return
+		}
+	}
+	served.Started = time.Now()
+	a := answer{server: s, w: w, r: r, req: req, reply: reply, served: served}
+	a.serve()
+	s.mu.Lock()
+	served.End = time.Now()
+	s.mu.Unlock()
+}

@@ -60,3 +60,25 @@ func (d *apart) ask(idle bool) (more bool) {
 }
 
 func (d *apart) Busy() time.Duration { return d.busy }
+
+// Kernel is a piece of GPU work of a model.
+type Kernel struct {
+	// Gap is the host's time between the end of the kernel before and this one's launch.
+	Gap, Length time.Duration // Length is its own when it runs alone
+	// SMs and Bandwidth are the fractions of the GPU that it uses meanwhile; Hold and SMShare are those of the Model.
+	SMs, Bandwidth, Hold, SMShare float64
+	Prefill                       bool // it is a prompt's
+}
+
+// Device is a GPU as a discrete-event simulation without a clock of its own. Times are those since its start. It is
+// called from one goroutine at a time.
+type Device interface {
+	// Attach adds a context. next returns its kernels one after another, and false where there is none
+	// for now. The returned function removes the context.
+	Attach(next func() (Kernel, bool)) (detach func())
+	// Advance lets time go by up to to, asks contexts without a kernel once more, and says when to be called again, if
+	// nobody else comes before that.
+	Advance(to time.Duration) (next time.Duration, ok bool)
+	// Busy is the time so far in which any kernel ran.
+	Busy() time.Duration
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
+	"github.com/cotenant/cotenant/internal/nvmlret"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -332,4 +333,27 @@ func (d *device) DestroyComputeInstance(ctx context.Context, gpuInstance, id int
 		return d.err(r, "GetComputeInstanceById(%d) of GPU instance %d", id, gpuInstance)
 	}
 	return d.err(ci.Destroy(), "ComputeInstance.Destroy %d of GPU instance %d", id, gpuInstance)
+}
+
+// sentinels are the conditions that package mig distinguishes.
+var sentinels = map[nvml.Return]error{
+	nvml.ERROR_IN_USE:                 mig.ErrInUse,
+	nvml.ERROR_INSUFFICIENT_RESOURCES: mig.ErrInsufficient,
+	nvml.ERROR_NO_PERMISSION:          mig.ErrPermission,
+	nvml.ERROR_NOT_SUPPORTED:          mig.ErrNotSupported,
+	nvml.ERROR_NOT_FOUND:              mig.ErrNotFound,
+	nvml.ERROR_RESET_REQUIRED:         mig.ErrPendingReset,
+}
+
+// opError returns nil for SUCCESS, and else an error that is also the sentinel of package mig for the
+// code, and the code itself.
+func opError(op, device string, r nvml.Return) error {
+	err := nvmlret.Error(op, "", r)
+	if err == nil {
+		return nil
+	}
+	if s := sentinels[r]; s != nil {
+		err = fmt.Errorf("%w: %w", s, err)
+	}
+	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
 }

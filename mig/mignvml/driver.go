@@ -13,7 +13,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cotenant/cotenant/internal/nvmlret"
-	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 )
 
@@ -97,27 +96,4 @@ func (d *Driver) Device(ctx context.Context, name string) (*Device, error) {
 		return nil, opError(op, name, r)
 	}
 	return newDevice(d.lib, h)
-}
-
-// sentinels are the conditions that package mig distinguishes.
-var sentinels = map[nvml.Return]error{
-	nvml.ERROR_IN_USE:                 mig.ErrInUse,
-	nvml.ERROR_INSUFFICIENT_RESOURCES: mig.ErrInsufficient,
-	nvml.ERROR_NO_PERMISSION:          mig.ErrPermission,
-	nvml.ERROR_NOT_SUPPORTED:          mig.ErrNotSupported,
-	nvml.ERROR_NOT_FOUND:              mig.ErrNotFound,
-	nvml.ERROR_RESET_REQUIRED:         mig.ErrPendingReset,
-}
-
-// opError returns nil for SUCCESS, and else an error that is also the sentinel of package mig for the
-// code, and the code itself.
-func opError(op, device string, r nvml.Return) error {
-	err := nvmlret.Error(op, "", r)
-	if err == nil {
-		return nil
-	}
-	if s := sentinels[r]; s != nil {
-		err = fmt.Errorf("%w: %w", s, err)
-	}
-	return &problem.Operation{Package: "mig", Op: op, Device: device, Err: err}
 }

@@ -275,3 +275,5 @@ func sortedProfiles(devices map[string]int) []string {
 	})
 	return names
 }
+
+func invalid(err error) error { return problem.Input("mig: ", mig.ErrInvalid, err) }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/internal/strictyaml"
-	"github.com/cotenant/cotenant/mig"
 )
 
 const configMapKey = "config.yaml" // the key of the configuration in the MIG manager's ConfigMap
@@ -84,5 +83,3 @@ func fields(n yaml.Node) map[string]yaml.Node {
 	}
 	return out
 }
-
-func invalid(err error) error { return problem.Input("mig: ", mig.ErrInvalid, err) }

@@ -144,26 +144,3 @@ func (p *CompiledPool) Paid(n, spot int) Paid {
 func (w *CompiledWorkload) Shareable() bool {
 	return !w.Archetype.NeverShares && w.workload.GPUCount() == 1
 }
-
-// Archetype holds the priors of a workload's kind: archetypes, use
-// cases and risk classes of widely read articles as data.
-type Archetype struct {
-	Kind fleet.Kind
-	Rank int `json:"-"` // orders workloads that are alike in all else
-	// Simple: of mechanisms that cost the same, the one that is simplest to run comes first, not the one that isolates
-	// most: for work that idles for long and may be started again.
-	Simple bool
-	// NeverShares: the kind runs on whole GPUs.
-	NeverShares bool
-	// LatencyBound: time-slicing is out when it has latency objectives.
-	LatencyBound bool
-	// BusyPrior is used where gpu_busy is not stated: for notebooks and CI the mean GPU duty of a real serving
-	// cluster with long idle stretches, 7.0 percent (alibaba-genai-trace).
-	BusyPrior fleet.Optional[float64]
-	// SaturatedFrom is the gpu_busy from which sharing gains nothing.
-	SaturatedFrom float64
-	Source        sharing.SourceID
-}
-
-// ArchetypeOf returns the priors of a kind, which must not be modified; the zero Archetype for one that is not known.
-func ArchetypeOf(k fleet.Kind) *Archetype { return cmp.Or(archetypes[k], &Archetype{}) }

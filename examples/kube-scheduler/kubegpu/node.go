@@ -3,6 +3,7 @@
 package kubegpu
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -92,3 +93,52 @@ func hamiAllocated(p *v1.Pod, n *Node) (claims [][]int, ok bool) {
 	}
 	return claims, len(claims) > 0
 }
+
+// ErrInvalid is matched by every error about an input; the error names every problem with its path.
+var ErrInvalid = errors.New("kubegpu: invalid")
+
+// Resources that pods ask for and nodes offer.
+const (
+	ResourceGPU       v1.ResourceName = "nvidia.com/gpu"
+	ResourceShared    v1.ResourceName = "nvidia.com/gpu.shared"
+	ResourceMIGPrefix                 = "nvidia.com/mig-"
+
+	// HAMi's: MiB of each card, percent of its memory, percent of its compute.
+	ResourceMemory        v1.ResourceName = "nvidia.com/gpumem"
+	ResourceMemoryPercent v1.ResourceName = "nvidia.com/gpumem-percentage"
+	ResourceCores         v1.ResourceName = "nvidia.com/gpucores"
+
+	// ResourceMilli is thousandths of a GPU. Beside a number of GPUs it is their
+	// sum; by itself it asks for one GPU below 1000, and for whole ones above.
+	ResourceMilli v1.ResourceName = "cotenant.dev/gpu-milli"
+)
+
+// Annotations that HAMi writes.
+const (
+	AnnotationHAMiRegister  = "hami.io/node-nvidia-register"   // on nodes
+	AnnotationHAMiAllocated = "hami.io/vgpu-devices-allocated" // on pods
+)
+
+// Annotations of pods that say more of a request than resources can.
+const (
+	AnnotationTenant      = "cotenant.dev/tenant"       // default: the namespace
+	AnnotationTrusts      = "cotenant.dev/trusts"       // tenants, divided by commas
+	AnnotationMechanisms  = "cotenant.dev/mechanisms"   // those that will do, best first
+	AnnotationModels      = "cotenant.dev/models"       // GPU models that will do
+	AnnotationGPUMemory   = "cotenant.dev/gpu-memory"   // of each GPU, "20GiB"
+	AnnotationKind        = "cotenant.dev/kind"         // workload kind, "online-inference"
+	AnnotationWorkload    = "cotenant.dev/workload"     // name of its profile
+	AnnotationMaxSlowdown = "cotenant.dev/max-slowdown" // objective: times slower than isolated
+	AnnotationTTFT        = "cotenant.dev/ttft-p99"     // objectives: "800ms"
+	AnnotationTPOT        = "cotenant.dev/tpot-p99"
+	AnnotationE2E         = "cotenant.dev/e2e-p99"
+)
+
+// Annotations of pods that say where they were placed.
+const (
+	AnnotationNode      = "cotenant.dev/node"
+	AnnotationGPU       = "cotenant.dev/gpu"       // indexes, "0,1"; ";" divides containers
+	AnnotationMechanism = "cotenant.dev/mechanism" // "mps"
+	AnnotationShare     = "cotenant.dev/share"     // "250m" of each GPU, or "1g.10gb@4"
+	AnnotationVerdict   = "cotenant.dev/verdict"   // for people
+)

@@ -5,11 +5,9 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -110,40 +108,5 @@ func (p *Plugin) verdictText(c *cycle, a *kubegpu.Allocation) string {
 	return text
 }
 
-// event writes an event of an object, cut to the API server's limit.
-func (p *Plugin) event(about runtime.Object, kind, reason, note string) {
-	if len(note) > maxNote {
-		note = note[:maxNote-4] + " ..."
-	}
-	if r := p.handle.EventRecorder(); r != nil {
-		r.Eventf(about, nil, kind, reason, "Scheduling", "%s", note)
-	}
-}
-
-// reportNode writes events of the contradictions in the labels of a node.
-func (p *Plugin) reportNode(object *v1.Node, n *kubegpu.Node) {
-	if n == nil {
-		return
-	}
-	for _, text := range slices.Concat(n.Problems, n.Notes) {
-		p.report(object, reasonLabels, text)
-	}
-}
-
 // maxReported bounds the remembered events of nodes; beyond it they are written again.
 const maxReported = 10_000
-
-// report writes an event of a node once.
-func (p *Plugin) report(object *v1.Node, reason, text string) {
-	p.mu.Lock()
-	key := object.Name + "\x00" + text
-	before := p.reported[key]
-	if len(p.reported) >= maxReported {
-		clear(p.reported)
-	}
-	p.reported[key] = true
-	p.mu.Unlock()
-	if !before {
-		p.event(object, v1.EventTypeWarning, reason, text)
-	}
-}

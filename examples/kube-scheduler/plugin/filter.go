@@ -3,65 +3,27 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/retry"
+	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
-
-const stateKey fwk.StateKey = "Cotenant"
-
-// cycle is the memory of one attempt to schedule a pod.
-type cycle struct {
-	pod   *kubegpu.Pod
-	plans sync.Map // node name to *plan
-	// handed is set where PreFilter left only the best nodes to the others.
-	handed bool
-}
-
-// plan is the outcome of trying the pod on a node in a state.
-type plan struct {
-	node   string
-	state  *kubegpu.State
-	score  float64
-	ruling kubegpu.Ruling
-}
-
-// plan tries the pod on a node, once for each state of it: PreFilter, Filter and Score ask for the same.
-func (c *cycle) plan(p *Plugin, info fwk.NodeInfo) *plan {
-	state, name := p.state(info), info.Node().Name
-	if last, ok := c.plans.Load(name); ok && last.(*plan).state == state {
-		return last.(*plan)
-	}
-	next := &plan{node: name, state: state}
-	next.score, next.ruling = state.Score(c.pod, p.scorer)
-	c.plans.Store(name, next)
-	return next
-}
-
-// Clone returns the cycle itself: its entry of a node is replaced whenever the node is looked at again.
-func (c *cycle) Clone() fwk.StateData { return c }
-
-func cycleOf(state fwk.CycleState) *cycle {
-	data, err := state.Read(stateKey)
-	if err != nil {
-		return nil
-	}
-	c, _ := data.(*cycle)
-	return c
-}
 
 // PreFilter reads the pod's requests, and of many nodes hands the best over. A pod without a GPU request is left
 // to the other plugins; one with a request that no node can meet is refused with every problem named.
@@ -222,4 +184,61 @@ func (p *Plugin) PostBind(_ context.Context, state fwk.CycleState, pod *v1.Pod, 
 	if a := p.reservationOn(pod, nodeName); a != nil {
 		p.event(pod, v1.EventTypeNormal, reasonPlaced, p.verdictText(cycleOf(state), a))
 	}
+}
+
+// follow reads the nodes that changed since the last cycle.
+func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
+	f := &p.fleet
+	if len(nodes) != len(f.infos) {
+		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)), kubegpu.NewIndex(p.scorer.Policy, len(nodes))}
+	}
+	for i, info := range nodes {
+		if g := info.GetGeneration(); f.infos[i] != info || f.generations[i] != g {
+			f.infos[i], f.generations[i] = info, g
+			f.index.Set(i, p.state(info))
+		}
+	}
+	return f
+}
+
+// best returns the best nodes for a pod, so that nobody looks at the others; nil leaves all nodes to Filter: where they
+// are few, where none takes the pod and each is to say why, and where other plugins refused the best ones before.
+func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
+	if len(nodes) <= fewNodes || p.refusedByOthers(pod, false) {
+		return nil
+	}
+	p.fleetMu.Lock()
+	defer p.fleetMu.Unlock()
+	f := p.follow(nodes)
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	allow := func(i int) bool {
+		n := f.infos[i].Node()
+		_, tainted := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations,
+			func(t *v1.Taint) bool { return t.Effect != v1.TaintEffectPreferNoSchedule }, true)
+		fits, err := required.Match(n)
+		return !n.Spec.Unschedulable && !tainted && fits && err == nil
+	}
+	var takes []*plan
+	for _, all := range []bool{false, true} {
+		for _, i := range f.index.Candidates(c.pod, all, allow) {
+			if on := c.plan(p, f.infos[i]); on.ruling.Ruling == filter.VerdictPass {
+				takes = append(takes, on)
+			}
+		}
+		if len(takes) > 0 {
+			break
+		}
+	}
+	if len(takes) == 0 {
+		return nil
+	}
+	slices.SortFunc(takes, func(a, b *plan) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.node, b.node))
+	})
+	names := sets.New[string]()
+	for _, on := range takes[:min(handedOver, len(takes))] {
+		names.Insert(on.node)
+	}
+	c.handed = true
+	return &fwk.PreFilterResult{NodeNames: names}
 }

@@ -5,6 +5,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -171,4 +172,46 @@ func (p *Plugin) reservationOn(pod *v1.Pod, node string) *kubegpu.Allocation {
 		return a
 	}
 	return nil
+}
+
+// fleet is the nodes as the last cycle saw them. Cycles come one after another.
+type fleet struct {
+	infos       []fwk.NodeInfo
+	generations []int64
+	index       *kubegpu.Index
+}
+
+// event writes an event of an object, cut to the API server's limit.
+func (p *Plugin) event(about runtime.Object, kind, reason, note string) {
+	if len(note) > maxNote {
+		note = note[:maxNote-4] + " ..."
+	}
+	if r := p.handle.EventRecorder(); r != nil {
+		r.Eventf(about, nil, kind, reason, "Scheduling", "%s", note)
+	}
+}
+
+// reportNode writes events of the contradictions in the labels of a node.
+func (p *Plugin) reportNode(object *v1.Node, n *kubegpu.Node) {
+	if n == nil {
+		return
+	}
+	for _, text := range slices.Concat(n.Problems, n.Notes) {
+		p.report(object, reasonLabels, text)
+	}
+}
+
+// report writes an event of a node once.
+func (p *Plugin) report(object *v1.Node, reason, text string) {
+	p.mu.Lock()
+	key := object.Name + "\x00" + text
+	before := p.reported[key]
+	if len(p.reported) >= maxReported {
+		clear(p.reported)
+	}
+	p.reported[key] = true
+	p.mu.Unlock()
+	if !before {
+		p.event(object, v1.EventTypeWarning, reason, text)
+	}
 }

@@ -3,7 +3,6 @@
 package plugin
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"reflect"
@@ -11,13 +10,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/sets"
-	schedulinghelpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/examples/kube-scheduler/kubegpu"
 )
 
@@ -98,70 +93,6 @@ const (
 	// fewNodes are looked at one by one.
 	fewNodes = 64
 )
-
-// fleet is the nodes as the last cycle saw them. Cycles come one after another.
-type fleet struct {
-	infos       []fwk.NodeInfo
-	generations []int64
-	index       *kubegpu.Index
-}
-
-// follow reads the nodes that changed since the last cycle.
-func (p *Plugin) follow(nodes []fwk.NodeInfo) *fleet {
-	f := &p.fleet
-	if len(nodes) != len(f.infos) {
-		*f = fleet{make([]fwk.NodeInfo, len(nodes)), make([]int64, len(nodes)), kubegpu.NewIndex(p.scorer.Policy, len(nodes))}
-	}
-	for i, info := range nodes {
-		if g := info.GetGeneration(); f.infos[i] != info || f.generations[i] != g {
-			f.infos[i], f.generations[i] = info, g
-			f.index.Set(i, p.state(info))
-		}
-	}
-	return f
-}
-
-// best returns the best nodes for a pod, so that nobody looks at the others; nil leaves all nodes to Filter: where they
-// are few, where none takes the pod and each is to say why, and where other plugins refused the best ones before.
-func (p *Plugin) best(c *cycle, pod *v1.Pod, nodes []fwk.NodeInfo) *fwk.PreFilterResult {
-	if len(nodes) <= fewNodes || p.refusedByOthers(pod, false) {
-		return nil
-	}
-	p.fleetMu.Lock()
-	defer p.fleetMu.Unlock()
-	f := p.follow(nodes)
-	required := nodeaffinity.GetRequiredNodeAffinity(pod)
-	allow := func(i int) bool {
-		n := f.infos[i].Node()
-		_, tainted := schedulinghelpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, pod.Spec.Tolerations,
-			func(t *v1.Taint) bool { return t.Effect != v1.TaintEffectPreferNoSchedule }, true)
-		fits, err := required.Match(n)
-		return !n.Spec.Unschedulable && !tainted && fits && err == nil
-	}
-	var takes []*plan
-	for _, all := range []bool{false, true} {
-		for _, i := range f.index.Candidates(c.pod, all, allow) {
-			if on := c.plan(p, f.infos[i]); on.ruling.Ruling == filter.VerdictPass {
-				takes = append(takes, on)
-			}
-		}
-		if len(takes) > 0 {
-			break
-		}
-	}
-	if len(takes) == 0 {
-		return nil
-	}
-	slices.SortFunc(takes, func(a, b *plan) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.node, b.node))
-	})
-	names := sets.New[string]()
-	for _, on := range takes[:min(handedOver, len(takes))] {
-		names.Insert(on.node)
-	}
-	c.handed = true
-	return &fwk.PreFilterResult{NodeNames: names}
-}
 
 // refusedByOthers reports whether other plugins refused the best nodes for a pod
 // when it was last tried, and notes whether they do now.

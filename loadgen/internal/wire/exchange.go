@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -83,14 +84,6 @@ func (t *tap) takeHead(b []byte, stamp int64) (rest []byte, err error) {
 	}
 }
 
-// headMemo is the head that was read last: a server's heads differ from second to second, not from answer to answer.
-type headMemo struct{ last atomic.Pointer[knownHead] }
-
-type knownHead struct {
-	head []byte
-	resp *http.Response // nobody reads its body or changes it
-}
-
 func (m *headMemo) of(head []byte) *http.Response {
 	if k := m.last.Load(); k != nil && bytes.Equal(k.head, head) {
 		return k.resp
@@ -151,3 +144,98 @@ func headEnd(text []byte, from int) int {
 		}
 	}
 }
+
+// tap takes an answer as it comes from the socket: its head, and the chunked body of one event stream.
+type tap struct {
+	stamps  *stamps
+	call    Call
+	memo    *headMemo
+	reused  bool         // the connection had a request before
+	asked   atomic.Int64 // when the last part of the request was about to be written, Unix nanoseconds; 0 before
+	inHead  bool
+	head    []byte // and, of an answer that is not tapped, the bytes after it
+	begun   bool   // the first line is dealt with
+	text    bytes.Reader
+	lines   *bufio.Reader
+	early   int  // bytes of informational responses
+	close   bool // the connection ends with the answer
+	chunks  chunkedDecoder
+	done    bool   // the sink wants no more
+	drained int    // bytes since
+	rest    []byte // bytes after the body's end; only their number matters
+}
+
+func (t *tap) reset(s *stamps, call Call, memo *headMemo) {
+	t.chunks.reset()
+	*t = tap{stamps: s, call: call, memo: memo, inHead: true, head: t.head[:0], lines: t.lines, chunks: t.chunks}
+}
+
+// cut is the error of an answer that ends too early; net/http says the same.
+func (t *tap) cut() error {
+	switch {
+	case t.inHead && len(t.head) == 0 && t.early == 0:
+		return io.EOF
+	case t.inHead:
+		if _, err := t.response(t.head); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("%w: %w", errHead, err)
+		}
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// take takes a piece, which the kernel had received at stamp, 0 when not known; it may change the bytes. It
+// returns how many events the piece brought, and whether it was the last one.
+func (t *tap) take(b []byte, stamp int64) (events int, ended bool, err error) {
+	if t.inHead {
+		rest, err := t.takeHead(b, stamp)
+		if err != nil || t.inHead {
+			return 0, err != nil, err
+		}
+		b = rest
+	}
+	data, rest, ended, err := t.chunks.decode(b)
+	switch {
+	case len(data) == 0:
+	case t.done:
+		if t.drained += len(data); t.drained > maxDrain {
+			return 0, true, errUndrained
+		}
+	default:
+		at, lag := t.stamps.of(stamp)
+		var sinkErr error
+		if events, t.done, sinkErr = t.call.Take(data, at, lag); sinkErr != nil {
+			return events, true, sinkErr
+		}
+	}
+	if ended {
+		if t.rest = rest; !t.done {
+			t.call.End(t.stamps.clock.Now())
+		}
+	}
+	return events, ended || err != nil, err
+}
+
+// headMemo is the head that was read last: a server's heads differ from second to second, not from answer to answer.
+type headMemo struct{ last atomic.Pointer[knownHead] }
+
+type knownHead struct {
+	head []byte
+	resp *http.Response // nobody reads its body or changes it
+}
+
+// Sink takes the body of one event stream. It is called from one goroutine at a
+// time, which need not be the one that reads.
+type Sink interface {
+	// Take takes the next bytes of the body, valid during the call and the Sink's to change. at is when they came, on the
+	// Reader's clock; lag is how long they had waited in the kernel, -1 when not known. It returns how many events they
+	// completed, and done when nothing further is wanted: later bytes are read and dropped. An error ends the reading.
+	Take(b []byte, at, lag int64) (events int, done bool, err error)
+	// End takes the time at which the body ended without having been done.
+	End(at int64)
+}
+
+// maxDrain bounds the bytes read after a stream's terminator, so that the connection can be used again.
+const maxDrain = 64 << 10
+
+// errUndrained is returned when too much data followed the terminator.
+var errUndrained = errors.New("loadgen: too much data after the terminator")
