@@ -161,7 +161,7 @@ func (s *trapInput) ofShares(f found) {
 func (s *trapInput) ofMPS(f found) {
 	f.add("mps-chains-starve", (s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" &&
 		s.w.Kind == KindOnlineInference, "%s: under MPS each kernel of a step waits for what that leaves, and an 8B server "+
-		"took 6 times as long beside an FFT", s.filler)
+		"took 6 times as long next to an FFT", s.filler)
 	f.add("mps-namespace-limits", s.r.MPSNamespace != "" && s.r.MPSNamespace != "default",
 		"namespace %q inherits none of its server's limits; set them on the namespace", problem.Clip(s.r.MPSNamespace))
 	if !s.mps() {
@@ -246,7 +246,7 @@ func (s *trapInput) ofFigures(f found) {
 		"synthetic": {"synthetic-figures",
 			"gpu_busy comes from generated example data, not from a measurement"},
 		"nvml-utilization": {"utilisation-is-not-load",
-			"gpu_busy is NVML utilisation: one thread block reads 100%, so it says nothing of the room that is left"},
+			"gpu_busy is NVML utilisation: one thread block reads 100%, so the room that is left is not known"},
 		"equal-concurrency": {"equal-load-per-model",
 			"figures at equal load per model flatter sharing; compare at equal load per GPU"},
 	} {
@@ -261,7 +261,7 @@ func (s *trapInput) ofFigures(f found) {
 		strings.HasPrefix(pool.InstanceType, "g6e"),
 		"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
 	if n := pool.CPUNodes; n != nil {
-		f.add("unlike-cost-sides", n.Shared != n.Dedicated, "%d CPU nodes stand on the shared side and %d on the dedicated "+
+		f.add("unlike-cost-sides", n.Shared != n.Dedicated, "%d CPU nodes are on the shared side and %d on the dedicated "+
 			"one; compare like with like", n.Shared, n.Dedicated)
 	}
 }

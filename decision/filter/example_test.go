@@ -45,7 +45,7 @@ func ExampleTarget_Check() {
 	//   untrusted: all 1 possible neighbours belong to tenants that it does not trust, or that do not trust it; untrusted tenants never share by mps alone
 	// mig pass
 	//   slice-too-small: does not fit the memory of 1g.10gb: needs 12GiB and it has 9.5GiB
-	//   slice-fits: fits 1g.20gb (19.5GiB), of which 4 stand on an empty GPU
+	//   slice-fits: fits 1g.20gb (19.5GiB), an empty GPU has 4 of them
 	//   slice-load: will keep the slice 77.1% busy, if it runs 3.86 times slower there as programs on A100 slices do (prior); measure it
 }
 

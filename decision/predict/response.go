@@ -269,7 +269,7 @@ func (t *tenantModel) follow(values *profile.Figures) {
 		t.apart = math.Abs(math.Log(was / t.response))
 		values[of] = t.reconcile(was, t.response)
 		if t.apart > 2*table.Response.Agreed.Value {
-			t.note(0, "the models compute %.3g ms, and its own response measured beside standard neighbours tells %.3g: the "+
+			t.note(0, "the models compute %.3g ms, and its own response, measured next to standard neighbours, gives %.3g: the "+
 				"interval is wider by that", was, t.response)
 		}
 	}

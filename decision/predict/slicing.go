@@ -24,7 +24,7 @@ import (
 func (p *Predictor) TurnsBesideSpinner(isolated, beside time.Duration) (float64, error) {
 	const least, most = 0.05, 100
 	if isolated <= 0 || beside <= 0 || beside > most*isolated || isolated > most*beside {
-		return 0, fmt.Errorf("predict: a step of %v alone and %v beside the spinning neighbour counts no turns", isolated,
+		return 0, fmt.Errorf("predict: a step of %v isolated and %v next to the spinning neighbour gives no slices", isolated,
 			beside)
 	}
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
@@ -51,7 +51,7 @@ func (t *tenantModel) countSlices(p *Predictor, base *profile.SoloProfile) {
 	gpu := min(max(t.gpu, (n-1)*q/(1-table.Steps.Jitter.Value)), n*q/(1+table.Steps.Jitter.Value))
 	if math.Abs(gpu/t.gpu-1) > table.Edges.MostMoved.Value {
 		t.note(table.Doubts.Usual.Value,
-			"the %.1f turns that were counted beside a spinning neighbour do not fit a step of %.2f ms; they "+
+			"the %.1f slices that were counted next to a spinning neighbour do not fit a step of %.2f ms; they "+
 				"were not used", counted, t.step)
 		return
 	}

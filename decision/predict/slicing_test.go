@@ -81,7 +81,7 @@ func TestTurnsThatAreNoWholeNumber(t *testing.T) {
 		if got := on(0.6, method); got.Turns != profile.Some(1) || !got.OtherTurns.IsZero() {
 			t.Errorf("%s: 0.6 turns are %v, or %v", method, got.Turns, got.OtherTurns)
 		}
-		if got := on(9, method); got.Turns == profile.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 turns") {
+		if got := on(9, method); got.Turns == profile.Some(9) || !strings.Contains(strings.Join(got.Notes, " "), "9.0 slices") {
 			t.Errorf("%s: 9 turns of a step of one slice are believed: %v, %q", method, got.Turns, got.Notes)
 		}
 		p1, p2 := on(1, method), on(2, method)

@@ -86,7 +86,7 @@ func (t *tenantModel) readSMs(b, elsewhere *profile.SoloProfile) {
 		t.sms = held / (held + table.SMs.LinkHalf.Value)
 		t.filled, t.smsError = t.sms, table.Doubts.Usual.Value
 		t.note(table.Doubts.Usual.Value,
-			"no SM utilisation in the profile: the links of a chain waited %.3g us beside it", held)
+			"no SM utilisation in the profile: the links of a chain waited %.3g us next to it", held)
 		return
 	default:
 		t.sms, t.unknownSMs, t.smsError = table.SMs.Usual.Value, true, table.Doubts.CoLocated.Value
