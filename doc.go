@@ -7,7 +7,7 @@
 //     what each GPU can do, and the traps
 //   - decision: which mechanism for each workload, on which pool, in which
 //     layout, at what cost; decision/predict says what workloads will see
-//     beside others, decision/placement where one request goes,
+//     with neighbours, decision/placement where one request goes,
 //     decision/discover what a cluster runs today, and decision/manifest
 //     writes the configuration; decision/colocation measures workloads isolated
 //     and co-located, decision/guard watches workloads that share, and

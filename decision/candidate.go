@@ -52,9 +52,9 @@ func (pl *answers) candidates(w int) []Candidate {
 		if len(pl.Pools) > mostPoolsListed && !pl.suits(w, p) {
 			continue
 		}
-		beside := pl.Neighbours(w, p)
+		neighbours := pl.Neighbours(w, p)
 		for _, m := range sharing.Mechanisms() {
-			score.Evaluate(cw, cp, beside, m, &s)
+			score.Evaluate(cw, cp, neighbours, m, &s)
 			list = append(list, listing{pl.words(w, p, &s), p, s.Score})
 			if m != sharing.MechanismMIG {
 				continue

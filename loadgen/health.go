@@ -113,7 +113,7 @@ func (c *ReadCounts) stamps() string {
 	return ""
 }
 
-func (h *ClientHealth) judge(limits HealthLimits, m *Measures, wall time.Duration) {
+func (h *ClientHealth) evaluate(limits HealthLimits, m *Measures, wall time.Duration) {
 	limits = limits.withDefaults()
 	h.Reasons = []string{}
 	bad := func(format string, args ...any) { h.Reasons = append(h.Reasons, fmt.Sprintf(format, args...)) }

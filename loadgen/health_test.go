@@ -29,7 +29,7 @@ func TestMergedReads(t *testing.T) {
 	} {
 		h := ClientHealth{ReadLag: Figures{Count: 1000, P99: tc.lag}, ReadCounts: ReadCounts{Reads: 1000, MergedReads: tc.merged}}
 		m := &Measures{ChunkGap: Figures{Count: 9000, P50: tc.gap50, Mean: tc.gap}, TTFT: Figures{Count: 100, P50: min(tc.e2e, tc.e2e-90*tc.gap)}, E2E: Figures{Count: 100, P50: tc.e2e}}
-		h.judge(HealthLimits{}, m, time.Second)
+		h.evaluate(HealthLimits{}, m, time.Second)
 		if h.Valid == tc.spoiled || h.MergedBy != tc.by || tc.spoiled != strings.Contains(strings.Join(h.Reasons, ""), "were merged") {
 			t.Errorf("%s: %+v", tc.name, h)
 		}

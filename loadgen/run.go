@@ -252,12 +252,12 @@ func (r *runner) result(complete bool) (*Result, error) {
 	sum.Window = WindowSummary{FromNS: from, ToNS: to, Cut: w.From > 0 || w.To > 0}
 	sum.ClientHealth = r.health(pacer)
 	if r.dir == nil {
-		sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
+		sum.ClientHealth.evaluate(r.opts.Health, &sum.Measures, r.endedWall)
 		return res, nil
 	}
 	problems := r.dir.writeData(res)
 	sum.ClientHealth.ArtifactProblems = len(problems)
-	sum.ClientHealth.judge(r.opts.Health, &sum.Measures, r.endedWall)
+	sum.ClientHealth.evaluate(r.opts.Health, &sum.Measures, r.endedWall)
 	return res, errors.Join(append(problems, r.dir.writeJSON(artifactSummary, sum))...)
 }
 

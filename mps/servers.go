@@ -43,7 +43,7 @@ func (c *Client) Devices(ctx context.Context) ([]GPU, error) {
 
 // Quit asks the daemon to end with its servers. Clients still connected after grace lose their work; grace 0 waits
 // for them without end, within ctx. Grace is sent in whole seconds, rounded up. graceful is false when the daemon
-// said that a server did not end by itself.
+// reported that a server did not end by itself.
 func (c *Client) Quit(ctx context.Context, grace time.Duration) (graceful bool, err error) {
 	if grace < 0 || grace > 24*time.Hour {
 		return false, fmt.Errorf("%w: grace: %v is not between 0 and 24h", ErrInvalid, grace)

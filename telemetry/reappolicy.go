@@ -67,7 +67,7 @@ type Recovery struct {
 	// Episodes are the unbroken idle times, Reaped those that lasted long enough.
 	Episodes int `json:"episodes"`
 	Reaped   int `json:"reaped"`
-	// Recoverable is the idle GPU time after the reaping. An episode that the
+	// Recoverable is the idle GPU time after the reaping. A period that the
 	// series cuts off counts as far as it was seen.
 	Recoverable time.Duration `json:"recoverable_ns"`
 	// HoursPerDay is Recoverable for each GPU and day observed, in hours.
@@ -82,15 +82,15 @@ func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 			"ReapPolicies)", p.Name, p.ReapAfter)
 	}
 	r := Recovery{Policy: p}
-	end := func(episode time.Duration) {
-		if episode == 0 {
+	end := func(period time.Duration) {
+		if period == 0 {
 			return
 		}
 		r.Episodes++
-		r.Idle += episode
-		if episode >= p.ReapAfter {
+		r.Idle += period
+		if period >= p.ReapAfter {
 			r.Reaped++
-			r.Recoverable += episode - p.ReapAfter
+			r.Recoverable += period - p.ReapAfter
 		}
 	}
 	for i := range reports {
@@ -102,19 +102,19 @@ func (p ReapPolicy) Recoverable(reports []IdleReport) (Recovery, error) {
 		}
 		r.Observed += rep.Observed()
 		r.Unknown += rep.Total(stateUnknown)
-		var episode time.Duration
+		var period time.Duration
 		for _, in := range rep.Intervals {
 			if in.State.held() && !in.Server {
-				episode += in.Length()
+				period += in.Length()
 				continue
 			}
 			if in.Server {
 				r.Servers += in.Length()
 			}
-			end(episode)
-			episode = 0
+			end(period)
+			period = 0
 		}
-		end(episode)
+		end(period)
 	}
 	if r.Observed > 0 {
 		r.HoursPerDay = Some(24 * r.Recoverable.Hours() / r.Observed.Hours())

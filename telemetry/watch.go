@@ -132,7 +132,7 @@ func (r *run) read(ctx context.Context, w *worker, g Groups) bool {
 	default:
 		d.lost, *last = false, answerOK
 	}
-	r.judge(x.Device)
+	r.evaluate(x.Device)
 	if dropped > 0 {
 		d.dropped += dropped
 		if worthTelling(d.dropped-dropped, d.dropped) {
@@ -153,8 +153,8 @@ func (r *run) begins(w *worker, g Groups) {
 	w.watch.Reset(stall)
 }
 
-// judge updates whether a device is up, and reports changes; r.mu is held.
-func (r *run) judge(device int) {
+// evaluate updates whether a device is up, and reports changes; r.mu is held.
+func (r *run) evaluate(device int) {
 	d := &r.devices[device]
 	down := EventKind("")
 	for _, now := range d.reading {

@@ -94,7 +94,7 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	m.say = say
 	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
 	st.spinning = func(ctx context.Context, run func(context.Context) error) error {
-		return m.probe(ctx, "", func(p prober) error { return p.BesideSpinner(ctx, run) })
+		return m.probe(ctx, "", func(p prober) error { return p.NextToSpinner(ctx, run) })
 	}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})

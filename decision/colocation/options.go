@@ -54,8 +54,8 @@ type Site interface {
 
 // prober runs tasks of package probe on the measured GPU.
 type prober interface {
-	// BesideSpinner calls run while a neighbour spins on the GPU.
-	BesideSpinner(ctx context.Context, run func(context.Context) error) error
+	// NextToSpinner calls run while a neighbour spins on the GPU.
+	NextToSpinner(ctx context.Context, run func(context.Context) error) error
 	// Run is that of probe.Site.
 	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
 	Close() error

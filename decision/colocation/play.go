@@ -68,7 +68,7 @@ func (f *planFlow) slicesOf(isolated, coLocated *profile.Row) (float64, error) {
 	if !ok1 || !ok2 {
 		return 0, fmt.Errorf("no step was measured")
 	}
-	return f.Predictor.TurnsBesideSpinner(milliseconds(a), milliseconds(b))
+	return f.Predictor.SlicesNextToSpinner(milliseconds(a), milliseconds(b))
 }
 
 // pressedOutput bounds the answers of a server with a stress kernel, which may slow it by far: the drain would take

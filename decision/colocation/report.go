@@ -74,7 +74,7 @@ type objective struct {
 	Load    string         `json:"load"`
 	Metric  profile.Metric `json:"metric"`
 	LimitMS float64        `json:"limit_ms"`
-	// Expected is the prediction's answer, unknown where its interval holds the limit: only the run settles that.
+	// Expected is the prediction's answer, unknown where its interval holds the limit: only the run decides that.
 	Expected sharing.Answer `json:"expected"`
 	ActualMS *float64       `json:"actual_ms,omitempty"`
 	Kept     bool           `json:"kept"` // by every request, of which none failed

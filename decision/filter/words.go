@@ -51,7 +51,7 @@ func (r *Reason) figure(name string) string {
 	return ""
 }
 
-var noDemand, noTarget = &Demand{}, &Target{} // stand for those of reasons without them
+var noDemand, noTarget = &Demand{}, &Target{} // of reasons without them
 var units = map[string]func(int64) string{
 	"":        func(v int64) string { return fmt.Sprint(v) },
 	"bytes":   func(v int64) string { return sharing.Bytes(v).String() },

@@ -23,7 +23,7 @@ type Config struct {
 	// GPUs are the machine's, by their index. One of mode None has no tenants, and no tenant is moved there.
 	GPUs    []layout.Device
 	Tenants []Tenant
-	// Profiles and Predictor foresee latencies; nil is no profile, and the predictor with its priors.
+	// Profiles and Predictor predict latencies; nil is no profile, and the predictor with its priors.
 	Profiles  *profile.Profiles
 	Predictor *predict.Predictor
 	// Reap lets idle tenants be reaped if their owners agreed; without it reaping is only proposed.

@@ -112,7 +112,7 @@ type blocking struct {
 	smsError    float64 // half-width that not knowing sms well adds to the intervals of its neighbours
 }
 
-// evidence holds the grounds for the prediction of a tenant in its group.
+// evidence holds the sources of the prediction of a tenant in its group.
 type evidence struct {
 	level       evidenceLevel
 	response    float64  // its main figure in the group by its measurements, ms; 0 = not known

@@ -121,7 +121,7 @@ func TestTurnsOfStepsWithGaps(t *testing.T) {
 	p := predict.NewPredictor()
 	wait := time.Duration((p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value) * float64(time.Millisecond))
 	const isolated = 10300 * time.Microsecond
-	if sliceCount, err := p.TurnsBesideSpinner(isolated, isolated+7*wait); err != nil || math.Abs(sliceCount-7) > 0.01 {
+	if sliceCount, err := p.SlicesNextToSpinner(isolated, isolated+7*wait); err != nil || math.Abs(sliceCount-7) > 0.01 {
 		t.Error(sliceCount, err)
 	}
 }

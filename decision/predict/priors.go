@@ -16,7 +16,7 @@ import (
 )
 
 // formErrors are standard deviations of the logarithm by which the closed forms miss an event simulation of as many
-// requests as a P99 is judged by: of a request's own work, and of its waits for other requests, which vary more
+// requests as a P99 is evaluated by: of a request's own work, and of its waits for other requests, which vary more
 // (tools/research/judge/REPORT-2026-11.md). The first row is for model servers, the second for servers with a known
 // isolated latency.
 var formErrors = [2][LatencyCount]struct{ own, waits float64 }{

@@ -165,7 +165,7 @@ func stressResponses(models []tenantModel) []float64 {
 	return out
 }
 
-// slowed is a tenant's main figure where all of a group press so many times as hard.
+// slowed is a tenant's main figure where all of a group contend so many times as hard.
 func (t *stressed) slowed(times float64, group uint64) float64 {
 	v := t.isolated[t.kind.MainMetric()]
 	for _, n := range t.by {
@@ -186,10 +186,10 @@ func smsHeld(all []stressed, times float64, group uint64) (held float64) {
 	return held
 }
 
-// equivalentTo is the length in microseconds of the stress kernels that press as hard on u as a tenant at work: by the
-// factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs press less than the
+// equivalentTo is the length in microseconds of the stress kernels that slow u as much as a tenant at work: by the
+// factor by which the reporter's wide kernel takes longer next to it. Kernels that leave some SMs slow it less than the
 // reporter, which needs a block on each, waits, and on kernels that need few SMs less than on wide ones: so the
-// exponent grows with the shares of the SMs of both. Readers of memory press harder on one another.
+// exponent grows with the shares of the SMs of both. Readers of memory slow one another more.
 func (t *tenantModel) equivalentTo(u *tenantModel) (us float64, ok bool) {
 	w := reporterOf(t.pressure)
 	if w == nil || w.IsolatedMeanUS <= 0 {

@@ -13,22 +13,22 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// TurnsBesideSpinner is the mean number of time slices of a decode step, from its isolated duration and that next to
+// SlicesNextToSpinner is the mean number of time slices of a decode step, from its isolated duration and that next to
 // one neighbour that always spins: each slice waits for one of the neighbour's and two switches. The durations are
 // medians of the gap between tokens; a hundred times apart they are refused, since they are not of one unit. The host's
 // part of a step passes during the wait, so the number may be below one, but not below a twentieth. A step with gaps
 // between its kernels gives the GPU up in each, and takes more slices than its length implies.
 //
-// Put it into the workload's SoloProfile or Row as Turns. On an H100 it came out within 0.17 of a whole number for
+// Put it into the workload's SoloProfile or Row as SlicesPerStep. On an H100 it came out within 0.17 of a whole number for
 // servers of 1B, 3B and 8B at one to eight clients.
-func (p *Predictor) TurnsBesideSpinner(isolated, beside time.Duration) (float64, error) {
+func (p *Predictor) SlicesNextToSpinner(isolated, coLocated time.Duration) (float64, error) {
 	const least, most = 0.05, 100
-	if isolated <= 0 || beside <= 0 || beside > most*isolated || isolated > most*beside {
+	if isolated <= 0 || coLocated <= 0 || coLocated > most*isolated || isolated > most*coLocated {
 		return 0, fmt.Errorf("predict: a step of %v isolated and %v next to the spinning neighbour gives no slices", isolated,
-			beside)
+			coLocated)
 	}
 	wait := p.Parameters.Quantum.Value + 2*p.Parameters.Switch.Value
-	return max(least, (inMillis(beside)-inMillis(isolated))/wait), nil
+	return max(least, (inMillis(coLocated)-inMillis(isolated))/wait), nil
 }
 
 // boundaryTolerance is the distance from a whole number of slices up to which a step may take one more or fewer.

@@ -131,24 +131,24 @@ func TestH100FromAProbe(t *testing.T) {
 }
 
 // The table in which the turns of servers were counted on an H100.
-func TestTurnsBesideSpinner(t *testing.T) {
+func TestSlicesNextToSpinner(t *testing.T) {
 	p := predict.NewPredictor()
 	ms := func(v float64) time.Duration { return time.Duration(v * float64(time.Millisecond)) }
 	for _, c := range []struct{ isolated, beside, sliceCount float64 }{
 		{1.99, 4.34, 1}, {2.15, 4.46, 1}, {2.41, 6.83, 2}, {2.28, 7.04, 2}, {4.99, 11.78, 3}, {4.97, 12.13, 3}, {8.10, 17.36, 4}, {8.02, 17.71, 4},
 	} {
-		got, err := p.TurnsBesideSpinner(ms(c.isolated), ms(c.beside))
+		got, err := p.SlicesNextToSpinner(ms(c.isolated), ms(c.beside))
 		if err != nil || math.Round(got) != c.sliceCount || math.Abs(got-c.sliceCount) > 0.2 {
 			t.Errorf("%v alone, %v beside: %.2f turns, %v; want %v", c.isolated, c.beside, got, err, c.sliceCount)
 		}
 	}
 	for _, beside := range []float64{2.1, 2, 1.9} { // all but hidden by the host, or by chance
-		if got, err := p.TurnsBesideSpinner(ms(2), ms(beside)); err != nil || got < 0.04 || got > 0.06 {
+		if got, err := p.SlicesNextToSpinner(ms(2), ms(beside)); err != nil || got < 0.04 || got > 0.06 {
 			t.Errorf("%v beside: %v turns, %v", beside, got, err)
 		}
 	}
 	for _, c := range []struct{ isolated, beside float64 }{{2, 2000}, {2000, 2}, {0, 3}, {2, 0}} {
-		if got, err := p.TurnsBesideSpinner(ms(c.isolated), ms(c.beside)); err == nil {
+		if got, err := p.SlicesNextToSpinner(ms(c.isolated), ms(c.beside)); err == nil {
 			t.Errorf("%v alone, %v beside: %v turns", c.isolated, c.beside, got)
 		}
 	}

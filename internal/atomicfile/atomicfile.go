@@ -20,7 +20,7 @@ func Write(path string, data []byte, perm os.FileMode) error {
 }
 
 // WriteFunc replaces the file at path with what write writes. When write or any step after it fails, the file at path
-// is left as it was. What stands there and is no regular file (a device, a pipe) is written to and never replaced.
+// is left as it was. What is there and is no regular file (a device, a pipe) is written to and never replaced.
 func WriteFunc(path string, perm os.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)

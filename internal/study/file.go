@@ -148,7 +148,7 @@ func (f *File) resolve(opts FileOptions) error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	// What the fields mean together is loadgen's to judge.
+	// loadgen checks the fields together.
 	plan, err := f.plan(slices.Repeat([]loadgen.Endpoint{{URL: "http://embedded.invalid"}}, len(f.Tenants)))
 	if err == nil {
 		err = plan.Validate()

@@ -17,14 +17,14 @@ import (
 // and return in another order. A worse arrangement is accepted with a probability that falls over time (simulated
 // annealing). The result is the best one found, which need not be optimal.
 const (
-	improvedUpTo = 2000 // workloads
-	Rounds       = 8
-	enough       = 3      // rounds from nothing that found nothing better
-	triesOf      = 100    // of a replica in a round, of mostPlaces replicas of a workload
-	mostTries    = 20_000 // of a round
-	mostJudged   = 20_000 // evaluations of a GPU with a workload to join it
-	mostLooked   = 100e6  // GPUs looked at, in a round
-	leaving      = 12     // workloads at a time, at most
+	improvedUpTo  = 2000 // workloads
+	Rounds        = 8
+	enough        = 3      // rounds from nothing that found nothing better
+	triesOf       = 100    // of a replica in a round, of mostPlaces replicas of a workload
+	mostTries     = 20_000 // of a round
+	mostEvaluated = 20_000 // evaluations of a GPU with a workload to join it
+	mostLooked    = 100e6  // GPUs looked at, in a round
+	leaving       = 12     // workloads at a time, at most
 	// A worse arrangement is accepted with a probability that falls with its loss, in GPUs, and from a round's first
 	// try to its last.
 	replicaWorth        = 2 // GPUs
@@ -198,7 +198,7 @@ func (s *search) round(at, best *arranged) error {
 		if err := s.pl.Opt.Err(); err != nil {
 			return err
 		}
-		if s.judged > mostJudged || s.looked > mostLooked {
+		if s.evaluated > mostEvaluated || s.looked > mostLooked {
 			return nil
 		}
 		s.short = best.replicas != s.total
@@ -219,7 +219,7 @@ func (s *search) round(at, best *arranged) error {
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {
 			*at, *now = *now, *at
 		}
-		if max(spent, float64(s.judged)/mostJudged) >= 0.5 && (s.fill >= 0 || &s.guide[0] != &s.costs[0]) {
+		if max(spent, float64(s.evaluated)/mostEvaluated) >= 0.5 && (s.fill >= 0 || &s.guide[0] != &s.costs[0]) {
 			s.guide, s.fill = s.costs, -1
 			at.copyFrom(best)
 			s.weigh(at)

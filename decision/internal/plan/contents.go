@@ -101,7 +101,7 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 		if len(f.members) == 0 {
 			n = max(n, 1)
 		}
-		s.judged++
+		s.evaluated++
 	} else {
 		room, err := h.roomFor(f.cut, c.Slice.Profile.Name)
 		if err != nil {

@@ -43,22 +43,22 @@ func (pl *Planner) placementOf(placed []int) (p placement) {
 
 // search looks for a better arrangement than the present one.
 type search struct {
-	pl     *Planner
-	rng    *rand.Rand
-	sites  map[GroupKey]*shared
-	ways   [][]wayIn // by workload: where it could go
-	costs  []pricing // by pool
-	parts  []pricing // likewise, with each GPU by itself
-	guide  []pricing // one of the two, by which places are priced
-	whole  bool      // some pools are bought in whole nodes
-	judged int
-	looked int
-	moving // of a fit
-	total  placement
-	short  bool    // the best arrangement lacks room for some
-	scale  float64 // weight of the dearest GPU
-	tries  int     // of a round
-	fill   int     // the pool that workloads enter first, as far as it has room; -1: the cheapest
+	pl        *Planner
+	rng       *rand.Rand
+	sites     map[GroupKey]*shared
+	ways      [][]wayIn // by workload: where it could go
+	costs     []pricing // by pool
+	parts     []pricing // likewise, with each GPU by itself
+	guide     []pricing // one of the two, by which places are priced
+	whole     bool      // some pools are bought in whole nodes
+	evaluated int
+	looked    int
+	moving    // of a fit
+	total     placement
+	short     bool    // the best arrangement lacks room for some
+	scale     float64 // weight of the dearest GPU
+	tries     int     // of a round
+	fill      int     // the pool that workloads enter first, as far as it has room; -1: the cheapest
 
 	gone    []bool // of leave, by workload
 	leavers []int

@@ -73,7 +73,7 @@ type bin struct {
 	Members []Member
 	n       int
 	memory  sharing.Bytes
-	limit   int // the fewest tenants that any member was judged with
+	limit   int // the fewest tenants that any member was evaluated with
 }
 
 // Group is the GPUs of one pool that run one mechanism.

@@ -183,7 +183,7 @@ var metrics = enum.Of[Metric](sharing.ErrUnknownName, "metric",
 	"tpot_ms_p50", "tpot_ms_p99", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_p50", "e2e_ms_p90", "e2e_ms_p99", "tokens_per_s",
 	"step_ms_p50", "step_ms_p99", "steps_per_s")
 
-// MainMetric returns the metric that judges a tenant of the kind first: the median of a token, or of a step where it
+// MainMetric returns the main metric of a tenant of the kind: the median of a token, or of a step where it
 // serves none.
 func (k Kind) MainMetric() Metric {
 	if k != KindServer {
@@ -212,7 +212,7 @@ func (i Interval) WidthFraction() float64 { return (i.High - i.Low) / i.Value }
 func (i Interval) Contains(v float64) bool { return v >= i.Low && v <= i.High }
 
 // Below answers whether the predicted figure will be at most limit; unknown
-// when the limit lies within the interval, which only a measurement settles.
+// when the limit lies within the interval, which only a measurement decides.
 func (i Interval) Below(limit float64) sharing.Answer {
 	switch {
 	case i.High <= limit:

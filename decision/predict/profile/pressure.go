@@ -13,7 +13,7 @@ import (
 type Pressure struct {
 	// Waits are the reporter's launches next to the tenant at work: the tenant's pressure on others.
 	Waits []Wait `yaml:"waits" json:"waits,omitempty"`
-	// Presses are the tenant's steps next to kernels back to back: its sensitivity to others.
+	// Stresses are the tenant's steps next to kernels back to back: its sensitivity to others.
 	Stresses []Stress `yaml:"presses" json:"presses,omitempty"`
 	// StepMS is the median of the tenant's step without them, in milliseconds.
 	StepMS float64 `yaml:"step_ms" json:"step_ms,omitempty"`
@@ -34,7 +34,7 @@ type Wait struct {
 	StepMS          float64 `yaml:"step_ms" json:"step_ms,omitempty"` // the median of the tenant's step next to it
 }
 
-// Press is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
+// Stress is the tenant's step next to kernels that fill the GPU, or that read memory as fast as they can.
 type Stress struct {
 	KernelUS float64 `yaml:"kernel_us" json:"kernel_us"`         // length of each, isolated
 	Reads    bool    `yaml:"reads" json:"reads,omitempty"`       // device memory; else they calculate

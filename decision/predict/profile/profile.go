@@ -66,9 +66,9 @@ type Utilization struct {
 
 // Response holds measurements of a workload next to standard neighbours, as package colocation takes them.
 type Response struct {
-	// Turns is the mean number of time slices of a decode step next to a neighbour that always spins
-	// ([predict.Predictor.TurnsBesideSpinner]). A latency does not determine it where the step is about as long as a whole
-	// number of slices.
+	// SlicesPerStep is the mean number of time slices of a decode step next to a neighbour that always spins
+	// ([predict.Predictor.SlicesNextToSpinner]). A latency does not determine it where the step is about as long as a
+	// whole number of slices.
 	SlicesPerStep Optional[float64] `yaml:"turns" json:"turns,omitzero"`
 	// TTFTGrowth is the delay of the first token next to that neighbour, for each millisecond that a token
 	// takes longer there (medians of TTFT and TPOT): how a server's prompts wait, and for each other, under MPS too.

@@ -173,7 +173,7 @@ func (rows Rows) Cases() []Case {
 	return out
 }
 
-// Compared returns a row's metric if it is one that predictions are judged by.
+// Compared returns a row's metric if it is one that predictions are compared by.
 func (r *Row) Compared(m Metric) (float64, bool) {
 	v, ok := r.Metric(m)
 	return v, ok && (m != MetricTokensPerSecond || r.Load.Closed())

@@ -108,7 +108,7 @@ const (
 	ResourceMemoryPercent v1.ResourceName = "nvidia.com/gpumem-percentage"
 	ResourceCores         v1.ResourceName = "nvidia.com/gpucores"
 
-	// ResourceMilli is thousandths of a GPU. Beside a number of GPUs it is their
+	// ResourceMilli is thousandths of a GPU. With a number of GPUs it is their
 	// sum; by itself it asks for one GPU below 1000, and for whole ones above.
 	ResourceMilli v1.ResourceName = "cotenant.dev/gpu-milli"
 )

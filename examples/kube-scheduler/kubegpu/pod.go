@@ -31,7 +31,7 @@ type Pod struct {
 
 	Mechanisms []sharing.Mechanism
 	Models     []string
-	GPUMemory  sharing.Bytes // of each GPU; 0 = not said
+	GPUMemory  sharing.Bytes // of each GPU; 0 = not stated
 	Kind       decision.Kind
 	Workload   layout.Workload // trust, and limits of the slowdown by neighbours
 
@@ -45,7 +45,7 @@ type Claim struct {
 	// Resource is ResourceGPU, ResourceShared or ResourceMilli; empty with a Profile.
 	Resource v1.ResourceName
 	GPUs     int
-	Milli    int // thousandths of each GPU; 0 = not said
+	Milli    int // thousandths of each GPU; 0 = not stated
 	Profile  string
 
 	// HAMi's limits, of each GPU; 0 = none.

@@ -51,7 +51,7 @@ type MixEntry struct {
 	CPUMilli   int64               `json:"cpuMilli"`
 	Memory     sharing.Bytes       `json:"memory"`
 	GPUs       int                 `json:"gpus"`     // 0 = 1
-	GPUMilli   int                 `json:"gpuMilli"` // of each; 0 = a whole one, where nothing else is said
+	GPUMilli   int                 `json:"gpuMilli"` // of each; 0 = a whole one, where nothing else is stated
 	GPUMemory  sharing.Bytes       `json:"gpuMemory"`
 	Profile    string              `json:"profile"` // MIG
 	Models     []string            `json:"models"`
@@ -170,7 +170,7 @@ func (a *Args) models(l *problems.List) *placement.Models {
 		case len(names) == 1:
 			g.Model = names[0]
 		default:
-			l.Addf(path+".model", "name one of them", "%s stands for %s", m.Model, strings.Join(names, ", "))
+			l.Addf(path+".model", "name one of them", "%s may be any of %s", m.Model, strings.Join(names, ", "))
 		}
 		read := func(field, name string, use func([]byte) error) {
 			if name == "" {

@@ -61,6 +61,6 @@ func ExampleArgs_Scorer() {
 	// Output:
 	// cotenant: invalid arguments:
 	// mix[0].weight: -1 is no weight (leave it out or use a positive number)
-	// measured[0].model: A100 stands for A100 80GB PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB (name one of them)
+	// measured[0].model: A100 may be any of A100 80GB PCIe, A100-PCIE-40GB, A100-SXM4-40GB, A100-SXM4-80GB (name one of them)
 	// measured[0].profilesFile: is missing (name the file)
 }

@@ -541,7 +541,7 @@ func TestArgs(t *testing.T) {
 		{`{"mix":[{"memory":"1G"}]}`, `"1G" is not an amount of memory`},
 		{`{"mix":[{"gpuMilli":5000},{"weight":-1}]}`, "mix[0].gpuMilli: 5000 is out of range (thousandths of each GPU: 1 to 1000)\nmix[1].weight: -1 is no weight"},
 		{`{"workloads":{"chat":{"server":{},"load":{"prompt":1,"output":1}}}}`, "measured: workloads are named, and nothing was measured"},
-		{`{"measured":[{"model":"A100","profilesFile":"` + profiles + `.gone"}]}`, "measured[0].model: A100 stands for"},
+		{`{"measured":[{"model":"A100","profilesFile":"` + profiles + `.gone"}]}`, "measured[0].model: A100 may be any of"},
 		{`[1]`, "cotenant: invalid arguments"},
 	} {
 		args, err := ParseArgs([]byte(tc.args))

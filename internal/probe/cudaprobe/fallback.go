@@ -28,8 +28,8 @@ func unavailable() error {
 	return fmt.Errorf("%s: the program was built with CGO_ENABLED=0; build it with cgo and a C compiler", noDriver)
 }
 
-// BesideSpinner returns the reason for which there is none.
-func (*Site) BesideSpinner(context.Context, func(context.Context) error) error { return unavailable() }
+// NextToSpinner returns the reason for which there is none.
+func (*Site) NextToSpinner(context.Context, func(context.Context) error) error { return unavailable() }
 
 // Close does nothing.
 func (*Site) Close() error { return nil }

@@ -84,9 +84,9 @@ func TestGPURecord(t *testing.T) {
 	}
 }
 
-// TestGPUBesideSpinner: another process's spinning thread takes turns with the
+// TestGPUNextToSpinner: another process's spinning thread takes turns with the
 // neighbour, and has the GPU to itself again afterwards.
-func TestGPUBesideSpinner(t *testing.T) {
+func TestGPUNextToSpinner(t *testing.T) {
 	var sites [2]*cudaprobe.Site
 	for i := range sites {
 		sites[i] = must.Get(cudaprobe.Open(t.Context(), cudaprobe.Options{}))(t)
@@ -101,7 +101,7 @@ func TestGPUBesideSpinner(t *testing.T) {
 		return sum
 	}
 	var coLocated time.Duration
-	must.Do(t, sites[0].BesideSpinner(t.Context(), func(context.Context) error {
+	must.Do(t, sites[0].NextToSpinner(t.Context(), func(context.Context) error {
 		coLocated = off()
 		return nil
 	}))

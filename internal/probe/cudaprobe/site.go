@@ -190,10 +190,10 @@ func (s *Site) verify(ctx context.Context, p *process) error {
 // spinFor bounds one spin of the neighbour, after which it is asked to go on.
 const spinFor = 2 * time.Second
 
-// BesideSpinner calls run while a process of the probe spins on the GPU without MPS: other work there takes turns
-// with it. From the lengths of a workload's decode step, isolated and in run, predict.Predictor.TurnsBesideSpinner
+// NextToSpinner calls run while a process of the probe spins on the GPU without MPS: other work there takes turns
+// with it. From the lengths of a workload's decode step, isolated and in run, predict.Predictor.SlicesNextToSpinner
 // counts its time slices. run's ctx ends when the neighbour fails, and the error then has the reason.
-func (s *Site) BesideSpinner(ctx context.Context, run func(ctx context.Context) error) error {
+func (s *Site) NextToSpinner(ctx context.Context, run func(ctx context.Context) error) error {
 	processes, err := s.processes(ctx, sharing.MechanismTimeSlicing, 1)
 	if err != nil {
 		return err
