@@ -19,8 +19,8 @@ import (
 // part of a step passes during the wait, so the number may be below one, but not below a twentieth. A step with gaps
 // between its kernels gives the GPU up in each, and takes more slices than its length implies.
 //
-// Put it into the workload's SoloProfile or Row as SlicesPerStep. On an H100 it came out within 0.17 of a whole number for
-// servers of 1B, 3B and 8B at one to eight clients.
+// Put it into the workload's SoloProfile or Row as SlicesPerStep. On an H100 it came out within 0.17 of a whole number
+// for servers of 1B, 3B and 8B at one to eight clients.
 func (p *Predictor) SlicesNextToSpinner(isolated, coLocated time.Duration) (float64, error) {
 	const least, most = 0.05, 100
 	if isolated <= 0 || coLocated <= 0 || coLocated > most*isolated || isolated > most*coLocated {
