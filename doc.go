@@ -10,15 +10,14 @@
 //     with neighbours, decision/placement where one request goes,
 //     decision/discover what a cluster runs today, and decision/manifest
 //     writes the configuration; decision/colocation measures workloads isolated
-//     and co-located, decision/guard watches workloads that share, and
-//     decision/canary says whether a newcomer may stay
+//     and co-located, decision/probe what predictions need of a GPU,
+//     decision/guard watches workloads that share, and decision/canary says
+//     whether a newcomer may stay
 //   - cost: money, cost per workload, attribution that reconciles
 //   - mig: profiles, placements and layouts of MIG
 //   - mps, timeslice: driving, configuring and modelling the other mechanisms
 //   - loadgen, telemetry: measuring what sharing does
 //
-// The program examples/cotenant measures GPUs for the predictions (cotenant probe).
-//
 // Everything but the NVML leaves (mig/mignvml, telemetry/telemetrynvml) and
-// internal/probe/cudaprobe builds without cgo on Linux, macOS and Windows.
+// decision/probe/cudaprobe builds without cgo on Linux, macOS and Windows.
 package cotenant

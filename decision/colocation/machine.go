@@ -14,8 +14,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/probe"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
@@ -30,6 +29,19 @@ type MachineOptions struct {
 	Program *mps.Program
 	// Source reads the GPU. Without one the predictions are wider.
 	Source telemetry.Reader
+	// Probe opens the probe of the plan's GPU, which has this UUID unless it is "", with a running MPS daemon that has
+	// this pipe directory unless it is "": cudaprobe.Open does. Without it no tenant is measured next to a spinning
+	// neighbour or a stress kernel.
+	Probe func(ctx context.Context, uuid, pipe string) (Prober, error)
+}
+
+// Prober runs tasks of package probe on the measured GPU; a cudaprobe.Site is one.
+type Prober interface {
+	// NextToSpinner calls run while a neighbour spins on the GPU.
+	NextToSpinner(ctx context.Context, run func(context.Context) error) error
+	// Run is that of probe.Site.
+	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
+	Close() error
 }
 
 // Machine is a Site of real servers on one of this machine's GPUs.
@@ -39,23 +51,14 @@ type Machine struct {
 	snapshot probe.Snapshot
 	say      func(format string, args ...any)
 
-	// For tests: nil is the program, and how a prober of the GPU is opened.
-	runner mps.Runner
-	open   func(context.Context, cudaprobe.Options) (prober, error)
+	runner mps.Runner // for tests: nil is the program
 }
-
-// ProbeProcess does the work of a process of the GPU's probe if this process was started as one, and returns its exit
-// code; otherwise it returns false at once. The main of a program that measures on a [Machine] with Options.Spinner
-// calls it first, since the probe starts the program again.
-func ProbeProcess() (code int, is bool) { return cudaprobe.Child() }
 
 // NewMachine inspects the plan's GPU through opts.Source, and refuses one in MIG mode. Servers are started by
 // [Measure]; it never changes compute mode, clocks, MIG or compute policy.
 func NewMachine(ctx context.Context, plan *Plan, opts MachineOptions) (*Machine, error) {
 	opts.Program = cmp.Or(opts.Program, &mps.Program{})
-	m := &Machine{opts: opts, plan: plan, open: func(ctx context.Context, o cudaprobe.Options) (prober, error) {
-		return cudaprobe.Open(ctx, o)
-	}}
+	m := &Machine{opts: opts, plan: plan}
 	if opts.Source == nil {
 		return m, nil
 	}
@@ -93,8 +96,10 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	say func(format string, args ...any)) (*deployment, error) {
 	m.say = say
 	st := &deployment{source: m.opts.Source, device: m.plan.Device, close: func() error { return nil }}
-	st.spinning = func(ctx context.Context, run func(context.Context) error) error {
-		return m.probe(ctx, "", func(p prober) error { return p.NextToSpinner(ctx, run) })
+	if m.opts.Probe != nil {
+		st.spinning = func(ctx context.Context, run func(context.Context) error) error {
+			return m.probe(ctx, "", func(p Prober) error { return p.NextToSpinner(ctx, run) })
+		}
 	}
 	for i := range m.plan.Servers {
 		st.endpoints = append(st.endpoints, loadgen.Endpoint{URL: m.plan.Servers[i].URL})
@@ -130,18 +135,17 @@ func (m *Machine) start(ctx context.Context, md sharing.Mechanism, dir string,
 	}
 	st.notes = append(st.notes, g.notes...)
 	st.tenants = g.servers
-	if g.daemon != nil {
+	if g.daemon != nil && m.opts.Probe != nil {
 		st.stressed = func(ctx context.Context, play player, use func(probe.Tenant) error) error {
-			return m.probe(ctx, g.pipe, func(p prober) error { return use(&stressing{p, play}) })
+			return m.probe(ctx, g.pipe, func(p Prober) error { return use(&stressing{p, play}) })
 		}
 	}
 	return st, nil
 }
 
 // probe opens the GPU for use, and closes it.
-func (m *Machine) probe(ctx context.Context, pipe string, use func(prober) error) error {
-	p, err := m.open(ctx, cudaprobe.Options{Device: m.plan.Device, UUID: m.snapshot.Device.UUID, Program: m.opts.Program,
-		Pipe: pipe})
+func (m *Machine) probe(ctx context.Context, pipe string, use func(Prober) error) error {
+	p, err := m.opts.Probe(ctx, m.snapshot.Device.UUID, pipe)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
@@ -31,7 +31,7 @@ type Options struct {
 	// servers and the simulation's own for simulated ones.
 	Predictor *predict.Predictor
 	// Spinner is the time of each load's run on a Machine with a spinning kernel, which counts the time slices of its
-	// step; 0 leaves it out, and the stress kernels under MPS too. It needs [ProbeProcess] in main.
+	// step; 0 leaves it out, and the stress kernels under MPS too. It needs MachineOptions.Probe.
 	Spinner time.Duration
 	// Progress, if not nil, is called with a line before each run, and with each note.
 	Progress func(line string)
@@ -50,15 +50,6 @@ type Site interface {
 	// start starts the plan's servers in a mode, with logs below dir, and reports progress to say. The deployment must
 	// be closed.
 	start(ctx context.Context, m sharing.Mechanism, dir string, say func(format string, args ...any)) (*deployment, error)
-}
-
-// prober runs tasks of package probe on the measured GPU.
-type prober interface {
-	// NextToSpinner calls run while a neighbour spins on the GPU.
-	NextToSpinner(ctx context.Context, run func(context.Context) error) error
-	// Run is that of probe.Site.
-	Run(ctx context.Context, m sharing.Mechanism, tasks ...probe.Task) ([]probe.Reading, error)
-	Close() error
 }
 
 // deployment holds the plan's servers in one mode.
@@ -86,7 +77,7 @@ const stressOn = 300 * time.Millisecond
 
 // stressing is a real tenant with the probe's processes on its GPU.
 type stressing struct {
-	prober prober
+	prober Prober
 	play   player
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -63,9 +62,9 @@ servers: [{name: a, model: m, api: completions, url: %q}, {name: b, model: n, ap
 loads: [{name: x, server: a, concurrency: 1, prompt: 16, output: 4}, {name: y, server: b, concurrency: 1, prompt: 16, output: 4}]
 `, web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1))
 	r := how{plan: []byte(plan), opts: Options{Spinner: time.Second}}.measured(t.Context(), t, true, func(p *Plan) (Site, error) {
-		m, err := NewMachine(t.Context(), p, MachineOptions{})
-		m.open = func(context.Context, cudaprobe.Options) (prober, error) { return nil, errors.New("no driver") }
-		return m, err
+		return NewMachine(t.Context(), p, MachineOptions{Probe: func(context.Context, string, string) (Prober, error) {
+			return nil, errors.New("no driver")
+		}})
 	})
 	if r.code != exitOK || !strings.Contains(r.stderr, "x: the time slices of a step were not counted: no driver") {
 		t.Error(r.stderr)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/internal/review"
+	"github.com/cotenant/cotenant/decision/review"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
 	"github.com/cotenant/cotenant/decision/manifest"
-	"github.com/cotenant/cotenant/internal/review"
+	"github.com/cotenant/cotenant/decision/review"
 )
 
 // twoNodes is a cluster of two nodes: a has one replica of ml/rank, b two of the Jobs ml/base, which stay. Without further

@@ -107,7 +107,7 @@ func TestH100FromAProbe(t *testing.T) {
 		}
 	}
 	p := predict.NewPredictor().On("NVIDIA H100 80GB HBM3", "580.159.04")
-	p.Parameters.Quantum.Value, p.Parameters.Switch.Value = 2.091, 0.1525 // as internal/probe/REPORT-2026-11.md has them
+	p.Parameters.Quantum.Value, p.Parameters.Switch.Value = 2.091, 0.1525 // as decision/probe/REPORT-2026-11.md has them
 	measured := must.Get(p.PredictRows(predict.MethodSimulated, rows, nil))(t)
 	sum, n, far := 0.0, 0, 0
 	for _, m := range measured {

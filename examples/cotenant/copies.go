@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/copies"
 	"github.com/cotenant/cotenant/sharing"
 )
 

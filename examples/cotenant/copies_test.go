@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/copies"
+	"github.com/cotenant/cotenant/decision/predict/copies"
 	"github.com/cotenant/cotenant/internal/golden"
 )
 
@@ -21,7 +21,7 @@ func TestCopies(t *testing.T) {
 
 // TestCopiesRows reads the answers as a script would.
 func TestCopiesRows(t *testing.T) {
-	code, out, errs := program(t, "", "copies", "-json", "-rows", "../../internal/copies/testdata/copies-published.json")
+	code, out, errs := program(t, "", "copies", "-json", "-rows", "../../decision/predict/copies/testdata/copies-published.json")
 	var answers struct {
 		Rows []copies.Answer `json:"rows"`
 	}

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/cotenant/cotenant/decision/colocation"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
 )
 
@@ -55,7 +55,7 @@ func commands() []command {
 }
 
 func main() {
-	if code, is := colocation.ProbeProcess(); is {
+	if code, is := cudaprobe.Child(); is {
 		os.Exit(code)
 	}
 	page.OutlivePipe()

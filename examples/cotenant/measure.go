@@ -13,6 +13,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/colocation"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/examples/internal/page"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/telemetry/telemetrynvml"
@@ -152,6 +153,9 @@ func (c *measureConfig) measure(ctx context.Context, std stdio) (*colocation.Rep
 // openMachine opens the machine's GPU, without NVML where -no-telemetry is set.
 func (c *measureConfig) openMachine(ctx context.Context, plan *colocation.Plan) (colocation.Site, func() error, error) {
 	opts := colocation.MachineOptions{Dir: c.dir, Program: &mps.Program{Path: c.control}}
+	opts.Probe = func(ctx context.Context, uuid, pipe string) (colocation.Prober, error) {
+		return cudaprobe.Open(ctx, cudaprobe.Options{Device: plan.Device, UUID: uuid, Program: opts.Program, Pipe: pipe})
+	}
 	closeSource := func() error { return nil }
 	if !c.noTelemetry {
 		source, err := telemetrynvml.Open(telemetrynvml.Options{LibraryPath: c.nvml})

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/manifest"
+	"github.com/cotenant/cotenant/decision/pages"
+	"github.com/cotenant/cotenant/decision/review"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/pages"
-	"github.com/cotenant/cotenant/internal/review"
 )
 
 func runPlan(ctx context.Context, fl *call, std stdio) error {

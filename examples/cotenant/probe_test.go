@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict"
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/sharing"
 )
 

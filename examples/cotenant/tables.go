@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/examples/internal/page"
-	"github.com/cotenant/cotenant/internal/pages"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/internal/golden"
-	"github.com/cotenant/cotenant/internal/pages"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -56,12 +56,12 @@ var allowed = map[string][]string{
 	"decision/predict":         {"decision/predict/profile", "mps/contention", "sharing", "timeslice"},
 	"decision/observe":         {"decision/predict/...", "sharing", "telemetry/serving"},
 	"decision/placement":       {"decision/filter", "decision/internal/...", "decision/layout", "decision/predict/...", "mig", "sharing"},
-	"internal/pages":           {"cost", "decision", "decision/layout", "decision/migrate", "mig", "sharing"},
+	"decision/pages":           {"cost", "decision", "decision/layout", "decision/migrate", "mig", "sharing"},
 	"decision/discover": {"cost", "decision", "decision/fleet", "decision/discover/internal/hami", "decision/discover/internal/nvsmi", "decision/discover/internal/stream", "decision/discover/internal/usage",
 		"decision/layout", "decision/observe", "decision/internal/score", "decision/predict/...",
 		"mig",
 		"sharing", "telemetry", "telemetry/serving"},
-	"internal/review":  {"cost", "decision", "decision/discover", "decision/fleet", "decision/layout", "decision/migrate", "decision/predict/profile", "sharing"},
+	"decision/review":  {"cost", "decision", "decision/discover", "decision/fleet", "decision/layout", "decision/migrate", "decision/predict/profile", "sharing"},
 	"decision/migrate": {"cost", "decision", "decision/fleet", "decision/filter", "decision/layout", "decision/internal/score", "decision/predict/...", "mig", "sharing"},
 	"decision/manifest": {
 		"decision", "decision/fleet", "decision/filter", "decision/layout", "decision/migrate", "mig", "mig/parted", "mps", "sharing",
@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"decision/discover/internal/usage":  {"decision/discover/internal/stream", "sharing"},
 
 	"decision/colocation": {
-		"cost", "decision/predict/...", "decision/simgpu", "loadgen", "loadgen/loadgentest",
+		"cost", "decision/predict/...", "decision/probe", "decision/simgpu", "loadgen", "loadgen/loadgentest",
 		"loadgen/prompt", "mps", "sharing", "telemetry", "telemetry/serving",
 	},
 	"decision/canary": {"decision/predict/profile", "telemetry", "telemetry/serving"},
@@ -82,11 +82,10 @@ var allowed = map[string][]string{
 	},
 	"decision/simgpu": {"decision/predict/...", "loadgen/loadgentest", "mps/contention", "sharing", "timeslice"},
 
-	// Work of the operators' program: copies predicted, GPUs and tenants measured, load tests from files.
-	"internal/copies":          {"decision/predict/profile", "sharing"},
-	"internal/probe":           {"decision/predict/...", "sharing", "telemetry", "timeslice"},
-	"internal/probe/cudaprobe": {"mps", "sharing"},
-	"internal/study":           {"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report"},
+	"decision/predict/copies":  {"decision/predict/profile", "sharing"},
+	"decision/probe":           {"decision/predict/...", "sharing", "telemetry", "timeslice"},
+	"decision/probe/cudaprobe": {"decision/probe", "mps", "sharing"},
+	"loadgen/study":            {"loadgen", "loadgen/loadgentest", "loadgen/prompt", "loadgen/report"},
 }
 
 // alone are packages that import nothing of the module, internal ones included.
@@ -96,13 +95,7 @@ var alone = []string{"loadgen/internal/wire"}
 var nvmlLeaves = []string{"mig/mignvml", "telemetry/telemetrynvml", "internal/nvmlret"}
 
 // cudaLeaf is the only package with C of its own, which loads the CUDA driver library.
-const cudaLeaf = "internal/probe/cudaprobe"
-
-// operators is the operators' program, which may import the internal packages that have a rule. The other examples are
-// there to be copied, with examples/internal/page and the packages in ofPage.
-const operators = "examples/cotenant"
-
-var ofPage = []string{"internal/atomicfile", "internal/plaintext"}
+const cudaLeaf = "decision/probe/cudaprobe"
 
 // topLevel are the folders that may stand in the module's root.
 var topLevel = []string{
@@ -162,8 +155,6 @@ func forbidden(rel, top, dep string) string {
 	dep = relative(dep)
 	depTop, _, _ := strings.Cut(dep, "/")
 	switch {
-	case rel == operators && allowed[dep] != nil, rel == "examples/internal/page" && slices.Contains(ofPage, dep):
-		return ""
 	case top == "examples" && depTop == "internal":
 		return "an example imports public packages only, so that it can be copied"
 	case top == "examples":
@@ -174,7 +165,7 @@ func forbidden(rel, top, dep string) string {
 		return "it stands alone"
 	case depTop == "internal":
 		return ""
-	case top == "internal" && allowed[rel] == nil:
+	case top == "internal":
 		return "internal packages know nothing of the packages above them"
 	case !slices.ContainsFunc(allowed[rel], func(rule string) bool {
 		above, all := strings.CutSuffix(rule, "/...")

@@ -45,7 +45,7 @@ var pages = []struct{ name, command, file string }{ // file is the page below {}
 	{"800 workloads", "cotenant decide -report {} {fleet}", ""},
 	{"built-in cluster", "cotenant decide -report {} {cluster}", ""},
 	{"a change of what runs", "cotenant decide -report {} decision/migrate/testdata/known.yaml", ""},
-	{"two tenants", "cotenant bench -plan internal/study/testdata/plan.yaml -study -progress=false -report {}", ""},
+	{"two tenants", "cotenant bench -plan loadgen/study/testdata/plan.yaml -study -progress=false -report {}", ""},
 	{"five scenarios", "cotenant bench -simulate baseline,mig,mig-emulation,mps,time-slicing -concurrency 2,8,24 -requests 60 -random-input-len 128 -random-output-len 32 -slo-ttft 300ms -progress=false -report {}", ""},
 	{"co-located", "cotenant measure -plan mixed -seconds 2 -out {}.runs -report {}", ""},
 	{"calculator", "cotenant cost -report {}", ""},

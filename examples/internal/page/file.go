@@ -13,13 +13,27 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/cotenant/cotenant/internal/atomicfile"
 )
 
 // WriteFile writes a file whole or not at all. A device or a pipe at path
 // is written to and never replaced.
-func WriteFile(path string, data []byte) error { return atomicfile.Write(path, data, 0o644) }
+func WriteFile(path string, data []byte) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, data, 0o644)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
 
 // WriteHTML writes a page to the file of -report, where one is named.
 func WriteHTML(path string, write func(io.Writer) error) error {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package page prints for the examples, text folded at Width columns and no error
-// of writing lost. It also writes their files. A copy of an example takes it along, with internal/plaintext and
-// internal/atomicfile.
+// of writing lost. It also writes their files. A copy of an example takes it along.
 package page
 
 import (
@@ -19,9 +18,8 @@ import (
 	"sync"
 	"syscall"
 	"text/tabwriter"
+	"unicode"
 	"unicode/utf8"
-
-	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
 // Width is the number of columns of a page.
@@ -158,7 +156,7 @@ const exitCannot = 5
 // unless the code shows that another error was reported. A reader may close its end of a pipe at any time:
 // that is no error, and a code of 5 becomes 0.
 func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
-	w := &writer{to: stdout, out: plaintext.NewWriter(stdout)}
+	w := &writer{to: stdout}
 	return w, func(code *int) {
 		switch {
 		case w.err == nil:
@@ -177,21 +175,46 @@ func Check(name string, stdout, stderr io.Writer) (io.Writer, func(code *int)) {
 
 // writer escapes control characters, since any output may hold names of others, and keeps its first error.
 type writer struct {
-	to  io.Writer
-	mu  sync.Mutex
-	out io.Writer // to, with escapes
-	err error
+	to   io.Writer
+	mu   sync.Mutex
+	part []byte // the beginning of a character
+	err  error
 }
 
-// Show writes each character of a text that a terminal would obey or hide as its escape, which JSON reads as the same.
-var Show = plaintext.Show
+// Show writes each character of a text that a terminal would obey or hide as its escape, which JSON reads as the same,
+// and bytes that are no UTF-8 as U+FFFD. Line feeds and tabs stay.
+func Show(text string) string {
+	var b strings.Builder
+	for _, r := range text { // a byte that is no UTF-8 is U+FFFD
+		switch {
+		case r == '\n' || r == '\t' || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp):
+			b.WriteRune(r)
+		case r > 0xffff:
+			b.WriteRune(utf8.RuneError)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
 
+// Write escapes whole characters; one that is split between two calls is written with the second.
 func (w *writer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, err := w.out.Write(p)
-	w.err = cmp.Or(w.err, err)
-	return n, err
+	text := append(w.part, p...)
+	cut := len(text)
+	for i := max(0, cut-utf8.UTFMax+1); i < cut; i++ {
+		if utf8.RuneStart(text[i]) && !utf8.FullRune(text[i:]) {
+			cut = i
+		}
+	}
+	w.part = slices.Clone(text[cut:])
+	_, err := io.WriteString(w.to, Show(string(text[:cut])))
+	if w.err = cmp.Or(w.err, err); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Fd is the file's descriptor, so that a terminal is still known for one; none where it is no file.

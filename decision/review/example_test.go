@@ -10,7 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
-	"github.com/cotenant/cotenant/internal/review"
+	"github.com/cotenant/cotenant/decision/review"
 )
 
 // cluster is two nodes of two L40S, of which one pod each holds one.

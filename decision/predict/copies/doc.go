@@ -11,5 +11,5 @@
 // The constants are fitted on published figures and on two series on H200 (testdata, each row with its source).
 // Intervals are as wide as the errors on sources that were left out of the fit.
 //
-// Functions may be called concurrently.
+// Functions may be called concurrently. Experimental: its API may change.
 package copies

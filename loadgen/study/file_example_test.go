@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/cotenant/cotenant/internal/study"
+	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 const twoTenants = `

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/internal/pages"
+	"github.com/cotenant/cotenant/decision/pages"
 	"github.com/cotenant/cotenant/internal/webpage"
 )
 

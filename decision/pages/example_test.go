@@ -9,7 +9,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/migrate"
-	"github.com/cotenant/cotenant/internal/pages"
+	"github.com/cotenant/cotenant/decision/pages"
 )
 
 // The first sentence of a page is the answer; its sections draw each pool's GPUs.

@@ -7,7 +7,7 @@ package cudaprobe_test
 import (
 	"testing"
 
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 )
 
 func TestOpenSaysWhyThereIsNoDriver(t *testing.T) {

@@ -13,5 +13,5 @@
 // device of the same kind, and shares none that it does not share today. It stays open, on the checklist, unless its
 // devices are measured to be too busy for others.
 //
-// Nothing here talks to a cluster.
+// Nothing here talks to a cluster. Experimental: its API may change.
 package review

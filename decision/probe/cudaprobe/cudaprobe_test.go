@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 )
 
 // early is the error of Open before Child was called.

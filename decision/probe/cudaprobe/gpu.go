@@ -19,7 +19,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/sharing"
 )
 

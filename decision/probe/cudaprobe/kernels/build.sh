@@ -2,7 +2,7 @@
 # Makes kernels.ptx of kernels.cu with the nvcc of any CUDA toolkit, for Volta
 # and every newer GPU, and for every driver since 384.81 (PTX 6.0):
 #
-#	go generate ./internal/probe/cudaprobe
+#	go generate ./decision/probe/cudaprobe
 #
 # A toolkit that no longer builds for Volta writes the same instructions for the
 # oldest GPU that it knows; what the header asks for is then lowered. ptxas

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/probe"
 )
 
 // tenant has a step of 2 ms that grows with co-located kernels, and delays their launches by 10 µs.

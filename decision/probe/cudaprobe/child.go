@@ -14,7 +14,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 )
 
 // childVariable, set in the environment, makes a process one of the probe's.

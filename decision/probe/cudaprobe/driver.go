@@ -17,7 +17,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cotenant/cotenant/decision/probe"
+	"github.com/cotenant/cotenant/decision/probe/cudaprobe"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/probe"
-	"github.com/cotenant/cotenant/internal/probe/cudaprobe"
 	"github.com/cotenant/cotenant/sharing"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/internal/must"
-	"github.com/cotenant/cotenant/internal/probe"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/cotenant/cotenant/internal/study"
 	"github.com/cotenant/cotenant/loadgen"
 	"github.com/cotenant/cotenant/loadgen/loadgentest"
 	"github.com/cotenant/cotenant/loadgen/report"
+	"github.com/cotenant/cotenant/loadgen/study"
 )
 
 // test is the load test that a command line describes. Its runs count on a machine that has other work too.

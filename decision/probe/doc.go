@@ -9,5 +9,5 @@
 // reads the GPU's present holders through NVML.
 //
 // A probe changes nothing on the machine: no compute mode, time-slice policy, MIG, clocks, power or persistence.
-// REPORT-2026-11.md has the measurements so far.
+// REPORT-2026-11.md has the measurements so far. Experimental: its API may change.
 package probe

@@ -20,7 +20,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cotenant/cotenant/internal/probe"
+	"github.com/cotenant/cotenant/decision/probe"
 	"github.com/cotenant/cotenant/mps"
 	"github.com/cotenant/cotenant/sharing"
 )
