@@ -37,7 +37,7 @@ func ExampleDecide() {
 
 // A change of what runs, with its money and each node's GPUs before and after.
 func ExamplePlan() {
-	fleet, err := decision.LoadFleet("../../decision/migrate/testdata/known.yaml")
+	fleet, err := decision.LoadFleet("../migrate/testdata/known.yaml")
 	if err != nil {
 		log.Fatal(err)
 	}

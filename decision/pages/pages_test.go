@@ -36,7 +36,7 @@ func replicas(t *testing.T, m webpage.Map) map[string]int {
 // TestNobodyIsLost: the plan draws every replica that today's GPUs draw, and a page has the same bytes when made again.
 func TestNobodyIsLost(t *testing.T) {
 	for _, file := range []string{"known.yaml", "nothing.yaml"} {
-		fleet, err := decision.LoadFleet("../../decision/migrate/testdata/" + file)
+		fleet, err := decision.LoadFleet("../migrate/testdata/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,7 @@
 // searches for the highest rate that keeps the SLOs, and a demonstration on simulated GPUs.
 //
 // A [File] is a plan as users write it, in YAML or JSON: tenants, their requests and servers, with the files of
-// prompts and traces that it names. [Run] makes the runs.
+// prompts and traces that it names. [Run] makes the runs. Experimental: its API may change.
 package study
 
 import (

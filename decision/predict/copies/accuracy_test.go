@@ -230,7 +230,7 @@ func TestSeriesLeftOut(t *testing.T) {
 func TestMeasuredCopies(t *testing.T) {
 	sum, n, inside := map[sharing.Mechanism]float64{}, map[sharing.Mechanism]float64{}, 0
 	for _, file := range []string{"h200-colocation.json", "h200-mixes.json"} {
-		rows, err := profile.LoadRows("../../decision/predict/testdata/" + file)
+		rows, err := profile.LoadRows("../testdata/" + file)
 		if err != nil {
 			t.Fatal(err)
 		}

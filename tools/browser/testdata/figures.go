@@ -24,13 +24,13 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		f, err := cost.SharedFleet{GPUs: int(v[0]), PricePerGPUHour: price, Tenants: int(v[2]), Utilisation: float64(v[3]) / 1e6,
-			Overhead: cost.PPM(v[4])}.Figures()
+		f, err := cost.SharedFleet{GPUs: int(v[0]), PricePerGPUHour: price, Tenants: int(v[2]),
+			Utilisation: float64(v[3]) / 1e6, Overhead: cost.PPM(v[4])}.Figures()
 		if err != nil {
 			log.Fatal(err)
 		}
-		out = append(out, [5]any{fmt.Sprint(f.PerWorkloadHour.Micros()), fmt.Sprint(int64(f.Saving.Fraction)), f.CapacityHours,
-			f.UtilisationHours, f.Needed})
+		out = append(out, [5]any{fmt.Sprint(f.PerWorkloadHour.Micros()), fmt.Sprint(int64(f.Saving.Fraction)),
+			f.CapacityHours, f.UtilisationHours, f.Needed})
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(out); err != nil {
 		log.Fatal(err)
