@@ -20,13 +20,10 @@ import (
 
 // answer fills in status, placement and consequences, and reports whether the placement rests on assumptions.
 func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional bool) {
-	parts := pl.Parts(w)
-	for _, part := range parts {
-		d.Placed += pl.Placed[part]
-	}
+	d.Placed = pl.Placed[w]
 	d.Unplaced = d.Replicas - d.Placed
 	d.MoreGPUs = pl.moreGPUs(w)
-	if pl.Chosen[w] == nil {
+	if pl.Chosen(w) == nil {
 		d.Why = pl.bound(w, d)
 		return false
 	}
@@ -34,12 +31,10 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 	pl.doubtLengths(w, &p)
 	d.From = fromClosedForm
 	d.Status = StatusDecided
-	for _, part := range parts {
-		if c := pl.Chosen[part]; c != nil {
-			for _, a := range pl.EstimateOf(w, c.Pool, c.Mechanism).Assumes {
-				if !slices.Contains(d.Assumes, a) {
-					d.Assumes = append(d.Assumes, a)
-				}
+	for _, at := range pl.Places[w] {
+		for _, a := range pl.EstimateOf(w, at.Pool, at.Mechanism).Assumes {
+			if !slices.Contains(d.Assumes, a) {
+				d.Assumes = append(d.Assumes, a)
 			}
 		}
 	}
@@ -314,7 +309,7 @@ func (pl *answers) missingShape(w int, c *plan.Choice) string {
 // dearer describes the extra cost of GPUs of its own for a workload, if that is a twentieth or more: for slowed work,
 // the money that would end the slowdown.
 func (pl *answers) dearer(w int, share workloadShare) string {
-	cp := pl.Pools[pl.Chosen[w].Pool]
+	cp := pl.Pools[pl.Chosen(w).Pool]
 	own := pl.exclusiveMicros(w)
 	if share.micros <= 0 || float64(own) < 1.05*float64(share.micros) {
 		return ""

@@ -13,10 +13,10 @@ import (
 // answers turns a plan into texts and figures.
 type answers struct {
 	*plan.Planner
-	fleet *Fleet
-	mixes map[plan.GroupKey]*mix
-	costs []*layout.PoolCost // by pool
-	parts []workloadShare    // by workload and part
+	fleet   *Fleet
+	mixes   map[plan.GroupKey]*mix
+	costs   []*layout.PoolCost // by pool
+	byPlace [][]workloadShare  // by workload and place
 }
 
 // mix records the differences between the workloads of a group.

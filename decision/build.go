@@ -28,7 +28,7 @@ func (pl *answers) result() (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for w := range pl.Asked {
+	for w := range pl.Workloads {
 		d, err := pl.decision(w, shares[w])
 		if err != nil {
 			return nil, err
@@ -100,7 +100,7 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, From: fromFilters,
 		Replicas: cw.Workload().ReplicaCount(), GPUs: cw.Workload().GPUCount(),
 		Memory: memoryText(&cw.Demand().Memory), Candidates: pl.candidates(w)}
-	c := pl.Chosen[w]
+	c := pl.Chosen(w)
 	provisional := pl.answer(w, &d, share)
 	if c != nil {
 		cp := pl.Pools[c.Pool]
@@ -122,22 +122,16 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	if provisional {
 		d.Measurement = pl.measurement(w, &d)
 	}
-	for _, part := range pl.Parts(w) {
-		if at := pl.Chosen[part]; c == nil || at != nil && !pl.Pools[at.Pool].Priced {
-			return d, nil
-		}
+	if c == nil || slices.ContainsFunc(pl.Places[w], func(at plan.Place) bool { return !pl.Pools[at.Pool].Priced }) {
+		return d, nil
 	}
 	return d, pl.price(w, &d, pl.Pools[c.Pool].Price.Currency(), share)
 }
 
 // places lists where the replicas of a workload are, if that is in several places.
 func (pl *answers) places(w int) (out []Place) {
-	for _, part := range pl.Parts(w) {
-		c := pl.Chosen[part]
-		if c == nil {
-			continue
-		}
-		one := Place{Pool: pl.Pools[c.Pool].Pool.Name, Mechanism: c.Mechanism, Replicas: pl.Placed[part]}
+	for _, c := range pl.Places[w] {
+		one := Place{Pool: pl.Pools[c.Pool].Pool.Name, Mechanism: c.Mechanism, Replicas: c.Replicas}
 		if c.Slice != nil {
 			one.Profile = c.Slice.Profile.Name
 		}
@@ -154,7 +148,7 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 	cw := pl.Workloads[w]
 	s := newTrapInput(cw, nil)
 	s.tenants = fullest
-	c := pl.Chosen[w]
+	c := pl.Chosen(w)
 	switch {
 	case c != nil:
 		s.p, s.chosen = pl.Pools[c.Pool], c.Mechanism
@@ -187,7 +181,7 @@ const fillingBusy = 0.9
 // filler describes another workload of a pool with kernels that fill the GPU, by its profile or by the stated busy
 // share of a computation; "" if there is none.
 func (pl *answers) filler(w int, p *score.CompiledPool) string {
-	for j, cw := range pl.Workloads[:pl.Asked] {
+	for j, cw := range pl.Workloads {
 		o := cw.Workload()
 		if j == w || o.Pool != "" && o.Pool != p.Pool.Name {
 			continue
@@ -205,20 +199,18 @@ func (pl *answers) filler(w int, p *score.CompiledPool) string {
 
 func (pl *answers) mixGroups() {
 	pl.mixes = map[plan.GroupKey]*mix{}
-	for w, c := range pl.Chosen {
-		if c == nil {
-			continue
-		}
-		cw, key := pl.Workloads[w], c.GroupKey
-		m := pl.mixes[key]
-		if m == nil {
-			m = &mix{first: cw}
-			pl.mixes[key] = m
-		}
-		m.unequal = m.unequal || cw.Workload().Kind != m.first.Workload().Kind || cw.Demand().Busy != m.first.Demand().Busy
-		if uid := cw.Workload().UID; !uid.IsZero() {
-			m.uids = m.uids || !m.uid.IsZero() && m.uid != uid
-			m.uid = uid
+	for w, cw := range pl.Workloads {
+		for _, at := range pl.Places[w] {
+			m := pl.mixes[at.GroupKey]
+			if m == nil {
+				m = &mix{first: cw}
+				pl.mixes[at.GroupKey] = m
+			}
+			m.unequal = m.unequal || cw.Workload().Kind != m.first.Workload().Kind || cw.Demand().Busy != m.first.Demand().Busy
+			if uid := cw.Workload().UID; !uid.IsZero() {
+				m.uids = m.uids || !m.uid.IsZero() && m.uid != uid
+				m.uid = uid
+			}
 		}
 	}
 }

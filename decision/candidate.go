@@ -18,7 +18,7 @@ import (
 
 // notChosen explains why a smaller MIG slice than the one chosen would not do; nil where no smaller one was tried.
 func (pl *answers) notChosen(w int, d *Decision) []string {
-	taken := pl.Chosen[w]
+	taken := pl.Chosen(w)
 	s := taken.Smaller
 	if s == nil {
 		return nil
@@ -83,10 +83,9 @@ func (pl *answers) candidates(w int) []Candidate {
 
 // suits reports whether pool p was chosen for workload w, or is its best where none was: by its choices, else its pin.
 func (pl *answers) suits(w, p int) bool {
-	at := func(part int) bool { return pl.Chosen[part] != nil && pl.Chosen[part].Pool == p }
 	switch choices := pl.Choices[w]; {
-	case pl.Chosen[w] != nil:
-		return slices.ContainsFunc(pl.Parts(w), at)
+	case len(pl.Places[w]) > 0:
+		return slices.ContainsFunc(pl.Places[w], func(at plan.Place) bool { return at.Pool == p })
 	case len(choices) > 0:
 		return choices[0].Pool == p
 	}
@@ -118,9 +117,7 @@ func (pl *answers) annotate(w int, l *listing) {
 			l.score = 0
 		}
 	}
-	chosen := slices.ContainsFunc(pl.Parts(w), func(part int) bool {
-		return pl.Chosen[part] != nil && pl.Chosen[part].GroupKey == key
-	})
+	chosen := slices.ContainsFunc(pl.Places[w], func(at plan.Place) bool { return at.GroupKey == key })
 	if need := pl.Full[w][key]; need > 0 && l.Verdict == filter.VerdictPass {
 		verdict := filter.VerdictReject
 		if chosen {

@@ -113,7 +113,7 @@ func (pl *answers) nodesToday(p int) (nodes [2]int, known bool) {
 		return nodes, false
 	}
 	placed := map[string]bool{}
-	for w, cw := range pl.Workloads[:pl.Asked] {
+	for w, cw := range pl.Workloads {
 		placed[cw.Workload().Name] = pl.Placed[w] > 0
 	}
 	with := map[string]bool{} // whether a replica with a place runs there
@@ -159,9 +159,9 @@ func (a *account) costs(currency string) (Costs, error) {
 // total prices the layout's pools and sums them up.
 func (pl *answers) total(r *Result) (err error) {
 	t := &r.Totals
-	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, pl.Asked
-	for w, c := range pl.Chosen {
-		if c == nil && w < pl.Asked {
+	t.HoursPerMonth, t.WorkloadsTotal = cost.HoursPerMonth, len(pl.Workloads)
+	for w := range pl.Workloads {
+		if pl.Placed[w] == 0 {
 			t.Unplaced++
 		}
 		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()

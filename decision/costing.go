@@ -5,14 +5,16 @@ package decision
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/internal/score"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// workloadShare is a workload's part of its pool's GPUs.
+// workloadShare is a workload's part of its pools' GPUs, or of those of one of its places.
 type workloadShare struct {
 	micros  int64 // of its GPUs' price for an hour
 	dearest int64 // of one of its GPUs
@@ -22,37 +24,32 @@ type workloadShare struct {
 // shares divides each GPU's price among its tenants, exact to the micro-unit: by their use of an unsliced GPU, by
 // placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {
-	out := make([]workloadShare, len(pl.Workloads))
+	pl.byPlace = make([][]workloadShare, len(pl.Workloads))
+	for w := range pl.byPlace {
+		pl.byPlace[w] = make([]workloadShare, len(pl.Places[w]))
+	}
 	left := make([]score.Paid, len(pl.Pools))
 	for p, c := range pl.costs {
 		left[p] = score.Paid{Spot: c.Spot, Reserved: c.Reserved + c.ReservedIdle, OnDemand: c.OnDemand}
 	}
 	var failed error
 	for _, key := range pl.GroupKeys() {
-		g := pl.Groups[key]
-		pl.EachGPU(g, func(members []plan.Member, units []int, gpus int) {
-			h, err := pay(g.Pool, take(&left[key.Pool], gpus, pl.Interruptible(members)))
+		for _, g := range pl.Groups[key] {
+			h, err := pay(pl.Pools[key.Pool], take(&left[key.Pool], g.Size, g.Spot))
 			failed = errors.Join(failed, err)
-			if units == nil && len(members) > 1 {
-				for _, m := range members {
+			units := g.Units()
+			for _, m := range g.Members {
+				if !traits.Of(key.Mechanism).Sliced {
 					units = append(units, m.Replicas*pl.use(m.Workload, key))
 				}
 			}
-			divide(out, h.micros, members, units)
-			for _, m := range members {
-				out[m.Workload].dearest = max(out[m.Workload].dearest, h.micros/int64(max(1, gpus)))
-			}
-		})
-		for _, m := range g.Wholes {
-			out[m.Workload].fullest = 1
+			pl.divide(&g, h.micros, units)
 		}
 	}
-	pl.parts = out
-	all := make([]workloadShare, pl.Asked)
+	all := make([]workloadShare, len(pl.Workloads))
 	for w := range all {
-		for _, part := range pl.Parts(w) {
-			s, o := &all[w], out[part]
-			s.micros, s.dearest, s.fullest = s.micros+o.micros, max(s.dearest, o.dearest), max(s.fullest, o.fullest)
+		for _, o := range pl.byPlace[w] {
+			all[w].micros, all[w].fullest = all[w].micros+o.micros, max(all[w].fullest, o.fullest)
 		}
 	}
 	return all, failed
@@ -81,32 +78,27 @@ func take(left *score.Paid, n int, spot bool) (one score.Paid) {
 	return one
 }
 
-// divide splits a price, in micro-units, by weight, or by replicas without weights; the rounding remainder goes to the
-// first members.
-func divide(out []workloadShare, price int64, members []plan.Member, units []int) {
+// divide splits a GPU's price, in micro-units, by weight; the rounding remainder goes to the first members.
+func (pl *answers) divide(g *plan.GPU, price int64, weights []int) {
 	weight, tenants := 0, 0
-	at := func(k int) int {
-		if units != nil {
-			return units[k]
-		}
-		return members[k].Replicas
-	}
-	for k := range members {
-		weight += at(k)
-		tenants += members[k].Replicas
+	shares := make([]*workloadShare, len(g.Members))
+	for k, m := range g.Members {
+		weight, tenants = weight+weights[k], tenants+m.Replicas
+		at := slices.IndexFunc(pl.Places[m.Workload], func(p plan.Place) bool { return p.GroupKey == g.GroupKey })
+		shares[k] = &pl.byPlace[m.Workload][at]
 	}
 	left := price
-	for k, m := range members {
+	for k, s := range shares {
 		part := int64(0)
 		if weight > 0 {
-			part = price * int64(at(k)) / int64(weight) // at most 1e12 micro-units times 1e5: the product fits
+			part = price * int64(weights[k]) / int64(weight) // at most 1e12 micro-units times 1e5: the product fits
 		}
-		out[m.Workload].micros += part
 		left -= part
-		out[m.Workload].fullest = max(out[m.Workload].fullest, tenants)
+		s.micros, s.dearest = s.micros+part, max(s.dearest, price/int64(g.Size))
+		s.fullest = max(s.fullest, tenants)
 	}
-	for k := 0; left > 0 && len(members) > 0; k, left = (k+1)%len(members), left-1 {
-		out[members[k].Workload].micros++
+	for k := 0; left > 0 && len(shares) > 0; k, left = (k+1)%len(shares), left-1 {
+		shares[k].micros++
 	}
 }
 
@@ -129,19 +121,17 @@ func (s *sums) monthly(micros int64, currency string) cost.Money {
 // it shares, since others may have the reserved ones.
 func (pl *answers) exclusiveMicros(w int) (micros int64) {
 	wl := pl.Workloads[w].Workload()
-	for _, part := range pl.Parts(w) {
-		c, share := pl.Chosen[part], pl.parts[part]
-		switch {
-		case c == nil:
-		case c.Mechanism == sharing.MechanismExclusive:
+	for k, at := range pl.Places[w] {
+		share := pl.byPlace[w][k]
+		if at.Mechanism == sharing.MechanismExclusive {
 			micros += share.micros
-		default:
-			rate := pl.Rate(w, pl.Pools[c.Pool]).Micros()
-			if !wl.Spot {
-				rate = max(rate, share.dearest)
-			}
-			micros += rate * int64(pl.Placed[part]*wl.GPUCount())
+			continue
 		}
+		rate := pl.Rate(w, pl.Pools[at.Pool]).Micros()
+		if !wl.Spot {
+			rate = max(rate, share.dearest)
+		}
+		micros += rate * int64(at.Replicas*wl.GPUCount())
 	}
 	return micros
 }

@@ -28,7 +28,7 @@ func (pl *answers) impossible() (out []string) {
 	for _, m := range pl.Opt.Allow {
 		denied(m, "", "%s is to be allowed, and no pool can have it", m)
 	}
-	for _, cw := range pl.Workloads[:pl.Asked] {
+	for _, cw := range pl.Workloads {
 		if r := cw.Workload().Request; r != nil {
 			denied(r.Mechanism, cw.Workload().Pool, "%s asks for %s, which no pool has", cw.Workload().Name, r.Mechanism)
 		}

@@ -117,7 +117,6 @@ func (e *Evaluator) tenants(pool int, m sharing.Mechanism, all []*layout.Assignm
 			at.Slice = v
 		}
 	}
-	plan.SortMembers(members)
 	out := map[string]sharing.Answer{}
 	for k, answer := range e.plan.AnswersAt(at, members, sliced && at.Slice == nil) {
 		out[e.plan.Workloads[members[k].Workload].Workload().Name] = answer

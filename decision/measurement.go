@@ -110,7 +110,7 @@ func (pl *answers) assumedLatencies(w int, c *plan.Choice) []profile.Metric {
 
 // measurement names the figures of one isolated replica that a provisional answer lacks, and where to state them.
 func (pl *answers) measurement(w int, d *Decision) *Measurement {
-	cw, c := pl.Workloads[w], pl.Chosen[w]
+	cw, c := pl.Workloads[w], pl.Chosen(w)
 	wl := cw.Workload()
 	var what, keys []string
 	for _, m := range pl.assumedLatencies(w, c) {

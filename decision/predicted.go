@@ -56,7 +56,7 @@ func (pl *answers) simulatedPredictor() []Assumption {
 // not say.
 func (pl *answers) strangers() []Assumption {
 	var names []string
-	for _, cw := range pl.Workloads[:pl.Asked] {
+	for _, cw := range pl.Workloads {
 		if cw.Workload().Tenant == "" {
 			names = append(names, cw.Workload().Name)
 		}

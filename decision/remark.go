@@ -16,7 +16,7 @@ const dearestHour = 100_000_000
 
 // configNotes are those of the models' configs, each once.
 func (pl *answers) configNotes() (out []string) {
-	for _, cw := range pl.Workloads[:pl.Asked] {
+	for _, cw := range pl.Workloads {
 		out = append(out, cw.Workload().ConfigNotes()...)
 	}
 	slices.Sort(out)

@@ -159,7 +159,7 @@ func (s *search) second(a *arranged) {
 	for _, gpus := range a.gpus {
 		for _, f := range gpus {
 			if a.slow += f.slow; f.site.sliced { // instances of a workload are kept together
-				a.score -= float64(len(f.members))
+				a.score -= float64(len(f.Members))
 			}
 		}
 	}
@@ -172,7 +172,7 @@ func (s *search) second(a *arranged) {
 			a.places++
 			a.score += v.c.Score * float64(st.n)
 			if v.site != nil && !slices.ContainsFunc(a.gpus[v.site.index], func(f *filling) bool {
-				return f.tenants() > 1 && has(f.members, w)
+				return f.n > 1 && has(f.Members, w)
 			}) {
 				a.score -= isolatedCosts
 			}
@@ -228,58 +228,43 @@ func (s *search) round(at, best *arranged) error {
 	return nil
 }
 
-// take puts workloads where they are arranged. Replicas that are not where most of their workload's are become parts.
+// take puts workloads where they are arranged.
 func (s *search) take(a *arranged) error {
 	pl := s.pl
-	pl.clear()
-	group := func(key GroupKey) *Group {
-		if pl.Groups[key] == nil {
-			pl.Groups[key] = &Group{Pool: pl.Pools[key.Pool], Mechanism: key.Mechanism}
-		}
-		return pl.Groups[key]
-	}
-	parts := map[GroupKey]map[int]int{} // by workload
+	pl.Placed, pl.Places, pl.Groups = a.placed, make([][]Place, len(a.placed)), map[GroupKey][]GPU{}
 	for w := range a.stakes {
 		stakes := a.stakes[w][:a.used(w)]
 		slices.SortFunc(stakes, func(x, y stake) int { return cmp.Or(int(y.n-x.n), int(x.way-y.way)) })
-		for i, st := range stakes {
-			c, n, part := s.ways[w][st.way].c, int(st.n), w
-			if i > 0 {
-				part = len(pl.Workloads)
-				pl.Wanted[w] -= n
-				pl.append(w, n)
-			}
-			pl.Chosen[part], pl.Placed[part] = c, n
-			if c.Mechanism == sharing.MechanismExclusive {
-				g := group(c.GroupKey)
-				g.Whole += n * pl.Workloads[w].Workload().GPUCount()
-				g.Wholes = append(g.Wholes, Member{part, n})
-			} else if parts[c.GroupKey] == nil {
-				parts[c.GroupKey] = map[int]int{w: part}
-			} else {
-				parts[c.GroupKey][w] = part
+		for _, st := range stakes {
+			c := s.ways[w][st.way].c
+			pl.Places[w] = append(pl.Places[w], Place{c, int(st.n)})
+			for range st.n {
+				if c.Mechanism != sharing.MechanismExclusive {
+					break
+				}
+				one := pl.newGPU(c.GroupKey, []Member{{w, 1}}, pl.Workloads[w].Workload().GPUCount())
+				pl.Groups[c.GroupKey] = append(pl.Groups[c.GroupKey], one)
 			}
 		}
 	}
-	left := slices.Clone(pl.Placed)
 	for key, h := range s.sites {
+		left := map[int]int{}
+		for w, places := range pl.Places {
+			for _, p := range places {
+				if p.GroupKey == key {
+					left[w] = p.Replicas
+				}
+			}
+		}
 		for _, f := range a.gpus[h.index] {
-			members := slices.Clone(f.members)
-			for i := range members {
-				members[i].Workload = parts[key][members[i].Workload]
+			one := f.GPU
+			if h.sliced {
+				var err error
+				if one, err = s.laid(f, left); err != nil {
+					return err
+				}
 			}
-			g := group(key)
-			if !h.sliced {
-				b := f.bin
-				b.Members = members
-				g.Bins = append(g.Bins, b)
-				continue
-			}
-			one, err := s.laid(f, members, left)
-			if err != nil {
-				return err
-			}
-			g.Sliced = append(g.Sliced, one)
+			pl.Groups[key] = append(pl.Groups[key], one)
 		}
 	}
 	return nil

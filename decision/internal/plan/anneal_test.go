@@ -79,10 +79,10 @@ func exhaustive(s *search) (most placement, least float64) {
 		key := fmt.Sprint(w, left, wholes, placed, longer)
 		for i := range gpus {
 			slices.SortFunc(gpus[i], func(a, b *filling) int {
-				return cmp.Compare(fmt.Sprint(a.members), fmt.Sprint(b.members))
+				return cmp.Compare(fmt.Sprint(a.Members), fmt.Sprint(b.Members))
 			})
 			for _, f := range gpus[i] {
-				key += fmt.Sprint(i, f.members)
+				key += fmt.Sprint(i, f.Members)
 			}
 		}
 		if seen[key] {
@@ -96,7 +96,7 @@ func exhaustive(s *search) (most placement, least float64) {
 		for _, h := range s.sites {
 			s.spans = s.spans[:0]
 			for i, f := range gpus[h.index] {
-				s.spans = append(s.spans, spanOf(&f.bin, false, i, f.domain))
+				s.spans = append(s.spans, f.span(i))
 			}
 			part := s.partOf(h, int32(len(s.spans)), 0)
 			loads[h.key.Pool] = part.plus(&loads[h.key.Pool])
@@ -111,7 +111,7 @@ func exhaustive(s *search) (most placement, least float64) {
 			most, least = n, cost
 		}
 		if left == 0 {
-			if w++; w == s.pl.Asked {
+			if w++; w == len(s.pl.Workloads) {
 				return
 			}
 			left = s.pl.Wanted[w]
@@ -140,7 +140,7 @@ func exhaustive(s *search) (most placement, least float64) {
 			}
 		}
 	}
-	visit(0, s.pl.Wanted[0], map[Member]int{}, make([][]*filling, len(s.sites)), make([]int, s.pl.Asked), 0)
+	visit(0, s.pl.Wanted[0], map[Member]int{}, make([][]*filling, len(s.sites)), make([]int, len(s.pl.Workloads)), 0)
 	return most, least
 }
 
@@ -163,13 +163,12 @@ func TestSearchFindsWhatIsBest(t *testing.T) {
 		pl := planned(t, f)
 		placed, cost := pl.placementOf(pl.Placed), pl.Longer()
 		for p := range pl.Pools {
-			t, l := pl.pricing(p), pl.load(p)
-			cost += t.of(&l)
+			weight, _ := pl.weight(p)
+			cost += weight
 		}
 		if len(pl.lacking()) > 0 {
 			short++
 		}
-		pl.clear()
 		if most, least := exhaustive(pl.newSearch()); placed != most || compareCosts(least, cost) != 0 {
 			t.Errorf("fleet %d: %v replicas for %.3f, and the best are %v for %.3f", i, placed, cost, most, least)
 		}

@@ -12,16 +12,32 @@ import (
 
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/mig"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 func (s *search) newShared(key GroupKey) *shared {
-	h := &shared{key: key, group: &Group{Pool: s.pl.Pools[key.Pool], Mechanism: key.Mechanism},
-		sliced: traits.Of(key.Mechanism).Sliced,
-		each:   traits.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
+	h := &shared{key: key, sliced: traits.Of(key.Mechanism).Sliced,
+		each: traits.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
 		fillings: map[string]*filling{}, cuts: map[string]*cut{}}
 	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)
 	return h
+}
+
+// newGPU is a GPU with tenants; those of MIG have no instances yet.
+func (pl *Planner) newGPU(key GroupKey, members []Member, size int) GPU {
+	s := &pl.sites[key.Pool]
+	g := GPU{bin: bin{limit: math.MaxInt}, GroupKey: key, Size: size, domain: pl.domain(s, key.Mechanism, members)}
+	firm := func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot }
+	g.Spot = s.spot && !slices.ContainsFunc(members, firm)
+	for _, m := range members {
+		if key.Mechanism == sharing.MechanismExclusive || traits.Of(key.Mechanism).Sliced {
+			g.Members, g.n = members, g.n+m.Replicas
+		} else {
+			pl.put(&g.bin, m.Workload, pl.Choice(m.Workload, key), m.Replicas)
+		}
+	}
+	return g
 }
 
 // filling returns the content with these members, which are sorted by workload.
@@ -33,24 +49,15 @@ func (s *search) filling(h *shared, members []Member) *filling {
 	if f := h.fillings[string(name)]; f != nil {
 		return f
 	}
-	f := &filling{site: h, members: members, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads)),
+	f := &filling{GPU: s.pl.newGPU(h.key, members, 1), site: h, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads)),
 		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
-	f.bin.limit = math.MaxInt
-	f.spot = s.pl.sites[h.key.Pool].spot && s.pl.Interruptible(members)
-	f.domain = s.pl.domain(&s.pl.sites[h.key.Pool], h.key.Mechanism, members)
-	if !h.sliced {
-		for _, m := range members {
-			s.pl.put(h.group, &f.bin, m.Workload, s.pl.Choice(m.Workload, h.key), m.Replicas)
-		}
-		if f.bin.n > 1 {
-			f.slow = s.pl.Predict(Site{GroupKey: h.key}, members).grade
-		}
-	}
 	if h.sliced {
 		f.cut = s.cutFor(h, members)
 		for _, m := range members {
 			f.slow += m.Replicas * s.pl.Choice(m.Workload, h.key).grade
 		}
+	} else if f.n > 1 {
+		f.slow = s.pl.Predict(Site{GroupKey: h.key}, members).grade
 	}
 	h.fillings[string(name)] = f
 	return f
@@ -62,26 +69,19 @@ func (s *search) with(f *filling, w, n int) *filling {
 	if next := f.more[key]; next != nil {
 		return next
 	}
-	members := slices.Clone(f.members)
-	at, found := slices.BinarySearchFunc(members, w, func(m Member, w int) int { return m.Workload - w })
-	if found {
-		members[at].Replicas += n
-	} else {
-		members = slices.Insert(members, at, Member{w, n})
-	}
-	next := s.filling(f.site, members)
+	next := s.filling(f.site, joined(slices.Clone(f.Members), w, n))
 	f.more[key] = next
 	return next
 }
 
 // without is f without any of w.
 func (s *search) without(f *filling, w int) *filling {
-	for at := range f.members {
-		if f.members[at].Workload != w {
+	for at := range f.Members {
+		if f.Members[at].Workload != w {
 			continue
 		}
 		if f.less[at] == nil {
-			f.less[at] = s.filling(f.site, slices.Delete(slices.Clone(f.members), at, at+1))
+			f.less[at] = s.filling(f.site, slices.Delete(slices.Clone(f.Members), at, at+1))
 		}
 		return f.less[at]
 	}
@@ -97,13 +97,13 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 	most := (s.pl.Wanted[w] + h.each - 1) / h.each
 	n := 0
 	if !h.sliced {
-		n = s.pl.room(h.group, h.key.Pool, &f.bin, w, c, most)
-		if len(f.members) == 0 {
+		n = s.pl.room(&f.bin, w, c, most)
+		if f.n == 0 {
 			n = max(n, 1)
 		}
 		s.evaluated++
 	} else {
-		room, err := h.roomFor(f.cut, c.Slice.Profile.Name)
+		room, err := s.roomFor(h, f.cut, c.Slice.Profile.Name)
 		if err != nil {
 			return 0, err
 		}
@@ -137,12 +137,13 @@ func (s *search) cutFor(h *shared, members []Member) *cut {
 }
 
 // roomFor counts the instances of a profile that can still come to a sliced GPU.
-func (h *shared) roomFor(c *cut, profile string) (int, error) {
+func (s *search) roomFor(h *shared, c *cut, profile string) (int, error) {
 	if n, known := c.room[profile]; known {
 		return n, nil
 	}
 	for n := 0; ; n++ {
-		_, err := h.group.model().Place(append(slices.Clone(c.counts), mig.Count{Profile: profile, N: n + 1}), mig.Layout{})
+		more := append(slices.Clone(c.counts), mig.Count{Profile: profile, N: n + 1})
+		_, err := s.pl.model(h.key.Pool).Place(more, mig.Layout{})
 		if errors.Is(err, mig.ErrInfeasible) {
 			c.room[profile] = n
 			return n, nil
@@ -152,29 +153,20 @@ func (h *shared) roomFor(c *cut, profile string) (int, error) {
 	}
 }
 
-// laid is a sliced GPU with a filling's instances, for members in its order; left is by workload how many replicas have
-// no place yet.
-func (s *search) laid(f *filling, members []Member, left []int) (sliced, error) {
-	layout, err := f.site.group.model().Place(f.cut.counts, mig.Layout{})
+// laid is a sliced GPU with a filling's instances; left is by workload how many replicas have no place yet.
+func (s *search) laid(f *filling, left map[int]int) (GPU, error) {
+	layout, err := s.pl.model(f.Pool).Place(f.cut.counts, mig.Layout{})
 	if err != nil {
-		return sliced{}, fmt.Errorf("decision: %w", err)
+		return GPU{}, fmt.Errorf("decision: %w", err)
 	}
 	waiting := map[string][]Member{}
-	for i, m := range members {
-		name := s.pl.Choice(f.members[i].Workload, f.site.key).Slice.Profile.Name
+	for _, m := range f.Members {
+		name := s.pl.Choice(m.Workload, f.GroupKey).Slice.Profile.Name
 		for range m.Replicas {
 			n := min(f.site.each, left[m.Workload])
 			left[m.Workload] -= n
 			waiting[name] = append(waiting[name], Member{m.Workload, n})
 		}
 	}
-	return handOut(layout, waiting), nil
-}
-
-// tenants counts those of a filling: replicas, or instances.
-func (f *filling) tenants() (n int) {
-	for _, m := range f.members {
-		n += m.Replicas
-	}
-	return n
+	return s.pl.handOut(f.GroupKey, layout, waiting), nil
 }

@@ -27,7 +27,6 @@ const assumedAlone = 0.5
 
 // EstimateOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
 func (pl *Planner) EstimateOf(w, p int, m sharing.Mechanism) *estimate {
-	w = pl.part[w]
 	key := estimateKey{w, pl.alike[p], pl.Measured(w, p, m)}
 	if o := pl.estimates[key]; o != nil {
 		return o

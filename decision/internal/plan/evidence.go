@@ -87,7 +87,6 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 	if !pl.Named(w) {
 		return false
 	}
-	w = pl.part[w]
 	solo, gpu := pl.Evidence.Solos[w], pl.Evidence.GPUs[w]
 	if gpu != nil && gpu != pl.Pools[p].Target().GPU() {
 		return false
@@ -103,7 +102,7 @@ func (pl *Planner) Measured(w, p int, m sharing.Mechanism) bool {
 
 // Named reports whether a workload has a profile.
 func (pl *Planner) Named(w int) bool {
-	return pl.Evidence != nil && pl.Evidence.Solos[pl.part[w]] != nil
+	return pl.Evidence != nil && pl.Evidence.Solos[w] != nil
 }
 
 // busyMeasured is the gpu_busy of workload w by its profile: it counts where that was

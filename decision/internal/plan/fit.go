@@ -21,14 +21,14 @@ func (s *search) remove(a *arranged, w int) {
 		firm, spot := int32(0), int32(0)
 		s.spans = s.spans[:0]
 		for _, f := range gpus {
-			if f = s.without(f, w); len(f.members) == 0 {
+			if f = s.without(f, w); f.n == 0 {
 				continue
 			}
-			if firm++; f.spot {
+			if firm++; f.Spot {
 				firm, spot = firm-1, spot+1
 			}
 			if v.site.spans {
-				s.spans = append(s.spans, spanOf(&f.bin, f.spot, len(s.spans), f.domain))
+				s.spans = append(s.spans, f.span(len(s.spans)))
 			}
 			kept = append(kept, f)
 		}
@@ -203,7 +203,7 @@ func (s *search) join(gpus []*filling, part *load, v wayIn, w, left int, salt ui
 		if left == 0 && !v.site.spans {
 			break
 		}
-		n, cheap := 0, f.spot
+		n, cheap := 0, f.Spot
 		if left > 0 && salt>>(i%61)&31 != 31 {
 			if n, err = s.roomIn(f, w); err != nil {
 				return 0, 0, 0, err
@@ -213,7 +213,7 @@ func (s *search) join(gpus []*filling, part *load, v wayIn, w, left int, salt ui
 		if n > 0 {
 			left -= n
 			s.joins = append(s.joins, join{i, n})
-			if cheap = f.spot && s.owns(w, v.c.Pool); f.spot && !cheap {
+			if cheap = f.Spot && s.owns(w, v.c.Pool); f.Spot && !cheap {
 				firm, spot = firm+1, spot-1
 			}
 		}
@@ -226,12 +226,13 @@ func (s *search) join(gpus []*filling, part *load, v wayIn, w, left int, salt ui
 
 // spanWith is the span of a GPU to which n more replicas of a workload come.
 func (s *search) spanWith(f *filling, w int, c *Choice, n int, cheap bool) span {
-	one, domain := bin{n: f.bin.n + n, limit: f.bin.limit}, cmp.Or(f.domain, f.site.domain)
+	one := f.GPU
+	one.n, one.Spot, one.domain = f.n+n, cheap, cmp.Or(f.domain, f.site.domain)
 	if n > 0 {
 		one.limit = min(one.limit, c.Tenants)
 		if f.site.apart {
-			domain = s.with(f, w, n).domain
+			one.domain = s.with(f, w, n).domain
 		}
 	}
-	return spanOf(&one, cheap, len(s.spans), domain)
+	return one.span(len(s.spans))
 }

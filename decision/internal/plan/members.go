@@ -18,42 +18,41 @@ func has(members []Member, w int) bool {
 	return slices.ContainsFunc(members, func(m Member) bool { return m.Workload == w })
 }
 
-// joined are members with n more replicas of a workload.
+// joined are members, which are in the order of their workloads, with n more replicas of one.
 func joined(members []Member, w, n int) []Member {
-	at := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
-	if at < 0 {
-		return append(members, Member{w, n})
+	at, found := slices.BinarySearchFunc(members, w, func(m Member, w int) int { return m.Workload - w })
+	if !found {
+		return slices.Insert(members, at, Member{w, n})
 	}
 	members[at].Replicas += n
 	return members
 }
 
-// SortMembers puts members in the order of their workloads, in place.
-func SortMembers(ms []Member) {
-	slices.SortFunc(ms, func(a, b Member) int { return a.Workload - b.Workload })
-}
-
-// GPUs counts the group's GPUs; of nil none.
-func (g *Group) GPUs() int {
-	if g == nil {
-		return 0
-	}
-	return g.Whole + len(g.Bins) + len(g.Sliced)
-}
-
-// busiest is the largest number of tenants on one of the group's GPUs.
-func (g *Group) busiest() int {
-	n := 0
-	for i := range g.Bins {
-		n = max(n, g.Bins[i].n)
-	}
-	for i := range g.Sliced {
-		n = max(n, len(g.Sliced[i].Members))
+// busiest is the largest number of tenants on one of some GPUs.
+func busiest(gpus []GPU) (n int) {
+	for i := range gpus {
+		n = max(n, gpus[i].n)
 	}
 	return n
 }
 
-func (g *Group) model() *mig.Model { return g.Pool.Target().Model() }
+// Units are the placement units of the tenants' MIG instances; nil without slices.
+func (g *GPU) Units() (out []int) {
+	for _, in := range g.Layout.Instances {
+		out = append(out, in.Size)
+	}
+	return out
+}
+
+func (pl *Planner) model(pool int) *mig.Model { return pl.Pools[pool].Target().Model() }
+
+// Chosen is the choice of most of a workload's replicas; nil where none has a place.
+func (pl *Planner) Chosen(w int) *Choice {
+	if len(pl.Places[w]) == 0 {
+		return nil
+	}
+	return pl.Places[w][0].Choice
+}
 
 // Choice is workload w's choice of a group, or nil.
 func (pl *Planner) Choice(w int, key GroupKey) *Choice {
@@ -71,71 +70,6 @@ func (pl *Planner) ban(w int, c *Choice, why filter.Reason) {
 		pl.Banned[w] = map[GroupKey]filter.Reason{}
 	}
 	pl.Banned[w][c.GroupKey] = why
-}
-
-// Parts lists a workload and the parts that were formed of it.
-func (pl *Planner) Parts(w int) []int {
-	out := []int{w}
-	for part := pl.Asked; part < len(pl.part); part++ {
-		if pl.part[part] == w {
-			out = append(out, part)
-		}
-	}
-	return out
-}
-
-// united are members in the order of their workloads, with the parts of one together.
-func (pl *Planner) united(members []Member) []Member {
-	out := slices.Clone(members)
-	for i := range out {
-		out[i].Workload = pl.part[out[i].Workload]
-	}
-	SortMembers(out)
-	n := 0
-	for _, m := range out {
-		if n > 0 && out[n-1].Workload == m.Workload {
-			out[n-1].Replicas += m.Replicas
-		} else {
-			out[n], n = m, n+1
-		}
-	}
-	return out[:n]
-}
-
-// Interruptible reports whether all members of a GPU may be interrupted.
-func (pl *Planner) Interruptible(members []Member) bool {
-	return !slices.ContainsFunc(members, func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot })
-}
-
-// EachGPU visits a group's GPUs in order, several at once where one workload holds them.
-func (pl *Planner) EachGPU(g *Group, visit func(members []Member, units []int, gpus int)) {
-	for _, m := range g.Wholes {
-		visit([]Member{m}, nil, m.Replicas*pl.Workloads[m.Workload].Workload().GPUCount())
-	}
-	for i := range g.Bins {
-		visit(g.Bins[i].Members, nil, 1)
-	}
-	for i := range g.Sliced {
-		s := &g.Sliced[i]
-		units := make([]int, len(s.Members))
-		for k := range s.Members {
-			units[k] = s.Layout.Instances[k].Size
-		}
-		visit(s.Members, units, 1)
-	}
-}
-
-// SpotGPUs counts those of a group's GPUs that may be spot; 0 of none.
-func (pl *Planner) SpotGPUs(g *Group) (n int) {
-	if g == nil || g.Pool.Spot.Count == 0 {
-		return 0
-	}
-	pl.EachGPU(g, func(members []Member, _ []int, gpus int) {
-		if pl.Interruptible(members) {
-			n += gpus
-		}
-	})
-	return n
 }
 
 // GroupKeys returns the keys of the groups there are, by pool and then by mechanism.

@@ -251,10 +251,12 @@ func common(spans []span) (low, high int32) {
 	return low, high
 }
 
-// byDomain divides GPUs by their trust domains, each of which has nodes of its own.
+// byDomain divides GPUs by their trust domains, each of which has nodes of its own; spot ones come last.
 func byDomain(spans []span) (out [][]span) {
 	spans = slices.Clone(spans)
-	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.domain, b.domain) })
+	slices.SortStableFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.domain, b.domain), spotLast(a, b))
+	})
 	for n := 0; n < len(spans); {
 		first := n
 		for n < len(spans) && spans[n].domain == spans[first].domain {
@@ -265,40 +267,55 @@ func byDomain(spans []span) (out [][]span) {
 	return out
 }
 
-// onOwn counts GPUs on nodes of their own, of which those that may be together, and under limits have one number of
-// slots, share a node.
-func (l *load) onOwn(s *sites, class siteClass, spans []span) {
-	for _, part := range byDomain(spans) {
-		var one load
-		spot := int32(0)
-		for i := range part {
-			if part[i].spot {
-				spot++
-			}
-		}
-		if low, high := common(part); class != classLimited || low <= high {
-			one.alike(s, class, int32(len(part))-spot, spot)
-		} else {
-			one.gpus, one.spot = int32(len(part)), spot
-			s.cover(part, func(node []span) {
-				one.nodes++
-				if node[0].spot {
-					one.spotNodes++
-				}
-			})
-		}
-		*l = l.plus(&one)
+func spotLast(a, b span) int {
+	if a.spot == b.spot {
+		return 0
+	} else if b.spot {
+		return -1
 	}
+	return 1
+}
+
+// own divides GPUs of a class that has nodes of its own among these. Those that may be together, and under limits have
+// a number of slots in common, share a node.
+func (s *sites) own(class siteClass, spans []span, visit func(node []span)) {
+	for _, part := range byDomain(spans) {
+		if low, high := common(part); class == classLimited && low > high {
+			s.cover(part, visit)
+			continue
+		}
+		for node := range slices.Chunk(part, s.each) {
+			visit(node)
+		}
+	}
+}
+
+// onOwn counts GPUs on nodes of their own.
+func (l *load) onOwn(s *sites, class siteClass, spans []span) {
+	for i := range spans {
+		if l.gpus++; spans[i].spot {
+			l.spot++
+		}
+	}
+	s.own(class, spans, func(node []span) {
+		spare := int32(s.each - len(node))
+		if class != classTimeSliced {
+			spare = 0
+		}
+		l.nodes++
+		if node[0].spot {
+			l.spotNodes, l.spareSpot = l.spotNodes+1, l.spareSpot+spare
+		} else {
+			l.spare += spare
+		}
+	})
 }
 
 // cover divides GPUs among the fewest nodes: the one that takes fewest slots first, with those that can have as many.
 // A node of spot GPUs has no others.
 func (s *sites) cover(spans []span, visit func(node []span)) {
 	slices.SortFunc(spans, func(a, b span) int {
-		if a.spot != b.spot {
-			return map[bool]int{false: -1, true: 1}[a.spot]
-		}
-		return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(b.low, a.low), cmp.Compare(a.at, b.at))
+		return cmp.Or(spotLast(a, b), cmp.Compare(a.high, b.high), cmp.Compare(b.low, a.low), cmp.Compare(a.at, b.at))
 	})
 	for len(spans) > 0 {
 		slots, n := spans[0].high, 1
@@ -315,62 +332,15 @@ func (s *sites) cover(spans []span, visit func(node []span)) {
 	}
 }
 
-// spanOf returns the span of a GPU with tenants: its upper end is the least of their limits.
-func spanOf(b *bin, spot bool, at, domain int) span {
-	return span{int32(max(2, b.n)), int32(min(b.limit, mostTogether)), spot, int32(at), int32(domain)}
+// span returns a GPU's span: its upper end is the least of its tenants' limits.
+func (g *GPU) span(at int) span {
+	return span{int32(max(2, g.n)), int32(min(g.limit, mostTogether)), g.Spot, int32(at), int32(g.domain)}
 }
 
-// loadOf returns the load that a group adds to its pool's nodes.
-func (pl *Planner) loadOf(key GroupKey, g *Group) (l load) {
-	if g == nil {
-		return l
-	}
-	s := &pl.sites[key.Pool]
-	if s.each == 1 {
-		l.gpus, l.spot = int32(g.GPUs()), int32(pl.SpotGPUs(g))
-		return l
-	}
-	if key.Mechanism == sharing.MechanismExclusive {
-		sizes, spots := make([]int32, s.each+1), make([]int32, s.each+1)
-		for _, m := range g.Wholes {
-			to := sizes
-			if s.spot && pl.Interruptible([]Member{m}) {
-				to = spots
-			}
-			to[pl.Workloads[m.Workload].Workload().GPUCount()] += int32(m.Replicas)
-		}
-		l.wholes = newWholes(s, sizes, spots)
-		l.gpus, l.spot = l.whole+l.wholeSpot, l.wholeSpot
-		return l
-	}
-	if class := s.class[key.Mechanism]; class == classLimited || s.apart[key.Mechanism] {
-		l.onOwn(s, class, pl.spans(s, g))
-		return l
-	}
-	spot := int32(pl.SpotGPUs(g))
-	l.alike(s, s.class[key.Mechanism], int32(g.GPUs())-spot, spot)
-	return l
-}
-
-func (pl *Planner) spans(s *sites, g *Group) []span {
-	out := make([]span, len(g.Bins))
-	for i := range g.Bins {
-		members := g.Bins[i].Members
-		out[i] = spanOf(&g.Bins[i], s.spot && pl.Interruptible(members), i, pl.domain(s, g.Mechanism, members))
+func spans(gpus []GPU) []span {
+	out := make([]span, len(gpus))
+	for i := range gpus {
+		out[i] = gpus[i].span(i)
 	}
 	return out
 }
-
-// loadBut returns the load of a pool's nodes without one group.
-func (pl *Planner) loadBut(p int, but GroupKey) (l load) {
-	for key, g := range pl.Groups {
-		if key.Pool == p && key != but {
-			one := pl.loadOf(key, g)
-			l = l.plus(&one)
-		}
-	}
-	return l
-}
-
-// load returns the load of a pool's nodes.
-func (pl *Planner) load(p int) load { return pl.loadBut(p, GroupKey{Pool: -1}) }

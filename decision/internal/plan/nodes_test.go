@@ -37,28 +37,38 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pl.Groups, pl.Trust = map[GroupKey]*Group{}, classify(pl.Workloads, f.Trust)
+		pl.Groups, pl.Trust = map[GroupKey][]GPU{}, classify(pl.Workloads, f.Trust)
+		var l load
+		s := &search{pl: pl}
 		for _, m := range []sharing.Mechanism{sharing.MechanismExclusive, sharing.MechanismTimeSlicing,
 			sharing.MechanismMPS, sharing.MechanismMIG, sharing.MechanismHAMi} {
-			g := &Group{Pool: pl.Pools[0], Mechanism: m}
-			for range rng.IntN(12) {
-				who := []Member{{rng.IntN(8), 1 + rng.IntN(3)}}
+			key := GroupKey{0, m}
+			h := s.newShared(key)
+			h.spans = h.class == classLimited || pl.sites[0].apart[m] && pl.sites[0].each > 1
+			s.spans = s.spans[:0]
+			spot := int32(0)
+			for k := range rng.IntN(12) {
+				w, n := rng.IntN(8), 1+rng.IntN(10)
+				cw := pl.Workloads[w].Workload()
+				g := GPU{bin: bin{[]Member{{w, 1}}, n, 0, max(2, n+rng.IntN(6))}, GroupKey: key, Size: 1, Spot: p.Spot != nil && cw.Spot}
+				g.domain = pl.domain(&pl.sites[0], m, g.Members)
 				switch m {
 				case sharing.MechanismExclusive:
-					g.Wholes = append(g.Wholes, who[0])
-					g.Whole += who[0].Replicas * pl.Workloads[who[0].Workload].Workload().GPUCount()
+					g.Size = cw.GPUCount()
+					l = s.withWhole(&l, w, 0, 1)
 				case sharing.MechanismMIG:
-					g.Sliced = append(g.Sliced, sliced{Layout: mig.Layout{Instances: make([]mig.Instance, 1)}, Members: who})
-				default:
-					n := 1 + rng.IntN(10)
-					g.Bins = append(g.Bins, bin{Members: who, n: n, limit: max(2, n+rng.IntN(6))})
+					g.Layout.Instances = make([]mig.Instance, 1)
 				}
+				if s.spans = append(s.spans, g.span(k)); g.Spot {
+					spot++
+				}
+				pl.Groups[key] = append(pl.Groups[key], g)
 			}
-			if g.GPUs() > 0 {
-				pl.Groups[GroupKey{0, m}] = g
+			if m != sharing.MechanismExclusive {
+				part := s.partOf(h, int32(len(s.spans))-spot, spot)
+				l = l.plus(&part)
 			}
 		}
-		l := pl.load(0)
 		nodes, spot := pl.sites[0].count(&l)
 		filled := pl.onNodes(0)
 		lost := 0
@@ -98,9 +108,9 @@ func TestOneNumberOfSlots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &Group{Pool: pl.Pools[0], Mechanism: c.mechanism, Bins: []bin{
-			{Members: []Member{{0, 2}}, n: 2, limit: c.limit}, {Members: []Member{{0, 4}}, n: 4, limit: 4}}}
-		pl.Groups, pl.Trust = map[GroupKey]*Group{{0, c.mechanism}: g}, classify(pl.Workloads, f.Trust)
+		key := GroupKey{0, c.mechanism}
+		pl.Groups, pl.Trust = map[GroupKey][]GPU{key: {{bin: bin{[]Member{{0, 2}}, 2, 0, c.limit}, GroupKey: key, Size: 1},
+			{bin: bin{[]Member{{0, 4}}, 4, 0, 4}, GroupKey: key, Size: 1}}}, classify(pl.Workloads, f.Trust)
 		l, problems := pl.Layout()
 		var got []int16
 		for n := range l.Nodes() {
@@ -113,13 +123,13 @@ func TestOneNumberOfSlots(t *testing.T) {
 }
 
 // checkPlace compares the GPUs of a node with its rules.
-func checkPlace(t *testing.T, s *sites, n *place) {
+func checkPlace(t *testing.T, s *sites, n *node) {
 	t.Helper()
-	for _, c := range n.contents {
-		class := s.class[c.key.Mechanism]
-		fill := c.sliced != nil && n.own != sharing.MechanismNone && s.class[n.own] == classTimeSliced
-		if open := class == classOpen && (n.own == sharing.MechanismNone || fill); !open && c.key.Mechanism != n.own {
-			t.Errorf("%v on a node of %v", c.key.Mechanism, n.own)
+	for _, g := range n.gpus {
+		class := s.class[g.Mechanism]
+		fill := g.Layout.Instances != nil && n.own != sharing.MechanismNone && s.class[n.own] == classTimeSliced
+		if open := class == classOpen && (n.own == sharing.MechanismNone || fill); !open && g.Mechanism != n.own {
+			t.Errorf("%v on a node of %v", g.Mechanism, n.own)
 		}
 	}
 	if n.free < 0 {

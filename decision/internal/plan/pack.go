@@ -15,50 +15,56 @@ import (
 // level spreads the tenants of a group without slices more evenly over as many GPUs, and over those that the pool pays
 // for in any case, where all keep their objectives so.
 func (pl *Planner) level(key GroupKey) {
-	g := pl.Groups[key]
 	var who []Member
-	for i := range g.Bins {
-		for _, m := range g.Bins[i].Members {
+	for _, g := range pl.Groups[key] {
+		for _, m := range g.Members {
 			who = joined(who, m.Workload, m.Replicas)
 		}
 	}
-	SortMembers(who)
-	over := func(gpus int) *Group {
-		return &Group{Pool: g.Pool, Mechanism: g.Mechanism, Bins: pl.even(g, key, who, gpus)}
+	better := func(n int, than func(gpus, now []GPU) bool) bool {
+		now := pl.Groups[key]
+		weight, _ := pl.weight(key.Pool)
+		pl.Groups[key] = pl.even(key, who, n)
+		if gpus := pl.Groups[key]; gpus != nil && than(gpus, now) {
+			if other, fits := pl.weight(key.Pool); fits && !cheaper(weight, other) {
+				return true
+			}
+		}
+		pl.Groups[key] = now
+		return false
 	}
-	even := over(len(g.Bins))
-	a, b := pl.loadOf(key, even), pl.loadOf(key, g)
-	if n := even.busiest(); n > 1 && n < g.busiest() && a.spot >= b.spot && a.nodes <= b.nodes &&
-		a.spotNodes >= b.spotNodes {
-		g, pl.Groups[key] = even, even
-	}
-	now, others, t := pl.load(key.Pool), pl.loadBut(key.Pool, key), pl.pricing(key.Pool)
-	for more := pl.Charged(key.Pool).GPUs() - int(now.gpus); more > 0 && len(who) > 0 && !pl.Opt.Running; more /= 2 {
-		wider := over(len(g.Bins) + more)
-		own := pl.loadOf(key, wider)
-		l := others.plus(&own)
-		if len(wider.Bins) > 0 && pl.slowed(key, wider) < pl.slowed(key, g)-1e-9 && t.sites.fits(&l) &&
-			!cheaper(t.of(&now), t.of(&l)) {
-			pl.Groups[key] = wider
+	n := len(pl.Groups[key])
+	better(n, func(gpus, now []GPU) bool { return busiest(gpus) > 1 && busiest(gpus) < busiest(now) })
+	used, _ := pl.Used(key.Pool)
+	for more := pl.Charged(key.Pool).GPUs() - used; more > 0 && !pl.Opt.Running; more /= 2 {
+		if better(n+more, func(gpus, now []GPU) bool { return pl.slowed(gpus) < pl.slowed(now)-1e-9 }) {
 			return
 		}
 	}
 }
 
-// slowed sums how much longer the replicas of a group without slices take than isolated.
-func (pl *Planner) slowed(key GroupKey, g *Group) (sum float64) {
-	for i := range g.Bins {
-		if g.Bins[i].n > 1 {
-			sum += pl.Predict(Site{GroupKey: key}, g.Bins[i].Members).slow
+// weight is the price of a pool's nodes in use, and whether it has so many.
+func (pl *Planner) weight(p int) (price float64, fits bool) {
+	gpus, _ := pl.Used(p)
+	nodes, spot := pl.nodesUsed(p)
+	t := pl.pricing(p)
+	return t.weight(gpus, nodes, spot), gpus <= t.Pool.Count && nodes <= t.sites.most
+}
+
+// slowed sums how much longer the replicas on GPUs without slices take than isolated.
+func (pl *Planner) slowed(gpus []GPU) (sum float64) {
+	for i := range gpus {
+		if gpus[i].n > 1 {
+			sum += pl.Predict(Site{GroupKey: gpus[i].GroupKey}, gpus[i].Members).slow
 		}
 	}
 	return sum
 }
 
-// even spreads workloads over n bins as evenly as it goes, those with most
-// replicas first, or returns nil where that misses an objective or leaves a bin empty.
-func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
-	bins := make([]bin, n)
+// even spreads workloads over n GPUs as evenly as it goes, those with most replicas first, or returns nil where that
+// misses an objective or leaves a GPU empty.
+func (pl *Planner) even(key GroupKey, who []Member, n int) (out []GPU) {
+	bins, now := make([]bin, n), pl.Groups[key]
 	for i := range bins {
 		bins[i].limit = math.MaxInt
 	}
@@ -73,45 +79,49 @@ func (pl *Planner) even(g *Group, key GroupKey, who []Member, n int) []bin {
 		for range m.Replicas {
 			at := -1
 			for i := range bins {
-				apart := i < len(g.Bins) && !pl.Trust.trusts(g.Bins[i].Members[0].Workload, m.Workload)
+				apart := i < len(now) && !pl.Trust.trusts(now[i].Members[0].Workload, m.Workload)
 				if !apart && (at < 0 || load[i] < load[at]-1e-12) {
 					at = i
 				}
 			}
-			if at < 0 || pl.room(g, key.Pool, &bins[at], m.Workload, c, 1) < 1 {
-				at = slices.IndexFunc(bins, func(b bin) bool { return pl.room(g, key.Pool, &b, m.Workload, c, 1) > 0 })
+			if at < 0 || pl.room(&bins[at], m.Workload, c, 1) < 1 {
+				at = slices.IndexFunc(bins, func(b bin) bool { return pl.room(&b, m.Workload, c, 1) > 0 })
 				if at < 0 {
 					return nil
 				}
 			}
-			pl.put(g, &bins[at], m.Workload, c, 1)
+			pl.put(&bins[at], m.Workload, c, 1)
 			load[at] += c.Unit
 		}
 	}
-	if slices.ContainsFunc(bins, func(b bin) bool { return b.n == 0 }) {
-		return nil
+	for _, b := range bins {
+		if b.n == 0 {
+			return nil
+		}
+		out = append(out, pl.newGPU(key, b.Members, 1))
 	}
-	return bins
+	return out
 }
 
-func (pl *Planner) put(g *Group, b *bin, w int, c *Choice, n int) {
+// put adds replicas of a workload to the tenants of a GPU without slices.
+func (pl *Planner) put(b *bin, w int, c *Choice, n int) {
 	b.limit = min(b.limit, c.Tenants)
 	b.n += n
-	b.memory += pl.MemoryOf(w, g.Mechanism) * sharing.Bytes(n)
+	b.memory += pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(n)
 	b.Members = joined(b.Members, w, n)
 }
 
-// repackSlices packs the group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
+// repackSlices packs a group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
 // handed out in the order of their workloads.
-func (g *Group) repackSlices() error {
+func (pl *Planner) repackSlices(key GroupKey) error {
 	type piece struct {
 		profile string
 		member  Member
 	}
 	var pieces []piece
-	for i := range g.Sliced {
-		for k, in := range g.Sliced[i].Layout.Instances {
-			pieces = append(pieces, piece{in.Profile.Name, g.Sliced[i].Members[k]})
+	for _, g := range pl.Groups[key] {
+		for k, in := range g.Layout.Instances {
+			pieces = append(pieces, piece{in.Profile.Name, g.Members[k]})
 		}
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.Workload, b.member.Workload) })
@@ -126,27 +136,29 @@ func (g *Group) repackSlices() error {
 	for i := range demand {
 		demand[i].N = len(waiting[demand[i].Profile])
 	}
-	packing, err := g.model().Pack(demand)
+	packing, err := pl.model(key.Pool).Pack(demand)
 	if err != nil {
 		return fmt.Errorf("decision: %w", err)
 	}
 	layouts := packing.Layouts()
-	if len(layouts) == len(g.Sliced) {
+	if len(layouts) == len(pl.Groups[key]) {
 		return nil
 	}
-	g.Sliced = nil
+	pl.Groups[key] = nil
 	for _, layout := range layouts {
-		g.Sliced = append(g.Sliced, handOut(layout, waiting))
+		pl.Groups[key] = append(pl.Groups[key], pl.handOut(key, layout, waiting))
 	}
 	return nil
 }
 
 // handOut gives the instances of a layout to the members that wait for their profile.
-func handOut(l mig.Layout, waiting map[string][]Member) sliced {
-	s := sliced{Layout: l}
+func (pl *Planner) handOut(key GroupKey, l mig.Layout, waiting map[string][]Member) GPU {
+	var members []Member
 	for _, in := range l.Instances {
 		queue := waiting[in.Profile.Name]
-		s.Members, waiting[in.Profile.Name] = append(s.Members, queue[0]), queue[1:]
+		members, waiting[in.Profile.Name] = append(members, queue[0]), queue[1:]
 	}
-	return s
+	g := pl.newGPU(key, members, 1)
+	g.Layout = l
+	return g
 }

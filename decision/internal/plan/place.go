@@ -14,119 +14,47 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// content holds the tenants of one GPU, or of the GPUs of one replica.
-type content struct {
-	key     GroupKey
-	members []Member
-	sliced  *sliced // MIG
-	size    int     // GPUs
-	spot    bool
+// node is a node that is being filled.
+type node struct {
+	gpus []*GPU
+	own  sharing.Mechanism // None: it is open
+	size int               // GPUs
+	free int
+	spot bool
 }
 
-// tenants counts the members that take a slot.
-func (c *content) tenants() (n int) {
-	for _, m := range c.members {
-		n += m.Replicas
-	}
-	return n
+func (n *node) put(g *GPU) {
+	n.gpus = append(n.gpus, g)
+	n.free -= g.Size
+	n.spot = n.spot && g.Spot
 }
 
-// place is a node that is being filled.
-type place struct {
-	contents []*content
-	own      sharing.Mechanism // None: it is open
-	size     int               // GPUs
-	free     int
-	spot     bool
-}
-
-func (n *place) put(c *content) {
-	n.contents = append(n.contents, c)
-	n.free -= c.size
-	n.spot = n.spot && c.spot
-}
-
-// filler puts the contents of a pool's GPUs on nodes, in the order in which [sites.count] counts them.
+// filler puts a pool's GPUs on nodes, in the order in which [sites.count] counts them.
 type filler struct {
 	*sites
-	nodes []*place
+	nodes []*node
 }
 
 // add opens a node.
-func (f *filler) add(own sharing.Mechanism, size int) *place {
-	n := &place{own: own, size: size, free: size, spot: f.spot}
+func (f *filler) add(own sharing.Mechanism, size int) *node {
+	n := &node{own: own, size: size, free: size, spot: f.spot}
 	f.nodes = append(f.nodes, n)
 	return n
 }
 
-// contents lists the contents of a group's GPUs.
-func (pl *Planner) contents(key GroupKey, g *Group) (out []*content) {
-	st := &pl.sites[key.Pool]
-	for _, m := range g.Wholes {
-		for range m.Replicas {
-			out = append(out, &content{key: key, members: []Member{{m.Workload, 1}},
-				size: pl.Workloads[m.Workload].Workload().GPUCount()})
-		}
-	}
-	for i := range g.Bins {
-		out = append(out, &content{key: key, members: g.Bins[i].Members, size: 1})
-	}
-	for i := range g.Sliced {
-		out = append(out, &content{key: key, members: g.Sliced[i].Members, sliced: &g.Sliced[i], size: 1})
-	}
-	for _, c := range out {
-		c.spot = st.spot && pl.Interruptible(c.members)
-	}
-	return out
-}
-
-// fillOwn gives a mechanism nodes of its own.
-func (f *filler) fillOwn(pl *Planner, key GroupKey, g *Group, all []*content) {
-	spans := pl.spans(f.sites, g)
-	if len(spans) == 0 { // slices
-		spans = make([]span, len(all))
-		for i := range spans {
-			spans[i].at, spans[i].spot = int32(i), all[i].spot
-		}
-	}
-	for _, part := range byDomain(spans) {
-		if low, high := common(part); low > high && f.class[key.Mechanism] == classLimited {
-			f.cover(part, func(node []span) {
-				n := f.add(key.Mechanism, f.each)
-				for _, s := range node {
-					n.put(all[s.at])
-				}
-			})
-			continue
-		}
-		var n *place
-		for _, spot := range []bool{false, true} {
-			for _, s := range part {
-				if s.spot != spot {
-					continue
-				}
-				if n == nil || n.free == 0 {
-					n = f.add(key.Mechanism, f.each)
-				}
-				n.put(all[s.at])
-			}
-		}
-	}
-}
-
-// fillOpen puts contents, the largest first, each on the open node with least room for it.
-func (f *filler) fillOpen(all []*content, spot bool) {
-	all = slices.DeleteFunc(slices.Clone(all), func(c *content) bool { return c.spot != spot })
-	slices.SortStableFunc(all, func(a, b *content) int { return b.size - a.size })
-	for _, c := range all {
-		var best *place
+// fillOpen puts GPUs, those of the largest replicas first, each on the open node with least room for it.
+func (f *filler) fillOpen(all []*GPU, spot bool) {
+	all = slices.DeleteFunc(slices.Clone(all), func(g *GPU) bool { return g.Spot != spot })
+	slices.SortStableFunc(all, func(a, b *GPU) int { return b.Size - a.Size })
+	for _, g := range all {
+		var best *node
 		for _, n := range f.nodes {
-			if n.own == sharing.MechanismNone && n.free >= c.size && (best == nil || n.free < best.free) {
+			if n.own == sharing.MechanismNone && n.free >= g.Size && (best == nil || n.free < best.free) {
 				best = n
 			}
 		}
 		for _, n := range f.nodes {
-			if best == nil && c.sliced != nil && n.free > 0 && n.own != sharing.MechanismNone &&
+			if best == nil && layout.Sliced(g.Mechanism) && n.free > 0 && n.own != sharing.MechanismNone &&
 				f.class[n.own] == classTimeSliced && (spot || !n.spot) {
 				best = n
 			}
@@ -134,35 +62,39 @@ func (f *filler) fillOpen(all []*content, spot bool) {
 		if best == nil {
 			best = f.add(sharing.MechanismNone, f.each)
 		}
-		best.put(c)
+		best.put(g)
 	}
 }
 
 // onNodes puts everything of a pool on nodes.
-func (pl *Planner) onNodes(p int) []*place {
+func (pl *Planner) onNodes(p int) []*node {
 	f := &filler{sites: &pl.sites[p]}
-	var whole, single []*content
+	var whole, single []*GPU
 	for _, key := range pl.GroupKeys() {
 		if key.Pool != p {
 			continue
 		}
-		g := pl.Groups[key]
-		all := pl.contents(key, g)
-		switch {
-		case f.each == 1: // a replica's GPUs make a node
-			for _, c := range all {
-				own := key.Mechanism
-				if f.class[own] == classOpen {
-					own = sharing.MechanismNone
+		gpus, class := pl.Groups[key], f.class[key.Mechanism]
+		if f.each > 1 && class != classOpen {
+			f.own(class, spans(gpus), func(of []span) {
+				n := f.add(key.Mechanism, f.each)
+				for _, s := range of {
+					n.put(&gpus[s.at])
 				}
-				f.add(own, c.size).put(c)
+			})
+			continue
+		}
+		for i := range gpus {
+			switch g := &gpus[i]; {
+			case f.each == 1 && class == classOpen: // a replica's GPUs make a node
+				f.add(sharing.MechanismNone, g.Size).put(g)
+			case f.each == 1:
+				f.add(key.Mechanism, g.Size).put(g)
+			case key.Mechanism == sharing.MechanismExclusive:
+				whole = append(whole, g)
+			default:
+				single = append(single, g)
 			}
-		case key.Mechanism == sharing.MechanismExclusive:
-			whole = append(whole, all...)
-		case f.class[key.Mechanism] == classOpen:
-			single = append(single, all...)
-		default:
-			f.fillOwn(pl, key, g, all)
 		}
 	}
 	for _, spot := range []bool{false, true} {
@@ -183,8 +115,8 @@ func (pl *Planner) onNodes(p int) []*place {
 // are none.
 func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	var nodes []layout.Node
-	number := make([]int, pl.Asked) // of replicas that have their place
-	of := make([]*layout.Workload, pl.Asked)
+	number := make([]int, len(pl.Workloads)) // of replicas that have their place
+	of := make([]*layout.Workload, len(pl.Workloads))
 	for w := range of {
 		wl := pl.Workloads[w].Workload()
 		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trusts(pl.Among), Objective: layout.Objective{
@@ -233,11 +165,11 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 // them may be on one node: those of the fullest, where the memory limit is still enough for all; else 0, and each has
 // its own.
 func (pl *Planner) slotsOf(key GroupKey) int {
-	s, g := &pl.sites[key.Pool], pl.Groups[key]
-	if s.stated || g == nil || s.class[key.Mechanism] != classTimeSliced && s.class[key.Mechanism] != classLimited {
+	s := &pl.sites[key.Pool]
+	if s.stated || s.class[key.Mechanism] != classTimeSliced && s.class[key.Mechanism] != classLimited {
 		return 0
 	}
-	low, high := common(pl.spans(s, g))
+	low, high := common(spans(pl.Groups[key]))
 	if low > high && s.class[key.Mechanism] == classLimited {
 		return 0
 	}
@@ -245,18 +177,18 @@ func (pl *Planner) slotsOf(key GroupKey) int {
 }
 
 // configure sets the modes of a node's devices by their contents, and assigns the replicas.
-func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[GroupKey]int, of []*layout.Workload,
+func (pl *Planner) configure(n *layout.Node, st *sites, from *node, slots map[GroupKey]int, of []*layout.Workload,
 	number []int) {
 	rules := layout.RulesOf(n.Delivery)
 	busiest := 0
-	for _, c := range from.contents {
-		if !layout.Sliced(c.key.Mechanism) {
-			busiest = max(busiest, c.tenants(), slots[c.key])
+	for _, g := range from.gpus {
+		if !layout.Sliced(g.Mechanism) {
+			busiest = max(busiest, g.n, slots[g.GroupKey])
 		}
 	}
 	assign := func(m Member, a layout.Assignment, devices int) {
 		cw, mech := pl.Workloads[m.Workload], n.Devices[a.Device].Mode
-		a.Workload, a.Memory = of[pl.part[m.Workload]], pl.MemoryOf(m.Workload, mech)
+		a.Workload, a.Memory = of[m.Workload], pl.MemoryOf(m.Workload, mech)
 		if mech == sharing.MechanismExclusive {
 			a.Memory = cw.Demand().Memory.Within(sharing.Bytes(float64(st.gpu.Memory) * (1 - pl.Opt.Headroom.Driver)))
 		}
@@ -267,8 +199,8 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 			a.Busy = int16(1000*cw.Workload().GPUBusy.Or(0) + 0.5)
 		}
 		for range m.Replicas {
-			a.Key = cw.Workload().Name + "-" + strconv.Itoa(number[pl.part[m.Workload]])
-			number[pl.part[m.Workload]]++
+			a.Key = cw.Workload().Name + "-" + strconv.Itoa(number[m.Workload])
+			number[m.Workload]++
 			for range devices {
 				n.Assignments = append(n.Assignments, a)
 				a.Device++
@@ -277,19 +209,19 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 		}
 	}
 	at := 0
-	for _, c := range from.contents {
-		for i := range c.size {
-			pl.mode(&n.Devices[at+i], rules, st, c, busiest)
+	for _, g := range from.gpus {
+		for i := range g.Size {
+			pl.mode(&n.Devices[at+i], rules, g, busiest)
 		}
-		for k, m := range c.members {
+		for k, m := range g.Members {
 			a := layout.Assignment{Device: int16(at)}
-			if c.sliced != nil {
-				in := &c.sliced.Layout.Instances[k]
+			if layout.Sliced(g.Mechanism) {
+				in := &g.Layout.Instances[k]
 				a.Profile, a.Start = in.Profile, int8(in.Start)
 			}
-			assign(m, a, c.size)
+			assign(m, a, g.Size)
 		}
-		at += c.size
+		at += g.Size
 	}
 	if rules.WholeNodes && from.own != sharing.MechanismNone { // the delivery shares the other GPUs likewise
 		for ; at < len(n.Devices); at++ {
@@ -298,17 +230,17 @@ func (pl *Planner) configure(n *layout.Node, st *sites, from *place, slots map[G
 	}
 }
 
-// mode sets a device as its content needs it.
-func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *content, busiest int) {
-	m := c.key.Mechanism
+// mode sets a device as its tenants need it.
+func (pl *Planner) mode(d *layout.Device, rules layout.Rules, g *GPU, busiest int) {
+	m := g.Mechanism
 	slots := 0
 	switch {
-	case c.sliced != nil:
+	case layout.Sliced(m):
 		if n := traits.PerInstance(m); n > 1 {
 			slots = n
 		}
 		if d.Dynamic = rules.MadeOnDemand; !d.Dynamic {
-			for _, in := range c.sliced.Layout.Instances {
+			for _, in := range g.Layout.Instances {
 				d.Instances = append(d.Instances, layout.Instance{Profile: in.Profile, Start: int8(in.Start)})
 			}
 		}
@@ -316,18 +248,18 @@ func (pl *Planner) mode(d *layout.Device, rules layout.Rules, st *sites, c *cont
 	case rules.WholeNodes:
 		slots = max(2, busiest)
 	case rules.OneSplit:
-		slots = max(traits.Of(sharing.MechanismHAMi).Split, pl.busiestIn(c.key.Pool))
-	case int32(c.tenants()) > d.SlotsOf(m):
-		slots = c.tenants()
+		slots = max(traits.Of(sharing.MechanismHAMi).Split, pl.busiestIn(g.Pool))
+	case int32(g.n) > d.SlotsOf(m):
+		slots = g.n
 	}
 	rules.Configure(d, m, int32(slots))
 }
 
 // busiestIn is the largest number of tenants on one of a pool's GPUs without slices.
 func (pl *Planner) busiestIn(p int) (n int) {
-	for key, g := range pl.Groups {
-		if key.Pool == p && !layout.Sliced(key.Mechanism) {
-			n = max(n, g.busiest())
+	for key, gpus := range pl.Groups {
+		if key.Pool == p && !layout.Sliced(key.Mechanism) && key.Mechanism != sharing.MechanismExclusive {
+			n = max(n, busiest(gpus))
 		}
 	}
 	return n

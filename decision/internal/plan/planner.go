@@ -17,6 +17,7 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/codes"
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // PlanFleet arranges a fleet that is valid, with so many rounds of a search where there is one.
@@ -38,9 +39,9 @@ func NewPlan(f *fleet.Fleet, opt Options, rounds int) (*Planner, error) {
 		}
 		pl.Pools = append(pl.Pools, p)
 	}
-	pl.Workloads, pl.Asked = compiled(f.Workloads), len(f.Workloads)
-	for w, cw := range pl.Workloads {
-		pl.part, pl.Wanted = append(pl.part, w), append(pl.Wanted, cw.Workload().ReplicaCount())
+	pl.Workloads = compiled(f.Workloads)
+	for _, cw := range pl.Workloads {
+		pl.Wanted = append(pl.Wanted, cw.Workload().ReplicaCount())
 	}
 	slices.SortFunc(pl.Pools, func(a, b *score.CompiledPool) int { return cmp.Compare(a.Pool.Name, b.Pool.Name) })
 	for _, cp := range pl.Pools {
@@ -100,7 +101,7 @@ func (pl *Planner) Plan(trust fleet.Trust) error {
 		return err
 	}
 	steps, rounds := closer, pl.rounds
-	if n := pl.Asked; n > closerUpTo { // it takes as long again
+	if n := len(pl.Workloads); n > closerUpTo { // it takes as long again
 		return pl.Opt.Err()
 	} else if n > closelyUpTo {
 		steps, rounds = closerOfMany, (rounds+1)/2
@@ -164,16 +165,16 @@ func (pl *Planner) crowded(least float64) []float64 {
 
 // arrange gives each workload the pools and mechanisms with which the fleet costs least, by a search.
 func (pl *Planner) arrange() error {
-	pl.clear()
 	if err := pl.improve(pl.order()); err != nil {
 		return err
 	}
 	for _, key := range pl.GroupKeys() {
-		pl.level(key)
-		if g := pl.Groups[key]; traits.Of(g.Mechanism).Sliced {
-			if err := g.repackSlices(); err != nil {
-				return fmt.Errorf("decision: pool %q: %w", g.Pool.Pool.Name, err)
+		if traits.Of(key.Mechanism).Sliced {
+			if err := pl.repackSlices(key); err != nil {
+				return fmt.Errorf("decision: pool %q: %w", pl.Pools[key.Pool].Pool.Name, err)
 			}
+		} else if key.Mechanism != sharing.MechanismExclusive {
+			pl.level(key)
 		}
 	}
 	return nil

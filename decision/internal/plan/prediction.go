@@ -33,7 +33,7 @@ func physics(m sharing.Mechanism) sharing.Mechanism {
 	return sharing.MechanismMPS
 }
 
-// Predict predicts the figures of members that share a site; the answers are cached.
+// Predict predicts the figures of members, in the order of their workloads, that share a site; the answers are cached.
 func (pl *Planner) Predict(s Site, members []Member) Prediction {
 	key := binary.AppendUvarint(make([]byte, 0, 8+8*len(members)), uint64(pl.alike[s.Pool]))
 	key = append(key, byte(physics(s.Mechanism)))
@@ -43,15 +43,14 @@ func (pl *Planner) Predict(s Site, members []Member) Prediction {
 	if s.Slice != nil {
 		key = append(key, s.Slice.Profile.Name...)
 	}
-	sorted := pl.united(members)
 	key = append(key, 0) // ends the name
-	for _, m := range sorted {
+	for _, m := range members {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(m.Workload)), uint64(m.Replicas))
 	}
 	if r, ok := pl.Seen[string(key)]; ok {
 		return r
 	}
-	r := pl.compute(s, sorted, -1)
+	r := pl.compute(s, members, -1)
 	pl.Seen[string(key)] = r
 	return r
 }
@@ -192,10 +191,9 @@ func (pl *Planner) reasonOf(w int, c *Choice, p Prediction) filter.Reason {
 // that led there. With uneven, lengths of its requests that are not stated spread a standard deviation farther than the
 // prior of traces.
 func (pl *Planner) Worst(w int, uneven bool) (worst Prediction, at *Choice) {
-	worst, at = Prediction{Answer: sharing.AnswerYes}, pl.Chosen[w]
+	worst, at = Prediction{Answer: sharing.AnswerYes}, pl.Chosen(w)
 	most := 0.0
 	look := func(c *Choice, slice *filter.MIGSlice, members []Member) {
-		members = pl.united(members)
 		k := slices.IndexFunc(members, func(m Member) bool { return m.Workload == w })
 		p := pl.Predict(Site{c.GroupKey, slice}, members)
 		if uneven {
@@ -209,18 +207,17 @@ func (pl *Planner) Worst(w int, uneven bool) (worst Prediction, at *Choice) {
 			worst, at, most = Prediction{Answer: o.Kept(d), Outcomes: []predict.Estimate{o}, Tenants: p.Tenants}, c, s
 		}
 	}
-	for _, part := range pl.Parts(w) {
-		c := pl.Chosen[part]
+	for _, place := range pl.Places[w] {
+		c := place.Choice
 		switch {
-		case c == nil:
 		case c.Mechanism == sharing.MechanismExclusive:
 			look(c, nil, []Member{{w, 1}})
 		case traits.Of(c.Mechanism).Sliced:
 			look(c, c.Slice, []Member{{w, traits.PerInstance(c.Mechanism)}})
 		default:
-			for i := range pl.Groups[c.GroupKey].Bins {
-				if b := &pl.Groups[c.GroupKey].Bins[i]; has(b.Members, part) {
-					look(c, nil, b.Members)
+			for _, g := range pl.Groups[c.GroupKey] {
+				if has(g.Members, w) {
+					look(c, nil, g.Members)
 				}
 			}
 		}

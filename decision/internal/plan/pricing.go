@@ -25,8 +25,25 @@ func (pl *Planner) Rate(w int, p *score.CompiledPool) cost.Money {
 
 // Used counts a pool's GPUs in use, and those of them that may be spot.
 func (pl *Planner) Used(p int) (gpus, spot int) {
-	l := pl.load(p)
-	return int(l.gpus), int(l.spot)
+	for key, group := range pl.Groups {
+		for i := 0; key.Pool == p && i < len(group); i++ {
+			if gpus += group[i].Size; group[i].Spot {
+				spot += group[i].Size
+			}
+		}
+	}
+	return gpus, spot
+}
+
+// nodesUsed counts a pool's nodes in use, and those of them that may be spot; GPUs where the size of a node is not
+// stated.
+func (pl *Planner) nodesUsed(p int) (nodes, spot int) {
+	for _, n := range pl.onNodes(p) {
+		if nodes += n.size; n.spot {
+			spot += n.size
+		}
+	}
+	return nodes / pl.sites[p].each, spot / pl.sites[p].each
 }
 
 // pricing holds the prices of a pool's GPUs for an hour, as the search counts them.
@@ -46,10 +63,14 @@ func (pl *Planner) pricing(p int) pricing {
 	return pricing{cp, &pl.sites[p], pl.Counts(cp.Price), pl.Counts(cp.Spot.PricePerGPUHour), sunk, sunk}
 }
 
-// of returns the weight of a load: the price of the nodes that are bought for it.
+// of returns the weight of a load.
 func (t *pricing) of(l *load) float64 {
-	gpus := int(l.gpus)
 	nodes, spot := t.sites.count(l)
+	return t.weight(int(l.gpus), nodes, spot)
+}
+
+// weight is the price of the nodes that are bought for so many GPUs in use.
+func (t *pricing) weight(gpus, nodes, spot int) float64 {
 	charged := t.sites.charged(nodes, spot)
 	if t.Reserved.Count%t.sites.each != 0 && gpus <= t.Reserved.Count { // of nodes that others pay for
 		charged.OnDemand, charged.Spot = 0, 0
@@ -60,33 +81,29 @@ func (t *pricing) of(l *load) float64 {
 }
 
 // Charged returns the GPUs of a pool that are paid for.
-func (pl *Planner) Charged(p int) score.Paid {
-	l := pl.load(p)
-	return pl.sites[p].charged(pl.sites[p].count(&l))
-}
+func (pl *Planner) Charged(p int) score.Paid { return pl.sites[p].charged(pl.nodesUsed(p)) }
 
 // Before counts the nodes of a pool (its GPUs where the size of a node is not stated) that its replicas would take if
 // each were isolated, and those that replicas without a place could hold: in their pool, or the one that suits best.
 func (pl *Planner) Before(p int) (nodes, held int) {
 	st := &pl.sites[p]
 	sizes, waiting := make([]int32, st.each+1), 0
-	var isolated load
 	for w, cw := range pl.Workloads {
-		wl := cw.Workload()
-		size, left := wl.GPUCount(), pl.Wanted[w]-pl.Placed[w]
-		if c := pl.Chosen[w]; c != nil && c.Pool == p {
-			if isolated.gpus += int32(size * pl.Placed[w]); st.each > 1 {
-				sizes[size] += int32(pl.Placed[w])
+		size := cw.Workload().GPUCount()
+		for _, at := range pl.Places[w] {
+			switch {
+			case at.Pool != p:
+			case st.each == 1:
+				nodes += size * at.Replicas
+			default:
+				sizes[size] += int32(at.Replicas)
 			}
 		}
-		if left > 0 && pl.home(w) == p {
+		if left := pl.Wanted[w] - pl.Placed[w]; left > 0 && pl.home(w) == p {
 			waiting += size * left
 		}
 	}
-	if st.each > 1 {
-		isolated.wholes = newWholes(st, sizes, nil)
-	}
-	nodes, _ = st.count(&isolated)
+	nodes += bestFit(make([]int32, st.each+1), sizes)
 	return nodes, (waiting + st.each - 1) / st.each
 }
 
@@ -94,13 +111,23 @@ func (pl *Planner) Before(p int) (nodes, held int) {
 // delivery lets a node have one, and does not say which GPUs are a node's.
 func (pl *Planner) CountsGPUs(p int) bool {
 	own, groups := false, 0
-	for key, g := range pl.Groups {
+	for key, gpus := range pl.Groups {
 		if key.Pool == p {
-			class, domains := pl.sites[p].class[key.Mechanism], byDomain(pl.spans(&pl.sites[p], g))
+			class, domains := pl.sites[p].class[key.Mechanism], byDomain(spans(gpus))
 			own, groups = own || class == classTimeSliced || class == classLimited, groups+max(1, len(domains))
 		}
 	}
 	return own && groups > 1 && !pl.sites[p].stated
+}
+
+// Longer is the added cost for an hour of work that takes longer than on the fleet's fastest GPU.
+func (pl *Planner) Longer() (sum float64) {
+	for _, places := range pl.Places {
+		for _, p := range places {
+			sum += p.Longer * float64(p.Replicas)
+		}
+	}
+	return sum
 }
 
 // home returns the pool in which a workload is most likely today; -1 where it is unknown.
@@ -108,8 +135,8 @@ func (pl *Planner) home(w int) int {
 	switch pin := pl.Workloads[w].Workload().Pool; {
 	case pin != "":
 		return slices.IndexFunc(pl.Pools, func(p *score.CompiledPool) bool { return p.Pool.Name == pin })
-	case pl.Chosen[w] != nil:
-		return pl.Chosen[w].Pool
+	case pl.Chosen(w) != nil:
+		return pl.Chosen(w).Pool
 	case len(pl.Choices[w]) > 0:
 		return pl.Choices[w][0].Pool
 	case len(pl.Pools) == 1:

@@ -38,7 +38,7 @@ func (s *search) leave(a *arranged) []int {
 			for ; at >= len(a.gpus[site]); site++ {
 				at -= len(a.gpus[site])
 			}
-			for _, m := range a.gpus[site][at].members {
+			for _, m := range a.gpus[site][at].Members {
 				drop(m.Workload)
 			}
 		}

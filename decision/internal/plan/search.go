@@ -146,16 +146,13 @@ func (a *arranged) seconds(b *arranged) int {
 // filling is the content of a shared GPU: replicas of some workloads, or their instances where it is sliced. Equal
 // contents are one value, which caches how many replicas of each workload still fit.
 type filling struct {
-	site    *shared
-	members []Member            // by workload; replicas, or instances
-	bin     bin                 // of GPUs without slices
-	spot    bool                // all its tenants may be interrupted
-	cut     *cut                // of sliced ones
-	slow    int                 // grade
-	domain  int                 // of trust
-	room    []int16             // by workload: how many more, -1 = not worked out
-	more    map[uint64]*filling // by workload and how many
-	less    []*filling          // by place among the members
+	GPU  // its members are replicas, or instances, by workload
+	site *shared
+	cut  *cut                // of sliced ones
+	slow int                 // grade
+	room []int16             // by workload: how many more, -1 = not worked out
+	more map[uint64]*filling // by workload and how many
+	less []*filling          // by place among the members
 }
 
 // cut holds the instances of a sliced GPU, whichever workloads have them, and how many more of each profile fit.
@@ -167,7 +164,6 @@ type cut struct {
 // shared are GPUs of one pool that a mechanism shares.
 type shared struct {
 	key      GroupKey
-	group    *Group
 	sliced   bool
 	each     int // replicas of a workload that an instance holds
 	index    int // among the sites

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/internal/score"
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
@@ -66,16 +67,11 @@ func (pl *Planner) Limited(w int) bool {
 	if limited(Member{w, 1}) {
 		return true
 	}
-	for _, part := range pl.Parts(w) {
-		if c := pl.Chosen[part]; c != nil {
-			for _, b := range pl.Groups[c.GroupKey].Bins {
-				if has(b.Members, part) && slices.ContainsFunc(b.Members, limited) {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(pl.Places[w], func(p Place) bool {
+		return !traits.Of(p.Mechanism).Sliced && slices.ContainsFunc(pl.Groups[p.GroupKey], func(g GPU) bool {
+			return has(g.Members, w) && slices.ContainsFunc(g.Members, limited)
+		})
+	})
 }
 
 // statedOn transfers stated isolated latencies from one GPU to another.

@@ -37,17 +37,13 @@ type Planner struct {
 	Choices   [][]Choice                   // by workload, best first
 	Banned    []map[GroupKey]filter.Reason // by workload: why a choice can't be taken
 	Evidence  *evidence                    // nil without profiles
-	Chosen    []*Choice
-	// Wanted are the replicas to place of each workload. Those for which there is no room where the others are form parts:
-	// workloads of their own after the Asked ones that the fleet has. part has the workload of each.
-	Wanted    []int
-	Asked     int
-	part      []int
-	on        []*sharing.GPU     // by workload: where figures without a stated GPU were measured
-	Full      []map[GroupKey]int // by workload: pools without room for the others, with the GPUs wanted
-	Groups    map[GroupKey]*Group
-	Placed    []int // by workload: replicas
-	alike     []int // by pool: the first pool with the same GPU
+	Wanted    []int                        // by workload: replicas to place
+	Placed    []int                        // by workload: those that have a place
+	Places    [][]Place                    // by workload, the one of most replicas first
+	Full      []map[GroupKey]int           // by workload: pools without room for the others, with the GPUs wanted
+	Groups    map[GroupKey][]GPU
+	on        []*sharing.GPU // by workload: where figures without a stated GPU were measured
+	alike     []int          // by pool: the first pool with the same GPU
 	estimates map[estimateKey]*estimate
 	Seen      map[string]Prediction
 	sites     []sites // by pool
@@ -68,28 +64,28 @@ type Member struct {
 	Replicas int
 }
 
-// bin is one GPU that several replicas share without slices.
+// bin holds the tenants of a GPU, and the room that they leave where it has no slices.
 type bin struct {
 	Members []Member
-	n       int
+	n       int // tenants that take a slot: replicas or, of MIG, instances
 	memory  sharing.Bytes
 	limit   int // the fewest tenants that any member was evaluated with
 }
 
-// Group is the GPUs of one pool that run one mechanism.
-type Group struct {
-	Pool      *score.CompiledPool
-	Mechanism sharing.Mechanism
-	Whole     int      // exclusive: GPUs
-	Wholes    []Member // exclusive: their replicas
-	Bins      []bin    // sharing without slices
-	Sliced    []sliced // MIG: one a GPU
+// GPU is one GPU with its tenants or, of a replica that has several for itself, all of them.
+type GPU struct {
+	bin
+	GroupKey
+	Layout mig.Layout // of MIG: Members are in the order of its instances
+	Size   int        // GPUs
+	Spot   bool       // all its tenants may be interrupted, and the pool has spot GPUs
+	domain int        // of trust
 }
 
-// sliced is one GPU cut into MIG instances.
-type sliced struct {
-	Layout  mig.Layout
-	Members []Member // in the order of the layout's instances where replicas are 1
+// Place is a number of a workload's replicas that have one choice.
+type Place struct {
+	*Choice
+	Replicas int
 }
 
 // Site is a place where tenants meet: a GPU of a pool, or a slice of one.

@@ -12,6 +12,7 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/predict"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -105,11 +106,8 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 			return false
 		}
 	}
-	isolated := &bin{limit: c.Tenants}
-	g := &Group{Pool: cp, Mechanism: c.Mechanism}
-	most := pl.room(g, c.Pool, isolated, w, c, min(c.Tenants, mostAlike))
 	// Where replicas are fewer than would fit, others may fill the GPU.
-	c.Fits = max(1, most)
+	c.Fits = max(1, pl.room(&bin{limit: c.Tenants}, w, c, min(c.Tenants, mostAlike)))
 	c.Unit = price / float64(c.Fits)
 	return true
 }
@@ -154,30 +152,31 @@ func (pl *Planner) missed(w int, c *Choice, p Prediction) {
 
 // room counts the replicas of w, at most limit, that can join the members of b: by memory with headroom, trust, and the
 // objectives of all.
-func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) int {
+func (pl *Planner) room(b *bin, w int, c *Choice, limit int) int {
+	p, mechanism := c.Pool, c.Mechanism
 	n := min(limit, min(c.Tenants, b.limit)-b.n, mostTogether-b.n)
-	if need := pl.MemoryOf(w, g.Mechanism); need > 0 && g.Pool.Memory > 0 {
-		n = min(n, int((pl.Usable(p, g.Mechanism)-b.memory)/need))
+	if need := pl.MemoryOf(w, mechanism); need > 0 && pl.Pools[p].Memory > 0 {
+		n = min(n, int((pl.Usable(p, mechanism)-b.memory)/need))
 	}
 	// A KV cache of unknown size may take the memory that a neighbour needs.
-	if pl.Workloads[w].Demand().Memory.KVPrior && !pl.Measured(w, p, g.Mechanism) {
+	if pl.Workloads[w].Demand().Memory.KVPrior && !pl.Measured(w, p, mechanism) {
 		n = min(n, 1-b.n)
 	}
 	if n <= 0 {
 		return 0
 	}
 	for _, m := range b.Members {
-		if pl.part[m.Workload] == pl.part[w] {
+		if m.Workload == w {
 			continue
 		}
-		if traits.Of(g.Mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
+		if traits.Of(mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
 			return 0
 		}
-		if traits.Of(g.Mechanism).Clients && g.Pool.Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
+		if traits.Of(mechanism).Clients && pl.Pools[p].Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
 			return 0
 		}
 		// What was assumed of one workload must not decide about another.
-		if !pl.complete(w, p, g.Mechanism) || !pl.complete(m.Workload, p, g.Mechanism) {
+		if !pl.complete(w, p, mechanism) || !pl.complete(m.Workload, p, mechanism) {
 			return 0
 		}
 	}
@@ -185,9 +184,9 @@ func (pl *Planner) room(g *Group, p int, b *bin, w int, c *Choice, limit int) in
 		n--
 	}
 	fits := func(k int) bool {
-		r := pl.Predict(Site{GroupKey: GroupKey{p, g.Mechanism}}, joined(slices.Clone(b.Members), w, k))
+		r := pl.Predict(Site{GroupKey: c.GroupKey}, joined(slices.Clone(b.Members), w, k))
 		return r.rate >= pl.Least[p] && (r.Answer == sharing.AnswerYes ||
-			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, g.Mechanism))
+			r.Answer == sharing.AnswerUnknown && r.likely && !pl.complete(w, p, mechanism))
 	}
 	low, high := 0, n // fits(low) holds, fits(k) fails for k > high
 	for step := 1; low < high; {
@@ -221,8 +220,7 @@ func (pl *Planner) videoFits(b *bin, w, n int) bool {
 
 // evaluate collects the choices of each workload, best first.
 func (pl *Planner) evaluate() {
-	pl.Choices, pl.Banned = make([][]Choice, pl.Asked), make([]map[GroupKey]filter.Reason, pl.Asked)
-	pl.unite()
+	pl.Choices, pl.Banned = make([][]Choice, len(pl.Workloads)), make([]map[GroupKey]filter.Reason, len(pl.Workloads))
 	var c score.Scored
 	for w, cw := range pl.Workloads {
 		for p, cp := range pl.Pools {
@@ -239,4 +237,39 @@ func (pl *Planner) evaluate() {
 
 func compareChoices(a, b Choice) int {
 	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Mechanism, b.Mechanism), cmp.Compare(a.Pool, b.Pool))
+}
+
+// Refused finds a workload's objective for which another without a place may not share GPUs that are held, with the
+// choice, the reason and the notes of the prediction; c is nil where there is none.
+func (pl *Planner) Refused(w int) (c *Choice, of int, why filter.Reason, notes []string) {
+	for i := range pl.Choices[w] {
+		if c = &pl.Choices[w][i]; !traits.Of(c.Mechanism).Contends {
+			continue
+		}
+		all := pl.Groups[GroupKey{c.Pool, sharing.MechanismExclusive}]
+		if !traits.Of(c.Mechanism).Sliced {
+			all = append(slices.Clone(pl.Groups[c.GroupKey]), all...)
+		}
+		for k := range all {
+			members := joined(slices.Clone(all[k].Members), w, 1)
+			memory, apart := sharing.Bytes(0), false
+			for _, m := range members {
+				memory += pl.MemoryOf(m.Workload, c.Mechanism) * sharing.Bytes(m.Replicas)
+				apart = apart || pl.Choice(m.Workload, c.GroupKey) == nil || !pl.Trust.trusts(m.Workload, w)
+			}
+			if apart || memory > pl.Usable(c.Pool, c.Mechanism) {
+				continue
+			}
+			for k, o := range pl.Predict(Site{GroupKey: c.GroupKey}, members).Outcomes {
+				of = members[k].Workload
+				if o.Kept(&pl.EstimateOf(of, c.Pool, c.Mechanism).Demand) != sharing.AnswerYes {
+					if o.Predicted != nil {
+						notes = o.Predicted.Notes
+					}
+					return c, of, pl.reasonOf(of, c, Prediction{Outcomes: []predict.Estimate{o}}), notes
+				}
+			}
+		}
+	}
+	return nil, 0, why, nil
 }
