@@ -4,11 +4,15 @@ package discover
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/cotenant/cotenant/cost"
+	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
@@ -170,4 +174,144 @@ func (n *node) placed() {
 			n.layouts = append(n.layouts, l.String())
 		}
 	}
+}
+
+// makePools puts nodes with the same GPUs into pools.
+func (b *build) makePools() {
+	byKey := map[string][]*node{}
+	for _, n := range b.nodes {
+		b.hintNode(n)
+		if n.gpu == nil || n.apart == "not ready" || n.apart != "" && len(n.pods) == 0 {
+			continue
+		}
+		key := strings.Join([]string{cmp.Or(n.group, sharing.FoldGPUName(n.gpu.Name)), n.gpu.Name, n.instanceType, n.apart,
+			fmt.Sprintf("%5d", n.gpus), n.group}, "\x00")
+		byKey[key] = append(byKey[key], n)
+	}
+	base := func(n *node) string {
+		board, _, _ := strings.Cut(n.gpu.Name, " (") // without the facts of one that is described
+		name := workloadName("", cmp.Or(n.group, strings.ToLower(badName.ReplaceAllString(board, "-"))))
+		if n.apart != "" {
+			name += "-" + n.apart
+		}
+		return name
+	}
+	taken, alike := map[string]bool{}, map[string]int{}
+	for _, nodes := range byKey {
+		alike[base(nodes[0])]++
+	}
+	for _, key := range sortedKeys(byKey) {
+		n := byKey[key][0]
+		name := base(n)
+		if alike[name] > 1 {
+			part := cmp.Or(n.instanceType, fmt.Sprintf("%dx", n.gpus))
+			if n.group != "" {
+				part = strings.ToLower(n.gpu.Name)
+			}
+			name = workloadName("", name+"-"+part)
+		}
+		b.pools = append(b.pools, &pool{name: unique(taken, name), nodes: byKey[key]})
+	}
+	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.name, y.name) })
+	for i, p := range b.pools {
+		p.index = i
+		for _, n := range p.nodes {
+			b.poolOf[n] = p
+		}
+		b.Fleet.Pools = append(b.Fleet.Pools, b.makePool(p))
+	}
+}
+
+// makePool writes a pool of the fleet.
+func (b *build) makePool(p *pool) decision.Pool {
+	n := p.nodes[0]
+	at := fmt.Sprintf("pools[%d]", p.index)
+	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery,
+		InstanceType: n.instanceType}
+	b.note(at+".name", derived("the GPU's model"))
+	if n.groupFrom != "" {
+		b.note(at+".name", declared("label %s", n.groupFrom))
+	}
+	b.note(at+".gpu", n.productFrom)
+	from := n.gpusFrom
+	for _, m := range p.nodes {
+		out.Count += m.gpus
+		if m.gpusFrom.Basis != basisDeclared && from.Basis == basisDeclared { // the least sure
+			from = m.gpusFrom
+		}
+		if out.Driver.IsZero() || !m.driver.IsZero() && m.driver.Compare(out.Driver) < 0 {
+			out.Driver = m.driver
+			b.note(at+".driver", m.driverFrom)
+		}
+		out.Delivery = min(out.Delivery, m.delivery)
+		if m.driver != n.driver {
+			b.find("drivers-differ", "pool "+p.name, m.driverFrom.Source, m.name, m.driver, n.name, n.driver)
+		}
+		out.Layouts = append(out.Layouts, m.layouts...)
+	}
+	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plaintext.Count(len(p.nodes), "node"))})
+	b.note(at+".gpus_per_node", from)
+	if n.delivery != sharing.DeliveryBare {
+		b.note(at+".delivery", n.deliveryFrom)
+	} else if !slices.ContainsFunc(p.nodes, func(m *node) bool { return m.meta != nil }) {
+		out.Standalone = true
+		b.note(at+".delivery", derived("no Node describes it: a machine without an orchestrator"))
+	}
+	if n.instanceType != "" {
+		b.note(at+".instance_type", declared("label %s", n.typeFrom))
+		if platform := names().Platforms[n.groupFrom]; platform != "" {
+			out.Platform = platform
+			b.note(at+".platform", derived("label %s", n.groupFrom))
+		}
+	}
+	if len(out.Layouts) > 0 {
+		b.note(at+".layouts", declared("annotations %s of pods", grantHAMiMIG))
+	}
+	if key, from := b.price(&out); key != "" {
+		b.note(at+"."+key, from)
+	}
+	return out
+}
+
+// price writes a pool's price, where the user gave one: the machine's before the GPU's. It returns the field and where
+// that comes from.
+func (b *build) price(out *decision.Pool) (key string, from Provenance) {
+	prices := b.c.opts.Prices
+	if m, ok := prices.machines[out.InstanceType]; ok && out.InstanceType != "" {
+		out.NodePricePerHour = decision.Some(m)
+		return "node_price_per_hour", Provenance{basisGiven, "prices, " + out.InstanceType}
+	}
+	board, _, _ := strings.Cut(out.GPU, " (")
+	m, ok := prices.gpus[out.GPU]
+	if !ok && board != out.GPU { // described by its memory: priced by its name
+		m, ok = prices.machines[board]
+	}
+	if !ok {
+		return "", from
+	}
+	out.PricePerGPUHour = decision.Some(m)
+	return "price_per_gpu_hour", Provenance{basisGiven, "prices, " + out.GPU}
+}
+
+func (b *build) hintNode(n *node) {
+	h := b.c.opts.Hints
+	for _, k := range matching(h.Nodes, n.name) {
+		gpu, err := sharing.LookupGPU(h.Nodes[k].GPU)
+		if err == nil && (n.gpu == nil || n.gpu != gpu) {
+			n.gpu, n.productFrom = gpu, Provenance{basisGiven, "hints, nodes." + k}
+		}
+	}
+}
+
+// monthly writes the cost of GPUs of a pool in a month, "" without a price.
+func monthly(p *decision.Pool, gpus int) string {
+	price, ok := p.Price()
+	if !ok {
+		return ""
+	}
+	m, err := price.Mul(int64(gpus) * cost.HoursPerMonth)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": %s a month", m.Round(2))
 }

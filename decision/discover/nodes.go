@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
@@ -83,4 +85,111 @@ func (b *build) readNode(o *nodeObject) *node {
 	}
 	b.checkNode(n)
 	return n
+}
+
+// cordonHAMi is HAMi's annotation, from 2.10, of the GPUs of a node that take no new pods.
+const cordonHAMi = "hami.io/device-cordon"
+
+// readApart finds the GPUs of a node that take no new pods: cordoned, unhealthy, tainted.
+func (n *node) readApart(b *build) {
+	for text := range strings.SplitSeq(n.meta.Metadata.Annotations[cordonHAMi], ",") {
+		if uuid := strings.TrimSpace(text); n.card(uuid) != nil {
+			n.apartGPUs[uuid] = "cordoned"
+		}
+	}
+	for _, d := range n.registered {
+		if d.Healthy != nil && !*d.Healthy {
+			n.apartGPUs[d.ID] = "not healthy"
+		}
+	}
+	var apart []string
+	for _, gpu := range sortedKeys(n.apartGPUs) {
+		apart = append(apart, gpu+" ("+n.apartGPUs[gpu]+")")
+	}
+	if len(apart) > 0 {
+		b.find("gpus-apart", "node "+n.name, "annotations and ResourceSlices", plaintext.Some(apart, mostNames, len(apart)))
+	}
+}
+
+// otherVendors begin the resources of the plugins of AMD and Intel.
+var otherVendors = []string{"amd.com/", "gpu.intel.com/"}
+
+// otherVendor reports the GPUs of AMD and Intel on a node.
+func (b *build) otherVendor(n *node) {
+	for _, key := range sortedKeys(n.meta.Status.Capacity) {
+		if begins(key, otherVendors) {
+			b.find("other-vendor", "node "+n.name, "resource "+key, n.meta.Status.Capacity[key], key)
+		}
+	}
+}
+
+// notCounted reports a node that has GPUs by some resource, where nothing gives their number.
+func (b *build) notCounted(n *node) {
+	var names []string
+	for _, key := range n.others {
+		if n.product != "" || gpuWord.MatchString(key) {
+			names = append(names, key)
+			b.others[key] = true
+		}
+	}
+	if len(names) > 0 {
+		b.find("gpus-not-counted", "node "+n.name, "resource "+names[0], plaintext.Some(names, mostNames, len(names)))
+	}
+}
+
+// checkNode reports labels of a node that contradict its GPU, its resources or one another.
+func (b *build) checkNode(n *node) {
+	object := "node " + n.name
+	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
+		got := sharing.Bytes(v) * sharing.MiB
+		if known := n.memory(); known > 0 && !near(got, known) {
+			b.find("label-lies/memory", object, "label nvidia.com/gpu.memory", got, n.gpu.Name, known)
+		}
+	}
+	if len(n.managers) > 1 {
+		b.find("two-managers", object, n.deliveryFrom.Source, strings.Join(n.managers, " and "))
+	}
+	text, given := n.meta.Status.Allocatable["nvidia.com/gpu"]
+	if healthy, all := count(text), n.capacity(resourceGPU); given && len(n.registered) == 0 && healthy < all {
+		b.find("unhealthy-gpus", object, "status.allocatable", all-healthy, all)
+	}
+	b.checkEffect(n)
+	if mps := n.mechanism == sharing.MechanismMPS && len(n.instances) > 0; mps ||
+		slices.ContainsFunc(n.inside, func(in Inside) bool { return in.Mechanism == sharing.MechanismMIGWithMPS }) {
+		b.find("mps-and-mig", object, "labels "+labelStrategy+" and "+migPrefix+"*.sharing-strategy")
+	}
+	if n.label(labelMIGState) == "failed" {
+		b.find("mig-config-failed", object, "label "+labelMIGState, n.label(labelMIG))
+	}
+	if kinds := n.kinds(); len(kinds) > 1 {
+		b.find("gpus-differ", object, n.productFrom.Source, plaintext.Some(kinds, mostNames, len(kinds)), n.product)
+	}
+	if b.checkGuest(object, n.product, n.productFrom.Source, n.label("nvidia.com/vgpu.present") == "true") {
+		return
+	}
+	if n.gpu != nil && n.gpu.Source == "" {
+		b.find("gpu-not-in-table", object, n.productFrom.Source, n.product)
+	}
+	if n.gpu == nil && n.product != "" {
+		if _, err := sharing.LookupGPU(n.product); err != nil {
+			b.find("gpu-unknown", object, n.productFrom.Source, strings.TrimPrefix(err.Error(), "sharing: "))
+		}
+	}
+}
+
+// checkGuest reports a GPU that is virtual: its machine's figures hold only inside.
+func (b *build) checkGuest(object, product, source string, labelled bool) bool {
+	v, ok := sharing.ParseVGPUType(product)
+	if !ok && !labelled {
+		return false
+	}
+	what := ""
+	if ok {
+		what = fmt.Sprintf(" %s, %v of a board %s", v.Name, v.Memory, v.Board)
+	}
+	if v.Slices > 0 {
+		what += fmt.Sprintf(" as a MIG instance of %s", plaintext.Count(v.Slices, "slice"))
+	}
+	b.find("vgpu-guest", object, source, what)
+	return true
 }
