@@ -5,8 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -24,7 +22,7 @@ const (
 
 // takeConfigMap keeps configurations of the device plugin, and the names of resources in HAMi's configuration.
 func (c *Collector) takeConfigMap(file string, o *configMapObject) {
-	for _, key := range slices.Sorted(maps.Keys(o.Data)) {
+	for _, key := range sortedKeys(o.Data) {
 		text := o.Data[key]
 		switch {
 		case len(text) > 1<<20:
@@ -129,20 +127,13 @@ func (c *Collector) refuse(p *pluginConfig, path, format string, args ...any) {
 // takeHAMiNames reads the names of resources from HAMi's configuration.
 func (c *Collector) takeHAMiNames(text string) {
 	var config struct {
-		NVIDIA struct {
-			Count   string `yaml:"resourceCountName"`
-			Memory  string `yaml:"resourceMemoryName"`
-			Percent string `yaml:"resourceMemoryPercentageName"`
-			Cores   string `yaml:"resourceCoreName"`
-		} `yaml:"nvidia"`
+		NVIDIA map[string]any `yaml:"nvidia"`
 	}
-	if yaml.Unmarshal([]byte(text), &config) != nil {
-		return
-	}
-	n := config.NVIDIA
-	for i, name := range []string{n.Count, n.Memory, n.Percent, n.Cores} {
-		if name != "" && useOf(name).role == roleUnknown {
-			c.hamiNames[name] = [...]role{roleCount, roleMemory, rolePercent, roleCores}[i]
+	_ = yaml.Unmarshal([]byte(text), &config) // another text has no such keys
+	for key, r := range map[string]role{"resourceCountName": roleCount, "resourceMemoryName": roleMemory,
+		"resourceMemoryPercentageName": rolePercent, "resourceCoreName": roleCores} {
+		if name, _ := config.NVIDIA[key].(string); name != "" && useOf(name).role == roleUnknown {
+			c.hamiNames[name] = r
 		}
 	}
 }
@@ -151,7 +142,7 @@ func (c *Collector) takeHAMiNames(text string) {
 // their number. They are used only where all configurations of that name and the node's resources agree with them.
 func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, Provenance) {
 	all := b.c.plugins[n.label(labelPlugin)]
-	offered, boards := n.capacity(resource), count(n.label("nvidia.com/gpu.count"))
+	offered, boards := n.offers[resource], count(n.label("nvidia.com/gpu.count"))
 	for _, p := range all {
 		if p.mechanism != all[0].mechanism || p.replicas != all[0].replicas || p.replicas > mostReplicas ||
 			offered%p.replicas != 0 || boards > 0 && boards*p.replicas != offered {

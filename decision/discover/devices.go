@@ -141,7 +141,8 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 	}
 	gone := 0 // GPUs that are not healthy: any may be
 	if n.single == "" && len(n.registered) == 0 {
-		gone = n.whole - count(k.Allocatable[n.resource])/n.unit()
+		unit := map[string]int{n.resource: n.replicas, resourceMilli: 1000}[n.resource]
+		gone = n.whole - count(k.Allocatable[n.resource])/unit
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]

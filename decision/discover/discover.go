@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -21,11 +20,11 @@ import (
 // pods hold count as GPUs, and no GPU of such a node counts as free.
 func (b *build) notUnderstood() {
 	for _, n := range b.nodes {
-		for _, key := range slices.Sorted(maps.Keys(n.opaque)) {
+		for _, key := range sortedKeys(n.opaque) {
 			pods := n.opaque[key]
 			n.closed = cmp.Or(n.closed, "one on which pods hold "+key+", which is not understood")
 			offers := "does not say how much it has of " + key
-			if v := n.amount(key); v > 0 {
+			if v := n.offers[key]; v > 0 {
 				offers = fmt.Sprintf("offers %d of %s", v, key)
 			}
 			b.find("resource-not-understood/held", "node "+n.name, "resource "+key, offers,
@@ -33,7 +32,7 @@ func (b *build) notUnderstood() {
 		}
 		for _, key := range n.others {
 			if n.opaque[key] == nil && !n.handedOut() {
-				b.find("resource-not-understood/unheld", "node "+n.name, "resource "+key, n.amount(key), key)
+				b.find("resource-not-understood/unheld", "node "+n.name, "resource "+key, n.offers[key], key)
 			}
 		}
 	}
@@ -166,7 +165,7 @@ func (b *build) checkWaiting(p *pod, object string) {
 func (b *build) check() {
 	if len(b.c.clusters) > 1 {
 		var names []string
-		for _, name := range slices.Sorted(maps.Keys(b.c.clusters)) {
+		for _, name := range sortedKeys(b.c.clusters) {
 			names = append(names, fmt.Sprintf("%s (%s)", name, b.c.clusters[name][0]))
 		}
 		b.find("two-clusters/labels", "cluster", "labels of nodes", len(names), names)
@@ -361,7 +360,7 @@ func (c *Collector) Discover() *Discovery {
 		Discovery: &Discovery{Pods: c.pods, Provenance: map[string]Provenance{}}, findings: slices.Clone(c.findings)}
 	b.Fleet.Version = "v1"
 	b.claims()
-	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
+	for _, name := range sortedKeys(c.nodes) {
 		if n := b.readNode(c.nodes[name]); n != nil {
 			b.nodes, b.byName[name] = append(b.nodes, n), n
 		}

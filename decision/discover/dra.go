@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
@@ -184,7 +182,7 @@ func (b *build) gpuOf(d *device) string {
 		return cmp.Or(d.uuid, d.pool+"/"+d.name)
 	}
 	number, _ := strings.CutPrefix(d.name, "gpu-vfio-")
-	for _, name := range slices.Sorted(maps.Keys(b.c.devices[d.pool])) {
+	for _, name := range sortedKeys(b.c.devices[d.pool]) {
 		o := b.c.devices[d.pool][name]
 		switch {
 		case o.kind == "vfio":

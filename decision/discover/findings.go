@@ -128,19 +128,23 @@ var names = sync.OnceValue(func() (all struct {
 	Ordinary, Kept, Groups, SKUs []string
 	Owners                       [][2]string
 	Plugin                       map[string]any
+	Resources                    map[string]struct {
+		Role     role
+		Delivery sharing.Delivery
+	}
 }) {
 	_ = yaml.Unmarshal(namesYAML, &all) // a test reads the file that is built in
 	return all
 })
 
-// instanceModel is the GPU of a cloud's machine type.
-func instanceModel(machine string) (string, bool) {
-	for _, prefix := range slices.Sorted(maps.Keys(names().Machines)) {
+// instanceModel is the GPU of a cloud's machine type, "" where it is not known. No type has two of the prefixes.
+func instanceModel(machine string) string {
+	for prefix, gpu := range names().Machines {
 		if strings.HasPrefix(machine, prefix) {
-			return names().Machines[prefix], true
+			return gpu
 		}
 	}
-	return "", false
+	return ""
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

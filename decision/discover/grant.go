@@ -65,12 +65,16 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 				if i < len(names) {
 					h.container = names[i]
 				}
+				inMIG := g.Template
+				if n != nil && n.card(g.UUID) != nil {
+					inMIG = inMIG || n.card(g.UUID).Mode == "mig"
+				}
 				if in := instances[[2]int{i, k}]; in != nil {
 					h.profile, h.start, h.size = in.Profile, in.Placement.Start, in.Placement.Size
-				} else if g.Template || n.modeOf(g.UUID) == "mig" {
+				} else if inMIG {
 					h.profile = n.profileFor(h.memory)
 				}
-				if h.profile != "" || g.Template || n.modeOf(g.UUID) == "mig" {
+				if inMIG || h.profile != "" {
 					h.mechanism, h.cores = sharing.MechanismMIG, 0
 				}
 				all = append(all, h)

@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func (b *build) group() {
 		}
 	}
 	// Owners without pods in the input.
-	for _, name := range slices.Sorted(maps.Keys(b.c.controllers)) {
+	for _, name := range sortedKeys(b.c.controllers) {
 		k := b.c.controllers[name]
 		if k.pod == nil || k.replicas == 0 || k.owner.name != "" &&
 			b.c.controllers[k.owner.kind+"/"+k.namespace+"/"+k.owner.name] != nil {

@@ -174,22 +174,18 @@ func (b *build) container(p *pod, w *wanted, n *node) (all []holding) {
 // amount reads a part of a node's amount of a resource that is not understood. It counts as the largest number of GPUs
 // that it can lie on; memory counts as one GPU's as far as it fits.
 func (b *build) amount(h holding, key string, v int, n *node) holding {
-	offered := n.amount(key)
-	switch {
-	case n == nil || n.gpus == 0:
+	if n == nil || n.gpus == 0 {
 		h.gpus = 1
 		return h
-	case offered == 0:
-		h.gpus = min(v, n.gpus)
-		return h
 	}
-	if wordOf(key) == roleMemory && n.gpu != nil {
+	h.gpus = min(v, n.gpus)
+	switch offered := n.offers[key]; {
+	case offered == 0:
+	case wordOf(key) == roleMemory && n.gpu != nil:
 		h.gpus = min(n.gpus, (v*n.gpus+offered-1)/offered)
 		all := int64(n.gpus) * n.memory().MiB()
 		h.memory = sharing.Bytes(all*int64(v)/int64(offered*h.gpus)) * sharing.MiB
-		return h
-	}
-	if h.gpus = min(v, n.gpus); offered <= n.gpus {
+	case offered <= n.gpus:
 		h.mechanism = sharing.MechanismExclusive
 	}
 	return h

@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -14,44 +13,45 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// registers are the annotations of nodes in which device plugins register the GPUs.
+var registers = map[sharing.Delivery]string{sharing.DeliveryHAMi: "hami.io/node-nvidia-register",
+	sharing.DeliveryVolcano: "volcano.sh/node-vgpu-register"}
+
+// managers are the names of components that hand out GPUs.
+var managers = map[sharing.Delivery]string{sharing.DeliveryHAMi: "HAMi", sharing.DeliveryVolcano: "Volcano",
+	sharing.DeliveryDRA: "the DRA driver"}
+
 // readManagers finds the components that hand out the node's GPUs.
 func (n *node) readManagers(b *build) {
-	a, l := n.meta.Metadata.Annotations, n.meta.Metadata.Labels
-	add := func(d sharing.Delivery, name string, from Provenance) {
-		n.managers = append(n.managers, name)
+	add := func(d sharing.Delivery, from Provenance) {
+		n.managers = append(n.managers, managers[d])
 		n.delivery, n.deliveryFrom = d, from
 	}
-	for _, r := range []struct {
-		key  string
-		d    sharing.Delivery
-		name string
-	}{{registerHAMi, sharing.DeliveryHAMi, "HAMi"}, {registerVolcano, sharing.DeliveryVolcano, "Volcano"}} {
-		text, ok := a[r.key]
-		if !ok {
-			continue
-		}
-		devices, err := hami.ParseRegister(text)
+	for _, d := range []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano} {
+		key := registers[d]
+		devices, err := hami.ParseRegister(n.meta.Metadata.Annotations[key])
 		if err != nil {
-			b.find("annotation-unreadable/register", "node "+n.name, "annotation "+r.key, r.key, err)
+			b.find("annotation-unreadable/register", "node "+n.name, "annotation "+key, key, err)
 		}
 		if len(devices) > 0 {
-			n.registered, n.registry = devices, r.d
-			add(r.d, r.name, declared("annotation %s", r.key))
+			n.registered, n.registry = devices, d
+			add(d, declared("annotation %s", key))
 		}
 	}
-	if n.registry == sharing.DeliveryBare && n.capacity("volcano.sh/vgpu-number") > 0 {
+	if n.registry == sharing.DeliveryBare && n.offers[resourceVolcano] > 0 {
 		n.registry = sharing.DeliveryVolcano
-		add(n.registry, "Volcano", declared("resource volcano.sh/vgpu-number"))
-		b.find("register-missing", "node "+n.name, "annotation "+registerVolcano, registerVolcano)
+		add(n.registry, declared("resource %s", resourceVolcano))
+		key := registers[n.registry]
+		b.find("register-missing", "node "+n.name, "annotation "+key, key)
 	}
-	plugin := n.capacity(resourceGPU) > 0 || n.capacity(resourceShared) > 0 ||
-		slices.ContainsFunc(sortedKeys(n.amounts()), func(key string) bool { return strings.HasPrefix(key, migPrefix) })
+	plugin := n.offers[resourceGPU] > 0 || n.offers[resourceShared] > 0 ||
+		slices.ContainsFunc(sortedKeys(n.offers), func(key string) bool { return strings.HasPrefix(key, migPrefix) })
 	if len(n.devices) > 0 {
-		add(sharing.DeliveryDRA, "the DRA driver", declared("ResourceSlice of gpu.nvidia.com"))
+		add(sharing.DeliveryDRA, declared("ResourceSlice of %s", draDriver))
 	}
 	if plugin && !slices.Contains(n.managers, "HAMi") {
 		d, from := sharing.DeliveryDevicePlugin, declared("resource nvidia.com/*")
-		for _, key := range slices.Sorted(maps.Keys(l)) {
+		for _, key := range sortedKeys(n.meta.Metadata.Labels) {
 			if strings.HasPrefix(key, "nvidia.com/gpu.deploy.") || key == labelMIGState { // of the operator's MIG manager
 				d, from = sharing.DeliveryGPUOperator, declared("label %s", key)
 				break
@@ -68,7 +68,7 @@ func (n *node) readManagers(b *build) {
 func (n *node) readRegistered(b *build) {
 	n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
 	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
-		n.resource = "volcano.sh/vgpu-number"
+		n.resource = resourceVolcano
 	}
 	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
 	for _, d := range n.registered {
@@ -91,7 +91,7 @@ func (n *node) readRegistered(b *build) {
 }
 
 func (n *node) readMilli(b *build) {
-	n.resource, n.gpus = resourceMilli, n.capacity(resourceMilli)/1000
+	n.resource, n.gpus = resourceMilli, n.offers[resourceMilli]/1000
 	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
 	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
 		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
@@ -120,7 +120,7 @@ func (n *node) readDevices(b *build) {
 			}
 		}
 	}
-	n.uuids = slices.Sorted(maps.Keys(gpus))
+	n.uuids = sortedKeys(gpus)
 	n.gpus, n.gpusFrom = len(gpus), declared("ResourceSlice: devices of %s", draDriver)
 	n.mechanismFrom = declared("ResourceSlice and ResourceClaims")
 	for _, d := range n.devices {
@@ -169,7 +169,7 @@ func (b *build) renamed(key string, n *node) role {
 	case useOf(key).role != roleUnknown:
 	case n == nil && b.hamiCounts[key], n != nil && n.countName == key:
 		return roleCount
-	case n != nil && n.registry == sharing.DeliveryHAMi && n.amount(key) == 0:
+	case n != nil && n.registry == sharing.DeliveryHAMi && n.offers[key] == 0:
 		return wordOf(key)
 	}
 	return roleUnknown
@@ -181,18 +181,18 @@ func (n *node) readOffers(b *build) {
 	for i := range n.registered {
 		registered += n.registered[i].Count
 	}
-	for _, key := range slices.Sorted(maps.Keys(n.amounts())) {
+	for _, key := range sortedKeys(n.offers) {
 		if b.c.hamiNames[key] == roleCount && n.registry == sharing.DeliveryHAMi {
 			n.countName = key
 		} else if useOf(key).role == roleUnknown {
 			n.others = append(n.others, key)
 		}
 	}
-	if n.registry != sharing.DeliveryHAMi || n.countName != "" || n.amount(resourceGPU) > 0 {
+	if n.registry != sharing.DeliveryHAMi || n.countName != "" || n.offers[resourceGPU] > 0 {
 		return
 	}
 	// The resource that has as many as are registered, or the only one that is not understood.
-	i := slices.IndexFunc(n.others, func(key string) bool { return n.amount(key) == registered })
+	i := slices.IndexFunc(n.others, func(key string) bool { return n.offers[key] == registered })
 	if i < 0 && len(n.others) == 1 {
 		i = 0
 	}
@@ -205,17 +205,16 @@ func (n *node) readOffers(b *build) {
 
 // readShares counts the GPUs that other systems than those of NVIDIA, HAMi and Volcano hand out.
 func (n *node) readShares(b *build) {
-	amounts := n.amounts()
 	add := func(key string, gpus int, m sharing.Mechanism) {
 		n.gpus, n.whole = n.gpus+gpus, n.whole+gpus
 		n.gpusFrom, n.mechanism, n.mechanismFrom = derived("resource %s", key), m, declared("resource %s", key)
 	}
 	counted := n.gpus > 0
-	for _, key := range slices.Sorted(maps.Keys(amounts)) {
+	for _, key := range sortedKeys(n.offers) {
 		switch u := useOf(key); u.role {
 		case roleTotal:
 			if !counted {
-				add(key, amounts[key], sharing.MechanismExclusive)
+				add(key, n.offers[key], sharing.MechanismExclusive)
 			}
 		case roleWhole, roleVGPU:
 			n.closed = "one whose GPUs are handed to virtual machines"
@@ -224,14 +223,14 @@ func (n *node) readShares(b *build) {
 			if u.role == roleVGPU {
 				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)
 			}
-			b.find("gpus-for-machines", "node "+n.name, "resource "+key, amounts[key], what)
+			b.find("gpus-for-machines", "node "+n.name, "resource "+key, n.offers[key], what)
 			switch {
 			case counted:
 				n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
 			case u.role == roleWhole:
-				add(key, amounts[key], u.mechanism)
+				add(key, n.offers[key], u.mechanism)
 			default:
-				add(key, (amounts[key]+per-1)/per, u.mechanism)
+				add(key, (n.offers[key]+per-1)/per, u.mechanism)
 				n.replicas = max(n.replicas, per)
 			}
 		case roleSlice:

@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -68,7 +67,7 @@ func (b *build) takeUsage() {
 		all[key].add(s, n)
 	}
 	if len(gone) > 0 {
-		names := slices.Sorted(maps.Keys(gone))
+		names := sortedKeys(gone)
 		b.find("pods-gone", "pod "+names[0], exporter, plaintext.Count(len(names), "pod"))
 	}
 	for _, w := range b.workloads {
@@ -340,7 +339,7 @@ func (b *build) strayDevices(u *usage.Usage) {
 			stray["GPU "+s.GPU] = true
 		}
 	}
-	if names := slices.Sorted(maps.Keys(stray)); len(names) > 0 {
+	if names := sortedKeys(stray); len(names) > 0 {
 		b.find("gpu-in-no-node", names[0], exporter, plaintext.Some(names, mostNames, len(names)))
 	}
 }

@@ -252,6 +252,8 @@ type metricsPage struct {
 type node struct {
 	name string
 	meta *nodeObject // nil for machines that no Node describes
+	// offers has the amounts of resources with all devices healthy.
+	offers map[string]int
 
 	group, groupFrom       string // node pool
 	instanceType, typeFrom string

@@ -22,11 +22,6 @@ func (n *node) sharers() int {
 	return 0
 }
 
-const (
-	registerHAMi    = "hami.io/node-nvidia-register"
-	registerVolcano = "volcano.sh/node-vgpu-register"
-)
-
 // Labels of GPU Feature Discovery about the sharing of whole GPUs.
 const (
 	labelReplicas = "nvidia.com/gpu.replicas"
@@ -60,14 +55,6 @@ func (n *node) first(keys ...string) (value, key string) {
 	return "", ""
 }
 
-// capacity returns the amount that the node offered of a resource with all devices healthy.
-func (n *node) capacity(name string) int {
-	if text, ok := n.meta.Status.Capacity[name]; ok {
-		return count(text)
-	}
-	return count(n.meta.Status.Allocatable[name])
-}
-
 // number reads a label that must be a whole number.
 func (n *node) number(b *build, key string) (int, bool) {
 	text := n.label(key)
@@ -82,24 +69,17 @@ func (n *node) number(b *build, key string) (int, bool) {
 	return v, true
 }
 
-// amounts returns the resources that a node offers with all devices healthy.
-func (n *node) amounts() map[string]int {
+// amountsOf returns the largest amount of each resource in some lists, those that are no part of a GPU left out.
+func amountsOf(lists ...quantities) map[string]int {
 	out := map[string]int{}
-	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
+	for _, list := range lists {
 		for key, text := range list {
 			if v := amountOf(text); v > 0 && !ordinary(key) {
-				out[key] = v
+				out[key] = max(out[key], v)
 			}
 		}
 	}
 	return out
-}
-
-func (n *node) amount(key string) int {
-	if n == nil || n.meta == nil {
-		return 0
-	}
-	return n.amounts()[key]
 }
 
 // handedOut reports whether a known component hands out the node's GPUs.
@@ -144,20 +124,10 @@ func (n *node) profile(name string) *mig.Profile {
 
 // card is the GPU that HAMi or Volcano registered under a UUID, nil without one.
 func (n *node) card(uuid string) *hami.GPU {
-	for i := range n.registered {
-		if n.registered[i].ID == uuid {
-			return &n.registered[i]
-		}
+	if i := slices.IndexFunc(n.registered, func(g hami.GPU) bool { return g.ID == uuid }); i >= 0 {
+		return &n.registered[i]
 	}
 	return nil
-}
-
-// modeOf returns the mode in which HAMi runs a GPU: hami-core, mps or mig; empty where it is not reported.
-func (n *node) modeOf(uuid string) string {
-	if n == nil || n.card(uuid) == nil {
-		return ""
-	}
-	return n.card(uuid).Mode
 }
 
 // profileFor returns the MIG profile of the node's GPU with memory nearest to the grant, as a driver may show
@@ -189,14 +159,6 @@ func (n *node) vgpusOn(u use) int {
 		most = min(most, max(1, n.model().ComputeSlices/v.Slices))
 	}
 	return most
-}
-
-// unit is the amount of the node's resource that is one GPU.
-func (n *node) unit() int {
-	if n.resource == resourceMilli {
-		return 1000
-	}
-	return n.replicas
 }
 
 // kinds returns the names of a node's GPUs, where HAMi, Volcano or the DRA driver lists them one by one.

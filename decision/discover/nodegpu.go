@@ -5,63 +5,48 @@ package discover
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// readProduct finds the GPU's model.
+// readProduct finds the GPU's model: by the first source that names it.
 func (n *node) readProduct(b *build) {
 	l := n.meta.Metadata.Labels
-	text, from := l["nvidia.com/gpu.product"], "label nvidia.com/gpu.product"
-	basis := basisDeclared
-	byMachine := func() {
-		if model, ok := instanceModel(n.instanceType); ok {
-			text, from, basis = model, fmt.Sprintf("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType),
-				basisDerived
+	text, found := "", declared("label nvidia.com/gpu.product")
+	try := func(name string, from Provenance) {
+		if text == "" && name != "" {
+			text, found = name, from
 		}
 	}
-	sku, skuFrom := n.first(names().SKUs...)
-	switch {
-	case text != "":
-	case l["cloud.google.com/gke-accelerator"] != "":
-		accelerator := l["cloud.google.com/gke-accelerator"]
-		text, from = cmp.Or(names().GKE[accelerator], accelerator), "label cloud.google.com/gke-accelerator"
-	case sku != "":
-		text, from = sku, "label "+skuFrom
-		byMachine() // a bare "a100" is several boards; the machine has one of them
-	default:
+	try(l["nvidia.com/gpu.product"], found)
+	accelerator := l["cloud.google.com/gke-accelerator"]
+	try(cmp.Or(names().GKE[accelerator], accelerator), declared("label cloud.google.com/gke-accelerator"))
+	machine := derived("label %s=%s is a machine with that GPU", n.typeFrom, n.instanceType)
+	if sku, from := n.first(names().SKUs...); sku != "" {
+		try(instanceModel(n.instanceType), machine) // a bare "a100" is several boards; the machine has one of them
+		try(sku, declared("label %s", from))
+	}
+	for _, vfio := range []bool{false, true} {
 		for _, d := range n.devices {
-			if d.product != "" && (text == "" || d.kind != "vfio" && strings.Contains(text, "[")) {
-				text, from = d.product, "ResourceSlice attribute productName"
-			}
-		}
-		for _, r := range n.registered {
-			if text == "" && r.Type != "" {
-				text, from = strings.TrimPrefix(r.Type, "NVIDIA-"),
-					"annotation "+cmp.Or(map[bool]string{true: registerVolcano}[n.delivery == sharing.DeliveryVolcano], registerHAMi)
+			if (d.kind == "vfio") == vfio {
+				try(d.product, declared("ResourceSlice attribute productName"))
 			}
 		}
 	}
-	if text == "" { // of the MIG strategy "mixed": nvidia.com/mig-1g.10gb.product
-		for _, key := range slices.Sorted(maps.Keys(l)) {
-			if strings.HasPrefix(key, migPrefix) && strings.HasSuffix(key, ".product") && text == "" {
-				text, _, _ = strings.Cut(l[key], "-MIG-")
-				from = "label " + key
-			}
+	for _, r := range n.registered {
+		try(strings.TrimPrefix(r.Type, "NVIDIA-"), declared("annotation %s", registers[n.registry]))
+	}
+	for _, key := range sortedKeys(l) { // of the MIG strategy "mixed": nvidia.com/mig-1g.10gb.product
+		if strings.HasPrefix(key, migPrefix) && strings.HasSuffix(key, ".product") {
+			board, _, _ := strings.Cut(l[key], "-MIG-")
+			try(board, declared("label %s", key))
 		}
 	}
-	if text == "" {
-		byMachine()
-	}
-	if text == "" && l["aliyun.accelerator/nvidia_name"] != "" {
-		text, from = l["aliyun.accelerator/nvidia_name"], "label aliyun.accelerator/nvidia_name"
-	}
+	try(instanceModel(n.instanceType), machine)
+	try(l["aliyun.accelerator/nvidia_name"], declared("label aliyun.accelerator/nvidia_name"))
 	text = strings.TrimSuffix(text, "-SHARED")
 	board, profile, single := strings.Cut(text, "-MIG-")
 	if single {
@@ -69,7 +54,7 @@ func (n *node) readProduct(b *build) {
 	} else if partition := l["cloud.google.com/gke-gpu-partition-size"]; l["nvidia.com/gpu.product"] == "" {
 		n.single = partition
 	}
-	n.product, n.productFrom = board, Provenance{basis, from}
+	n.product, n.productFrom = board, found
 	mib, _ := n.first("nvidia.com/gpu.memory", "karpenter.k8s.aws/instance-gpu-memory",
 		"eks.amazonaws.com/instance-gpu-memory")
 	if n.gpu = lookupGPU(board, mib, single); n.gpu == nil && !single {

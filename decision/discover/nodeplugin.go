@@ -4,8 +4,6 @@ package discover
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/cotenant/cotenant/mig"
@@ -15,12 +13,10 @@ import (
 // migResources are the MIG instances that the node offers, by profile, with how pods share them.
 func (n *node) migResources(b *build) (map[string]int, []Inside) {
 	out, offered := map[string]int{}, map[string]int{}
-	for _, list := range []quantities{n.meta.Status.Allocatable, n.meta.Status.Capacity} {
-		for key, text := range list {
-			if profile, ok := strings.CutPrefix(key, migPrefix); ok && count(text) > 0 {
-				profile, _ = strings.CutSuffix(profile, ".shared")
-				offered[profile] = max(offered[profile], count(text))
-			}
+	for key, amount := range n.offers {
+		if profile, ok := strings.CutPrefix(key, migPrefix); ok {
+			profile = strings.TrimSuffix(profile, ".shared")
+			offered[profile] = max(offered[profile], amount)
 		}
 	}
 	for _, key := range sortedKeys(n.meta.Metadata.Labels) { // GPU Feature Discovery lists those that are not offered
@@ -67,10 +63,10 @@ func (b *build) reportInside(n *node, source string) {
 // readPlugin reads a node of the device plugin and GPU Feature Discovery.
 func (n *node) readPlugin(b *build) {
 	resource := resourceGPU
-	if n.capacity(resourceShared) > 0 {
+	if n.offers[resourceShared] > 0 {
 		resource = resourceShared
 	}
-	if n.offered = n.capacity(resource); n.offered > 0 {
+	if n.offered = n.offers[resource]; n.offered > 0 {
 		n.resource = resource
 	}
 	n.instances, n.inside = n.migResources(b)
@@ -95,10 +91,10 @@ func (n *node) readPlugin(b *build) {
 			n.gpus, n.whole, n.gpusFrom = labelled, labelled, from
 			if n.registry != sharing.DeliveryBare {
 				n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
-				n.replicas = max(1, n.amount("volcano.sh/vgpu-number")/labelled)
+				n.replicas = max(1, n.offers[resourceVolcano]/labelled)
 				return
 			}
-			if len(n.amounts()) > 0 {
+			if len(n.offers) > 0 {
 				return // another system hands them out
 			}
 			b.find("gpus-not-offered", "node "+n.name, "label nvidia.com/gpu.count", labelled)
@@ -158,7 +154,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 	case strategy == "":
 		n.mechanismFrom = derived("no label of sharing")
 	}
-	if strategy == "none" && count(n.label("nvidia.com/gpu.count"))*replicas != n.capacity(resource) {
+	if strategy == "none" && count(n.label("nvidia.com/gpu.count"))*replicas != n.offers[resource] {
 		replicas = 1
 	}
 	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
@@ -211,7 +207,7 @@ func (n *node) gpusForInstances(b *build, stated int, from Provenance) (int, Pro
 // counts returns the least number of GPU instances: several compute instances ("1c.3g.40gb") may be in one.
 func counts(instances map[string]int) []mig.Count {
 	var out []mig.Count
-	for _, profile := range slices.Sorted(maps.Keys(instances)) {
+	for _, profile := range sortedKeys(instances) {
 		c := mig.Count{Profile: profile, N: instances[profile]}
 		if name, err := mig.ParseName(profile); err == nil && name.ComputeSlices < name.Slices {
 			c.N = (c.N*name.ComputeSlices + name.Slices - 1) / name.Slices

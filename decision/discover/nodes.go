@@ -43,7 +43,7 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 
 // readNode reads a node's labels, annotations and resources. It returns nil for a node without NVIDIA GPUs.
 func (b *build) readNode(o *nodeObject) *node {
-	n := &node{name: o.Metadata.Name, meta: o, replicas: 1, mechanism: sharing.MechanismExclusive,
+	n := &node{name: o.Metadata.Name, meta: o, offers: amountsOf(o.Status.Allocatable, o.Status.Capacity), replicas: 1, mechanism: sharing.MechanismExclusive,
 		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
 	n.group, n.groupFrom = n.first(names().Groups...)
 	n.instanceType, n.typeFrom = n.first("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -53,11 +53,11 @@ func (b *build) readNode(o *nodeObject) *node {
 	n.readProduct(b)
 	n.readDriver()
 	switch {
-	case len(n.devices) > 0 && n.capacity(resourceGPU) == 0:
+	case len(n.devices) > 0 && n.offers[resourceGPU] == 0:
 		n.readDevices(b)
 	case len(n.registered) > 0:
 		n.readRegistered(b)
-	case n.capacity(resourceMilli) > 0:
+	case n.offers[resourceMilli] > 0:
 		n.readMilli(b)
 	default:
 		n.readPlugin(b)
@@ -150,7 +150,7 @@ func (b *build) checkNode(n *node) {
 		b.find("two-managers", object, n.deliveryFrom.Source, strings.Join(n.managers, " and "))
 	}
 	text, given := n.meta.Status.Allocatable["nvidia.com/gpu"]
-	if healthy, all := count(text), n.capacity(resourceGPU); given && len(n.registered) == 0 && healthy < all {
+	if healthy, all := count(text), n.offers[resourceGPU]; given && len(n.registered) == 0 && healthy < all {
 		b.find("unhealthy-gpus", object, "status.allocatable", all-healthy, all)
 	}
 	b.checkEffect(n)

@@ -5,9 +5,7 @@ package discover
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -37,7 +35,7 @@ func parsePrices(name string, data []byte) (*Prices, error) {
 	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
 	var l problem.List
 	currency := ""
-	for _, key := range slices.Sorted(maps.Keys(file)) {
+	for _, key := range sortedKeys(file) {
 		m := file[key]
 		l.If(m.Sign() < 0, key, "write what it costs for an hour", "%s is negative", m)
 		l.If(currency != "" && m.Currency() != currency, key, "use one currency",
@@ -101,7 +99,7 @@ func parseHints(name string, data []byte) (*Hints, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
 	var l problem.List
-	workloads, nodes := slices.Sorted(maps.Keys(h.Workloads)), slices.Sorted(maps.Keys(h.Nodes))
+	workloads, nodes := sortedKeys(h.Workloads), sortedKeys(h.Nodes)
 	for _, of := range []struct {
 		at   string
 		keys []string
@@ -128,7 +126,7 @@ func parseHints(name string, data []byte) (*Hints, error) {
 
 // matching are the entries for a name: patterns in their order, and the name itself last.
 func matching[T any](hints map[string]T, name string) (keys []string) {
-	for _, k := range slices.Sorted(maps.Keys(hints)) {
+	for _, k := range sortedKeys(hints) {
 		if ok, _ := path.Match(k, name); ok && k != name {
 			keys = append(keys, k)
 		}

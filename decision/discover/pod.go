@@ -87,7 +87,7 @@ func newPod(m *metadata, s *podSpec) *pod {
 		p.claims = append(p.claims, claimRef{named(m.Namespace, c.ResourceClaimName),
 			named(m.Namespace, c.ResourceClaimTemplateName)})
 	}
-	for _, k := range slices.Sorted(maps.Keys(s.NodeSelector)) {
+	for _, k := range sortedKeys(s.NodeSelector) {
 		if begins(k, names().Kept) {
 			p.selects = k
 		}
@@ -120,15 +120,7 @@ func (p *pod) readClaims(o *podObject) {
 
 // want keeps the extended resources of a container. Requests repeat their limits.
 func (p *pod) want(c *container, init bool) {
-	w := wanted{container: c.Name, init: init, amounts: map[string]int{}}
-	for _, list := range []quantities{c.Resources.Limits, c.Resources.Requests} {
-		for key, text := range list {
-			if v := amountOf(text); v > 0 && !ordinary(key) {
-				w.amounts[key] = max(w.amounts[key], v)
-			}
-		}
-	}
-	p.wants = append(p.wants, w)
+	p.wants = append(p.wants, wanted{c.Name, init, amountsOf(c.Resources.Limits, c.Resources.Requests)})
 }
 
 // counted is the number of GPUs that a pod's containers ask for by resources that count them.

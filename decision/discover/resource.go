@@ -27,32 +27,32 @@ var quotaResources = []string{"nvidia.com/", "volcano.sh/vgpu", "cotenant.dev/",
 // gpuWord matches the names of resources that speak of a GPU whatever node offers them.
 var gpuWord = regexp.MustCompile(`(?i)gpu|nvidia|cuda|\bmig[-.]`)
 
-// The resources of NVIDIA's device plugin: whole GPUs, replicas of them where it renames those, and MIG instances.
+// Resources of NVIDIA's device plugin (whole GPUs, replicas of them where it renames those, and MIG instances), of
+// Volcano's, and of this repository's scheduler.
 const (
-	resourceGPU    = "nvidia.com/gpu"
-	resourceShared = "nvidia.com/gpu.shared"
-	migPrefix      = "nvidia.com/mig-"
+	resourceGPU     = "nvidia.com/gpu"
+	resourceShared  = "nvidia.com/gpu.shared"
+	migPrefix       = "nvidia.com/mig-"
+	resourceVolcano = "volcano.sh/vgpu-number"
+	resourceMilli   = "cotenant.dev/gpu-milli"
 )
 
-// resourceMilli is thousandths of a GPU, as this repository's scheduler hands them out.
-const resourceMilli = "cotenant.dev/gpu-milli"
-
-// role is the meaning of an amount of a resource. The zero role is roleUnknown.
-type role uint8
+// role is the meaning of an amount of a resource, "" of one that is not understood.
+type role string
 
 const (
-	roleUnknown role = iota
-	roleCount        // GPUs, or shares of them
-	roleMIG          // MIG instances of a profile
-	roleMemory       // MiB of each counted GPU
-	rolePercent      // percent of its memory
-	roleCores        // percent of its compute
-	roleMilli        // thousandths of a GPU
-	roleWhole        // GPUs passed through to virtual machines
-	roleVGPU         // vGPUs of a type
-	roleSlice        // MPS clients with so much memory
-	roleTotal        // the GPUs that a node has
-	roleAmount       // a part of the node's amount of a resource that is not understood
+	roleUnknown role = ""
+	roleCount   role = "count"   // GPUs, or shares of them
+	roleMIG     role = "mig"     // MIG instances of a profile
+	roleMemory  role = "memory"  // MiB of each counted GPU
+	rolePercent role = "percent" // percent of its memory
+	roleCores   role = "cores"   // percent of its compute
+	roleMilli   role = "milli"   // thousandths of a GPU
+	roleWhole   role = "whole"   // GPUs passed through to virtual machines
+	roleVGPU    role = "vgpu"    // vGPUs of a type
+	roleSlice   role = "slice"   // MPS clients with so much memory
+	roleTotal   role = "total"   // the GPUs that a node has
+	roleAmount  role = "amount"  // a part of the node's amount of a resource that is not understood
 )
 
 // use is the interpretation of a resource.
@@ -63,21 +63,6 @@ type use struct {
 	profile   string        // of a MIG instance, or a vGPU's type
 	board     string        // the GPU in the name, "" = none
 	memory    sharing.Bytes // of one
-}
-
-// byName are the resources that are read by their whole name.
-var byName = map[string]use{
-	resourceGPU:                         {role: roleCount},
-	resourceShared:                      {role: roleCount},
-	"nvidia.com/gpumem":                 {role: roleMemory, delivery: sharing.DeliveryHAMi},
-	"nvidia.com/gpumem-percentage":      {role: rolePercent, delivery: sharing.DeliveryHAMi},
-	"nvidia.com/gpucores":               {role: roleCores, delivery: sharing.DeliveryHAMi},
-	"volcano.sh/vgpu-number":            {role: roleCount, delivery: sharing.DeliveryVolcano},
-	"volcano.sh/vgpu-memory":            {role: roleMemory, delivery: sharing.DeliveryVolcano},
-	"volcano.sh/vgpu-memory-percentage": {role: rolePercent, delivery: sharing.DeliveryVolcano},
-	"volcano.sh/vgpu-cores":             {role: roleCores, delivery: sharing.DeliveryVolcano},
-	resourceMilli:                       {role: roleMilli},
-	"aliyun.com/gpu-count":              {role: roleTotal},
 }
 
 var (
@@ -91,8 +76,8 @@ var (
 
 // useOf reads a resource by its name; the zero use means that the name is not understood.
 func useOf(key string) use {
-	if u, ok := byName[key]; ok {
-		return u
+	if r, ok := names().Resources[key]; ok {
+		return use{role: r.Role, delivery: r.Delivery}
 	}
 	mig := func(profile string) use {
 		return use{role: roleMIG, profile: profileName(profile), mechanism: sharing.MechanismMIG}

@@ -72,7 +72,7 @@ func (s servers) add(metric map[string]string, values []usage.Point) {
 
 // keepServers keeps the series of servers as pages of their pods.
 func (c *Collector) keepServers(name string, all servers) (errs error) {
-	for _, pod := range slices.Sorted(maps.Keys(all)) {
+	for _, pod := range sortedKeys(all) {
 		answer, err := json.Marshal(map[string]any{"status": "success",
 			"data": map[string]any{"resultType": "matrix", "result": all[pod]}})
 		if err == nil {

@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -83,7 +82,7 @@ func (b *build) cluster() {
 		}
 	}
 	for _, q := range b.c.quotas {
-		for _, key := range slices.Sorted(maps.Keys(q.Status.Hard)) {
+		for _, key := range sortedKeys(q.Status.Hard) {
 			if !begins(key, quotaResources) {
 				continue
 			}
