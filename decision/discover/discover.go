@@ -41,8 +41,8 @@ func (b *build) notUnderstood() {
 // unusedHints finds hints that fit nothing, which change nothing: most are misspelt.
 func (b *build) unusedHints() {
 	var workloads, nodes []string
-	for i := range b.Fleet.Workloads {
-		workloads = append(workloads, b.Fleet.Workloads[i].Name)
+	for _, w := range b.workloads {
+		workloads = append(workloads, w.Name)
 	}
 	for _, n := range b.nodes {
 		nodes = append(nodes, n.name)
@@ -72,10 +72,9 @@ func (b *build) unusedHints() {
 // which the driver enforces limits.
 func (b *build) checkKAI() {
 	for _, w := range b.workloads {
-		n, _ := b.home(w)
-		if p := b.poolOf[n]; p != nil && w.first.ask.delivery == sharing.DeliveryKAI &&
+		if p := b.poolOf[w.node]; p != nil && w.first.ask.delivery == sharing.DeliveryKAI &&
 			!strings.HasPrefix(w.first.ask.resource, "annotation nvidia.com/container.") {
-			b.find("kai-memory", "pool "+p.name, "kai-gpu-sharing-modes")
+			b.find("kai-memory", "pool "+p.Name, "kai-gpu-sharing-modes")
 		}
 	}
 }
@@ -226,7 +225,7 @@ func (b *build) leftOut() {
 		in := "no pool"
 		pool := decision.Pool{GPU: n.gpu.Name, InstanceType: n.instanceType, GPUsPerNode: decision.Some(n.gpus)}
 		if p := b.poolOf[n]; p != nil {
-			in = "pool " + p.name
+			in = "pool " + p.Name
 		}
 		b.price(&pool)
 		b.find("nodes-"+strings.ReplaceAll(n.apart, " ", "-"), "node "+n.name, "node status", n.apart,
@@ -250,8 +249,8 @@ func (b *build) unheld() {
 			}
 		}
 		if free > 0 {
-			b.find("gpus-not-held", "pool "+p.name, "pods and nodes", free, plaintext.Count(all, "GPU"),
-				plaintext.Some(names, mostNames, len(names)), monthly(&b.Fleet.Pools[p.index], free))
+			b.find("gpus-not-held", "pool "+p.Name, "pods and nodes", free, plaintext.Count(all, "GPU"),
+				plaintext.Some(names, mostNames, len(names)), monthly(p.Pool, free))
 		}
 	}
 }
@@ -260,14 +259,12 @@ func (b *build) unheld() {
 func (b *build) traps() {
 	hits, names := map[string]decision.TrapHit{}, map[string][]string{}
 	for _, w := range b.workloads {
-		v := &b.Fleet.Workloads[w.index]
-		if v.Request == nil {
+		if w.Request == nil {
 			continue
 		}
-		n, _ := b.home(w)
 		var at *decision.Pool
-		if p := b.poolOf[n]; p != nil {
-			at = &b.Fleet.Pools[p.index]
+		if p := b.poolOf[w.node]; p != nil {
+			at = p.Pool
 		}
 		here := 0 // the most on any of its nodes
 		for _, p := range w.pods {
@@ -275,9 +272,9 @@ func (b *build) traps() {
 				here = max(here, p.at.tenantsOfOne())
 			}
 		}
-		for _, t := range decision.TrapsToday(v, at, here) {
+		for _, t := range decision.TrapsToday(w.Workload, at, here) {
 			key := fmt.Sprint(t.ID, t.Severity) // one that is there is worse than one to come
-			if names[key] = append(names[key], w.name); len(names[key]) == 1 {
+			if names[key] = append(names[key], w.Name); len(names[key]) == 1 {
 				hits[key] = t
 			}
 		}
@@ -292,65 +289,49 @@ func (b *build) traps() {
 // Resources lists the built-in resources that are read, in kubectl's syntax: kubectl get RESOURCES -A -o json.
 const Resources = "nodes,pods,deploy,sts,rs,ds,jobs,hpa,pdb,quota"
 
-// unknowns lists fields without a source.
+// unknowns lists fields without a source, with the texts of names.yaml.
 func (b *build) unknowns() {
-	add := func(path, why, remedy string) { b.Unknown = append(b.Unknown, Unknown{path, why, remedy}) }
+	lacks := func(path, id, name string) {
+		t := names().Unknown[id]
+		b.Unknown = append(b.Unknown, Unknown{path, strings.ReplaceAll(t.Why, "NAME", name),
+			strings.ReplaceAll(t.Remedy, "NAME", name)})
+	}
 	if len(b.nodes) == 0 {
-		add("pools", "no node with GPUs is among the input",
-			"kubectl get "+Resources+" -A -o json, or `nvidia-smi -q -x` of each machine")
+		lacks("pools", "pools", Resources)
 	}
 	if len(b.workloads) == 0 {
-		add("workloads", "no pod that asks for GPUs is among the input", "kubectl get "+Resources+" -A -o json")
+		lacks("workloads", "workloads", Resources)
 	}
 	for _, n := range b.nodes {
-		if n.gpu != nil {
-			continue
+		switch {
+		case n.gpu != nil:
+		case n.product != "":
+			lacks("nodes."+n.name+".gpu", "gpu-not-in-table", fmt.Sprintf("%.60q", n.product))
+		default:
+			lacks("nodes."+n.name+".gpu", "gpu-not-named", plaintext.Count(n.gpus, "GPU"))
 		}
-		why := fmt.Sprintf("no label names the model of its %s", plaintext.Count(n.gpus, "GPU"))
-		if n.product != "" {
-			why = fmt.Sprintf("%.60q is not in the GPU table", n.product)
-		}
-		add("nodes."+n.name+".gpu", why+": it is in no pool",
-			"run GPU Feature Discovery, give `nvidia-smi -q -x` of the node, or name the GPU with -hints, for example "+
-				"gpu: GeForce RTX 4080 (16376MiB, 8.9)")
 	}
-	for i := range b.Fleet.Pools {
-		p := &b.Fleet.Pools[i]
-		at := fmt.Sprintf("pools[%d]", i)
+	for _, p := range b.pools {
 		if _, ok := p.Price(); !ok {
-			add(at+".price_per_gpu_hour", "no price was given: the cost is not known",
-				fmt.Sprintf("-prices FILE with %q or its instance type", p.GPU))
+			lacks(p.at+".price_per_gpu_hour", "price", p.GPU)
 		}
 		if p.Driver.IsZero() {
-			add(at+".driver", "no label gives it: which mechanisms the driver has is not known",
-				"run GPU Feature Discovery, or give `nvidia-smi -q -x` of a node")
+			lacks(p.at+".driver", "driver", "")
 		}
 	}
 	for _, w := range b.workloads {
-		v := &b.Fleet.Workloads[w.index]
-		at := fmt.Sprintf("workloads[%d]", w.index)
-		remedy, together := remedyOfGPUs, ""
-		if b.sharedSeries[w] {
-			remedy, together = remedyOfPods, ": its samples are its whole GPU's, which others use too"
+		together := map[bool]string{true: "-together"}[b.sharedSeries[w]]
+		if w.Memory.IsZero() && w.Model == nil {
+			lacks(w.at+".memory", "memory"+together, w.Name)
 		}
-		if v.Memory.IsZero() && v.Model == nil {
-			add(at+".memory", "the GPU memory that "+v.Name+" uses is not known"+together, remedy)
+		if w.GPUBusy.IsZero() && w.Load == nil {
+			lacks(w.at+".gpu_busy", "busy"+together, w.Name)
 		}
-		if v.GPUBusy.IsZero() && v.Load == nil {
-			add(at+".gpu_busy", "how busy "+v.Name+" keeps its GPU is not known"+together, remedy)
-		}
-		if v.SLO == (profile.SLO{}) && v.Kind == decision.KindOnlineInference {
-			add(at+".slo", "the latencies that "+v.Name+" must meet are stated nowhere",
-				fmt.Sprintf("write slo with -hints under workloads.%s", v.Name))
+		if w.SLO == (profile.SLO{}) && w.Kind == decision.KindOnlineInference {
+			lacks(w.at+".slo", "slo", w.Name)
 		}
 	}
 }
-
-const remedyOfPods = "dcgm-exporter 4.5.3-4.8.2 or later with KUBERNETES_VIRTUAL_GPUS and hostPID, which gives each " +
-	"pod's own"
-
-const remedyOfGPUs = "-prometheus URL of the Prometheus that scrapes dcgm-exporter (DCGM_FI_DEV_FB_USED, " +
-	"DCGM_FI_PROF_SM_ACTIVE)"
 
 // Discover makes the fleet from all inputs so far. It may be called again after more inputs.
 func (c *Collector) Discover() *Discovery {
@@ -369,9 +350,11 @@ func (c *Collector) Discover() *Discovery {
 	b.group()
 	b.notUnderstood()
 	b.makePools()
-	for i, w := range b.workloads {
-		w.index = i
-		b.Fleet.Workloads = append(b.Fleet.Workloads, b.makeWorkload(w, fmt.Sprintf("workloads[%d]", i)))
+	for _, w := range b.workloads {
+		b.makeWorkload(w)
+	}
+	if b.Fleet.Trust = c.opts.Hints.Trust; b.Fleet.Trust != "" {
+		b.note("trust", Provenance{basisGiven, "hints"})
 	}
 	b.takeUsage()
 	b.takeServing()

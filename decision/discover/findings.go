@@ -128,6 +128,7 @@ var names = sync.OnceValue(func() (all struct {
 	Ordinary, Kept, Groups, SKUs []string
 	Owners                       [][2]string
 	Plugin                       map[string]any
+	Unknown                      map[string]Unknown
 	Resources                    map[string]struct {
 		Role     role
 		Delivery sharing.Delivery
@@ -207,13 +208,8 @@ func named(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-func thousands(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+// thousands writes the whole part of a number with commas.
+func thousands(n float64) string { return plaintext.Amount(fmt.Sprint(int64(n))) }
 
 // span writes a time as hours or minutes.
 func span(d time.Duration) string {

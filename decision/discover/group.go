@@ -92,9 +92,12 @@ func (b *build) group() {
 // attach names the workloads, and puts their pods on the nodes.
 func (b *build) attach() {
 	taken := map[string]bool{}
-	for _, w := range b.workloads {
+	b.Fleet.Workloads = slices.Grow(b.Fleet.Workloads, len(b.workloads)) // pointers into it stay
+	for i, w := range b.workloads {
+		b.Fleet.Workloads = append(b.Fleet.Workloads, decision.Workload{})
+		w.at, w.Workload = fmt.Sprintf("workloads[%d]", i), &b.Fleet.Workloads[i]
 		base := workloadName(w.key.namespace, w.key.owner.name)
-		w.name = unique(taken, base, base+"-"+strings.ToLower(w.key.owner.kind))
+		w.Name = unique(taken, base, base+"-"+strings.ToLower(w.key.owner.kind))
 		for _, p := range w.pods {
 			for a, k := range b.allocations(p) {
 				if d := b.device(a); d != nil && d.uuid != "" && k.pods <= 1 {
@@ -209,67 +212,67 @@ func (b *build) makePools() {
 			}
 			name = workloadName("", name+"-"+part)
 		}
-		b.pools = append(b.pools, &pool{name: unique(taken, name), nodes: byKey[key]})
+		b.pools = append(b.pools, &pool{Pool: &decision.Pool{Name: unique(taken, name)}, nodes: byKey[key]})
 	}
-	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.name, y.name) })
+	slices.SortFunc(b.pools, func(x, y *pool) int { return strings.Compare(x.Name, y.Name) })
+	b.Fleet.Pools = slices.Grow(b.Fleet.Pools, len(b.pools)) // pointers into it stay
 	for i, p := range b.pools {
-		p.index = i
+		b.Fleet.Pools = append(b.Fleet.Pools, *p.Pool)
+		p.at, p.Pool = fmt.Sprintf("pools[%d]", i), &b.Fleet.Pools[i]
 		for _, n := range p.nodes {
 			b.poolOf[n] = p
 		}
-		b.Fleet.Pools = append(b.Fleet.Pools, b.makePool(p))
+		b.makePool(p)
 	}
 }
 
 // makePool writes a pool of the fleet.
-func (b *build) makePool(p *pool) decision.Pool {
+func (b *build) makePool(p *pool) {
 	n := p.nodes[0]
-	at := fmt.Sprintf("pools[%d]", p.index)
-	out := decision.Pool{Name: p.name, GPU: n.gpu.Name, GPUsPerNode: decision.Some(n.gpus), Delivery: n.delivery,
-		InstanceType: n.instanceType}
-	b.note(at+".name", derived("the GPU's model"))
+	note := func(key string, from Provenance) { b.note(p.at+"."+key, from) }
+	p.GPU, p.GPUsPerNode, p.Delivery, p.InstanceType = n.gpu.Name, decision.Some(n.gpus), n.delivery, n.instanceType
+	note("name", derived("the GPU's model"))
 	if n.groupFrom != "" {
-		b.note(at+".name", declared("label %s", n.groupFrom))
+		note("name", declared("label %s", n.groupFrom))
 	}
-	b.note(at+".gpu", n.productFrom)
+	note("gpu", n.productFrom)
 	from := n.gpusFrom
 	for _, m := range p.nodes {
-		out.Count += m.gpus
+		p.Count += m.gpus
 		if m.gpusFrom.Basis != basisDeclared && from.Basis == basisDeclared { // the least sure
 			from = m.gpusFrom
 		}
-		if out.Driver.IsZero() || !m.driver.IsZero() && m.driver.Compare(out.Driver) < 0 {
-			out.Driver = m.driver
-			b.note(at+".driver", m.driverFrom)
+		if p.Driver.IsZero() || !m.driver.IsZero() && m.driver.Compare(p.Driver) < 0 {
+			p.Driver = m.driver
+			note("driver", m.driverFrom)
 		}
-		out.Delivery = min(out.Delivery, m.delivery)
+		p.Delivery = min(p.Delivery, m.delivery)
 		if m.driver != n.driver {
-			b.find("drivers-differ", "pool "+p.name, m.driverFrom.Source, m.name, m.driver, n.name, n.driver)
+			b.find("drivers-differ", "pool "+p.Name, m.driverFrom.Source, m.name, m.driver, n.name, n.driver)
 		}
-		out.Layouts = append(out.Layouts, m.layouts...)
+		p.Layouts = append(p.Layouts, m.layouts...)
 	}
-	b.note(at+".count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plaintext.Count(len(p.nodes), "node"))})
-	b.note(at+".gpus_per_node", from)
+	note("count", Provenance{from.Basis, fmt.Sprintf("%s, %s", from.Source, plaintext.Count(len(p.nodes), "node"))})
+	note("gpus_per_node", from)
 	if n.delivery != sharing.DeliveryBare {
-		b.note(at+".delivery", n.deliveryFrom)
+		note("delivery", n.deliveryFrom)
 	} else if !slices.ContainsFunc(p.nodes, func(m *node) bool { return m.meta != nil }) {
-		out.Standalone = true
-		b.note(at+".delivery", derived("no Node describes it: a machine without an orchestrator"))
+		p.Standalone = true
+		note("delivery", derived("no Node describes it: a machine without an orchestrator"))
 	}
 	if n.instanceType != "" {
-		b.note(at+".instance_type", declared("label %s", n.typeFrom))
+		note("instance_type", declared("label %s", n.typeFrom))
 		if platform := names().Platforms[n.groupFrom]; platform != "" {
-			out.Platform = platform
-			b.note(at+".platform", derived("label %s", n.groupFrom))
+			p.Platform = platform
+			note("platform", derived("label %s", n.groupFrom))
 		}
 	}
-	if len(out.Layouts) > 0 {
-		b.note(at+".layouts", declared("annotations %s of pods", grantHAMiMIG))
+	if len(p.Layouts) > 0 {
+		note("layouts", declared("annotations %s of pods", grantHAMiMIG))
 	}
-	if key, from := b.price(&out); key != "" {
-		b.note(at+"."+key, from)
+	if key, from := b.price(p.Pool); key != "" {
+		note(key, from)
 	}
-	return out
 }
 
 // price writes a pool's price, where the user gave one: the machine's before the GPU's. It returns the field and where

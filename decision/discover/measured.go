@@ -223,8 +223,7 @@ func instancePart(s *usage.Stats, n *node) float64 {
 
 // measure adds measured usage to a workload.
 func (b *build) measure(w *workload, g *gathering) {
-	v := &b.Fleet.Workloads[w.index]
-	at := fmt.Sprintf("workloads[%d]", w.index)
+	note := func(key string, from Provenance) { b.note(w.at+"."+key, from) }
 	window, basis := "", basisMeasured
 	if d := g.to.Sub(g.from); d > 0 {
 		window = span(d) + ", "
@@ -241,9 +240,9 @@ func (b *build) measure(w *workload, g *gathering) {
 		g.divide()
 	}
 	from := func(n int64, what string) Provenance {
-		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", exporter, window, thousands(n), what)}
+		return Provenance{basis, fmt.Sprintf("%s, %s%s samples, %s", exporter, window, thousands(float64(n)), what)}
 	}
-	g.Workload = w.name
+	g.Workload = w.Name
 	if g.memoryN > 0 && g.memory[1] >= 1 && g.memory[1] <= float64(mostMemory) {
 		g.MemoryMax = decision.Some(sharing.Bytes(g.memory[1]))
 	}
@@ -252,36 +251,33 @@ func (b *build) measure(w *workload, g *gathering) {
 	}
 	idle := float64(g.execution) / max(1, float64(g.known))
 	if idle >= 0.5 && g.known >= time.Hour {
-		b.find("execution-idle", "workload "+w.name, exporter, 100*idle, span(g.known))
+		b.find("execution-idle", "workload "+w.Name, exporter, 100*idle, span(g.known))
 	}
 	b.Used = append(b.Used, g.Used)
 	if b.sharedSeries[w] = g.Together; g.Together {
 		return
 	}
-	given := func(key string) bool { return b.Provenance[at+"."+key].Basis == basisGiven }
+	given := func(key string) bool { return b.Provenance[w.at+"."+key].Basis == basisGiven }
 	if most, ok := g.MemoryMax.Get(); ok && !given("memory") && !given("model") {
-		if asked, had := v.Memory.Get(); had && v.Request != nil && asked/4*3 > most {
-			b.find("requested-against-used", "workload "+w.name, exporter, asked, b.Provenance[at+".memory"].Source, most,
+		if asked, had := w.Memory.Get(); had && w.Request != nil && asked/4*3 > most {
+			b.find("requested-against-used", "workload "+w.Name, exporter, asked, b.Provenance[w.at+".memory"].Source, most,
 				sharing.Bytes(g.memory[0]))
 		}
-		v.Memory = g.MemoryMax
-		b.note(at+".memory", from(g.memoryN, "the most in use"))
-		if b.Provenance[at+".pool"].Basis == basisDerived {
-			v.Pool = ""
-			delete(b.Provenance, at+".pool")
-		}
+		w.Memory = g.MemoryMax
+		note("memory", from(g.memoryN, "the most in use"))
+		b.unpin(w)
 	}
 	if mean, ok := g.BusyMean.Get(); ok && !given("gpu_busy") {
-		v.GPUBusy = decision.Some(round3(mean))
-		b.note(at+".gpu_busy", from(g.busyN, figureTexts[g.figure]+", mean"))
-		v.Evidence = "measured"
+		w.GPUBusy = decision.Some(round3(mean))
+		note("gpu_busy", from(g.busyN, figureTexts[g.figure]+", mean"))
+		w.Evidence = "measured"
 		if g.figure == usage.FigureGPUUtil {
-			v.Evidence = "nvml-utilization"
+			w.Evidence = "nvml-utilization"
 		}
-		b.note(at+".evidence", Provenance{basis, figureTexts[g.figure]})
+		note("evidence", Provenance{basis, figureTexts[g.figure]})
 		if !given("peak_busy") {
-			v.PeakBusy = decision.Some(max(v.GPUBusy.Or(0), round3(min(1, g.busyP95))))
-			b.note(at+".peak_busy", from(g.busyN, figureTexts[g.figure]+", P95"))
+			w.PeakBusy = decision.Some(max(w.GPUBusy.Or(0), round3(min(1, g.busyP95))))
+			note("peak_busy", from(g.busyN, figureTexts[g.figure]+", P95"))
 		}
 	}
 }
@@ -318,7 +314,7 @@ func (b *build) idleGPUs(u *usage.Usage) {
 	for n, gpus := range idle {
 		money := ""
 		if p := b.poolOf[n]; p != nil {
-			money = monthly(&b.Fleet.Pools[p.index], gpus)
+			money = monthly(p.Pool, gpus)
 		}
 		b.find("idle-gpus", "node "+n.name, exporter, plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]), money)
 	}

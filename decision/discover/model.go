@@ -34,7 +34,7 @@ type Collector struct {
 	others            map[string][]other // pods without GPUs, by node
 	repels            []repeller
 	ending            map[string]string // a pod with GPUs that is being deleted, by node
-	autoscalers       map[string]autoscaler
+	autoscalers       map[string]fleet.Autoscaler
 	users             []*pod
 	budgets           []*budgetObject
 	quotas            []*quotaObject
@@ -55,7 +55,7 @@ func New(opts Options) *Collector {
 		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		hamiNames: map[string]role{}, poolNode: map[string]string{}, controllers: map[string]*controller{},
-		autoscalers: map[string]autoscaler{}, podUIDs: map[string]string{}, clusters: map[string][]string{},
+		autoscalers: map[string]fleet.Autoscaler{}, podUIDs: map[string]string{}, clusters: map[string][]string{},
 		plugins: map[string][]*pluginConfig{}}
 }
 
@@ -82,7 +82,7 @@ type pod struct {
 	wants                 []wanted // by container, in the pod's order
 	notes                 stringMap
 	guess                 guess
-	framework             framework
+	framework             decision.Framework // by its arguments
 	uid                   decision.Optional[int]
 	selects               string // the key of a node selector that picks GPUs
 	claims                []claimRef
@@ -109,13 +109,6 @@ type ask struct {
 	profile  string // of MIG, the largest
 	cores    int    // percent, the most of one card
 	delivery sharing.Delivery
-}
-
-// framework holds a model server's settings from its pod's arguments.
-type framework struct {
-	name           string
-	memoryFraction decision.Optional[float64]
-	privileged     bool
 }
 
 // wanted holds the requests of one container.
@@ -170,8 +163,6 @@ type controller struct {
 	pod                   *pod   // of its template, where that asks for GPUs
 	holds                 string // why its pods do not follow a patch
 }
-
-type autoscaler struct{ min, max int }
 
 // other is a pod that holds no GPU, as far as it matters to draining its node.
 type other struct {
@@ -317,20 +308,22 @@ type build struct {
 
 // pool is nodes with the same GPUs.
 type pool struct {
-	name  string
-	nodes []*node
-	index int
+	*decision.Pool        // in the fleet
+	at             string // its path there
+	nodes          []*node
 }
 
 // workload is pods of one owner that ask for the same.
 type workload struct {
-	name  string
-	pods  []*pod
-	key   workloadKey
-	all   int // pods, or the replicas that its owner wants
-	index int
-	first *pod
-	held  decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
+	*decision.Workload        // in the fleet
+	at                 string // its path there
+	pods               []*pod
+	key                workloadKey
+	all                int // pods, or the replicas that its owner wants
+	first              *pod
+	held               decision.Optional[sharing.Bytes] // memory that its process holds, of a machine
+	node               *node                            // one that it runs on, nil where none is known
+	several            bool                             // it runs in several pools
 }
 
 type workloadKey struct {

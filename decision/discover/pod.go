@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/internal/plaintext"
 )
 
@@ -157,13 +158,13 @@ var fractionFlag = regexp.MustCompile(`(?:^|\s)--(?:gpu-memory-utilization|mem-f
 func (p *pod) readContainers(containers []container, s *podSpec) {
 	p.runsAs(s.SecurityContext.RunAsUser)
 	for _, c := range containers {
-		p.framework.privileged = p.framework.privileged || c.SecurityContext.Privileged
+		p.framework.Privileged = p.framework.Privileged || c.SecurityContext.Privileged
 		p.runsAs(c.SecurityContext.RunAsUser)
 		words := slices.Concat(c.Command, c.Args)
-		p.framework.name = cmp.Or(p.framework.name, serverOf(c.Image, words))
+		p.framework.Name = cmp.Or(p.framework.Name, serverOf(c.Image, words))
 		for _, m := range fractionFlag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
 			if f, err := strconv.ParseFloat(m[1], 64); err == nil && f > 0 && f <= 1 {
-				p.framework.memoryFraction = decision.Some(f)
+				p.framework.MemoryFraction = decision.Some(f)
 			}
 		}
 	}
@@ -201,11 +202,11 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 }
 
 func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
-	a := autoscaler{min: 1, max: o.Spec.MaxReplicas}
+	a := fleet.Autoscaler{Min: 1, Max: o.Spec.MaxReplicas}
 	if o.Spec.MinReplicas != nil {
-		a.min = *o.Spec.MinReplicas
+		a.Min = *o.Spec.MinReplicas
 	}
-	if a.max < 1 || a.max > mostPods || a.min > a.max || a.min < 0 {
+	if a.Max < 1 || a.Max > mostPods || a.Min > a.Max || a.Min < 0 {
 		c.trouble(file, "HorizontalPodAutoscaler "+o.Metadata.Namespace+"/"+o.Metadata.Name,
 			"minReplicas and maxReplicas make no range")
 		return

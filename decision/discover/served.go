@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path"
 	"regexp"
 	"slices"
@@ -91,7 +90,7 @@ func (b *build) takeServing() {
 		readings []serving.Reading
 		requests float64
 		service  serving.Service
-		bucket   [3]serving.Interval // of the P99, the worst of its replicas
+		bucket   [len(latencies)]serving.Interval // of the P99, the worst of its replicas
 	}
 	totals := map[*workload]*total{}
 	for _, p := range b.c.pages {
@@ -131,43 +130,50 @@ func (b *build) takeServing() {
 		if t == nil {
 			continue
 		}
-		v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].solo", w.index)
 		b.assumeSLO(w, t.bucket, t.requests)
-		if b.Provenance[at].Basis == basisGiven {
+		if b.Provenance[w.at+".solo"].Basis == basisGiven {
 			continue
 		}
 		if !t.isolated {
-			b.find("latencies-not-isolated", "workload "+w.name, "model server's metrics")
+			b.find("latencies-not-isolated", "workload "+w.Name, "model server's metrics")
 			continue
 		}
 		b.profile(w, t.readings)
 		b.service(w, t.service)
 		var parts []string
-		for k, into := range []*decision.Optional[profile.Duration]{&v.Solo.TTFTP99, &v.Solo.TPOTP99, &v.Solo.E2EP99} {
-			if q := t.bucket[k]; q.High > 0 && !math.IsInf(q.High, 1) && q.High < 1e6 {
-				*into = decision.Some(profile.Duration(time.Duration(q.High * float64(time.Second)).Round(time.Microsecond)))
-				parts = append(parts, fmt.Sprintf("%s in the bucket %.4g to %.4g s", [...]string{"TTFT", "TPOT", "E2E"}[k], q.Low,
-					q.High))
+		for k, m := range latencies {
+			if q := t.bucket[k]; q.High > 0 && q.High < mostLatency {
+				*w.Solo.At(m.Metric) = rounded(q.High*1e9, time.Microsecond)
+				parts = append(parts, fmt.Sprintf("%s in the bucket %.4g to %.4g s", m.name, q.Low, q.High))
 			}
 		}
 		if len(parts) > 0 {
-			b.note(at, Provenance{basisMeasured, fmt.Sprintf("model server's metrics, %s requests, isolated on its GPU; upper "+
-				"ends: %s", thousands(int64(t.requests)), strings.Join(parts, ", "))})
+			b.note(w.at+".solo", Provenance{basisMeasured, fmt.Sprintf("model server's metrics, %s requests, isolated on its "+
+				"GPU; upper ends: %s", thousands(t.requests), strings.Join(parts, ", "))})
 		}
 	}
 }
 
+// latencies are the limits that are read, as P99s.
+var latencies = [...]struct {
+	profile.Metric
+	name string
+}{{profile.MetricTTFTP99, "TTFT"}, {profile.MetricTPOTP99, "TPOT"}, {profile.MetricE2EP99, "E2E"}}
+
+const mostLatency = 1e6 // seconds; more is an open bucket
+
+func rounded(ns float64, unit time.Duration) decision.Optional[profile.Duration] {
+	return decision.Some(profile.Duration(time.Duration(ns).Round(unit)))
+}
+
 // service fills in the service times of a server without tokens.
 func (b *build) service(w *workload, mean serving.Service) {
-	v, at := &b.Fleet.Workloads[w.index], fmt.Sprintf("workloads[%d].service", w.index)
-	if mean.GPUTime == 0 || v.Service != nil || !v.Kind.Serves() && v.Kind != "" {
+	if mean.GPUTime == 0 || w.Service != nil || !w.Kind.Serves() && w.Kind != "" {
 		return
 	}
-	some := func(d time.Duration) decision.Optional[profile.Duration] {
-		return decision.Some(profile.Duration(d.Round(time.Microsecond)))
-	}
-	v.Service = &fleet.Service{GPUTime: some(mean.GPUTime), HostTime: some(mean.HostTime)}
-	b.note(at, Provenance{basisMeasured,
+	w.Service = &fleet.Service{GPUTime: rounded(float64(mean.GPUTime), time.Microsecond),
+		HostTime: rounded(float64(mean.HostTime), time.Microsecond)}
+	b.note(w.at+".service", Provenance{basisMeasured,
 		fmt.Sprintf("model server's metrics, isolated on its GPU: %.3g requests in a pass", mean.Batch)})
 }
 
@@ -176,22 +182,20 @@ func (b *build) service(w *workload, mean serving.Service) {
 const assumedSlack = 1.5
 
 // assumeSLO gives a server of which no objective is stated that it must stay near the latencies that its users have.
-func (b *build) assumeSLO(w *workload, bucket [3]serving.Interval, requests float64) {
-	v := &b.Fleet.Workloads[w.index]
-	if v.Kind != decision.KindOnlineInference || v.SLO != (profile.SLO{}) || requests < leastRequests {
+func (b *build) assumeSLO(w *workload, bucket [len(latencies)]serving.Interval, requests float64) {
+	if w.Kind != decision.KindOnlineInference || w.SLO != (profile.SLO{}) || requests < leastRequests {
 		return
 	}
 	var parts []string
-	for k, into := range []*decision.Optional[profile.Duration]{&v.SLO.TTFTP99, &v.SLO.TPOTP99, &v.SLO.E2EP99} {
-		if q := bucket[k]; q.High > 0 && q.High < 1e6 && (k < 2 || len(parts) == 0) {
-			*into = decision.Some(profile.Duration(time.Duration(assumedSlack * q.High * 1e9).Round(100 * time.Microsecond)))
-			parts = append(parts, [...]string{"TTFT", "TPOT", "E2E"}[k])
+	for k, m := range latencies {
+		if q := bucket[k]; q.High > 0 && q.High < mostLatency && (k < 2 || len(parts) == 0) {
+			*w.SLO.At(m.Metric) = rounded(assumedSlack*q.High*1e9, 100*time.Microsecond)
+			parts = append(parts, m.name)
 		}
 	}
 	if len(parts) > 0 {
-		b.note(fmt.Sprintf("workloads[%d].slo", w.index), derived("assumed: %.1f times the P99 of %s that its metrics "+
-			"show of %s requests; state yours with -hints", assumedSlack, strings.Join(parts, " and "),
-			thousands(int64(requests))))
+		b.note(w.at+".slo", derived("assumed: %.1f times the P99 of %s that its metrics show of %s requests; state yours "+
+			"with -hints", assumedSlack, strings.Join(parts, " and "), thousands(requests)))
 	}
 }
 
@@ -206,7 +210,7 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 	}
 	found, err := observe.Profiles(readings)
 	if err != nil {
-		b.find("metrics-without-profile", "workload "+w.name, "model server's metrics", err)
+		b.find("metrics-without-profile", "workload "+w.Name, "model server's metrics", err)
 	}
 	if len(found) == 0 {
 		return
@@ -214,15 +218,15 @@ func (b *build) profile(w *workload, readings []serving.Reading) {
 	best := slices.MaxFunc(found, func(x, y observe.Profile) int {
 		return cmp.Compare(x.Requests.Or(0), y.Requests.Or(0))
 	})
-	for _, p := range b.Fleet.Pools {
-		if p.Name == b.Fleet.Workloads[w.index].Pool || len(b.Fleet.Pools) == 1 {
+	for _, p := range b.pools {
+		if p.Name == w.Pool || len(b.pools) == 1 {
 			best.GPU = p.GPU
 		}
 	}
 	if b.Profiles == nil {
 		b.Profiles = map[string]profile.SoloProfile{}
 	}
-	b.Profiles[w.name] = best.SoloProfile
+	b.Profiles[w.Name] = best.SoloProfile
 }
 
 // serverOf is the workload that a page is of, and its pod where the file names
@@ -243,10 +247,10 @@ func (b *build) serverOf(file string, rs []serving.Reading) (*workload, *pod) {
 	}
 	var found *workload
 	for _, w := range b.workloads {
-		if slices.Contains(names, strings.ReplaceAll(w.name, "/", ".")) {
+		if slices.Contains(names, strings.ReplaceAll(w.Name, "/", ".")) {
 			return w, nil
 		}
-		if len(rs) > 0 && w.first.framework.name == string(rs[0].Engine) {
+		if len(rs) > 0 && w.first.framework.Name == string(rs[0].Engine) {
 			if found != nil {
 				return nil, nil
 			}

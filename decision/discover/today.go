@@ -19,7 +19,7 @@ func (b *build) today() {
 	for _, p := range b.pools {
 		rows := map[sharing.Mechanism]*Sharing{}
 		for _, m := range sharing.Mechanisms() {
-			rows[m] = &Sharing{Pool: p.name, Mechanism: m}
+			rows[m] = &Sharing{Pool: p.Name, Mechanism: m}
 		}
 		for _, n := range p.nodes {
 			rows[sharing.MechanismMIG].GPUs += max(0, n.inMIG)
@@ -100,7 +100,7 @@ func (b *build) cluster() {
 
 // nodeToday is a node with its GPUs as it hands them out.
 func (b *build) nodeToday(n *node) layout.Node {
-	out := layout.Node{Name: n.name, Pool: b.poolOf[n].name, Delivery: n.delivery}
+	out := layout.Node{Name: n.name, Pool: b.poolOf[n].Name, Delivery: n.delivery}
 	var ok bool
 	out.Devices, ok = n.handsOut(layout.GPUOf(n.gpu.Name))
 	switch {
@@ -135,29 +135,29 @@ func (b *build) nodeToday(n *node) layout.Node {
 
 // workloadToday writes the assignments of a workload, its budgets and its autoscaler.
 func (b *build) workloadToday(w *workload, nodes map[*node]int) {
-	t, v := b.Fleet.Today, &b.Fleet.Workloads[w.index]
-	at := fmt.Sprintf("workloads[%d].today", w.index)
+	t := b.Fleet.Today
 	for _, p := range w.pods {
 		if i, ok := nodes[p.at]; ok && p.running {
-			t.Nodes[i].Assignments = append(t.Nodes[i].Assignments, p.assignments(v.Name, &t.Nodes[i])...)
+			t.Nodes[i].Assignments = append(t.Nodes[i].Assignments, p.assignments(w.Name, &t.Nodes[i])...)
 		}
 	}
-	if profile := w.first.ask.profile; v.Today == nil && profile != "" { // all of its pods wait
-		v.Today = &fleet.Today{Mechanism: sharing.MechanismMIG, Profile: profile}
-		b.note(at, declared("%s", w.first.ask.resource))
+	if profile := w.first.ask.profile; w.Today == nil && profile != "" { // all of its pods wait
+		w.Today = &fleet.Today{Mechanism: sharing.MechanismMIG, Profile: profile}
+		b.note(w.at+".today", declared("%s", w.first.ask.resource))
 	}
-	if v.Today == nil {
-		v.Today = &fleet.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
-		b.note(at, guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
+	if w.Today == nil {
+		w.Today = &fleet.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
+		b.note(w.at+".today", guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
 	}
-	v.Today.Object, v.Today.Container = w.key.owner.kind, w.first.container
-	v.Scheduling, v.Today.Stays = w.first.rules, b.staysWhy(w)
+	w.Today.Object, w.Today.Container = w.key.owner.kind, w.first.container
+	w.Scheduling, w.Today.Stays = w.first.rules, b.staysWhy(w)
 	if a, ok := b.c.autoscalers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; ok {
-		t.Autoscalers = append(t.Autoscalers, fleet.Autoscaler{Workload: v.Name, Min: a.min, Max: max(a.max, a.min, 1)})
+		a.Workload = w.Name
+		t.Autoscalers = append(t.Autoscalers, a)
 	}
 	for _, o := range b.c.budgets {
 		if o.matches(w.first.namespace, w.first.labels) {
-			t.Budgets = append(t.Budgets, fleet.Budget{Name: o.Metadata.Name, Workload: v.Name, Allowed: o.allowed()})
+			t.Budgets = append(t.Budgets, fleet.Budget{Name: o.Metadata.Name, Workload: w.Name, Allowed: o.allowed()})
 		}
 	}
 }
@@ -214,11 +214,8 @@ func (b *build) objectOf(n *node, keys, resources map[string]bool) fleet.NodeObj
 // ruleKeys are the labels of nodes that workloads or the plan depend on, and the resources that workloads request.
 func (b *build) ruleKeys() (keys, resources map[string]bool) {
 	keys, resources = map[string]bool{labelPlugin: true, labelMIG: true}, map[string]bool{}
-	for i := range b.Fleet.Workloads {
-		s := b.Fleet.Workloads[i].Scheduling
-		if s == nil {
-			continue
-		}
+	for _, w := range b.workloads {
+		s := cmp.Or(w.Scheduling, &fleet.Scheduling{})
 		for key := range s.NodeSelector {
 			keys[key] = true
 		}

@@ -17,78 +17,74 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func (b *build) makeWorkload(w *workload, at string) decision.Workload {
+// makeWorkload fills in a workload's fields from the pods and their owner.
+func (b *build) makeWorkload(w *workload) {
 	p, o := w.first, w.key.owner
-	out := decision.Workload{Name: w.name, Kind: p.guess.kind, GPUs: p.ask.gpus, Tenant: workloadName("", p.namespace)}
-	b.note(at+".name", declared("%s %s", o.kind, strings.TrimPrefix(w.key.namespace+"/"+o.name, "/")))
-	b.note(at+".kind", guessed("rule %s", p.guess.rule))
-	if text := p.notes["cotenant.dev/kind"]; text != "" && out.Kind.UnmarshalText([]byte(text)) == nil {
-		b.note(at+".kind", declared("annotation cotenant.dev/kind"))
+	note := func(key string, from Provenance) { b.note(w.at+"."+key, from) }
+	w.Kind, w.GPUs = p.guess.kind, p.ask.gpus
+	note("name", declared("%s %s", o.kind, strings.TrimPrefix(w.key.namespace+"/"+o.name, "/")))
+	note("kind", guessed("rule %s", p.guess.rule))
+	if text := p.notes["cotenant.dev/kind"]; text != "" && w.Kind.UnmarshalText([]byte(text)) == nil {
+		note("kind", declared("annotation cotenant.dev/kind"))
 	}
-	b.note(at+".gpus", declared("%s", p.ask.resource))
-	b.note(at+".tenant", guessed("the namespace"))
-	if p.namespace == "" {
-		out.Tenant = ""
-		delete(b.Provenance, at+".tenant")
+	note("gpus", declared("%s", p.ask.resource))
+	if p.namespace != "" {
+		w.Tenant = workloadName("", p.namespace)
+		note("tenant", guessed("the namespace"))
 	}
 	if text := p.notes["cotenant.dev/tenant"]; text != "" {
-		out.Tenant = workloadName("", text)
-		b.note(at+".tenant", declared("annotation cotenant.dev/tenant"))
+		w.Tenant = workloadName("", text)
+		note("tenant", declared("annotation cotenant.dev/tenant"))
 	}
-	for key, into := range map[string]*decision.Optional[profile.Duration]{"ttft": &out.SLO.TTFTP99,
-		"tpot": &out.SLO.TPOTP99, "e2e": &out.SLO.E2EP99} { // the objectives that this repository's scheduler takes
-		if d, err := time.ParseDuration(p.notes["cotenant.dev/"+key+"-p99"]); err == nil && d > 0 {
-			*into = decision.Some(profile.Duration(d))
-			b.note(at+".slo", declared("annotations cotenant.dev/*-p99"))
+	for _, m := range latencies { // the objectives that this repository's scheduler takes
+		d, err := time.ParseDuration(p.notes["cotenant.dev/"+strings.ToLower(m.name)+"-p99"])
+		if err == nil && d > 0 {
+			*w.SLO.At(m.Metric) = decision.Some(profile.Duration(d))
+			note("slo", declared("annotations cotenant.dev/*-p99"))
 		}
 	}
-	out.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
-	b.note(at+".replicas", declared("%s of %s", plaintext.Count(w.all, "pod"), o.kind))
+	w.Replicas = decision.Replicas{Max: min(w.all, mostPods)}
+	note("replicas", declared("%s of %s", plaintext.Count(w.all, "pod"), o.kind))
 	if len(w.pods) == 0 {
-		b.note(at+".replicas", declared("spec.replicas of %s", o.kind))
+		note("replicas", declared("spec.replicas of %s", o.kind))
 	}
-	node, several := b.home(w)
-	if node != nil {
-		b.askedOf(w, node, at, &out)
+	b.findHome(w)
+	if w.node != nil {
+		b.askedOf(w)
 	} else if p.ask.profile != "" {
-		out.Request = &fleet.Asked{Mechanism: sharing.MechanismMIG, Profile: p.ask.profile}
-		b.note(at+".request", declared("%s", p.ask.resource))
+		w.Request = &fleet.Asked{Mechanism: sharing.MechanismMIG, Profile: p.ask.profile}
+		note("request", declared("%s", p.ask.resource))
 	}
 	if m, ok := w.held.Get(); ok {
-		out.Memory = w.held
-		b.note(at+".memory", Provenance{basisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
+		w.Memory = w.held
+		note("memory", Provenance{basisMeasured, fmt.Sprintf("nvidia-smi, one moment, the most of %s: %v",
 			plaintext.Count(w.all, "process"), m)})
 	}
-	if f := p.framework; f.name != "" {
-		out.Framework = &decision.Framework{Name: f.name, MemoryFraction: f.memoryFraction, Privileged: f.privileged}
+	if p.framework.Name != "" {
+		w.Framework = &p.framework
 		source := "image or command"
-		if !f.memoryFraction.IsZero() {
+		if !p.framework.MemoryFraction.IsZero() {
 			source += ", memory fraction by its flag"
 		}
-		b.note(at+".framework", declared("%s", source))
+		note("framework", declared("%s", source))
 	}
-	if u, ok := p.uid.Get(); ok {
-		out.UID = decision.Some(u)
-		b.note(at+".uid", declared("securityContext.runAsUser"))
+	if w.UID = p.uid; !w.UID.IsZero() {
+		note("uid", declared("securityContext.runAsUser"))
 	}
-	if node != nil && !several && b.poolOf[node] != nil {
-		pool := b.poolOf[node]
-		switch {
-		case out.GPUs > b.Fleet.Pools[pool.index].Count:
-		case p.selects != "":
-			out.Pool = pool.name
-			b.note(at+".pool", declared("nodeSelector %s; it runs there today", p.selects))
-		case out.Memory.IsZero():
-			out.Pool = pool.name
-			b.note(at+".pool", derived("it runs there today, and whether its memory fits elsewhere is not known"))
+	if pool := b.poolOf[w.node]; pool != nil && !w.several && w.GPUs <= pool.Count {
+		if p.selects != "" {
+			w.Pool = pool.Name
+			note("pool", declared("nodeSelector %s; it runs there today", p.selects))
+		} else if w.Memory.IsZero() {
+			w.Pool = pool.Name
+			note("pool", derived("it runs there today, and whether its memory fits elsewhere is not known"))
 		}
 	}
-	b.hintWorkload(at, &out)
-	return out
+	b.hintWorkload(w)
 }
 
-// home is a node that the workload runs on, and whether it is in several pools.
-func (b *build) home(w *workload) (at *node, several bool) {
+// findHome finds a node that the workload runs on, and whether it is in several pools.
+func (b *build) findHome(w *workload) {
 	for _, p := range w.pods {
 		if p.at == nil {
 			if p.node != "" && len(b.c.nodes) > 0 && b.c.nodes[p.node] == nil {
@@ -96,58 +92,55 @@ func (b *build) home(w *workload) (at *node, several bool) {
 			}
 			continue
 		}
-		at = cmp.Or(at, p.at)
-		several = several || b.poolOf[at] != b.poolOf[p.at]
+		w.node = cmp.Or(w.node, p.at)
+		w.several = w.several || b.poolOf[w.node] != b.poolOf[p.at]
 	}
-	return at, several
 }
 
 // askedOf writes a workload's request and today, and its memory where either bounds it.
-func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload) {
-	p := w.first
-	m := b.mechanisms(p, n)[0]
-	total := n.memory()
+func (b *build) askedOf(w *workload) {
+	p, n := w.first, w.node
+	m, total := b.mechanisms(p, n)[0], n.memory()
 	if m == sharing.MechanismExclusive {
 		return
 	}
-	out.Request = &fleet.Asked{Mechanism: m}
+	ask := &fleet.Asked{Mechanism: m}
+	w.Request = ask
 	from := n.mechanismFrom
 	if from.Source == "" || m == sharing.MechanismMIG {
 		from = declared("%s", p.ask.resource)
 	}
 	memory := func(v sharing.Bytes, from Provenance) {
 		if v > 0 && v <= mostMemory {
-			out.Memory = decision.Some(v)
-			b.note(at+".memory", from)
+			w.Memory = decision.Some(v)
+			b.note(w.at+".memory", from)
 		}
 	}
 	switch m {
 	case sharing.MechanismMIG, sharing.MechanismMIGWithMPS:
-		profile := p.ask.profile
-		if profile == "" && n.single != "INVALID" {
-			profile = n.single
+		if ask.Profile = p.ask.profile; ask.Profile == "" && n.single != "INVALID" {
+			ask.Profile = n.single
 		}
-		out.Request.Profile = profile
-		in := slices.IndexFunc(n.inside, func(x Inside) bool { return x.Profile == profile })
+		in := slices.IndexFunc(n.inside, func(x Inside) bool { return x.Profile == ask.Profile })
 		if in >= 0 {
-			out.Request.Replicas = n.inside[in].Pods
-		} else if prof := n.profile(profile); prof != nil {
+			ask.Replicas = n.inside[in].Pods
+		} else if prof := n.profile(ask.Profile); prof != nil {
 			v, _ := prof.Memory.Get()
 			memory(v, derived("a %s has no more (%s)", prof.Name, p.ask.resource))
 		}
 	case sharing.MechanismMPS:
-		out.Request.Replicas = n.sharers()
+		ask.Replicas = n.sharers()
 		if n.replicas > 1 && total > 0 {
 			memory(total/sharing.Bytes(n.replicas), derived("the device plugin limits each of %d MPS clients to that",
 				n.replicas))
 		}
 	case sharing.MechanismTimeSlicing:
-		out.Request.Replicas = n.sharers()
+		ask.Replicas = n.sharers()
 	case sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS:
-		out.Request.Cores = p.ask.cores
+		ask.Cores = p.ask.cores
 	}
 	if p.ask.delivery == sharing.DeliveryKAI {
-		from, out.Request.Replicas = declared("%s", p.ask.resource), 0
+		from, ask.Replicas = declared("%s", p.ask.resource), 0
 	}
 	most, by := sharing.Bytes(0), (*holding)(nil)
 	for _, k := range w.pods {
@@ -155,16 +148,16 @@ func (b *build) askedOf(w *workload, n *node, at string, out *decision.Workload)
 			most, by = v, h
 		}
 	}
-	if by != nil && m != sharing.MechanismMPS || by != nil && out.Memory.IsZero() {
+	if by != nil && (m != sharing.MechanismMPS || w.Memory.IsZero()) {
 		memory(most, by.memorySource(n))
 	}
-	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && out.GPUs > 1 &&
+	if (m == sharing.MechanismTimeSlicing || m == sharing.MechanismMPS) && w.GPUs > 1 &&
 		p.ask.delivery != sharing.DeliveryKAI && p.ask.resource != "ResourceClaim" {
-		out.Request.SharedGPUs, out.GPUs = out.GPUs, 1
+		ask.SharedGPUs, w.GPUs = w.GPUs, 1
 	}
-	b.note(at+".request", from)
-	out.Today = &fleet.Today{Mechanism: m, Profile: out.Request.Profile}
-	b.note(at+".today", from)
+	b.note(w.at+".request", from)
+	w.Today = &fleet.Today{Mechanism: m, Profile: ask.Profile}
+	b.note(w.at+".today", from)
 }
 
 // memorySource returns the provenance of a holding's memory.
@@ -195,41 +188,42 @@ func (h *holding) memorySource(n *node) Provenance {
 }
 
 // hintWorkload lets the user's hints override a workload's fields.
-func (b *build) hintWorkload(at string, out *decision.Workload) {
+func (b *build) hintWorkload(w *workload) {
 	h := b.c.opts.Hints
-	b.Fleet.Trust = h.Trust
-	if h.Trust != "" {
-		b.note("trust", Provenance{basisGiven, "hints"})
-	}
-	keys := matching(h.Workloads, out.Name)
+	keys := matching(h.Workloads, w.Name)
 	for _, k := range keys { // first: latencies depend on whether it serves requests
-		out.Kind = cmp.Or(h.Workloads[k].Kind, out.Kind)
+		w.Kind = cmp.Or(h.Workloads[k].Kind, w.Kind)
 	}
-	serves := out.Kind.Serves()
+	serves := w.Kind.Serves()
 	for _, k := range keys {
-		v, from := h.Workloads[k], Provenance{basisGiven, "hints, workloads." + k}
-		hint, into := reflect.ValueOf(v), reflect.ValueOf(out).Elem()
+		v := h.Workloads[k]
+		hint, into := reflect.ValueOf(v), reflect.ValueOf(w.Workload).Elem()
 		for i := range hint.NumField() {
 			field := hint.Type().Field(i)
 			key := field.Tag.Get("yaml")
-			takes := serves || k == out.Name || key != "slo" && key != "solo"
+			takes := serves || k == w.Name || key != "slo" && key != "solo"
 			if takes && !hint.Field(i).IsZero() {
 				into.FieldByName(field.Name).Set(hint.Field(i))
-				b.note(at+"."+key, from)
+				b.note(w.at+"."+key, Provenance{basisGiven, "hints, workloads." + k})
 			}
 		}
 		if v.Model != nil {
-			out.Memory = decision.Optional[sharing.Bytes]{}
-			delete(b.Provenance, at+".memory")
+			w.Memory = decision.Optional[sharing.Bytes]{}
+			delete(b.Provenance, w.at+".memory")
 		} else if !v.Memory.IsZero() {
-			out.Model = nil
+			w.Model = nil
 		}
 	}
-	if !out.Memory.IsZero() || out.Model != nil {
-		if p := b.Provenance[at+".pool"]; p.Basis == basisDerived {
-			out.Pool = ""
-			delete(b.Provenance, at+".pool")
-		}
+	if !w.Memory.IsZero() || w.Model != nil {
+		b.unpin(w)
 	}
-	out.Kind = cmp.Or(out.Kind, decision.KindBatch)
+	w.Kind = cmp.Or(w.Kind, decision.KindBatch)
+}
+
+// unpin lets a workload go to other pools that was in the present one only as its memory was not known.
+func (b *build) unpin(w *workload) {
+	if b.Provenance[w.at+".pool"].Basis == basisDerived {
+		w.Pool = ""
+		delete(b.Provenance, w.at+".pool")
+	}
 }
