@@ -218,7 +218,7 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 	for _, class := range k.classes {
 		strategy = cmp.Or(strategy, b.c.classes[class].strategy)
 	}
-	shared := func(h *holding, several bool) {
+	add := func(h holding, several bool) {
 		switch {
 		case strategy == "MPS" && h.mechanism == sharing.MechanismMIG:
 			h.mechanism = sharing.MechanismMIGWithMPS
@@ -227,6 +227,7 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 		case h.mechanism != sharing.MechanismMIG && several:
 			h.mechanism = sharing.MechanismTimeSlicing
 		}
+		all = append(all, h)
 	}
 	if len(k.allocated) == 0 && !k.elsewhere {
 		for _, class := range k.classes {
@@ -239,18 +240,17 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 				continue
 			}
 			h.memory = k.memory
-			shared(&h, k.pods > 1)
-			all = append(all, h)
+			add(h, k.pods > 1)
 		}
 		return all
 	}
 	for _, a := range k.allocated {
 		h, d := base, b.device(a.deviceID)
+		several := k.pods > 1 || b.heldBy[a.deviceID] > 1
 		h.granted = true
 		if d == nil {
 			h.device = a.pool + "/" + a.device
-			shared(&h, k.pods > 1 || b.heldBy[a.deviceID] > 1)
-			all = append(all, h)
+			add(h, several)
 			continue
 		}
 		h.device = b.gpuOf(d)
@@ -262,8 +262,7 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 		if part {
 			h.memory = consumed
 		}
-		shared(&h, k.pods > 1 || part || b.heldBy[a.deviceID] > 1)
-		all = append(all, h)
+		add(h, several || part)
 	}
 	return all
 }
@@ -286,14 +285,8 @@ func (b *build) mechanisms(p *pod, n *node) (out []sharing.Mechanism) {
 	if len(out) == 0 {
 		out = append(out, n.mechanism)
 	}
-	slices.SortStableFunc(out, func(x, y sharing.Mechanism) int {
-		whole := func(m sharing.Mechanism) int {
-			if m == sharing.MechanismExclusive {
-				return 1
-			}
-			return 0
-		}
-		return whole(x) - whole(y)
-	})
+	if i := slices.Index(out, sharing.MechanismExclusive); i >= 0 {
+		out = append(slices.Delete(out, i, i+1), sharing.MechanismExclusive)
+	}
 	return out
 }

@@ -30,8 +30,7 @@ func (b *build) joinMachines() {
 	for _, m := range b.c.machines {
 		n := b.nodeOf(m)
 		if n == nil {
-			n = &node{name: unique(taken, m.name), replicas: 1, mechanism: sharing.MechanismExclusive,
-				instances: map[string]int{}, pids: map[uint32]bool{}}
+			n = newNode(unique(taken, m.name))
 			if len(b.c.nodes) > 0 {
 				b.find("machine-in-no-node", "machine "+n.name, "nvidia-smi")
 			}

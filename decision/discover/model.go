@@ -31,7 +31,7 @@ type Collector struct {
 	poolNode          map[string]string // nodes by the name of their pool of DRA devices
 	hamiNames         map[string]role   // by HAMi's configuration
 	controllers       map[string]*controller
-	others            map[string][]other // pods without GPUs, by node
+	others            map[string][]*pod // pods without GPUs, by node
 	repels            []repeller
 	ending            map[string]string // a pod with GPUs that is being deleted, by node
 	autoscalers       map[string]fleet.Autoscaler
@@ -51,7 +51,7 @@ type Collector struct {
 // New returns a Collector without inputs.
 func New(opts Options) *Collector {
 	opts.Prices, opts.Hints = cmp.Or(opts.Prices, &Prices{}), cmp.Or(opts.Hints, &Hints{})
-	return &Collector{opts: opts, others: map[string][]other{}, ending: map[string]string{}, answers: map[string]string{},
+	return &Collector{opts: opts, others: map[string][]*pod{}, ending: map[string]string{}, answers: map[string]string{},
 		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		hamiNames: map[string]role{}, poolNode: map[string]string{}, controllers: map[string]*controller{},
@@ -78,6 +78,7 @@ type claimRef struct{ claim, template string }
 type pod struct {
 	namespace, name, node string
 	owner                 owner
+	controller            ownerRef // that made it
 	running               bool
 	wants                 []wanted // by container, in the pod's order
 	notes                 stringMap
@@ -162,16 +163,6 @@ type controller struct {
 	replicas              int
 	pod                   *pod   // of its template, where that asks for GPUs
 	holds                 string // why its pods do not follow a patch
-}
-
-// other is a pod that holds no GPU, as far as it matters to draining its node.
-type other struct {
-	namespace, name string
-	labels          stringMap
-	daemon, owned   bool
-	requests        map[string]int64
-	rules           *fleet.Scheduling
-	bound           string
 }
 
 // repeller is a pod that keeps off those that its term selects.

@@ -14,6 +14,11 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+func newNode(name string) *node {
+	return &node{name: name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
+		pids: map[uint32]bool{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
+}
+
 // sharers is the number of replicas of a GPU, 0 of a whole one.
 func (n *node) sharers() int {
 	if n.replicas > 1 {

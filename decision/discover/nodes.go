@@ -43,8 +43,8 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 
 // readNode reads a node's labels, annotations and resources. It returns nil for a node without NVIDIA GPUs.
 func (b *build) readNode(o *nodeObject) *node {
-	n := &node{name: o.Metadata.Name, meta: o, offers: amountsOf(o.Status.Allocatable, o.Status.Capacity), replicas: 1, mechanism: sharing.MechanismExclusive,
-		instances: map[string]int{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
+	n := newNode(o.Metadata.Name)
+	n.meta, n.offers = o, amountsOf(o.Status.Allocatable, o.Status.Capacity)
 	n.group, n.groupFrom = n.first(names().Groups...)
 	n.instanceType, n.typeFrom = n.first("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 	n.devices = b.devices[n.name]

@@ -33,7 +33,9 @@ func (c *Collector) takePod(file string, o *podObject) {
 		c.takeRepellers(o)
 	}
 	if !p.uses() {
-		c.takeOther(o)
+		if p.node != "" && !o.ended() {
+			c.others[p.node] = append(c.others[p.node], p)
+		}
 		return
 	}
 	if n := p.counted(); n > mostPerNode {
@@ -94,7 +96,7 @@ func newPod(m *metadata, s *podSpec) *pod {
 		}
 	}
 	p.readContainers(containers, s)
-	p.owner = ownerOf(m)
+	p.owner, p.controller = ownerOf(m), m.controller()
 	p.guess = guessKind(m, containers, p.owner)
 	return p
 }
@@ -212,18 +214,6 @@ func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
 		return
 	}
 	c.autoscalers[o.Spec.ScaleTargetRef.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.ScaleTargetRef.Name] = a
-}
-
-// takeOther keeps a pod that holds no GPU.
-func (c *Collector) takeOther(o *podObject) {
-	if o.Spec.NodeName == "" || o.ended() {
-		return
-	}
-	owner := o.Metadata.controller()
-	_, static := o.Metadata.Annotations["kubernetes.io/config.mirror"] // the kubelet runs it from a file
-	c.others[o.Spec.NodeName] = append(c.others[o.Spec.NodeName], other{o.Metadata.Namespace, o.Metadata.Name,
-		o.Metadata.Labels, owner.Kind == "DaemonSet" || owner.Kind == "Node" || static, owner.Name != "",
-		o.Spec.requests(), o.Spec.rules(), o.Spec.bound()})
 }
 
 // takeRepellers keeps the rules by which a pod keeps others off.

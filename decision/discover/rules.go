@@ -134,14 +134,14 @@ func (s *podSpec) quotas() map[string]int64 {
 // drains records the other pods of a node, and the obstacle to draining it.
 func (n *node) drains(b *build, o *fleet.NodeObject) {
 	for _, p := range b.c.others[n.name] {
-		if p.daemon {
-			continue
+		if p.controller.Kind == "DaemonSet" || p.controller.Kind == "Node" {
+			continue // it goes with its node
 		}
 		name := named(p.namespace, p.name)
 		if len(o.Others) < mostNames {
 			o.Others = append(o.Others, name)
 		}
-		if !p.owned {
+		if p.controller.Name == "" {
 			o.Keeps = cmp.Or(o.Keeps, fmt.Sprintf("pod %s runs there, which nothing starts again", name))
 		}
 		budgets := 0
@@ -160,14 +160,14 @@ func (n *node) drains(b *build, o *fleet.NodeObject) {
 			o.Keeps = fmt.Sprintf("pod %s runs there, and no pod with several PodDisruptionBudgets is evicted", name)
 		case p.bound != "":
 			o.Keeps = fmt.Sprintf("pod %s runs there, and %s", name, p.bound)
-		case !b.elsewhere(&p, n):
+		case !b.elsewhere(p, n):
 			o.Keeps = fmt.Sprintf("pod %s runs there, and no other node takes it", name)
 		}
 	}
 }
 
 // elsewhere reports whether another node takes a pod without GPUs.
-func (b *build) elsewhere(p *other, but *node) bool {
+func (b *build) elsewhere(p *pod, but *node) bool {
 	for name, n := range b.c.nodes {
 		room, fits := b.rooms()[name], name != but.name && n.apart() == ""
 		for key, amount := range p.requests {

@@ -147,7 +147,8 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 	}
 	if w.Today == nil {
 		w.Today = &fleet.Today{Mechanism: sharing.MechanismExclusive, MayWeaken: true}
-		b.note(w.at+".today", guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: false keeps it on them"))
+		b.note(w.at+".today", guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: "+
+			"false keeps it on them"))
 	}
 	w.Today.Object, w.Today.Container = w.key.owner.kind, w.first.container
 	w.Scheduling, w.Today.Stays = w.first.rules, b.staysWhy(w)
