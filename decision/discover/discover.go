@@ -338,7 +338,8 @@ func (c *Collector) Discover() *Discovery {
 	b := &build{c: c, devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
 		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{},
-		Discovery: &Discovery{Pods: c.pods, Provenance: map[string]Provenance{}}, findings: slices.Clone(c.findings)}
+		findings: append([]Finding{}, c.findings...), Discovery: &Discovery{Pods: c.pods, Unknown: []Unknown{},
+			Today: []Sharing{}, Provenance: map[string]Provenance{}}} // lists are never null in JSON
 	b.Fleet.Version = "v1"
 	b.claims()
 	for _, name := range sortedKeys(c.nodes) {

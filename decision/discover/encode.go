@@ -18,7 +18,6 @@ import (
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/internal/yamlnode"
 	"github.com/cotenant/cotenant/sharing"
@@ -216,22 +215,18 @@ func (d *Discovery) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fleet map[string]any
-	if err := root.Decode(&fleet); err != nil {
+	type others Discovery
+	all := struct {
+		Fleet map[string]any `json:"fleet"`
+		others
+	}{others: others(*d)}
+	if err := root.Decode(&all.Fleet); err != nil {
 		return nil, fmt.Errorf("discover: %w", err)
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	err = enc.Encode(struct { // lists are never null
-		Fleet      map[string]any                 `json:"fleet"`
-		Provenance map[string]Provenance          `json:"provenance"`
-		Findings   []Finding                      `json:"findings"`
-		Unknown    []Unknown                      `json:"unknown"`
-		Today      []Sharing                      `json:"today"`
-		Profiles   map[string]profile.SoloProfile `json:"profiles,omitempty"`
-	}{fleet, d.Provenance, append([]Finding{}, d.Findings...), append([]Unknown{}, d.Unknown...),
-		append([]Sharing{}, d.Today...), d.Profiles})
+	err = enc.Encode(all)
 	return out.Bytes(), err
 }
 

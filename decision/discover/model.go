@@ -327,16 +327,16 @@ func (b *build) note(path string, from Provenance) { b.Provenance[path] = from }
 
 // Discovery holds the findings about one cluster.
 type Discovery struct {
-	Fleet      decision.Fleet
-	Provenance map[string]Provenance // by path in the fleet
-	Findings   []Finding             // worst first
-	Unknown    []Unknown             // by path
-	Today      []Sharing             // by pool and mechanism
-	Used       []Used                // measured use, by workload
+	Fleet      decision.Fleet        `json:"-"`
+	Provenance map[string]Provenance `json:"provenance"` // by path in the fleet
+	Findings   []Finding             `json:"findings"`   // worst first
+	Unknown    []Unknown             `json:"unknown"`    // by path
+	Today      []Sharing             `json:"today"`      // by pool and mechanism
+	Used       []Used                `json:"-"`          // measured use, by workload
 	// Profiles holds, by workload, the profile of a model server with a GPU of its own, made from several metrics pages.
 	// Add them to decision.Options.Profiles to predict from them.
-	Profiles map[string]profile.SoloProfile
-	Pods     int // that were read, with GPUs or without
+	Profiles map[string]profile.SoloProfile `json:"profiles,omitempty"`
+	Pods     int                            `json:"-"` // that were read, with GPUs or without
 }
 
 // Sharing counts a pool's GPUs under one mechanism today.

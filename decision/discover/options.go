@@ -28,39 +28,47 @@ func ParsePrices(data []byte) (*Prices, error) { return parsePrices("prices", da
 
 // parsePrices names in errors where the data are from.
 func parsePrices(name string, data []byte) (*Prices, error) {
-	var file map[string]cost.Money
-	if err := strictyaml.Decode(data, &file, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
-	}
 	out := &Prices{gpus: map[string]cost.Money{}, machines: map[string]cost.Money{}}
-	var l problem.List
-	currency := ""
-	for _, key := range sortedKeys(file) {
-		m := file[key]
-		l.If(m.Sign() < 0, key, "write what it costs for an hour", "%s is negative", m)
-		l.If(currency != "" && m.Currency() != currency, key, "use one currency",
-			"is in %s and an earlier price in %s", m.Currency(), currency)
-		currency = m.Currency()
-		gpu, err := sharing.LookupGPU(key)
-		switch {
-		case err == nil:
-			out.gpus[gpu.Name] = m
-		case len(ambiguous(err)) > 0: // "A100" is any of them
-			for _, name := range ambiguous(err) {
-				if _, exact := out.gpus[name]; !exact {
-					out.gpus[name] = m
+	_, err := parse(name, data, func(file map[string]cost.Money, l *problem.List) {
+		currency := ""
+		for _, key := range sortedKeys(file) {
+			m := file[key]
+			l.If(m.Sign() < 0, key, "write what it costs for an hour", "%s is negative", m)
+			l.If(currency != "" && m.Currency() != currency, key, "use one currency",
+				"is in %s and an earlier price in %s", m.Currency(), currency)
+			currency = m.Currency()
+			gpu, err := sharing.LookupGPU(key)
+			switch {
+			case err == nil:
+				out.gpus[gpu.Name] = m
+			case len(ambiguous(err)) > 0: // "A100" is any of them
+				for _, name := range ambiguous(err) {
+					if _, exact := out.gpus[name]; !exact {
+						out.gpus[name] = m
+					}
 				}
+			default:
+				out.machines[key] = m
 			}
-		default:
-			out.machines[key] = m
 		}
+		l.If(len(file) == 0, "", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD",
+			"there are no prices")
+	})
+	return out, err
+}
+
+// parse decodes the user's own file and checks it.
+func parse[T any](name string, data []byte, check func(T, *problem.List)) (*T, error) {
+	v, l := new(T), problem.List{}
+	err := strictyaml.Decode(data, v, strictyaml.Options{MaxBytes: 1 << 20})
+	if err == nil {
+		check(*v, &l)
+		err = l.Err()
 	}
-	l.If(len(file) == 0, "", "write for example\n  A100-SXM4-80GB: 3.25 USD\n  p4d.24xlarge: 32.77 USD",
-		"there are no prices")
-	if err := l.Err(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
 	}
-	return out, nil
+	return v, nil
 }
 
 // Hints are the user's own statements, which override labels and guesses.
@@ -94,34 +102,22 @@ type WorkloadHint struct {
 func ParseHints(data []byte) (*Hints, error) { return parseHints("hints", data) }
 
 func parseHints(name string, data []byte) (*Hints, error) {
-	var h Hints
-	if err := strictyaml.Decode(data, &h, strictyaml.Options{MaxBytes: 1 << 20}); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
-	}
-	var l problem.List
-	workloads, nodes := sortedKeys(h.Workloads), sortedKeys(h.Nodes)
-	for _, of := range []struct {
-		at   string
-		keys []string
-	}{{"workloads.", workloads}, {"nodes.", nodes}} {
-		for _, k := range of.keys {
+	return parse(name, data, func(h Hints, l *problem.List) {
+		pattern := func(at, k string) {
 			_, err := path.Match(k, "")
-			l.If(err != nil, of.at+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
+			l.If(err != nil, at+k, `write a name, or a pattern such as "team-a/*"`, "is no pattern")
 		}
-	}
-	for _, k := range nodes {
-		_, err := sharing.LookupGPU(h.Nodes[k].GPU)
-		l.AddErr("nodes."+k+".gpu", err)
-	}
-	for _, k := range workloads {
-		if w := h.Workloads[k]; !w.Memory.IsZero() && w.Model != nil {
-			l.Addf("workloads."+k+".model", "keep memory or model", "contradicts memory")
+		for _, k := range sortedKeys(h.Workloads) {
+			pattern("workloads.", k)
+			w := h.Workloads[k]
+			l.If(!w.Memory.IsZero() && w.Model != nil, "workloads."+k+".model", "keep memory or model", "contradicts memory")
 		}
-	}
-	if err := l.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, name, err)
-	}
-	return &h, nil
+		for _, k := range sortedKeys(h.Nodes) {
+			pattern("nodes.", k)
+			_, err := sharing.LookupGPU(h.Nodes[k].GPU)
+			l.AddErr("nodes."+k+".gpu", err)
+		}
+	})
 }
 
 // matching are the entries for a name: patterns in their order, and the name itself last.
@@ -143,8 +139,8 @@ type Options struct {
 	Prices *Prices // nil = none
 }
 
-// LoadOptions reads prices and hints from files; an empty name means none. Errors are those of [ParsePrices],
-// [ParseHints] and of opening the files.
+// LoadOptions reads prices and hints from files, YAML or JSON; an empty name means none. Errors of their content match
+// [ErrInvalid].
 func LoadOptions(prices, hints string) (o Options, err error) {
 	var wrong error
 	o.Prices, wrong = load(prices, parsePrices)
