@@ -57,7 +57,7 @@ type tenant struct {
 
 // merge adds the readings of another tenant's series.
 func (t *tenant) merge(o *tenant) {
-	t.slots.merge(&o.slots)
+	t.slots.merge(o.slots)
 	t.timed = t.timed || o.timed
 	for f, a := range o.accs {
 		if a == nil {
@@ -163,16 +163,15 @@ func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
 	if ms != noTime {
 		t.timed, slot = true, ms/slotTime.Milliseconds()
 	}
-	from := slot
+	from, flags := slot, figures[f].known
 	if b := before / slotTime.Milliseconds(); ms != noTime && b < slot && slot-b <= staleSlots {
 		from = b + 1
 	}
-	for s := from; s <= slot; s++ {
-		if i := t.slots.at(s); i >= 0 {
-			if t.slots.flags[i] |= figures[f].known; v >= figures[f].least {
-				t.slots.flags[i] |= figures[f].on
-			}
-		}
+	if v >= figures[f].least {
+		flags |= figures[f].on
+	}
+	for ; from <= slot; from++ {
+		t.slots.set(from, flags)
 	}
 }
 

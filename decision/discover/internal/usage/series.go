@@ -4,6 +4,7 @@ package usage
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -66,27 +67,23 @@ func (a *acc) add(f Figure, ms int64, v float64) bool {
 	return true
 }
 
-// merge adds another series of the same figure, of other times. The other one is not changed.
+// merge adds another series of the same figure, of other times.
 func (a *acc) merge(o *acc) {
 	a.sketch.merge(&o.sketch)
-	a.parts = a.parts || o.parts
+	a.parts, a.percent = a.parts || o.parts, a.percent+o.percent
 	if a.to = max(a.to, o.to); a.from == 0 || o.from > 0 && o.from < a.from {
 		a.from = o.from
 	}
-	a.percent += o.percent
 }
 
-// statistics reduces the series.
 func (a *acc) statistics() Statistics {
 	s := Statistics{N: a.n, P50: a.quantile(0.5), P95: a.quantile(0.95), Max: a.max, Mean: a.sum / max(1, float64(a.n)),
 		Percent: a.percent, Fractions: a.parts && a.max <= 1}
 	if a.from > 0 {
-		s.From, s.To = stamp(a.from), stamp(a.to)
+		s.From, s.To = time.UnixMilli(a.from).UTC(), time.UnixMilli(a.to).UTC()
 	}
 	return s
 }
-
-func stamp(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // sketch holds the distribution of a figure in buckets, 128 to a power of two. The zero sketch is empty.
 type sketch struct {
@@ -134,61 +131,56 @@ func (s *sketch) quantile(q float64) (v float64) {
 
 const slotTime = time.Minute // the resolution of busy and idle time
 
-const maxSlots = 400 * 24 * 60 // bound of a window: 400 days of minutes
+const maxHours = 400 * 24 // bound of the hours with samples
 
-// slots are flags by minute, or by page for samples without a time. The zero slots are empty.
-type slots struct {
-	base  int64 // the first slot's number
-	flags []uint8
+// slots are flags by minute, or by page for samples without a time, the slots of an hour together. The zero slots are
+// empty.
+type slots map[int64]*[60]uint8
+
+// set adds flags to a slot by its number.
+func (s *slots) set(slot int64, flags uint8) {
+	if *s == nil {
+		*s = slots{}
+	}
+	hour := (*s)[slot/60]
+	if hour == nil && len(*s) < maxHours {
+		hour = new([60]uint8)
+		(*s)[slot/60] = hour
+	}
+	if hour != nil {
+		hour[slot%60] |= flags
+	}
 }
 
-// at returns the index of a slot's flags, or -1 where the window would be too long.
-func (s *slots) at(slot int64) int {
-	if len(s.flags) == 0 {
-		s.base = slot
-	}
-	i := slot - s.base
-	if i < 0 {
-		if int64(len(s.flags))-i > maxSlots {
-			return -1
-		}
-		grow := -i + int64(len(s.flags))/2 // so that going back step by step costs little
-		s.flags = append(make([]uint8, grow), s.flags...)
-		s.base -= grow
-		i = slot - s.base
-	}
-	if i >= maxSlots {
-		return -1
-	}
-	for int64(len(s.flags)) <= i {
-		s.flags = append(s.flags, 0)
-	}
-	return int(i)
-}
-
-// merge adds the flags of another set.
-func (s *slots) merge(o *slots) {
-	for i, f := range o.flags {
-		if f == 0 {
-			continue
-		}
-		if at := s.at(o.base + int64(i)); at >= 0 {
-			s.flags[at] |= f
+// all visits the slots that have flags, in any order.
+func (s slots) all() iter.Seq2[int64, uint8] {
+	return func(yield func(int64, uint8) bool) {
+		for hour, flags := range s {
+			for i, f := range flags {
+				if f != 0 && !yield(hour*60+int64(i), f) {
+					return
+				}
+			}
 		}
 	}
 }
 
-// get returns the flags of a slot by its number.
-func (s *slots) get(slot int64) uint8 {
-	if i := slot - s.base; i >= 0 && i < int64(len(s.flags)) {
-		return s.flags[i]
+func (s *slots) merge(o slots) {
+	for slot, f := range o.all() {
+		s.set(slot, f)
+	}
+}
+
+func (s slots) get(slot int64) uint8 {
+	if hour := s[slot/60]; hour != nil {
+		return hour[slot%60]
 	}
 	return 0
 }
 
 // times adds the slots up, by the utilization that known and busy mean.
-func (s *slots) times(known, busy uint8) (t Times) {
-	for _, f := range s.flags {
+func (s slots) times(known, busy uint8) (t Times) {
+	for _, f := range s.all() {
 		if f&(slotHeld|busy) != 0 {
 			t.Used += slotTime
 		}
@@ -203,16 +195,11 @@ func (s *slots) times(known, busy uint8) (t Times) {
 	return t
 }
 
-// has reports whether some slot has one of the flags.
-func (s *slots) has(flag uint8) bool {
-	return slices.ContainsFunc(s.flags, func(f uint8) bool { return f&flag != 0 })
-}
-
 // without counts the slots with a flag in s and without it in o, and all slots with it in s.
-func (s *slots) without(o *slots, flag uint8) (missing, all int) {
-	for i, f := range s.flags {
+func (s slots) without(o slots, flag uint8) (missing, all int) {
+	for slot, f := range s.all() {
 		if f&flag != 0 {
-			if all++; o.get(s.base+int64(i))&flag == 0 {
+			if all++; o.get(slot)&flag == 0 {
 				missing++
 			}
 		}

@@ -78,7 +78,8 @@ func (r *Reader) Usage() *Usage {
 			divided[k.GPU] = true
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(merged), Key.Compare) {
+	keys := slices.SortedFunc(maps.Keys(merged), Key.Compare)
+	for _, k := range keys {
 		s := &Stats{Key: k}
 		s.reduce(merged[k], divided[k.GPU])
 		stats[k] = s
@@ -102,7 +103,7 @@ func (r *Reader) Usage() *Usage {
 		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times})
 		d.attribute(stats)
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(stats), Key.Compare) {
+	for _, k := range keys {
 		u.Tenants = append(u.Tenants, *stats[k])
 	}
 	return u
@@ -199,13 +200,14 @@ func (d *device) attribute(stats map[Key]*Stats) {
 		var own []*Stats
 		void := true
 		for _, t := range d.pods {
-			missing, all := t.slots.without(&d.bare.slots, figures[f].known)
+			missing, all := t.slots.without(d.bare.slots, figures[f].known)
 			if all > 0 && missing*100 <= all {
 				s := stats[t.raw.Key]
 				own, void = append(own, s), void && s.Figures[f].Max == 0
 			}
 		}
-		void = void && d.bare.slots.has(figures[f].on) || f == FigureGPUUtil && !d.key.Instance.IsZero()
+		work, _ := d.bare.slots.without(nil, figures[f].on)
+		void = void && work > 0 || f == FigureGPUUtil && !d.key.Instance.IsZero()
 		for _, s := range own {
 			set := &s.Own
 			if void {
@@ -234,11 +236,11 @@ func (d *device) overlaps() map[*tenant]bool {
 		return shared
 	}
 	n := map[*tenant]int{}
-	for i := range d.all.slots.flags {
+	for slot := range d.all.slots.all() {
 		var here []*tenant
 		several := false
 		for _, t := range d.pods {
-			if t.slots.get(d.all.slots.base+int64(i)) != 0 {
+			if t.slots.get(slot) != 0 {
 				here = append(here, t)
 				several = several || !here[0].raw.samePod(t.raw.Key)
 			}
