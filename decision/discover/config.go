@@ -118,13 +118,11 @@ func (c *Collector) checkKeys(p *pluginConfig, n *yaml.Node, path string, known 
 	}
 }
 
-// refuse reports a reason for which the plugin does not start with a configuration.
 func (c *Collector) refuse(p *pluginConfig, path, format string, args ...any) {
 	p.refused = true
 	c.find("config-refused", p.object, p.source, path, fmt.Sprintf(format, args...))
 }
 
-// takeHAMiNames reads the names of resources from HAMi's configuration.
 func (c *Collector) takeHAMiNames(text string) {
 	var config struct {
 		NVIDIA map[string]any `yaml:"nvidia"`
@@ -164,7 +162,7 @@ func (b *build) checkEffect(n *node) {
 	}
 	all := b.c.plugins[key]
 	if len(all) == 0 {
-		b.find("config-missing", "node "+n.name, "label "+labelPlugin, labelPlugin, key)
+		n.find("config-missing", "label "+labelPlugin, labelPlugin, key)
 		return
 	}
 	has, m := n.replicas, n.mechanism
@@ -182,6 +180,6 @@ func (b *build) checkEffect(n *node) {
 		}
 		return fmt.Sprintf("%d, by %v", k, m)
 	}
-	b.find("config-not-in-effect", "node "+n.name, all[0].source, labelPlugin, key, all[0].object, resourceGPU,
+	n.find("config-not-in-effect", all[0].source, labelPlugin, key, all[0].object, resourceGPU,
 		by(all[0].replicas, all[0].mechanism), by(has, m))
 }

@@ -157,7 +157,6 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 	return out
 }
 
-// register sets a device as HAMi's or Volcano's device plugin registered it.
 func (n *node) register(d *layout.Device, card *hami.GPU) {
 	kind := *d.GPU
 	kind.Memory = sharing.Bytes(card.Memory) * sharing.MiB

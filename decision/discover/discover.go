@@ -27,12 +27,11 @@ func (b *build) notUnderstood() {
 			if v := n.offers[key]; v > 0 {
 				offers = fmt.Sprintf("offers %d of %s", v, key)
 			}
-			b.find("resource-not-understood/held", "node "+n.name, "resource "+key, offers,
-				plaintext.Some(pods, mostNames, len(pods)))
+			n.find("resource-not-understood/held", "resource "+key, offers, some(pods))
 		}
 		for _, key := range n.others {
 			if n.opaque[key] == nil && !n.handedOut() {
-				b.find("resource-not-understood/unheld", "node "+n.name, "resource "+key, n.offers[key], key)
+				n.find("resource-not-understood/unheld", "resource "+key, n.offers[key], key)
 			}
 		}
 	}
@@ -160,7 +159,6 @@ func (b *build) checkWaiting(p *pod, object string) {
 	}
 }
 
-// check reports contradictions between nodes and pods.
 func (b *build) check() {
 	if len(b.c.clusters) > 1 {
 		var names []string
@@ -180,7 +178,7 @@ func (b *build) check() {
 		}
 		b.checkMemory(n)
 		if n.offered > 0 && asked > n.offered && n.registry == sharing.DeliveryBare {
-			b.find("overcommitted", "node "+n.name, "nvidia.com/gpu", asked, n.offered)
+			n.find("overcommitted", "nvidia.com/gpu", asked, n.offered)
 		}
 	}
 }
@@ -205,7 +203,7 @@ func (b *build) checkMemory(n *node) {
 	}
 	exceeds := func(what string, given, has sharing.Bytes) {
 		if given > has+has/12 { // as the driver may show some percent more
-			b.find("memory-oversubscribed/given", "node "+n.name, "resources and annotations of pods", given, what, has)
+			n.find("memory-oversubscribed/given", "resources and annotations of pods", given, what, has)
 		}
 	}
 	if total > 0 {
@@ -250,12 +248,11 @@ func (b *build) unheld() {
 		}
 		if free > 0 {
 			b.find("gpus-not-held", "pool "+p.Name, "pods and nodes", free, plaintext.Count(all, "GPU"),
-				plaintext.Some(names, mostNames, len(names)), monthly(p.Pool, free))
+				some(names), monthly(p.Pool, free))
 		}
 	}
 }
 
-// traps finds the traps that workloads walk into as they run today.
 func (b *build) traps() {
 	hits, names := map[string]decision.TrapHit{}, map[string][]string{}
 	for _, w := range b.workloads {

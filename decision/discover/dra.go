@@ -54,7 +54,6 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 	}
 }
 
-// takeDeviceClass records the kind of device of a class, and the resource that it serves.
 func (c *Collector) takeDeviceClass(file string, o *deviceClassObject) {
 	var class deviceClass
 	for _, s := range o.Spec.Selectors {
@@ -169,7 +168,6 @@ func (b *build) classUse(key string) (use, bool) {
 	return use{}, known // of another driver
 }
 
-// device is the one that a claim was given, nil where no slice has it.
 func (b *build) device(id deviceID) *device { return b.c.devices[id.pool][id.device] }
 
 // gpuOf identifies a device's GPU: instances lie on their parent, and a device for virtual machines is another form of
@@ -197,7 +195,6 @@ func (b *build) gpuOf(d *device) string {
 	return cmp.Or(d.pciBus, d.uuid, d.pool+"/"+d.name)
 }
 
-// allocations are the devices that a pod's claims were given, each with its claim.
 func (b *build) allocations(p *pod) iter.Seq2[deviceID, *claim] {
 	return func(yield func(deviceID, *claim) bool) {
 		for _, c := range p.claims {

@@ -37,7 +37,6 @@ func (d *Discovery) WriteFleet(w io.Writer) error {
 	return err
 }
 
-// fleetNode is the fleet as YAML.
 func (d *Discovery) fleetNode() (*yaml.Node, error) {
 	e := encoder{of: d.Provenance, unknown: map[string]string{}}
 	for _, u := range d.Unknown {
@@ -258,7 +257,6 @@ func (d *Discovery) WriteText(w io.Writer) error {
 	return err
 }
 
-// sharing describes how GPUs of a pool are shared.
 func (d *Discovery) sharing(s *Sharing) string {
 	text := fmt.Sprintf("%s %v: %s, %s", s.Pool, s.Mechanism, plaintext.Count(s.GPUs, "GPU"),
 		plaintext.Count(s.Tenants, "tenant"))
@@ -279,7 +277,6 @@ func (d *Discovery) sharing(s *Sharing) string {
 	return text
 }
 
-// isolation writes a mechanism's isolation on a pool's GPUs, by axis.
 func isolation(v *decision.Pool, m sharing.Mechanism) string {
 	c, err := score.CompilePool(v)
 	if err != nil {

@@ -72,7 +72,6 @@ type findings []Finding
 //go:embed findings.yaml
 var findingsYAML []byte
 
-// findingTexts has the severity and the text of each finding of findings.yaml.
 var findingTexts = sync.OnceValue(func() map[string]Finding {
 	bySeverity, out := map[sharing.Severity]map[string]string{}, map[string]Finding{}
 	_ = yaml.Unmarshal(findingsYAML, &bySeverity) // a test reads the file that is built in
@@ -100,7 +99,6 @@ func (l *findings) add(f Finding) {
 	*l = append(*l, f)
 }
 
-// ambiguous are the boards that an ambiguous name may mean.
 func ambiguous(err error) []string {
 	if a := (*sharing.AmbiguousGPUError)(nil); errors.As(err, &a) {
 		return a.Matches
@@ -121,7 +119,6 @@ type nameRule struct {
 //go:embed names.yaml
 var namesYAML []byte
 
-// names is names.yaml.
 var names = sync.OnceValue(func() (all struct {
 	Rules, Servers               []nameRule
 	Machines, GKE, Platforms     map[string]string
@@ -208,10 +205,8 @@ func named(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// thousands writes the whole part of a number with commas.
 func thousands(n float64) string { return plaintext.Amount(fmt.Sprint(int64(n))) }
 
-// span writes a time as hours or minutes.
 func span(d time.Duration) string {
 	switch {
 	case d >= 2*time.Hour:
@@ -224,7 +219,6 @@ func span(d time.Duration) string {
 
 func round3(f float64) float64 { return float64(int(f*1000+0.5)) / 1000 }
 
-// only returns the entries of some keys.
 func only[M ~map[string]V, V any](all M, keys map[string]bool) M {
 	out := maps.Clone(all)
 	if maps.DeleteFunc(out, func(key string, _ V) bool { return !keys[key] }); len(out) == 0 {
@@ -234,6 +228,8 @@ func only[M ~map[string]V, V any](all M, keys map[string]bool) M {
 }
 
 const mostNames = 8 // bound of the names of a list that is written out
+
+func some(names []string) string { return plaintext.Some(names, mostNames, len(names)) }
 
 func begins(key string, with []string) bool {
 	return slices.ContainsFunc(with, func(k string) bool { return strings.HasPrefix(key, k) })

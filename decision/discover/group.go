@@ -38,7 +38,6 @@ func (b *build) claims() {
 	}
 }
 
-// group puts pods of one owner together.
 func (b *build) group() {
 	byKey := map[workloadKey]*workload{}
 	add := func(p *pod) *workload {
@@ -89,7 +88,6 @@ func (b *build) group() {
 	b.attach()
 }
 
-// attach names the workloads, and puts their pods on the nodes.
 func (b *build) attach() {
 	taken := map[string]bool{}
 	b.Fleet.Workloads = slices.Grow(b.Fleet.Workloads, len(b.workloads)) // pointers into it stay
@@ -134,7 +132,6 @@ func (b *build) root(namespace string, o owner) owner {
 	return o
 }
 
-// take notes that a pod runs on the node.
 func (n *node) take(p *pod) {
 	n.pods = append(n.pods, p)
 	made := map[string]int{} // instances that are created when a pod requests them
@@ -226,7 +223,6 @@ func (b *build) makePools() {
 	}
 }
 
-// makePool writes a pool of the fleet.
 func (b *build) makePool(p *pool) {
 	n := p.nodes[0]
 	note := func(key string, from Provenance) { b.note(p.at+"."+key, from) }

@@ -30,7 +30,7 @@ func (b *build) joinMachines() {
 	for _, m := range b.c.machines {
 		n := b.nodeOf(m)
 		if n == nil {
-			n = newNode(unique(taken, m.name))
+			n = b.newNode(unique(taken, m.name))
 			if len(b.c.nodes) > 0 {
 				b.find("machine-in-no-node", "machine "+n.name, "nvidia-smi")
 			}
@@ -59,7 +59,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		return
 	}
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
-		b.find("label-lies/driver-count", "node "+n.name, "nvidia-smi", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
+		n.find("label-lies/driver-count", "nvidia-smi", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
 	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
@@ -72,14 +72,14 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
 		if g.Lost {
-			b.find("gpu-lost", "node "+n.name, "nvidia-smi", i)
+			n.find("gpu-lost", "nvidia-smi", i)
 			n.gpus--
 			continue
 		}
 		n.uuids = append(n.uuids, g.UUID)
 		if model, err := g.Model(); err == nil {
 			if n.gpu != nil && n.gpu != model {
-				b.find("label-lies/driver-model", "node "+n.name, "nvidia-smi", i, model.Name, n.productFrom.Source, n.gpu.Name)
+				n.find("label-lies/driver-model", "nvidia-smi", i, model.Name, n.productFrom.Source, n.gpu.Name)
 			}
 			n.gpu, n.product, n.productFrom = model, g.Name, from
 		} else if n.gpu == nil {

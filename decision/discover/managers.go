@@ -31,7 +31,7 @@ func (n *node) readManagers(b *build) {
 		key := registers[d]
 		devices, err := hami.ParseRegister(n.meta.Metadata.Annotations[key])
 		if err != nil {
-			b.find("annotation-unreadable/register", "node "+n.name, "annotation "+key, key, err)
+			n.find("annotation-unreadable/register", "annotation "+key, key, err)
 		}
 		if len(devices) > 0 {
 			n.registered, n.registry = devices, d
@@ -42,7 +42,7 @@ func (n *node) readManagers(b *build) {
 		n.registry = sharing.DeliveryVolcano
 		add(n.registry, declared("resource %s", resourceVolcano))
 		key := registers[n.registry]
-		b.find("register-missing", "node "+n.name, "annotation "+key, key)
+		n.find("register-missing", "annotation "+key, key)
 	}
 	plugin := n.offers[resourceGPU] > 0 || n.offers[resourceShared] > 0 ||
 		slices.ContainsFunc(sortedKeys(n.offers), func(key string) bool { return strings.HasPrefix(key, migPrefix) })
@@ -64,7 +64,6 @@ func (n *node) readManagers(b *build) {
 	}
 }
 
-// readRegistered reads the GPUs that HAMi or Volcano registered.
 func (n *node) readRegistered(b *build) {
 	n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
 	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
@@ -81,12 +80,12 @@ func (n *node) readRegistered(b *build) {
 			n.inMIG, n.whole = n.inMIG+1, n.whole-1
 		}
 		if known := n.memory(); known > 0 && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
-			b.find("memory-oversubscribed/registered", "node "+n.name, n.deliveryFrom.Source, d.ID,
+			n.find("memory-oversubscribed/registered", n.deliveryFrom.Source, d.ID,
 				sharing.Bytes(d.Memory)*sharing.MiB, n.gpu.Name, known)
 		}
 	}
 	if labelled := count(n.label("nvidia.com/gpu.count")); labelled > 0 && labelled != n.gpus {
-		b.find("label-lies/registered", "node "+n.name, "label nvidia.com/gpu.count", n.gpus, labelled)
+		n.find("label-lies/registered", "label nvidia.com/gpu.count", n.gpus, labelled)
 	}
 }
 
@@ -98,14 +97,13 @@ func (n *node) readMilli(b *build) {
 	if text := n.label("cotenant.dev/mechanism"); text != "" {
 		m, err := sharing.ParseMechanism(text)
 		if err != nil || m == sharing.MechanismNone || layout.Sliced(m) {
-			b.find("label-unreadable/mechanism", "node "+n.name, "label cotenant.dev/mechanism", text)
+			n.find("label-unreadable/mechanism", "label cotenant.dev/mechanism", text)
 			return
 		}
 		n.mechanism, n.mechanismFrom = m, declared("label cotenant.dev/mechanism")
 	}
 }
 
-// readDevices reads a node that the DRA driver serves.
 func (n *node) readDevices(b *build) {
 	gpus := map[string]bool{}
 	// A GPU is in MIG mode where it is not offered as a whole, or an instance of it is there: a static one, which has
@@ -223,7 +221,7 @@ func (n *node) readShares(b *build) {
 			if u.role == roleVGPU {
 				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)
 			}
-			b.find("gpus-for-machines", "node "+n.name, "resource "+key, n.offers[key], what)
+			n.find("gpus-for-machines", "resource "+key, n.offers[key], what)
 			switch {
 			case counted:
 				n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)

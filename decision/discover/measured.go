@@ -32,7 +32,6 @@ type gathering struct {
 // exporter is the source of usage in findings and provenance.
 const exporter = "dcgm-exporter"
 
-// takeUsage adds measured usage to the workloads.
 func (b *build) takeUsage() {
 	if b.c.usage == nil {
 		return
@@ -221,7 +220,6 @@ func instancePart(s *usage.Stats, n *node) float64 {
 	return 0
 }
 
-// measure adds measured usage to a workload.
 func (b *build) measure(w *workload, g *gathering) {
 	note := func(key string, from Provenance) { b.note(w.at+"."+key, from) }
 	window, basis := "", basisMeasured
@@ -316,7 +314,7 @@ func (b *build) idleGPUs(u *usage.Usage) {
 		if p := b.poolOf[n]; p != nil {
 			money = monthly(p.Pool, gpus)
 		}
-		b.find("idle-gpus", "node "+n.name, exporter, plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]), money)
+		n.find("idle-gpus", exporter, plaintext.Count(gpus, "idle GPU"), n.gpus, span(longest[n]), money)
 	}
 }
 
@@ -336,11 +334,10 @@ func (b *build) strayDevices(u *usage.Usage) {
 		}
 	}
 	if names := sortedKeys(stray); len(names) > 0 {
-		b.find("gpu-in-no-node", names[0], exporter, plaintext.Some(names, mostNames, len(names)))
+		b.find("gpu-in-no-node", names[0], exporter, some(names))
 	}
 }
 
-// checkSources finds samples that were refused.
 func (b *build) checkSources(u *usage.Usage) {
 	for i := range u.Sources {
 		s := &u.Sources[i]

@@ -74,7 +74,6 @@ func (c *Collector) sameObject(file, object, had, got string) {
 // claimRef names a ResourceClaim and the template that it is made from, by namespace and name; either may be empty.
 type claimRef struct{ claim, template string }
 
-// pod holds the kept parts of a pod that uses GPUs.
 type pod struct {
 	namespace, name, node string
 	owner                 owner
@@ -112,7 +111,6 @@ type ask struct {
 	delivery sharing.Delivery
 }
 
-// wanted holds the requests of one container.
 type wanted struct {
 	container string
 	init      bool // it ends before the others start
@@ -156,7 +154,6 @@ func (h *holding) kind() string {
 	return "a GPU"
 }
 
-// controller is a Deployment or another owner that was read.
 type controller struct {
 	kind, namespace, name string
 	owner                 owner // of a ReplicaSet or Job
@@ -191,7 +188,6 @@ type allocation struct {
 
 type deviceID struct{ pool, device string }
 
-// device is a GPU or MIG device of a ResourceSlice.
 type device struct {
 	name, kind, uuid, parent, product, profile, driver string
 	architecture, capability, pciBus, pool             string
@@ -204,7 +200,6 @@ type device struct {
 	shares  int
 }
 
-// deviceClass is the kind of device of a class, and their sharing.
 type deviceClass struct {
 	kind     string // gpu, mig or vfio; empty of another driver's
 	strategy string
@@ -218,13 +213,11 @@ type pluginConfig struct {
 	refused        bool // the plugin does not start with it
 }
 
-// machine holds the answers of nvidia-smi or NVML on one machine.
 type machine struct {
 	name      string // of the file: its base name up to the first dot
 	inventory telemetry.Inventory
 }
 
-// metricsPage is a model server's metrics page.
 type metricsPage struct {
 	file     string
 	readings []serving.Reading
@@ -232,8 +225,9 @@ type metricsPage struct {
 
 // node holds the known facts of a Kubernetes node with GPUs, or of a machine by its driver.
 type node struct {
-	name string
-	meta *nodeObject // nil for machines that no Node describes
+	name     string
+	meta     *nodeObject // nil for machines that no Node describes
+	findings *findings   // of the discovery
 	// offers has the amounts of resources with all devices healthy.
 	offers map[string]int
 

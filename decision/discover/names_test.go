@@ -65,12 +65,15 @@ func TestFindingTexts(t *testing.T) {
 			t.Fatal(wrong)
 		}
 		ast.Inspect(f, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 2 {
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 1 {
 				fun, isMethod := call.Fun.(*ast.SelectorExpr)
 				id, isText := call.Args[0].(*ast.BasicLit)
 				if isMethod && isText && fun.Sel.Name == "find" {
 					code, _ := strconv.Unquote(id.Value)
 					args[code] = len(call.Args) - 3
+					if of, _ := fun.X.(*ast.Ident); of != nil && of.Name == "n" { // of a node, which is the object
+						args[code]++
+					}
 				}
 			}
 			return true

@@ -14,9 +14,14 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-func newNode(name string) *node {
-	return &node{name: name, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
+func (b *build) newNode(name string) *node {
+	return &node{name: name, findings: &b.findings, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
 		pids: map[uint32]bool{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
+}
+
+// find adds a finding about the node.
+func (n *node) find(id, source string, args ...any) {
+	n.findings.find(id, "node "+n.name, source, args...)
 }
 
 // sharers is the number of replicas of a GPU, 0 of a whole one.
@@ -61,14 +66,14 @@ func (n *node) first(keys ...string) (value, key string) {
 }
 
 // number reads a label that must be a whole number.
-func (n *node) number(b *build, key string) (int, bool) {
+func (n *node) number(key string) (int, bool) {
 	text := n.label(key)
 	if text == "" {
 		return 0, false
 	}
 	v, err := strconv.Atoi(text)
 	if err != nil || v < 0 || v > 1<<30 {
-		b.find("label-unreadable/number", "node "+n.name, n.from(key), n.from(key), text)
+		n.find("label-unreadable/number", n.from(key), n.from(key), text)
 		return 0, false
 	}
 	return v, true

@@ -51,16 +51,13 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 	return out, inside
 }
 
-// reportInside reports instances that pods share.
 func (b *build) reportInside(n *node, source string) {
 	for _, in := range n.inside {
 		n.closed = cmp.Or(n.closed, "one whose MIG instances pods share")
-		b.find("mig-instances-shared", "node "+n.name, source, n.instances[in.Profile], in.Profile, in.Pods,
-			plain(in.Mechanism))
+		n.find("mig-instances-shared", source, n.instances[in.Profile], in.Profile, in.Pods, plain(in.Mechanism))
 	}
 }
 
-// readPlugin reads a node of the device plugin and GPU Feature Discovery.
 func (n *node) readPlugin(b *build) {
 	resource := resourceGPU
 	if n.offers[resourceShared] > 0 {
@@ -71,7 +68,7 @@ func (n *node) readPlugin(b *build) {
 	}
 	n.instances, n.inside = n.migResources(b)
 	b.reportInside(n, "labels and resources "+migPrefix+"*")
-	labelled, stated := n.number(b, "nvidia.com/gpu.count")
+	labelled, stated := n.number("nvidia.com/gpu.count")
 	from := declared("label nvidia.com/gpu.count")
 	switch {
 	case n.single != "":
@@ -97,7 +94,7 @@ func (n *node) readPlugin(b *build) {
 			if len(n.offers) > 0 {
 				return // another system hands them out
 			}
-			b.find("gpus-not-offered", "node "+n.name, "label nvidia.com/gpu.count", labelled)
+			n.find("gpus-not-offered", "label nvidia.com/gpu.count", labelled)
 		}
 		return
 	}
@@ -107,14 +104,12 @@ func (n *node) readPlugin(b *build) {
 		n.gpusFrom = derived("resource %s divided by %s", resource, n.replicasFrom)
 	}
 	if n.offered%replicas != 0 {
-		b.find("label-lies/multiple", "node "+n.name, n.from(labelReplicas), n.offered, resource, replicas,
-			n.from(labelReplicas))
+		n.find("label-lies/multiple", n.from(labelReplicas), n.offered, resource, replicas, n.from(labelReplicas))
 		n.gpus = (n.offered + replicas - 1) / replicas
 	}
 	if stated && labelled > 0 {
 		if labelled != n.gpus {
-			b.find("label-lies/count", "node "+n.name, "label nvidia.com/gpu.count", n.offered, resource, replicas, n.gpus,
-				labelled)
+			n.find("label-lies/count", "label nvidia.com/gpu.count", n.offered, resource, replicas, n.gpus, labelled)
 		} else {
 			n.gpusFrom = from
 		}
@@ -124,7 +119,7 @@ func (n *node) readPlugin(b *build) {
 
 // readReplicas reads how the GPUs that are not in MIG mode are shared, and how many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
-	replicas, stated := n.number(b, labelReplicas)
+	replicas, stated := n.number(labelReplicas)
 	n.replicasFrom = n.from(labelReplicas)
 	strategy := n.label(labelStrategy)
 	if !stated || replicas == 0 {
@@ -145,7 +140,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 	case strategy == "time-slicing", strategy == "time-sharing" && replicas > 1:
 		n.mechanism = sharing.MechanismTimeSlicing
 	case strategy != "" && strategy != "none" && strategy != "time-sharing":
-		b.find("label-unreadable/strategy", "node "+n.name, n.from(labelStrategy), strategy)
+		n.find("label-unreadable/strategy", n.from(labelStrategy), strategy)
 	case strategy == "" && (shared || replicas > 1):
 		n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing, declared("%s", n.replicasFrom)
 		if capable == "true" {
@@ -158,7 +153,7 @@ func (n *node) readReplicas(b *build, resource string) int {
 		replicas = 1
 	}
 	if n.mechanism != sharing.MechanismExclusive && replicas < 2 {
-		b.find("sharing-without-replicas", "node "+n.name, "label nvidia.com/gpu.replicas", n.mechanism)
+		n.find("sharing-without-replicas", "label nvidia.com/gpu.replicas", n.mechanism)
 	}
 	n.replicas = replicas
 	return replicas
@@ -170,13 +165,13 @@ func (n *node) readSingle(b *build, labelled int) {
 	n.readReplicas(b, "nvidia.com/gpu")
 	offered := n.offered / n.replicas
 	if n.single == "INVALID" {
-		b.find("mig-invalid", "node "+n.name, "label nvidia.com/gpu.product")
+		n.find("mig-invalid", "label nvidia.com/gpu.product")
 	} else {
 		n.instances[n.single] = offered
 		n.shareInside(b, n.single, n.replicasFrom)
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
-		b.find("label-lies/strategy", "node "+n.name, "label nvidia.com/mig.strategy", s)
+		n.find("label-lies/strategy", "label nvidia.com/mig.strategy", s)
 	}
 	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, Provenance{})
 	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
@@ -193,12 +188,12 @@ func (n *node) gpusForInstances(b *build, stated int, from Provenance) (int, Pro
 	}
 	model := n.model()
 	if model == nil {
-		b.find("mig-model-unknown", "node "+n.name, "label nvidia.com/gpu.product", n.product)
+		n.find("mig-model-unknown", "label nvidia.com/gpu.product", n.product)
 		return max(1, stated), derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
 	}
 	p, err := model.Pack(counts(n.instances))
 	if err != nil {
-		b.find("label-lies/instances", "node "+n.name, "resources "+migPrefix+"*", err)
+		n.find("label-lies/instances", "resources "+migPrefix+"*", err)
 		return max(1, stated), derived("MIG instances: at least one GPU")
 	}
 	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")

@@ -16,7 +16,6 @@ import (
 // dnsName is a DNS subdomain, as Kubernetes names nodes.
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
-// takeNode keeps a node that may have GPUs.
 func (c *Collector) takeNode(file string, o *nodeObject) {
 	if o.Metadata.Name == "" {
 		c.trouble(file, "Node", "it has no name")
@@ -43,7 +42,7 @@ func (c *Collector) takeNode(file string, o *nodeObject) {
 
 // readNode reads a node's labels, annotations and resources. It returns nil for a node without NVIDIA GPUs.
 func (b *build) readNode(o *nodeObject) *node {
-	n := newNode(o.Metadata.Name)
+	n := b.newNode(o.Metadata.Name)
 	n.meta, n.offers = o, amountsOf(o.Status.Allocatable, o.Status.Capacity)
 	n.group, n.groupFrom = n.first(names().Groups...)
 	n.instanceType, n.typeFrom = n.first("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
@@ -65,7 +64,7 @@ func (b *build) readNode(o *nodeObject) *node {
 	n.readShares(b)
 	n.readApart(b)
 	if n.gpus > mostPerNode {
-		b.find("label-lies/too-many", "node "+n.name, n.gpusFrom.Source, n.gpus)
+		n.find("label-lies/too-many", n.gpusFrom.Source, n.gpus)
 		return nil
 	}
 	if n.gpus == 0 {
@@ -80,7 +79,7 @@ func (b *build) readNode(o *nodeObject) *node {
 		n.apart = "cordoned"
 	}
 	if n.replicas > mostReplicas {
-		b.find("label-lies/replicas", "node "+n.name, n.mechanismFrom.Source, n.replicas)
+		n.find("label-lies/replicas", n.mechanismFrom.Source, n.replicas)
 		n.replicas = 1
 	}
 	b.checkNode(n)
@@ -107,18 +106,17 @@ func (n *node) readApart(b *build) {
 		apart = append(apart, gpu+" ("+n.apartGPUs[gpu]+")")
 	}
 	if len(apart) > 0 {
-		b.find("gpus-apart", "node "+n.name, "annotations and ResourceSlices", plaintext.Some(apart, mostNames, len(apart)))
+		n.find("gpus-apart", "annotations and ResourceSlices", some(apart))
 	}
 }
 
 // otherVendors begin the resources of the plugins of AMD and Intel.
 var otherVendors = []string{"amd.com/", "gpu.intel.com/"}
 
-// otherVendor reports the GPUs of AMD and Intel on a node.
 func (b *build) otherVendor(n *node) {
 	for _, key := range sortedKeys(n.meta.Status.Capacity) {
 		if begins(key, otherVendors) {
-			b.find("other-vendor", "node "+n.name, "resource "+key, n.meta.Status.Capacity[key], key)
+			n.find("other-vendor", "resource "+key, n.meta.Status.Capacity[key], key)
 		}
 	}
 }
@@ -133,14 +131,13 @@ func (b *build) notCounted(n *node) {
 		}
 	}
 	if len(names) > 0 {
-		b.find("gpus-not-counted", "node "+n.name, "resource "+names[0], plaintext.Some(names, mostNames, len(names)))
+		n.find("gpus-not-counted", "resource "+names[0], some(names))
 	}
 }
 
-// checkNode reports labels of a node that contradict its GPU, its resources or one another.
 func (b *build) checkNode(n *node) {
 	object := "node " + n.name
-	if v, ok := n.number(b, "nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
+	if v, ok := n.number("nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
 		got := sharing.Bytes(v) * sharing.MiB
 		if known := n.memory(); known > 0 && !near(got, known) {
 			b.find("label-lies/memory", object, "label nvidia.com/gpu.memory", got, n.gpu.Name, known)
@@ -162,7 +159,7 @@ func (b *build) checkNode(n *node) {
 		b.find("mig-config-failed", object, "label "+labelMIGState, n.label(labelMIG))
 	}
 	if kinds := n.kinds(); len(kinds) > 1 {
-		b.find("gpus-differ", object, n.productFrom.Source, plaintext.Some(kinds, mostNames, len(kinds)), n.product)
+		b.find("gpus-differ", object, n.productFrom.Source, some(kinds), n.product)
 	}
 	if b.checkGuest(object, n.product, n.productFrom.Source, n.label("nvidia.com/vgpu.present") == "true") {
 		return

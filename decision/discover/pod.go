@@ -59,7 +59,6 @@ func (c *Collector) takePod(file string, o *podObject) {
 	c.users = append(c.users, p)
 }
 
-// newPod reads a pod, or a template of pods.
 func newPod(m *metadata, s *podSpec) *pod {
 	p := &pod{namespace: m.Namespace, name: m.Name, node: plaintext.Show(oneLine(s.NodeName)), notes: m.Annotations,
 		labels: m.Labels, bound: s.bound(), rules: s.rules(), requests: s.requests(), quotas: s.quotas()}
@@ -216,7 +215,6 @@ func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
 	c.autoscalers[o.Spec.ScaleTargetRef.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.ScaleTargetRef.Name] = a
 }
 
-// takeRepellers keeps the rules by which a pod keeps others off.
 func (c *Collector) takeRepellers(o *podObject) {
 	for _, t := range o.Spec.Affinity.PodAntiAffinity.Required {
 		if t.LabelSelector != nil {
@@ -225,7 +223,6 @@ func (c *Collector) takeRepellers(o *podObject) {
 	}
 }
 
-// guess is a kind and the rule that gave it.
 type guess struct {
 	kind decision.Kind
 	rule string

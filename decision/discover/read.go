@@ -49,7 +49,6 @@ func (c *Collector) Read(name string, r io.Reader) error {
 	return c.troubles.Under(ErrInvalid)
 }
 
-// read hands a file to the reader of its kind.
 func (c *Collector) read(name string, head []byte, in io.Reader) error {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(text) == 0 {
@@ -301,7 +300,6 @@ type reader struct {
 	take     func(c *Collector, file string, raw json.RawMessage) error
 }
 
-// taking decodes an object and hands it on.
 func taking[T any](take func(c *Collector, file string, o *T)) func(*Collector, string, json.RawMessage) error {
 	return func(c *Collector, file string, raw json.RawMessage) error {
 		var o T

@@ -55,7 +55,6 @@ const (
 	roleAmount  role = "amount"  // a part of the node's amount of a resource that is not understood
 )
 
-// use is the interpretation of a resource.
 type use struct {
 	role
 	delivery  sharing.Delivery // DeliveryBare = the device plugin, or none that is known

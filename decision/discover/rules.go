@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/cotenant/cotenant/decision/fleet"
-	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -199,7 +198,6 @@ func (b *build) roomOf(node string) map[string]int64 {
 	return room
 }
 
-// take takes a pod's requests from a room.
 func take(room, requests map[string]int64) {
 	for key, amount := range requests {
 		room[key] -= amount
@@ -276,8 +274,7 @@ func (b *build) staysWhy(w *workload) string {
 		why = cmp.Or(why, k.holds)
 	}
 	if len(lost) > 0 {
-		return fmt.Sprintf("it runs on %s too, of which nothing was read that can be planned with",
-			plaintext.Some(lost, mostNames, len(lost)))
+		return fmt.Sprintf("it runs on %s too, of which nothing was read that can be planned with", some(lost))
 	}
 	return why
 }

@@ -31,7 +31,6 @@ var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sgl
 
 var metricsHead = regexp.MustCompile(`^# (HELP|TYPE) [A-Za-z_:]`)
 
-// keepServing keeps the readings of a model server.
 func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {
 	rs, err := parse(in)
 	if len(rs) > 0 {
@@ -166,7 +165,6 @@ func rounded(ns float64, unit time.Duration) decision.Optional[profile.Duration]
 	return decision.Some(profile.Duration(time.Duration(ns).Round(unit)))
 }
 
-// service fills in the service times of a server without tokens.
 func (b *build) service(w *workload, mean serving.Service) {
 	if mean.GPUTime == 0 || w.Service != nil || !w.Kind.Serves() && w.Kind != "" {
 		return

@@ -98,7 +98,6 @@ func (b *build) cluster() {
 	}
 }
 
-// nodeToday is a node with its GPUs as it hands them out.
 func (b *build) nodeToday(n *node) layout.Node {
 	out := layout.Node{Name: n.name, Pool: b.poolOf[n].Name, Delivery: n.delivery}
 	var ok bool

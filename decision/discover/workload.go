@@ -17,7 +17,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// makeWorkload fills in a workload's fields from the pods and their owner.
 func (b *build) makeWorkload(w *workload) {
 	p, o := w.first, w.key.owner
 	note := func(key string, from Provenance) { b.note(w.at+"."+key, from) }
@@ -187,7 +186,6 @@ func (h *holding) memorySource(n *node) Provenance {
 	return derived("annotation gpu-fraction of a %s", board)
 }
 
-// hintWorkload lets the user's hints override a workload's fields.
 func (b *build) hintWorkload(w *workload) {
 	h := b.c.opts.Hints
 	keys := matching(h.Workloads, w.Name)
