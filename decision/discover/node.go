@@ -15,8 +15,9 @@ import (
 )
 
 func (b *build) newNode(name string) *node {
-	return &node{name: name, findings: &b.findings, replicas: 1, mechanism: sharing.MechanismExclusive, instances: map[string]int{},
-		pids: map[uint32]bool{}, apartGPUs: map[string]string{}, opaque: map[string][]string{}}
+	return &node{name: name, findings: &b.findings, replicas: 1, mechanism: sharing.MechanismExclusive,
+		instances: map[string]int{}, pids: map[uint32]bool{}, apartGPUs: map[string]string{},
+		opaque: map[string][]string{}}
 }
 
 // find adds a finding about the node.
