@@ -17,6 +17,9 @@ import (
 
 const hoursPerMonth = cost.HoursPerMonth
 
+// moveHours bounds the time for which a replica that moves holds two devices; an assumption.
+const moveHours = 1
+
 // perHour is the price of a layout in micro-units. What can't be drained is paid for.
 func (c *cluster) perHour(l *layout.Cluster) int64 {
 	return c.price(l, func(n string) bool { return c.kept[n] })
@@ -66,7 +69,6 @@ func (c *cluster) uncertain(moved map[string]bool, of []string) (micros int64) {
 	return micros
 }
 
-// bill compares two layouts.
 func (c *cluster) bill(to *layout.Cluster) Bill {
 	b := Bill{NodesToday: c.layout.Count(), NodesAfter: to.Count(), uncertain: c.uncertain(c.moved(to), sortedKeys(c.of)),
 		saved: (c.perHour(c.layout) - c.perHour(to)) * hoursPerMonth}
@@ -101,12 +103,16 @@ func (c *cluster) bill(to *layout.Cluster) Bill {
 	return b
 }
 
-// leave is the plan in which all stays as it is.
 func (c *cluster) leave(why string) *Plan {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Why: why, Fleet: c.fleet, Today: c.layout,
-		After: c.layout, Bill: c.bill(c.layout), Stays: c.reasons(nil), cluster: c}
+	p := c.newPlan()
+	p.Why, p.Bill, p.Stays = why, c.bill(c.layout), c.reasons(nil)
 	p.answers(c.before, c.before)
 	return p
+}
+
+func (c *cluster) newPlan() *Plan {
+	return &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,
+		cluster: c}
 }
 
 // answers notes which workloads meet their objectives, where that is known.
@@ -118,7 +124,6 @@ func (p *Plan) answers(today, after map[string]sharing.Answer) {
 	}
 }
 
-// reasons groups the workloads that stay by reason.
 func (c *cluster) reasons(moved []Row) (out []Stay) {
 	all := maps.Clone(c.bounds)
 	for _, r := range moved {
@@ -138,7 +143,6 @@ func (c *cluster) reasons(moved []Row) (out []Stay) {
 	return out
 }
 
-// rows lists the changes by node and workload.
 func (p *Plan) rows(c *cluster, kinds func(w string) kind, after map[string]sharing.Answer) {
 	then := replicas(p.After)
 	text := func(n int, k kind) string {

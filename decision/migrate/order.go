@@ -4,14 +4,16 @@ package migrate
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// order is the way to a target.
 type order struct {
 	*search // its layout is as the steps so far leave it
 	to      *search
@@ -26,9 +28,6 @@ type move struct {
 	guarded int                 // 1 = has objectives
 }
 
-// order finds the steps of a part: a workload moves when all its new devices are free, a node is configured when
-// nothing is on it any more, and workloads without objectives go first. stuck names those for which no device is free,
-// and reached is the layout without their moves.
 func (to *search) order(p *part, then map[string]map[string][]string) (steps []Step, stuck []string,
 	reached *layout.Cluster) {
 	o := &order{search: &search{cluster: to.cluster, layout: to.cluster.layout, fixed: to.fixed}, to: to}
@@ -172,6 +171,129 @@ func (o *order) allowed(m move) bool {
 		requests["nvidia.com/gpumem"], requests["nvidia.com/gpucores"] = more*int(memory/sharing.MiB), more*int(compute/10)
 	}
 	return !slices.ContainsFunc(o.fleet.Today.Quotas, func(q fleet.Quota) bool {
-		return q.Namespace == namespace(m.w.Name) && q.Free < requests[q.Resource]
+		return strings.HasPrefix(m.w.Name, q.Namespace+"/") && q.Free < requests[q.Resource]
 	})
+}
+
+// part is nodes and workloads that a change connects, and no others: it can be made whatever becomes of the rest.
+type part struct {
+	nodes     []string
+	workloads []string
+}
+
+func (c *cluster) parts(to *layout.Cluster) (out []*part) {
+	moved := map[string]map[string]bool{} // nodes by workload
+	at := map[string]*part{}              // by node
+	for _, ch := range layout.Diff(c.layout, to) {
+		at[ch.Node] = &part{nodes: []string{ch.Node}}
+		if len(ch.After) == 0 {
+			continue
+		}
+		w := ch.After[0].Workload.Name
+		if moved[w] == nil {
+			moved[w] = map[string]bool{}
+			for node := range c.runs[w] {
+				moved[w][node] = true
+			}
+		}
+		moved[w][ch.Node] = true
+	}
+	for _, w := range sortedKeys(moved) {
+		joined := &part{workloads: []string{w}}
+		for n := range moved[w] {
+			switch p := at[n]; {
+			case p == nil:
+				joined.nodes = append(joined.nodes, n)
+			case p != joined:
+				joined.nodes, joined.workloads = append(joined.nodes, p.nodes...), append(joined.workloads, p.workloads...)
+			}
+			for _, n := range joined.nodes {
+				at[n] = joined
+			}
+		}
+	}
+	for _, n := range sortedKeys(at) {
+		if !slices.Contains(out, at[n]) {
+			out = append(out, at[n])
+			slices.Sort(at[n].nodes)
+			slices.Sort(at[n].workloads)
+		}
+	}
+	return out
+}
+
+func with(l *layout.Cluster, p *part, as *layout.Cluster) *layout.Cluster {
+	for _, n := range p.nodes {
+		l = l.WithoutNode(n)
+	}
+	for _, n := range p.nodes {
+		l, _ = l.WithNode(*as.Node(n))
+	}
+	return l
+}
+
+// worse names the workloads that would meet fewer objectives in a target than today, with the reason.
+func (c *cluster) worse(s *search, all []*part) (map[string]string, error) {
+	after, err := c.answers(s, all)
+	again := map[string]string{}
+	for w, answer := range after {
+		switch _, runs := c.before[w]; {
+		case runs && answer != c.before[w] && (answer == sharing.AnswerNo || c.before[w] == sharing.AnswerYes):
+			again[w] = "with its new neighbours it may not meet its objectives"
+		case !runs && answer == sharing.AnswerNo:
+			again[w] = "it would miss its objectives on the devices that are free"
+		}
+	}
+	if w, why := c.cramped(s, all); w != "" {
+		again[w] = why
+	}
+	return again, err
+}
+
+// answers evaluates the workloads on nodes that change, with their replicas elsewhere.
+func (c *cluster) answers(s *search, all []*part) (map[string]sharing.Answer, error) {
+	evaluated := map[string]bool{}
+	for _, p := range all {
+		for _, node := range p.nodes {
+			for w := range s.layout.Node(node).Replicas() {
+				evaluated[w] = true
+			}
+		}
+	}
+	after, err := c.evaluator.Nodes(func(yield func(*layout.Node) bool) {
+		for n := range s.layout.Nodes() {
+			if slices.ContainsFunc(n.Assignments, func(a layout.Assignment) bool { return evaluated[a.Workload.Name] }) &&
+				!yield(n) {
+				return
+			}
+		}
+	})
+	maps.DeleteFunc(after, func(w string, _ sharing.Answer) bool { return !evaluated[w] })
+	return after, err
+}
+
+// cramped names a workload with an autoscaler that may request more replicas than have devices after the change, where
+// they have them today.
+func (c *cluster) cramped(s *search, all []*part) (workload, why string) {
+	most := func(l *layout.Cluster, w string, k kind) (n int) {
+		for node := range l.Nodes() {
+			if here := node.Replicas()[w]; here > 0 {
+				n += here + c.free(node, c.of[w], k)
+			}
+		}
+		return n
+	}
+	for _, a := range c.fleet.Today.Autoscalers {
+		if c.stays[a.Workload] != "" || !slices.ContainsFunc(all, func(p *part) bool {
+			return slices.ContainsFunc(p.nodes, func(n string) bool { return c.runs[a.Workload][n] != nil })
+		}) {
+			continue
+		}
+		today := min(a.Max, most(c.layout, a.Workload, c.kind(a.Workload)))
+		if after := most(s.layout, a.Workload, s.now(a.Workload)); after < today {
+			return a.Workload, fmt.Sprintf("its autoscaler may ask for %d replicas, and there would be devices for %d", today,
+				after)
+		}
+	}
+	return "", ""
 }

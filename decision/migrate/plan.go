@@ -15,9 +15,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// moveHours bounds the time for which a replica that moves holds two devices; an assumption.
-const moveHours = 1
-
 // attempts bounds the decisions around workloads that cannot move, and rounds the targets that are tried for one
 // decision.
 const attempts, rounds = 16, 8
@@ -194,7 +191,8 @@ func (c *cluster) propose(s *search, r *decision.Result, last bool) (p *Plan, ag
 	for w := range stuck {
 		c.stays[w] = cmp.Or(c.stays[w], "no device is free to start it on before it stops")
 	}
-	return c.weigh(s, slices.DeleteFunc(all, func(p *part) bool { return steps[p] == nil }), steps, r)
+	p, err = c.weigh(s, slices.DeleteFunc(all, func(p *part) bool { return steps[p] == nil }), steps, r)
+	return p, nil, err
 }
 
 // ordered finds the steps of parts. stuck has the workloads without steps, with the layout that their part can reach.
@@ -235,13 +233,11 @@ func (s *search) reach(all []*part, steps map[*part][]Step, stuck map[string]*la
 
 // weigh makes the plan of those parts of a target that are worth it: each mends something, gives a place to somebody,
 // or saves more than is uncertain about it.
-func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *decision.Result) (*Plan, map[string]string,
-	error) {
-	p := &Plan{Steps: []Step{}, Rows: []Row{}, Answers: []Answer{}, Fleet: c.fleet, Today: c.layout, After: c.layout,
-		cluster: c}
+func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *decision.Result) (*Plan, error) {
+	p := c.newPlan()
 	after, err := c.answers(s, parts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var taken []*part
 	moved, before, all := c.moved(s.layout), c.perHour(c.layout), total(s.layout)
@@ -257,10 +253,10 @@ func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *dec
 		}
 	}
 	if len(parts) == 0 {
-		return c.leave("what runs today is the best that was found"), nil, nil
+		return c.leave("what runs today is the best that was found"), nil
 	}
 	if len(taken) == 0 {
-		return c.leave("the best change that was found saves no more than is uncertain about it"), nil, nil
+		return c.leave("the best change that was found saves no more than is uncertain about it"), nil
 	}
 	p.Bill = c.bill(p.After)
 	answers := maps.Clone(c.before)
@@ -279,10 +275,9 @@ func (c *cluster) weigh(s *search, parts []*part, steps map[*part][]Step, r *dec
 	slices.Sort(p.Mends)
 	p.Why = p.Summary()
 	p.Result = p.documented(c, s.now, r)
-	return p, nil, nil
+	return p, nil
 }
 
-// reason is the reason for which an answer is provisional.
 func reason(d *decision.Decision) string {
 	if len(d.Assumes) > 0 {
 		return "assumed is that " + d.Assumes[0].What

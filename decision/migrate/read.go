@@ -184,3 +184,14 @@ func (c *cluster) fixed(w *decision.Workload) string {
 	}
 	return ""
 }
+
+// bound lets a workload that lacks the figures for other sharing move to devices of its present kind, and reports
+// whether it has such: GPUs or MIG instances of its own. why names the missing figures.
+func (c *cluster) bound(w, why string) bool {
+	_, one := c.home(w)
+	if m := c.kind(w).mode; !one || m != sharing.MechanismExclusive && m != sharing.MechanismMIG {
+		return false
+	}
+	c.bounds[w] = why + "; it may only move to a device of the same kind"
+	return true
+}

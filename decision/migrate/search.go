@@ -60,7 +60,6 @@ func (s *search) copy() *search {
 	return &out
 }
 
-// now is the kind of a workload's devices as far as the search has come.
 func (s *search) now(w string) kind {
 	if k, ok := s.kinds[w]; ok {
 		return k
@@ -130,7 +129,6 @@ func freeSlots(d *layout.Device, w *decision.Workload, k kind) int {
 	return len(freeInstances(d, k.profile))
 }
 
-// freeInstances lists the free instances of a profile.
 func freeInstances(d *layout.Device, profile string) (free []layout.Instance) {
 	for i, in := range d.Instances {
 		if in.Profile.Name == profile && d.Free().Full>>i&1 == 0 {
@@ -196,14 +194,12 @@ func (s *search) put(node string, w *decision.Workload, k kind, keys []string) b
 	return true
 }
 
-// take takes replicas off their nodes.
 func (s *search) take(keys []string) {
 	for _, key := range keys {
 		s.layout, _ = s.layout.Release(key)
 	}
 }
 
-// keysOf lists all replicas of a workload that run.
 func (c *cluster) keysOf(w string) (keys []string) {
 	for _, node := range sortedKeys(c.runs[w]) {
 		keys = append(keys, c.runs[w][node]...)

@@ -205,7 +205,6 @@ func (p *Plan) WriteText(w io.Writer, width int, long bool) error {
 	return err
 }
 
-// staying counts the workloads that were not free to move.
 func (p *Plan) staying() (n int) {
 	for i := range p.Stays {
 		n += p.Stays[i].Count

@@ -27,29 +27,22 @@ func (r *Review) divide(f *decision.Fleet) {
 	}
 	of, runs := map[string]int64{}, map[string]map[string]int{}
 	idle := map[[2]string]*Idle{}
-	unheld := func(pool, profile string, n int, micros int64) {
-		if n <= 0 {
-			return
-		}
-		key := [2]string{pool, profile}
-		if idle[key] == nil {
-			idle[key] = &Idle{Pool: pool, Profile: profile}
-		}
-		idle[key].Count, idle[key].micros = idle[key].Count+n, idle[key].micros+micros
-	}
 	for i := range f.Today.Nodes {
 		n := &f.Today.Nodes[i]
 		gpu := prices[n.Pool]
 		if !r.priced {
 			gpu = 1e6
 		}
-		held := parts(n)
-		for w, units := range held.units {
+		held, left := parts(n)
+		for w, units := range held {
 			of[w] += int64(float64(gpu) * units)
 		}
-		unheld(n.Pool, "", held.gpus, gpu*int64(held.gpus))
-		for profile, k := range held.instances {
-			unheld(n.Pool, profile, k.n, int64(float64(gpu)*k.units))
+		for profile, k := range left {
+			key := [2]string{n.Pool, profile}
+			if idle[key] == nil {
+				idle[key] = &Idle{Pool: n.Pool, Profile: profile}
+			}
+			idle[key].Count, idle[key].micros = idle[key].Count+k.n, idle[key].micros+int64(float64(gpu)*k.units)
 		}
 		r.nodes++
 		if after := r.Plan.After.Node(n.Name); len(n.Assignments) == 0 && n.Closed == "" && (after == nil || !after.Used()) {
@@ -66,13 +59,13 @@ func (r *Review) divide(f *decision.Fleet) {
 	}
 	for i := range f.Workloads {
 		w := &f.Workloads[i]
-		v := Workload{Name: w.Name, micros: of[w.Name], Runs: "waits"}
 		var kinds []string
 		for kind, k := range runs[w.Name] {
 			kinds = append(kinds, fmt.Sprintf("%d x %s", k, kind))
 		}
 		slices.Sort(kinds)
-		v.Runs = cmp.Or(strings.Join(kinds, ", "), v.Runs)
+		v := Workload{Name: w.Name, micros: of[w.Name], Runs: cmp.Or(strings.Join(kinds, ", "), "waits"), of: w}
+		r.conclude(&v)
 		r.Workloads = append(r.Workloads, v)
 	}
 	slices.SortStableFunc(r.Workloads, func(a, b Workload) int { return cmp.Compare(b.micros, a.micros) })
@@ -100,23 +93,18 @@ func heldAs(n *layout.Node, a *layout.Assignment) string {
 	return "a GPU"
 }
 
-// holding divides a node's GPUs, in GPUs.
-type holding struct {
-	units     map[string]float64 // by workload
-	gpus      int                // that nobody holds
-	instances map[string]free    // MIG instances that nobody holds, by profile
-}
-
+// free is devices that nobody holds; units counts them in GPUs.
 type free struct {
 	n     int
 	units float64
 }
 
-// parts divides a node. Where it is not known which of its GPUs pods hold, they are taken to hold as many as they can.
-func parts(n *layout.Node) holding {
-	out := holding{units: map[string]float64{}, instances: map[string]free{}}
-	full, sliced, slices := 0, 0, 0 // slices: placement units of all instances
-	var each []string               // profiles of all instances
+// parts divides a node's GPUs: those of each workload, and by MIG profile ("" for GPUs) those that nobody holds. Where
+// it is not known which GPUs pods hold, they are taken to hold as many as they can.
+func parts(n *layout.Node) (units map[string]float64, left map[string]free) {
+	units, left = map[string]float64{}, map[string]free{}
+	full, sliced, bare, slices := 0, 0, 0, 0 // slices: placement units of all instances
+	var each []string                        // profiles of all instances
 	size := map[string]int{}
 	for i := range n.Devices {
 		d := &n.Devices[i]
@@ -124,7 +112,7 @@ func parts(n *layout.Node) holding {
 		case !layout.Sliced(d.Mode):
 			full++
 		case len(d.Instances) == 0:
-			out.gpus++
+			bare++
 		default:
 			sliced++
 		}
@@ -145,25 +133,26 @@ func parts(n *layout.Node) holding {
 		}
 	}
 	idle := max(0, full-len(used)-unknown)
-	out.gpus += idle
+	if n := bare + idle; n > 0 {
+		left[""] = free{n, float64(n)}
+	}
 	unit := float64(sliced) / float64(max(1, slices))
 	for k := range n.Assignments {
 		if a := &n.Assignments[k]; a.Profile != nil {
-			out.units[a.Workload.Name] += unit * float64(a.Profile.PlacementUnits)
+			units[a.Workload.Name] += unit * float64(a.Profile.PlacementUnits)
 		} else {
-			out.units[a.Workload.Name] += float64(full-idle) / float64(tenants)
+			units[a.Workload.Name] += float64(full-idle) / float64(tenants)
 		}
 	}
 	for _, profile := range each {
 		if held[profile]--; held[profile] < 0 {
-			f := out.instances[profile]
-			out.instances[profile] = free{f.n + 1, f.units + unit*float64(size[profile])}
+			f := left[profile]
+			left[profile] = free{f.n + 1, f.units + unit*float64(size[profile])}
 		}
 	}
-	return out
+	return units, left
 }
 
-// add sums the money up, and writes it out.
 func (r *Review) add() {
 	sums := map[string]int64{}
 	today, idle := int64(0), int64(0)

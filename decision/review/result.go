@@ -30,6 +30,7 @@ type Workload struct {
 	Verdict  string                           `json:"verdict"` // moves, shares, kept or open
 	Why      string                           `json:"why"`
 
+	of     *decision.Workload
 	micros int64
 	lacks  []string // figures needed before it may share otherwise; empty where they would change nothing
 }

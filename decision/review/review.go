@@ -5,14 +5,19 @@ package review
 import (
 	"cmp"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/decision"
 	"github.com/cotenant/cotenant/decision/discover"
+	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/migrate"
 	"github.com/cotenant/cotenant/decision/predict/profile"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -41,16 +46,12 @@ func Make(ctx context.Context, d *discover.Discovery, opts decision.Options) (*R
 		return nil, err
 	}
 	r.divide(&fleet)
-	for i := range fleet.Workloads {
-		r.conclude(&fleet.Workloads[i])
-	}
 	r.add()
 	r.check(&fleet)
 	r.Answer = r.answer()
 	return r, nil
 }
 
-// reviewable returns the reason for which a discovery can't be reviewed, or nil.
 func reviewable(d *discover.Discovery) error {
 	for i := range d.Findings {
 		if f := &d.Findings[i]; f.Code == "two-clusters" {
@@ -72,12 +73,8 @@ func reviewable(d *discover.Discovery) error {
 }
 
 // conclude writes the verdict on a workload.
-func (r *Review) conclude(w *decision.Workload) {
-	at := slices.IndexFunc(r.Workloads, func(v Workload) bool { return v.Name == w.Name })
-	if at < 0 {
-		return
-	}
-	v := &r.Workloads[at]
+func (r *Review) conclude(v *Workload) {
+	w := v.of
 	of, whole := 1.0, 0.0
 	for i := range r.Discovery.Used {
 		if u := &r.Discovery.Used[i]; u.Workload == w.Name {
@@ -129,4 +126,128 @@ func (r *Review) instancePart(w *decision.Workload) float64 {
 		}
 	}
 	return 1
+}
+
+//go:embed items.json
+var itemsJSON []byte
+
+// texts has the items of the checklist; NAME is a workload.
+var texts = sync.OnceValue(func() (all map[string]Item) {
+	_ = json.Unmarshal(itemsJSON, &all) // it is built in
+	return all
+})
+
+// check fills the checklist, by cost.
+func (r *Review) check(f *decision.Fleet) {
+	items := map[string]*Item{}
+	add := func(id, name string) *Item {
+		text := strings.NewReplacer("NAME", name).Replace
+		do := text(texts()[id].Do)
+		if items[do] == nil {
+			items[do] = &Item{Do: do, How: text(texts()[id].How)}
+		}
+		return items[do]
+	}
+	for i := range r.Workloads {
+		v, w := &r.Workloads[i], r.Workloads[i].of
+		concerns := func(it *Item) {
+			it.micros += v.micros
+			it.Workloads = append(it.Workloads, v.Name)
+		}
+		lacks := slices.DeleteFunc(slices.Clone(v.lacks), func(key string) bool { return key == migrate.KeySLO })
+		if len(lacks) < len(v.lacks) {
+			concerns(add("slo", v.Name))
+		}
+		switch {
+		case len(lacks) > 0 && v.Together:
+			concerns(add("own", ""))
+		case len(lacks) > 0:
+			concerns(add("use", ""))
+		case len(v.lacks) > 0:
+		case v.Verdict == verdictOpen:
+			it := add("assumed", v.Name)
+			it.Do += v.Why
+			concerns(it)
+		case v.Verdict == verdictMoves || w.Today == nil || w.Today.Stays != "" || strings.HasPrefix(v.Why, used):
+		case w.Today.Object == "StatefulSet" && w.Today.Mechanism != sharing.MechanismHAMi && !budgeted(f, w.Name):
+			concerns(add("budget", ""))
+		case w.Today.Object == "Pod":
+			concerns(add("pod", ""))
+		}
+	}
+	for _, u := range r.Discovery.Unknown {
+		switch {
+		case strings.HasPrefix(u.Path, "nodes."):
+			name := strings.TrimSuffix(strings.TrimPrefix(u.Path, "nodes."), ".gpu")
+			items[u.Path] = &Item{Do: "name the GPU of " + name + ": " + u.Why, How: u.Remedy}
+		case strings.HasSuffix(u.Path, ".price_per_gpu_hour"):
+			add("price", "")
+		}
+	}
+	for _, it := range items {
+		if it.micros > 0 {
+			it.Monthly = r.decimal(it.micros)
+		}
+		r.Checklist = append(r.Checklist, *it)
+	}
+	slices.SortFunc(r.Checklist, func(a, b Item) int {
+		return cmp.Or(cmp.Compare(b.micros, a.micros), strings.Compare(a.Do, b.Do))
+	})
+}
+
+func budgeted(f *decision.Fleet, workload string) bool {
+	return slices.ContainsFunc(f.Today.Budgets, func(b fleet.Budget) bool {
+		return b.Workload == workload && b.Allowed > 0
+	})
+}
+
+// answer is the first line: the change, its gain and risk, the idle devices, and the open workloads.
+func (r *Review) answer() string {
+	text := ""
+	if r.idleNodes > 0 {
+		text = fmt.Sprintf("Give back %d of %s, on which nothing runs: %s. ", r.idleNodes, plaintext.Count(r.nodes, "node"),
+			r.worth(r.idleMicros)+map[bool]string{true: " a month"}[r.priced])
+	}
+	if text == "" || r.Plan.Changes() {
+		text += r.Plan.Summary()
+	}
+	text = strings.TrimSpace(text)
+	if len(r.Idle) > 0 {
+		text += " Idle today: " + r.idleText() + "."
+	}
+	open, n := int64(0), 0
+	for i := range r.Workloads {
+		if v := &r.Workloads[i]; v.Verdict == verdictOpen {
+			open, n = open+v.micros, n+1
+		}
+	}
+	if n > 0 {
+		text += fmt.Sprintf(" Open: %s of %s, see the checklist.", r.worth(open)+map[bool]string{true: " a month"}[r.priced],
+			plaintext.Count(n, "workload"))
+	}
+	return text
+}
+
+func (r *Review) idleText() string {
+	gpus, instances, micros := 0, 0, int64(0)
+	for i := range r.Idle {
+		if at := &r.Idle[i]; at.Profile == "" {
+			gpus += at.Count
+		} else {
+			instances += at.Count
+		}
+		micros += r.Idle[i].micros
+	}
+	var parts []string
+	if instances > 0 {
+		parts = append(parts, plaintext.Count(instances, "MIG instance"))
+	}
+	if gpus > 0 {
+		parts = append(parts, plaintext.Count(gpus, "GPU"))
+	}
+	text := strings.Join(parts, ", ")
+	if r.priced {
+		text += fmt.Sprintf(" (%s a month)", r.worth(micros))
+	}
+	return text
 }
