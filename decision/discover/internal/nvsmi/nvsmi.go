@@ -12,45 +12,48 @@ package nvsmi
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cotenant/cotenant/internal/optional"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/telemetry"
+	"go.yaml.in/yaml/v3"
 )
 
 // Sniff reports whether a text is the output of -q -x, by its first KiB. A shell's prompt may come first.
 func Sniff(head []byte) bool { return bytes.Contains(head, []byte("<nvidia_smi_log")) }
 
-// unread are the outputs that lack figures of a GPU, each with a mark of its text.
-var unread = []struct {
-	mark *regexp.Regexp
-	what string
-}{
-	{regexp.MustCompile(`(?i)\[Insufficient Permissions\]`),
-		"what a container with a part of a GPU is shown, which hides the GPU: print it on the node"},
-	{regexp.MustCompile(`(?m)^\|\s*GPU instances:|^No GPU instances found|^No MIG-enabled devices found`),
-		"nvidia-smi mig -lgi, which names no GPU"},
-	{regexp.MustCompile(`(?m)^\| NVIDIA-SMI [0-9]`), "the table of nvidia-smi, which shortens names"},
-	{regexp.MustCompile(`(?m)^GPU [0-9]+: .*\(UUID: (GPU|MIG)-`), "nvidia-smi -L, which has no memory"},
-	{regexp.MustCompile(`(?m)^=+ ?NVSMI LOG ?=+`), "the text of nvidia-smi -q"},
-	{regexp.MustCompile(`(?m)^([a-z_., \[\]A-Za-z%]*, ?)?(gpu_(uuid|name|bus_id)|driver_version|uuid|` +
-		`(pci|memory|utilization|mig|power)\.[a-z_.]+)( \[[A-Za-z%]+\])?(,.*)?$`), "nvidia-smi --query-gpu"},
-}
+//go:embed texts.yaml
+var textsYAML []byte
+
+// texts are those of nvidia-smi that have a meaning of their own.
+var texts = sync.OnceValue(func() (all struct {
+	Unread []struct {
+		Mark *regexp.Regexp
+		What string
+	}
+	Missing, Failed, Lost, Desktop []string
+}) {
+	_ = yaml.Unmarshal(textsYAML, &all) // it is built in
+	return all
+})
 
 // Unread names a known output that is not read, "" for any other text.
 func Unread(head []byte) string {
-	for _, u := range unread {
-		if u.mark.Match(head) {
-			return u.what
+	for _, u := range texts().Unread {
+		if u.Mark.Match(head) {
+			return u.What
 		}
 	}
 	return ""
@@ -62,18 +65,8 @@ var ErrKind = errors.New("nvsmi: not this output of nvidia-smi")
 // maxText bounds the length of one output: a node with 16 GPUs and a thousand processes prints about 1 MiB.
 const maxText = 64 << 20
 
-// missing are the texts for "there is no such figure".
-var missing = map[string]bool{"": true, "-": true, "n/a": true, "not supported": true, "none": true,
-	"not available":                      true,
-	"not available in wddm driver model": true, "requested functionality has been deprecated": true,
-	noPermission: true, "not found": true}
-
 // noPermission is the answer to queries of the whole GPU inside a container that has a part of it.
 const noPermission = "insufficient permissions"
-
-// failed are the texts for a value that the driver does not report.
-var failed = map[string]bool{"unknown error": true, "err!": true, "gpu is lost": true, "gpu requires reset": true,
-	"error": true, "function not found": true}
 
 // reader collects the problems of one text.
 type reader struct {
@@ -93,11 +86,11 @@ func (r *reader) text(path, s string) string {
 		plain = s[1 : len(s)-1]
 	}
 	switch key := strings.ToLower(strings.TrimSpace(plain)); {
-	case missing[key]:
+	case slices.Contains(texts().Missing, key):
 		r.denied = r.denied || key == noPermission
 		return ""
-	case failed[key]:
-		r.lost = r.lost || key == "gpu is lost" || key == "gpu requires reset"
+	case slices.Contains(texts().Failed, key):
+		r.lost = r.lost || slices.Contains(texts().Lost, key)
 		r.probs.If(!r.full(), path, "look at the GPU: dmesg and nvidia-smi on the node", "nvidia-smi answers %q", plain)
 		return ""
 	}
@@ -251,7 +244,8 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 		g.ProcessesListed = sharing.AnswerYes
 		for j, q := range p.Infos {
 			in := func(field string) string { return at(fmt.Sprintf("processes[%d].%s", j, field)) }
-			if q.Type == "G" || q.Type == "C+G" && desktop[telemetry.ProgramName(strings.TrimSpace(q.Name))] {
+			if q.Type == "G" || q.Type == "C+G" && slices.Contains(texts().Desktop,
+				telemetry.ProgramName(strings.TrimSpace(q.Name))) {
 				continue // it draws a screen
 			}
 			r.process(&g, in, q.PID, q.Name, q.Memory, q.ID)
@@ -266,11 +260,6 @@ func (r *reader) gpu(inv *telemetry.Inventory, x *xmlGPU) {
 	g.Lost = r.lost
 	inv.GPUs = append(inv.GPUs, g)
 }
-
-// desktop are programs that compute on a GPU only to draw with it: type C+G.
-var desktop = map[string]bool{"Xorg": true, "Xwayland": true, "gnome-shell": true, "kwin_wayland": true,
-	"kwin_x11": true, "plasmashell": true, "cinnamon": true, "firefox": true, "chrome": true, "chromium": true,
-	"msedge": true, "brave": true, "code": true, "cursor": true, "electron": true, "slack": true, "obs": true}
 
 // process takes a process over; one that the driver lists twice, as once for each of its contexts, counts once.
 func (r *reader) process(g *telemetry.GPU, at func(string) string, pid, name, memory, instance string) {
