@@ -22,6 +22,8 @@ func (d *deviceBody) amount(key string) int64 {
 	return quantity(cmp.Or(d.Capacity[key].Value, d.Capacity[draDriver+"/"+key].Value))
 }
 
+func (d *deviceBody) pciBus() string { return d.Attributes["resource.kubernetes.io/pciBusID"].String }
+
 // takeSlice keeps the devices of NVIDIA's driver. A pool has several slices where its GPUs can be partitioned: one of
 // counters, and one of each GPU's devices.
 func (c *Collector) takeSlice(file string, o *sliceObject) {
@@ -39,18 +41,8 @@ func (c *Collector) takeSlice(file string, o *sliceObject) {
 	for i := range o.Spec.Devices {
 		d := &o.Spec.Devices[i]
 		body := cmp.Or(d.Basic, &d.deviceBody)
-		one := &device{name: d.Name, pool: pool, kind: body.get("type"), uuid: body.get("uuid"),
-			parent: body.get("parentUUID"), product: body.get("productName"), profile: body.get("profile"),
-			driver: body.get("driverVersion"), architecture: body.get("architecture"), several: body.AllowMultipleAllocations,
-			pciBus:     body.Attributes["resource.kubernetes.io/pciBusID"].String,
-			capability: strings.TrimSuffix(body.get("cudaComputeCapability"), ".0"),
-			memory:     sharing.Bytes(body.amount("memory")), shares: int(min(body.amount("shares"), mostReplicas))}
-		for _, t := range body.Taints {
-			if t.Effect == "NoSchedule" || t.Effect == "NoExecute" {
-				one.taint = t.Key
-			}
-		}
-		c.devices[pool][d.Name] = one
+		c.devices[pool][d.Name] = &device{*body, pool, d.Name, body.get("type"), body.get("uuid"), body.get("parentUUID"),
+			body.get("productName"), body.get("profile"), sharing.Bytes(body.amount("memory"))}
 	}
 }
 
@@ -184,15 +176,15 @@ func (b *build) gpuOf(d *device) string {
 		o := b.c.devices[d.pool][name]
 		switch {
 		case o.kind == "vfio":
-		case d.pciBus != "" && o.pciBus != "":
-			if d.pciBus == o.pciBus {
+		case d.pciBus() != "" && o.pciBus() != "":
+			if d.pciBus() == o.pciBus() {
 				return b.gpuOf(o)
 			}
 		case name == "gpu-"+number || strings.HasPrefix(name, "gpu-"+number+"-mig-"):
 			return b.gpuOf(o)
 		}
 	}
-	return cmp.Or(d.pciBus, d.uuid, d.pool+"/"+d.name)
+	return cmp.Or(d.pciBus(), d.uuid, d.pool+"/"+d.name)
 }
 
 func (b *build) allocations(p *pod) iter.Seq2[deviceID, *claim] {

@@ -122,6 +122,7 @@ var namesYAML []byte
 var names = sync.OnceValue(func() (all struct {
 	Rules, Servers               []nameRule
 	Machines, GKE, Platforms     map[string]string
+	Controllers                  map[string]string
 	Ordinary, Kept, Groups, SKUs []string
 	Owners                       [][2]string
 	Plugin                       map[string]any

@@ -258,7 +258,7 @@ func (b *build) claimHoldings(k *claim) (all []holding) {
 			h.mechanism, h.profile = sharing.MechanismMIG, d.profile
 		}
 		consumed := cmp.Or(a.memory, k.memory)
-		part := d.several && (consumed == 0 || consumed < d.memory) // others may consume the rest
+		part := d.AllowMultipleAllocations && (consumed == 0 || consumed < d.memory) // others may consume the rest
 		if part {
 			h.memory = consumed
 		}

@@ -113,7 +113,7 @@ func (n *node) readDevices(b *build) {
 		gpus[b.gpuOf(d)] = true
 		offered[b.gpuOf(d)] = offered[b.gpuOf(d)] || d.kind != "mig"
 		if n.driver.IsZero() {
-			if v, err := sharing.ParseDriver(d.driver); err == nil {
+			if v, err := sharing.ParseDriver(d.get("driverVersion")); err == nil {
 				n.driver, n.driverFrom = v, declared("ResourceSlice attribute driverVersion")
 			}
 		}
@@ -129,9 +129,11 @@ func (n *node) readDevices(b *build) {
 		if there || d.kind == "mig" && !offered[d.parent] {
 			inMIG[d.parent] = true
 		}
-		n.replicas = max(n.replicas, d.shares)
-		if d.taint != "" {
-			n.apartGPUs[b.gpuOf(d)] = "tainted " + d.taint
+		n.replicas = max(n.replicas, int(min(d.amount("shares"), mostReplicas)))
+		for _, t := range d.Taints {
+			if t.Effect == "NoSchedule" || t.Effect == "NoExecute" {
+				n.apartGPUs[b.gpuOf(d)] = "tainted " + t.Key
+			}
 		}
 	}
 	n.inMIG = len(inMIG)

@@ -189,15 +189,9 @@ type allocation struct {
 type deviceID struct{ pool, device string }
 
 type device struct {
-	name, kind, uuid, parent, product, profile, driver string
-	architecture, capability, pciBus, pool             string
-	taint                                              string // why it takes no new claims
-
-	memory sharing.Bytes
-	// several is set where claims may share the device (the driver's ConsumableShares), each consuming a part of its
-	// capacity; shares is their largest number, 0 without a limit.
-	several bool
-	shares  int
+	deviceBody
+	pool, name, kind, uuid, parent, product, profile string
+	memory                                           sharing.Bytes
 }
 
 type deviceClass struct {

@@ -94,7 +94,8 @@ func (n *node) describe(mib string) {
 	family := l["nvidia.com/gpu.family"]
 	for _, d := range n.devices {
 		if d.kind == "gpu" {
-			memory, capability, family = max(memory, d.memory), d.capability, strings.ToLower(d.architecture)
+			memory, capability = max(memory, d.memory), strings.TrimSuffix(d.get("cudaComputeCapability"), ".0")
+			family = strings.ToLower(d.get("architecture"))
 		}
 	}
 	for i := range n.registered {

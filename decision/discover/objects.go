@@ -232,8 +232,6 @@ type configMapObject struct {
 	Data     map[string]string
 }
 
-type statusObject struct{ Message string }
-
 // budgetObject is a PodDisruptionBudget.
 type budgetObject struct {
 	Metadata metadata
@@ -313,8 +311,10 @@ type claimTemplateObject struct {
 }
 
 type deviceBody struct {
-	Attributes               map[string]struct{ String, Version string }
-	Capacity                 map[string]struct{ Value string }
+	Attributes map[string]struct{ String, Version string }
+	Capacity   map[string]struct{ Value string }
+	// AllowMultipleAllocations is set where claims may share the device (the driver's ConsumableShares), each consuming
+	// a part of its capacity; the capacity shares is their largest number, 0 without a limit.
 	AllowMultipleAllocations bool
 	Taints                   []struct{ Key, Effect string }
 }

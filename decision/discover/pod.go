@@ -183,11 +183,10 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 	if ref := o.Metadata.controller(); ref.Name != "" {
 		k.owner = owner{ref.Kind, ref.Name}
 	}
-	if o.Spec.Replicas != nil {
-		k.replicas = *o.Spec.Replicas
-	}
-	if o.Spec.Parallelism != nil {
-		k.replicas = *o.Spec.Parallelism
+	for _, n := range []*int{o.Spec.Replicas, o.Spec.Parallelism} {
+		if n != nil {
+			k.replicas = *n
+		}
 	}
 	if k.replicas < 0 || k.replicas > mostPods {
 		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))

@@ -184,8 +184,8 @@ func (c *Collector) ReadPrometheus(ctx context.Context, server string, end time.
 	resp, err := http.DefaultClient.Do(req)
 	if err == nil {
 		defer resp.Body.Close()
-		switch html := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); {
-		case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden, html:
+		if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden ||
+			strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 			return fmt.Errorf("%w: %s wants a login (%s): write https://USER:PASSWORD@HOST, or reach the server itself: "+
 				"kubectl port-forward -n NAMESPACE svc/PROMETHEUS 9090, then http://localhost:9090", ErrInvalid, name, resp.Status)
 		}
@@ -261,35 +261,32 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 	}
-	if err := json.Unmarshal(raw, &h); err != nil {
-		c.trouble(file, fmt.Sprintf("object %d", c.objects), err.Error())
+	err, at := json.Unmarshal(raw, &h), fmt.Sprintf("object %d", c.objects)
+	switch h.Kind = cmp.Or(h.Kind, kind); {
+	case err != nil:
+		c.trouble(file, at, err.Error())
 		return
-	}
-	if h.Kind = cmp.Or(h.Kind, kind); h.Kind == "" {
-		c.trouble(file, fmt.Sprintf("object %d", c.objects), "it does not say its kind")
+	case h.Kind == "":
+		c.trouble(file, at, "it does not say its kind")
+		return
+	case h.Kind == "List":
+		c.trouble(file, at, "a List within a List is not read")
 		return
 	}
 	read, ok := readers[h.Kind]
-	if h.Kind == "List" {
-		c.trouble(file, fmt.Sprintf("object %d", c.objects), "a List within a List is not read")
-		return
-	}
-	if !ok {
-		return
-	}
 	group, version, found := strings.Cut(h.APIVersion, "/")
 	if !found {
 		group, version = "", group
 	}
-	if h.APIVersion != "" && group != read.group {
-		return // another project's object of the same kind
+	if !ok || h.APIVersion != "" && group != read.group {
+		return // or another project's object of the same kind
 	}
 	if h.APIVersion != "" && !slices.Contains(read.versions, version) {
 		c.troubles.Addf(file+": "+h.Kind, "read are "+strings.Join(read.versions, ", "), "version %.60q is not known",
 			h.APIVersion)
 	}
 	if err := read.take(c, file, raw); err != nil {
-		c.trouble(file, fmt.Sprintf("%s (object %d)", h.Kind, c.objects), err.Error())
+		c.trouble(file, h.Kind+" ("+at+")", err.Error())
 	}
 }
 
@@ -324,34 +321,29 @@ var keyStart = regexp.MustCompile(`\b([A-Z]+\b|[A-Z])`)
 var readers map[string]*reader
 
 func init() { // a composite literal would be an initialization cycle
-	controller := func(kind, group string) *reader {
-		return &reader{group, []string{"v1"}, taking(func(c *Collector, file string, o *controllerObject) {
-			c.takeController(file, kind, o)
-		})}
-	}
-	dra := []string{"v1", "v1beta2", "v1beta1"}
+	dra, v1 := []string{"v1", "v1beta2", "v1beta1"}, []string{"v1"}
 	readers = map[string]*reader{
-		"Node":      {"", []string{"v1"}, taking((*Collector).takeNode)},
-		"Pod":       {"", []string{"v1"}, taking((*Collector).takePod)},
-		"ConfigMap": {"", []string{"v1"}, taking((*Collector).takeConfigMap)},
-		"Status": {"", []string{"v1"}, taking(
-			func(c *Collector, file string, o *statusObject) {
-				c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
-			})},
-		"Deployment":              controller("Deployment", "apps"),
-		"StatefulSet":             controller("StatefulSet", "apps"),
-		"ReplicaSet":              controller("ReplicaSet", "apps"),
-		"DaemonSet":               controller("DaemonSet", "apps"),
-		"Job":                     controller("Job", "batch"),
-		"LeaderWorkerSet":         controller("LeaderWorkerSet", "leaderworkerset.x-k8s.io"),
+		"Node":      {"", v1, taking((*Collector).takeNode)},
+		"Pod":       {"", v1, taking((*Collector).takePod)},
+		"ConfigMap": {"", v1, taking((*Collector).takeConfigMap)},
+		"Status": {"", v1, taking(func(c *Collector, file string, o *struct{ Message string }) {
+			c.troubles.Addf(file, "", "the API server refused: %.200q", o.Message)
+		})},
 		"HorizontalPodAutoscaler": {"autoscaling", []string{"v1", "v2", "v2beta2"}, taking((*Collector).takeAutoscaler)},
-		"PodDisruptionBudget": {"policy", []string{"v1"}, taking(
-			func(c *Collector, _ string, o *budgetObject) { c.budgets = append(c.budgets, o) })},
-		"ResourceQuota": {"", []string{"v1"}, taking(
-			func(c *Collector, _ string, o *quotaObject) { c.quotas = append(c.quotas, o) })},
+		"PodDisruptionBudget": {"policy", v1, taking(func(c *Collector, _ string, o *budgetObject) {
+			c.budgets = append(c.budgets, o)
+		})},
+		"ResourceQuota": {"", v1, taking(func(c *Collector, _ string, o *quotaObject) {
+			c.quotas = append(c.quotas, o)
+		})},
 		"DeviceClass":           {"resource.k8s.io", dra, taking((*Collector).takeDeviceClass)},
 		"ResourceSlice":         {"resource.k8s.io", dra, taking((*Collector).takeSlice)},
 		"ResourceClaim":         {"resource.k8s.io", dra, taking((*Collector).takeClaim)},
 		"ResourceClaimTemplate": {"resource.k8s.io", dra, taking((*Collector).takeClaimTemplate)},
+	}
+	for kind, group := range names().Controllers {
+		readers[kind] = &reader{group, v1, taking(func(c *Collector, file string, o *controllerObject) {
+			c.takeController(file, kind, o)
+		})}
 	}
 }

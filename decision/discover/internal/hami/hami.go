@@ -21,7 +21,6 @@ type GPU struct {
 	ID      string `json:"id"`
 	Count   int    `json:"count"`   // pods that may share it
 	Memory  int64  `json:"devmem"`  // MiB, scaled
-	Cores   int    `json:"devcore"` // percent; 0 where it is not given
 	Type    string `json:"type"`
 	Mode    string `json:"mode"` // hami-core, mps, mig; empty where it is not given
 	Healthy *bool  `json:"health"`
@@ -51,16 +50,16 @@ func ParseRegister(text string) ([]GPU, error) {
 		var errs [4]error
 		d.Count, errs[0] = strconv.Atoi(f[1])
 		d.Memory, errs[1] = strconv.ParseInt(f[2], 10, 64)
-		cores, noCores := strconv.Atoi(f[3])
+		_, noCores := strconv.Atoi(f[3])
 		var health string
 		switch {
 		case len(f) >= 7:
-			d.Cores, d.Type, health, errs[2] = cores, f[4], f[6], noCores
+			d.Type, health, errs[2] = f[4], f[6], noCores
 			if len(f) >= 9 {
 				d.Mode = f[8]
 			}
 		case len(f) == 6 && noCores == nil:
-			d.Cores, d.Type, health = cores, f[4], f[5]
+			d.Type, health = f[4], f[5]
 		default:
 			d.Type, health = f[3], f[4]
 			if len(f) == 6 {

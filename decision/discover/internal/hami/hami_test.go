@@ -15,10 +15,10 @@ func TestParseRegister(t *testing.T) {
 		text string
 		want GPU
 	}{
-		"HAMi as JSON":     {`[{"id":"a","count":10,"devmem":40960,"devcore":100,"type":"NVIDIA A100","mode":"mps","health":false}]`, GPU{ID: "a", Count: 10, Memory: 40960, Cores: 100, Type: "NVIDIA A100", Mode: "mps", Healthy: &no}},
-		"HAMi, seven":      {"a,10,40960,100,NVIDIA-A100,0,true:", GPU{ID: "a", Count: 10, Memory: 40960, Cores: 100, Type: "NVIDIA-A100", Healthy: &yes}},
-		"HAMi, nine":       {"a,10,40960,100,NVIDIA-A100,0,false,3,mig:", GPU{ID: "a", Count: 10, Memory: 40960, Cores: 100, Type: "NVIDIA-A100", Mode: "mig", Healthy: &no}},
-		"HAMi, its first":  {"a,10,40960,100,NVIDIA-A100,true:", GPU{ID: "a", Count: 10, Memory: 40960, Cores: 100, Type: "NVIDIA-A100", Healthy: &yes}},
+		"HAMi as JSON":     {`[{"id":"a","count":10,"devmem":40960,"devcore":100,"type":"NVIDIA A100","mode":"mps","health":false}]`, GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA A100", Mode: "mps", Healthy: &no}},
+		"HAMi, seven":      {"a,10,40960,100,NVIDIA-A100,0,true:", GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA-A100", Healthy: &yes}},
+		"HAMi, nine":       {"a,10,40960,100,NVIDIA-A100,0,false,3,mig:", GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA-A100", Mode: "mig", Healthy: &no}},
+		"HAMi, its first":  {"a,10,40960,100,NVIDIA-A100,true:", GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA-A100", Healthy: &yes}},
 		"Volcano":          {"a,10,40960,NVIDIA-A100,true:", GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA-A100", Healthy: &yes}},
 		"Volcano and mode": {"a,10,40960,NVIDIA-A100,true,hami-core:", GPU{ID: "a", Count: 10, Memory: 40960, Type: "NVIDIA-A100", Mode: "hami-core", Healthy: &yes}},
 	} {
