@@ -19,8 +19,8 @@ const mostMiB = 16 << 20 // of a GPU: more is a mistake
 // GPU is a GPU as the device plugins of HAMi and Volcano register it in an annotation of its node.
 type GPU struct {
 	ID      string `json:"id"`
-	Count   int    `json:"count"`   // pods that may share it
-	Memory  int64  `json:"devmem"`  // MiB, scaled
+	Count   int    `json:"count"`  // pods that may share it
+	Memory  int64  `json:"devmem"` // MiB, scaled
 	Type    string `json:"type"`
 	Mode    string `json:"mode"` // hami-core, mps, mig; empty where it is not given
 	Healthy *bool  `json:"health"`
