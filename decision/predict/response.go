@@ -266,11 +266,12 @@ func (t *tenantModel) follow(values *profile.Figures) {
 		return
 	}
 	if t.response > 0 {
-		t.apart = math.Abs(math.Log(was / t.response))
+		// A model that is further away missed the measurement: its distance says no more.
+		t.apart = min(math.Abs(math.Log(was/t.response)), 4*table.Response.Agreed.Value)
 		values[of] = t.reconcile(was, t.response)
 		if t.apart > 2*table.Response.Agreed.Value {
 			t.note(0, "the models compute %.3g ms, and its own response, measured next to standard neighbours, gives %.3g: the "+
-				"interval is wider by that", was, t.response)
+				"interval is wider for that", was, t.response)
 		}
 	}
 	if t.response == 0 {

@@ -89,6 +89,9 @@ func (p *Predictor) simulate(mechanism sharing.Mechanism, models []tenantModel, 
 					if !s.whole && !models[i].transferred {
 						v2 = math.Sqrt(v2 * v)
 					}
+					if t.response > 0 && v > 0 { // its response was measured: only their distance from one another counts
+						v2 *= mixed[m] / v
+					}
 					out[i].include(profile.Metric(m), v2)
 				}
 			}
