@@ -63,7 +63,7 @@ func TestProvisionalAnswers(t *testing.T) {
 			t.Errorf("%s: at stake %s, expected %s", name, d.Measurement.MonthlyAtStake, stake.Decimal())
 		}
 		text := oneLine(textOf(t, r, TextOptions{}))
-		for _, want := range []string{d.Assumes[0].What, d.Measurement.String(), "at stake"} {
+		for _, want := range []string{d.Assumes[0].What, "a replica of " + d.Workload + " ", "at stake"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: the text lacks %q:\n%s", name, want, text)
 			}

@@ -3,7 +3,9 @@
 package decision
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/cotenant/cotenant/decision/internal/plan"
 	"github.com/cotenant/cotenant/decision/internal/score"
@@ -14,21 +16,41 @@ import (
 type answers struct {
 	*plan.Planner
 	fleet   *Fleet
-	mixes   map[plan.GroupKey]*mix
 	costs   []*layout.PoolCost // by pool
 	byPlace [][]workloadShare  // by workload and place
-}
-
-// mix records the differences between the workloads of a group.
-type mix struct {
-	first   *score.CompiledWorkload
-	uid     Optional[int]
-	unequal bool // in kind or load
-	uids    bool // several user ids
 }
 
 // round rounds a figure for the result.
 func round(f float64, decimals int) float64 {
 	p := math.Pow10(decimals)
 	return math.Round(f*p) / p
+}
+
+// profileOf is the MIG profile of a choice, "" where there is none.
+func profileOf(c *plan.Choice) string {
+	if c.Slice == nil {
+		return ""
+	}
+	return c.Slice.Profile.Name
+}
+
+// layout assigns the plan to nodes, prices them, and lists unused capacity.
+func (pl *answers) layout(r *Result) error {
+	var problems []layout.Problem
+	if r.Layout, problems = pl.Layout(); len(problems) > 0 {
+		return fmt.Errorf("decision: %w", layout.Err(problems))
+	}
+	prices := score.Prices(pl.Pools)
+	all, err := r.Layout.Cost(prices)
+	if err != nil {
+		return fmt.Errorf("decision: %w", err)
+	}
+	for _, cp := range pl.Pools {
+		at := slices.IndexFunc(all.Pools, func(p layout.PoolCost) bool { return p.Pool == cp.Pool.Name })
+		pl.costs = append(pl.costs, &all.Pools[at])
+	}
+	if r.Findings, err = r.Layout.Findings(prices); err != nil {
+		err = fmt.Errorf("decision: %w", err)
+	}
+	return err
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/predict"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 func (pl *answers) result() (*Result, error) {
 	r := &Result{Version: "v1", Confidence: pl.Opt.Confidence, Decisions: []Decision{},
 		Pools: []PoolResult{}, Traps: []TrapHit{}}
-	pl.mixGroups()
 	if err := pl.layout(r); err != nil {
 		return nil, err
 	}
@@ -84,12 +84,8 @@ func fleetTraps(ds []Decision) []TrapHit {
 		if len(names) == 0 {
 			continue
 		}
-		list := names[0]
-		if len(names) > 1 {
-			list = fmt.Sprintf("%s and %d more", names[0], len(names)-1)
-		}
-		hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity,
-			Message: fmt.Sprintf("%s: “%s” In truth: %s", list, t.Statement, t.Truth), Sources: t.Sources})
+		hits = append(hits, TrapHit{ID: t.ID, Severity: t.Severity, Message: fmt.Sprintf("%s: “%s” In truth: %s",
+			plaintext.Some(names, 1, len(names)), t.Statement, t.Truth), Sources: t.Sources})
 	}
 	sortHits(hits)
 	return hits
@@ -97,18 +93,23 @@ func fleetTraps(ds []Decision) []TrapHit {
 
 func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	cw := pl.Workloads[w]
+	need := &cw.Demand().Memory
 	d := Decision{Workload: cw.Workload().Name, Mechanism: sharing.MechanismNone, From: fromFilters,
-		Replicas: cw.Workload().ReplicaCount(), GPUs: cw.Workload().GPUCount(),
-		Memory: memoryText(&cw.Demand().Memory), Candidates: pl.candidates(w)}
+		Replicas: cw.Workload().ReplicaCount(), GPUs: cw.Workload().GPUCount(), Memory: need.Total.String(),
+		Candidates: pl.candidates(w)}
+	if need.Unknown {
+		d.Memory = need.String()
+	}
 	c := pl.Chosen(w)
 	provisional := pl.answer(w, &d, share)
 	if c != nil {
 		cp := pl.Pools[c.Pool]
-		d.Pool, d.Mechanism = cp.Pool.Name, c.Mechanism
-		if c.Slice != nil {
-			d.Profile = c.Slice.Profile.Name
+		d.Pool, d.Mechanism, d.Profile = cp.Pool.Name, c.Mechanism, profileOf(c)
+		for _, at := range pl.Places[w] {
+			if len(pl.Places[w]) > 1 {
+				d.Places = append(d.Places, Place{pl.Pools[at.Pool].Pool.Name, at.Mechanism, profileOf(at.Choice), at.Replicas})
+			}
 		}
-		d.Places = pl.places(w)
 		t := score.TraitOf(c.Mechanism)
 		d.TradeOff = &filter.ReasonText{Code: codes.TradeOff, Message: t.TradeOff, Source: t.TradeOffSource,
 			Verdict: filter.VerdictPass}
@@ -128,21 +129,6 @@ func (pl *answers) decision(w int, share workloadShare) (Decision, error) {
 	return d, pl.price(w, &d, pl.Pools[c.Pool].Price.Currency(), share)
 }
 
-// places lists where the replicas of a workload are, if that is in several places.
-func (pl *answers) places(w int) (out []Place) {
-	for _, c := range pl.Places[w] {
-		one := Place{Pool: pl.Pools[c.Pool].Pool.Name, Mechanism: c.Mechanism, Replicas: c.Replicas}
-		if c.Slice != nil {
-			one.Profile = c.Slice.Profile.Name
-		}
-		out = append(out, one)
-	}
-	if len(out) < 2 {
-		return nil
-	}
-	return out
-}
-
 // trapInput collects the facts that traps are found by.
 func (pl *answers) trapInput(w, fullest int) *trapInput {
 	cw := pl.Workloads[w]
@@ -151,10 +137,7 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 	c := pl.Chosen(w)
 	switch {
 	case c != nil:
-		s.p, s.chosen = pl.Pools[c.Pool], c.Mechanism
-		if c.Slice != nil {
-			s.profile = c.Slice.Profile.Name
-		}
+		s.p, s.chosen, s.profile = pl.Pools[c.Pool], c.Mechanism, profileOf(c)
 	case cw.Workload().Pool != "":
 		s.p = pl.Pools[slices.IndexFunc(pl.Pools, func(p *score.CompiledPool) bool {
 			return p.Pool.Name == cw.Workload().Pool
@@ -167,10 +150,13 @@ func (pl *answers) trapInput(w, fullest int) *trapInput {
 	}
 	s.filler = pl.filler(w, s.p)
 	s.untrusted = pl.Neighbours(w, slices.Index(pl.Pools, s.p)).Untrusted > 0
-	if c != nil {
-		mix := pl.mixes[c.GroupKey]
-		s.unequal = mix.unequal
-		s.uids = mix.uids && !cw.Workload().UID.IsZero()
+	for o, other := range pl.Workloads {
+		if c == nil || !slices.ContainsFunc(pl.Places[o], func(at plan.Place) bool { return at.GroupKey == c.GroupKey }) {
+			continue
+		}
+		s.unequal = s.unequal || other.Workload().Kind != cw.Workload().Kind || other.Demand().Busy != cw.Demand().Busy
+		uid, stated := other.Workload().UID.Get()
+		s.uids = s.uids || stated && uid != cw.Workload().UID.Or(uid)
 	}
 	return s
 }
@@ -195,24 +181,6 @@ func (pl *answers) filler(w int, p *score.CompiledPool) string {
 		}
 	}
 	return ""
-}
-
-func (pl *answers) mixGroups() {
-	pl.mixes = map[plan.GroupKey]*mix{}
-	for w, cw := range pl.Workloads {
-		for _, at := range pl.Places[w] {
-			m := pl.mixes[at.GroupKey]
-			if m == nil {
-				m = &mix{first: cw}
-				pl.mixes[at.GroupKey] = m
-			}
-			m.unequal = m.unequal || cw.Workload().Kind != m.first.Workload().Kind || cw.Demand().Busy != m.first.Demand().Busy
-			if uid := cw.Workload().UID; !uid.IsZero() {
-				m.uids = m.uids || !m.uid.IsZero() && m.uid != uid
-				m.uid = uid
-			}
-		}
-	}
 }
 
 func (pl *answers) poolResult(of *layout.Cluster, p int) PoolResult {
@@ -270,14 +238,6 @@ func (g *GroupResult) add(n *layout.Node, device int) {
 		}
 	}
 	g.Layouts = append(g.Layouts, l)
-}
-
-// memoryText formats the memory that a replica needs on each GPU.
-func memoryText(n *filter.MemoryNeed) string {
-	if n.Unknown {
-		return n.String()
-	}
-	return n.Total.String()
 }
 
 // decideStated decides a fleet without replicas: auto.

@@ -89,24 +89,14 @@ func (c *Comparison) WriteText(w io.Writer) error {
 	line := func(name string, cells []string) { fmt.Fprintln(tw, name+"\t"+strings.Join(cells, "\t")) }
 	line("options", c.Options)
 	line("confidence", cells(func(r *Result) string { return fmt.Sprintf("%.4g%%", 100*r.Confidence) }))
-	for _, st := range []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone} {
-		some := false
-		row := cells(func(r *Result) string {
-			n := 0
-			for i := range r.Decisions {
-				if r.Decisions[i].Status == st {
-					n, some = n+1, true
-				}
-			}
-			return plaintext.Count(n, "workload")
-		})
-		if some {
-			line(st.String(), row)
+	for _, st := range statuses {
+		if slices.ContainsFunc(c.Results, func(r *Result) bool { return r.tally().byStatus[st] > 0 }) {
+			line(st.String(), cells(func(r *Result) string { return plaintext.Count(r.tally().byStatus[st], "workload") }))
 		}
 	}
 	line("replicas", cells(func(r *Result) string {
-		placed, unplaced := r.placed()
-		return fmt.Sprintf("%d of %d placed", placed, placed+unplaced)
+		t := r.tally()
+		return fmt.Sprintf("%d of %d placed", t.Placed, t.Wanted)
 	}))
 	line("GPUs", cells(func(r *Result) string {
 		return fmt.Sprintf("%d, %d today", r.Totals.GPUsAfter, r.Totals.GPUsToday)

@@ -43,12 +43,12 @@ func TestMoreConfidenceNeverPlacesMore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			placed, unplaced := r.placed()
-			if placed > before {
-				t.Errorf("fleet %d: %d replicas placed at %v, %d at less confidence", k, placed, confidence, before)
+			n := r.tally()
+			if n.Placed > before {
+				t.Errorf("fleet %d: %d replicas placed at %v, %d at less confidence", k, n.Placed, confidence, before)
 			}
-			before = placed
-			short += min(1, unplaced)
+			before = n.Placed
+			short += min(1, n.Wanted-n.Placed)
 		}
 	}
 	if short < 6 {

@@ -14,30 +14,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// Measurement proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
-// prints it as its own command; see [TextOptions].
-type Measurement struct {
-	// Text is a sentence: the figures to measure, and the key to state them under.
-	Text     string `json:"text"`
-	Workload string `json:"workload"`
-	// Figures are those to measure: metrics, "SM activity", "peak memory".
-	Figures []string `json:"figures"`
-	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
-	Endpoint bool `json:"endpoint"`
-	// Rate holds the requests a second of one replica at the peak, and the others
-	// the tokens of a request; 0 where the workload does not state them.
-	Rate         float64          `json:"rate,omitempty"`
-	InputTokens  int              `json:"input_tokens,omitempty"`
-	OutputTokens int              `json:"output_tokens,omitempty"`
-	Duration     profile.Duration `json:"duration"`
-	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
-	// pass whatever the traffic is.
-	Spread bool `json:"spread,omitempty"`
-	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
-	// prices, and where it has them.
-	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
-}
-
 // The duration of measurements under load, and of watching the GPU.
 const (
 	loadDuration  = profile.Duration(5 * time.Minute)
@@ -63,25 +39,6 @@ func measuring(w *Workload, figures []string) Measurement {
 // unstatedLengths reports whether a model server's load leaves the spread of lengths open.
 func unstatedLengths(w *Workload) bool {
 	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
-}
-
-// String describes the load or the sampling, and its duration.
-func (s *Measurement) String() string {
-	if !s.Endpoint {
-		return fmt.Sprintf("watch the GPU of a replica of %s for %.3g minutes", s.Workload,
-			time.Duration(s.Duration).Minutes())
-	}
-	load := "its peak rate"
-	if s.Rate > 0 {
-		load = fmt.Sprintf("%.3g requests a second", s.Rate)
-	}
-	if s.InputTokens > 0 || s.OutputTokens > 0 {
-		load += fmt.Sprintf(" of %d tokens in and %d out", s.InputTokens, s.OutputTokens)
-	}
-	if s.Spread {
-		load += " in the mean, with lengths that spread as its traffic's (state their P99s first)"
-	}
-	return fmt.Sprintf("send a replica of %s %s for %.3g minutes", s.Workload, load, time.Duration(s.Duration).Minutes())
 }
 
 // assumesBusy reports whether the GPU utilisation of workload w is an assumption.

@@ -13,6 +13,21 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// Decide answers for the whole fleet. The fleet is validated first; its error names every problem. A workload that
+// fits nowhere is not an error: it gets mechanism none and all its reasons. The result depends on the fleet's
+// content only, not on its order. When ctx ends it returns its error.
+func Decide(ctx context.Context, f *Fleet, opt Options) (*Result, error) {
+	f, chosen, err := ResolveReplicas(ctx, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decideStated(ctx, f, opt)
+	if err == nil {
+		r.Replicas = chosen
+	}
+	return r, err
+}
+
 // ResolveReplicas replaces replicas: auto by numbers, for callers that need them, such as manifests, and returns the
 // choices. A number is the cheapest for which Decide meets every objective, the smallest among equals: found for each
 // workload in isolation, then varied by one in the whole fleet. A fleet without auto is returned unchanged. Decide
@@ -120,7 +135,8 @@ func tryFleet(ctx context.Context, f *Fleet, opt Options) (*replicaTrial, error)
 	}
 	t.result, t.gpus = r, r.Totals.GPUsAfter
 	t.monthly, _ = strconv.ParseFloat(r.Totals.MonthlyAfter, 64)
-	_, t.unplaced = r.placed()
+	of := r.tally()
+	t.unplaced = of.Wanted - of.Placed
 	for i := range r.Decisions {
 		d := &r.Decisions[i]
 		missed := func(c Consequence) bool { return c.Verdict != sharing.AnswerYes }
@@ -265,16 +281,4 @@ func (g *GroupResult) most() (n int) {
 		n = max(n, here)
 	}
 	return n
-}
-
-// String returns the choice in a line.
-func (c *ReplicaChoice) String() string {
-	text := fmt.Sprintf("replicas: %d, up to %d on a GPU", c.Replicas, c.PerGPU)
-	if c.Fewer != "" {
-		text += fmt.Sprintf("; %d: %s", c.Replicas-1, c.Fewer)
-	}
-	if c.LoadPerS > 0 {
-		return text + fmt.Sprintf("; enough up to %.4g requests/s, then %s", c.LoadPerS, c.Breaks)
-	}
-	return text + "; not surely enough: " + strings.TrimSuffix(c.Breaks, ".")
 }

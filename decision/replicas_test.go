@@ -59,7 +59,7 @@ func TestAutoIsTheCheapest(t *testing.T) {
 				best = trial
 			}
 		}
-		t.Logf("%d: %s", i, &chosen)
+		t.Logf("%d: %+v", i, chosen)
 		if chosen.Replicas != best.replicas && (best.missed == 0 || chosen.LoadPerS > 0) {
 			t.Errorf("%s\n%d replicas for %s a month, by hand %d for %.2f", texts[i], chosen.Replicas, r.Totals.MonthlyAfter,
 				best.replicas, best.monthly)

@@ -10,7 +10,9 @@ import (
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/enum"
+	"github.com/cotenant/cotenant/internal/plaintext"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -304,10 +306,94 @@ func (r *Result) Decision(workload string) *Decision {
 	return nil
 }
 
-// placed counts replicas.
-func (r *Result) placed() (placed, unplaced int) {
+// Measurement proposes a measurement of one replica that turns a provisional answer into a decided one. A front end
+// prints it as its own command; see [TextOptions].
+type Measurement struct {
+	// Text is a sentence: the figures to measure, and the key to state them under.
+	Text     string `json:"text"`
+	Workload string `json:"workload"`
+	// Figures are those to measure: metrics, "SM activity", "peak memory".
+	Figures []string `json:"figures"`
+	// Endpoint is set for replicas that serve requests and need load; otherwise the GPU is sampled.
+	Endpoint bool `json:"endpoint"`
+	// Rate holds the requests a second of one replica at the peak, and the others
+	// the tokens of a request; 0 where the workload does not state them.
+	Rate         float64          `json:"rate,omitempty"`
+	InputTokens  int              `json:"input_tokens,omitempty"`
+	OutputTokens int              `json:"output_tokens,omitempty"`
+	Duration     profile.Duration `json:"duration"`
+	// Spread means that the spread of lengths is not stated, and is needed first: a load of constant lengths would
+	// pass whatever the traffic is.
+	Spread bool `json:"spread,omitempty"`
+	// MonthlyAtStake is the difference between the answer and whole GPUs of its own, an exact decimal; absent without
+	// prices, and where it has them.
+	MonthlyAtStake string `json:"monthly_at_stake,omitempty"`
+}
+
+// TrapHit is a trap that an input walks into, or that a layout accepts or avoids.
+type TrapHit struct {
+	ID       string           `json:"id"`
+	Severity sharing.Severity `json:"severity"`
+	Message  string           `json:"message"`
+	// Sources are given where a result lists its traps, and not again where a decision does.
+	Sources []sharing.SourceID `json:"sources,omitempty"`
+}
+
+// tally counts a result's replicas, and its workloads by status and by the method of their consequences.
+type tally struct {
+	Placed, Wanted             int
+	Waiting, Statuses, Origins []string // Waiting are the workloads with replicas that have no place
+	byStatus                   map[Status]int
+}
+
+// statuses are all of them, the best first.
+var statuses = []Status{StatusDecided, StatusProvisional, StatusPartlyPlaced, StatusNone}
+
+func (r *Result) tally() *tally {
+	t, from := &tally{byStatus: map[Status]int{}}, map[string]int{}
 	for i := range r.Decisions {
-		placed, unplaced = placed+r.Decisions[i].Placed, unplaced+r.Decisions[i].Unplaced
+		d := &r.Decisions[i]
+		t.Placed, t.Wanted = t.Placed+d.Placed, t.Wanted+d.Replicas
+		t.byStatus[d.Status]++
+		from[d.From]++
+		if d.Unplaced > 0 {
+			t.Waiting = append(t.Waiting, d.Workload)
+		}
 	}
-	return placed, unplaced
+	for _, st := range statuses {
+		if n := t.byStatus[st]; n > 0 {
+			t.Statuses = append(t.Statuses, fmt.Sprintf("%d %s", n, st))
+		}
+	}
+	for _, o := range [][2]string{{fromProfiles, "measured profiles"}, {fromClosedForm, "stated figures"}} {
+		if n := from[o[0]]; n > 0 {
+			t.Origins = append(t.Origins, fmt.Sprintf("%d from %s", n, o[1]))
+		}
+	}
+	return t
+}
+
+// Summary returns the change in GPUs and money, for the first line of a text or page.
+func (s *Totals) Summary() string {
+	text, freed := "", s.GPUsToday-s.GPUsAfter
+	switch {
+	case freed > 0:
+		text = fmt.Sprintf("Free %d of %s", freed, plaintext.Count(s.GPUsToday, "GPU"))
+	case freed < 0 && s.GPUsToday == 0:
+		text = "Buy " + plaintext.Count(s.GPUsAfter, "GPU")
+	case freed < 0:
+		text = fmt.Sprintf("Use %s in the place of %d", plaintext.Count(s.GPUsAfter, "GPU"), s.GPUsToday)
+	default:
+		text = "Keep " + plaintext.Count(s.GPUsToday, "GPU")
+	}
+	if s.MonthlyFreed == "" {
+		return text
+	}
+	amount, more := strings.CutPrefix(plaintext.Amount(s.MonthlyFreed), "-")
+	saved := map[bool]string{true: "more", false: "less"}[more]
+	if amount == "0" {
+		return text + fmt.Sprintf(": %s %s a month, as today", plaintext.Amount(s.MonthlyAfter), s.Currency)
+	}
+	return text + fmt.Sprintf(": %s %s a month %s (%s today, %s after)", amount, s.Currency, saved,
+		plaintext.Amount(s.MonthlyToday), plaintext.Amount(s.MonthlyAfter))
 }

@@ -4,6 +4,8 @@ package decision
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,18 +17,10 @@ import (
 	"github.com/cotenant/cotenant/decision/internal/score"
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
+	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 	"github.com/cotenant/cotenant/timeslice"
 )
-
-// TrapHit is a trap that an input walks into, or that a layout accepts or avoids.
-type TrapHit struct {
-	ID       string           `json:"id"`
-	Severity sharing.Severity `json:"severity"`
-	Message  string           `json:"message"`
-	// Sources are given where a result lists its traps, and not again where a decision does.
-	Sources []sharing.SourceID `json:"sources,omitempty"`
-}
 
 // trapInput has the facts that traps are found by: a workload, its request, the decision, and the pool of either.
 type trapInput struct {
@@ -87,13 +81,28 @@ func (s *trapInput) perGPU() int {
 // (NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1).
 const doubleMemoryCI = 7
 
+//go:embed traps.json
+var trapsJSON []byte
+
+// trapTexts has for each trap that is looked for how an input walks into it, with verbs for its figures, and what a
+// layout that bears it takes: a precaution, or counted, where filters, predictions and the written configuration take
+// the trap into account.
+var trapTexts = func() (all map[string]struct {
+	Found, Precaution string
+	Counted           bool
+}) {
+	_ = json.Unmarshal(trapsJSON, &all) // a test reads the file that is built in
+	return all
+}()
+
 // found holds the messages of traps by id.
 type found map[string]string
 
-// add notes a trap where it is there.
-func (f found) add(id string, there bool, format string, args ...any) {
+// add notes a trap where it is there. A trap with several texts has them under its id, a slash and a word.
+func (f found) add(key string, there bool, args ...any) {
 	if there {
-		f[id] = fmt.Sprintf(format, args...)
+		id, _, _ := strings.Cut(key, "/")
+		f[id] = fmt.Sprintf(trapTexts[key].Found, args...)
 	}
 }
 
@@ -109,160 +118,111 @@ func (s *trapInput) find() found {
 
 // ofShares finds the traps of time-slicing and of replicas of any kind, HAMi's among them.
 func (s *trapInput) ofShares(f found) {
-	turns, n, fraction, need := s.in(sharing.MechanismTimeSlicing), s.perGPU(), s.f.MemoryFraction.Or(0), s.cw.Demand()
-	f.add("time-slicing-takes-turns", turns && s.here != 1 &&
-		(need.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference),
-		"%s takes turns: with %d busy tenants each waits for the others", sharing.MechanismTimeSlicing, max(2, n))
+	sliced, n, fraction, need := s.in(sharing.MechanismTimeSlicing), s.perGPU(), s.f.MemoryFraction.Or(0), s.cw.Demand()
+	trains := s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining
+	f.add("time-slicing-takes-turns", sliced && s.here != 1 &&
+		(need.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference), sharing.MechanismTimeSlicing, max(2, n))
 	f.add("turns-against-p99", s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU) &&
-		s.tightSLO(), "turns last milliseconds (2.09 ms and a switch of 0.153 ms on an H200), against a P99 limit in the "+
-		"tens")
-	f.add("unequal-slowdowns", turns && s.unequal, "unlike tenants slow by unlike factors under fair turns: the shorter "+
-		"to twice its time, the longer to the sum; it is predictable")
+		s.tightSLO())
+	f.add("unequal-slowdowns", sliced && s.unequal)
 	f.add("memory-fractions-add-up", n > 1 && fraction*float64(n) > 1 &&
-		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation),
-		"memory fraction %.2f times %d on one GPU is more than the GPU; the written configuration sets a fraction that fits",
-		fraction, n)
+		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation), fraction, n)
 	f.add("replicas-are-not-capacity", s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi) &&
-		n > 1 && s.busy(0) && float64(n)*need.Busy > 1,
-		"%d shares that each keep %.0f%% busy want %.1f GPUs: replicas are not capacity", n, need.Busy*100,
-		float64(n)*need.Busy)
+		n > 1 && s.busy(0) && float64(n)*need.Busy > 1, n, need.Busy*100, float64(n)*need.Busy)
 	f.add("two-shares-one-gpu", s.r.SharedGPUs > 1 && s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS),
-		"%d shares of a GPU give no more compute than one", s.r.SharedGPUs)
-	f.add("training-fills-the-gpu", s.shares() && s.busy(0.7) &&
-		(s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining),
-		"a training job at %.0f%% slows down by what its neighbours take", need.Busy*100)
-	f.add("prefill-memory", s.framework("tgi") && s.shares() && s.f.MaxPrefill > 4096,
-		"max_batch_prefill_tokens %d ran out of memory in warm-up on a shared GPU where 4096 works", s.f.MaxPrefill)
-	f.add("hami-can-be-bypassed", s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS) &&
-		(s.w.Isolation != (Isolation{}) || s.bypasses()), "HAMi's limits live in the process; %s",
-		map[bool]string{true: "this workload's settings get round them", false: "it is no hardware isolation"}[s.bypasses()])
+		s.r.SharedGPUs)
+	f.add("training-fills-the-gpu", s.shares() && s.busy(0.7) && trains, need.Busy*100)
+	f.add("prefill-memory", s.framework("tgi") && s.shares() && s.f.MaxPrefill > 4096, s.f.MaxPrefill)
+	hami, bypasses := s.in(sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS), s.f.Privileged || s.f.StaticCUDA
+	f.add("hami-can-be-bypassed", hami && s.w.Isolation != (Isolation{}))
+	f.add("hami-can-be-bypassed/settings", hami && bypasses)
 	f.add("hami-graphs-unlimited", s.in(sharing.MechanismHAMi) &&
-		(s.f.CUDAGraphs.Or(false) || s.r.Cores > 0 && s.framework("vllm")),
-		"HAMi's gpucores does not hold CUDA graphs back, which the framework launches by default")
-	if s.p == nil || !turns {
+		(s.f.CUDAGraphs.Or(false) || s.r.Cores > 0 && s.framework("vllm")))
+	if s.p == nil || !sliced {
 		return
 	}
 	gpu := s.p.Target().GPU()
 	set, known := gpu.TimesliceSetting.Get()
 	f.add("timeslice-setting", s.p.Pool.Timeslice != timeslice.LevelDefault && !(known && set == sharing.AnswerYes),
-		"no source confirms that %s lets its time slice be set; probe before relying on %q", problem.A(gpu.Name),
-		s.p.Pool.TimesliceName())
+		problem.A(gpu.Name), s.p.Pool.TimesliceName())
 	if n = max(2, n); s.p.Memory == 0 || s.here == 1 {
 		return
 	}
-	f.add("replicas-share-memory", need.Memory.Unknown,
-		"nothing divides the %s of one %s among its %d shares, and how much each takes is not known", s.p.Memory, gpu.Name, n)
-	f.add("replicas-share-memory", !need.Memory.Unknown,
-		"%d shares of one %s hold %s together, and nothing divides its %s", n, gpu.Name,
-		need.Memory.Total*sharing.Bytes(n), s.p.Memory)
+	f.add("replicas-share-memory/unknown", need.Memory.Unknown, s.p.Memory, gpu.Name, n)
+	f.add("replicas-share-memory", !need.Memory.Unknown, n, gpu.Name, need.Memory.Total*sharing.Bytes(n), s.p.Memory)
 }
 
 // ofMPS finds the traps of MPS.
 func (s *trapInput) ofMPS(f found) {
 	f.add("mps-chains-starve", (s.mps() || s.chosen != sharing.MechanismNone) && s.filler != "" &&
-		s.w.Kind == KindOnlineInference, "%s: under MPS each kernel of a step waits for what that leaves, and an 8B server "+
-		"took 6 times as long next to an FFT", s.filler)
-	f.add("mps-namespace-limits", s.r.MPSNamespace != "" && s.r.MPSNamespace != "default",
-		"namespace %q inherits none of its server's limits; set them on the namespace", problem.Clip(s.r.MPSNamespace))
+		s.w.Kind == KindOnlineInference, s.filler)
+	f.add("mps-namespace-limits", s.r.MPSNamespace != "" && s.r.MPSNamespace != "default", problem.Clip(s.r.MPSNamespace))
 	if !s.mps() {
 		return
 	}
 	n, fraction, pool := s.perGPU(), s.f.MemoryFraction.Or(0), s.pool()
 	f.add("mps-is-not-isolation", s.w.Isolation.Fault > sharing.LevelNone || s.w.Isolation.Memory > sharing.LevelDriver ||
-		s.untrusted && slices.Contains(mpsFamily, s.r.Mechanism),
-		"MPS clients share the GPU's fault domain; only address spaces are a client's own")
-	f.add("mps-needs-idle-sms", s.busy(0.8), "the job keeps %.0f%% of the GPU busy; MPS gains only where SMs idle",
-		s.cw.Demand().Busy*100)
-	f.add("mps-fault-spreads", n > 1, "a fatal GPU fault of one MPS client ends all %d on its GPU", n)
-	f.add("mps-client-killed", n > 1, "a client that is killed without terminate_client first may take the server "+
-		"and its neighbours along; pod deletion ends in SIGKILL")
-	f.add("mps-fault-state-lasts", n > 1, "after a fault the server takes no client until every affected one has "+
-		"exited: one that lingers blocks all")
-	f.add("mps-limit-per-process", s.w.ProcessCount() > 1, "an MPS memory limit holds for each of the %d processes, not "+
-		"for the container", s.w.ProcessCount())
+		s.untrusted && slices.Contains(mpsFamily, s.r.Mechanism))
+	f.add("mps-needs-idle-sms", s.busy(0.8), s.cw.Demand().Busy*100)
+	f.add("mps-fault-spreads", n > 1, n)
+	f.add("mps-client-killed", n > 1)
+	f.add("mps-fault-state-lasts", n > 1)
+	f.add("mps-limit-per-process", s.w.ProcessCount() > 1, s.w.ProcessCount())
 	f.add("mps-memory-fraction", s.in(sharing.MechanismMPS, sharing.MechanismHAMiWithMPS) && n > 1 &&
-		s.framework("vllm", "sglang", "tgi") && fraction > 1/float64(n),
-		"under an MPS limit the framework sees the whole GPU's memory, so its fraction must be limit over total, not %.2f",
-		fraction)
+		s.framework("vllm", "sglang", "tgi") && fraction > 1/float64(n), fraction)
 	dir, set := s.w.Env["CUDA_MPS_PIPE_DIRECTORY"]
-	f.add("mps-pipe-directory", set && (dir == "" || !strings.HasPrefix(dir, "/")),
-		"CUDA_MPS_PIPE_DIRECTORY=%q reaches no daemon: the client then silently has the whole GPU", problem.Clip(dir))
+	f.add("mps-pipe-directory", set && !strings.HasPrefix(dir, "/"), problem.Clip(dir))
 	devices := s.w.Env["CUDA_VISIBLE_DEVICES"]
-	f.add("mps-device-ordinals", len(ordinals(devices)) > 0,
-		"CUDA_VISIBLE_DEVICES=%q names ordinals, which the MPS server has renumbered; use UUIDs", problem.Clip(devices))
+	f.add("mps-device-ordinals", len(ordinals(devices)) > 0, problem.Clip(devices))
 	limits := s.w.Env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"]
-	f.add("mps-limit-dropped", slices.Max(append(ordinals(limits), -1)) >= s.w.GPUCount(),
-		"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=%q has an entry for a GPU that the process cannot see, which drops every limit",
-		problem.Clip(limits))
-	f.add("mps-one-user-per-server", s.in(sharing.MechanismMPS) && s.uids && pool.MPSProtocol != 3,
-		"an MPS server runs for one user: clients of another user id wait until all of the first have gone")
-	f.add("mps-on-mig-delivery", s.in(sharing.MechanismMIGWithMPS) && pool.Delivery <= sharing.DeliveryGPUOperator,
-		"the device plugin refuses MPS on MIG devices")
-	f.add("mps-q-flag", pool.MPSProtocol == 3 || pool.Driver.Major >= 615,
-		"-q asks a protocol-2 daemon to query devices and a protocol-3 one to quit")
+	f.add("mps-limit-dropped", slices.Max(append(ordinals(limits), -1)) >= s.w.GPUCount(), problem.Clip(limits))
+	f.add("mps-one-user-per-server", s.in(sharing.MechanismMPS) && s.uids && pool.MPSProtocol != 3)
+	f.add("mps-on-mig-delivery", s.in(sharing.MechanismMIGWithMPS) && pool.Delivery <= sharing.DeliveryGPUOperator)
+	f.add("mps-q-flag", pool.MPSProtocol == 3 || pool.Driver.Major >= 615)
 }
 
 // ofMIG finds the traps of MIG and of its emulation.
 func (s *trapInput) ofMIG(f found) {
 	instances, pool := s.in(sharing.MechanismMIG, sharing.MechanismMIGWithMPS), s.pool()
-	f.add("emulation-is-not-mig", s.in(sharing.MechanismMIGLikeEmulation),
-		"an MPS percentage and a memory fraction imitate MIG's sizes, not its isolation")
-	f.add("mig-needs-idle-instances", instances && len(pool.Layouts) > 0,
-		"instances must be empty before they are destroyed: the migration needs the pods on them drained")
+	f.add("emulation-is-not-mig", s.in(sharing.MechanismMIGLikeEmulation))
+	f.add("mig-needs-idle-instances", instances && len(pool.Layouts) > 0)
 	f.add("mig-gone-after-reboot", instances && pool.Delivery == sharing.DeliveryDevicePlugin &&
-		!strings.HasPrefix(pool.Platform, "gke") && !strings.HasPrefix(pool.Platform, "aks"),
-		// they partition a node when it starts
-		"instances do not survive a reboot, and the device plugin does not make them again")
-	f.add("parallelism-across-slices", s.w.GPUCount() > 1 && slices.Contains(migFamily, s.r.Mechanism),
-		"a replica over %d MIG instances cannot run in parallel over them: they have no peer access", s.w.GPUCount())
+		!strings.HasPrefix(pool.Platform, "gke") && !strings.HasPrefix(pool.Platform, "aks")) // they partition at start
+	f.add("parallelism-across-slices", s.w.GPUCount() > 1 && slices.Contains(migFamily, s.r.Mechanism), s.w.GPUCount())
 	if s.p == nil || s.p.Target().Model() == nil {
 		return
 	}
-	if blocked := blockedLarge(s.p); blocked != "" {
-		f["first-fit-blocks-4g"] = blocked
-	}
-	if asked, err := s.p.Target().Model().Profile(s.r.Profile); err == nil {
+	model := s.p.Target().Model()
+	blocked := slices.IndexFunc(pool.Layouts, func(text string) bool { return blocksLarge(model, text) })
+	f.add("first-fit-blocks-4g", blocked >= 0, blocked)
+	if asked, err := model.Profile(s.r.Profile); err == nil {
 		have, known := asked.Memory.Get()
 		need := s.cw.Demand().Memory
-		f.add("model-exceeds-slice", known && need.Total > have, "needs %s and %s has %s", need, asked.Name, have)
+		f.add("model-exceeds-slice", known && need.Total > have, need, asked.Name, have)
 	}
-	if p, err := s.p.Target().Model().Profile(cmp.Or(s.r.Profile, s.profile)); err == nil {
+	if p, err := model.Profile(cmp.Or(s.r.Profile, s.profile)); err == nil {
 		ci, known := p.DefaultCI.Get()
 		listed := ""
 		if sms, known := p.SMs.Get(); known {
 			listed = fmt.Sprintf(", listed with %d SMs,", sms)
 		}
-		f.add("double-memory-slice", pool.Delivery == sharing.DeliveryDRA && known && ci == doubleMemoryCI,
-			"%s%s may come with the SMs of a plain 1g: the DRA driver took the smaller of its two compute instances", p.Name,
-			listed)
+		f.add("double-memory-slice", pool.Delivery == sharing.DeliveryDRA && known && ci == doubleMemoryCI, p.Name, listed)
 	}
 }
 
 // ofFigures finds the traps of figures and of cost, and of a pool's nodes.
 func (s *trapInput) ofFigures(f found) {
-	for evidence, message := range map[fleet.Evidence][2]string{
-		"vendor": {"figures-of-others",
-			"gpu_busy comes from a vendor's or paper's figure; measure it on this GPU"},
-		"synthetic": {"synthetic-figures",
-			"gpu_busy comes from generated example data, not from a measurement"},
-		"nvml-utilization": {"utilisation-is-not-load",
-			"gpu_busy is NVML utilisation: one thread block reads 100%, so the room that is left is not known"},
-		"equal-concurrency": {"equal-load-per-model",
-			"figures at equal load per model flatter sharing; compare at equal load per GPU"},
-	} {
-		f.add(message[0], s.w.Evidence == evidence, "%s", message[1])
+	for evidence, id := range map[fleet.Evidence]string{"vendor": "figures-of-others", "synthetic": "synthetic-figures",
+		"nvml-utilization": "utilisation-is-not-load", "equal-concurrency": "equal-load-per-model"} {
+		f.add(id, s.w.Evidence == evidence)
 	}
 	f.add("shared-gpu-metrics", s.w.Evidence == "nvml-utilization" && s.r.Mechanism != sharing.MechanismNone &&
-		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS),
-		"gpu_busy may be everybody's: before 4.5.3-4.8.2, and without hostPID, dcgm-exporter shows the utilisation of a "+
-			"shared GPU at each of its pods")
+		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismHAMi, sharing.MechanismHAMiWithMPS))
 	pool := s.pool()
 	f.add("node-group-without-driver", strings.HasPrefix(pool.Platform, "eks") &&
-		strings.HasPrefix(pool.InstanceType, "g6e"),
-		"EKS managed node groups came up without the GPU driver on g6e; install it before the device plugin")
+		strings.HasPrefix(pool.InstanceType, "g6e"))
 	if n := pool.CPUNodes; n != nil {
-		f.add("unlike-cost-sides", n.Shared != n.Dedicated, "%d CPU nodes are on the shared side and %d on the dedicated "+
-			"one; compare like with like", n.Shared, n.Dedicated)
+		f.add("unlike-cost-sides", n.Shared != n.Dedicated, n.Shared, n.Dedicated)
 	}
 }
 
@@ -277,10 +237,6 @@ func (s *trapInput) pool() *Pool {
 // busy reports whether the workload states that it keeps the GPU busy for so much of the time at least.
 func (s *trapInput) busy(least float64) bool {
 	return s.cw.Demand().BusyBasis == filter.BusyStated && s.cw.Demand().Busy >= least
-}
-
-func (s *trapInput) bypasses() bool {
-	return s.f.Privileged || s.f.StaticCUDA
 }
 
 func (s *trapInput) tightSLO() bool {
@@ -303,27 +259,83 @@ func ordinals(list string) (out []int) {
 	return out
 }
 
-// blockedLarge finds a layout in which a 3g at start 0 keeps a free half from holding the 4g that only starts there.
-func blockedLarge(p *score.CompiledPool) string {
-	for i, text := range p.Pool.Layouts {
-		layout, err := p.Target().Model().ParseLayout(text)
-		if err != nil {
-			continue
-		}
-		low, high := false, false
-		for _, in := range layout.Instances {
-			low = low || in.Start == 0 && in.Profile.ComputeSlices == 3
-			high = high || in.Start >= 4
-		}
-		if low && !high {
-			return fmt.Sprintf("layouts[%d] has a 3g at start 0, so no 4g can be placed although half of the GPU is free; a "+
-				"3g belongs at start 4", i)
-		}
+// blocksLarge reports whether a 3g at start 0 keeps a layout's free half from holding the 4g that only starts there.
+func blocksLarge(model *mig.Model, text string) bool {
+	layout, err := model.ParseLayout(text)
+	if err != nil {
+		return false
 	}
-	return ""
+	low, high := false, false
+	for _, in := range layout.Instances {
+		low = low || in.Start == 0 && in.Profile.ComputeSlices == 3
+		high = high || in.Start >= 4
+	}
+	return low && !high
 }
 
 // sortHits puts the worst first, and keeps the order of hits as bad.
 func sortHits(hits []TrapHit) {
 	slices.SortStableFunc(hits, func(a, b TrapHit) int { return cmp.Compare(b.Severity, a.Severity) })
+}
+
+// findTraps fills in the traps of a decision: those in the input, and those that the layout accepts. A neighbour with
+// kernels that leave a server no SMs is a reason against MPS.
+func (s *trapInput) findTraps(d *Decision) {
+	asked, chosen := *s, *s
+	asked.chosen, asked.profile, asked.tenants = sharing.MechanismNone, "", 0
+	chosen.r = fleet.Asked{}
+	d.Traps = []TrapHit{}
+	inInput, inLayout := asked.find(), chosen.find()
+	for _, t := range sharing.Traps() {
+		hit := TrapHit{ID: t.ID, Severity: t.Severity, Message: inInput[t.ID]}
+		if hit.Message != "" {
+			d.Traps = append(d.Traps, hit)
+			continue
+		}
+		hit.Message = inLayout[t.ID]
+		bears := trapTexts[t.ID]
+		switch {
+		case hit.Message == "":
+		case t.ID == "mps-chains-starve" && !s.mps():
+			d.NotChosen = append(d.NotChosen, hit.Message)
+		case bears.Counted:
+		case bears.Precaution != "":
+			hit.Message += "; " + bears.Precaution
+			d.Accepts = append(d.Accepts, hit)
+		default:
+			d.Traps = append(d.Traps, hit)
+		}
+	}
+	sortHits(d.Traps)
+	sortHits(d.Accepts)
+}
+
+// TrapsToday returns the traps of a workload and of its present share (request) on a pool, which may be nil, the most
+// severe first. here is the number of pods on its fullest GPU, 0 if unknown. A trap that needs all advertised shares of
+// a GPU to be taken is reported as a future one, of at most medium severity.
+func TrapsToday(w *Workload, p *Pool, here int) []TrapHit {
+	var pool *score.CompiledPool
+	if p != nil {
+		pool, _ = score.CompilePool(p) // of a GPU that is not known, traps of pools are not known either
+	}
+	s := newTrapInput(score.CompileWorkload(w), pool)
+	var full found
+	if here > 0 && s.r.Replicas > here {
+		full = s.find()
+	}
+	s.here = here
+	now := s.find()
+	var hits []TrapHit
+	for _, t := range sharing.Traps() {
+		message, severity := now[t.ID], t.Severity
+		if then := full[t.ID]; message == "" && then != "" {
+			message = fmt.Sprintf("once all %d places of a GPU are taken: %s", s.r.Replicas, then)
+			severity = min(severity, sharing.SeverityMedium)
+		}
+		if message != "" {
+			hits = append(hits, TrapHit{ID: t.ID, Severity: severity, Message: message, Sources: t.Sources})
+		}
+	}
+	sortHits(hits)
+	return hits
 }

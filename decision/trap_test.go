@@ -4,7 +4,6 @@ package decision
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -215,12 +214,10 @@ func TestNoLayoutWalksIntoATrap(t *testing.T) {
 	if accepted == 0 {
 		t.Error("no layout accepts anything: the test sees nothing")
 	}
-	for _, id := range slices.AppendSeq(slices.Clone(countedTraps), maps.Keys(acceptedTraps)) {
-		if _, ok := sharing.TrapByID(id); !ok {
-			t.Errorf("%s is no trap", id)
-		}
-	}
 	for _, trap := range sharing.Traps() {
+		if trapTexts[trap.ID].Found == "" {
+			t.Errorf("%s has no text", trap.ID)
+		}
 		if trap.Severity >= sharing.SeverityHigh && stated[trap.ID] == nil {
 			t.Errorf("%s: say what of an input walks into it", trap.ID)
 		}

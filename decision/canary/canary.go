@@ -78,7 +78,9 @@ func New(p Plan) (*Canary, error) {
 		}
 		for _, o := range t.Objectives {
 			st := stream{share: 1 - o.Quantile}
-			least := time.Duration(st.shortest(p.WrongPromotion)) * minBlock
+			// So many blocks without any observation beyond the limit are evidence enough.
+			m, stake := st.keptBet()
+			least := time.Duration(math.Ceil(math.Log(1/p.WrongPromotion)/math.Log1p(stake*m))) * minBlock
 			if !o.AfterPromotion && least > p.Deadline {
 				return nil, fmt.Errorf("%w: %s %s needs %v at the least of quantile %v with %v wrong promotions, "+
 					"the deadline is %v (make it longer, allow more, or set after_promotion)",
@@ -185,8 +187,10 @@ func (c *Canary) close(now int) {
 				b.Away = !t.seen
 				t.streams[k].Bins = append(t.streams[k].Bins, b)
 			}
-			if s, ok := t.share(&c.plan.Tenants[i]); ok {
-				share, n = share+s, n+1
+			// The first objective that promotion needs shows the noise.
+			first := slices.IndexFunc(c.plan.Tenants[i].Objectives, func(o Objective) bool { return !o.AfterPromotion })
+			if b := &t.open[first]; t.seen && b.N > 0 {
+				share, n = share+float64(b.Most)/float64(b.N), n+1
 			}
 			if !t.seen {
 				t.unseen++
@@ -201,14 +205,6 @@ func (c *Canary) close(now int) {
 			c.evaluate()
 		}
 	}
-}
-
-// share returns the part of the open bin's observations that lie beyond the limit, of the first objective that
-// promotion needs.
-func (t *tenantState) share(p *Tenant) (float64, bool) {
-	k := slices.IndexFunc(p.Objectives, func(o Objective) bool { return !o.AfterPromotion })
-	b := &t.streams[k].Bins[len(t.streams[k].Bins)-1]
-	return float64(b.Most) / float64(b.N), b.N > 0 && !b.Away
 }
 
 // blockBins returns the length of the blocks in bins.

@@ -3,6 +3,7 @@
 package canary
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,6 +114,9 @@ func (e *Endpoint) begin(rollout string, now time.Time) {
 	e.recent = nil
 }
 
+// answers are those that rollout tools understand; until then they wait.
+var answers = map[Verdict]string{Promote: "pass", TakeBack: "fail", CannotTell: "fail"}
+
 // ServeHTTP answers a rollout controller.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status := map[string]map[string]int{
@@ -135,7 +139,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.Result = e.canary.Result()
 	}
 	e.mu.Unlock()
-	out.Answer = out.Result.answer()
+	out.Answer = cmp.Or(answers[out.Verdict], "wait")
 	body, err := json.Marshal(out)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

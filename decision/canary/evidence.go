@@ -112,12 +112,6 @@ func (s *stream) verySlow() float64 {
 	return s.fast
 }
 
-// shortest returns the number of blocks without any observation beyond the limit that are evidence enough.
-func (s *stream) shortest(alpha float64) int {
-	m, stake := s.keptBet()
-	return int(math.Ceil(math.Log(1/alpha) / math.Log1p(stake*m)))
-}
-
 // sum adds up the bins that were seen from one on.
 func (s *stream) sum(from int) (sum bin) {
 	for i := range s.Bins[max(0, from):] {

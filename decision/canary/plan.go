@@ -113,7 +113,9 @@ func (p Plan) withDefaults() (Plan, error) {
 		for k := range t.Objectives {
 			o, at := &t.Objectives[k], fmt.Sprintf("%s.objectives[%d]", at, k)
 			part(&o.Quantile, 0.5, at+".quantile")
-			o.check(&l, at, i == 0)
+			l.If(o.Metric == "", at+".metric", "name the metric", "it is empty")
+			l.If(!(o.Limit >= 0) || math.IsInf(o.Limit, 0), at+".limit", "use the metric's unit, or leave it out", "%v", o.Limit)
+			l.If(i == 0 && o.Limit == 0, at, "add limit", "the newcomer has no limit")
 			if !o.AfterPromotion {
 				conditions++
 			}
@@ -121,12 +123,6 @@ func (p Plan) withDefaults() (Plan, error) {
 		l.If(conditions == 0, at+".objectives", "add one that is a condition of promotion", "none decides")
 	}
 	return p, l.Err()
-}
-
-func (o *Objective) check(l *problem.List, at string, newcomer bool) {
-	l.If(o.Metric == "", at+".metric", "name the metric", "it is empty")
-	l.If(!(o.Limit >= 0) || math.IsInf(o.Limit, 0), at+".limit", "use the metric's unit, or leave it out", "%v", o.Limit)
-	l.If(newcomer && o.Limit == 0, at, "add limit", "the newcomer has no limit")
 }
 
 // scale widens a value by the allowance, to the side that the objective allows.

@@ -139,14 +139,3 @@ func (r Result) String() string {
 	}
 	return b.String()
 }
-
-// answer returns pass, fail or wait, which rollout tools understand.
-func (r *Result) answer() string {
-	switch r.Verdict {
-	case Promote:
-		return "pass"
-	case TakeBack, CannotTell:
-		return "fail"
-	}
-	return "wait"
-}

@@ -137,7 +137,7 @@ func TestDriftIsNoted(t *testing.T) {
 			if notes := strings.Join(r.report.Notes, "\n"); !strings.HasPrefix(notes, c.note) || (notes == "") != (c.note == "") {
 				t.Errorf("notes %q, want %q", notes, c.note)
 			}
-			if !slices.ContainsFunc(r.report.Rows, func(row ReportRow) bool { return row.Case == c.ran }) {
+			if !slices.ContainsFunc(r.report.Rows, func(row reportRow) bool { return row.Case == c.ran }) {
 				t.Errorf("%s doesn't count: %s", c.ran, r.stderr)
 			}
 			must.Do(t, s.close())

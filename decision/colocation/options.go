@@ -64,7 +64,7 @@ type deployment struct {
 
 	// spinning calls run while a kernel spins on the GPU; nil without a probe.
 	spinning func(ctx context.Context, run func(context.Context) error) error
-	// pressed calls use with a tenant that works for a while by play; nil where it cannot.
+	// stressed calls use with a tenant that works for a while by play; nil where it cannot.
 	stressed  func(ctx context.Context, play player, use func(probe.Tenant) error) error
 	strangers []string // other holders of the GPU
 }
@@ -75,27 +75,25 @@ type player func(context.Context, time.Duration) (time.Duration, error)
 // stressOn is the length of a repetition of a stress task, after its own time, until the tenant has ended.
 const stressOn = 300 * time.Millisecond
 
-// stressing is a real tenant with the probe's processes on its GPU.
+// stressing is a real tenant with the probe's processes, which run tasks under MPS, on its GPU.
 type stressing struct {
 	prober Prober
 	play   player
 }
 
-// task runs a task under MPS.
-func (p *stressing) task(ctx context.Context, t probe.Task) (probe.Reading, error) {
-	readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
-	if err != nil {
-		return probe.Reading{}, err
-	}
-	return readings[0], nil
-}
-
 // Run implements probe.Pressed.
 func (p *stressing) Run(ctx context.Context, t probe.Task, coLocated bool) (r probe.Reading, step time.Duration,
 	err error) {
+	task := func(t probe.Task) (probe.Reading, error) {
+		readings, err := p.prober.Run(ctx, sharing.MechanismMPS, t)
+		if err != nil {
+			return probe.Reading{}, err
+		}
+		return readings[0], nil
+	}
 	switch {
 	case !coLocated:
-		r, err = p.task(ctx, t)
+		r, err = task(t)
 		return r, 0, err
 	case t.Kind == probe.KindNone:
 		step, err = p.play(ctx, t.For)
@@ -105,7 +103,7 @@ func (p *stressing) Run(ctx context.Context, t probe.Task, coLocated bool) (r pr
 	worked := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		for r, failed = p.task(ctx, t); failed == nil; {
+		for r, failed = task(t); failed == nil; {
 			select {
 			case <-worked:
 				return
@@ -113,7 +111,7 @@ func (p *stressing) Run(ctx context.Context, t probe.Task, coLocated bool) (r pr
 			}
 			on := t
 			on.For = stressOn
-			_, failed = p.task(ctx, on)
+			_, failed = task(on)
 		}
 	})
 	step, err = p.play(ctx, t.For)
@@ -227,7 +225,7 @@ type run struct {
 	name  string // case, or "solo-" and the load
 	loads []string
 	dir   string // below the results' folder
-	// pressed runs have short answers, so that they end soon although a stress kernel slows the server.
+	// stressed runs have short answers, so that they end soon although a stress kernel slows the server.
 	stressed bool
 	began    time.Time
 	rows     profile.Rows // by load
@@ -256,7 +254,7 @@ func (f *planFlow) rows() (rows profile.Rows) {
 	return rows
 }
 
-// soloRow is the row of an isolated load under time-slicing, nil if it was not run.
+// soloRow is the row of an isolated load under time-slicing, nil if there is none.
 func (f *planFlow) soloRow(load string) *profile.Row {
 	for i := range f.runs {
 		if r := &f.runs[i]; r.mode == sharing.MechanismTimeSlicing && r.solo() && r.loads[0] == load {
@@ -301,7 +299,7 @@ type tenantPrediction struct {
 	// Slowdown is TPOT over that of the isolated load under time-slicing, where that was run.
 	Slowdown profile.Interval      `json:"slowdown_factor"`
 	Slices   profile.Optional[int] `json:"time_slices_per_step,omitzero"`
-	// OtherTurns is another number of slices that the step nearly takes.
+	// OtherSlices is another number that the step nearly takes.
 	OtherSlices profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes       []string              `json:"notes,omitempty"`
 }

@@ -48,7 +48,7 @@ func (rep *Report) page() *webpage.Page {
 	for _, m := range rep.Missing {
 		notes = append(notes, fmt.Sprintf("MISSING: %s by %s: %s", m.Case, m.Mode, m.Reason))
 	}
-	if slices.ContainsFunc(rep.Rows, func(r ReportRow) bool { return r.Mode == sharing.MechanismMIGLikeEmulation }) {
+	if slices.ContainsFunc(rep.Rows, func(r reportRow) bool { return r.Mode == sharing.MechanismMIGLikeEmulation }) {
 		notes = append(notes, title(sharing.MechanismMIGLikeEmulation))
 	}
 	against := webpage.Section{Title: "Predicted and measured; equal on the dashed line"}
@@ -83,7 +83,7 @@ func (rep *Report) copies() webpage.Table {
 
 // sums returns the largest slowdown, and how well the medians were predicted.
 func (rep *Report) sums() (all []string) {
-	var worst *ReportRow
+	var worst *reportRow
 	for i := range rep.Rows {
 		if r := &rep.Rows[i]; r.Tenants > 1 && r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
@@ -151,7 +151,7 @@ func (rep *Report) isolated() webpage.Table {
 	t := webpage.Table{Head: []string{"mode", "load", "requests", "failed"}}
 	var shown []profile.Metric
 	for _, m := range tableMetrics {
-		if slices.ContainsFunc(rep.Rows, func(r ReportRow) bool { return r.Tenants == 1 && r.Actual[m] > 0 }) {
+		if slices.ContainsFunc(rep.Rows, func(r reportRow) bool { return r.Tenants == 1 && r.Actual[m] > 0 }) {
 			t.Head, shown = append(t.Head, m.Title()), append(shown, m)
 		}
 	}
@@ -194,7 +194,7 @@ func (rep *Report) coLocated() webpage.Table {
 }
 
 // actual is a measured figure for a table, nil where there is none.
-func (r *ReportRow) actual(m profile.Metric) *float64 {
+func (r *reportRow) actual(m profile.Metric) *float64 {
 	if v, ok := r.Actual[m]; ok {
 		return &v
 	}
@@ -202,7 +202,7 @@ func (r *ReportRow) actual(m profile.Metric) *float64 {
 }
 
 // count is the number of requests, or of steps.
-func (r *ReportRow) count() string {
+func (r *reportRow) count() string {
 	if r.Kind != profile.KindServer {
 		return fmt.Sprintf("%d steps", r.Steps)
 	}

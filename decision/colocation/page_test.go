@@ -13,7 +13,7 @@ import (
 // A figure that was neither measured nor predicted is "-" on the page.
 func TestPageOfMissingFigures(t *testing.T) {
 	t.Parallel()
-	rep := &Report{Rows: []ReportRow{
+	rep := &Report{Rows: []reportRow{
 		{Load: "silent", Case: "c", Mode: sharing.MechanismMPS, Tenants: 2},
 		{Load: "heard", Case: "c", Mode: sharing.MechanismMPS, Tenants: 2,
 			Actual:    map[profile.Metric]float64{profile.MetricTPOTP50: 20},

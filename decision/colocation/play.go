@@ -15,7 +15,7 @@ import (
 	"github.com/cotenant/cotenant/loadgen"
 )
 
-// countTurns runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
+// countSlices runs a load once more, co-located with a kernel that always spins, and counts the time slices of its
 // decode step. A failure is a note: the predictions then infer the number from the step's length.
 func (f *planFlow) countSlices(ctx context.Context, st *deployment, solo *run) error {
 	if st.spinning == nil || f.Spinner <= 0 {
@@ -38,40 +38,30 @@ func (f *planFlow) countSlices(ctx context.Context, st *deployment, solo *run) e
 	if ctx.Err() != nil {
 		return err
 	}
-	counted := 0.0
+	isolated, counted := &solo.rows[0], 0.0
 	if err == nil {
-		counted, err = f.slicesOf(&solo.rows[0], &row)
+		a, ok1 := stepOf(isolated)
+		b, ok2 := stepOf(&row)
+		if counted, err = f.Predictor.SlicesNextToSpinner(milliseconds(a), milliseconds(b)); !ok1 || !ok2 {
+			err = errors.New("no step was measured")
+		}
 	}
 	if err != nil {
 		f.note("%s: the time slices of a step were not counted: %v", load, err)
 		return nil
 	}
 	f.say("%s: a step of %s takes %.2f time slices", r.mode, load, counted)
-	solo.rows[0].SlicesPerStep, solo.rows[0].TTFTGrowth = profile.Some(counted), growthOf(&solo.rows[0], &row)
+	isolated.SlicesPerStep = profile.Some(counted)
+	// By how much later a first token came for each millisecond that a token took longer.
+	first, ok1 := isolated.TTFT.P50.Get()
+	later, ok2 := row.TTFT.P50.Get()
+	if longer := row.TPOT.P50.Or(0) - isolated.TPOT.P50.Or(0); ok1 && ok2 && longer > 0 {
+		isolated.TTFTGrowth = profile.Some(max(0, later-first) / longer)
+	}
 	return f.writeRows()
 }
 
-// growthOf is by how much later a load's first token came for each millisecond that a token took longer.
-func growthOf(isolated, coLocated *profile.Row) (growth profile.Optional[float64]) {
-	first, ok1 := isolated.TTFT.P50.Get()
-	later, ok2 := coLocated.TTFT.P50.Get()
-	if longer := coLocated.TPOT.P50.Or(0) - isolated.TPOT.P50.Or(0); ok1 && ok2 && longer > 0 {
-		growth = profile.Some(max(0, later-first) / longer)
-	}
-	return growth
-}
-
-// slicesOf counts the time slices of a load's step from its lengths, isolated and with the spinner.
-func (f *planFlow) slicesOf(isolated, coLocated *profile.Row) (float64, error) {
-	a, ok1 := stepOf(isolated)
-	b, ok2 := stepOf(coLocated)
-	if !ok1 || !ok2 {
-		return 0, fmt.Errorf("no step was measured")
-	}
-	return f.Predictor.SlicesNextToSpinner(milliseconds(a), milliseconds(b))
-}
-
-// pressedOutput bounds the answers of a server with a stress kernel, which may slow it by far: the drain would take
+// stressedOutput bounds the answers of a server with a stress kernel, which may slow it by far: the drain would take
 // long.
 const stressedOutput = 16
 

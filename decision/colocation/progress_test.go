@@ -45,7 +45,7 @@ func measureTenants(t *testing.T, plan []byte) results {
 	})
 }
 
-func (r results) row(t *testing.T, name, load string) *ReportRow {
+func (r results) row(t *testing.T, name, load string) *reportRow {
 	t.Helper()
 	for i := range r.report.Rows {
 		if row := &r.report.Rows[i]; row.Load == load && (row.Case == name || strings.HasPrefix(row.Case, name+"-again-")) { // repeated on a noisy machine

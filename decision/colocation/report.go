@@ -33,14 +33,14 @@ type Report struct {
 	// Calibrated names the file of a predictor fitted to this run.
 	Calibrated string `json:"calibrated,omitempty"`
 
-	Rows      []ReportRow `json:"rows"`
+	Rows      []reportRow `json:"rows"`
 	Agreement []agreement `json:"agreement"`
 	Verdicts  []verdict   `json:"verdicts,omitempty"`
 	Copies    []copiesRow `json:"copies,omitempty"` // with PlanOptions.Copies
 }
 
-// ReportRow is one load in one run.
-type ReportRow struct {
+// reportRow is one load in one run.
+type reportRow struct {
 	Basis    sharing.Basis     `json:"basis"`
 	Mode     sharing.Mechanism `json:"mode"`
 	Case     string            `json:"case"`
@@ -95,7 +95,7 @@ func (o *objective) outcome() string {
 
 // fill puts a load's figures and its prediction into the row. isolated is its row isolated under time-slicing, nil if
 // that was not run; p may be nil.
-func (r *ReportRow) fill(row, isolated *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
+func (r *reportRow) fill(row, isolated *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
 	if isolated != nil {
@@ -147,13 +147,13 @@ func (rep *Report) end(failed error, b *runner) {
 
 // report is made of the runs so far. failed is the reason for an early end.
 func (f *planFlow) report(failed error) *Report {
-	rep := &Report{Basis: f.site.basis(), Rows: []ReportRow{}}
+	rep := &Report{Basis: f.site.basis(), Rows: []reportRow{}}
 	rep.GPU, rep.Driver = f.site.gpu()
 	rep.end(failed, &f.runner)
 	rep.Missing = f.missing
 	for _, r := range f.runs {
 		for j, load := range r.loads {
-			row := ReportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants,
+			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants,
 				Began: r.began, Run: r.dir}
 			p, written := predicted(f.predictions, r.mode, r.name, load)
 			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.load(load).SLO)
@@ -175,7 +175,7 @@ type agreement struct {
 	MeanWidthFraction float64        `json:"mean_interval_width_fraction"`
 }
 
-func agreements(rows []ReportRow) []agreement {
+func agreements(rows []reportRow) []agreement {
 	out := []agreement{}
 	for metric := range profile.Metric(profile.MetricCount) {
 		a := agreement{Metric: metric}
@@ -243,7 +243,7 @@ func (rep *Report) choices() (all []string) {
 	return all
 }
 
-func (f *planFlow) verdicts(rows []ReportRow) []verdict {
+func (f *planFlow) verdicts(rows []reportRow) []verdict {
 	var out []verdict
 	for _, c := range f.plan.Cases {
 		best, most := -1, 0.0

@@ -3,9 +3,12 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	"github.com/cotenant/cotenant/decision/layout"
+	"github.com/cotenant/cotenant/sharing"
 )
 
 // Cluster is the state of a cluster: its GPU nodes with their tenants, and the bounds of a change of that.
@@ -50,4 +53,122 @@ type Quota struct {
 	Namespace string `yaml:"namespace,required"`
 	Resource  string `yaml:"resource,required"` // nvidia.com/gpu
 	Free      int    `yaml:"free,required"`
+}
+
+// Scheduling holds the node requirements of a workload's own pods, as Kubernetes has them.
+type Scheduling struct {
+	NodeSelector map[string]string `yaml:"node_selector"`
+	// NodeAffinity has the required terms, of which one must hold; Preferred has those that are only preferred.
+	NodeAffinity []NodeTerm      `yaml:"node_affinity"`
+	Preferred    []PreferredTerm `yaml:"preferred_node_affinity"`
+	Tolerations  []Toleration    `yaml:"tolerations"`
+	// CPUMilli and Memory are a pod's requests to its node, all containers together.
+	CPUMilli int           `yaml:"cpu_milli"`
+	Memory   sharing.Bytes `yaml:"memory"`
+	// Resources are its other requests but GPUs, such as ephemeral-storage in bytes.
+	Resources map[string]int64 `yaml:"resources"`
+}
+
+// NodeTerm holds where all of its requirements do.
+type NodeTerm struct {
+	Labels []NodeRequirement `yaml:"labels"`
+}
+
+// PreferredTerm is a term with its weight.
+type PreferredTerm struct {
+	Weight int               `yaml:"weight,required"`
+	Labels []NodeRequirement `yaml:"labels"`
+}
+
+// NodeRequirement asks something of a node's label: In, NotIn, Exists, DoesNotExist, Gt or Lt.
+type NodeRequirement struct {
+	Key      string   `yaml:"key,required"`
+	Operator string   `yaml:"operator,required"`
+	Values   []string `yaml:"values"`
+}
+
+// Toleration lets pods onto nodes with taints.
+type Toleration struct {
+	Key      string `yaml:"key"`      // empty with Exists: every taint
+	Operator string `yaml:"operator"` // Equal, the default, or Exists
+	Value    string `yaml:"value"`
+	Effect   string `yaml:"effect"` // empty: every effect
+}
+
+// Taint keeps pods off a node that do not tolerate it.
+type Taint struct {
+	Key    string `yaml:"key,required"`
+	Value  string `yaml:"value"`
+	Effect string `yaml:"effect,required"` // NoSchedule, NoExecute or PreferNoSchedule
+}
+
+// NodeObject is a node as Kubernetes sees it.
+type NodeObject struct {
+	Name   string            `yaml:"name,required"`
+	Labels map[string]string `yaml:"labels"` // those that something depends on
+	Taints []Taint           `yaml:"taints"`
+	// Resources are allocatable, without the requests of pods that hold no GPU: those of [Scheduling.Resources].
+	Resources map[string]int64 `yaml:"resources"`
+	// Others are pods there that hold no GPU, some of them by name, and go elsewhere when the node is drained. Keeps says
+	// why it must not be drained.
+	Others []string `yaml:"other_pods"`
+	Keeps  string   `yaml:"keeps"`
+}
+
+// Allows reports whether pods may be on a node by its labels and taints. A node of which nothing is known has none.
+func (s *Scheduling) Allows(o NodeObject) bool {
+	if s == nil {
+		s = &Scheduling{}
+	}
+	for key, value := range s.NodeSelector {
+		if had, ok := o.Labels[key]; !ok || had != value {
+			return false
+		}
+	}
+	if len(s.NodeAffinity) > 0 && !slices.ContainsFunc(s.NodeAffinity,
+		func(t NodeTerm) bool { return t.holds(o.Labels) }) {
+		return false
+	}
+	return !slices.ContainsFunc(o.Taints, func(t Taint) bool {
+		return t.Effect != "PreferNoSchedule" && !slices.ContainsFunc(s.Tolerations, func(l Toleration) bool {
+			return l.tolerates(t)
+		})
+	})
+}
+
+func (l *Toleration) tolerates(t Taint) bool {
+	if l.Effect != "" && l.Effect != t.Effect || l.Key != "" && l.Key != t.Key {
+		return false
+	}
+	if cmp.Or(l.Operator, "Equal") == "Exists" {
+		return true
+	}
+	return l.Key != "" && l.Value == t.Value
+}
+
+// holds reports whether all requirements of a term do; one without any holds nowhere.
+func (t *NodeTerm) holds(labels map[string]string) bool {
+	return len(t.Labels) > 0 && !slices.ContainsFunc(t.Labels, func(r NodeRequirement) bool { return !r.holds(labels) })
+}
+
+func (r *NodeRequirement) holds(labels map[string]string) bool {
+	value, there := labels[r.Key]
+	switch r.Operator {
+	case "In":
+		return there && slices.Contains(r.Values, value)
+	case "NotIn":
+		return !there || !slices.Contains(r.Values, value)
+	case "Exists":
+		return there
+	case "DoesNotExist":
+		return !there
+	case "Gt", "Lt":
+		have, err := strconv.ParseInt(value, 10, 64)
+		if !there || err != nil || len(r.Values) != 1 {
+			return false
+		}
+		limit, err := strconv.ParseInt(r.Values[0], 10, 64)
+		return err == nil && (r.Operator == "Gt" && have > limit || r.Operator == "Lt" && have < limit)
+	}
+	return false
 }

@@ -58,18 +58,30 @@ func (w *Workload) Decodes() bool {
 
 // KVPerToken returns the KV cache of one token of context, and whether the model's shape is stated: two vectors (key
 // and value) of KVHeads x HeadDim elements in each layer, or the count by its config as long as no window is full.
-func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) {
+func (m *LanguageModel) KVPerToken() (sharing.Bytes, bool) { return m.KVAt(0) }
+
+// KVAt returns the mean cache memory of each token of a context of so many tokens: as KVPerToken, less where layers
+// keep a window of the context only, and with its part of the states.
+func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
+	half := halfBytes[cmp.Or(m.KVDtype, precisionFP16)]
 	if s := m.Cache; s != (KVShape{}) {
-		return sharing.Bytes(math.Ceil(m.elementBytes()*float64(s.Elements+s.WindowElements))) + sharing.Bytes(s.Extra), true
+		kept, state, each := 1.0, 0.0, float64(half)
+		if m.KVDtype == precisionFP4 {
+			each *= 1 + 8.0/16/4 // a scale of 8 bits for each 16 elements
+		}
+		if context > 0 {
+			state = float64(s.State) / context
+		}
+		if s.Window > 0 && context > 0 {
+			kept = min(1, float64(s.Window)/context)
+		}
+		elements := float64(s.Elements) + kept*float64(s.WindowElements)
+		return sharing.Bytes(math.Ceil(each/2*elements + float64(s.Extra) + state)), true
 	}
 	layers, a := m.Layers.Get()
 	heads, b := m.KVHeads.Get()
 	dim, c := m.HeadDim.Get()
-	if !a || !b || !c {
-		return 0, false
-	}
-	half := halfBytes[cmp.Or(m.KVDtype, precisionFP16)]
-	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), true
+	return sharing.Bytes(2 * int64(layers) * int64(heads) * int64(dim) * half / 2), a && b && c
 }
 
 // kvPerToken is KVPerToken with a prior where the shape is not stated.
@@ -78,31 +90,6 @@ func (m *LanguageModel) kvPerToken() (perToken sharing.Bytes, known bool) {
 		perToken = PriorKVPerToken(m.Parameters)
 	}
 	return perToken, known
-}
-
-// elementBytes returns the bytes of an element of a KV cache; those of 4 bits have a scale of 8 for each 16.
-func (m *LanguageModel) elementBytes() float64 {
-	half := float64(halfBytes[cmp.Or(m.KVDtype, precisionFP16)])
-	if m.KVDtype == precisionFP4 {
-		half *= 1 + 8.0/16/4
-	}
-	return half / 2
-}
-
-// KVAt returns the mean cache memory of each token of a context of so many tokens: as KVPerToken, less where layers
-// keep a window of the context only, and with its part of the states.
-func (m *LanguageModel) KVAt(context float64) (sharing.Bytes, bool) {
-	perToken, known := m.KVPerToken()
-	s := m.Cache
-	if s == (KVShape{}) || context <= 0 {
-		return perToken, known
-	}
-	kept := 1.0
-	if window := float64(s.Window); window > 0 {
-		kept = min(1, window/context)
-	}
-	elements := float64(s.Elements) + kept*float64(s.WindowElements)
-	return sharing.Bytes(math.Ceil(m.elementBytes()*elements + float64(s.Extra) + float64(s.State)/context)), true
 }
 
 // PriorKVPerToken is the KV cache per token of a model without a stated shape: 128 KiB for 8B and 320

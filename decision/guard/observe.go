@@ -51,12 +51,6 @@ type Tenant struct {
 // online reports that the tenant has a latency to be evaluated by.
 func (t *Tenant) online() bool { return t.Kind == decision.KindOnlineInference }
 
-// has reports that a pod's processes are the tenant's.
-func (t *Tenant) has(pod container.Pod) bool {
-	w := t.Workload
-	return pod.Namespace == w.Namespace && pod.OwnedBy(w.Name) && (w.Container == "" || pod.Container == w.Container)
-}
-
 // named reports whether the tenant's processes can be identified.
 func (t *Tenant) named() bool { return t.Workload != container.Pod{} || len(t.PIDs)+len(t.Command) > 0 }
 

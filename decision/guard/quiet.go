@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -62,7 +63,8 @@ func (g *Guard) idle(o *Observation, gpu int) (out []Proposal) {
 // reap completes the proposal of a notice or of a reaping after so long an idle time, and answers whether it is time
 // for one.
 func (g *Guard) reap(p *Proposal, t *Tenant, s *tenantState, long time.Duration) bool {
-	policy, warn, idle := g.rules.Policy, noticeAfter(g.rules.Policy), s.idle
+	policy, idle := g.rules.Policy, s.idle
+	warn := cmp.Or(policy.WarnAfter, policy.ReapAfter/2)
 	if idle.noticed == never {
 		if long < warn || p.At-idle.tried < warn {
 			return false
@@ -142,14 +144,6 @@ func (s *idleTime) watched(at time.Duration) float64 {
 		unseen += u.to - u.from
 	}
 	return 1 - float64(unseen)/float64(at-s.since)
-}
-
-// noticeAfter returns the idle time after which a policy warns, half of that before it reaps where it states none.
-func noticeAfter(p telemetry.ReapPolicy) time.Duration {
-	if p.WarnAfter > 0 {
-		return p.WarnAfter
-	}
-	return p.ReapAfter / 2
 }
 
 // unsound returns the reason to conclude nothing of a GPU in this window; "" = none.

@@ -85,10 +85,10 @@ type watcher struct {
 	tenants []Tenant
 	rules   Rules
 	start   time.Time
-	latest  telemetry.Latest
-	procs   func(pid uint32) []string // the arguments of a process
-	pods    *container.Resolver
-	wait    sync.WaitGroup
+	telemetry.Latest
+	procs func(pid uint32) []string // the arguments of a process
+	pods  *container.Resolver
+	wait  sync.WaitGroup
 
 	mu      sync.Mutex
 	pages   []pageWindow
@@ -122,9 +122,7 @@ type pageWindow struct {
 	at   time.Time
 }
 
-// Begin, Sample and Event make watch a telemetry.Sink.
-func (w *watcher) Begin(h telemetry.Header) error { return w.latest.Begin(h) }
-
+// Sample, with Begin and Event of Latest, makes a watcher a telemetry.Sink.
 func (w *watcher) Sample(x *telemetry.Sample) error {
 	w.mu.Lock()
 	w.sampled[x.Device] = time.Now()
@@ -144,10 +142,8 @@ func (w *watcher) Sample(x *telemetry.Sample) error {
 		}
 	}
 	w.mu.Unlock()
-	return w.latest.Sample(x)
+	return w.Latest.Sample(x)
 }
-
-func (w *watcher) Event(e telemetry.Event) error { return w.latest.Event(e) }
 
 // run samples and reads pages until ctx ends, and calls step with an Observation after each window.
 func (w *watcher) run(ctx context.Context, reader telemetry.Reader, step func(Observation) error) error {
@@ -252,14 +248,14 @@ func (w *watcher) observe() Observation {
 	unclear := false
 	for i := range w.gpus {
 		g := &o.GPUs[i]
-		if e, down := w.latest.Down(i).Get(); down {
+		if e, down := w.Down(i).Get(); down {
 			g.Down = string(e.Kind) + " " + e.Detail
 		}
 		g.UtilPercent, g.Watts = mean(devices[i].util), mean(devices[i].watts)
-		if v, ok := w.latest.Get(i, telemetry.MetricEnergyJoules); ok {
+		if v, ok := w.Get(i, telemetry.MetricEnergyJoules); ok {
 			g.Joules = telemetry.Some(v)
 		}
-		list, ok := w.latest.Processes(i)
+		list, ok := w.Processes(i)
 		if !ok {
 			continue
 		}
@@ -326,9 +322,11 @@ func (w *watcher) owner(p telemetry.Process, gpu int) (owner int, pod container.
 	}
 	args := w.procs(p.PID)
 	for i := range w.tenants {
-		t := &w.tenants[i]
+		t, work := &w.tenants[i], w.tenants[i].Workload
+		owned := pod.Namespace == work.Namespace && pod.OwnedBy(work.Name) &&
+			(work.Container == "" || pod.Container == work.Container)
 		switch {
-		case !slices.Contains(t.PIDs, p.PID) && !t.has(pod) && !fits(t.Command, args):
+		case !slices.Contains(t.PIDs, p.PID) && !owned && !fits(t.Command, args):
 		case owner >= 0 && lead(w.tenants, owner) != lead(w.tenants, i):
 			return shared, pod
 		case owner < 0 || t.GPU == gpu:

@@ -4,6 +4,11 @@ package manifest
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -61,7 +66,11 @@ func (b *builder) run() {
 	b.routers()
 	for _, g := range b.groups {
 		if g.delivery == sharing.DeliveryBare {
-			b.undelivered(g)
+			id := "not-delivered"
+			if slices.Contains(g.modes, sharing.MechanismResearch) {
+				id += "/research"
+			}
+			b.warn(id, g.key).Source = sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
 		}
 		b.nodeFile(g)
 	}
@@ -75,14 +84,6 @@ func (b *builder) run() {
 	}
 	b.cluster()
 	b.page("rollout", "the rollout, step by step: read it first", b.rollout())
-}
-
-func (b *builder) undelivered(g *group) {
-	id := "not-delivered"
-	if slices.Contains(g.modes, sharing.MechanismResearch) {
-		id += "/research"
-	}
-	b.warn(id, g.key).Source = sharing.Delivers(sharing.DeliveryGPUOperator, g.modes[0]).Source
 }
 
 // cluster writes the documents for the cluster as a whole.
@@ -115,4 +116,42 @@ func Migration(p *migrate.Plan) (*Folder, error) {
 		b.taken[o.Labels[pluginLabel]], b.taken[o.Labels[migLabel]] = true, true
 	}
 	return b.build()
+}
+
+// Write puts the files into dir, which must not exist or be an empty folder; else nothing is touched. Its parents are
+// made. A path that is absolute or leaves dir is an error. After an error dir is gone.
+func (f *Folder) Write(dir string) error {
+	switch entries, err := os.ReadDir(dir); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("manifest: %w", err)
+	case len(entries) > 0:
+		return fmt.Errorf("manifest: the folder is not empty: %s; choose another, or remove it", dir)
+	}
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = f.fill(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("manifest: %w", errors.Join(err, os.RemoveAll(dir)))
+	}
+	return nil
+}
+
+// fill writes the files into a folder.
+func (f *Folder) fill(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, file := range f.Files {
+		err := root.MkdirAll(path.Dir(file.Path), 0o755)
+		if err == nil {
+			err = root.WriteFile(file.Path, file.Data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -67,14 +67,6 @@ func (m *member) processes() int { return max(m.framework().Processes, 1) }
 // gpus counts the GPUs or instances of each pod.
 func (m *member) gpus() int { return max(m.GPUs, 1) }
 
-// total is the memory that the processes see as the whole, or 0.
-func (m *member) total() sharing.Bytes {
-	if !usesMIG(m.Mechanism) {
-		return m.gpu.Memory
-	}
-	return m.slice()
-}
-
 // slice is the memory of the instance that each pod has, or 0.
 func (m *member) slice() sharing.Bytes {
 	if m.gpu.MIG == nil {

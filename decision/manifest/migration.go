@@ -28,7 +28,12 @@ func (b *builder) runPlan() {
 		b.partedFiles()
 	}
 	if _, _, there := b.pluginConfigs(); b.byPlugin() && !there {
-		b.planValues()
+		// A node without a label keeps its configuration: there is no default.
+		values := operatorValues{Plugin: true}
+		if b.any(usesMIG) && !slices.ContainsFunc(b.fleet.Today.Nodes, partitioned) {
+			values.Strategy = "mixed"
+		}
+		b.document("gpu-operator/values.yaml", "Helm values", "operator", values)
 	}
 	for i := range b.plan.Steps {
 		if s := &b.plan.Steps[i]; s.Action == "move" && !b.waits(s) {
@@ -44,16 +49,6 @@ func (b *builder) runPlan() {
 		}
 	}
 	b.page("plan", "the steps: read it first", b.planPage())
-}
-
-// planValues points the Operator to the new configurations. It sets no default: a node without a label keeps its
-// configuration.
-func (b *builder) planValues() {
-	values := operatorValues{Plugin: true}
-	if b.any(usesMIG) && !slices.ContainsFunc(b.fleet.Today.Nodes, partitioned) {
-		values.Strategy = "mixed"
-	}
-	b.writeOperator(values)
 }
 
 func patchFile(workload string) string {

@@ -30,14 +30,6 @@ func objectOf(w *decision.Workload) string {
 // rolls reports whether an object brings its pods to another template by itself, and back by kubectl rollout undo.
 func rolls(object string) bool { return object == "Deployment" || object == "StatefulSet" }
 
-// replicas are those that have a place.
-func (m *member) replicas() int {
-	if m.Placed > 0 {
-		return m.Placed
-	}
-	return m.Replicas
-}
-
 // keys are the labels of the nodes that a workload is on.
 func (m *member) keys() (out []string) {
 	for _, g := range m.groups {

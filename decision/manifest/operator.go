@@ -75,7 +75,7 @@ func (b *builder) operatorValues() {
 	if hasMPS {
 		values.Root = mpsRoot
 	}
-	b.writeOperator(values)
+	b.document("gpu-operator/values.yaml", "Helm values", "operator", values)
 }
 
 // operatorValues are the GPU Operator's: of the MIG manager, and of the device plugin with the configuration of nodes
@@ -83,10 +83,6 @@ func (b *builder) operatorValues() {
 type operatorValues struct {
 	MIG, Plugin             bool
 	Strategy, Default, Root string
-}
-
-func (b *builder) writeOperator(v operatorValues) {
-	b.document("gpu-operator/values.yaml", "Helm values", "operator", v)
 }
 
 // hamiSplit counts the pods that HAMi lets onto one card: its default of 10, or as many as the groups need.
@@ -184,17 +180,12 @@ func (b *builder) nodeLabels(g *group) map[string]string {
 	}
 	if g.entries != nil {
 		out["nvidia.com/mig.config"] = g.key
-	} else if b.leavesMIG(g) {
+	} else if b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n layout.Node) bool {
+		return partitioned(n) && g.has(n.Name)
+	}) { // it has instances today
 		out["nvidia.com/mig.config"] = allDisabled
 	}
 	return out
-}
-
-// leavesMIG reports whether nodes that have MIG instances today come to a group without.
-func (b *builder) leavesMIG(g *group) bool {
-	return b.plan != nil && slices.ContainsFunc(b.plan.Fleet.Today.Nodes, func(n layout.Node) bool {
-		return partitioned(n) && g.has(n.Name)
-	})
 }
 
 // noPlugin keeps the GPU Operator's device plugin from a node where another hands out the GPUs.

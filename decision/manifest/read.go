@@ -207,19 +207,15 @@ func (b *builder) check(l *problem.List) {
 			"pool %q with the mechanism makes a label of %d characters; 63 is the most", g.pool.Name, len(g.key))
 	}
 	for _, m := range b.members {
-		m.check(l)
+		l.If(len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism), m.at+".workload",
+			"shorten the workload's name to 56 characters",
+			"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
+		l.If(m.space != "" && !dnsLabel.MatchString(m.space), m.at+".workload",
+			"use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
+			"%q is not a Kubernetes name", m.space)
+		l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
+			"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 	}
-}
-
-func (m *member) check(l *problem.List) {
-	l.If(len(m.name) > 63 || len(m.name) > 56 && shared(m.Mechanism), m.at+".workload",
-		"shorten the workload's name to 56 characters",
-		"%q, with the number of a shared device, makes a label of more than 63", m.Workload)
-	l.If(m.space != "" && !dnsLabel.MatchString(m.space), m.at+".workload",
-		"use up to 63 lower-case letters, digits and dashes, with a letter or digit at both ends",
-		"%q is not a Kubernetes name", m.space)
-	l.If(shared(m.Mechanism) && m.gpus() > 1, m.at+".gpus", "give the workload whole GPUs",
-		"%d shared GPUs are no more than one: replicas may land on the same GPU", m.gpus())
 }
 
 // deliveryOf is the delivery that a group's nodes are planned for, or the DRA driver where the pool's own can't share
