@@ -18,7 +18,7 @@ import (
 func (s *search) newShared(key GroupKey) *shared {
 	h := &shared{key: key, sliced: traits.Of(key.Mechanism).Sliced,
 		each: traits.PerInstance(key.Mechanism), index: len(s.sites), class: s.pl.sites[key.Pool].class[key.Mechanism],
-		fillings: map[string]*filling{}, cuts: map[string]*cut{}}
+		fillings: map[string]*filling{}, instances: map[string]int{}}
 	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)
 	return h
@@ -40,52 +40,42 @@ func (pl *Planner) newGPU(key GroupKey, members []Member, size int) GPU {
 	return g
 }
 
-// filling returns the content with these members, which are sorted by workload.
+// filling returns the content with these members, which are sorted by workload, and may change afterwards.
 func (s *search) filling(h *shared, members []Member) *filling {
-	name := make([]byte, 0, 4*len(members))
+	s.members, s.name = members, s.name[:0]
 	for _, m := range members {
-		name = binary.AppendUvarint(binary.AppendUvarint(name, uint64(m.Workload)), uint64(m.Replicas))
+		s.name = binary.AppendUvarint(binary.AppendUvarint(s.name, uint64(m.Workload)), uint64(m.Replicas))
 	}
-	if f := h.fillings[string(name)]; f != nil {
+	if f := h.fillings[string(s.name)]; f != nil {
 		return f
 	}
-	f := &filling{GPU: s.pl.newGPU(h.key, members, 1), site: h, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads)),
-		more: map[uint64]*filling{}, less: make([]*filling, len(members))}
+	name := string(s.name)
+	members = slices.Clone(members)
+	f := &filling{GPU: s.pl.newGPU(h.key, members, 1), site: h, room: slices.Repeat([]int16{-1}, len(s.pl.Workloads))}
 	if h.sliced {
-		f.cut = s.cutFor(h, members)
+		f.cut = s.cut(h, members)
 		for _, m := range members {
 			f.slow += m.Replicas * s.pl.Choice(m.Workload, h.key).grade
 		}
 	} else if f.n > 1 {
 		f.slow = s.pl.Predict(Site{GroupKey: h.key}, members).grade
 	}
-	h.fillings[string(name)] = f
+	h.fillings[name] = f
 	return f
 }
 
 // with is f with n more replicas, or instances, of w.
 func (s *search) with(f *filling, w, n int) *filling {
-	key := uint64(w)<<32 | uint64(n)
-	if next := f.more[key]; next != nil {
-		return next
-	}
-	next := s.filling(f.site, joined(slices.Clone(f.Members), w, n))
-	f.more[key] = next
-	return next
+	return s.filling(f.site, joined(append(s.members[:0], f.Members...), w, n))
 }
 
 // without is f without any of w.
 func (s *search) without(f *filling, w int) *filling {
-	for at := range f.Members {
-		if f.Members[at].Workload != w {
-			continue
-		}
-		if f.less[at] == nil {
-			f.less[at] = s.filling(f.site, slices.Delete(slices.Clone(f.Members), at, at+1))
-		}
-		return f.less[at]
+	if !has(f.Members, w) {
+		return f
 	}
-	return f
+	others := func(m Member) bool { return m.Workload == w }
+	return s.filling(f.site, slices.DeleteFunc(append(s.members[:0], f.Members...), others))
 }
 
 // roomIn counts the replicas, or instances, of w that can still come, at most as many as it has.
@@ -103,7 +93,7 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 		}
 		s.evaluated++
 	} else {
-		room, err := s.roomFor(h, f.cut, c.Slice.Profile.Name)
+		room, err := s.instances(f, c.Slice.Profile.Name)
 		if err != nil {
 			return 0, err
 		}
@@ -113,9 +103,8 @@ func (s *search) roomIn(f *filling, w int) (int, error) {
 	return int(f.room[w]), nil
 }
 
-// cutFor returns the instances of members.
-func (s *search) cutFor(h *shared, members []Member) *cut {
-	var counts []mig.Count
+// cut returns the instances of members, in the order of their profiles.
+func (s *search) cut(h *shared, members []Member) (counts []mig.Count) {
 	for _, m := range members {
 		name := s.pl.Choice(m.Workload, h.key).Slice.Profile.Name
 		at, found := slices.BinarySearchFunc(counts, name, func(c mig.Count, n string) int {
@@ -126,26 +115,24 @@ func (s *search) cutFor(h *shared, members []Member) *cut {
 		}
 		counts[at].N += m.Replicas
 	}
-	name := make([]byte, 0, 64)
-	for _, c := range counts {
-		name = append(binary.AppendUvarint(name, uint64(c.N)), c.Profile...)
-	}
-	if h.cuts[string(name)] == nil {
-		h.cuts[string(name)] = &cut{counts, map[string]int{}}
-	}
-	return h.cuts[string(name)]
+	return counts
 }
 
-// roomFor counts the instances of a profile that can still come to a sliced GPU.
-func (s *search) roomFor(h *shared, c *cut, profile string) (int, error) {
-	if n, known := c.room[profile]; known {
+// instances counts those of a profile that can still come to a sliced GPU.
+func (s *search) instances(f *filling, profile string) (int, error) {
+	s.name = append(s.name[:0], profile...)
+	for _, c := range f.cut {
+		s.name = append(binary.AppendUvarint(s.name, uint64(c.N)), c.Profile...)
+	}
+	if n, known := f.site.instances[string(s.name)]; known {
 		return n, nil
 	}
+	key := string(s.name)
 	for n := 0; ; n++ {
-		more := append(slices.Clone(c.counts), mig.Count{Profile: profile, N: n + 1})
-		_, err := s.pl.model(h.key.Pool).Place(more, mig.Layout{})
+		more := append(slices.Clone(f.cut), mig.Count{Profile: profile, N: n + 1})
+		_, err := s.pl.model(f.Pool).Place(more, mig.Layout{})
 		if errors.Is(err, mig.ErrInfeasible) {
-			c.room[profile] = n
+			f.site.instances[key] = n
 			return n, nil
 		} else if err != nil {
 			return 0, fmt.Errorf("decision: %w", err)
@@ -155,11 +142,11 @@ func (s *search) roomFor(h *shared, c *cut, profile string) (int, error) {
 
 // laid is a sliced GPU with a filling's instances; left is by workload how many replicas have no place yet.
 func (s *search) laid(f *filling, left map[int]int) (GPU, error) {
-	layout, err := s.pl.model(f.Pool).Place(f.cut.counts, mig.Layout{})
+	layout, err := s.pl.model(f.Pool).Place(f.cut, mig.Layout{})
 	if err != nil {
 		return GPU{}, fmt.Errorf("decision: %w", err)
 	}
-	waiting := map[string][]Member{}
+	waiting := map[string][]Member{} // by profile
 	for _, m := range f.Members {
 		name := s.pl.Choice(m.Workload, f.GroupKey).Slice.Profile.Name
 		for range m.Replicas {
@@ -168,5 +155,12 @@ func (s *search) laid(f *filling, left map[int]int) (GPU, error) {
 			waiting[name] = append(waiting[name], Member{m.Workload, n})
 		}
 	}
-	return s.pl.handOut(f.GroupKey, layout, waiting), nil
+	var members []Member
+	for _, in := range layout.Instances {
+		queue := waiting[in.Profile.Name]
+		members, waiting[in.Profile.Name] = append(members, queue[0]), queue[1:]
+	}
+	g := s.pl.newGPU(f.GroupKey, members, 1)
+	g.Layout = layout
+	return g, nil
 }

@@ -85,9 +85,7 @@ type load struct {
 // wholes counts replicas on whole GPUs by size, interruptible ones apart.
 type wholes struct {
 	sizes, spotSizes []int32
-	whole, wholeSpot int32 // GPUs
-	wholeNodes       int32 // that they need at least, without spot
-	multiple         bool  // a replica has several GPUs
+	gpus, nodes      int32 // without spot: GPUs, and the nodes that they need at least
 }
 
 func (l *load) plus(o *load) load {
@@ -102,28 +100,11 @@ func (l *load) swapped(old, part *load) load {
 	return out.plus(part)
 }
 
-// open counts the GPUs of replicas on whole GPUs, and the nodes that they need at least.
-func (l *load) open() (gpus, nodes int32) {
-	if l.wholes == nil {
-		return 0, 0
-	}
-	return l.whole, l.wholeNodes
-}
-
 // newWholes counts replicas on whole GPUs by size.
 func newWholes(s *sites, sizes, spotSizes []int32) *wholes {
-	l := &wholes{sizes: sizes, spotSizes: spotSizes}
-	count := func(sizes []int32) (gpus int32) {
-		for size, n := range sizes {
-			gpus += int32(size) * n
-			l.multiple = l.multiple || size > 1 && n > 0
-		}
-		return gpus
-	}
-	l.whole, l.wholeSpot = count(sizes), count(spotSizes)
-	l.wholeNodes = (l.whole + int32(s.each) - 1) / int32(s.each)
-	if l.multiple {
-		l.wholeNodes = int32(bestFit(make([]int32, s.each+1), sizes))
+	l := &wholes{sizes: sizes, spotSizes: spotSizes, nodes: int32(bestFit(make([]int32, s.each+1), sizes))}
+	for size, n := range sizes {
+		l.gpus += int32(size) * n
 	}
 	return l
 }
@@ -179,10 +160,13 @@ func (s *sites) count(l *load) (nodes, spot int) {
 	if s.each == 1 {
 		return int(l.gpus), int(l.spot)
 	}
-	each := int32(s.each)
+	var w wholes
+	if l.wholes != nil {
+		w = *l.wholes
+	}
 	if !s.spot || l.spot == 0 {
-		gpus, open := l.open()
-		if left := l.single - l.spare - (open*each - gpus); left > 0 {
+		each, open := int32(s.each), w.nodes
+		if left := l.single - l.spare - (open*each - w.gpus); left > 0 {
 			open += (left + each - 1) / each
 		}
 		return int(l.nodes + open), 0
@@ -196,10 +180,6 @@ func (s *sites) count(l *load) (nodes, spot int) {
 		free[s.each] += int32(nodes)
 		fillUp(free, n)
 		return nodes
-	}
-	var w wholes
-	if l.wholes != nil {
-		w = *l.wholes
 	}
 	spare := int(l.spare)
 	firm := bestFit(free, w.sizes)

@@ -4,11 +4,9 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -109,56 +107,4 @@ func (pl *Planner) put(b *bin, w int, c *Choice, n int) {
 	b.n += n
 	b.memory += pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(n)
 	b.Members = joined(b.Members, w, n)
-}
-
-// repackSlices packs a group's instances on as few GPUs as possible: by mig.Pack, with the instances of each profile
-// handed out in the order of their workloads.
-func (pl *Planner) repackSlices(key GroupKey) error {
-	type piece struct {
-		profile string
-		member  Member
-	}
-	var pieces []piece
-	for _, g := range pl.Groups[key] {
-		for k, in := range g.Layout.Instances {
-			pieces = append(pieces, piece{in.Profile.Name, g.Members[k]})
-		}
-	}
-	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(a.member.Workload, b.member.Workload) })
-	waiting := map[string][]Member{}
-	var demand []mig.Count
-	for _, p := range pieces {
-		if waiting[p.profile] == nil {
-			demand = append(demand, mig.Count{Profile: p.profile})
-		}
-		waiting[p.profile] = append(waiting[p.profile], p.member)
-	}
-	for i := range demand {
-		demand[i].N = len(waiting[demand[i].Profile])
-	}
-	packing, err := pl.model(key.Pool).Pack(demand)
-	if err != nil {
-		return fmt.Errorf("decision: %w", err)
-	}
-	layouts := packing.Layouts()
-	if len(layouts) == len(pl.Groups[key]) {
-		return nil
-	}
-	pl.Groups[key] = nil
-	for _, layout := range layouts {
-		pl.Groups[key] = append(pl.Groups[key], pl.handOut(key, layout, waiting))
-	}
-	return nil
-}
-
-// handOut gives the instances of a layout to the members that wait for their profile.
-func (pl *Planner) handOut(key GroupKey, l mig.Layout, waiting map[string][]Member) GPU {
-	var members []Member
-	for _, in := range l.Instances {
-		queue := waiting[in.Profile.Name]
-		members, waiting[in.Profile.Name] = append(members, queue[0]), queue[1:]
-	}
-	g := pl.newGPU(key, members, 1)
-	g.Layout = l
-	return g
 }

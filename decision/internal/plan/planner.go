@@ -2,13 +2,12 @@
 
 // Package plan arranges a fleet on its pools. It enumerates the choices of each workload (filter and score), drops
 // those predicted to miss an objective, and looks for the cheapest arrangement of all together by simulated annealing
-// over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006), with exact packing of MIG instances. Package decision
-// writes its answers for users.
+// over destroy-and-repair (Shaw 1998; Ropke and Pisinger 2006), with exact placement of MIG instances on each GPU.
+// Package decision writes its answers for users.
 package plan
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -169,11 +168,7 @@ func (pl *Planner) arrange() error {
 		return err
 	}
 	for _, key := range pl.GroupKeys() {
-		if traits.Of(key.Mechanism).Sliced {
-			if err := pl.repackSlices(key); err != nil {
-				return fmt.Errorf("decision: pool %q: %w", pl.Pools[key.Pool].Pool.Name, err)
-			}
-		} else if key.Mechanism != sharing.MechanismExclusive {
+		if !traits.Of(key.Mechanism).Sliced && key.Mechanism != sharing.MechanismExclusive {
 			pl.level(key)
 		}
 	}

@@ -60,6 +60,8 @@ type search struct {
 	tries     int     // of a round
 	fill      int     // the pool that workloads enter first, as far as it has room; -1: the cheapest
 
+	members []Member // of filling, with their name
+	name    []byte
 	gone    []bool // of leave, by workload
 	leavers []int
 	now     arranged // of round
@@ -148,32 +150,24 @@ func (a *arranged) seconds(b *arranged) int {
 type filling struct {
 	GPU  // its members are replicas, or instances, by workload
 	site *shared
-	cut  *cut                // of sliced ones
-	slow int                 // grade
-	room []int16             // by workload: how many more, -1 = not worked out
-	more map[uint64]*filling // by workload and how many
-	less []*filling          // by place among the members
-}
-
-// cut holds the instances of a sliced GPU, whichever workloads have them, and how many more of each profile fit.
-type cut struct {
-	counts []mig.Count // in the order of the profiles
-	room   map[string]int
+	cut  []mig.Count // of sliced ones: their instances
+	slow int         // grade
+	room []int16     // by workload: how many more, -1 = not worked out
 }
 
 // shared are GPUs of one pool that a mechanism shares.
 type shared struct {
-	key      GroupKey
-	sliced   bool
-	each     int // replicas of a workload that an instance holds
-	index    int // among the sites
-	class    siteClass
-	spans    bool // nodes depend on more than the number of GPUs: see span
-	domain   int  // of trust of its first workload
-	apart    bool // there are others
-	empty    *filling
-	fillings map[string]*filling
-	cuts     map[string]*cut // by their instances
+	key       GroupKey
+	sliced    bool
+	each      int // replicas of a workload that an instance holds
+	index     int // among the sites
+	class     siteClass
+	spans     bool // nodes depend on more than the number of GPUs: see span
+	domain    int  // of trust of its first workload
+	apart     bool // there are others
+	empty     *filling
+	fillings  map[string]*filling
+	instances map[string]int // of a profile that still come to some others, by both
 }
 
 // moving holds the replicas and spans that placing one workload adds.
