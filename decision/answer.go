@@ -168,7 +168,7 @@ func (c *Consequence) words() string {
 		verb = "may miss"
 	}
 	if c.Low == c.High {
-		between = ", measured alone,"
+		between = ", measured isolated,"
 	}
 	metric, unit := c.named()
 	if verb += " " + metric; unit == " h" {
@@ -207,7 +207,7 @@ func (pl *answers) bound(w int, d *Decision) string {
 		text := fmt.Sprintf("exclusive on %s: %s", pl.Pools[pool].Pool.Name,
 			found.About(pl.Workloads[w].Demand(), pl.Pools[pool].Target()).Text().Message)
 		if o := pl.EstimateOf(w, pool, sharing.MechanismExclusive); o.Tokens.Value > 0 && found.Code != codes.GPUMemory {
-			text += "; TPOT alone " + o.Size
+			text += "; isolated TPOT " + o.Size
 		}
 		return text
 	}
@@ -262,7 +262,7 @@ func (pl *answers) why(w int, c *plan.Choice, p plan.Prediction) string {
 			text = tight.words()
 			for _, m := range pl.assumedLatencies(w, c) {
 				if k := latencyOf(m); predict.LatencyName(k)+" P99 ms" == tight.Metric {
-					text += fmt.Sprintf(", assumed to be %s alone", plaintext.Digits(1e3*d.Isolated[k]))
+					text += fmt.Sprintf(", assumed to be %s when isolated", plaintext.Digits(1e3*d.Isolated[k]))
 					if t := at.Tokens; k == predict.LatencyTPOT && t.Value > 0 {
 						text += fmt.Sprintf(" (%s to %s by its size)", plan.About(1e3*t.Low), plan.About(1e3*t.High))
 					}

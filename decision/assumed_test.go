@@ -14,7 +14,7 @@ import (
 func TestWhyNamesWhatIsAssumed(t *testing.T) {
 	f := &Fleet{Version: "v1", Pools: []Pool{{Name: "p", GPU: "L40S", Count: 4}}, Workloads: []Workload{{Name: "w", Kind: KindOnlineInference, Replicas: Replicas{Max: 2}, Memory: gib8, GPUBusy: busy10,
 		SLO: profile.SLO{E2EP99: Some(profile.Duration(1e9))}}}}
-	if why := decide(t, f).Decision("w").Why; !strings.Contains(why, "of 1000, assumed to be 500 alone") {
+	if why := decide(t, f).Decision("w").Why; !strings.Contains(why, "of 1000, assumed to be 500 when isolated") {
 		t.Error(why)
 	}
 	f.Workloads[0].Solo.E2EP99 = Some(profile.Duration(5e8))
@@ -31,8 +31,8 @@ func TestSizeTellsTheTokens(t *testing.T) {
 		{"H100 80GB HBM3", "model: {parameters: 8e9, weights: bf16}, slo: {tpot_p99: 20ms}", "is 5.9 to 17 ms, from 16 GB of weights and 3.35 TB/s"},
 		{"H100 80GB HBM3", "gpus: 4, model: {parameters: 70e9, weights: bf16}, slo: {tpot_p99: 60ms}", "is 13 to 37 ms, from 140 GB of weights and 13.4 TB/s"},
 		{"L4", "memory: 10GiB, slo: {tpot_p99: 200ms}", "is 4.5 to 89 ms, from up to 10.7 GB to read and 0.3 TB/s"},
-		{"L4", "memory: 10GiB, slo: {tpot_p99: 100ms}", "TPOT P99 of w alone is half of its limit"},
-		{"H100 80GB HBM3", "memory: 10GiB, slo: {ttft_p99: 2s}", "TTFT P99 of w alone is half of its limit"},
+		{"L4", "memory: 10GiB, slo: {tpot_p99: 100ms}", "isolated TPOT P99 of w is half of its limit"},
+		{"H100 80GB HBM3", "memory: 10GiB, slo: {ttft_p99: 2s}", "isolated TTFT P99 of w is half of its limit"},
 	} {
 		f, err := ParseFleet([]byte("version: v1\npools: [{name: p, gpu: " + c.gpu + ", count: 4}]\nworkloads:\n  - {name: w, kind: online-inference, gpu_busy: 0.2, " + c.workload + "}\n"))
 		if err != nil {

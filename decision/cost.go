@@ -66,14 +66,14 @@ func onDemand(p *score.CompiledPool, nodes int) (hourly, error) {
 
 // account is a pool's money by the hour.
 type account struct {
-	today, after, alone           hourly
+	today, after, unshared        hourly
 	sharing, idle, unplaced, more int64
 }
 
 func (a *account) add(o *account) {
 	a.today.add(o.today)
 	a.after.add(o.after)
-	a.alone.add(o.alone)
+	a.unshared.add(o.unshared)
 	a.sharing, a.idle = a.sharing+o.sharing, a.idle+o.idle
 	a.unplaced, a.more = a.unplaced+o.unplaced, a.more+o.more
 }
@@ -91,8 +91,8 @@ func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error)
 	a.after.micros = after.PerHour.Micros()
 	a.after.count(cp, after.GPUs+after.ReservedIdle)
 	before, held := pl.Before(p)
-	alone := price(before)
-	if a.alone = alone; !cp.Pool.Owned.Or(true) {
+	unshared := price(before)
+	if a.unshared = unshared; !cp.Pool.Owned.Or(true) {
 		a.more = a.after.micros
 		return a, err
 	}
@@ -168,7 +168,7 @@ func (pl *answers) total(r *Result) (err error) {
 		if pl.Placed[w] == 0 {
 			t.Unplaced++
 		}
-		t.AloneGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
+		t.UnsharedGPUs += pl.Placed[w] * pl.Workloads[w].Workload().GPUCount()
 	}
 	var all account
 	for p, cp := range pl.Pools {
@@ -191,7 +191,7 @@ func (pl *answers) total(r *Result) (err error) {
 	}
 	if t.Costs, err = all.costs(t.Currency); err == nil && t.Currency != "" {
 		var s sums
-		t.MonthlyAlone = s.monthly(all.alone.micros, t.Currency).Decimal()
+		t.MonthlyUnshared = s.monthly(all.unshared.micros, t.Currency).Decimal()
 		if micros := int64(math.Round(1e6 * pl.Longer())); micros > 0 {
 			t.MonthlyLonger = s.monthly(micros, t.Currency).Decimal()
 		}

@@ -40,8 +40,8 @@ workloads: [{name: n, kind: notebook, replicas: 20, memory: 4GiB, gpu_busy: 0.05
 	after := []string{"", "1314.00", "2628.00", "3942.00"}[used]
 	freed := []string{"", "9198.00", "7884.00", "6570.00"}[used]
 	want := Costs{GPUsToday: 8, GPUsAfter: used, MonthlyToday: "10512.00", MonthlyAfter: after, MonthlyFreed: freed, MonthlyFreedBySharing: freed}
-	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.AloneGPUs != 20 || r.Totals.MonthlyAlone != "26280.00" {
-		t.Errorf("%s, alone %d GPUs for %s", diff, r.Totals.AloneGPUs, r.Totals.MonthlyAlone)
+	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.UnsharedGPUs != 20 || r.Totals.MonthlyUnshared != "26280.00" {
+		t.Errorf("%s, alone %d GPUs for %s", diff, r.Totals.UnsharedGPUs, r.Totals.MonthlyUnshared)
 	}
 }
 
@@ -193,8 +193,8 @@ workloads: [{name: t, kind: training, replicas: 3, memory: 60GiB, gpu_busy: 0.9,
 `
 	r := decideText(t, buy)
 	want := Costs{GPUsAfter: 3, MonthlyToday: "0.00", MonthlyAfter: "4380.00", MonthlyFreed: "-4380.00", MonthlyAdded: "4380.00"}
-	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.AloneGPUs != 3 {
-		t.Errorf("%s, alone %d GPUs", diff, r.Totals.AloneGPUs)
+	if diff := cmp.Diff(want, r.Totals.Costs); diff != "" || r.Totals.UnsharedGPUs != 3 {
+		t.Errorf("%s, alone %d GPUs", diff, r.Totals.UnsharedGPUs)
 	}
 	var text strings.Builder
 	if err := r.WriteText(&text, TextOptions{}); err != nil || !strings.Contains(text.String(), "Buy 3 GPUs: 4,380 USD a month more (0 today, 4,380 after)") ||
@@ -225,7 +225,7 @@ func TestUnusedPools(t *testing.T) {
 		after := decide(t, &f)
 		tried++
 		b, a := before.Totals, after.Totals
-		if a.GPUsToday != b.GPUsToday+3 || a.GPUsAfter != b.GPUsAfter || a.MonthlyAfter != b.MonthlyAfter || a.AloneGPUs != b.AloneGPUs {
+		if a.GPUsToday != b.GPUsToday+3 || a.GPUsAfter != b.GPUsAfter || a.MonthlyAfter != b.MonthlyAfter || a.UnsharedGPUs != b.UnsharedGPUs {
 			t.Errorf("%s: %+v became %+v", cases[i].Name, b, a)
 		}
 		plus := price(t, "2190.00 USD")

@@ -80,7 +80,7 @@ func TestFourTeams(t *testing.T) {
 		f.Workloads = append(f.Workloads, sevenB(team))
 	}
 	r := decide(t, f)
-	want := Totals{Costs: Costs{GPUsToday: 4, GPUsAfter: 1, MonthlyToday: "9490.00", MonthlyAfter: "2372.50", MonthlyFreed: "7117.50", MonthlyFreedBySharing: "7117.50"}, AloneGPUs: 4, MonthlyAlone: "9490.00",
+	want := Totals{Costs: Costs{GPUsToday: 4, GPUsAfter: 1, MonthlyToday: "9490.00", MonthlyAfter: "2372.50", MonthlyFreed: "7117.50", MonthlyFreedBySharing: "7117.50"}, UnsharedGPUs: 4, MonthlyUnshared: "9490.00",
 		Currency: "USD", HoursPerMonth: 730, WorkloadsTotal: 4}
 	if diff := cmp.Diff(want, r.Totals); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)

@@ -106,7 +106,7 @@ func (pl *answers) measurement(w int, d *Decision) *Measurement {
 		s.Text = fmt.Sprintf("the 99th percentiles of the lengths of requests to %s; state them in %s as "+
 			"input_tokens_p99 and output_tokens_p99 of its load. Then, with a trace that has them, ", d.Workload, file)
 	}
-	s.Text += fmt.Sprintf("%s of a replica of %s alone on %s at its load; state it in %s as its %s",
+	s.Text += fmt.Sprintf("the isolated %s of a replica of %s on %s at its load; state it in %s as its %s",
 		strings.Join(what, ", "), d.Workload, problem.A(pl.Pools[c.Pool].Target().GPU().Name), file,
 		strings.Join(keys, " and "))
 	return &s

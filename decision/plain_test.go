@@ -47,7 +47,7 @@ func TestAnswersSayWhatToState(t *testing.T) {
 		{"gpu: L4, count: 4", "kind: online-inference, model: {parameters: 2e9, weights: bf16, kv_cache: 2GiB}, load: {requests_per_s: 1, input_tokens: 200, output_tokens: 100}, slo: {tpot_p99: 100ms}", "",
 			"meets TPOT P99", "once its model states"},
 		{"gpu: L4, count: 4", "kind: online-inference, model: {parameters: 8e9, weights: fp16}, slo: {tpot_p99: 50ms}", "",
-			"cannot be below 53.33 ms on L4, at its peak bandwidth and rate; the objective is 50 ms; TPOT alone 54 to 148 ms, from 16 GB of weights and 0.3 TB/s", ""},
+			"cannot be below 53.33 ms on L4, at its peak bandwidth and rate; the objective is 50 ms; isolated TPOT 54 to 148 ms, from 16 GB of weights and 0.3 TB/s", ""},
 		{"gpu: T4, count: 4", "kind: online-inference, memory: 4GiB, gpu_busy: 0.6, slo: {e2e_p99: 12s}, solo: {e2e_p99: 4s}", "", "of 12000", ""},
 		{"gpu: T4, count: 4, mechanisms: [hami]", "kind: batch, replicas: 2, memory: 4GiB, gpu_busy: 0.1", "", "HAMi must run on p; where it can't", ""},
 		{"gpu: T4, count: 4, mechanisms: [mps]", "kind: batch, replicas: 2, memory: 4GiB, gpu_busy: 0.1", "", "runs at", "HAMi must run"},

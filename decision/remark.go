@@ -121,7 +121,7 @@ type Predicted struct {
 	Mechanism sharing.Mechanism `json:"mechanism"`
 	Tenants   int               `json:"tenants"` // on the GPU it was predicted for, its slowest
 	Basis     sharing.Basis     `json:"basis"`
-	// Slowdown is against the workload alone on a whole GPU.
+	// Slowdown is against the isolated workload on a whole GPU.
 	Slowdown profile.Interval            `json:"slowdown"`
 	Figures  map[string]profile.Interval `json:"figures"` // by metric
 	Notes    []string                    `json:"notes,omitempty"`

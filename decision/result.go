@@ -284,9 +284,9 @@ type Costs struct {
 type Totals struct {
 	Costs
 	Currency string `json:"currency,omitempty"`
-	// AloneGPUs and MonthlyAlone are the GPUs and cost of the placed replicas without sharing.
-	AloneGPUs    int    `json:"alone_gpus"`
-	MonthlyAlone string `json:"monthly_alone,omitempty"`
+	// UnsharedGPUs and MonthlyUnshared are the GPUs and cost of the placed replicas without sharing.
+	UnsharedGPUs    int    `json:"unshared_gpus"`
+	MonthlyUnshared string `json:"monthly_unshared,omitempty"`
 	// MonthlyLonger is the added cost of work that ends, since it takes longer than on the fleet's fastest GPU. Answers
 	// are compared by its sum with MonthlyAfter.
 	MonthlyLonger  string   `json:"monthly_longer,omitempty"`

@@ -167,15 +167,15 @@ func (df *differ) keeping(keep uint32) (ChangePlan, bool) {
 func (df *differ) bridge(n [maxProfiles]int) (ChangePlan, bool) {
 	g := df.m.grid
 	for _, old := range df.have {
-		var alone state
-		g.add(&alone, g.slotOf(old.Profile.index, old.Placement))
+		var single state
+		g.add(&single, g.slotOf(old.Profile.index, old.Placement))
 		for _, p := range df.m.sizeOrder {
 			if n[p] == 0 {
 				continue
 			}
-			order := g.best(p, alone.mask)
+			order := g.best(p, single.mask)
 			for _, s := range order.slots[:order.n] {
-				if !g.fits(&alone, s) {
+				if !g.fits(&single, s) {
 					continue
 				}
 				var first state

@@ -157,7 +157,7 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 	ctx, cancel := context.WithTimeoutCause(ctx, milliseconds(1e3*m.plan.StartSecs),
 		fmt.Errorf("%s is not ready within %v s (start_seconds)", s.plan.Name, m.plan.StartSecs))
 	defer cancel()
-	began, next, last := time.Now(), saidEvery, ""
+	began, next, last := time.Now(), reportEvery, ""
 	for {
 		err := s.answers(ctx)
 		if err == nil {
@@ -170,7 +170,7 @@ func (m *Machine) ready(ctx context.Context, s *server, started []*server) error
 			tail := s.tail()
 			m.say("%s is not ready after %v: %v; its last lines:\n%s", s.plan.Name, waited.Round(time.Second), err,
 				map[bool]string{true: "  (as before)", false: tail}[tail == last])
-			next, last = next+saidEvery, tail
+			next, last = next+reportEvery, tail
 		}
 		if i := slices.IndexFunc(started, (*server).ended); i >= 0 {
 			return fmt.Errorf("server %s ended (%v):\n%s", started[i].plan.Name, started[i].err, started[i].tail())

@@ -81,7 +81,7 @@ type stressing struct {
 	play   player
 }
 
-// Run implements probe.Pressed.
+// Run implements probe.Tenant.
 func (p *stressing) Run(ctx context.Context, t probe.Task, coLocated bool) (r probe.Reading, step time.Duration,
 	err error) {
 	task := func(t probe.Task) (probe.Reading, error) {

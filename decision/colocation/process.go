@@ -172,7 +172,7 @@ const (
 	shownLines  = 6               // at the end of an output, each of shownWidth at most
 	shownWidth  = 160             // characters
 	mostLines   = 50_000          // a second; reading more would slow the tenant
-	saidEvery   = 5 * time.Second // while a server or tenant is waited for
+	reportEvery = 5 * time.Second // while a server or tenant is waited for
 )
 
 // length returns the index of the group that holds a step's length, -1 where there is none, and its unit.

@@ -201,7 +201,7 @@ func (n *Node) checkDelivery(path string, l *problems) {
 		return
 	}
 	if c.sliced > 0 || n.offersInstances() {
-		c.broken(ruleNoMPSBesideMIG, c.mps+".mode", "put it on a node of its own", "MPS next to devices in MIG mode")
+		c.broken(ruleNoMPSWithMIG, c.mps+".mode", "put it on a node of its own", "MPS next to devices in MIG mode")
 	}
 	if n.Consumable {
 		c.broken(ruleConsumable, c.mps+".mode", "disable consumable shares", "MPS on a node with consumable shares")

@@ -22,8 +22,8 @@ const (
 	ruleReplicaCap
 	// ruleEqualLimits: each MPS client may have the device's memory divided by the slots.
 	ruleEqualLimits
-	// ruleNoMPSBesideMIG: MPS and MIG strategies single and mixed exclude each other on a node.
-	ruleNoMPSBesideMIG
+	// ruleNoMPSWithMIG: MPS and MIG strategies single and mixed exclude each other on a node.
+	ruleNoMPSWithMIG
 	// ruleStrategyNone: devices in MIG mode are not handed out without a strategy.
 	ruleStrategyNone
 	// ruleStrategySingle: all devices are in MIG mode and have instances of one profile.
@@ -70,7 +70,7 @@ var ruleTable = [ruleCount]ruleRow{
 		"k8s-device-plugin-mps"},
 	ruleEqualLimits: {plugins, "the device plugin limits each MPS client to the GPU's memory by the number of replicas",
 		"k8s-device-plugin-mps"},
-	ruleNoMPSBesideMIG: {plugins, "the device plugin refuses MPS under the MIG strategies single and mixed",
+	ruleNoMPSWithMIG: {plugins, "the device plugin refuses MPS under the MIG strategies single and mixed",
 		"k8s-device-plugin"},
 	ruleStrategyNone: {plugins, "under the MIG strategy none GPUs in MIG mode are not handed out", "k8s-device-plugin"},
 	ruleStrategySingle: {plugins, "the MIG strategy single needs instances of one profile on every GPU of the node",
@@ -175,7 +175,7 @@ func (n *Node) Carries(device int, m sharing.Mechanism) bool {
 	if d.GPU == nil || Sliced(m) && d.model() == nil || d.GPU.Known != nil && denied(d.GPU.Known, m) {
 		return false
 	}
-	alike, apart := ruleOneMode.of(n.Delivery), ruleNoMPSBesideMIG.of(n.Delivery)
+	alike, apart := ruleOneMode.of(n.Delivery), ruleNoMPSWithMIG.of(n.Delivery)
 	mps, consumable := clients(m), n.Consumable && ruleConsumable.of(n.Delivery)
 	dynamic, operated := ruleDynamicMIG.of(n.Delivery), ruleOneOperatingMode.of(n.Delivery)
 	if mps && (consumable || apart && n.offersInstances()) || Sliced(m) && d.Dynamic && ruleMadeBefore.of(n.Delivery) {

@@ -10,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// TestTokenAloneHoldsMeasuredServers: what is assumed of a model server by its size lies around what servers of three
+// TestIsolatedTokenHoldsMeasuredServers: what is assumed of a model server by its size lies around what servers of three
 // sizes were measured to take alone, from one sequence to a batch of sixteen.
-func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
+func TestIsolatedTokenHoldsMeasuredServers(t *testing.T) {
 	gpu := must.Get(sharing.LookupGPU("H200"))(t)
 	type size struct{ parameters, layers, kvPerToken float64 }
 	sizes := map[string]size{"1b": {1.2358e9, 16, 32768}, "3b": {3.2127e9, 28, 114688}, "8b": {8.03e9, 32, 131072}}
@@ -23,7 +23,7 @@ func TestTokenAloneHoldsMeasuredServers(t *testing.T) {
 			if !ok || p.Mechanism != sharing.MechanismTimeSlicing || p.TPOT.P99.IsZero() {
 				continue
 			}
-			b, _ := predict.TokenAlone(predict.MachineOf(gpu), 2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
+			b, _ := predict.IsolatedToken(predict.MachineOf(gpu), 2*s.parameters, 2*s.parameters+16384*s.kvPerToken, s.layers, 1)
 			v := p.TPOT.P99.Or(0)
 			all++
 			if 1e3*b.Low <= v && v <= 1e3*b.High {

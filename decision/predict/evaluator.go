@@ -119,7 +119,7 @@ func isolatedPrediction(p *profile.SoloProfile) Prediction {
 	out := Prediction{Mechanism: sharing.MechanismExclusive, Basis: sharing.BasisMeasured}
 	for m := range profile.Metric(profile.MetricCount) {
 		if v, ok := p.Metric(m); ok {
-			out.set(m, v, stats.Z90*costs.Priors[costs.AloneError].Sigma)
+			out.set(m, v, stats.Z90*costs.Priors[costs.IsolatedError].Sigma)
 		}
 	}
 	return out

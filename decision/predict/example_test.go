@@ -113,9 +113,9 @@ func ExampleFromProfile() {
 }
 
 // Of a model server only its size is known: from 16 GB of weights to those and 40 GB of KV cache in each step.
-func ExampleTokenAlone() {
+func ExampleIsolatedToken() {
 	for _, gpu := range []string{"L40S", "A100-SXM4-80GB", "H200"} {
-		b, _ := predict.TokenAlone(machine(gpu), 16e9, 56e9, 32, 1)
+		b, _ := predict.IsolatedToken(machine(gpu), 16e9, 56e9, 32, 1)
 		fmt.Printf("%s: P99 of %.0f ms a token (%.0f to %.0f)\n", gpu, 1e3*b.Value, 1e3*b.Low, 1e3*b.High)
 	}
 	// Output:

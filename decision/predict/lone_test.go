@@ -65,7 +65,7 @@ func TestSparedProfileIsLengthened(t *testing.T) {
 		if off := v.Value/got - 1; off < -0.05 || off > 0.05 || !v.Contains(got) {
 			t.Errorf("%s: %v predicted, %.2f measured", r.Case, v, got)
 		}
-		if notes := strings.Join(m.Prediction.Notes, "\n"); !strings.Contains(notes, "its step alone under MPS, 2.25 ms, was taken for the 2.") {
+		if notes := strings.Join(m.Prediction.Notes, "\n"); !strings.Contains(notes, "its isolated step under MPS, 2.25 ms, was taken for the 2.") {
 			t.Errorf("%s: %q", r.Case, notes)
 		}
 	}

@@ -150,10 +150,10 @@ func fromPriors(m Machine, share Share, tenants []Tenant, confidence float64) []
 			b := &t.out.P99[k]
 			closeBounds(b)
 			if isolated := t.d.Isolated[k]; isolated > 0 && t.base.p99[k] > 0 { // neighbours make nothing faster
-				sigma := cmp.Or(t.d.IsolatedSigma[k], costs.Priors[costs.AloneError].Sigma)
+				sigma := cmp.Or(t.d.IsolatedSigma[k], costs.Priors[costs.IsolatedError].Sigma)
 				b.Low = max(b.Low, isolated*math.Exp(-to.z*sigma))
 			}
-			b.High = max(b.High, isolated[k]*(1+(besideUnmeasured-1)*unmeasured))
+			b.High = max(b.High, isolated[k]*(1+(nextToUnmeasured-1)*unmeasured))
 		}
 		closeBounds(&t.out.Rate)
 		closeBounds(&t.out.Busy)
@@ -191,10 +191,10 @@ func sameTenant(a, b *Tenant) bool {
 	return c == *b
 }
 
-// besideUnmeasured is the largest growth factor of a P99 co-located with one tenant that is always busy with unmeasured
+// nextToUnmeasured is the largest growth factor of a P99 co-located with one tenant that is always busy with unmeasured
 // kernels: 3.1, 2.95, 4.0 and 2.45 times the isolated one with trainings and saturating kernels on an H200
 // (cotenant-h200-tenants).
-const besideUnmeasured = 4
+const nextToUnmeasured = 4
 
 // isolated are a tenant's P99 latencies without neighbours, where some are unmeasured.
 func (t *cohort) isolated(unmeasured float64) [LatencyCount]float64 {

@@ -147,7 +147,7 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 		host = cmp.Or(d.Host, otherHost)
 	}
 	t.stepHost, t.stepGPU = host, (1-host)*slow
-	t.load, t.longer = min(0.999, d.Busy*s[costs.BusyError]), s[costs.AloneError]
+	t.load, t.longer = min(0.999, d.Busy*s[costs.BusyError]), s[costs.IsolatedError]
 	t.weight = (1 - host) * blocking
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
 }
@@ -244,7 +244,7 @@ func (e *evaluation) read(of *cohort, others, tpot bool, f *expected) {
 			continue
 		}
 		if a *= t.longer; d.IsolatedSigma[k] > 0 {
-			a = d.Isolated[k] * math.Pow(t.longer, d.IsolatedSigma[k]/costs.Priors[costs.AloneError].Sigma)
+			a = d.Isolated[k] * math.Pow(t.longer, d.IsolatedSigma[k]/costs.Priors[costs.IsolatedError].Sigma)
 		}
 		if f.p99[k], f.waits[k] = a*grown, waits; k == LatencyTPOT {
 			f.p99[k], f.waits[k] = a*tail, 0

@@ -68,7 +68,7 @@ func (p *Predictor) fill(by sharing.Mechanism, t *tenantModel, out *Prediction, 
 			v = t.isolated[m] * (t.step + t.think) / (step + t.think)
 			width *= step / (step + t.think)
 		}
-		out.setCoLocated(m, v, width, t.isolated[m], math.Hypot(extra, stats.Z90*costs.Priors[costs.AloneError].Sigma))
+		out.setCoLocated(m, v, width, t.isolated[m], math.Hypot(extra, stats.Z90*costs.Priors[costs.IsolatedError].Sigma))
 	}
 	out.isolatedRate = t.isolated[profile.MetricStepsPerSecond]
 	if v, ok := out.Get(of); ok {

@@ -126,5 +126,5 @@ func (s *study) fitLoneCost(p *Predictor, u subset) {
 	slices.Sort(costs)
 	c := &p.Parameters.LoneStepCost
 	c.Value = min(max(stats.NearestRank(costs, 0.5), c.Low), c.High)
-	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d workloads measured alone with and without MPS", len(costs))
+	c.Basis, c.Source = sharing.BasisFitted, fmt.Sprintf("%d workloads measured isolated with and without MPS", len(costs))
 }

@@ -109,7 +109,7 @@ func FromProfile(s *profile.Solo, from, to *sharing.GPU, whole bool, width float
 // TimeOn bounds the time of work that takes least to most on GPU to, by its figure on GPU from (nil: not known), for
 // [Tenant.Takes], at a one-sided confidence.
 func TimeOn(least, most float64, from, to *sharing.GPU, confidence float64) profile.Interval {
-	sigma := costs.Priors[costs.AloneError].Sigma
+	sigma := costs.Priors[costs.IsolatedError].Sigma
 	if from != nil {
 		sigma = math.Hypot(sigma, transferSigma(from, to))
 	}
@@ -121,19 +121,19 @@ var carriedPrefill = table.Unmeasured.CarriedPrefill.Value
 
 // The factor of others' prefills, and of the host's work for each sequence, on the P99 time per output token, and the
 // part of StepPerLayer that a better server needs: those with CUDA graphs launch less.
-var tokenAside, leastBeside = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastBeside.Value
+var tokenAside, leastCoLocated = table.Unmeasured.TokenAside.Value, table.Unmeasured.LeastCoLocated.Value
 
-// TokenAlone is the isolated P99 time per output token, in seconds, of a model server of known size on gpus whole GPUs:
+// IsolatedToken is the isolated P99 time per output token, in seconds, of a model server of known size on gpus GPUs:
 // 90% of servers should lie between the bounds. The faster one is a step of a single sequence, which reads the weights,
 // least bytes, at the GPU's peak; the slower one reads most bytes, the whole KV cache with them, while other requests
 // are prefilled. Zero where the GPU's bandwidth is not known. The standard deviation of its logarithm, for
 // [Tenant.IsolatedSigma], is sigma.
-func TokenAlone(m Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
+func IsolatedToken(m Machine, least, most, layers float64, gpus int) (b profile.Interval, sigma float64) {
 	if m.Bandwidth <= 0 {
 		return b, 0
 	}
 	peak, perLayer := m.Bandwidth*float64(gpus), costs.Priors[costs.StepPerLayer]
-	b.Low = least/peak + layers*leastBeside*perLayer.Value/1e3
+	b.Low = least/peak + layers*leastCoLocated*perLayer.Value/1e3
 	b.High = tokenAside * (max(least, most)/(peak*costs.Priors[costs.DecodeEfficiency].Shifted(stats.Z90)) +
 		layers*perLayer.Shifted(stats.Z90)/1e3)
 	b.Value = math.Sqrt(b.Low * b.High)

@@ -101,10 +101,10 @@ func (t *tenantModel) checkLone(p *Predictor, base *profile.SoloProfile, sibling
 	switch {
 	case !spared:
 	case base.Server.SMPercent.Or(100) < 100:
-		t.note(extra/usual, "its step alone under MPS, %.2f ms, is shorter than the %.2f ms of another load of the "+
+		t.note(extra/usual, "its isolated step under MPS, %.2f ms, is shorter than the %.2f ms of another load of the "+
 			"server: measure it again", t.step, usual)
 	default:
-		t.note(0.5*extra/usual, "its step alone under MPS, %.2f ms, was taken for the %.2f ms of another load of the "+
+		t.note(0.5*extra/usual, "its isolated step under MPS, %.2f ms, was taken for the %.2f ms of another load of the "+
 			"server: measure it again", t.step, usual)
 		t.stretch(extra)
 		t.added -= extra

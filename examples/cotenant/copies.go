@@ -79,7 +79,7 @@ func (c *copiesConfig) flags(fl *flag.FlagSet) {
 			return err
 		})
 	}
-	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, with one tenant alone")
+	fl.StringVar(&c.profile, "profile", "", "`FILE` of rows that cotenant measure wrote, of one isolated tenant")
 	fl.Func("metrics", "`FILE` of a metrics page (TEI, Triton, Infinity, Whisper servers); a later one too gives the rate",
 		func(text string) error { c.metrics = append(c.metrics, text); return nil })
 	fl.StringVar(&c.rows, "rows", "", "predict the rows of `FILE`, - is standard input")
@@ -184,7 +184,7 @@ func (c *copiesConfig) readProfile() error {
 	}
 	all := rows.Profiles()
 	if len(all) == 0 {
-		return fmt.Errorf("-profile: %s has no row of one tenant alone: cotenant measure -copies 1 makes one", c.profile)
+		return fmt.Errorf("-profile: %s has no row of one isolated tenant: cotenant measure -copies 1 makes one", c.profile)
 	}
 	c.server = copies.ServerOf(&all[0])
 	if all[0].Load.Rate > 0 && c.load == "grows" {

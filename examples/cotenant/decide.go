@@ -48,8 +48,8 @@ func (c *decideConfig) flags(fl *flag.FlagSet) {
 	fl.BoolVar(&c.json, "json", false, "print JSON")
 	fl.StringVar(&c.out, "out", "", "`DIR` to write the configuration and plan.md to; it must not exist, or be empty")
 	page.Report(fl, &c.report, "write a page with the money, the GPUs and the reasons")
-	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured alone: profiles, or rows in the co-location "+
-		"format; those that the fleet names are predicted")
+	fl.StringVar(&c.profiles, "profiles", "", "`FILE` of workloads measured isolated: profiles, or rows in the "+
+		"co-location format; those that the fleet names are predicted")
 	fl.StringVar(&c.predictor, "predictor", "", "`FILE` of a fitted predictor; needs -profiles")
 	fl.Float64Var(&c.confidence, "confidence", decision.DefaultConfidence,
 		"how sure decisions must be that objectives are kept, 0.5 to 0.999")

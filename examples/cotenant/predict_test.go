@@ -86,7 +86,7 @@ func TestPredictJSON(t *testing.T) {
 		t.Errorf("%+v", r.Rows[0])
 	}
 	alone := write("pair.json", pair[:2])
-	if _, out, _ := program(t, "", "predict", "-profiles", alone); strings.Count(out, "no profile of the workload alone") != 2 {
+	if _, out, _ := program(t, "", "predict", "-profiles", alone); strings.Count(out, "no profile of the isolated workload") != 2 {
 		t.Errorf("without profiles:\n%s", out)
 	}
 	if r := report("-profiles", alone, "-profiles", file); r.Rows[0].Unknown != "" {

@@ -30,8 +30,8 @@ type Constant struct {
 type Constants struct {
 	Priors     [priorCount]Constant // of the quantities of a Setting
 	Unmeasured struct {
-		StatedLengths, LaunchBusy, SlicePrefill, CarriedPrefill, Boost     Constant
-		ServiceSigma, OtherHost, TokenAside, LeastBeside, ConvertedWeights Constant
+		StatedLengths, LaunchBusy, SlicePrefill, CarriedPrefill, Boost        Constant
+		ServiceSigma, OtherHost, TokenAside, LeastCoLocated, ConvertedWeights Constant
 	}
 	// The parameters of time-slicing and of MPS, and constants of the contention of MPS that are none.
 	Slices struct {
@@ -93,7 +93,7 @@ const (
 	MPSBlocking
 	LoadError
 	BusyError
-	AloneError
+	IsolatedError
 	Burstiness
 	LengthSigma
 	priorCount

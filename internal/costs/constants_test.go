@@ -51,7 +51,7 @@ func TestTable(t *testing.T) {
 	}
 	want := []string{"decode_efficiency", "step_per_layer", "prefill_per_layer", "prefill_efficiency", "host_fraction", "sm_decoding",
 		"sm_other", "slice_decoding", "slice_other", "turns_overhead", "mps_step_per_layer", "mps_blocking", "load_error", "busy_error",
-		"alone_error", "burstiness", "length_sigma"}
+		"isolated_error", "burstiness", "length_sigma"}
 	for i, c := range costs.Priors {
 		if c.Name != want[i] || costs.Medians[i] != c.Value {
 			t.Errorf("quantity %d is %s, %v", i, c.Name, costs.Medians[i])

@@ -308,13 +308,13 @@ func interference(results []*loadgen.Result) (t webpage.Table, notes []string, a
 				continue
 			}
 			done[key] = true
-			with, alone, spoiled := sidesOf(results, s.Scenario, name, load)
-			if len(with)+len(alone)+spoiled == 0 || len(alone) == 0 && spoiled == 0 {
+			with, isolated, spoiled := sidesOf(results, s.Scenario, name, load)
+			if len(with)+len(isolated)+spoiled == 0 || len(isolated) == 0 && spoiled == 0 {
 				continue
 			}
 			row := []any{name, s.Scenario, levelOf(s).Text}
-			c, err := CompareRuns(alone, with, CompareOptions{Tenant: name, AllowInvalid: true, Figures: []string{"ttft_ms.p99",
-				"tpot_ms.p50", "tpot_ms.p99", "e2e_ms.p50", "e2e_ms.p99", "output_tokens_per_s"}})
+			c, err := CompareRuns(isolated, with, CompareOptions{Tenant: name, AllowInvalid: true, Figures: []string{
+				"ttft_ms.p99", "tpot_ms.p50", "tpot_ms.p99", "e2e_ms.p50", "e2e_ms.p99", "output_tokens_per_s"}})
 			withheld := fmt.Sprintf("%d runs are INVALID", spoiled)
 			if err == nil {
 				withheld = c.Withheld
@@ -339,7 +339,7 @@ func interference(results []*loadgen.Result) (t webpage.Table, notes []string, a
 }
 
 // sidesOf returns a tenant's valid runs of a scenario and those by itself, under one load, and counts the invalid ones.
-func sidesOf(results []*loadgen.Result, scenario, name, load string) (with, alone []loadgen.Summary, spoiled int) {
+func sidesOf(results []*loadgen.Result, scenario, name, load string) (with, isolated []loadgen.Summary, spoiled int) {
 	for _, o := range results {
 		other, ok := o.Summary.Tenant(name)
 		together := o.Summary.Scenario == scenario && len(o.Summary.Tenants) > 1
@@ -350,10 +350,10 @@ func sidesOf(results []*loadgen.Result, scenario, name, load string) (with, alon
 		case together:
 			with = append(with, o.Summary)
 		default:
-			alone = append(alone, o.Summary)
+			isolated = append(isolated, o.Summary)
 		}
 	}
-	return with, alone, spoiled
+	return with, isolated, spoiled
 }
 
 // factorText is the factor between the medians of two groups of runs, with the interval of their difference.

@@ -109,8 +109,8 @@ var (
 		"search slo-ttft slo-tpot slo-e2e", "search-limit search", "header endpoint",
 		"ca endpoint", "cert key", "key cert", "cert endpoint", "api-key-env endpoint",
 	}
-	// besidePlan holds the flags that a plan leaves to the command line.
-	besidePlan = strings.Fields("plan study out repeats fail-if")
+	// withPlan holds the flags that a plan leaves to the command line.
+	withPlan = strings.Fields("plan study out repeats fail-if")
 )
 
 // Apply checks the flags against one another and completes the Config from them. It
@@ -125,7 +125,7 @@ func (c *Flags) Apply() error {
 	c.fl.Visit(func(f *flag.Flag) {
 		if _, own := c.names[f.Name]; own {
 			c.names[f.Name] = true
-			bad(c.PlanFile != "" && !slices.Contains(besidePlan, f.Name),
+			bad(c.PlanFile != "" && !slices.Contains(withPlan, f.Name),
 				"-%s: has no effect on -plan (put it into the plan)", f.Name)
 		}
 	})

@@ -23,7 +23,7 @@ const (
 	triesOf       = 100    // of a replica in a round, of mostPlaces replicas of a workload
 	mostTries     = 20_000 // of a round
 	mostEvaluated = 20_000 // evaluations of a GPU with a workload to join it
-	mostLooked    = 100e6  // GPUs looked at, in a round
+	mostVisited   = 100e6  // GPUs visited at, in a round
 	leaving       = 12     // workloads at a time, at most
 	// A worse arrangement is accepted with a probability that falls with its loss, in GPUs, and from a round's first
 	// try to its last.
@@ -189,7 +189,7 @@ func (s *search) second(a *arranged) {
 // it counts each GPU by itself: by whole nodes nothing is gained before the last workload leaves a node.
 func (s *search) round(at, best *arranged) error {
 	now := &s.now
-	s.looked = 0
+	s.visited = 0
 	if s.whole && s.fill < 0 {
 		s.guide = s.parts
 		s.weigh(at)
@@ -198,7 +198,7 @@ func (s *search) round(at, best *arranged) error {
 		if err := s.pl.Opt.Err(); err != nil {
 			return err
 		}
-		if s.evaluated > mostEvaluated || s.looked > mostLooked {
+		if s.evaluated > mostEvaluated || s.visited > mostVisited {
 			return nil
 		}
 		s.short = best.replicas != s.total
@@ -213,7 +213,7 @@ func (s *search) round(at, best *arranged) error {
 				best.copyFrom(now)
 			}
 		}
-		spent := max(float64(try)/float64(s.tries), float64(s.looked)/mostLooked)
+		spent := max(float64(try)/float64(s.tries), float64(s.visited)/mostVisited)
 		heat := firstHeat * math.Pow(lastHeat/firstHeat, spent)
 		worse := (now.guided-at.guided)/s.scale + replicaWorth*(at.replicas.worth()-now.replicas.worth())
 		if worse <= 0 || s.rng.Float64() < math.Exp(-worse/heat) {

@@ -22,8 +22,8 @@ import (
 // priorBusy is assumed where neither the workload nor its kind states a busy share.
 const priorBusy = 0.4
 
-// assumedAlone is the part of an objective that an isolated latency is assumed to take if it was not measured.
-const assumedAlone = 0.5
+// assumedIsolated is the part of an objective that an isolated latency is assumed to take if it was not measured.
+const assumedIsolated = 0.5
 
 // EstimateOf returns the demand of workload w on a GPU of pool p under a mechanism, with its assumptions.
 func (pl *Planner) EstimateOf(w, p int, m sharing.Mechanism) *estimate {
@@ -95,8 +95,8 @@ func (pl *Planner) newEstimate(w, p int, measured bool) *estimate {
 		case k == predict.LatencyTPOT && o.bySize(wl, m):
 			d.IsolatedSigma[k] = math.Hypot(d.IsolatedSigma[k], o.converted(wl, gpu))
 		default:
-			d.Isolated[k] = assumedAlone * limit
-			o.assume(fmt.Sprintf("%s P99 of %s alone is half of its limit", predict.LatencyName(k), wl.Name),
+			d.Isolated[k] = assumedIsolated * limit
+			o.assume(fmt.Sprintf("isolated %s P99 of %s is half of its limit", predict.LatencyName(k), wl.Name),
 				"solo is not stated, and the load does not tell")
 		}
 	}
@@ -203,8 +203,8 @@ func (pl *Planner) complete(w, p int, m sharing.Mechanism) bool {
 // them takes less than the time that would be assumed otherwise.
 func (o *estimate) bySize(w *fleet.Workload, m predict.Machine) bool {
 	least, most, layers := w.Reads()
-	b, sigma := predict.TokenAlone(m, least, most, layers, w.GPUCount())
-	if b.Value == 0 || w.Model == nil && b.High > assumedAlone*o.Demand.Limits[predict.LatencyTPOT] {
+	b, sigma := predict.IsolatedToken(m, least, most, layers, w.GPUCount())
+	if b.Value == 0 || w.Model == nil && b.High > assumedIsolated*o.Demand.Limits[predict.LatencyTPOT] {
 		return false
 	}
 	o.Tokens = b
@@ -215,7 +215,7 @@ func (o *estimate) bySize(w *fleet.Workload, m predict.Machine) bool {
 	}
 	o.Size = fmt.Sprintf("%s to %s ms, from %s and %.3g TB/s", About(1e3*b.Low), About(1e3*b.High), of,
 		float64(w.GPUCount())*m.Bandwidth/1e12)
-	o.Assumes = append(o.Assumes, Assumption{What: fmt.Sprintf("TPOT P99 of %s alone is %s", w.Name, o.Size),
+	o.Assumes = append(o.Assumes, Assumption{What: fmt.Sprintf("isolated TPOT P99 of %s is %s", w.Name, o.Size),
 		Why: "solo is not stated, and the load does not tell", Basis: sharing.BasisPrior})
 	return true
 }

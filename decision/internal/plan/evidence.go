@@ -138,7 +138,7 @@ type carried struct {
 func (o *estimate) carried(w *fleet.Workload, known *carried, k int) {
 	o.Demand.From, o.Demand.Isolated[k], o.Demand.IsolatedSigma[k] = known.From, known.Isolated[k], known.IsolatedSigma[k]
 	a := Assumption{
-		What: fmt.Sprintf("%s P99 of %s alone is %s ms on a whole %s", predict.LatencyName(k), w.Name,
+		What: fmt.Sprintf("isolated %s P99 of %s is %s ms on a whole %s", predict.LatencyName(k), w.Name,
 			plaintext.Digits(1e3*known.Isolated[k]), known.to.Name),
 		Why:   fmt.Sprintf("carried over from its profile on a whole %s; it was not measured here", known.from.Name),
 		Basis: sharing.BasisTransferred, Own: known.own,

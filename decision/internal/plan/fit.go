@@ -197,7 +197,7 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 func (s *search) join(gpus []*filling, part *load, v wayIn, w, left int, salt uint64) (firm, spot int32, none int,
 	err error) {
 	firm, spot = part.gpus-part.spot, part.spot
-	s.looked += len(gpus)
+	s.visited += len(gpus)
 	s.joins, s.spans = s.joins[:0], s.spans[:0]
 	for i, f := range gpus {
 		if left == 0 && !v.site.spans {

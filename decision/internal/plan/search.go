@@ -52,7 +52,7 @@ type search struct {
 	guide     []pricing // one of the two, by which places are priced
 	whole     bool      // some pools are bought in whole nodes
 	evaluated int
-	looked    int
+	visited   int
 	moving    // of a fit
 	total     placement
 	short     bool    // the best arrangement lacks room for some

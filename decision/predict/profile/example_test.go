@@ -38,7 +38,7 @@ func ExampleProfiles_Solo() {
 	// TPOT P99: 7.7 ms, under MPS 8.3 ms
 	// TTFT P50: 36.5 ms, under MPS 37.2 ms
 	// TTFT P99: 49.3 ms, under MPS 46.9 ms
-	// true predict: no profile of the workload alone: {"model":"8b"} with 64 clients, 128 in, 64 out
+	// true predict: no profile of the isolated workload: {"model":"8b"} with 64 clients, 128 in, 64 out
 }
 
 // What did four servers on one GPU do to one another, against one that has it alone?

@@ -23,7 +23,7 @@ import (
 )
 
 // ErrNoProfile is returned for a workload without a measurement in isolation.
-var ErrNoProfile = errors.New("predict: no profile of the workload alone")
+var ErrNoProfile = errors.New("predict: no profile of the isolated workload")
 
 // SoloProfile holds the measurements of one workload in isolation on a GPU, under one mechanism: the input of a
 // Predictor. An unknown figure makes predictions wider or impossible, and is never taken for zero.

@@ -143,7 +143,7 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 	if program == nil {
 		program = &mps.Program{}
 		if _, err := exec.LookPath(controlProgram); err != nil {
-			program.Path = besideDriver
+			program.Path = driversControl
 		}
 	}
 	if s.opts.Pipe != "" {
@@ -162,7 +162,7 @@ func (s *Site) startDaemon(ctx context.Context) (err error) {
 // Where containers have the control program when it is not on the PATH.
 const (
 	controlProgram = "nvidia-cuda-mps-control"
-	besideDriver   = "/usr/local/nvidia/bin/" + controlProgram
+	driversControl = "/usr/local/nvidia/bin/" + controlProgram
 )
 
 // clientEnviron is the environment of an MPS client.
