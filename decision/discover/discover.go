@@ -332,13 +332,15 @@ func (b *build) unknowns() {
 
 // Discover makes the fleet from all inputs so far. It may be called again after more inputs.
 func (c *Collector) Discover() *Discovery {
-	b := &build{c: c, devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
+	b := &build{c: c, room: map[string]map[string]int64{}, left: map[string]map[string]int64{},
+		devices: map[string][]*device{}, heldBy: map[deviceID]int{}, hamiCounts: map[string]bool{},
 		others: map[string]bool{}, heldDevices: map[*device]bool{}, byName: map[string]*node{},
 		poolOf: map[*node]*pool{}, byDevice: map[string]*workload{}, sharedSeries: map[*workload]bool{},
 		findings: append([]Finding{}, c.findings...), Discovery: &Discovery{Pods: c.pods, Unknown: []Unknown{},
 			Today: []Sharing{}, Provenance: map[string]Provenance{}}} // lists are never null in JSON
 	b.Fleet.Version = "v1"
 	b.claims()
+	b.rooms()
 	for _, name := range sortedKeys(c.nodes) {
 		if n := b.readNode(c.nodes[name]); n != nil {
 			b.nodes, b.byName[name] = append(b.nodes, n), n

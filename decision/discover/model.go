@@ -274,7 +274,7 @@ type build struct {
 	heldDevices map[*device]bool
 	hamiCounts  map[string]bool             // names of HAMi's count of GPUs on nodes
 	others      map[string]bool             // resources that GPU nodes offer and that are not understood
-	left        map[string]map[string]int64 // of nodes
+	room, left  map[string]map[string]int64 // of nodes, before and after pods with GPUs
 	nodes       []*node
 	byName      map[string]*node
 	pools       []*pool

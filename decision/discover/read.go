@@ -72,7 +72,8 @@ func (c *Collector) read(name string, head []byte, in io.Reader) error {
 		return errors.Join(read(c.usage, name, in), c.keepServers(name, servers))
 	}
 	if servingHead.Match(head) {
-		return c.keepServing(name, in, serving.Parse)
+		rs, err := serving.Parse(in)
+		return c.keepServing(name, rs, err)
 	}
 	switch {
 	case text[0] == '{':

@@ -168,7 +168,7 @@ func (n *node) drains(b *build, o *fleet.NodeObject) {
 // elsewhere reports whether another node takes a pod without GPUs.
 func (b *build) elsewhere(p *pod, but *node) bool {
 	for name, n := range b.c.nodes {
-		room, fits := b.rooms()[name], name != but.name && n.apart() == ""
+		room, fits := b.left[name], name != but.name && n.apart() == ""
 		for key, amount := range p.requests {
 			fits = fits && amount <= room[key]
 		}
@@ -182,43 +182,29 @@ func (b *build) elsewhere(p *pod, but *node) bool {
 // mostPodsOfNode is the number of pods that a kubelet runs unless it is configured otherwise.
 const mostPodsOfNode = 110
 
-// roomOf returns the allocatable resources of a node that pods without GPUs leave, by resource.
-func (b *build) roomOf(node string) map[string]int64 {
-	o := b.c.nodes[node]
-	if o == nil {
-		return nil
-	}
-	room := map[string]int64{"pods": mostPodsOfNode}
-	for key, text := range o.Status.Allocatable {
-		room[key] = amountIn(key, text)
-	}
-	for _, p := range b.c.others[node] {
-		take(room, p.requests)
-	}
-	return room
-}
-
-func take(room, requests map[string]int64) {
-	for key, amount := range requests {
-		room[key] -= amount
-	}
-}
-
-// rooms returns the resources of all nodes that no pod has requested, by node.
-func (b *build) rooms() map[string]map[string]int64 {
-	if b.left != nil {
-		return b.left
-	}
-	b.left = map[string]map[string]int64{}
-	for name := range b.c.nodes {
-		b.left[name] = b.roomOf(name)
+// rooms finds the allocatable resources of each node that pods without GPUs leave, and those that no pod has requested.
+func (b *build) rooms() {
+	for name, o := range b.c.nodes {
+		room := map[string]int64{"pods": mostPodsOfNode}
+		for key, text := range o.Status.Allocatable {
+			room[key] = amountIn(key, text)
+		}
+		take(room, b.c.others[name])
+		b.room[name], b.left[name] = room, maps.Clone(room)
 	}
 	for _, p := range b.c.users {
-		if room := b.left[p.node]; room != nil {
-			take(room, p.requests)
+		take(b.left[p.node], []*pod{p})
+	}
+}
+
+func take(room map[string]int64, pods []*pod) {
+	for _, p := range pods {
+		for key, amount := range p.requests {
+			if room != nil { // of a node that is known
+				room[key] -= amount
+			}
 		}
 	}
-	return b.left
 }
 
 // exceeded names a quota that lets no pod more like this be made, empty where there is none.

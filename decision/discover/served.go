@@ -3,12 +3,9 @@
 package discover
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -31,8 +28,7 @@ var servingHead = regexp.MustCompile(`(?m)^(# (HELP|TYPE) )?((\w+[:_])?(vllm|sgl
 
 var metricsHead = regexp.MustCompile(`^# (HELP|TYPE) [A-Za-z_:]`)
 
-func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader) ([]serving.Reading, error)) error {
-	rs, err := parse(in)
+func (c *Collector) keepServing(name string, rs []serving.Reading, err error) error {
 	if len(rs) > 0 {
 		c.pages = append(c.pages, metricsPage{name, rs})
 	}
@@ -40,12 +36,7 @@ func (c *Collector) keepServing(name string, in io.Reader, parse func(io.Reader)
 }
 
 // servers holds series of model servers from Prometheus' answers, by the namespace and name of their pod.
-type servers map[string][]rangeSeries
-
-type rangeSeries struct {
-	Metric map[string]string `json:"metric"`
-	Values [][2]any          `json:"values"`
-}
+type servers map[string][]serving.Series
 
 // hourly is the sampling interval of a server's series in ms: counters add up, and a week of hours resolves its loads.
 const hourly = int64(time.Hour / time.Millisecond)
@@ -56,7 +47,7 @@ func (s servers) add(metric map[string]string, values []usage.Point) {
 	if ns := metric["namespace"]; ns != "" && pod != "" {
 		pod = ns + "." + pod
 	}
-	r := rangeSeries{Metric: maps.Clone(metric)}
+	r := serving.Series{Metric: maps.Clone(metric)}
 	for _, target := range []string{"pod", "namespace", "job", "container", "endpoint", "service", "node"} {
 		delete(r.Metric, target)
 	}
@@ -71,12 +62,8 @@ func (s servers) add(metric map[string]string, values []usage.Point) {
 // keepServers keeps the series of servers as pages of their pods.
 func (c *Collector) keepServers(name string, all servers) (errs error) {
 	for _, pod := range sortedKeys(all) {
-		answer, err := json.Marshal(map[string]any{"status": "success",
-			"data": map[string]any{"resultType": "matrix", "result": all[pod]}})
-		if err == nil {
-			err = c.keepServing(cmp.Or(pod, name), bytes.NewReader(answer), serving.ParseRange)
-		}
-		errs = errors.Join(errs, err)
+		rs, err := serving.Range(all[pod])
+		errs = errors.Join(errs, c.keepServing(cmp.Or(pod, name), rs, err))
 	}
 	return errs
 }

@@ -114,7 +114,7 @@ func (b *build) nodeToday(n *node) layout.Node {
 		out.Closed = n.closed
 	}
 	if n.meta != nil {
-		room := b.roomOf(n.name)
+		room := b.room[n.name]
 		if out.Memory = sharing.Bytes(max(0, room["memory"])); amountIn("cpu", n.meta.Status.Allocatable["cpu"]) > 0 {
 			out.CPUMilli = max(1, room["cpu"])
 		}
@@ -122,7 +122,7 @@ func (b *build) nodeToday(n *node) layout.Node {
 		for i := range out.Devices {
 			slots += max(len(out.Devices[i].Instances), int(out.Devices[i].Slots))
 		}
-		if pods := b.rooms()[n.name]["pods"]; pods < int64(slots) {
+		if pods := b.left[n.name]["pods"]; pods < int64(slots) {
 			out.Closed = cmp.Or(out.Closed, fmt.Sprintf("one that runs at most %d pods more", max(0, pods)))
 		}
 	}
@@ -205,7 +205,7 @@ func (b *build) objectOf(n *node, keys, resources map[string]bool) fleet.NodeObj
 		return o
 	}
 	o.Labels = only(n.meta.Metadata.Labels, keys)
-	o.Resources = only(b.roomOf(n.name), resources)
+	o.Resources = only(b.room[n.name], resources)
 	o.Taints = n.meta.Spec.Taints
 	n.drains(b, &o)
 	return o

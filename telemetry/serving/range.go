@@ -15,6 +15,12 @@ import (
 // escape writes a label's value as a page has it.
 var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 
+// Series is one series of Prometheus' answer to a range query.
+type Series struct {
+	Metric map[string]string
+	Values [][2]any // seconds, figure as text
+}
+
 // ParseRange reads Prometheus' answer to a range query (/api/v1/query_range) for a server's series, such as
 // {__name__=~"vllm:.*"}: the readings of each time in order, with At set. Otherwise it is as Parse.
 func ParseRange(in io.Reader) ([]Reading, error) {
@@ -22,10 +28,7 @@ func ParseRange(in io.Reader) ([]Reading, error) {
 		Status, Error string
 		Data          struct {
 			ResultType string
-			Result     []struct {
-				Metric map[string]string
-				Values [][2]any // seconds, figure as text
-			}
+			Result     []Series
 		}
 	}
 	if err := json.NewDecoder(in).Decode(&answer); err != nil {
@@ -35,14 +38,19 @@ func ParseRange(in io.Reader) ([]Reading, error) {
 		return nil, fmt.Errorf("serving: Prometheus answered %.20q %.20q with a %.20q: ask /api/v1/query_range",
 			answer.Status, answer.Error, answer.Data.ResultType)
 	}
+	return Range(answer.Data.Result)
+}
+
+// Range reads the series of an answer as ParseRange does.
+func Range(all []Series) ([]Reading, error) {
 	histogram := map[string]bool{}
-	for _, s := range answer.Data.Result {
+	for _, s := range all {
 		if base, ok := strings.CutSuffix(s.Metric["__name__"], "_bucket"); ok {
 			histogram[base] = true
 		}
 	}
 	pages := map[float64]map[string]*strings.Builder{} // by time and family
-	for _, s := range answer.Data.Result {
+	for _, s := range all {
 		name, labels := s.Metric["__name__"], []string{}
 		for _, l := range slices.Sorted(maps.Keys(s.Metric)) {
 			if l != "__name__" {

@@ -75,19 +75,27 @@ func New() *Reader {
 	return &Reader{most: maxTenants, tenants: map[rawKey]*tenant{}, scrapers: map[scraper]bool{}}
 }
 
+// input is a source while it is read.
+type input struct {
+	*Reader
+	*Source
+	doc   *json.Decoder
+	begun int // series of the document
+}
+
 // begin opens a source.
-func (r *Reader) begin(name string) *Source {
+func (r *Reader) begin(name string) *input {
 	r.sources = append(r.sources, Source{Name: name})
-	return &r.sources[len(r.sources)-1]
+	return &input{Reader: r, Source: &r.sources[len(r.sources)-1]}
 }
 
 // end closes a source: one without any figure is a problem. It returns the source's problems.
-func (r *Reader) end(src *Source) error {
-	if src.Series == 0 && src.probs.Len() == 0 {
-		src.problem("", "query one of DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE, "+
+func (s *Source) end() error {
+	if s.Series == 0 && s.probs.Len() == 0 {
+		s.problem("", "query one of DCGM_FI_DEV_FB_USED, DCGM_FI_DEV_GPU_UTIL, DCGM_FI_PROF_GR_ENGINE_ACTIVE, "+
 			"DCGM_FI_PROF_SM_ACTIVE", "it has no series, or none of a metric of a GPU that is read")
 	}
-	return src.probs.Err()
+	return s.probs.Err()
 }
 
 func (s *Source) problem(path, remedy, format string, args ...any) {
@@ -97,69 +105,72 @@ func (s *Source) problem(path, remedy, format string, args ...any) {
 	s.probs.If(s.probs.Len() < problem.Enough, s.Name+path, remedy, format, args...)
 }
 
-// problems takes the problems of an error.
-func (s *Source) problems(err error) {
-	var l problem.List
-	l.AddErr("", err)
-	for _, p := range l.Problems() {
-		s.problem(p.Path, p.Remedy, "%s", p.Message)
+// take hands the samples of a series over, if its metric is read.
+func (in *input) take(path string, metric map[string]string, points []Point) {
+	name := metric["__name__"]
+	to, read := metrics[name]
+	switch {
+	case serves.MatchString(name) && in.Serving != nil:
+		in.Series++
+		in.Serving(metric, points)
+		return
+	case name == "":
+		in.problem(path, "query the metric itself", "a series without a name")
+		return
+	case !read:
+		return
 	}
-}
-
-// series finds the accumulator of a series. It is nil where the series is not
-// read; the reason is a problem, unless it is of another metric.
-func (r *Reader) series(src *Source, l labels) (*tenant, source) {
-	m, ok := metrics[l["metric"]]
-	if !ok {
-		return nil, m
+	l := labels{}
+	for _, name := range slices.Sorted(maps.Keys(metric)) { // as Prometheus writes them
+		if of := labelOf[name]; of != "" {
+			l[of] = metric[name]
+		}
 	}
 	raw, ok := l.key()
 	if !ok {
-		src.problem(l["metric"], "query without an aggregation that drops the labels gpu, UUID and pod",
+		in.problem(name, "query without an aggregation that drops the labels gpu, UUID and pod",
 			"a series names neither a GPU nor a pod")
-		return nil, m
+		return
 	}
 	if l["exportedPod"] != "" && l["pod"] != "" {
-		r.scrapers[scraper{l["namespace"], l["pod"], ""}] = true
+		in.scrapers[scraper{l["namespace"], l["pod"], ""}] = true
 		if l["container"] != "" {
-			r.scrapers[scraper{l["namespace"], "", l["container"]}] = true
+			in.scrapers[scraper{l["namespace"], "", l["container"]}] = true
 		}
 	}
-	t := r.tenant(src, raw)
-	if t != nil {
-		src.Series++
-	}
-	return t, m
-}
-
-func (r *Reader) tenant(src *Source, raw rawKey) *tenant {
-	t := r.tenants[raw]
+	t := in.tenants[raw]
 	if t == nil {
-		if len(r.order) >= r.most {
-			src.problem("", "read fewer files, or a shorter window", "more than %d tenants", r.most)
-			return nil
+		if len(in.order) >= in.most {
+			in.problem("", "read fewer files, or a shorter window", "more than %d tenants", in.most)
+			return
 		}
 		t = &tenant{raw: raw}
-		r.tenants[raw] = t
-		r.order = append(r.order, t)
+		in.tenants[raw], in.order = t, append(in.order, t)
 	}
-	return t
+	in.Series++
+	for _, p := range points {
+		if !p.ok {
+			in.problem(path, "query again", `a sample that is not [time, "value"]`)
+			continue
+		}
+		in.sample(t, to.figure, p.MS, p.Value*to.scale)
+	}
 }
 
 // sample takes one sample of a tenant.
-func (r *Reader) sample(src *Source, t *tenant, f Figure, ms int64, v float64) {
+func (in *input) sample(t *tenant, f Figure, ms int64, v float64) {
 	a := t.accs[f]
 	if a == nil {
 		a = new(acc)
 		t.accs[f] = a
 	}
 	before := a.to
-	src.Samples++
+	in.Samples++
 	if !a.add(f, ms, v) {
-		src.Refused++
+		in.Refused++
 		return
 	}
-	slot := earliest/slotTime.Milliseconds() + r.page
+	slot := earliest/slotTime.Milliseconds() + in.page
 	if ms != noTime {
 		t.timed, slot = true, ms/slotTime.Milliseconds()
 	}
@@ -198,91 +209,77 @@ func Sniff(head []byte) func(r *Reader, name string, in io.Reader) error {
 
 // Text reads pages in Prometheus' text format, as dcgm-exporter serves them; several pages may follow one another.
 // Samples without a time stamp count without one. The error lists the problems of this source; readable samples count.
-func (r *Reader) Text(name string, in io.Reader) error {
-	src := r.begin(name)
-	err := promtext.Read(in, func(p promtext.Page) {
+func (r *Reader) Text(name string, text io.Reader) error {
+	in, l := r.begin(name), problem.List{}
+	l.AddErr("", promtext.Read(text, func(p promtext.Page) {
 		r.page++
 		for _, f := range p.Families {
 			if _, ok := metrics[f.GetName()]; ok {
-				r.family(src, f)
+				in.family(f)
 			}
 		}
-	})
-	src.problems(err)
-	return r.end(src)
+	}))
+	for _, p := range l.Problems() {
+		in.problem(p.Path, p.Remedy, "%s", p.Message)
+	}
+	return in.end()
 }
 
-func (r *Reader) family(src *Source, f *dto.MetricFamily) {
-	l := labels{}
+func (in *input) family(f *dto.MetricFamily) {
 	for i, m := range f.Metric {
-		clear(l)
-		l["metric"] = f.GetName()
+		metric := map[string]string{"__name__": f.GetName()}
 		for _, p := range m.Label {
-			if of := labelOf[p.GetName()]; of != "" {
-				l[of] = p.GetValue()
-			}
+			metric[p.GetName()] = p.GetValue()
 		}
-		v, ok := promtext.Value(m)
-		if !ok {
-			src.problem(fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
-			continue
-		}
-		t, to := r.series(src, l)
-		if t == nil {
-			continue
-		}
-		when := int64(noTime)
+		one := Point{MS: noTime}
 		if m.TimestampMs != nil {
-			when = m.GetTimestampMs()
+			one.MS = m.GetTimestampMs()
 		}
-		r.sample(src, t, to.figure, when, v*to.scale)
+		if one.Value, one.ok = promtext.Value(m); !one.ok {
+			in.problem(fmt.Sprintf("%s[%d]", f.GetName(), i), "", "a histogram or summary, where a figure is expected")
+			continue
+		}
+		in.take("", metric, []Point{one})
 	}
 }
 
 // JSON reads the answer of Prometheus' HTTP interface to a query or a range query (resultType vector or matrix), one
 // series at a time. The error lists the problems of this source; readable samples count.
-func (r *Reader) JSON(name string, in io.Reader) error {
-	src := r.begin(name)
-	j := &jsonReader{r: r, src: src, d: json.NewDecoder(in)}
-	if err := stream.Object(j.d, j.field); err != nil {
-		src.problem(j.path(), "query again", "%s", problem.Clip(err.Error()))
+func (r *Reader) JSON(name string, text io.Reader) error {
+	in := r.begin(name)
+	in.doc = json.NewDecoder(text)
+	if err := stream.Object(in.doc, in.field); err != nil {
+		in.problem(in.path(), "query again", "%s", problem.Clip(err.Error()))
 	}
-	return r.end(src)
+	return in.end()
 }
 
-type jsonReader struct {
-	r      *Reader
-	src    *Source
-	d      *json.Decoder
-	series int // that have begun
-}
-
-func (j *jsonReader) path() string { return fmt.Sprintf("result[%d]", max(0, j.series-1)) }
+func (in *input) path() string { return fmt.Sprintf("result[%d]", max(0, in.begun-1)) }
 
 // field reads a field of the answer, or of its data.
-func (j *jsonReader) field(key string) error {
+func (in *input) field(key string) error {
 	var text string
 	var texts []string
 	var skipped json.RawMessage
 	switch key {
 	case "data":
-		return stream.Object(j.d, j.field)
+		return stream.Object(in.doc, in.field)
 	case "result":
-		return stream.Array(j.d, j.result)
+		return stream.Array(in.doc, in.result)
 	case "error":
-		err := j.d.Decode(&text)
+		err := in.doc.Decode(&text)
 		if err == nil {
-			j.src.problem("error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
+			in.problem("error", "query again", "Prometheus answers %s", problem.Clip(strconv.Quote(text)))
 		}
 		return err
 	case "warnings":
-		err := j.d.Decode(&texts)
+		err := in.doc.Decode(&texts)
 		for _, text := range texts {
-			j.src.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
+			in.problem("warnings", "", "Prometheus warns %s", problem.Clip(strconv.Quote(text)))
 		}
 		return err
 	}
-	err := j.d.Decode(&skipped)
+	err := in.doc.Decode(&skipped)
 	if kind := string(skipped); key == "resultType" && (kind == `"scalar"` || kind == `"string"`) {
 		return fmt.Errorf("a %s (query a metric, not a number)", strings.Trim(kind, `"`))
 	}
@@ -290,50 +287,21 @@ func (j *jsonReader) field(key string) error {
 }
 
 // result reads a series.
-func (j *jsonReader) result() error {
-	j.series++
+func (in *input) result() error {
+	in.begun++
 	var s struct {
 		Metric map[string]string
 		Values []Point
 		Value  *Point // of a vector
 	}
-	err := j.d.Decode(&s)
+	err := in.doc.Decode(&s)
 	if s.Value != nil {
 		s.Values = append(s.Values, *s.Value)
 	}
 	if err == nil {
-		j.take(s.Metric, s.Values)
+		in.take(in.path(), s.Metric, s.Values)
 	}
 	return err
-}
-
-// take hands the samples of a series over, if its metric is read.
-func (j *jsonReader) take(metric map[string]string, points []Point) {
-	if serves.MatchString(metric["__name__"]) && j.r.Serving != nil {
-		j.src.Series++
-		j.r.Serving(metric, points)
-		return
-	}
-	l := labels{}
-	for _, name := range slices.Sorted(maps.Keys(metric)) { // as Prometheus writes them
-		if of := labelOf[name]; of != "" {
-			l[of] = metric[name]
-		}
-	}
-	if l["metric"] == "" {
-		j.src.problem(j.path(), "query the metric itself", "a series without a name")
-		return
-	}
-	t, to := j.r.series(j.src, l)
-	for _, p := range points {
-		switch {
-		case t == nil:
-		case !p.ok:
-			j.src.problem(j.path(), "query again", `a sample that is not [time, "value"]`)
-		default:
-			j.r.sample(j.src, t, to.figure, p.MS, p.Value*to.scale)
-		}
-	}
 }
 
 // serves matches the names of series of model servers, which recording rules may prefix.

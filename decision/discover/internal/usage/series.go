@@ -251,7 +251,7 @@ type labels map[string]string
 
 // labelOf names a label that is read by any of its names: those of dcgm-exporter (pod_name and the like of its first
 // versions; pod_uid under --kubernetes-enable-pod-uid), and of Prometheus' relabelling.
-var labelOf = map[string]string{"__name__": "metric", "Hostname": "hostname", "hostname": "hostname",
+var labelOf = map[string]string{"Hostname": "hostname", "hostname": "hostname",
 	"node": "node", "nodename": "node", "node_name": "node", "kubernetes_node": "node", "exported_node": "node",
 	"instance": "instance", "UUID": "uuid", "uuid": "uuid", "gpu_uuid": "uuid", "gpu": "gpu", "device": "device",
 	"GPU_I_PROFILE": "profile", "GPU_I_ID": "instanceID", "gpu_instance": "instanceID",
