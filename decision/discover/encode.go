@@ -103,13 +103,9 @@ func (e *encoder) value(path string, v reflect.Value, must bool) *yaml.Node {
 			return n
 		case reflect.Struct:
 			return e.mapping(path, v)
-		case reflect.Map:
-			if err = n.Encode(v.Interface()); err == nil {
-				n.Style = yaml.FlowStyle
-				return n
-			}
-		default:
-			err = n.Encode(v.Interface())
+		}
+		if err = n.Encode(v.Interface()); v.Kind() == reflect.Map {
+			n.Style = yaml.FlowStyle
 		}
 	}
 	if err != nil && e.err == nil {

@@ -19,10 +19,9 @@ func (b *build) resolve(p *pod) {
 	if p.held == nil {
 		p.held = asked
 	}
-	p.held = append(p.held, b.kaiHoldings(p)...)
-	claimed := b.claimed(p, n)
-	p.held = append(p.held, claimed...)
-	p.signature = signature(append(append(asked, b.kaiHoldings(p)...), claimed...))
+	more := append(b.kaiHoldings(p), b.claimed(p, n)...)
+	p.held = append(p.held, more...)
+	p.signature = signature(append(asked, more...))
 	p.ask = summary(p.held)
 }
 

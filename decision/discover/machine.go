@@ -61,13 +61,11 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	if n.meta != nil && n.gpus > 0 && n.gpus != len(inv.GPUs) {
 		n.find("label-lies/driver-count", "nvidia-smi", plaintext.Count(n.gpus, "GPU"), len(inv.GPUs))
 	}
-	n.gpus, n.gpusFrom, n.layouts = len(inv.GPUs), from, nil
+	n.gpus, n.gpusFrom, n.layouts, n.uuids, n.inMIG = len(inv.GPUs), from, nil, nil, 0
 	if d, err := sharing.ParseDriver(inv.Driver); err == nil {
 		n.driver, n.driverFrom = d, from
 	}
-	inMIG := 0
 	var byMPS, sliced, denied []string // the GPUs that are shared so, or report nothing of the whole
-	n.uuids = nil
 	instances := map[string]int{}
 	for i := range inv.GPUs {
 		g := &inv.GPUs[i]
@@ -87,7 +85,7 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 		}
 		b.checkGuest("machine "+n.name, g.Name, "nvidia-smi", false)
 		if g.MIG == sharing.AnswerYes || g.Denied && g.MIG == sharing.AnswerUnknown {
-			inMIG++
+			n.inMIG++
 		}
 		if g.Denied {
 			denied = append(denied, strconv.Itoa(i))
@@ -103,7 +101,6 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 			sliced = append(sliced, strconv.Itoa(i))
 		}
 	}
-	n.inMIG = inMIG
 	if len(instances) > 0 {
 		n.instances = instances
 	}

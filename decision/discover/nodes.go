@@ -303,8 +303,7 @@ func lookupGPU(name, mib string, single bool) *sharing.GPU {
 	if name == "" {
 		return nil
 	}
-	for _, text := range []string{name, strings.TrimPrefix(name, "NVIDIA-"), strings.ReplaceAll(name, "-", " "),
-		plainBoard(name)} {
+	for _, text := range []string{name, plainBoard(name)} {
 		if gpu, err := sharing.LookupGPU(text); err == nil {
 			return gpu
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/fleet"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
@@ -171,7 +170,7 @@ func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignm
 			a.Device = layout.UnknownDevice
 		}
 		if a.Profile = nil; h.profile != "" {
-			a.Profile = profileOn(n, h.profile)
+			a.Profile = p.at.profile(h.profile)
 		}
 		for range h.gpus {
 			out = append(out, a)
@@ -185,17 +184,6 @@ func (p *pod) assignments(workload string, n *layout.Node) (out []layout.Assignm
 		out = slices.Repeat([]layout.Assignment{a}, max(1, p.ask.gpus))
 	}
 	return out
-}
-
-// profileOn is a profile of a node's GPUs by its name; nil where they have none such.
-func profileOn(n *layout.Node, name string) *mig.Profile {
-	for i := range n.Devices {
-		if model := n.Devices[i].GPU.MIG; model != nil {
-			p, _ := model.Profile(name)
-			return p
-		}
-	}
-	return nil
 }
 
 // objectOf returns a node's object without its GPUs, with only the labels and resources that something depends on.
