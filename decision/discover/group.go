@@ -41,11 +41,10 @@ func (b *build) claims() {
 func (b *build) group() {
 	byKey := map[workloadKey]*workload{}
 	add := func(p *pod) *workload {
-		o := b.root(p.namespace, p.owner)
 		if b.resolve(p); p.ask.gpus == 0 {
 			return nil // its claims and resources are for something else
 		}
-		key := workloadKey{p.namespace, o, p.signature}
+		key := workloadKey{b.root(p.owner), p.signature}
 		w := byKey[key]
 		if w == nil {
 			w = &workload{key: key, first: p}
@@ -66,14 +65,10 @@ func (b *build) group() {
 	// Owners without pods in the input.
 	for _, name := range sortedKeys(b.c.controllers) {
 		k := b.c.controllers[name]
-		if k.pod == nil || k.replicas == 0 || k.owner.name != "" &&
-			b.c.controllers[k.owner.kind+"/"+k.namespace+"/"+k.owner.name] != nil {
-			continue
-		}
-		o := b.root(k.namespace, owner{k.kind, k.name})
-		if slices.ContainsFunc(b.workloads, func(w *workload) bool {
-			return w.key.namespace == k.namespace && w.key.owner == o && len(w.pods) > 0
-		}) {
+		if k.pod == nil || k.replicas == 0 || b.c.controllers[k.of.String()] != nil ||
+			slices.ContainsFunc(b.workloads, func(w *workload) bool {
+				return w.key.owner == b.root(k.owner) && len(w.pods) > 0
+			}) {
 			continue
 		}
 		if w := add(k.pod); w != nil {
@@ -81,9 +76,8 @@ func (b *build) group() {
 		}
 	}
 	slices.SortFunc(b.workloads, func(x, y *workload) int {
-		return cmp.Or(cmp.Compare(x.key.namespace, y.key.namespace), cmp.Compare(x.key.owner.name, y.key.owner.name),
-			cmp.Compare(x.key.owner.kind, y.key.owner.kind), cmp.Compare(y.all, x.all),
-			cmp.Compare(x.key.signature, y.key.signature))
+		return cmp.Or(cmp.Compare(x.key.namespace, y.key.namespace), cmp.Compare(x.key.name, y.key.name),
+			cmp.Compare(x.key.kind, y.key.kind), cmp.Compare(y.all, x.all), cmp.Compare(x.key.signature, y.key.signature))
 	})
 	b.attach()
 }
@@ -94,8 +88,8 @@ func (b *build) attach() {
 	for i, w := range b.workloads {
 		b.Fleet.Workloads = append(b.Fleet.Workloads, decision.Workload{})
 		w.at, w.Workload = fmt.Sprintf("workloads[%d]", i), &b.Fleet.Workloads[i]
-		base := workloadName(w.key.namespace, w.key.owner.name)
-		w.Name = unique(taken, base, base+"-"+strings.ToLower(w.key.owner.kind))
+		base := workloadName(w.key.namespace, w.key.name)
+		w.Name = unique(taken, base, base+"-"+strings.ToLower(w.key.kind))
 		for _, p := range w.pods {
 			for a, k := range b.allocations(p) {
 				if d := b.device(a); d != nil && d.uuid != "" && k.pods <= 1 {
@@ -116,18 +110,14 @@ func (b *build) attach() {
 var cronName = regexp.MustCompile(`-\d{7,10}$`)
 
 // root follows owners up: the Deployment of a ReplicaSet, the CronJob of a Job.
-func (b *build) root(namespace string, o owner) owner {
+func (b *build) root(o owner) owner {
 	for range 8 {
-		k := b.c.controllers[o.kind+"/"+namespace+"/"+o.name]
-		if k == nil || k.owner.name == "" {
-			break
+		if k := b.c.controllers[o.String()]; k != nil && k.of.name != "" {
+			o = k.of
 		}
-		o = k.owner
 	}
-	if o.kind == "Job" {
-		if base := cronName.ReplaceAllString(o.name, ""); base != o.name {
-			return owner{"CronJob", base}
-		}
+	if base := cronName.ReplaceAllString(o.name, ""); o.kind == "Job" && base != o.name {
+		return owner{"CronJob", o.namespace, base}
 	}
 	return o
 }

@@ -159,7 +159,7 @@ func (b *build) processes(n *node, inv *telemetry.Inventory) {
 	for _, pid := range slices.Sorted(maps.Keys(all)) {
 		p := all[pid]
 		n.pids[pid] = true
-		key := workloadKey{n.name, owner{"process", p.base}, strconv.Itoa(p.gpus)}
+		key := workloadKey{owner{"process", n.name, p.base}, strconv.Itoa(p.gpus)}
 		w := by[key]
 		if w == nil {
 			one := &pod{namespace: n.name, name: p.base, node: n.name, owner: key.owner, running: true,

@@ -34,7 +34,7 @@ type Collector struct {
 	others            map[string][]*pod // pods without GPUs, by node
 	repels            []repeller
 	ending            map[string]string // a pod with GPUs that is being deleted, by node
-	autoscalers       map[string]fleet.Autoscaler
+	autoscalers       map[owner]fleet.Autoscaler
 	users             []*pod
 	budgets           []*budgetObject
 	quotas            []*quotaObject
@@ -55,7 +55,7 @@ func New(opts Options) *Collector {
 		nodes: map[string]*nodeObject{}, devices: map[string]map[string]*device{}, generation: map[string]int64{},
 		claims: map[string]*claim{}, templates: map[string]*claim{}, classes: map[string]deviceClass{},
 		hamiNames: map[string]role{}, poolNode: map[string]string{}, controllers: map[string]*controller{},
-		autoscalers: map[string]fleet.Autoscaler{}, podUIDs: map[string]string{}, clusters: map[string][]string{},
+		autoscalers: map[owner]fleet.Autoscaler{}, podUIDs: map[string]string{}, clusters: map[string][]string{},
 		plugins: map[string][]*pluginConfig{}}
 }
 
@@ -155,11 +155,11 @@ func (h *holding) kind() string {
 }
 
 type controller struct {
-	kind, namespace, name string
-	owner                 owner // of a ReplicaSet or Job
-	replicas              int
-	pod                   *pod   // of its template, where that asks for GPUs
-	holds                 string // why its pods do not follow a patch
+	owner
+	of       owner // of a ReplicaSet or Job
+	replicas int
+	pod      *pod   // of its template, where that asks for GPUs
+	holds    string // why its pods do not follow a patch
 }
 
 // repeller is a pod that keeps off those that its term selects.
@@ -306,8 +306,7 @@ type workload struct {
 }
 
 type workloadKey struct {
-	namespace string
-	owner     owner
+	owner
 	signature string
 }
 

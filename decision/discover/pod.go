@@ -178,10 +178,10 @@ func (p *pod) runsAs(uid *int64) {
 }
 
 func (c *Collector) takeController(file, kind string, o *controllerObject) {
-	k := &controller{kind: kind, namespace: o.Metadata.Namespace, name: o.Metadata.Name, replicas: 1}
-	k.holds = o.holdsOf(kind)
+	id := owner{kind, o.Metadata.Namespace, o.Metadata.Name}
+	k := &controller{owner: id, replicas: 1, holds: o.holdsOf(kind)}
 	if ref := o.Metadata.controller(); ref.Name != "" {
-		k.owner = owner{ref.Kind, ref.Name}
+		k.of = owner{ref.Kind, id.namespace, ref.Name}
 	}
 	for _, n := range []*int{o.Spec.Replicas, o.Spec.Parallelism} {
 		if n != nil {
@@ -189,20 +189,20 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		}
 	}
 	if k.replicas < 0 || k.replicas > mostPods {
-		c.trouble(file, kind+" "+k.namespace+"/"+k.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
+		c.trouble(file, kind+" "+id.namespace+"/"+id.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
 		return
 	}
 	template := o.Spec.Template.Metadata
-	template.Namespace, template.Name = k.namespace, k.name
-	template.OwnerReferences = []ownerRef{{Kind: kind, Name: k.name, Controller: true}}
+	template.Namespace, template.Name = id.namespace, id.name
+	template.OwnerReferences = []ownerRef{{Kind: kind, Name: id.name, Controller: true}}
 	if p := newPod(&template, &o.Spec.Template.Spec); p.uses() && p.counted() <= mostPerNode {
 		k.pod = p
 	}
-	c.controllers[kind+"/"+k.namespace+"/"+k.name] = k
+	c.controllers[id.String()] = k
 }
 
 func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
-	a := fleet.Autoscaler{Min: 1, Max: o.Spec.MaxReplicas}
+	a, of := fleet.Autoscaler{Min: 1, Max: o.Spec.MaxReplicas}, o.Spec.ScaleTargetRef
 	if o.Spec.MinReplicas != nil {
 		a.Min = *o.Spec.MinReplicas
 	}
@@ -211,7 +211,7 @@ func (c *Collector) takeAutoscaler(file string, o *autoscalerObject) {
 			"minReplicas and maxReplicas make no range")
 		return
 	}
-	c.autoscalers[o.Spec.ScaleTargetRef.Kind+"/"+o.Metadata.Namespace+"/"+o.Spec.ScaleTargetRef.Name] = a
+	c.autoscalers[owner{of.Kind, o.Metadata.Namespace, of.Name}] = a
 }
 
 func (c *Collector) takeRepellers(o *podObject) {
@@ -273,13 +273,15 @@ func serverOf(image string, words []string) string {
 }
 
 // owner identifies the object that made a pod, as far as it is known.
-type owner struct{ kind, name string }
+type owner struct{ kind, namespace, name string }
+
+func (o owner) String() string { return o.kind + "/" + o.namespace + "/" + o.name }
 
 // ownerOf returns the object that a pod belongs to by its owner or its labels.
 func ownerOf(m *metadata) owner {
 	for _, l := range names().Owners {
 		if name := m.Labels[l[0]]; name != "" {
-			return owner{l[1], name}
+			return owner{l[1], m.Namespace, name}
 		}
 	}
 	o := m.controller()
@@ -287,11 +289,11 @@ func ownerOf(m *metadata) owner {
 		// The label has the part that the Deployment's name was extended by.
 		if base, ok := strings.CutSuffix(o.Name, "-"+m.Labels["pod-template-hash"]); ok &&
 			m.Labels["pod-template-hash"] != "" {
-			return owner{"Deployment", base}
+			return owner{"Deployment", m.Namespace, base}
 		}
 	}
 	if o.Name == "" {
-		return owner{"Pod", m.Name}
+		return owner{"Pod", m.Namespace, m.Name}
 	}
-	return owner{o.Kind, o.Name}
+	return owner{o.Kind, m.Namespace, o.Name}
 }

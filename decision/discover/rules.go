@@ -247,13 +247,13 @@ func (b *build) staysWhy(w *workload) string {
 		why = cmp.Or(why, p.bound, b.c.repelled(p), b.notOffered(p), w.first.lacks(p, "other pods of it"))
 		made[p.labels["pod-template-hash"]+p.labels["controller-revision-hash"]] = true
 	}
-	if w.key.owner.kind == "Deployment" { // which starts a pod before it stops another
+	if w.key.kind == "Deployment" { // which starts a pod before it stops another
 		why = cmp.Or(why, b.exceeded(w.first))
 	}
 	if len(made) > 1 {
 		why = cmp.Or(why, "its rollout is under way: its pods are of several templates")
 	}
-	if k := b.c.controllers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; k != nil {
+	if k := b.c.controllers[w.key.String()]; k != nil {
 		if k.pod != nil {
 			why = cmp.Or(why, k.pod.bound, w.first.lacks(k.pod, "its template"))
 		}

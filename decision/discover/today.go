@@ -148,9 +148,9 @@ func (b *build) workloadToday(w *workload, nodes map[*node]int) {
 		b.note(w.at+".today", guessed("it asks for whole GPUs, as the device plugin hands them out; may_weaken: "+
 			"false keeps it on them"))
 	}
-	w.Today.Object, w.Today.Container = w.key.owner.kind, w.first.container
+	w.Today.Object, w.Today.Container = w.key.kind, w.first.container
 	w.Scheduling, w.Today.Stays = w.first.rules, b.staysWhy(w)
-	if a, ok := b.c.autoscalers[w.key.owner.kind+"/"+w.key.namespace+"/"+w.key.owner.name]; ok {
+	if a, ok := b.c.autoscalers[w.key.owner]; ok {
 		a.Workload = w.Name
 		t.Autoscalers = append(t.Autoscalers, a)
 	}

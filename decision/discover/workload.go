@@ -18,10 +18,10 @@ import (
 )
 
 func (b *build) makeWorkload(w *workload) {
-	p, o := w.first, w.key.owner
+	p, o := w.first, w.key
 	note := func(key string, from Provenance) { b.note(w.at+"."+key, from) }
 	w.Kind, w.GPUs = p.guess.kind, p.ask.gpus
-	note("name", declared("%s %s", o.kind, strings.TrimPrefix(w.key.namespace+"/"+o.name, "/")))
+	note("name", declared("%s %s", o.kind, strings.TrimPrefix(o.namespace+"/"+o.name, "/")))
 	note("kind", guessed("rule %s", p.guess.rule))
 	if text := p.notes["cotenant.dev/kind"]; text != "" && w.Kind.UnmarshalText([]byte(text)) == nil {
 		note("kind", declared("annotation cotenant.dev/kind"))
