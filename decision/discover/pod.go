@@ -67,17 +67,14 @@ func newPod(m *metadata, s *podSpec) *pod {
 			p.bound = cmp.Or(p.bound, "its annotation nvidia.com/"+key+" chooses among the cards of HAMi")
 		}
 	}
-	var containers []container
-	for _, c := range s.InitContainers {
-		init := c.RestartPolicy != "Always" // else a sidecar
-		if p.want(&c, init); !init {
+	containers := slices.Clone(s.Containers)
+	for i, c := range slices.Concat(s.InitContainers, s.Containers) { // requests repeat limits
+		init, sidecar := i < len(s.InitContainers), c.RestartPolicy == "Always"
+		if init && sidecar {
 			containers = append(containers, c)
 		}
+		p.wants = append(p.wants, wanted{c.Name, init && !sidecar, amountsOf(c.Resources.Limits, c.Resources.Requests)})
 	}
-	for i := range s.Containers {
-		p.want(&s.Containers[i], false)
-	}
-	containers = append(slices.Clone(s.Containers), containers...)
 	for _, init := range []bool{true, false} {
 		for _, w := range slices.Backward(p.wants) {
 			if w.init == init && len(w.amounts) > 0 {
@@ -94,7 +91,8 @@ func newPod(m *metadata, s *podSpec) *pod {
 			p.selects = k
 		}
 	}
-	p.readContainers(containers, s)
+	of := container{SecurityContext: security{RunAsUser: s.SecurityContext.RunAsUser}} // the whole pod
+	p.readContainers(append([]container{of}, containers...))
 	p.owner, p.controller = ownerOf(m), m.controller()
 	p.guess = guessKind(m, containers, p.owner)
 	return p
@@ -118,11 +116,6 @@ func (p *pod) readClaims(o *podObject) {
 	for _, m := range e.RequestMappings {
 		p.extended[m.ResourceName] = true
 	}
-}
-
-// want keeps the extended resources of a container. Requests repeat their limits.
-func (p *pod) want(c *container, init bool) {
-	p.wants = append(p.wants, wanted{c.Name, init, amountsOf(c.Resources.Limits, c.Resources.Requests)})
 }
 
 // counted is the number of GPUs that a pod's containers ask for by resources that count them.
@@ -156,11 +149,12 @@ var fractionFlag = regexp.MustCompile(`(?:^|\s)--(?:gpu-memory-utilization|mem-f
 
 // readContainers reads the model server, its memory fraction and the user of a pod's containers. Of arguments only the
 // flags of fractionFlag are kept, and of the environment nothing is read.
-func (p *pod) readContainers(containers []container, s *podSpec) {
-	p.runsAs(s.SecurityContext.RunAsUser)
+func (p *pod) readContainers(containers []container) {
 	for _, c := range containers {
 		p.framework.Privileged = p.framework.Privileged || c.SecurityContext.Privileged
-		p.runsAs(c.SecurityContext.RunAsUser)
+		if uid := c.SecurityContext.RunAsUser; uid != nil && *uid >= 0 && *uid < 1<<31-1 {
+			p.uid = decision.Some(int(*uid))
+		}
 		words := slices.Concat(c.Command, c.Args)
 		p.framework.Name = cmp.Or(p.framework.Name, serverOf(c.Image, words))
 		for _, m := range fractionFlag.FindAllStringSubmatch(strings.Join(words, " "), -1) {
@@ -168,12 +162,6 @@ func (p *pod) readContainers(containers []container, s *podSpec) {
 				p.framework.MemoryFraction = decision.Some(f)
 			}
 		}
-	}
-}
-
-func (p *pod) runsAs(uid *int64) {
-	if uid != nil && *uid >= 0 && *uid < 1<<31-1 {
-		p.uid = decision.Some(int(*uid))
 	}
 }
 
