@@ -5,7 +5,6 @@ package discover
 import (
 	"cmp"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -47,10 +46,7 @@ func (b *build) unusedHints() {
 		nodes = append(nodes, n.name)
 	}
 	unused := func(kind, pattern string, names []string) {
-		if slices.ContainsFunc(names, func(name string) bool {
-			ok, _ := path.Match(pattern, name)
-			return ok || name == pattern
-		}) {
+		if slices.ContainsFunc(names, func(name string) bool { return fits(pattern, name) }) {
 			return
 		}
 		near := ""

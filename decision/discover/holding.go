@@ -82,19 +82,17 @@ func (b *build) asked(p *pod, n *node) []holding {
 	var all []holding
 	total := map[string]int{}
 	key := func(h *holding) string { return h.resource + " " + h.profile }
-	for i := range p.wants {
-		if w := &p.wants[i]; !w.init {
-			for _, h := range b.container(p, w, n) {
-				total[key(&h)] += h.gpus
-				all = append(all, h)
+	for _, init := range []bool{false, true} {
+		for i := range p.wants {
+			if p.wants[i].init != init {
+				continue
 			}
-		}
-	}
-	for i := range p.wants {
-		if w := &p.wants[i]; w.init {
-			for _, h := range b.container(p, w, n) {
-				if more := h.gpus - total[key(&h)]; more > 0 {
-					total[key(&h)], h.gpus = h.gpus, more
+			for _, h := range b.container(p, &p.wants[i], n) {
+				if init {
+					h.gpus -= total[key(&h)]
+				}
+				if h.gpus > 0 {
+					total[key(&h)] += h.gpus
 					all = append(all, h)
 				}
 			}

@@ -43,8 +43,7 @@ func (b *build) takeUsage() {
 		together bool // of whole GPUs that others use too
 	}
 	all := map[gathered]*gathering{}
-	owners, uids := b.podOwners()
-	gone := map[string]bool{}
+	owners, gone := b.podOwners(), map[string]bool{}
 	for i := range u.Tenants {
 		s := &u.Tenants[i]
 		b.voidZeros(s)
@@ -54,7 +53,7 @@ func (b *build) takeUsage() {
 		if s.DeviceOnly {
 			continue // the device's own series: its pods have theirs
 		}
-		w, n := b.tenantOf(s, owners, uids, gone)
+		w, n := b.tenantOf(s, owners, gone)
 		if w == nil {
 			continue
 		}
@@ -84,75 +83,62 @@ func (b *build) voidZeros(s *usage.Stats) {
 	if s.Pod != "" {
 		object = "pod " + named(s.Namespace, s.Pod)
 	}
-	divided := s.Profile != "" || !s.Instance.IsZero()
 	for _, f := range busyFigures {
-		if s.Units.Has(f) {
+		switch {
+		case s.Units.Has(f):
 			b.find("units-mixed-up", object, exporter, figureTexts[f])
-			continue
-		}
-		if !s.Void.Has(f) || s.Shared {
-			continue
-		}
-		if f == usage.FigureGPUUtil && divided {
+		case !s.Void.Has(f) || s.Shared:
+		case f == usage.FigureGPUUtil && (s.Profile != "" || !s.Instance.IsZero()):
 			b.find("utilization-not-measured", object, exporter)
-			continue
-		}
-		used := "so that how busy it is is not known"
-		for _, g := range busyFigures {
-			if m, ok := s.Figures[g]; ok && !s.Void.Has(g) && m.Max > 0 {
-				used = figureTexts[g] + " is used"
-				break
+		default:
+			used := "so that how busy it is is not known"
+			for _, g := range slices.Backward(busyFigures) {
+				if m, ok := s.Figures[g]; ok && !s.Void.Has(g) && m.Max > 0 {
+					used = figureTexts[g] + " is used"
+				}
 			}
+			b.find("counter-not-filled", object, exporter, figureTexts[f], used)
 		}
-		b.find("counter-not-filled", object, exporter, figureTexts[f], used)
 	}
 }
 
-// podOwners finds workloads by pod, and by the common prefix of an owner's pods, so that pods that are gone are found
-// too. uids has the UIDs of pods without an owner: a pod of the same name with another UID is another workload.
-func (b *build) podOwners() (out map[string]*workload, uids map[string]string) {
-	out, uids = map[string]*workload{}, map[string]string{}
+// podOwners finds pods by name, and by the common prefix of an owner's pods, so that pods that are gone are found too.
+func (b *build) podOwners() map[string]*pod {
+	out := map[string]*pod{}
 	for _, w := range b.workloads {
 		for _, p := range w.pods {
-			key := p.namespace + "/" + p.name
-			out[key] = w
-			if p.owner.kind == "Pod" {
-				uids[key] = b.c.podUIDs[key]
-			}
+			out[p.namespace+"/"+p.name] = p
 			if base, _ := cutLast(p.name, '-'); base != "" && p.owner.kind != "Pod" {
-				out[p.namespace+"/"+base+"-*"] = w
+				out[p.namespace+"/"+base+"-*"] = p
 			}
 		}
 	}
-	return out, uids
+	return out
 }
 
-// tenantOf is the workload that a series belongs to and the node that it ran on, nil where there is none.
-func (b *build) tenantOf(s *usage.Stats, owners map[string]*workload, uids map[string]string,
-	gone map[string]bool) (*workload, *node) {
+// tenantOf is the workload that a series belongs to and the node that it ran on, nil where there is none. Of a pod
+// without an owner another of the same name is another workload.
+func (b *build) tenantOf(s *usage.Stats, owners map[string]*pod, gone map[string]bool) (*workload, *node) {
 	n := b.byName[s.Node]
-	if s.Pod != "" {
-		key := s.Namespace + "/" + s.Pod
-		w := owners[key]
-		if uid := uids[key]; uid != "" && s.UID != "" && s.UID != uid {
-			gone[key+" (UID "+s.UID+")"] = true
-			return nil, nil
-		}
-		if base, _ := cutLast(s.Pod, '-'); w == nil && base != "" {
-			w = owners[s.Namespace+"/"+base+"-*"]
-		}
-		if w == nil {
-			if len(b.c.users) > 0 {
-				gone[key] = true
-			}
-			return nil, nil
-		}
-		if n == nil && w.first.node != "" {
-			n = b.byName[w.first.node]
-		}
-		return w, n
+	if s.Pod == "" { // the device that a claim gave to one
+		return b.byDevice[s.GPU], n
 	}
-	return b.byDevice[s.GPU], n // without a pod: the device that a claim gave to one
+	key := s.Namespace + "/" + s.Pod
+	p := owners[key]
+	if uid := b.c.podUIDs[key]; p != nil && p.owner.kind == "Pod" && uid != "" && s.UID != "" && s.UID != uid {
+		gone[key+" (UID "+s.UID+")"] = true
+		return nil, nil
+	}
+	if base, _ := cutLast(s.Pod, '-'); p == nil && base != "" {
+		p = owners[s.Namespace+"/"+base+"-*"]
+	}
+	if p == nil {
+		if len(b.c.users) > 0 {
+			gone[key] = true
+		}
+		return nil, nil
+	}
+	return p.of, cmp.Or(n, b.byName[p.of.first.node])
 }
 
 // busyFigures lists the figures of a GPU's busy time, best first.
@@ -199,10 +185,10 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 		g.busyP95 = max(g.busyP95, v.P95/100*part)
 		break
 	}
-	if _, profiled := s.Figures[usage.FigureSM]; divided && !profiled && s.Figures[usage.FigureGPUUtil].Max == 0 {
-		if _, profiled = s.Figures[usage.FigureGraphics]; !profiled {
-			return
-		}
+	_, sm := s.Figures[usage.FigureSM]
+	_, graphics := s.Figures[usage.FigureGraphics]
+	if divided && !sm && !graphics && s.Figures[usage.FigureGPUUtil].Max == 0 {
+		return
 	}
 	g.known += s.Times.Known
 	g.execution += s.Times.ExecutionIdle

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision"
@@ -121,16 +122,17 @@ func parseHints(name string, data []byte) (*Hints, error) {
 }
 
 // matching are the entries for a name: patterns in their order, and the name itself last.
-func matching[T any](hints map[string]T, name string) (keys []string) {
-	for _, k := range sortedKeys(hints) {
-		if ok, _ := path.Match(k, name); ok && k != name {
-			keys = append(keys, k)
-		}
-	}
+func matching[T any](hints map[string]T, name string) []string {
+	keys := slices.DeleteFunc(sortedKeys(hints), func(k string) bool { return k == name || !fits(k, name) })
 	if _, ok := hints[name]; ok {
 		keys = append(keys, name)
 	}
 	return keys
+}
+
+func fits(pattern, name string) bool {
+	ok, _ := path.Match(pattern, name)
+	return ok || name == pattern
 }
 
 // Options tune a Collector. The zero value is the documented default.

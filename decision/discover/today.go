@@ -59,22 +59,17 @@ func (b *build) today() {
 func (b *build) cluster() {
 	t := &fleet.Cluster{Nodes: []layout.Node{}}
 	b.Fleet.Today = t
+	nodes := slices.DeleteFunc(slices.Clone(b.nodes), func(n *node) bool { return b.poolOf[n] == nil })
 	at := map[*node]int{}
-	for _, n := range b.nodes {
-		if b.poolOf[n] == nil {
-			continue
-		}
-		at[n] = len(t.Nodes)
+	for i, n := range nodes {
+		at[n] = i
 		t.Nodes = append(t.Nodes, b.nodeToday(n))
 	}
 	for _, w := range b.workloads {
 		b.workloadToday(w, at)
 	}
 	keys, resources := b.ruleKeys()
-	for _, n := range b.nodes {
-		if b.poolOf[n] == nil {
-			continue
-		}
+	for _, n := range nodes {
 		o := b.objectOf(n, keys, resources)
 		if len(o.Labels)+len(o.Resources)+len(o.Taints)+len(o.Others) > 0 {
 			t.Objects = append(t.Objects, o)
