@@ -142,7 +142,7 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 	gone := 0 // GPUs that are not healthy: any may be
 	if n.single == "" && len(n.registered) == 0 {
 		unit := map[string]int{n.resource: n.replicas, resourceMilli: 1000}[n.resource]
-		gone = n.whole - count(k.Allocatable[n.resource])/unit
+		gone = n.whole() - count(k.Allocatable[n.resource])/unit
 	}
 	for i := range out.Devices {
 		d := &out.Devices[i]
@@ -150,7 +150,7 @@ func ReadNode(k *KubeNode) *NodeGPUs {
 		case card != nil:
 			n.register(d, card)
 			out.GPU.Memory = d.GPU.Memory
-		case i < n.whole && i >= n.whole-gone:
+		case i < n.whole() && i >= n.whole()-gone:
 			d.Health = "unhealthy"
 		}
 	}

@@ -104,7 +104,6 @@ func (n *node) readInventory(b *build, inv *telemetry.Inventory) {
 	if len(instances) > 0 {
 		n.instances = instances
 	}
-	n.whole = n.gpus - n.inMIG
 	if len(denied) > 0 {
 		b.find("gpu-seen-in-part", "machine "+n.name, "nvidia-smi", strings.Join(denied, ", "))
 	}

@@ -69,15 +69,15 @@ func (n *node) readRegistered(b *build) {
 	if n.resource = cmp.Or(n.countName, resourceGPU); n.registry == sharing.DeliveryVolcano {
 		n.resource = resourceVolcano
 	}
-	n.gpus, n.whole, n.gpusFrom = len(n.registered), len(n.registered), n.deliveryFrom
+	n.gpus, n.gpusFrom = len(n.registered), n.deliveryFrom
 	for _, d := range n.registered {
 		n.uuids = append(n.uuids, d.ID)
 		n.replicas = max(n.replicas, d.Count)
-		if d.Mode == "mps" {
+		switch d.Mode {
+		case "mps":
 			n.mechanism = sharing.MechanismHAMiWithMPS
-		}
-		if d.Mode == "mig" {
-			n.inMIG, n.whole = n.inMIG+1, n.whole-1
+		case "mig":
+			n.inMIG++
 		}
 		if known := n.memory(); known > 0 && sharing.Bytes(d.Memory)*sharing.MiB > known+known/12 {
 			n.find("memory-oversubscribed/registered", n.deliveryFrom.Source, d.ID,
@@ -90,8 +90,7 @@ func (n *node) readRegistered(b *build) {
 }
 
 func (n *node) readMilli(b *build) {
-	n.resource, n.gpus = resourceMilli, n.offers[resourceMilli]/1000
-	n.whole, n.gpusFrom = n.gpus, derived("resource %s", resourceMilli)
+	n.resource, n.gpus, n.gpusFrom = resourceMilli, n.offers[resourceMilli]/1000, derived("resource %s", resourceMilli)
 	n.mechanism, n.mechanismFrom = sharing.MechanismTimeSlicing,
 		derived("resource %s, and no label cotenant.dev/mechanism", resourceMilli)
 	if text := n.label("cotenant.dev/mechanism"); text != "" {
@@ -137,7 +136,6 @@ func (n *node) readDevices(b *build) {
 		}
 	}
 	n.inMIG = len(inMIG)
-	n.whole = n.gpus - n.inMIG
 }
 
 // use reads a resource that a pod asks for, on its node, which may be nil. The zero use means that it is no GPU's.
@@ -206,7 +204,7 @@ func (n *node) readOffers(b *build) {
 // readShares counts the GPUs that other systems than those of NVIDIA, HAMi and Volcano hand out.
 func (n *node) readShares(b *build) {
 	add := func(key string, gpus int, m sharing.Mechanism) {
-		n.gpus, n.whole = n.gpus+gpus, n.whole+gpus
+		n.gpus += gpus
 		n.gpusFrom, n.mechanism, n.mechanismFrom = derived("resource %s", key), m, declared("resource %s", key)
 	}
 	counted := n.gpus > 0
@@ -224,12 +222,9 @@ func (n *node) readShares(b *build) {
 				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)
 			}
 			n.find("gpus-for-machines", "resource "+key, n.offers[key], what)
-			switch {
-			case counted:
+			if counted {
 				n.mechanism, n.mechanismFrom = u.mechanism, declared("resource %s", key)
-			case u.role == roleWhole:
-				add(key, n.offers[key], u.mechanism)
-			default:
+			} else {
 				add(key, (n.offers[key]+per-1)/per, u.mechanism)
 				n.replicas = max(n.replicas, per)
 			}

@@ -170,7 +170,7 @@ func (g *gathering) add(s *usage.Stats, n *node) {
 	if s.Profile != "" || !s.Instance.IsZero() {
 		part = instancePart(s, n)
 	}
-	divided := n != nil && n.inMIG > 0 && n.whole == 0 // exporters of old do not name the instance
+	divided := n != nil && n.inMIG > 0 && n.whole() == 0 // exporters of old do not name the instance
 	for _, f := range busyFigures {
 		v, ok := counts(f)
 		if !ok || part == 0 || divided && f == usage.FigureGPUUtil && v.Max == 0 {

@@ -240,7 +240,6 @@ type node struct {
 	mechanismFrom          Provenance
 	replicas               int // of a shared GPU; 1 = whole
 	replicasFrom           string
-	whole                  int            // GPUs that are not in MIG mode
 	inMIG                  int            // GPUs in MIG mode
 	instances              map[string]int // MIG instances by profile
 	single                 string         // the profile of nvidia.com/gpu under the MIG strategy single

@@ -25,6 +25,9 @@ func (n *node) find(id, source string, args ...any) {
 	n.findings.find(id, "node "+n.name, source, args...)
 }
 
+// whole is the number of GPUs that are not in MIG mode.
+func (n *node) whole() int { return n.gpus - n.inMIG }
+
 // sharers is the number of replicas of a GPU, 0 of a whole one.
 func (n *node) sharers() int {
 	if n.replicas > 1 {
@@ -66,18 +69,15 @@ func (n *node) first(keys ...string) (value, key string) {
 	return "", ""
 }
 
-// number reads a label that must be a whole number.
-func (n *node) number(key string) (int, bool) {
+// number reads a label that must be a whole number; 0 where it is not there, or none.
+func (n *node) number(key string) int {
 	text := n.label(key)
-	if text == "" {
-		return 0, false
-	}
-	v, err := strconv.Atoi(text)
+	v, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || v < 0 || v > 1<<30 {
 		n.find("label-unreadable/number", n.from(key), n.from(key), text)
-		return 0, false
+		return 0
 	}
-	return v, true
+	return v
 }
 
 // amountsOf returns the largest amount of each resource in some lists, those that are no part of a GPU left out.

@@ -68,32 +68,25 @@ func (n *node) readPlugin(b *build) {
 	}
 	n.instances, n.inside = n.migResources(b)
 	b.reportInside(n, "labels and resources "+migPrefix+"*")
-	labelled, stated := n.number("nvidia.com/gpu.count")
-	from := declared("label nvidia.com/gpu.count")
+	labelled, from := n.number("nvidia.com/gpu.count"), declared("label nvidia.com/gpu.count")
 	switch {
 	case n.single != "":
 		n.readSingle(b, labelled)
 		return
 	case len(n.instances) > 0:
-		n.whole = n.offered / max(1, n.readReplicas(b, resource))
-		n.inMIG, from = n.gpusForInstances(b, labelled-n.whole, from)
-		n.gpus, n.gpusFrom = n.whole+n.inMIG, from
-		if stated && labelled >= n.whole+n.inMIG {
-			n.gpus, n.gpusFrom, n.inMIG = labelled, declared("label nvidia.com/gpu.count"), labelled-n.whole
+		whole := n.offered / max(1, n.readReplicas(b, resource))
+		n.inMIG, n.gpusFrom = n.gpusForInstances(labelled-whole, from)
+		if n.gpus = whole + n.inMIG; labelled >= n.gpus {
+			n.gpus, n.gpusFrom, n.inMIG = labelled, from, labelled-whole
 		}
 		return
-	case n.offered == 0:
-		if stated && labelled > 0 && n.label("nvidia.com/gpu.present") == "true" {
-			// GFD runs and the plugin does not offer anything.
-			n.gpus, n.whole, n.gpusFrom = labelled, labelled, from
-			if n.registry != sharing.DeliveryBare {
-				n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
-				n.replicas = max(1, n.offers[resourceVolcano]/labelled)
-				return
-			}
-			if len(n.offers) > 0 {
-				return // another system hands them out
-			}
+	case n.offered == 0 && (labelled == 0 || n.label("nvidia.com/gpu.present") != "true"):
+		return
+	case n.offered == 0: // GFD runs and the plugin does not offer anything
+		if n.gpus, n.gpusFrom = labelled, from; n.registry != sharing.DeliveryBare {
+			n.mechanism, n.mechanismFrom = sharing.MechanismHAMi, n.deliveryFrom
+			n.replicas = max(1, n.offers[resourceVolcano]/labelled)
+		} else if len(n.offers) == 0 { // else another system hands them out
 			n.find("gpus-not-offered", "label nvidia.com/gpu.count", labelled)
 		}
 		return
@@ -107,22 +100,21 @@ func (n *node) readPlugin(b *build) {
 		n.find("label-lies/multiple", n.from(labelReplicas), n.offered, resource, replicas, n.from(labelReplicas))
 		n.gpus = (n.offered + replicas - 1) / replicas
 	}
-	if stated && labelled > 0 {
-		if labelled != n.gpus {
-			n.find("label-lies/count", "label nvidia.com/gpu.count", n.offered, resource, replicas, n.gpus, labelled)
-		} else {
-			n.gpusFrom = from
-		}
+	switch labelled {
+	case 0:
+	case n.gpus:
+		n.gpusFrom = from
+	default:
+		n.find("label-lies/count", "label nvidia.com/gpu.count", n.offered, resource, replicas, n.gpus, labelled)
 	}
-	n.whole = n.gpus
 }
 
 // readReplicas reads how the GPUs that are not in MIG mode are shared, and how many replicas one has.
 func (n *node) readReplicas(b *build, resource string) int {
-	replicas, stated := n.number(labelReplicas)
+	replicas := n.number(labelReplicas)
 	n.replicasFrom = n.from(labelReplicas)
 	strategy := n.label(labelStrategy)
-	if !stated || replicas == 0 {
+	if replicas == 0 {
 		mechanism, declared, from := b.declaredReplicas(n, resource)
 		if replicas = 1; declared > 1 && strategy == "" {
 			replicas = declared
@@ -173,7 +165,7 @@ func (n *node) readSingle(b *build, labelled int) {
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
 		n.find("label-lies/strategy", "label nvidia.com/mig.strategy", s)
 	}
-	n.inMIG, n.gpusFrom = n.gpusForInstances(b, 0, Provenance{})
+	n.inMIG, n.gpusFrom = n.gpusForInstances(0, Provenance{})
 	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
 		n.inMIG, n.gpusFrom = labelled, declared("label nvidia.com/gpu.count")
 	}
@@ -182,7 +174,7 @@ func (n *node) readSingle(b *build, labelled int) {
 
 // gpusForInstances returns the number of GPUs that hold the node's MIG instances: that of a label, or the smallest
 // number by exact packing.
-func (n *node) gpusForInstances(b *build, stated int, from Provenance) (int, Provenance) {
+func (n *node) gpusForInstances(stated int, from Provenance) (int, Provenance) {
 	if stated > 0 {
 		return stated, from
 	}

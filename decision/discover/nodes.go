@@ -139,7 +139,7 @@ func (b *build) notCounted(n *node) {
 
 func (b *build) checkNode(n *node) {
 	object := "node " + n.name
-	if v, ok := n.number("nvidia.com/gpu.memory"); ok && n.gpu != nil && n.single == "" && v > 0 {
+	if v := n.number("nvidia.com/gpu.memory"); n.gpu != nil && n.single == "" && v > 0 {
 		got := sharing.Bytes(v) * sharing.MiB
 		if known := n.memory(); known > 0 && !near(got, known) {
 			b.find("label-lies/memory", object, "label nvidia.com/gpu.memory", got, n.gpu.Name, known)

@@ -22,7 +22,7 @@ func (b *build) today() {
 		}
 		for _, n := range p.nodes {
 			rows[sharing.MechanismMIG].GPUs += max(0, n.inMIG)
-			rows[n.mechanism].GPUs += n.whole
+			rows[n.mechanism].GPUs += n.whole()
 			held := map[string]sharing.Mechanism{} // that claims share, by device
 			for _, pod := range n.pods {
 				for _, m := range b.mechanisms(pod, n) {
@@ -35,7 +35,7 @@ func (b *build) today() {
 					}
 				}
 			}
-			shared := min(len(held), n.whole)
+			shared := min(len(held), n.whole())
 			for _, device := range sortedKeys(held)[:shared] {
 				rows[held[device]].GPUs++
 			}
