@@ -44,8 +44,7 @@ func (b *build) takeUsage() {
 	}
 	all := map[gathered]*gathering{}
 	owners, gone := b.podOwners(), map[string]bool{}
-	for i := range u.Tenants {
-		s := &u.Tenants[i]
+	for _, s := range u.Tenants {
 		b.voidZeros(s)
 		if s.Blind {
 			b.find("exporter-sees-no-processes", "GPU "+cmp.Or(s.GPU, s.Node), exporter)
@@ -310,8 +309,7 @@ func (b *build) strayDevices(u *usage.Usage) {
 		return
 	}
 	stray := map[string]bool{}
-	for i := range u.Devices {
-		s := &u.Devices[i]
+	for _, s := range u.Devices {
 		switch n := b.byName[s.Node]; {
 		case n == nil && s.Node != "" && b.byDevice[s.GPU] == nil:
 			stray["node "+s.Node] = true
@@ -325,8 +323,7 @@ func (b *build) strayDevices(u *usage.Usage) {
 }
 
 func (b *build) checkSources(u *usage.Usage) {
-	for i := range u.Sources {
-		s := &u.Sources[i]
+	for _, s := range u.Sources {
 		if s.Refused > 0 {
 			b.find("samples-refused", "samples of "+s.Name, s.Name, s.Refused, s.Samples)
 		}

@@ -60,8 +60,8 @@ func New(opts Options) *Collector {
 }
 
 // trouble adds a problem of the file that is read.
-func (c *Collector) trouble(file, field, message string) {
-	c.troubles.Addf(file+": "+field, "", "%s", message)
+func (c *Collector) trouble(file, field, format string, args ...any) {
+	c.troubles.Addf(file+": "+field, "", format, args...)
 }
 
 // sameObject notes an object that was there already; another UID makes it another cluster's.

@@ -19,13 +19,12 @@ import (
 var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
 
 func (c *Collector) takeNode(file string, o *nodeObject) {
-	if o.Metadata.Name == "" {
+	switch name := o.Metadata.Name; {
+	case name == "":
 		c.trouble(file, "Node", "it has no name")
 		return
-	}
-	if !dnsName.MatchString(o.Metadata.Name) {
-		c.trouble(file, "Node", fmt.Sprintf("%.60q is no name of a Node, which is a DNS subdomain: it is left out",
-			o.Metadata.Name))
+	case !dnsName.MatchString(name):
+		c.trouble(file, "Node", "%.60q is no name of a Node, which is a DNS subdomain: it is left out", name)
 		return
 	}
 	for key, text := range o.Metadata.Labels {

@@ -4,7 +4,6 @@ package discover
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -39,8 +38,8 @@ func (c *Collector) takePod(file string, o *podObject) {
 		return
 	}
 	if n := p.counted(); n > mostPerNode {
-		c.trouble(file, "Pod "+key, fmt.Sprintf("spec.containers[].resources: it asks for %d GPUs, more than a node has; it "+
-			"is left out", n))
+		c.trouble(file, "Pod "+key, "spec.containers[].resources: it asks for %d GPUs, more than a node has; it is left out",
+			n)
 		return
 	}
 	if uid, ok := c.podUIDs[key]; ok {
@@ -177,7 +176,7 @@ func (c *Collector) takeController(file, kind string, o *controllerObject) {
 		}
 	}
 	if k.replicas < 0 || k.replicas > mostPods {
-		c.trouble(file, kind+" "+id.namespace+"/"+id.name, fmt.Sprintf("spec.replicas: %d is out of range", k.replicas))
+		c.trouble(file, kind+" "+id.namespace+"/"+id.name, "spec.replicas: %d is out of range", k.replicas)
 		return
 	}
 	template := o.Spec.Template.Metadata

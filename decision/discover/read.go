@@ -265,7 +265,7 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 	err, at := json.Unmarshal(raw, &h), fmt.Sprintf("object %d", c.objects)
 	switch h.Kind = cmp.Or(h.Kind, kind); {
 	case err != nil:
-		c.trouble(file, at, err.Error())
+		c.trouble(file, at, "%v", err)
 		return
 	case h.Kind == "":
 		c.trouble(file, at, "it does not say its kind")
@@ -287,7 +287,7 @@ func (c *Collector) object(file, kind string, raw json.RawMessage) {
 			h.APIVersion)
 	}
 	if err := read.take(c, file, raw); err != nil {
-		c.trouble(file, h.Kind+" ("+at+")", err.Error())
+		c.trouble(file, h.Kind+" ("+at+")", "%v", err)
 	}
 }
 

@@ -19,8 +19,8 @@ import (
 
 // Usage holds the sources' summary.
 type Usage struct {
-	Tenants []Stats // one entry for each key, in the order of the keys
-	Devices []Stats // of each GPU and MIG instance: key and times, without a pod
+	Tenants []*Stats // one entry for each key, in the order of the keys
+	Devices []*Stats // of each GPU and MIG instance: key and times, without a pod
 	Sources []Source
 }
 
@@ -100,11 +100,11 @@ func (r *Reader) Usage() *Usage {
 	for _, d := range slices.SortedFunc(maps.Values(devices), func(a, b *device) int { return a.key.Compare(b.key) }) {
 		all := Stats{Key: d.key}
 		all.reduce(&d.all, divided[d.key.GPU])
-		u.Devices = append(u.Devices, Stats{Key: d.key, Times: all.Times})
+		u.Devices = append(u.Devices, &Stats{Key: d.key, Times: all.Times})
 		d.attribute(stats)
 	}
 	for _, k := range keys {
-		u.Tenants = append(u.Tenants, *stats[k])
+		u.Tenants = append(u.Tenants, stats[k])
 	}
 	return u
 }

@@ -49,9 +49,9 @@ func stamped(page string) string {
 
 func keyText(k Key) string { return strings.TrimSpace(k.Node + " " + k.GPU + " " + k.Pod) }
 
-func tenants(t *testing.T, r *Reader) map[string]Stats {
+func tenants(t *testing.T, r *Reader) map[string]*Stats {
 	t.Helper()
-	by := map[string]Stats{}
+	by := map[string]*Stats{}
 	for _, s := range r.Usage().Tenants {
 		by[keyText(s.Key)] = s
 	}
@@ -147,7 +147,7 @@ DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",Hostname="n",pod="b",namespace="x",vgp
 // device that names no pod. The rest it repeats as before.
 func TestOwnProcesses(t *testing.T) {
 	const dir = "testdata/dcgm-exporter-4.5.3-4.8.2/"
-	read := func(file string) (*Usage, map[string]Stats) {
+	read := func(file string) (*Usage, map[string]*Stats) {
 		data, err := os.ReadFile(dir + file)
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestOwnProcesses(t *testing.T) {
 			r := New()
 			take(t, r.Text, file, text)
 			sane(t, r)
-			u, by := r.Usage(), map[string]Stats{}
+			u, by := r.Usage(), map[string]*Stats{}
 			for _, s := range u.Tenants {
 				by[s.Pod] = s
 			}
@@ -173,7 +173,7 @@ func TestOwnProcesses(t *testing.T) {
 	u, by := read("virtual-gpus.prom")
 	ada, bob, eve := by["jupyter-ada"], by["jupyter-bob"], by["jupyter-eve"]
 	const own = Set(1<<FigureGPUUtil | 1<<FigureMemUsed)
-	for _, s := range []Stats{ada, bob, eve} {
+	for _, s := range []*Stats{ada, bob, eve} {
 		if !s.Shared || s.Own != own || s.Void != 0 {
 			t.Errorf("%+v", s)
 		}
