@@ -124,30 +124,6 @@ func (c Composition) workers() Composition {
 	return out
 }
 
-// hoursPerDay is the day over which recovered hours are counted.
-const hoursPerDay = 24
-
-// CapacityHours returns the GPU-hours a day that sharing frees when each GPU takes tenants workloads in place of
-// one: 24 * gpus * (1 - 1/tenants). It is capacity that need not be bought, whether or not anyone was using it.
-func CapacityHours(gpus, tenants int) (float64, error) {
-	if err := fleetErr(gpus, tenants, 0); err != nil {
-		return 0, err
-	}
-	return hoursPerDay * float64(gpus) * float64(tenants-1) / float64(tenants), nil
-}
-
-// UtilisationHours returns the GPU-hours a day of work that sharing adds when each workload keeps a GPU busy for a
-// fraction u of the time, from 0 to 1: 24 * gpus * (min(1, tenants*u) - u). A GPU that is already full gains
-// nothing. u is used as it is, not rounded.
-func UtilisationHours(gpus, tenants int, u float64) (float64, error) {
-	if err := fleetErr(gpus, tenants, u); err != nil {
-		return 0, err
-	}
-	// The conversions forbid a fused multiply-add, which rounds differently.
-	gain := math.Min(1, float64(float64(tenants)*u)) - u
-	return hoursPerDay * float64(gpus) * gain, nil
-}
-
 func fleetErr(gpus, tenants int, u float64) error {
 	var l problem.List
 	l.If(gpus < 0 || gpus > 1_000_000_000, "gpus", "give 0 to 1000000000", "%d is no number of GPUs", gpus)
@@ -171,8 +147,11 @@ type FleetFigures struct {
 	PerWorkloadHour Money `json:"cost_per_workload_hour"`
 	// Saving is that of one workload against a GPU of its own.
 	Saving Saving `json:"saving_per_workload"`
-	// CapacityHours and UtilisationHours are GPU-hours a day over all GPUs; see the functions of these names.
-	CapacityHours    float64 `json:"capacity_gpu_hours_per_day"`
+	// CapacityHours are the GPU-hours a day that need not be bought, whether or not anyone was using them:
+	// 24 * GPUs * (1 - 1/Tenants).
+	CapacityHours float64 `json:"capacity_gpu_hours_per_day"`
+	// UtilisationHours are the GPU-hours a day of work that sharing adds: 24 * GPUs * (min(1, Tenants*Utilisation) -
+	// Utilisation). A GPU that is already full gains nothing.
 	UtilisationHours float64 `json:"utilisation_gpu_hours_per_day"`
 	// Needed is the part of a GPU that its workloads keep busy together. Above 1 they do not fit on it: they slow one
 	// another down, and less is saved for the same work.
@@ -198,10 +177,11 @@ func (f SharedFleet) Figures() (FleetFigures, error) {
 	if err != nil {
 		return FleetFigures{}, err
 	}
-	// The counts were checked above.
-	capacity, _ := CapacityHours(f.GPUs, f.Tenants)
-	work, _ := UtilisationHours(f.GPUs, f.Tenants, f.Utilisation)
-	return FleetFigures{each, saving, capacity, work, float64(f.Tenants) * f.Utilisation}, nil
+	const hoursPerDay = 24
+	hours, needed := hoursPerDay*float64(f.GPUs), float64(f.Tenants)*f.Utilisation
+	return FleetFigures{each, saving, hours * float64(f.Tenants-1) / float64(f.Tenants),
+		// The conversion forbids a fused multiply-add, which rounds differently.
+		hours * (math.Min(1, float64(needed)) - f.Utilisation), needed}, nil
 }
 
 // HoursPerMonth is the month that cloud price lists and the articles count with.

@@ -75,19 +75,6 @@ func ExampleBreakEvenRevenue() {
 	// Output: losing 6.18% of revenue, sharing pays below 24569.58 USD a month
 }
 
-func ExampleUtilisationHours() {
-	capacity, err := cost.CapacityHours(10, 4)
-	if err != nil {
-		log.Fatal(err)
-	}
-	work, err := cost.UtilisationHours(10, 4, 0.40)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Printf("%.0f GPU-hours a day need not be bought, %.0f do more work\n", capacity, work)
-	// Output: 180 GPU-hours a day need not be bought, 144 do more work
-}
-
 func ExampleOverheadRange() {
 	low, high, ok := cost.OverheadRange(sharing.InfoFor(sharing.MechanismTimeSlicing).Overhead)
 	fmt.Println(low, high, ok)

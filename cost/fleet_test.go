@@ -24,31 +24,27 @@ func TestEconomicsArticle(t *testing.T) {
 	if err != nil || saved.Fraction != 73*Percent {
 		t.Errorf("saving %v, %v; the article printed 73%%", saved.Fraction, err)
 	}
-	capacity, err := CapacityHours(10, 4)
-	if err != nil || capacity != 180 {
-		t.Errorf("capacity-hours %v, %v; the article printed 180", capacity, err)
-	}
-	use, err := UtilisationHours(10, 4, 0.25)
-	if err != nil || use != 180 {
-		t.Errorf("utilisation-hours %v, %v; the article printed 180", use, err)
-	}
 }
 
 func TestRecoveredHours(t *testing.T) {
-	if h, err := UtilisationHours(10, 4, 0.5); err != nil || h != 120 {
-		t.Errorf("a GPU cannot be more than busy: %v, %v", h, err)
-	}
-	if h, err := UtilisationHours(10, 4, 0.125); err != nil || h != 90 {
-		t.Errorf("four that keep an eighth busy add three: %v, %v", h, err)
-	}
-	if h, err := UtilisationHours(10, 4, 1); err != nil || h != 0 {
-		t.Errorf("a full GPU gains nothing: %v, %v", h, err)
-	}
-	if h, err := CapacityHours(10, 1); err != nil || h != 0 {
-		t.Errorf("one tenant frees nothing: %v, %v", h, err)
+	for _, c := range []struct {
+		tenants        int
+		use            float64
+		capacity, work float64
+	}{
+		{4, 0.25, 180, 180}, // as the article printed
+		{4, 0.5, 180, 120},  // a GPU cannot be more than busy
+		{4, 0.125, 180, 90}, // four that keep an eighth busy add three
+		{4, 1, 180, 0},      // a full GPU gains nothing
+		{1, 0.5, 0, 0},      // one tenant frees nothing
+	} {
+		f, err := SharedFleet{GPUs: 10, PricePerGPUHour: money(t, "3.50 USD"), Tenants: c.tenants, Utilisation: c.use}.Figures()
+		if err != nil || f.CapacityHours != c.capacity || f.UtilisationHours != c.work {
+			t.Errorf("%d tenants of %v: %v and %v hours, %v", c.tenants, c.use, f.CapacityHours, f.UtilisationHours, err)
+		}
 	}
 	for _, u := range []float64{math.NaN(), math.Inf(1), -0.1, 1.1} {
-		_, err := UtilisationHours(-1, 0, u)
+		_, err := SharedFleet{GPUs: -1, PricePerGPUHour: money(t, "1 USD"), Utilisation: u}.Figures()
 		for _, path := range []string{"gpus: ", "tenants: ", "utilisation: "} {
 			if !errors.Is(err, errInput) || !strings.Contains(err.Error(), path) {
 				t.Errorf("%v does not name %q", err, path)
