@@ -41,12 +41,9 @@ func (p *Placer) Consolidate(c *layout.Cluster, r *Request, most int,
 		var best *found
 		for _, n := range p.roomy(c, r, roomyNodes) {
 			tried := 0
-			p.eachSet(n, r, movable, moves, func(keys []string) bool {
+			eachSet(mayMove(n, r, movable), moves, func(keys []string) bool {
 				tried++
-				freed := c
-				for _, key := range keys {
-					freed, _ = freed.Release(key)
-				}
+				freed := without(c, keys)
 				o, ok := p.scorer.score(freed.Node(n.Name), r, false)
 				got := found{score: o.Score}
 				var err error
@@ -117,10 +114,8 @@ func (p *Placer) roomy(c *layout.Cluster, r *Request, most int) []*layout.Node {
 	return out
 }
 
-// eachSet visits the sets of so many replicas of a node that may move, until visit returns false.
-func (p *Placer) eachSet(n *layout.Node, r *Request, movable func(n *layout.Node, a *layout.Assignment) bool, size int,
-	visit func(keys []string) bool) {
-	var keys []string
+// mayMove lists the replicas of a node whose place a request could use and that may move.
+func mayMove(n *layout.Node, r *Request, movable func(n *layout.Node, a *layout.Assignment) bool) (keys []string) {
 	for i := range n.Assignments {
 		a := &n.Assignments[i]
 		if a.Device == layout.UnknownDevice || slices.Contains(keys, a.Key) || a.Device < 0 && r.GPUs > 0 &&
@@ -134,22 +129,7 @@ func (p *Placer) eachSet(n *layout.Node, r *Request, movable func(n *layout.Node
 			keys = append(keys, a.Key)
 		}
 	}
-	set := make([]string, 0, size)
-	var choose func(from int) bool
-	choose = func(from int) bool {
-		if len(set) == size {
-			return visit(set)
-		}
-		for i := from; i < len(keys); i++ {
-			set = append(set, keys[i])
-			more := choose(i + 1)
-			if set = set[:len(set)-1]; !more {
-				return false
-			}
-		}
-		return true
-	}
-	choose(0)
+	return keys
 }
 
 // moved returns the request for a node's replica elsewhere: for its present share, on a GPU of the same model under the

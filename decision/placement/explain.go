@@ -142,27 +142,48 @@ func (s *Scorer) untrusted(n *layout.Node, r *Request) (names []string) {
 }
 
 // blockers returns one or two replicas to remove so that a request fits on a node.
-func (s *Scorer) blockers(c *layout.Cluster, n *layout.Node, r *Request) []string {
+func (s *Scorer) blockers(c *layout.Cluster, n *layout.Node, r *Request) (out []string) {
 	var keys []string
 	for i := range n.Assignments {
 		if key := n.Assignments[i].Key; !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
-	without := make([]*layout.Cluster, len(keys))
-	for i, key := range keys {
-		without[i], _ = c.Release(key)
-		if on := without[i].Node(n.Name); on != nil && s.Filter(on, r).Verdict == filter.VerdictPass {
-			return []string{key}
-		}
+	for size := 1; size <= 2 && out == nil; size++ {
+		eachSet(keys, size, func(set []string) bool {
+			if on := without(c, set).Node(n.Name); on != nil && s.Filter(on, r).Verdict == filter.VerdictPass {
+				out = slices.Clone(set)
+			}
+			return out == nil
+		})
 	}
-	for i := range keys {
-		for k := i + 1; k < len(keys); k++ {
-			next, _ := without[i].Release(keys[k])
-			if on := next.Node(n.Name); on != nil && s.Filter(on, r).Verdict == filter.VerdictPass {
-				return []string{keys[i], keys[k]}
+	return out
+}
+
+// without is a layout without some replicas.
+func without(c *layout.Cluster, keys []string) *layout.Cluster {
+	for _, key := range keys {
+		c, _ = c.Release(key)
+	}
+	return c
+}
+
+// eachSet visits the sets of so many of some keys, until visit returns false. A set must not be kept.
+func eachSet(keys []string, size int, visit func(set []string) bool) {
+	set := make([]string, 0, size)
+	var choose func(from int) bool
+	choose = func(from int) bool {
+		if len(set) == size {
+			return visit(set)
+		}
+		for i := from; i < len(keys); i++ {
+			set = append(set, keys[i])
+			more := choose(i + 1)
+			if set = set[:len(set)-1]; !more {
+				return false
 			}
 		}
+		return true
 	}
-	return nil
+	choose(0)
 }

@@ -13,18 +13,6 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// alike counts the GPUs on which a request would take the same by the same mechanism as t: the GPUs of one request are
-// alike.
-func alike(takes []take, t *take) int {
-	n := 0
-	for i := range takes {
-		if takes[i].alike(t) {
-			n++
-		}
-	}
-	return n
-}
-
 func (t *take) alike(o *take) bool { return t.mechanism == o.mechanism && t.milli == o.milli }
 
 func lacks(why *filter.Reason, c filter.Code, need, have int64) bool {

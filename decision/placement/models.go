@@ -31,7 +31,6 @@ type Calibrated struct {
 // Up to 8,192 answers are kept, about 300 bytes a tenant of a group. It is safe for concurrent use.
 type Models struct {
 	workloads map[string]uint16 // its number
-	names     []string
 	gpus      map[string]*calibrated
 
 	mu   sync.RWMutex
@@ -41,8 +40,7 @@ type Models struct {
 type calibrated struct {
 	number    uint8
 	predictor predict.Predictor
-	solos     []profile.Solo // by workload number
-	measured  []bool         // likewise: there is a solo
+	solos     []*profile.Solo // by workload number; nil where there is none
 }
 
 const (
@@ -62,10 +60,11 @@ type groupKey struct {
 // GPU model is no error: it is unknown there. The error is an ErrInvalid that names every problem.
 func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Models, error) {
 	var l problem.List
-	m := &Models{workloads: map[string]uint16{}, names: slices.Sorted(maps.Keys(workloads)),
-		gpus: map[string]*calibrated{}, kept: map[groupKey][]predict.Prediction{}}
+	m := &Models{workloads: map[string]uint16{}, gpus: map[string]*calibrated{},
+		kept: map[groupKey][]predict.Prediction{}}
 	l.If(len(workloads) > 1<<16-2, "workloads", "", "%d are over the limit of %d", len(workloads), 1<<16-2)
-	for i, name := range m.names {
+	names := slices.Sorted(maps.Keys(workloads))
+	for i, name := range names {
 		m.workloads[name] = uint16(i + 1)
 		l.If(name == "", "workloads", "requests without a workload are never predicted", "a workload has no name")
 	}
@@ -81,11 +80,11 @@ func NewModels(workloads map[string]profile.ProfileRef, gpus ...Calibrated) (*Mo
 		case g.Profiles == nil:
 			l.Addf(path+".Profiles", "measure the workloads in isolation", "there are none")
 		default:
-			c := &calibrated{number: uint8(i), predictor: g.Predictor, solos: make([]profile.Solo, len(m.names)),
-				measured: make([]bool, len(m.names))}
-			for k, name := range m.names {
-				solo, err := g.Profiles.Solo(workloads[name].Server, workloads[name].Load)
-				c.solos[k], c.measured[k] = solo, err == nil
+			c := &calibrated{uint8(i), g.Predictor, make([]*profile.Solo, len(names))}
+			for k, name := range names {
+				if solo, err := g.Profiles.Solo(workloads[name].Server, workloads[name].Load); err == nil {
+					c.solos[k] = &solo
+				}
 			}
 			m.gpus[g.Model] = c
 		}
@@ -125,7 +124,7 @@ func (m *Models) key(gpu string, mechanism sharing.Mechanism, group []string) (g
 	key := groupKey{gpu: c.number, mechanism: uint8(mechanism)}
 	for i, name := range group {
 		k, ok := m.workloads[name]
-		if !ok || !c.measured[k-1] {
+		if !ok || c.solos[k-1] == nil {
 			return groupKey{}, false
 		}
 		at := i
@@ -148,7 +147,7 @@ func (m *Models) answer(gpu string, mechanism sharing.Mechanism, key *groupKey, 
 	c := m.gpus[gpu]
 	solos := make([]profile.Solo, n)
 	for i, k := range key.tenants[:n] {
-		solos[i] = c.solos[k-1]
+		solos[i] = *c.solos[k-1]
 	}
 	a, err := c.predictor.Predict(mechanism, solos, key.method)
 	if err != nil {

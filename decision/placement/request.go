@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/objective"
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
-	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
@@ -128,13 +128,6 @@ func (r *Request) workload() *layout.Workload {
 // whole reports whether the request wants its GPUs for itself.
 func (r *Request) whole() bool { return r.Milli == 1000 }
 
-// objectiveOf makes an objective of limits as decision states them.
-func objectiveOf(slo *profile.SLO) layout.Objective {
-	limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
-	return layout.Objective{TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
-		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
-}
-
 // shape is a hash of all of a request that decides where it fits and how it scores: all but its name. A collision of
 // 64-bit hashes would mix two shapes up, which is accepted.
 type shape uint64
@@ -162,7 +155,7 @@ func (r *Request) shape() shape {
 func RequestOf(name string, w *layout.Workload, d *filter.Demand, m sharing.Mechanism, profile string) *Request {
 	r := &Request{Name: name, GPUs: d.GPUs, GPUMemory: d.Memory.Under(m), Mechanisms: []sharing.Mechanism{m}, Demand: d,
 		Workload: w}
-	if limits := objectiveOf(&d.SLO); limits != (layout.Objective{}) {
+	if limits := objective.Of(&d.SLO); limits != (layout.Objective{}) {
 		if own := *r.workload(); own.Objective == (layout.Objective{}) {
 			own.Objective = limits
 			r.Workload = &own

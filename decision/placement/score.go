@@ -242,15 +242,10 @@ func (w *work) choose(n *layout.Node) (m int, why filter.Reason) {
 	if m == 0 && nearest.Code != codes.Fits {
 		return 0, nearest
 	}
-	best := 0
-	for i := range m {
-		best = max(best, alike(w.takes[:m], &w.takes[i]))
-	}
-	if best < r.GPUs {
-		lacks(&why, codes.GPUCount, int64(r.GPUs), int64(best))
+	if most := w.keepAlike(&m, r.GPUs); most < r.GPUs {
+		lacks(&why, codes.GPUCount, int64(r.GPUs), int64(most))
 		return 0, why
 	}
-	w.keepAlike(&m, r.GPUs)
 	if linked := w.keepNear(&m, r.GPUs, func(g uint8) int8 { return n.Devices[g].Link }); linked < r.GPUs {
 		if r.Linked {
 			lacks(&why, codes.Link, int64(r.GPUs), int64(linked))
@@ -297,19 +292,28 @@ func (w *work) keep(m *int, is func(i int) bool) {
 	*m = n
 }
 
-// keepAlike keeps, of m GPUs, those of one group that has at least want: the one
-// that runs nothing but whole tenants, else the group of the lowest GPU.
-func (w *work) keepAlike(m *int, want int) {
+// keepAlike keeps, of m GPUs, those of one group on which a request takes the same by the same mechanism and that has
+// at least want: the one that runs nothing but whole tenants, else the group of the lowest GPU. It returns the size of
+// the largest group.
+func (w *work) keepAlike(m *int, want int) (most int) {
 	pick := -1
 	for i := range *m {
-		t := &w.takes[i]
-		if alike(w.takes[:*m], t) >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive &&
+		t, count := &w.takes[i], 0
+		for k := range *m {
+			if w.takes[k].alike(t) {
+				count++
+			}
+		}
+		if most = max(most, count); count >= want && (pick < 0 || t.mechanism == sharing.MechanismExclusive &&
 			w.takes[pick].mechanism != sharing.MechanismExclusive) {
 			pick = i
 		}
 	}
-	group := w.takes[pick]
-	w.keep(m, func(i int) bool { return w.takes[i].alike(&group) })
+	if pick >= 0 {
+		group := w.takes[pick]
+		w.keep(m, func(i int) bool { return w.takes[i].alike(&group) })
+	}
+	return most
 }
 
 // keepNear keeps those of the smallest group that has at least want, where there is one, and returns the size of the

@@ -16,6 +16,13 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
+// Of makes an objective of limits as workloads state them.
+func Of(slo *profile.SLO) layout.Objective {
+	limit := func(o profile.Optional[profile.Duration]) time.Duration { return time.Duration(o.Or(0)) }
+	return layout.Objective{TTFTP99: limit(slo.TTFTP99), TPOTP50: limit(slo.TPOTP50),
+		TPOTP99: limit(slo.TPOTP99), E2EP99: limit(slo.E2EP99)}
+}
+
 // Against holds a prediction, nil where there is none, against the limits of latencies and of the slowdown by
 // neighbours: a pass where all are kept or there are none, else the first that is missed, else the first that is open.
 func Against(o *layout.Objective, p *predict.Prediction) filter.Reason {

@@ -99,7 +99,7 @@ func exhaustive(s *search) (most placement, least float64) {
 				s.spans = append(s.spans, f.span(i))
 			}
 			part := s.partOf(h, int32(len(s.spans)), 0)
-			loads[h.key.Pool] = part.plus(&loads[h.key.Pool])
+			loads[h.key.Pool] = loads[h.key.Pool].swapped(&load{}, &part)
 		}
 		for p := range loads {
 			if !s.pl.sites[p].fits(&loads[p]) {

@@ -43,12 +43,9 @@ func (s *search) remove(a *arranged, w int) {
 // partOf returns the load that so many GPUs of a site, those of spans where their slots matter, add to its pool.
 func (s *search) partOf(h *shared, firm, spot int32) (l load) {
 	st := &s.pl.sites[h.key.Pool]
-	switch {
-	case st.each == 1:
-		l.gpus, l.spot = firm+spot, spot
-	case h.spans:
+	if h.spans {
 		l.onOwn(st, h.class, s.spans)
-	default:
+	} else {
 		l.alike(st, h.class, firm, spot)
 	}
 	return l
@@ -77,7 +74,10 @@ func (s *search) withWhole(l *load, w, p, n int) load {
 	} else {
 		sizes[size] += int32(n)
 	}
-	out.wholes = newWholes(st, sizes, spots)
+	out.wholes = &wholes{sizes: sizes, spotSizes: spots, nodes: int32(bestFit(make([]int32, st.each+1), sizes))}
+	for size, n := range sizes {
+		out.wholes.gpus += int32(size) * n
+	}
 	return out
 }
 
@@ -112,9 +112,7 @@ func (s *search) fit(a *arranged, w, k, want int, how entry) (placed int, cost f
 	if v.site == nil {
 		size := s.pl.Workloads[w].Workload().GPUCount()
 		placed = min(want, (t.Pool.Count-int(now.gpus))/size)
-		if placed > 0 && t.sites.each == 1 {
-			next = s.withWhole(now, w, p, placed)
-		} else if placed > 0 {
+		if placed > 0 {
 			placed = most(placed, func(n int) bool {
 				next = s.withWhole(now, w, p, n)
 				return t.sites.fits(&next)
@@ -157,13 +155,7 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		return 0, nil
 	}
 	old, own := len(s.spans), load{}
-	if st.each == 1 {
-		if own.gpus = firm + spot + int32(fresh); s.owns(w, p) {
-			spot += int32(fresh)
-		}
-		own.spot, *next = spot, a.loads[p]
-		next.gpus, next.spot = next.gpus+own.gpus-part.gpus, next.spot+spot-part.spot
-	} else if fresh = most(fresh, func(n int) bool {
+	fresh = most(fresh, func(n int) bool {
 		s.spans = s.spans[:old]
 		for i := 0; h.spans && i < n; i++ {
 			s.spans = append(s.spans, s.spanWith(h.empty, w, v.c, min(room, left-i*room), s.owns(w, p)))
@@ -175,7 +167,8 @@ func (s *search) share(a *arranged, next *load, v wayIn, w, want int, how entry)
 		}
 		*next = a.loads[p].swapped(part, &own)
 		return how.endless || st.fits(next)
-	}); fresh < 0 {
+	})
+	if fresh < 0 {
 		return 0, nil
 	}
 	if how.commit {

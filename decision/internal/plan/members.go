@@ -64,14 +64,6 @@ func (pl *Planner) Choice(w int, key GroupKey) *Choice {
 	return nil
 }
 
-// ban rules a choice out.
-func (pl *Planner) ban(w int, c *Choice, why filter.Reason) {
-	if pl.Banned[w] == nil {
-		pl.Banned[w] = map[GroupKey]filter.Reason{}
-	}
-	pl.Banned[w][c.GroupKey] = why
-}
-
 // GroupKeys returns the keys of the groups there are, by pool and then by mechanism.
 func (pl *Planner) GroupKeys() []GroupKey {
 	return slices.SortedFunc(maps.Keys(pl.Groups), func(a, b GroupKey) int {

@@ -57,12 +57,9 @@ func (s *sites) deliveryOf(m sharing.Mechanism) sharing.Delivery {
 }
 
 // slots is the most tenants like a workload that a GPU takes by the rules of its delivery: each must have the memory
-// that it needs. 0 = nothing bounds them.
+// that it needs, where the delivery limits it.
 func (s *sites) slots(m sharing.Mechanism, need sharing.Bytes) int {
 	rules := layout.RulesOf(s.deliveryOf(m))
-	if s.class[m] != classLimited {
-		return 0
-	}
 	most := int(rules.MaxSlots(m, s.gpu))
 	if need > 0 {
 		most = min(most, int(s.gpu.Memory/need))
@@ -88,25 +85,12 @@ type wholes struct {
 	gpus, nodes      int32 // without spot: GPUs, and the nodes that they need at least
 }
 
-func (l *load) plus(o *load) load {
-	return load{l.gpus + o.gpus, l.spot + o.spot, l.nodes + o.nodes, l.spotNodes + o.spotNodes, l.spare + o.spare,
-		l.spareSpot + o.spareSpot, l.single + o.single, l.singleSpot + o.singleSpot, cmp.Or(o.wholes, l.wholes)}
-}
-
 // swapped returns the load with one mechanism's part in place of another.
 func (l *load) swapped(old, part *load) load {
-	out := load{l.gpus - old.gpus, l.spot - old.spot, l.nodes - old.nodes, l.spotNodes - old.spotNodes,
-		l.spare - old.spare, l.spareSpot - old.spareSpot, l.single - old.single, l.singleSpot - old.singleSpot, l.wholes}
-	return out.plus(part)
-}
-
-// newWholes counts replicas on whole GPUs by size.
-func newWholes(s *sites, sizes, spotSizes []int32) *wholes {
-	l := &wholes{sizes: sizes, spotSizes: spotSizes, nodes: int32(bestFit(make([]int32, s.each+1), sizes))}
-	for size, n := range sizes {
-		l.gpus += int32(size) * n
-	}
-	return l
+	return load{l.gpus - old.gpus + part.gpus, l.spot - old.spot + part.spot, l.nodes - old.nodes + part.nodes,
+		l.spotNodes - old.spotNodes + part.spotNodes, l.spare - old.spare + part.spare,
+		l.spareSpot - old.spareSpot + part.spareSpot, l.single - old.single + part.single,
+		l.singleSpot - old.singleSpot + part.singleSpot, l.wholes}
 }
 
 // bestFit puts replicas, the largest first, each on the node with least room for it, and returns the nodes that come

@@ -66,7 +66,7 @@ func TestNodesAreCountedAsTheyAreFilled(t *testing.T) {
 			}
 			if m != sharing.MechanismExclusive {
 				part := s.partOf(h, int32(len(s.spans))-spot, spot)
-				l = l.plus(&part)
+				l = l.swapped(&load{}, &part)
 			}
 		}
 		nodes, spot := pl.sites[0].count(&l)

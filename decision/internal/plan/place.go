@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/cotenant/cotenant/decision/filter"
+	"github.com/cotenant/cotenant/decision/internal/objective"
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/sharing"
@@ -16,11 +16,12 @@ import (
 
 // node is a node that is being filled.
 type node struct {
-	gpus []*GPU
-	own  sharing.Mechanism // None: it is open
-	size int               // GPUs
-	free int
-	spot bool
+	gpus  []*GPU
+	own   sharing.Mechanism // None: it is open
+	size  int               // GPUs
+	free  int
+	spot  bool
+	slots int // the least of its GPUs
 }
 
 func (n *node) put(g *GPU) {
@@ -66,6 +67,17 @@ func (f *filler) fillOpen(all []*GPU, spot bool) {
 	}
 }
 
+// common is the number of slots of a mechanism's GPUs in a pool that does not say how many a node has, so that any of
+// them may be on one node: those of the fullest, where the memory limit is still enough for all; else 0, and each has
+// its own.
+func (s *sites) common(m sharing.Mechanism, gpus []GPU) int {
+	low, high := common(spans(gpus))
+	if s.stated || s.class[m] != classTimeSliced && (s.class[m] != classLimited || low > high) {
+		return 0
+	}
+	return int(low)
+}
+
 // onNodes puts everything of a pool on nodes.
 func (pl *Planner) onNodes(p int) []*node {
 	f := &filler{sites: &pl.sites[p]}
@@ -84,12 +96,18 @@ func (pl *Planner) onNodes(p int) []*node {
 			})
 			continue
 		}
+		slots := 0
+		if f.each == 1 {
+			slots = f.common(key.Mechanism, gpus)
+		}
 		for i := range gpus {
 			switch g := &gpus[i]; {
 			case f.each == 1 && class == classOpen: // a replica's GPUs make a node
 				f.add(sharing.MechanismNone, g.Size).put(g)
 			case f.each == 1:
-				f.add(key.Mechanism, g.Size).put(g)
+				n := f.add(key.Mechanism, g.Size)
+				n.put(g)
+				n.slots = slots
 			case key.Mechanism == sharing.MechanismExclusive:
 				whole = append(whole, g)
 			default:
@@ -119,13 +137,8 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	of := make([]*layout.Workload, len(pl.Workloads))
 	for w := range of {
 		wl := pl.Workloads[w].Workload()
-		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trusts(pl.Among), Objective: layout.Objective{
-			TTFTP99: time.Duration(wl.SLO.TTFTP99.Or(0)), TPOTP50: time.Duration(wl.SLO.TPOTP50.Or(0)),
-			TPOTP99: time.Duration(wl.SLO.TPOTP99.Or(0)), E2EP99: time.Duration(wl.SLO.E2EP99.Or(0))}}
-	}
-	slots := map[GroupKey]int{}
-	for key := range pl.Groups {
-		slots[key] = pl.slotsOf(key)
+		of[w] = &layout.Workload{Name: wl.Name, Tenant: wl.Tenant, Trusts: wl.Trusts(pl.Among),
+			Objective: objective.Of(&wl.SLO)}
 	}
 	for p, cp := range pl.Pools {
 		st := &pl.sites[p]
@@ -148,7 +161,7 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 				d = st.deliveryOf(n.own)
 			}
 			used += n.size
-			pl.configure(add(layout.Node{Delivery: d, Spot: n.spot}, n.size), st, n, slots, of, number)
+			pl.configure(add(layout.Node{Delivery: d, Spot: n.spot}, n.size), st, n, of, number)
 		}
 		if !cp.Pool.Owned.Or(true) {
 			continue
@@ -161,29 +174,14 @@ func (pl *Planner) Layout() (*layout.Cluster, []layout.Problem) {
 	return layout.Observe(nodes)
 }
 
-// slotsOf is the number of slots of a mechanism's GPUs in a pool that does not say how many a node has, so that any of
-// them may be on one node: those of the fullest, where the memory limit is still enough for all; else 0, and each has
-// its own.
-func (pl *Planner) slotsOf(key GroupKey) int {
-	s := &pl.sites[key.Pool]
-	if s.stated || s.class[key.Mechanism] != classTimeSliced && s.class[key.Mechanism] != classLimited {
-		return 0
-	}
-	low, high := common(spans(pl.Groups[key]))
-	if low > high && s.class[key.Mechanism] == classLimited {
-		return 0
-	}
-	return int(low)
-}
-
 // configure sets the modes of a node's devices by their contents, and assigns the replicas.
-func (pl *Planner) configure(n *layout.Node, st *sites, from *node, slots map[GroupKey]int, of []*layout.Workload,
+func (pl *Planner) configure(n *layout.Node, st *sites, from *node, of []*layout.Workload,
 	number []int) {
 	rules := layout.RulesOf(n.Delivery)
-	busiest := 0
+	busiest := from.slots
 	for _, g := range from.gpus {
 		if !layout.Sliced(g.Mechanism) {
-			busiest = max(busiest, g.n, slots[g.GroupKey])
+			busiest = max(busiest, g.n)
 		}
 	}
 	assign := func(m Member, a layout.Assignment, devices int) {

@@ -60,20 +60,19 @@ func (s *search) leave(a *arranged) []int {
 	}
 	s.rng.Shuffle(len(ws), func(i, j int) { ws[i], ws[j] = ws[j], ws[i] })
 	if s.rng.IntN(3) == 0 { // those first that leave the fewest places
-		slices.SortStableFunc(ws, func(v, w int) int { return cmp.Compare(s.size(w), s.size(v)) })
+		size := func(w int) float64 { return s.each(w) * float64(s.pl.Wanted[w]) }
+		slices.SortStableFunc(ws, func(v, w int) int { return cmp.Compare(size(w), size(v)) })
 	}
 	return ws
 }
 
-// each is a lower bound on the cost of a replica of a workload, and size on that of all its replicas.
+// each is a lower bound on the cost of a replica of a workload.
 func (s *search) each(w int) float64 {
 	if len(s.ways[w]) == 0 {
 		return 0
 	}
 	return s.ways[w][0].c.Unit
 }
-
-func (s *search) size(w int) float64 { return s.each(w) * float64(s.pl.Wanted[w]) }
 
 // enter places workloads one after another, each where most of its replicas find room, at the least cost, and the rest
 // of them in further places. To find other arrangements too, a way, a GPU or some replicas are left out now and then.

@@ -62,7 +62,7 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	cw, cp := pl.Workloads[w], pl.Pools[c.Pool]
 	if m := cw.Workload().Model; m != nil && m.Weights == "bf16" &&
 		m.Weights.Converted(cp.Target().GPU()) == sharing.AnswerYes {
-		pl.ban(w, c, filter.Reason{Code: codes.Precision, Verdict: filter.VerdictReject})
+		pl.Banned[w][c.GroupKey] = filter.Reason{Code: codes.Precision, Verdict: filter.VerdictReject}
 		return false
 	}
 	price := pl.Counts(pl.Rate(w, cp))
@@ -80,8 +80,8 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 		need = cw.Demand().Memory.Within(usable)
 	}
 	if cp.Memory > 0 && need > usable {
-		pl.ban(w, c, filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject,
-			Need: int64(need), Have: int64(usable)})
+		pl.Banned[w][c.GroupKey] = filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject,
+			Need: int64(need), Have: int64(usable)}
 		return false
 	}
 	p := pl.Predict(Site{GroupKey: c.GroupKey}, []Member{{w, 1}})
@@ -101,8 +101,8 @@ func (pl *Planner) consider(w int, c *Choice) bool {
 	c.Tenants = pl.slots(w, c)
 	if s := &pl.sites[c.Pool]; s.class[c.Mechanism] == classLimited {
 		if c.Tenants = min(c.Tenants, s.slots(c.Mechanism, need)); c.Tenants < 2 {
-			pl.ban(w, c, filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject, Need: int64(need),
-				Have: int64(layout.RulesOf(s.deliveryOf(c.Mechanism)).Limit(c.Mechanism, s.gpu, 2))})
+			pl.Banned[w][c.GroupKey] = filter.Reason{Code: codes.GPUMemory, Verdict: filter.VerdictReject, Need: int64(need),
+				Have: int64(layout.RulesOf(s.deliveryOf(c.Mechanism)).Limit(c.Mechanism, s.gpu, 2))}
 			return false
 		}
 	}
@@ -135,8 +135,8 @@ func (pl *Planner) considerSlices(w int, c *Choice, price float64, accept func(P
 		smaller = s
 	}
 	if c.Smaller = smaller; len(last.Outcomes) == 0 && len(all) > 0 { // all are too small with its context
-		pl.ban(w, c, filter.Reason{Code: codes.MemorySlice, Verdict: filter.VerdictReject, Need: int64(need),
-			Profile: all[len(all)-1].Profile})
+		pl.Banned[w][c.GroupKey] = filter.Reason{Code: codes.MemorySlice, Verdict: filter.VerdictReject, Need: int64(need),
+			Profile: all[len(all)-1].Profile}
 	}
 	pl.missed(w, c, last)
 	return false
@@ -144,10 +144,9 @@ func (pl *Planner) considerSlices(w int, c *Choice, price float64, accept func(P
 
 // missed keeps why a choice was dropped: the objective that is missed by most.
 func (pl *Planner) missed(w int, c *Choice, p Prediction) {
-	if len(p.Outcomes) == 0 {
-		return
+	if len(p.Outcomes) > 0 {
+		pl.Banned[w][c.GroupKey] = pl.reasonOf(w, c, p)
 	}
-	pl.ban(w, c, pl.reasonOf(w, c, p))
 }
 
 // room counts the replicas of w, at most limit, that can join the members of b: by memory with headroom, trust, and the
@@ -223,9 +222,11 @@ func (pl *Planner) evaluate() {
 	pl.Choices, pl.Banned = make([][]Choice, len(pl.Workloads)), make([]map[GroupKey]filter.Reason, len(pl.Workloads))
 	var c score.Scored
 	for w, cw := range pl.Workloads {
+		pl.Banned[w] = map[GroupKey]filter.Reason{}
 		for p, cp := range pl.Pools {
+			near := pl.Neighbours(w, p)
 			for _, m := range sharing.Mechanisms() {
-				if score.Evaluate(cw, cp, pl.Neighbours(w, p), m, &c); c.Verdict == filter.VerdictPass {
+				if score.Evaluate(cw, cp, near, m, &c); c.Verdict == filter.VerdictPass {
 					pl.Choices[w] = append(pl.Choices[w], Choice{GroupKey: GroupKey{p, c.Mechanism}, Slice: c.Slice(),
 						Tenants: c.Tenants, Score: c.Score})
 				}
