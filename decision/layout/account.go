@@ -8,27 +8,16 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
 )
 
 // Sliced reports whether tenants of a mechanism hold MIG instances.
-func Sliced(m sharing.Mechanism) bool {
-	return m == sharing.MechanismMIG || m == sharing.MechanismMIGWithMPS || m == sharing.MechanismMIGBackedVGPU
-}
+func Sliced(m sharing.Mechanism) bool { return traits.Of(m).Sliced }
 
 // clients reports whether tenants of a mechanism are MPS clients.
-func clients(m sharing.Mechanism) bool {
-	switch m {
-	case sharing.MechanismMPS, sharing.MechanismMIGWithMPS, sharing.MechanismHAMiWithMPS,
-		sharing.MechanismMIGLikeEmulation:
-		return true
-	}
-	return false
-}
-
-// hamiSplit is HAMi's default deviceSplitCount (hami-values).
-const hamiSplit = 10
+func clients(m sharing.Mechanism) bool { return traits.Of(m).Clients }
 
 // SlotsOf is the number of tenants that a device offers under a mode, and under MIG each of its instances: the
 // stated number, or else the mode's own, and no more than MPS takes clients.
@@ -39,8 +28,8 @@ func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
 		return 1
 	case m == sharing.MechanismMIG || m == sharing.MechanismMIGBackedVGPU:
 		return int32(max(1, d.Slots))
-	case d.Slots == 0 && (m == sharing.MechanismHAMi || m == sharing.MechanismHAMiWithMPS):
-		n = hamiSplit
+	case d.Slots == 0:
+		n = int32(cmp.Or(traits.Of(m).Split, math.MaxInt16))
 	}
 	if clients(m) {
 		most := int32(mostClients)
@@ -58,7 +47,7 @@ func (d *Device) SlotsOf(m sharing.Mechanism) int32 {
 
 // MPS takes 16 clients before Volta, 48 from then on (nvidia-mps-guide), and 60 from CUDA 13.1 on
 // (nvidia-mps-guide-limits), which whoever knows the driver states as slots.
-const oldClients, leastClients, mostClients = 16, 48, 60
+const oldClients, leastClients, mostClients = 16, traits.MPSClients, 60
 
 // recount computes the free resources of a node that is not shared yet.
 func (n *Node) recount() {

@@ -31,7 +31,7 @@ type Cluster struct {
 // An assignment to UnknownDevice, or to a device that is not there, is put on the emptiest device that takes it and is
 // marked as assumed.
 func Observe(nodes []Node) (*Cluster, []Problem) {
-	c := &Cluster{}
+	c := &Cluster{names: index{}.own(), keys: index{}.own()}
 	var l problems
 	for i := range nodes {
 		n := observe(&nodes[i], fmt.Sprintf("nodes[%d]", i), &l)
@@ -42,13 +42,13 @@ func Observe(nodes []Node) (*Cluster, []Problem) {
 		}
 		for key := range n.keys() {
 			c.checkKey(key, n, fmt.Sprintf("nodes[%d]", i), &l)
-			c.keys.add(key, int32(c.len))
+			c.keys.set(key, int32(c.len))
 		}
 		if c.len%chunkSize == 0 {
 			c.chunks = append(c.chunks, new([chunkSize]*Node))
 		}
 		c.chunks[c.len/chunkSize][c.len%chunkSize] = n
-		c.names.add(n.Name, int32(c.len))
+		c.names.set(n.Name, int32(c.len))
 		c.len++
 		c.nodes++
 	}

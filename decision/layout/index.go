@@ -40,16 +40,6 @@ func (x index) find(name string, is func(at int32) bool) int32 {
 	return -1
 }
 
-// add puts a position in place; the index must not be shared yet.
-func (x *index) add(name string, at int32) {
-	if x.shards == nil {
-		x.shards = new([indexShards][]entry)
-	}
-	h := hashOf(name)
-	s := &x.shards[h%indexShards]
-	*s = append(*s, entry{h, at})
-}
-
 // own copies the table of shards, for changes.
 func (x index) own() index {
 	next := new([indexShards][]entry)

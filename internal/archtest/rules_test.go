@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"decision/internal/score": {"cost", "decision/fleet", "decision/filter", "decision/layout", "decision/predict/profile", "sharing"},
 	"decision/fleet":          {"cost", "decision/filter", "decision/layout", "decision/predict/profile", "mig", "mps", "sharing", "timeslice"},
 	"decision/filter":         {"decision/internal/codes", "decision/internal/traits", "decision/predict/...", "mig", "sharing"},
-	"decision/layout":         {"cost", "mig", "sharing"},
+	"decision/layout":         {"cost", "decision/internal/traits", "mig", "sharing"},
 
 	"decision/predict/profile": {"sharing"},
 	"decision/predict":         {"decision/predict/profile", "mps/contention", "sharing", "timeslice"},
