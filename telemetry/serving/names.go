@@ -5,6 +5,7 @@ package serving
 import (
 	"cmp"
 	"math"
+	"reflect"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
@@ -22,25 +23,11 @@ type figure struct {
 	set    func(*Reading, *value)
 }
 
-func sum(field string, of func(*Reading) *Optional[float64]) figure {
-	return figure{field: field, set: func(r *Reading, v *value) { v.sum(of(r)) }}
-}
-
-func share(field string, of func(*Reading) *Optional[float64]) figure {
-	return figure{field: field, set: func(r *Reading, v *value) { v.share(of(r)) }}
-}
-
-func histogram(field string, of func(*Reading) **Histogram) figure {
-	return figure{field: field, set: func(r *Reading, v *value) { v.histogram(of(r)) }}
-}
-
-// latency is a histogram of times that are never 0: a sum of 0 over requests is one that was not filled.
-func latency(field string, of func(*Reading) **Histogram) figure {
+// of is the figure that take reads into a field of a reading.
+func of[T any](field string, take func(*value, *T)) figure {
+	at, _ := reflect.TypeFor[Reading]().FieldByName(field)
 	return figure{field: field, set: func(r *Reading, v *value) {
-		if h := v.m.Histogram; h != nil && h.GetSampleCount() > 0 && h.GetSampleSum() == 0 {
-			return
-		}
-		v.histogram(of(r))
+		take(v, reflect.ValueOf(r).Elem().FieldByIndex(at.Index).Addr().Interface().(*T))
 	}}
 }
 
@@ -50,23 +37,19 @@ func (f figure) formerly() figure {
 }
 
 var (
-	running       = sum("Running", func(r *Reading) *Optional[float64] { return &r.Running })
-	waiting       = sum("Waiting", func(r *Reading) *Optional[float64] { return &r.Waiting })
-	kvUsage       = share("KVUsage", func(r *Reading) *Optional[float64] { return &r.KVUsage })
-	promptTokens  = sum("PromptTokens", func(r *Reading) *Optional[float64] { return &r.PromptTokens })
-	generation    = sum("GenerationTokens", func(r *Reading) *Optional[float64] { return &r.GenerationTokens })
-	requests      = sum("Requests", func(r *Reading) *Optional[float64] { return &r.Requests })
-	prefixQueries = sum("PrefixQueries", func(r *Reading) *Optional[float64] { return &r.PrefixQueries })
-	prefixHits    = sum("PrefixHits", func(r *Reading) *Optional[float64] { return &r.PrefixHits })
-	promptSeconds = sum("PromptSeconds", func(r *Reading) *Optional[float64] { return &r.PromptSeconds })
-	decodeSeconds = sum("DecodeSeconds", func(r *Reading) *Optional[float64] { return &r.DecodeSeconds })
-	drafted       = sum("Drafted", func(r *Reading) *Optional[float64] { return &r.Drafted })
-	accepted      = sum("Accepted", func(r *Reading) *Optional[float64] { return &r.Accepted })
-	stepTokens    = histogram("StepTokens", func(r *Reading) **Histogram { return &r.StepTokens })
-	itl           = latency("ITL", func(r *Reading) **Histogram { return &r.ITL })
-	queue         = histogram("Queue", func(r *Reading) **Histogram { return &r.Queue })
-	promptLength  = histogram("PromptLength", func(r *Reading) **Histogram { return &r.PromptLength })
-	outputLength  = histogram("OutputLength", func(r *Reading) **Histogram { return &r.OutputLength })
+	running       = of("Running", (*value).sum)
+	waiting       = of("Waiting", (*value).sum)
+	kvUsage       = of("KVUsage", (*value).share)
+	promptTokens  = of("PromptTokens", (*value).sum)
+	generation    = of("GenerationTokens", (*value).sum)
+	requests      = of("Requests", (*value).sum)
+	prefixQueries = of("PrefixQueries", (*value).sum)
+	prefixHits    = of("PrefixHits", (*value).sum)
+	itl           = of("ITL", (*value).latency)
+	e2e           = of("E2E", (*value).latency)
+	queue         = of("Queue", (*value).histogram)
+	promptLength  = of("PromptLength", (*value).histogram)
+	outputLength  = of("OutputLength", (*value).histogram)
 )
 
 // names maps a metric's name to the field of its figure, without the engine's prefix. Sources: vLLM's
@@ -98,22 +81,22 @@ var names = map[string]figure{
 	"prefix_cache_hits_total":               prefixHits,
 	"gpu_prefix_cache_hits_total":           prefixHits.formerly(),
 	"cached_tokens_total":                   prefixHits,
-	"prompt_seconds_total":                  promptSeconds,
-	"tokens_predicted_seconds_total":        decodeSeconds,
-	"spec_decode_num_draft_tokens_total":    drafted,
-	"spec_decode_num_accepted_tokens_total": accepted,
-	"time_to_first_token_seconds":           latency("TTFT", func(r *Reading) **Histogram { return &r.TTFT }),
+	"prompt_seconds_total":                  of("PromptSeconds", (*value).sum),
+	"tokens_predicted_seconds_total":        of("DecodeSeconds", (*value).sum),
+	"spec_decode_num_draft_tokens_total":    of("Drafted", (*value).sum),
+	"spec_decode_num_accepted_tokens_total": of("Accepted", (*value).sum),
+	"time_to_first_token_seconds":           of("TTFT", (*value).latency),
 	"inter_token_latency_seconds":           itl,
 	"time_per_output_token_seconds":         itl.formerly(),
-	"e2e_request_latency_seconds":           latency("E2E", func(r *Reading) **Histogram { return &r.E2E }),
-	"request_time_per_output_token_seconds": latency("TPOT", func(r *Reading) **Histogram { return &r.TPOT }),
+	"e2e_request_latency_seconds":           e2e,
+	"request_time_per_output_token_seconds": of("TPOT", (*value).latency),
 	"request_queue_time_seconds":            queue,
 	"queue_time_seconds":                    queue,
 	"request_prompt_tokens":                 promptLength,
 	"prompt_tokens_histogram":               promptLength,
 	"request_generation_tokens":             outputLength,
 	"generation_tokens_histogram":           outputLength,
-	"iteration_tokens_total":                stepTokens,
+	"iteration_tokens_total":                of("StepTokens", (*value).histogram),
 }
 
 // value is a figure on its way into a reading.
@@ -152,6 +135,13 @@ func (v *value) share(to *Optional[float64]) {
 		v.problem("%v is no share", x)
 	case ok:
 		*to = optional.Of(max(min(x, 1), to.Or(0)))
+	}
+}
+
+// latency takes a histogram of times that are never 0: a sum of 0 over requests is one that was not filled.
+func (v *value) latency(to **Histogram) {
+	if h := v.m.Histogram; h == nil || h.GetSampleCount() == 0 || h.GetSampleSum() != 0 {
+		v.histogram(to)
 	}
 }
 

@@ -46,24 +46,18 @@ func (r *Reading) Service() (Service, bool) {
 	return s, true
 }
 
-// total takes a sum: of a counter, in a unit of seconds, or of a histogram.
-func total(field string, unit float64, of func(*Reading) *Optional[float64]) figure {
-	return figure{field: field, set: func(r *Reading, v *value) {
-		to := of(r)
-		if h := v.m.Histogram; h != nil && h.GetSampleSum() >= 0 {
-			*to = optional.Of(to.Or(0) + h.GetSampleSum())
-		} else if x, ok := v.number(); ok {
-			*to = optional.Of(to.Or(0) + x*unit)
-		}
-	}}
-}
+// seconds takes a sum of seconds: of a counter or of a histogram.
+func (v *value) seconds(to *Optional[float64]) { v.total(1, to) }
 
-var (
-	passes        = func(r *Reading) *Optional[float64] { return &r.Passes }
-	passSeconds   = func(r *Reading) *Optional[float64] { return &r.PassSeconds }
-	servedSeconds = func(r *Reading) *Optional[float64] { return &r.ServedSeconds }
-	queuedSeconds = func(r *Reading) *Optional[float64] { return &r.QueuedSeconds }
-)
+func (v *value) microseconds(to *Optional[float64]) { v.total(1e-6, to) }
+
+func (v *value) total(unit float64, to *Optional[float64]) {
+	if h := v.m.Histogram; h != nil && h.GetSampleSum() >= 0 {
+		*to = optional.Of(to.Or(0) + h.GetSampleSum())
+	} else if x, ok := v.number(); ok {
+		*to = optional.Of(to.Or(0) + x*unit)
+	}
+}
 
 // services maps whole names of metrics. Sources: TEI's router/src (its histograms are seconds, one observation a
 // request; te_batch_next_size has one a pass), Triton's docs/user_guide/metrics.md (nv_inference_*_us add up requests,
@@ -74,32 +68,32 @@ var services = map[string]struct {
 }{
 	"te_request_success":                     {engineTEI, requests},
 	"te_queue_size":                          {engineTEI, waiting},
-	"te_request_duration":                    {engineTEI, latency("E2E", func(r *Reading) **Histogram { return &r.E2E })},
-	"te_request_inference_duration":          {engineTEI, total("PassSeconds", 1, passSeconds)},
-	"te_request_queue_duration":              {engineTEI, total("QueuedSeconds", 1, queuedSeconds)},
-	"te_batch_next_size":                     {engineTEI, figure{field: "Passes", set: countOf}},
+	"te_request_duration":                    {engineTEI, e2e},
+	"te_request_inference_duration":          {engineTEI, of("PassSeconds", (*value).seconds)},
+	"te_request_queue_duration":              {engineTEI, of("QueuedSeconds", (*value).seconds)},
+	"te_batch_next_size":                     {engineTEI, of("Passes", (*value).observations)},
 	"nv_inference_request_success":           {engineTriton, requests},
 	"nv_inference_pending_request_count":     {engineTriton, waiting},
-	"nv_inference_request_duration_us":       {engineTriton, total("ServedSeconds", 1e-6, servedSeconds)},
-	"nv_inference_compute_infer_duration_us": {engineTriton, total("PassSeconds", 1e-6, passSeconds)},
-	"nv_inference_queue_duration_us":         {engineTriton, total("QueuedSeconds", 1e-6, queuedSeconds)},
-	"nv_inference_exec_count":                {engineTriton, sum("Passes", passes)},
-	"http_request_duration_seconds":          {engineFastAPI, figure{field: "E2E", set: handled}},
+	"nv_inference_request_duration_us":       {engineTriton, of("ServedSeconds", (*value).microseconds)},
+	"nv_inference_compute_infer_duration_us": {engineTriton, of("PassSeconds", (*value).microseconds)},
+	"nv_inference_queue_duration_us":         {engineTriton, of("QueuedSeconds", (*value).microseconds)},
+	"nv_inference_exec_count":                {engineTriton, of("Passes", (*value).sum)},
+	"http_request_duration_seconds":          {engineFastAPI, of("E2E", (*value).handled)},
 }
 
-// countOf takes the number of a histogram's observations.
-func countOf(r *Reading, v *value) {
+// observations takes the number of a histogram's.
+func (v *value) observations(to *Optional[float64]) {
 	if h := v.m.Histogram; h != nil {
-		r.Passes = optional.Of(r.Passes.Or(0) + float64(h.GetSampleCount()))
+		*to = optional.Of(to.Or(0) + float64(h.GetSampleCount()))
 	}
 }
 
 // handled takes the latencies of requests for work, not those for pages like /metrics.
-func handled(r *Reading, v *value) {
+func (v *value) handled(to **Histogram) {
 	for _, l := range v.m.Label {
 		if l.GetName() == "handler" && slices.ContainsFunc([]string{"embed", "rerank", "classify", "transcri", "translat",
 			"speech", "asr", "infer", "predict", "generat"}, func(w string) bool { return strings.Contains(l.GetValue(), w) }) {
-			latency("E2E", func(r *Reading) **Histogram { return &r.E2E }).set(r, v)
+			v.latency(to)
 		}
 	}
 }
