@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package traits has the properties of mechanisms, other than their isolation, that layouts, filter, planner and placement use.
+// Package traits has the properties of mechanisms, other than their isolation, that layouts, filter, planner and
+// placement use.
 package traits
 
 import "github.com/cotenant/cotenant/sharing"

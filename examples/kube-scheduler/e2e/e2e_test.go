@@ -65,13 +65,13 @@ func oneByOne(t *testing.T, r *run, rng *rand.Rand) {
 				t.Errorf("%s asks for no GPU: on %q with %v", p.Name, got.Spec.NodeName, got.Annotations)
 			}
 			// Its CPU is taken from the node, and the library has to know.
-			if !r.library.Bind(got) {
+			if !r.library.bind(got) {
 				t.Errorf("%s is on %q, which no node is", p.Name, got.Spec.NodeName)
 			}
 			untouched++
 			continue
 		}
-		allocation, verdicts := r.library.Place(asked, r.scorer)
+		allocation, verdicts := r.library.place(asked, r.scorer)
 		if allocation == nil {
 			refused++
 			if got.Spec.NodeName != "" {
@@ -171,7 +171,7 @@ func leaving(t *testing.T, r *run, rng *rand.Rand) {
 	waiting := before
 	for _, name := range gone {
 		r.remove(name)
-		r.library.Remove(namespace + "/" + name)
+		r.library.remove(namespace + "/" + name)
 		after := r.consistent()
 		r.placedInOrder(slices.DeleteFunc(slices.Clone(waiting), func(name string) bool { return slices.Contains(after, name) }))
 		waiting = after

@@ -111,7 +111,7 @@ func TestAtOnce(t *testing.T) {
 	r := newRun(t)
 	r.forged(t)
 	r.nodesChange(t)
-	r.library = kubegpu.NewCluster(r.nodes(), r.pods())
+	r.library = newLibrary(r.nodes(), r.pods())
 	pods := gpuPods(t, rand.New(rand.NewPCG(seed, 2)), "at-once", manyPods)
 	start := time.Now()
 	bound, refused := r.createAll(pods)
@@ -133,9 +133,9 @@ func (r *run) refusedAlike(p *v1.Pod) map[string]kubegpu.Ruling {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a, verdicts := r.library.Place(asked, r.scorer)
+	a, verdicts := r.library.place(asked, r.scorer)
 	if a != nil {
-		r.library.Remove(asked.Name)
+		r.library.remove(asked.Name)
 		r.t.Errorf("%s waits (%s), and the library puts it on %v", p.Name, refusal(p), a)
 	}
 	return verdicts
@@ -148,7 +148,7 @@ func (r *run) placedAlike(p *v1.Pod) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a, verdicts := r.library.Place(asked, r.scorer)
+	a, verdicts := r.library.place(asked, r.scorer)
 	is := where(p.Spec.NodeName, p.Annotations)
 	switch {
 	case a == nil:

@@ -29,7 +29,7 @@ type run struct {
 	*control
 	scorer  *placement.Scorer
 	policy  string
-	library *kubegpu.Cluster
+	library *library
 }
 
 func newRun(t *testing.T) *run {
@@ -47,7 +47,7 @@ func newRun(t *testing.T) *run {
 	}
 	r := &run{control: c, scorer: scorer, policy: scorer.Policy.Name()}
 	// What the library gets is what the API server kept.
-	r.library = kubegpu.NewCluster(r.nodes(), nil)
+	r.library = newLibrary(r.nodes(), nil)
 	r.schedule()
 	t.Cleanup(r.quiet)
 	return r

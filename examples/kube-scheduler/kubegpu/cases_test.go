@@ -11,6 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// placeOn plans a pod on the best of some nodes, or has the rulings of those that refuse it.
+func placeOn(nodes []*v1.Node, bound []*v1.Pod, running []Running, p *Pod) (a *Allocation, refused map[string]Ruling) {
+	score := 0.0
+	refused = map[string]Ruling{}
+	for _, kn := range nodes {
+		n, on := ReadNode(kn), running
+		for _, b := range bound {
+			if r, _ := ReadRunning(b, n, nil); b.Spec.NodeName == kn.Name {
+				on = append(on, r)
+			}
+		}
+		one, s, v := NewState(n, on).Plan(p, bestFit)
+		if refused[kn.Name] = v; one != nil && (a == nil || s > score) {
+			a, score = one, s
+		}
+	}
+	return a, refused
+}
+
 // TestObserved holds what reality says of nodes: pods that ended hold nothing, GPUs that are over-full, gone or ill
 // keep who they have and take no more, and the other nodes are used.
 func TestObserved(t *testing.T) {
@@ -73,7 +92,7 @@ func TestObserved(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := "refused"
-			a, verdicts := NewCluster(tc.nodes, tc.bound).Place(asked, bestFit)
+			a, verdicts := placeOn(tc.nodes, tc.bound, nil, asked)
 			if a != nil {
 				got = a.String()
 			}
@@ -88,15 +107,17 @@ func TestObserved(t *testing.T) {
 func TestReplicasByMemory(t *testing.T) {
 	for _, strategy := range []string{"time-slicing", "mps"} {
 		node := kubeNode("n", "nvidia.com/gpu=23", "gpu.product=NVIDIA-L40S-SHARED gpu.memory=46068 gpu.count=1 gpu.replicas=23 gpu.sharing-strategy="+strategy)
-		c := NewCluster([]*v1.Node{node}, nil)
+		var running []Running
 		for i := range 24 {
 			asked, err := ReadPod(kubePod(fmt.Sprint("p", i), "nvidia.com/gpu=1", "gpu-memory=2000Mi"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a, verdicts := c.Place(asked, bestFit); (a != nil) != (i < 23) {
+			a, verdicts := placeOn([]*v1.Node{node}, nil, running, asked)
+			if (a != nil) != (i < 23) {
 				t.Errorf("%s: pod %d of 23: %s", strategy, i+1, Reasons(verdicts))
 			}
+			running = append(running, Running{Pod: asked, Allocation: a})
 		}
 	}
 }

@@ -62,7 +62,7 @@ func TestClusterAsTheLibrary(t *testing.T) {
 	}
 	c := newCluster(t, objects...)
 	c.start(mixArgs)
-	library := kubegpu.NewCluster(nodes, nil)
+	running := map[string][]kubegpu.Running{}
 	args, err := decodeArgs(&runtime.Unknown{Raw: []byte(mixArgs)})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,20 @@ func TestClusterAsTheLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, verdicts := library.Place(asked, scorer)
+		var names []string
+		var scores []float64
+		plans, verdicts := map[string]*kubegpu.Allocation{}, map[string]kubegpu.Ruling{}
+		for _, n := range nodes {
+			one, score, v := kubegpu.NewState(kubegpu.ReadNode(n), running[n.Name]).Plan(asked, scorer)
+			if plans[n.Name], verdicts[n.Name] = one, v; one != nil {
+				names, scores = append(names, n.Name), append(scores, score)
+			}
+		}
+		var a *kubegpu.Allocation
+		if best := kubegpu.Best(names, scores); best >= 0 {
+			a = plans[names[best]]
+			running[a.Node] = append(running[a.Node], kubegpu.Running{Pod: asked, Allocation: a})
+		}
 		c.create(p)
 		got := c.outcome(p.Name)
 		if a != nil {

@@ -26,8 +26,8 @@ func Example() {
 		return
 	}
 	gpus := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
-	cluster := kubegpu.NewCluster([]*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.NodeStatus{Allocatable: gpus}},
-		{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Status: v1.NodeStatus{Allocatable: gpus}}}, nil)
+	node := kubegpu.ReadNode(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1.NodeStatus{Allocatable: gpus}})
+	var running []kubegpu.Running
 	for _, name := range []string{"x", "y"} {
 		pod, err := kubegpu.ReadPod(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ml", Name: name}, Spec: v1.PodSpec{Containers: []v1.Container{{
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}}}}}})
@@ -35,7 +35,8 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		a, _ := cluster.Place(pod, scorer)
+		a, _, _ := kubegpu.NewState(node, running).Plan(pod, scorer)
+		running = append(running, kubegpu.Running{Pod: pod, Allocation: a})
 		fmt.Println(pod.Name, a)
 	}
 	// Output:

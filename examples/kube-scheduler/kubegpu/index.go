@@ -5,8 +5,6 @@ package kubegpu
 import (
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/cotenant/cotenant/decision/filter"
 	"github.com/cotenant/cotenant/decision/layout"
 	"github.com/cotenant/cotenant/decision/placement"
@@ -27,77 +25,6 @@ func Best(names []string, scores []float64) int {
 		}
 	}
 	return best
-}
-
-// Cluster is a number of nodes with their pods, for placing pods outside a scheduler: to replay, to
-// plan ahead. It is not safe for concurrent use.
-type Cluster struct {
-	nodes   []*Node
-	names   []string
-	running [][]Running
-}
-
-// NewCluster reads nodes and the pods that are bound to them.
-func NewCluster(nodes []*v1.Node, bound []*v1.Pod) *Cluster {
-	c := &Cluster{running: make([][]Running, len(nodes))}
-	for _, n := range nodes {
-		c.nodes, c.names = append(c.nodes, ReadNode(n)), append(c.names, n.Name)
-	}
-	for _, p := range bound {
-		c.Bind(p)
-	}
-	return c
-}
-
-// Place puts a pod where the scorer's policy takes it. The allocation is nil
-// where no node takes it; verdicts has the rulings of the nodes that don't.
-func (c *Cluster) Place(p *Pod, scorer *placement.Scorer) (a *Allocation, verdicts map[string]Ruling) {
-	verdicts = map[string]Ruling{}
-	var names []string
-	var scores []float64
-	var nodes []int
-	for i := range c.nodes {
-		score, v := NewState(c.nodes[i], c.running[i]).Score(p, scorer)
-		if v.Ruling != filter.VerdictPass {
-			verdicts[c.names[i]] = v
-			continue
-		}
-		names, scores, nodes = append(names, c.names[i]), append(scores, score), append(nodes, i)
-	}
-	best := Best(names, scores)
-	if best < 0 {
-		return nil, verdicts
-	}
-	i := nodes[best]
-	a, _, _ = NewState(c.nodes[i], c.running[i]).Plan(p, scorer)
-	c.running[i] = append(c.running[i], Running{Pod: p, Allocation: a})
-	return a, verdicts
-}
-
-// Remove takes the pod of a name (namespace/name) off, and reports whether it was there.
-func (c *Cluster) Remove(name string) bool {
-	for i, on := range c.running {
-		at := slices.IndexFunc(on, func(r Running) bool { return r.Pod != nil && r.Pod.Name == name })
-		if at >= 0 {
-			c.running[i] = slices.Delete(on, at, at+1)
-			return true
-		}
-	}
-	return false
-}
-
-// Bind takes note of a pod that somebody else bound, also of one that asks for no
-// GPU: its CPU and memory are gone. It reports whether the pod's node is known.
-func (c *Cluster) Bind(p *v1.Pod) bool {
-	i := slices.Index(c.names, p.Spec.NodeName)
-	if i < 0 {
-		return false
-	}
-	if n := c.nodes[i]; n != nil {
-		r, _ := ReadRunning(p, n, nil)
-		c.running[i] = append(c.running[i], r)
-	}
-	return true
 }
 
 // Index finds, among many nodes, those that may take a pod, without looking at each. It is not safe for concurrent use.
