@@ -3,6 +3,7 @@
 package decision
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -54,7 +55,13 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		if c.Mechanism != sharing.MechanismExclusive {
 			d.Predicted = newPredicted(by, p.Tenants)
 		}
-		d.Consequences = finishing(pl.profiled(w, by), &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
+		d.Consequences = nil
+		for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
+			if i, ok := by.Get(m); ok {
+				d.Consequences = append(d.Consequences, consequence(codes.ObjectiveName(m)+" ms", i, 1e3*limit.Seconds()))
+			}
+		}
+		d.Consequences = finishing(d.Consequences, &pl.EstimateOf(w, c.Pool, c.Mechanism).Demand, &p.Outcomes[0])
 		if c := tightest(d.Consequences); c != nil {
 			d.Why = c.words() + pl.dearer(w, share)
 		}
@@ -71,16 +78,6 @@ func (pl *answers) answer(w int, d *Decision, share workloadShare) (provisional 
 		d.Status = StatusPartlyPlaced
 	}
 	return provisional
-}
-
-// profiled are the consequences for a workload with a measured profile.
-func (pl *answers) profiled(w int, p *predict.Prediction) (out []Consequence) {
-	for m, limit := range pl.Workloads[w].Workload().SLO.Limits() {
-		if i, ok := p.Get(m); ok {
-			out = append(out, consequence(codes.ObjectiveName(m)+" ms", i, 1e3*limit.Seconds()))
-		}
-	}
-	return out
 }
 
 // farFromLimit is the ratio of a limit to an expected P99 above which the spread of lengths is not needed: their P99 is
@@ -187,7 +184,14 @@ func (c *Consequence) named() (metric, unit string) {
 // demanding choice.
 func (pl *answers) bound(w int, d *Decision) string {
 	if m := d.MoreGPUs; m != nil {
-		return fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool) + pl.refused(w)
+		text := fmt.Sprintf("no room: %s more in pool %s would do", plaintext.Count(m.GPUs, "GPU"), m.Pool)
+		if c, of, why, notes := pl.Refused(w); c != nil { // an objective keeps it from a GPU in use
+			cw := pl.Workloads[of]
+			notes = append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Target()).Text().Message}, notes...)
+			text += fmt.Sprintf("; it may share none by %s, because of %s: %s", c.Mechanism, cw.Workload().Name,
+				strings.Join(notes, "; "))
+		}
+		return text
 	}
 	// The pool that its filters pass and that comes nearest: with the most memory, or the least latency or time.
 	var found *filter.Reason
@@ -211,7 +215,6 @@ func (pl *answers) bound(w int, d *Decision) string {
 		}
 		return text
 	}
-	var best *Candidate
 	rank := func(c *Candidate) int {
 		switch {
 		case slices.ContainsFunc(c.Reasons, func(r filter.ReasonText) bool {
@@ -223,29 +226,13 @@ func (pl *answers) bound(w int, d *Decision) string {
 		}
 		return 0
 	}
-	for i := range d.Candidates {
-		if c := &d.Candidates[i]; best == nil || rank(c) < rank(best) {
-			best = c
-		}
-	}
+	best := slices.MinFunc(d.Candidates, func(a, b Candidate) int { return cmp.Compare(rank(&a), rank(&b)) })
 	for _, r := range best.Reasons {
 		if r.Verdict == best.Verdict {
 			return fmt.Sprintf("%s on %s: %s", best.Mechanism, best.Pool, r.Message)
 		}
 	}
 	return ""
-}
-
-// refused names an objective that keeps a workload from sharing a GPU in use, with notes on the uncertainty of the
-// prediction.
-func (pl *answers) refused(w int) string {
-	c, of, why, notes := pl.Refused(w)
-	if c == nil {
-		return ""
-	}
-	cw := pl.Workloads[of]
-	return fmt.Sprintf("; it may share none by %s, because of %s: %s", c.Mechanism, cw.Workload().Name,
-		strings.Join(append([]string{why.About(cw.Demand(), pl.Pools[c.Pool].Target()).Text().Message}, notes...), "; "))
 }
 
 // why gives the reason for a choice in numbers: the tightest objective, or the utilisation.

@@ -22,14 +22,22 @@ type hourly struct {
 	micros      int64
 }
 
-func (h *hourly) add(o hourly) {
-	h.gpus, h.nodes, h.micros = h.gpus+o.gpus, h.nodes+o.nodes, h.micros+o.micros
+func (h hourly) plus(o hourly) hourly {
+	return hourly{h.gpus + o.gpus, h.nodes + o.nodes, h.micros + o.micros}
+}
+
+// count is the number of GPUs of a pool, with their nodes where it states how many GPUs these have.
+func count(p *score.CompiledPool, gpus int) hourly {
+	perNode, known := p.Pool.GPUsPerNode.Get()
+	if !known {
+		return hourly{gpus: gpus}
+	}
+	return hourly{gpus: gpus, nodes: (gpus + perNode - 1) / perNode}
 }
 
 // pay prices GPUs of a pool that are paid for.
-func pay(p *score.CompiledPool, paid score.Paid) (h hourly, err error) {
-	h.count(p, paid.GPUs())
-	perNode := p.Pool.GPUsPerNode.Or(1)
+func pay(p *score.CompiledPool, paid score.Paid) (hourly, error) {
+	h, perNode := count(p, paid.GPUs()), p.Pool.GPUsPerNode.Or(1)
 	if !p.Priced {
 		return h, nil
 	}
@@ -46,34 +54,14 @@ func pay(p *score.CompiledPool, paid score.Paid) (h hourly, err error) {
 	return h, err
 }
 
-func (h *hourly) count(p *score.CompiledPool, gpus int) {
-	h.gpus = gpus
-	if perNode, known := p.Pool.GPUsPerNode.Get(); known {
-		h.nodes = (gpus + perNode - 1) / perNode
-	}
-}
-
-// onDemand prices a number of nodes of a pool at today's purchase: the stated count of spot GPUs, the rest on demand.
-// A pool with a spot price but no spot count buys everything on demand.
-func onDemand(p *score.CompiledPool, nodes int) (hourly, error) {
-	paid := score.Paid{Reserved: p.Reserved.Count, OnDemand: max(0, nodes*p.Pool.GPUsPerNode.Or(1)-p.Reserved.Count)}
-	if s := p.Pool.Spot; s != nil {
-		paid.Spot = min(s.Count, p.Spot.Count, paid.OnDemand)
-		paid.OnDemand -= paid.Spot
-	}
-	return pay(p, paid)
-}
-
 // account is a pool's money by the hour.
 type account struct {
-	today, after, unshared        hourly
-	sharing, idle, unplaced, more int64
+	today, after                            hourly
+	unshared, sharing, idle, unplaced, more int64
 }
 
 func (a *account) add(o *account) {
-	a.today.add(o.today)
-	a.after.add(o.after)
-	a.unshared.add(o.unshared)
+	a.today, a.after, a.unshared = a.today.plus(o.today), a.after.plus(o.after), a.unshared+o.unshared
 	a.sharing, a.idle = a.sharing+o.sharing, a.idle+o.idle
 	a.unplaced, a.more = a.unplaced+o.unplaced, a.more+o.more
 }
@@ -83,20 +71,26 @@ func (a *account) add(o *account) {
 // that unplaced replicas may hold.
 func (pl *answers) account(p int, after *layout.PoolCost) (a account, err error) {
 	cp := pl.Pools[p]
-	price := func(nodes int) (h hourly) {
-		h, failed := onDemand(cp, nodes)
+	each := cp.Pool.GPUsPerNode.Or(1)
+	price := func(nodes int) hourly {
+		// As bought today: the stated count of spot GPUs, the rest on demand; without a count all of it.
+		paid := score.Paid{Reserved: cp.Reserved.Count, OnDemand: max(0, nodes*each-cp.Reserved.Count)}
+		if s := cp.Pool.Spot; s != nil {
+			paid.Spot = min(s.Count, cp.Spot.Count, paid.OnDemand)
+			paid.OnDemand -= paid.Spot
+		}
+		h, failed := pay(cp, paid)
 		err = errors.Join(err, failed)
 		return h
 	}
+	a.after = count(cp, after.GPUs+after.ReservedIdle)
 	a.after.micros = after.PerHour.Micros()
-	a.after.count(cp, after.GPUs+after.ReservedIdle)
 	before, held := pl.Before(p)
-	unshared := price(before)
-	if a.unshared = unshared; !cp.Pool.Owned.Or(true) {
+	if a.unshared = price(before).micros; !cp.Pool.Owned.Or(true) {
 		a.more = a.after.micros
 		return a, err
 	}
-	most := (cp.Pool.Count + cp.Pool.GPUsPerNode.Or(1) - 1) / cp.Pool.GPUsPerNode.Or(1)
+	most := (cp.Pool.Count + each - 1) / each
 	a.today = price(most)
 	if on, known := pl.nodesToday(p); known {
 		before, held = on[0], on[1]
@@ -191,7 +185,7 @@ func (pl *answers) total(r *Result) (err error) {
 	}
 	if t.Costs, err = all.costs(t.Currency); err == nil && t.Currency != "" {
 		var s sums
-		t.MonthlyUnshared = s.monthly(all.unshared.micros, t.Currency).Decimal()
+		t.MonthlyUnshared = s.monthly(all.unshared, t.Currency).Decimal()
 		if micros := int64(math.Round(1e6 * pl.Longer())); micros > 0 {
 			t.MonthlyLonger = s.monthly(micros, t.Currency).Decimal()
 		}

@@ -41,14 +41,6 @@ func unstatedLengths(w *Workload) bool {
 	return w.Load != nil && w.Model != nil && w.Load.LengthSigma() == 0
 }
 
-// assumesBusy reports whether the GPU utilisation of workload w is an assumption.
-func (pl *answers) assumesBusy(w int, c *plan.Choice) bool {
-	cw := pl.Workloads[w]
-	return cw.Workload().GPUBusy.IsZero() && cw.Workload().Service == nil &&
-		cw.Archetype.BusyPrior.IsZero() && !pl.Measured(w, c.Pool, c.Mechanism) &&
-		pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving == nil
-}
-
 // assumedLatencies lists the limited metrics with an assumed value in isolation.
 func (pl *answers) assumedLatencies(w int, c *plan.Choice) []profile.Metric {
 	var out []profile.Metric
@@ -76,7 +68,8 @@ func (pl *answers) measurement(w int, d *Decision) *Measurement {
 	if len(what) > 0 {
 		keys = []string{"solo"}
 	}
-	if pl.assumesBusy(w, c) {
+	if wl.GPUBusy.IsZero() && wl.Service == nil && cw.Archetype.BusyPrior.IsZero() && // it was assumed
+		!pl.Measured(w, c.Pool, c.Mechanism) && pl.EstimateOf(w, c.Pool, c.Mechanism).Demand.Serving == nil {
 		what, keys = append(what, "SM activity"), append(keys, "gpu_busy")
 	}
 	if s := wl.Service; s != nil && (s.GPUTime.IsZero() || s.GPU != "") { // GPU busy over the rate of requests

@@ -228,9 +228,9 @@ func (s *replicaSearch) choice(n int) (c ReplicaChoice, err error) {
 	w := &s.fleet.Workloads[s.at]
 	c = ReplicaChoice{Workload: w.Name, Replicas: n, Breaks: t.why}
 	if t.result != nil {
-		for _, p := range t.result.Pools {
-			for _, g := range p.Groups {
-				c.PerGPU = max(c.PerGPU, g.most())
+		for n := range t.result.Layout.Nodes() {
+			for i := range n.Devices {
+				c.PerGPU = max(c.PerGPU, n.Tenants(i))
 			}
 		}
 	}
@@ -266,19 +266,4 @@ func (s *replicaSearch) choice(n int) (c ReplicaChoice, err error) {
 	}
 	c.LoadPerS = round(low*w.Load.PeakPerS(), 3)
 	return c, nil
-}
-
-// most is the number of replicas on the fullest of the group's GPUs.
-func (g *GroupResult) most() (n int) {
-	for _, l := range g.Layouts {
-		here := 0
-		for _, t := range l.Tenants {
-			here += t.Replicas
-		}
-		for _, in := range l.Instances {
-			here += in.Replicas
-		}
-		n = max(n, here)
-	}
-	return n
 }

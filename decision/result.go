@@ -151,9 +151,8 @@ func (d *Decision) Where() string {
 	return strings.Join(out, " + ")
 }
 
-// Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf
-// takes its mechanism and profile). There is none where nothing was; of replicas in several
-// places it is the one of most.
+// Chosen is the candidate that was chosen, for example to place replicas of the workload by (placement.RequestOf takes
+// its mechanism and profile). There is none where nothing was; of replicas in several places it is the one of most.
 func (d *Decision) Chosen() (c Candidate, ok bool) {
 	for _, c := range d.Candidates {
 		if c.Chosen && c.Pool == d.Pool && c.Mechanism == d.Mechanism {

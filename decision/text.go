@@ -41,7 +41,7 @@ var textTemplates string
 // texts are the templates "result", of a *text, and "explain", of an answerText. flat keeps a text in its line.
 var texts = template.Must(template.New("").Funcs(template.FuncMap{
 	"amount": plaintext.Amount, "digits": plaintext.Digits, "count": plaintext.Count[int], "join": strings.Join,
-	"amounts": amounts, "flat": flat,
+	"amounts": amounts, "flat": flat, "holds": holds,
 	"metric": func(c *Consequence) string { metric, _ := c.named(); return metric },
 	"unit":   func(c *Consequence) string { _, unit := c.named(); return unit },
 	"minus":  func(n, less int) int { return n - less }, "needed": needed, "trim": strings.TrimSuffix,

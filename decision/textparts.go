@@ -62,19 +62,16 @@ func (t *text) Caught(id string) string {
 // answerText is a decision for the template.
 type answerText struct {
 	*Decision
-	t *text
+	Of *text
 }
-
-// Ref cites a source.
-func (a *answerText) Ref(id sharing.SourceID) string { return a.t.Ref(id) }
 
 // Chose is the number of replicas that was chosen for the workload, nil where it was stated.
 func (a *answerText) Chose() *ReplicaChoice {
-	i := slices.IndexFunc(a.t.Result.Replicas, func(c ReplicaChoice) bool { return c.Workload == a.Workload })
+	i := slices.IndexFunc(a.Of.Result.Replicas, func(c ReplicaChoice) bool { return c.Workload == a.Workload })
 	if i < 0 {
 		return nil
 	}
-	return &a.t.Result.Replicas[i]
+	return &a.Of.Result.Replicas[i]
 }
 
 // Risk is the worst that can come of the decision.
@@ -83,16 +80,16 @@ func (a *answerText) Risk() string {
 		return fmt.Sprintf("%s (%s)", a.Traps[0].ID, a.Traps[0].Severity)
 	}
 	risk := score.TraitOf(a.Mechanism).Risk
-	if risk != "" && a.TradeOff != nil && !slices.Contains(a.t.cites.IDs, a.TradeOff.Source) {
-		risk += a.Ref(a.TradeOff.Source)
+	if risk != "" && a.TradeOff != nil && !slices.Contains(a.Of.cites.IDs, a.TradeOff.Source) {
+		risk += a.Of.Ref(a.TradeOff.Source)
 	}
 	return risk
 }
 
 // Custom reports whether Command is the front end's own for the proposed measurement; else that is put in words.
-func (a *answerText) Custom() bool { return a.t.opts.Command != nil }
+func (a *answerText) Custom() bool { return a.Of.opts.Command != nil }
 
-func (a *answerText) Command() string { return a.t.opts.Command(a.Measurement) }
+func (a *answerText) Command() string { return a.Of.opts.Command(a.Measurement) }
 
 // manyWorkloads is from where on workloads are grouped by equal answers.
 const manyWorkloads = 21
@@ -276,30 +273,10 @@ func tightness(d *answerText) float64 {
 	return 0
 }
 
-// On lists the GPUs that carry the workload, with the positions of instances.
-func (a *answerText) On() (out []string) {
-	for i := range a.t.Pools {
-		p := &a.t.Pools[i]
-		for _, g := range p.Groups {
-			for _, l := range g.Layouts {
-				var parts []string
-				there := false
-				for _, in := range l.Instances {
-					parts = append(parts, fmt.Sprintf("%s@%d %s", in.Profile, in.Start, in.Workload))
-					there = there || in.Workload == a.Workload
-				}
-				for _, tenant := range l.Tenants {
-					parts = append(parts, fmt.Sprintf("%d x %s", tenant.Replicas, tenant.Workload))
-					there = there || tenant.Workload == a.Workload
-				}
-				if there {
-					out = append(out, fmt.Sprintf("%s of %s: %s", plaintext.Count(l.GPUs, "GPU"), p.Pool,
-						strings.Join(parts, " | ")))
-				}
-			}
-		}
-	}
-	return out
+// holds reports whether a workload is on a layout's GPUs.
+func holds(l *LayoutResult, workload string) bool {
+	return slices.ContainsFunc(l.Instances, func(in InstanceResult) bool { return in.Workload == workload }) ||
+		slices.ContainsFunc(l.Tenants, func(t TenantResult) bool { return t.Workload == workload })
 }
 
 // deciding are the reasons that make a candidate's verdict; a pin is enough.

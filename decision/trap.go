@@ -122,8 +122,12 @@ func (s *trapInput) ofShares(f found) {
 	trains := s.w.Kind == KindTraining || s.w.Kind == KindDistributedTraining
 	f.add("time-slicing-takes-turns", sliced && s.here != 1 &&
 		(need.SLO != (profile.SLO{}) || s.w.Kind == KindOnlineInference), sharing.MechanismTimeSlicing, max(2, n))
-	f.add("turns-against-p99", s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU) &&
-		s.tightSLO())
+	tight := false
+	for _, limit := range s.w.SLO.Limits() {
+		tight = tight || limit < 100*time.Millisecond
+	}
+	f.add("turns-against-p99", tight &&
+		s.in(sharing.MechanismTimeSlicing, sharing.MechanismHAMi, sharing.MechanismVGPU))
 	f.add("unequal-slowdowns", sliced && s.unequal)
 	f.add("memory-fractions-add-up", n > 1 && fraction*float64(n) > 1 &&
 		s.in(sharing.MechanismTimeSlicing, sharing.MechanismMPS, sharing.MechanismMIGLikeEmulation), fraction, n)
@@ -237,15 +241,6 @@ func (s *trapInput) pool() *Pool {
 // busy reports whether the workload states that it keeps the GPU busy for so much of the time at least.
 func (s *trapInput) busy(least float64) bool {
 	return s.cw.Demand().BusyBasis == filter.BusyStated && s.cw.Demand().Busy >= least
-}
-
-func (s *trapInput) tightSLO() bool {
-	for _, limit := range s.w.SLO.Limits() {
-		if limit < 100*time.Millisecond {
-			return true
-		}
-	}
-	return false
 }
 
 // ordinals are the GPUs that a list names by number, each before its value where it has one.

@@ -15,19 +15,17 @@ import (
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // signalGroup signals a command and its children.
-func signalGroup(cmd *exec.Cmd, sig os.Signal) error { return kill(cmd, sig.(syscall.Signal)) }
+func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
+	if err := syscall.Kill(-cmd.Process.Pid, sig.(syscall.Signal)); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
 
 // haltGroup stops a command and its children where they are, or has them go on.
 func haltGroup(cmd *exec.Cmd, stop bool) error {
 	if stop {
-		return kill(cmd, syscall.SIGSTOP)
+		return signalGroup(cmd, syscall.SIGSTOP)
 	}
-	return kill(cmd, syscall.SIGCONT)
-}
-
-func kill(cmd *exec.Cmd, s syscall.Signal) error {
-	if err := syscall.Kill(-cmd.Process.Pid, s); !errors.Is(err, syscall.ESRCH) {
-		return err
-	}
-	return nil
+	return signalGroup(cmd, syscall.SIGCONT)
 }

@@ -26,7 +26,7 @@ func Measure(ctx context.Context, plan *Plan, site Site, opts Options) (*Report,
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
 	}
-	f := &planFlow{plan: plan, site: site, runner: runner{
+	f := &planFlow{plan: plan, site: site, expected: map[predictedRun]*tenantPrediction{}, runner: runner{
 		Options: opts, simulated: site.basis() == sharing.BasisSimulated, shaped: map[string]bool{}}}
 	f.Predictor = cmp.Or(f.Predictor, site.predictor())
 	if gpu, _ := site.gpu(); gpu == "" {
@@ -186,14 +186,18 @@ func (f *planFlow) predict(m sharing.Mechanism) error {
 	}
 	file := predictionFile{Basis: f.site.basis(), Mode: m, Written: time.Now(), From: from, Predictor: *f.Predictor}
 	for _, c := range f.plan.Cases {
-		p := prediction{Mode: m, Case: c.Name, written: file.Written}
+		p := prediction{Mode: m, Case: c.Name}
 		if p.Tenants, err = f.predictCase(m, c, profiles); err != nil {
 			p.Problem = err.Error()
 			f.note("%s: no prediction: %s", m, p.Problem)
 		}
+		for i := range p.Tenants {
+			t := &p.Tenants[i]
+			t.written = file.Written
+			f.expected[predictedRun{m, c.Name, t.Load}] = t
+		}
 		file.Cases = append(file.Cases, p)
 	}
-	f.predictions = append(f.predictions, file.Cases...)
 	name := filepath.Join(m.String(), "predictions.json")
 	return errors.Join(f.write(name, file), os.Chmod(filepath.Join(f.Dir, name), 0o444))
 }
@@ -279,20 +283,4 @@ func predictedAs(m sharing.Mechanism) sharing.Mechanism {
 		return sharing.MechanismMPS
 	}
 	return m
-}
-
-// predicted finds the prediction of a load in a case, nil if there is none.
-func predicted(list []prediction, m sharing.Mechanism, name, load string) (*tenantPrediction, time.Time) {
-	for i := range list {
-		p := &list[i]
-		if p.Mode != m || p.Case != name {
-			continue
-		}
-		for j := range p.Tenants {
-			if p.Tenants[j].Load == load {
-				return &p.Tenants[j], p.written
-			}
-		}
-	}
-	return nil, time.Time{}
 }

@@ -203,12 +203,18 @@ func BuiltinPlan(name string) ([]byte, bool) {
 // planFlow takes a plan through its modes.
 type planFlow struct {
 	runner
-	plan        *Plan
-	site        Site
-	runs        []run // in the order in which they were made
-	missing     []missing
-	predictions []prediction
-	cached      []string // loads of which it was noted that a prefix cache answers
+	plan     *Plan
+	site     Site
+	runs     []run // in the order in which they were made
+	missing  []missing
+	expected map[predictedRun]*tenantPrediction
+	cached   []string // loads of which it was noted that a prefix cache answers
+}
+
+// predictedRun is a load in a case and mode.
+type predictedRun struct {
+	mode       sharing.Mechanism
+	name, load string
 }
 
 // missing is a run of the plan without a result.
@@ -288,8 +294,6 @@ type prediction struct {
 	Case    string             `json:"case"`
 	Tenants []tenantPrediction `json:"tenants,omitempty"`
 	Problem string             `json:"problem,omitempty"`
-
-	written time.Time
 }
 
 type tenantPrediction struct {
@@ -302,4 +306,5 @@ type tenantPrediction struct {
 	// OtherSlices is another number that the step nearly takes.
 	OtherSlices profile.Optional[int] `json:"or_time_slices_per_step,omitzero"`
 	Notes       []string              `json:"notes,omitempty"`
+	written     time.Time
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -54,9 +55,8 @@ func (rep *Report) page() *webpage.Page {
 	against := webpage.Section{Title: "Predicted and measured; equal on the dashed line"}
 	for _, m := range chartMetrics {
 		c := webpage.Against(m.Title())
-		for i := range rep.Rows {
-			r := &rep.Rows[i]
-			if v, ok := r.Predicted[m]; ok && r.Tenants > 1 && r.Actual[m] > 0 {
+		for r := range rep.runs(true) {
+			if v, ok := r.Predicted[m]; ok && r.Actual[m] > 0 {
 				c.Add(r.Mode.String(), webpage.Point{X: r.Actual[m], Y: v.Value, Low: v.Low, High: v.High})
 			}
 		}
@@ -69,6 +69,17 @@ func (rep *Report) page() *webpage.Page {
 		p.Sections = append(p.Sections, webpage.Section{Title: "Copies of one server", Tables: []webpage.Table{rep.copies()}})
 	}
 	return p
+}
+
+// runs are the rows of loads that ran co-located, or isolated.
+func (rep *Report) runs(coLocated bool) iter.Seq[*reportRow] {
+	return func(visit func(*reportRow) bool) {
+		for i := range rep.Rows {
+			if r := &rep.Rows[i]; r.Tenants > 1 == coLocated && !visit(r) {
+				return
+			}
+		}
+	}
 }
 
 // copies tabulates the rate of copies over that of one.
@@ -84,8 +95,8 @@ func (rep *Report) copies() webpage.Table {
 // sums returns the largest slowdown, and how well the medians were predicted.
 func (rep *Report) sums() (all []string) {
 	var worst *reportRow
-	for i := range rep.Rows {
-		if r := &rep.Rows[i]; r.Tenants > 1 && r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
+	for r := range rep.runs(true) {
+		if r.Slowdown != nil && (worst == nil || *r.Slowdown > *worst.Slowdown) {
 			worst = r
 		}
 	}
@@ -113,11 +124,7 @@ func (rep *Report) sums() (all []string) {
 // slowdowns tabulates the co-located loads by case; those of the mode to choose are highlighted.
 func (rep *Report) slowdowns() webpage.Table {
 	t := webpage.Table{Head: []string{"load", "case", "mode", "slowdown", "predicted", "P50 (ms)"}}
-	for i := range rep.Rows {
-		r := &rep.Rows[i]
-		if r.Tenants < 2 {
-			continue
-		}
+	for r := range rep.runs(true) {
 		predicted := "-"
 		if s := r.PredictedSlowdown; s != nil {
 			predicted = webpage.Interval(s.Value, s.Low, s.High)
@@ -156,11 +163,7 @@ func (rep *Report) isolated() webpage.Table {
 		}
 	}
 	t.Head = append(t.Head, "slowdown")
-	for i := range rep.Rows {
-		r := &rep.Rows[i]
-		if r.Tenants > 1 {
-			continue
-		}
+	for r := range rep.runs(false) {
 		cells := []any{r.Mode, r.Load, r.count(), r.Failed}
 		for _, m := range shown {
 			cells = append(cells, r.actual(m))
@@ -173,11 +176,10 @@ func (rep *Report) isolated() webpage.Table {
 // coLocated tabulates the figures of co-located loads, each with its prediction.
 func (rep *Report) coLocated() webpage.Table {
 	t := webpage.Table{Head: []string{"case", "mode", "load", "figure", "predicted", "measured", "error", "inside", "n"}}
-	for i := range rep.Rows {
-		r := &rep.Rows[i]
+	for r := range rep.runs(true) {
 		for _, m := range tableMetrics {
 			v, expected := r.Predicted[m]
-			if r.Tenants < 2 || r.Actual[m] == 0 && !expected {
+			if r.Actual[m] == 0 && !expected {
 				continue
 			}
 			predicted, off, inside := "-", "-", "-"

@@ -95,7 +95,7 @@ func (o *objective) outcome() string {
 
 // fill puts a load's figures and its prediction into the row. isolated is its row isolated under time-slicing, nil if
 // that was not run; p may be nil.
-func (r *reportRow) fill(row, isolated *profile.Row, p *tenantPrediction, written time.Time, slo profile.SLO) {
+func (r *reportRow) fill(row, isolated *profile.Row, p *tenantPrediction, slo profile.SLO) {
 	r.Requests, r.Failed, r.Actual = row.Requests.Or(0), row.Errors.Or(0), maps.Collect(row.All())
 	r.Kind, r.Steps = row.Kind, row.Steps.Or(0)
 	if isolated != nil {
@@ -107,7 +107,7 @@ func (r *reportRow) fill(row, isolated *profile.Row, p *tenantPrediction, writte
 		}
 	}
 	if p != nil {
-		r.PredictedAt, r.PredictionBasis, r.Predicted, r.PredictedSlowdown = &written, &p.Basis, p.Predicted, &p.Slowdown
+		r.PredictedAt, r.PredictionBasis, r.Predicted, r.PredictedSlowdown = &p.written, &p.Basis, p.Predicted, &p.Slowdown
 		r.ErrorFraction, r.Inside = map[profile.Metric]float64{}, map[profile.Metric]bool{}
 		for m, v := range p.Predicted {
 			if a := r.Actual[m]; a > 0 {
@@ -155,8 +155,8 @@ func (f *planFlow) report(failed error) *Report {
 		for j, load := range r.loads {
 			row := reportRow{Basis: rep.Basis, Mode: r.mode, Case: r.name, Load: load, Tenants: r.rows[j].Tenants,
 				Began: r.began, Run: r.dir}
-			p, written := predicted(f.predictions, r.mode, r.name, load)
-			row.fill(&r.rows[j], f.soloRow(load), p, written, f.plan.load(load).SLO)
+			p := f.expected[predictedRun{r.mode, r.name, load}]
+			row.fill(&r.rows[j], f.soloRow(load), p, f.plan.load(load).SLO)
 			rep.Rows = append(rep.Rows, row)
 		}
 	}

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 
@@ -125,30 +124,18 @@ func (s *Scheduling) Allows(o NodeObject) bool {
 			return false
 		}
 	}
-	if len(s.NodeAffinity) > 0 && !slices.ContainsFunc(s.NodeAffinity,
-		func(t NodeTerm) bool { return t.holds(o.Labels) }) {
+	fails := func(r NodeRequirement) bool { return !r.holds(o.Labels) }
+	if len(s.NodeAffinity) > 0 && !slices.ContainsFunc(s.NodeAffinity, func(t NodeTerm) bool {
+		return len(t.Labels) > 0 && !slices.ContainsFunc(t.Labels, fails) // one without any holds nowhere
+	}) {
 		return false
 	}
 	return !slices.ContainsFunc(o.Taints, func(t Taint) bool {
 		return t.Effect != "PreferNoSchedule" && !slices.ContainsFunc(s.Tolerations, func(l Toleration) bool {
-			return l.tolerates(t)
+			return (l.Effect == "" || l.Effect == t.Effect) && (l.Key == "" || l.Key == t.Key) &&
+				(l.Operator == "Exists" || l.Key != "" && l.Value == t.Value)
 		})
 	})
-}
-
-func (l *Toleration) tolerates(t Taint) bool {
-	if l.Effect != "" && l.Effect != t.Effect || l.Key != "" && l.Key != t.Key {
-		return false
-	}
-	if cmp.Or(l.Operator, "Equal") == "Exists" {
-		return true
-	}
-	return l.Key != "" && l.Value == t.Value
-}
-
-// holds reports whether all requirements of a term do; one without any holds nowhere.
-func (t *NodeTerm) holds(labels map[string]string) bool {
-	return len(t.Labels) > 0 && !slices.ContainsFunc(t.Labels, func(r NodeRequirement) bool { return !r.holds(labels) })
 }
 
 func (r *NodeRequirement) holds(labels map[string]string) bool {

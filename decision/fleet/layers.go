@@ -102,16 +102,18 @@ func (d *decoder) count() error {
 	return nil
 }
 
+// positive is a field's number where it has one above 0.
+func positive(field *int) int {
+	if field == nil {
+		return 0
+	}
+	return max(0, *field)
+}
+
 // heads are the number and dimension of a layer's keys and values.
 func (d *decoder) heads(full bool) (kv, dim int) {
 	c := d.modelConfig
-	kv, dim = c.Heads, c.Hidden/max(1, c.Heads)
-	if c.KVHeads != nil && *c.KVHeads > 0 {
-		kv = *c.KVHeads
-	}
-	if c.HeadDim != nil && *c.HeadDim > 0 {
-		dim = *c.HeadDim
-	}
+	kv, dim = cmp.Or(positive(c.KVHeads), c.Heads), cmp.Or(positive(c.HeadDim), c.Hidden/max(1, c.Heads))
 	if full && c.GlobalDim > 0 {
 		dim = c.GlobalDim
 		if c.KeyIsValue && c.GlobalHeads > 0 {
@@ -130,10 +132,10 @@ func (d *decoder) attention(at string, layer int, full bool) {
 	}
 	kept := 0
 	if c.KVRank > 0 {
-		head := c.NopeDim + c.RopeDim
-		if c.QRank != nil && *c.QRank > 0 {
-			d.matrix(at+"q_a_proj", c.Hidden, *c.QRank)
-			d.matrix(at+"q_b_proj", *c.QRank, c.Heads*head)
+		head, rank := c.NopeDim+c.RopeDim, positive(c.QRank)
+		if rank > 0 {
+			d.matrix(at+"q_a_proj", c.Hidden, rank)
+			d.matrix(at+"q_b_proj", rank, c.Heads*head)
 		} else {
 			d.matrix(at+"q_proj", c.Hidden, c.Heads*head)
 		}
@@ -141,11 +143,7 @@ func (d *decoder) attention(at string, layer int, full bool) {
 		d.matrix(at+"kv_b_proj", c.KVRank, c.Heads*(c.NopeDim+c.ValueDim))
 		d.matrix(at+"o_proj", c.Heads*c.ValueDim, c.Hidden)
 		if c.IndexDim > 0 {
-			rank := c.Hidden
-			if c.QRank != nil && *c.QRank > 0 {
-				rank = *c.QRank
-			}
-			d.matrix(at+"indexer.wq_b", rank, c.IndexHeads*c.IndexDim)
+			d.matrix(at+"indexer.wq_b", cmp.Or(rank, c.Hidden), c.IndexHeads*c.IndexDim)
 			d.matrix(at+"indexer.wk", c.Hidden, c.IndexDim)
 			d.keep(at+"indexer.weights_proj", float64(c.Hidden)*float64(c.IndexHeads))
 			// Its keys have 8 bits, with a scale of 32 for 128 of them (vllm/model_executor/models/deepseek_v2.py).
@@ -154,12 +152,11 @@ func (d *decoder) attention(at string, layer int, full bool) {
 		kept = c.KVRank + c.RopeDim
 	} else {
 		kv, dim := d.heads(full)
-		query := c.Heads * dim
+		query, gates := c.Heads*dim, 1
 		if d.family.Gated {
-			d.matrix(at+"q_proj", c.Hidden, 2*query)
-		} else {
-			d.matrix(at+"q_proj", c.Hidden, query)
+			gates = 2
 		}
+		d.matrix(at+"q_proj", c.Hidden, gates*query)
 		if layer < c.Layers-c.KVShared {
 			d.matrix(at+"k_proj", c.Hidden, kv*dim)
 			if !full || !c.KeyIsValue {
@@ -177,12 +174,7 @@ func (d *decoder) attention(at string, layer int, full bool) {
 		return
 	}
 	d.cache.WindowElements += int64(kept)
-	if d.cache.Window = 0; c.Window != nil {
-		d.cache.Window = *c.Window
-	}
-	if c.Chunk != nil && *c.Chunk > 0 {
-		d.cache.Window = *c.Chunk
-	}
+	d.cache.Window = cmp.Or(positive(c.Chunk), positive(c.Window))
 }
 
 // feedForward adds the modules after a layer's attention.

@@ -38,7 +38,7 @@ func (d *decoder) kinds() []string {
 
 // mixer returns the mixer of layer i.
 func (d *decoder) mixer(i int) mixer {
-	window := d.Window != nil && *d.Window > 0 && (d.UseWindow == nil || *d.UseWindow)
+	window := positive(d.Window) > 0 && (d.UseWindow == nil || *d.UseWindow)
 	sliding := func(slides bool) mixer {
 		if slides && window {
 			return mixWindow
@@ -65,7 +65,7 @@ func (d *decoder) mixer(i int) mixer {
 		return mixBoth
 	case d.FullStep > 0:
 		return full((i+1)%d.FullStep == 0)
-	case d.Chunk != nil && *d.Chunk > 0 && (i < len(d.Rotary) && d.Rotary[i] != 0 ||
+	case positive(d.Chunk) > 0 && (i < len(d.Rotary) && d.Rotary[i] != 0 ||
 		len(d.Rotary) == 0 && (i+1)%max(1, d.RotaryStep) != 0):
 		return mixWindow
 	case d.Chunk != nil:

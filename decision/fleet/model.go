@@ -21,16 +21,16 @@ func (w *Workload) MemoryNeed() filter.MemoryNeed {
 		return filter.MemoryNeed{Unknown: true}
 	}
 	var n filter.MemoryNeed
-	gpus := int64(max(1, w.GPUs))
-	n.Weights = sharing.Bytes((w.Model.halfWeights(w.Model.Parameters)/2+
-		w.Model.Draft*halfBytes[w.Model.Weights]/2+gpus-1)/gpus) +
-		w.adapterMemory()/sharing.Bytes(gpus)
+	gpus := sharing.Bytes(w.GPUCount())
+	each := func(all sharing.Bytes) sharing.Bytes { return (all + gpus - 1) / gpus }
+	n.Weights = each(sharing.Bytes(w.Model.halfWeights(w.Model.Parameters)/2+
+		w.Model.Draft*halfBytes[w.Model.Weights]/2)) + w.adapterMemory()/gpus
 	if kv, stated := w.Model.KVCache.Get(); stated {
 		n.KVCache = kv
 	} else if w.Service == nil {
 		kv, prior := w.kvNeed()
-		n.KVCache, n.KVPrior = (kv+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus), prior
-		n.Request = min(n.KVCache, (w.kvOfRequest()+sharing.Bytes(gpus)-1)/sharing.Bytes(gpus))
+		n.KVCache, n.KVPrior = each(kv), prior
+		n.Request = min(n.KVCache, each(w.kvOfRequest()))
 	}
 	n.Context = filter.ContextMemory * sharing.Bytes(w.ProcessCount())
 	n.Total = n.Weights + n.KVCache + n.Context

@@ -159,9 +159,17 @@ func (d *decoder) scheme() (*scheme, error) {
 	}
 	switch method := strings.ToLower(q.Method); method {
 	case "fp8", "fbgemm_fp8", "deepseek_fp8":
-		s.all = q.blocks(fp8)
+		s.all = fp8
+		if b := q.Block; len(b) == 2 && b[0] > 0 && b[1] > 0 { // each has a scale of 32 bits
+			s.all.bits += 32 / (float64(b[0]) * float64(b[1]))
+		}
 	case "gptq", "gptq_marlin", "awq", "awq_marlin":
-		s.all, s.head = q.integers(), q.Head
+		// A scale of 16 bits and a zero point, stored even where all are the same, for each group; AutoRound's too.
+		bits, group := cmp.Or(q.Bits, 4), 128
+		if q.Group != nil {
+			group = *q.Group
+		}
+		s.all, s.head = grouped(bits, false, group, 16+bits), q.Head
 	case "bitsandbytes":
 		s.all = q.bitsAndBytes()
 	case "mxfp4":
@@ -228,14 +236,13 @@ func (d *decoder) kv() (Precision, string) {
 	if q.Nested != nil {
 		q = q.Nested
 	}
-	switch name := strings.ToUpper(q.KVAlgorithm); {
-	case strings.Contains(name, "FP4"):
-		return precisionFP4, "kv_cache_quant_algo"
-	case strings.Contains(name, "FP8"):
-		return precisionFP8, "kv_cache_quant_algo"
-	case strings.Contains(name, "INT8"):
-		return precisionINT8, "kv_cache_quant_algo"
-	case name != "" && name != "NONE":
+	name := strings.ToLower(q.KVAlgorithm)
+	for _, p := range []Precision{precisionFP4, precisionFP8, precisionINT8} {
+		if strings.Contains(name, string(p)) {
+			return p, "kv_cache_quant_algo"
+		}
+	}
+	if name != "" && name != "none" {
 		d.note("kv_cache_quant_algo %q is not understood: a KV cache of 16 bits was counted", problem.Clip(q.KVAlgorithm))
 	}
 	if n := q.KVScheme; n != nil {
@@ -289,25 +296,6 @@ func (f format) precision() Precision {
 }
 
 func (f format) valid() bool { return f.narrow > 0 && f.bits <= 32 && !math.IsNaN(f.bits) }
-
-// blocks adds the scales of blocks of weights, in 32 bits.
-func (q *quantization) blocks(f format) format {
-	if len(q.Block) == 2 && q.Block[0] > 0 && q.Block[1] > 0 {
-		f.bits += 32 / (float64(q.Block[0]) * float64(q.Block[1]))
-	}
-	return f
-}
-
-// integers is the format of GPTQ, AWQ and AutoRound: a scale of 16 bits and a zero point, stored even where all are
-// the same, for each group.
-func (q *quantization) integers() format {
-	bits := cmp.Or(q.Bits, 4)
-	group := 128
-	if q.Group != nil {
-		group = *q.Group
-	}
-	return grouped(bits, false, group, 16+bits)
-}
 
 // bitsAndBytes is bitsandbytes' format: 8 bits with a scale a row, or 4 with a scale of 32 bits for 64 weights, of 8
 // bits where the scales are quantized as well, 256 of them with one of 32.

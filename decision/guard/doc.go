@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard watches tenants that share GPUs, compares their latency with the prediction, and proposes actions,
-// each with its evidence and the effect to expect. It is experimental: its API may change between
-// minor versions.
+// Package guard watches tenants that share GPUs, compares their latency with the prediction, and proposes actions, each
+// with its evidence and the effect to expect. It is experimental: its API may change between minor versions.
 //
 // A Guard takes one Observation after another (a window of a second to some minutes) and returns Proposals:
 //

@@ -63,8 +63,7 @@ type CompiledPool struct {
 // Target returns the filter's data of the pool's GPUs.
 func (p *CompiledPool) Target() *filter.Target { return p.target }
 
-// CompilePool prepares a pool, as if the software for the installed mechanisms were there. It fails for an unknown
-// GPU.
+// CompilePool prepares a pool, as if the software for the installed mechanisms were there. It fails for an unknown GPU.
 func CompilePool(pool *fleet.Pool, installed ...sharing.Mechanism) (*CompiledPool, error) {
 	gpu, err := sharing.LookupGPU(pool.GPU)
 	if err != nil {

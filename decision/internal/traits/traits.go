@@ -56,8 +56,7 @@ var traits = [sharing.MechanismCount]Traits{
 	sharing.MechanismResearch:         {Contends: true, Trusting: true, Capacity: 1},
 }
 
-// Of returns a mechanism's traits, which must not be modified; those of
-// MechanismNone for a value that is no mechanism.
+// Of returns a mechanism's traits, which must not be modified; those of MechanismNone for a value that is no mechanism.
 func Of(m sharing.Mechanism) *Traits {
 	if int(m) >= len(traits) {
 		m = sharing.MechanismNone
