@@ -85,12 +85,7 @@ func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 		by = pl.Evidence.evaluator
 	}
 	machine := predict.MachineOf(pl.Pools[s.Pool].Target().GPU())
-	return pl.answerOf(s, members, tenants, first, by.Evaluate(machine, share, tenants, pl.Opt.Confidence))
-}
-
-// answerOf sums up the estimates of members. first has the index of the first tenant of each.
-func (pl *Planner) answerOf(s Site, members []Member, tenants []predict.Tenant, first []int,
-	all []predict.Estimate) Prediction {
+	all := by.Evaluate(machine, share, tenants, pl.Opt.Confidence)
 	r := Prediction{Answer: sharing.AnswerYes, likely: true, Tenants: len(tenants), rate: 1}
 	for k, m := range members {
 		o := all[first[k]]

@@ -108,10 +108,3 @@ func (t *trustClasses) trustedOf(own *trustClass, tenant, pool string) int {
 	}
 	return n
 }
-
-// oneUser reports whether two workloads may be clients of one MPS server, which runs for one user: unless they state
-// different user ids.
-func (pl *Planner) oneUser(a, b int) bool {
-	x, y := pl.Workloads[a].Workload().UID, pl.Workloads[b].Workload().UID
-	return x.IsZero() || y.IsZero() || x == y
-}

@@ -171,8 +171,9 @@ func (pl *Planner) room(b *bin, w int, c *Choice, limit int) int {
 		if traits.Of(mechanism).Trusting && !pl.Trust.trusts(m.Workload, w) {
 			return 0
 		}
-		if traits.Of(mechanism).Clients && pl.Pools[p].Pool.MPSProtocol != 3 && !pl.oneUser(m.Workload, w) {
-			return 0
+		x, y := pl.Workloads[m.Workload].Workload().UID, pl.Workloads[w].Workload().UID
+		if traits.Of(mechanism).Clients && pl.Pools[p].Pool.MPSProtocol != 3 && !x.IsZero() && !y.IsZero() && x != y {
+			return 0 // an MPS server runs for one user
 		}
 		// What was assumed of one workload must not decide about another.
 		if !pl.complete(w, p, mechanism) || !pl.complete(m.Workload, p, mechanism) {
