@@ -193,29 +193,23 @@ func (d *Device) Room(p *mig.Profile) (starts uint32) {
 	return starts
 }
 
+// faults are the reasons without figures.
+var faults = [...]string{faultUnknownGPU: "what it is, is not known", faultModes: "its tenants run under two mechanisms",
+	faultInstances: "its MIG instances do not fit together", faultTenants: "more tenants than slots are on it",
+	faultNoMIG:      "it has no MIG, or where its instances may be is not known",
+	faultNoInstance: "a tenant is on a MIG instance that is not there"}
+
 // Fault returns the reason why a device takes no tenant whatever is free of it; empty where there is none.
 func (d *Device) Fault() string {
 	switch d.fault {
-	case faultUnknownGPU:
-		return "what it is, is not known"
 	case faultHealth:
 		return "it is " + d.Health
-	case faultModes:
-		return "its tenants run under two mechanisms"
-	case faultInstances:
-		return "its MIG instances do not fit together"
-	case faultNoMIG:
-		return "it has no MIG, or where its instances may be is not known"
-	case faultNoInstance:
-		return "a tenant is on a MIG instance that is not there"
-	case faultTenants:
-		return "more tenants than slots are on it"
 	case faultMemory:
 		return fmt.Sprintf("%v more of its memory are given away than there is", -d.memory)
 	case faultCompute:
 		return fmt.Sprintf("%d thousandths more of it are given away than there are", -d.compute)
 	}
-	return ""
+	return faults[d.fault]
 }
 
 // locate finds places for assignments with a device that is not known or not there.

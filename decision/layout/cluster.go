@@ -141,7 +141,10 @@ func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
 	at := c.position(n.Name)
 	out := c
 	if at < 0 {
-		out = c.room()
+		copied := *c
+		if out = &copied; c.nodes == len(c.chunks)*chunkSize {
+			out.chunks = append(slices.Clone(c.chunks), new([chunkSize]*Node))
+		}
 		at = slices.IndexFunc(out.chunks, func(c *[chunkSize]*Node) bool { return slices.Contains(c[:], nil) })
 		at = at*chunkSize + slices.Index(out.chunks[at][:], nil)
 		out.len, out.nodes = max(out.len, at+1), out.nodes+1
@@ -161,15 +164,6 @@ func (c *Cluster) WithNode(node Node) (*Cluster, []Problem) {
 		out.keys.set(key, int32(at))
 	}
 	return out, l
-}
-
-// room returns a copy of the cluster that has an empty position.
-func (c *Cluster) room() *Cluster {
-	out := *c
-	if c.nodes == len(c.chunks)*chunkSize {
-		out.chunks = append(slices.Clone(c.chunks), new([chunkSize]*Node))
-	}
-	return &out
 }
 
 // WithoutNode returns the cluster without a node and its assignments; c itself where there is none of the name.

@@ -118,22 +118,22 @@ func TestJSON(t *testing.T) {
 		}
 		c, _ := Observe(nodes)
 		before := text(t, c)
-		back, _, err := parse([]byte(before))
-		if err != nil {
+		back := new(Cluster)
+		if err := back.UnmarshalJSON([]byte(before)); err != nil {
 			t.Fatalf("%v in\n%s", err, before)
 		}
 		if d := cmp.Diff(before, text(t, back)); d != "" {
 			t.Fatal(d)
 		}
 	}
-	_, _, err := parse([]byte(`{"nodes": [{"name": "a", "delivery": "post", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]},
+	err := new(Cluster).UnmarshalJSON([]byte(`{"nodes": [{"name": "a", "delivery": "post", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]},
 		{"gpu": "T4", "mig": "nothing"}], "assignments": [{"device": 0, "speed": 1}]}]}`))
 	for _, part := range []string{"nodes[0].delivery", "nodes[0].assignments[0].speed"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}
 	}
-	_, _, err = parse([]byte(`{"nodes": [{"name": "a", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]}, {"gpu": "T4", "mig": "nothing"}],
+	err = new(Cluster).UnmarshalJSON([]byte(`{"nodes": [{"name": "a", "devices": [{"gpu": "T4", "mode": "mig", "instances": [{"profile": "1g"}]}, {"gpu": "T4", "mig": "nothing"}],
 		"assignments": [{"key": "x", "device": 9, "profile": "1g", "objective": {"slowdown": 0.5, "ttft_p99": "-1s"}}, {"device": 0}]}]}`))
 	for _, part := range []string{"devices[0].instances[0].profile", "devices[1].mig", "assignments[0].device", "assignments[1].key", "objective.slowdown", "-1s is no limit"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
@@ -151,13 +151,12 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"nodes":[{"name":"a","devices":[{"gpu":"H100 80GB HBM3","mig":"h100-80gb-sxm","mode":"mig","dynamic":true}],"assignments":[{"key":"x","device":0,"profile":"1g.10gb","start":127}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, _, err := parse(data)
-		if err != nil {
+		c, back := new(Cluster), new(Cluster)
+		if c.UnmarshalJSON(data) != nil {
 			return
 		}
 		before := text(t, c)
-		back, _, err := parse([]byte(before))
-		if err != nil || text(t, back) != before {
+		if err := back.UnmarshalJSON([]byte(before)); err != nil || text(t, back) != before {
 			t.Fatalf("%v\n%s\n%s", err, before, text(t, back))
 		}
 		for n := range c.Nodes() {

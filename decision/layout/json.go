@@ -73,7 +73,7 @@ type objectiveJSON struct {
 	E2EP99   string  `json:"e2e_p99,omitempty"`
 }
 
-// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. Parse reads it,
+// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. UnmarshalJSON reads it,
 // and shorter forms for writing by hand: a device with a count for so many alike; one with only its GPU's name, filled
 // from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data, which get
 // keys and devices.
@@ -154,25 +154,15 @@ func (a *Assignment) form() assignmentJSON {
 	return j
 }
 
-// UnmarshalJSON reads the output of MarshalJSON. It does not report problems of the layout itself: Check does.
-func (c *Cluster) UnmarshalJSON(data []byte) error {
-	out, _, err := parse(data)
-	if err == nil {
-		*c = *out
-	}
-	return err
-}
-
-// maxBytes bounds the input of Parse.
+// maxBytes bounds the input of UnmarshalJSON.
 const maxBytes = 256 << 20
 
-// parse reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not exist
-// is an ErrInvalid that names every place. What can be read and contradicts itself is among the problems, as of
-// Observe; Err makes them an error.
-func parse(data []byte) (*Cluster, []Problem, error) {
+// UnmarshalJSON reads a layout as MarshalJSON writes it, strictly: an unknown key, a wrong type or a name that does not
+// exist is an ErrInvalid that names every place. It does not report what contradicts itself: Check does.
+func (c *Cluster) UnmarshalJSON(data []byte) error {
 	var in clusterJSON
 	if err := strictyaml.Decode(data, &in, strictyaml.Options{MaxBytes: maxBytes}); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	r := reader{gpus: map[string]*GPU{}, workloads: map[string]*Workload{}}
 	nodes := make([]Node, len(in.Nodes))
@@ -180,10 +170,11 @@ func parse(data []byte) (*Cluster, []Problem, error) {
 		nodes[i] = r.node(&in.Nodes[i], fmt.Sprintf("nodes[%d]", i))
 	}
 	if err := Err(r.problems); err != nil {
-		return nil, nil, err
+		return err
 	}
-	c, found := Observe(nodes)
-	return c, found, nil
+	out, _ := Observe(nodes)
+	*c = *out
+	return nil
 }
 
 // reader reads JSON forms, and shares the GPUs and workloads that are equal.
