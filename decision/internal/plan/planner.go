@@ -136,11 +136,22 @@ const closelyUpTo, closerUpTo = 40, 200
 
 var closer, closerOfMany = []float64{0.72, 0.65, 0.58, 0.5, 0.42, 0.35, 0.28, 0.2, 0.1, 0.02}, []float64{0.4, 0.02}
 
-// attempt arranges the fleet by the rates that its pools keep.
+// attempt gives each workload the pools and mechanisms with which the fleet costs least, by the rates that its pools
+// keep.
 func (pl *Planner) attempt() error {
 	pl.evaluate()
-	pl.weigh()
-	return pl.arrange()
+	for w := range pl.Choices {
+		pl.Choices[w] = pl.weigh(w)
+	}
+	if err := pl.improve(pl.order()); err != nil {
+		return err
+	}
+	for _, key := range pl.GroupKeys() {
+		if !traits.Of(key.Mechanism).Sliced && key.Mechanism != sharing.MechanismExclusive {
+			pl.level(key)
+		}
+	}
+	return nil
 }
 
 // crowded returns the rates that pools keep where those for which replicas wait keep less.
@@ -160,19 +171,6 @@ func (pl *Planner) crowded(least float64) []float64 {
 		}
 	}
 	return out
-}
-
-// arrange gives each workload the pools and mechanisms with which the fleet costs least, by a search.
-func (pl *Planner) arrange() error {
-	if err := pl.improve(pl.order()); err != nil {
-		return err
-	}
-	for _, key := range pl.GroupKeys() {
-		if !traits.Of(key.Mechanism).Sliced && key.Mechanism != sharing.MechanismExclusive {
-			pl.level(key)
-		}
-	}
-	return nil
 }
 
 func (pl *Planner) order() []int {

@@ -16,16 +16,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// weigh predicts the effects of each choice, drops those that miss an objective or do not fit with headroom, and orders
-// the rest by the cost of a replica.
-func (pl *Planner) weigh() {
-	for w := range pl.Choices {
-		pl.Choices[w] = pl.weighOne(w)
-	}
-}
-
-// weighOne returns the choices of a workload that are left, the cheapest first.
-func (pl *Planner) weighOne(w int) (kept []Choice) {
+// weigh predicts the effects of each choice of a workload, drops those that miss an objective or do not fit with
+// headroom, and orders the rest by the cost of a replica.
+func (pl *Planner) weigh(w int) (kept []Choice) {
 	sure := false
 	for i := 0; i < len(pl.Choices[w]) && pl.Opt.Err() == nil; i++ {
 		if c := pl.Choices[w][i]; pl.consider(w, &c) {
