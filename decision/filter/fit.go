@@ -104,7 +104,7 @@ func (t *Target) checkSlice(d *Demand, nb Neighbours, profile *mig.Profile, r *R
 			if tooSmall < 0 || s.Memory > t.slices[tooSmall].Memory {
 				tooSmall = i
 			}
-		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.Slowdown(d)*float64(inside) > 1:
+		case !d.Predicted && d.BusyBasis == BusyStated && d.Busy*s.slowdown(d)*float64(inside) > 1:
 			saturated = i
 		default:
 			r.slice = int16(i)
@@ -137,7 +137,7 @@ func (t *Target) noteSlice(d *Demand, nb Neighbours, need sharing.Bytes, r *Repo
 	r.compare(VerdictPass, codes.SliceFits, int64(need), 0).slice = r.slice + 1
 	noteFraction(d, need, s.Memory, r)
 	if d.BusyBasis == BusyStated && d.Busy > 0 {
-		r.compare(VerdictPass, codes.SliceLoad, 0, permille(d.Busy*s.Slowdown(d)*float64(inside))).slice = r.slice + 1
+		r.compare(VerdictPass, codes.SliceLoad, 0, permille(d.Busy*s.slowdown(d)*float64(inside))).slice = r.slice + 1
 	}
 	around := nb.Trusted
 	if inside == 1 {

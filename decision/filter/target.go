@@ -61,7 +61,7 @@ type MIGSlice struct {
 
 	Memory sharing.Bytes // of an instance; 0 = not known
 
-	slower, slowerDecoding float64 // see Slowdown
+	slower, slowerDecoding float64 // see slowdown
 }
 
 // NewTarget prepares a kind of GPU. It fails without a GPU.
@@ -178,9 +178,9 @@ func (t *Target) Isolation(m sharing.Mechanism, a sharing.Axis) *sharing.Propert
 // Slices returns the MIG profiles of a part of the GPU, most per GPU first. The result is read-only.
 func (t *Target) Slices() []MIGSlice { return t.slices }
 
-// Slowdown is the factor by which the workload is slower on the slice than on the whole
+// slowdown is the factor by which the workload is slower on the slice than on the whole
 // GPU: a prior. Decoding is bound by memory bandwidth, other work by SMs.
-func (s *MIGSlice) Slowdown(d *Demand) float64 {
+func (s *MIGSlice) slowdown(d *Demand) float64 {
 	if d.Decodes {
 		return s.slowerDecoding
 	}
@@ -192,7 +192,7 @@ func (t *Target) slowdown(p *mig.Profile, d *Demand) float64 {
 	if at < 0 || d == nil {
 		return 1
 	}
-	return t.slices[at].Slowdown(d)
+	return t.slices[at].slowdown(d)
 }
 
 func (t *Target) gpuName() string {

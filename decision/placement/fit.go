@@ -222,14 +222,6 @@ func (r *Request) mechanisms() (bits uint32) {
 	return bits
 }
 
-// milliOf is the share of a GPU that goes with a part of its memory, rounded up.
-func milliOf(b, total sharing.Bytes) int32 {
-	if b > total {
-		return 1001
-	}
-	return int32((1000*b + total - 1) / total)
-}
-
 // trusted reports whether a workload and all tenants that it may meet trust each other: those of a GPU, and where the
 // node's delivery chooses the GPU those of all that it may choose.
 func (a *asker) trusted(n *layout.Node, gpu int, m sharing.Mechanism, w *layout.Workload) bool {

@@ -123,10 +123,13 @@ func (k *kind) accepts(bit uint64) bool { return k.models == math.MaxUint64 || k
 
 // need is the thousandths that the kind takes of a GPU with so much memory.
 func (k *kind) need(total sharing.Bytes) int32 {
-	if k.milli > 0 || total == 0 {
+	switch {
+	case k.milli > 0 || total == 0:
 		return k.milli
+	case k.gpuMemory > total:
+		return 1001
 	}
-	return milliOf(k.gpuMemory, total)
+	return int32((1000*k.gpuMemory + total - 1) / total) // rounded up
 }
 
 // prepare computes the tables of the catalogue's MIG GPUs for the mix.
