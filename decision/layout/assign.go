@@ -194,10 +194,14 @@ func (d *Device) Room(p *mig.Profile) (starts uint32) {
 }
 
 // faults are the reasons without figures.
-var faults = [...]string{faultUnknownGPU: "what it is, is not known", faultModes: "its tenants run under two mechanisms",
-	faultInstances: "its MIG instances do not fit together", faultTenants: "more tenants than slots are on it",
+var faults = [...]string{
+	faultUnknownGPU: "what it is, is not known",
+	faultModes:      "its tenants run under two mechanisms",
+	faultInstances:  "its MIG instances do not fit together",
 	faultNoMIG:      "it has no MIG, or where its instances may be is not known",
-	faultNoInstance: "a tenant is on a MIG instance that is not there"}
+	faultNoInstance: "a tenant is on a MIG instance that is not there",
+	faultTenants:    "more tenants than slots are on it",
+}
 
 // Fault returns the reason why a device takes no tenant whatever is free of it; empty where there is none.
 func (d *Device) Fault() string {

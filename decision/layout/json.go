@@ -73,9 +73,9 @@ type objectiveJSON struct {
 	E2EP99   string  `json:"e2e_p99,omitempty"`
 }
 
-// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. UnmarshalJSON reads it,
-// and shorter forms for writing by hand: a device with a count for so many alike; one with only its GPU's name, filled
-// from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data, which get
+// MarshalJSON writes nodes by name and assignments by device, so that equal layouts give equal bytes. UnmarshalJSON
+// reads it, and shorter forms for writing by hand: a device with a count for so many alike; one with only its GPU's
+// name, filled from the GPU table; {workload: w, replicas: 2, devices: 1} for replicas without further data, which get
 // keys and devices.
 func (c *Cluster) MarshalJSON() ([]byte, error) {
 	out := clusterJSON{Nodes: []nodeJSON{}}

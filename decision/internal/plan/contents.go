@@ -12,7 +12,6 @@ import (
 
 	"github.com/cotenant/cotenant/decision/internal/traits"
 	"github.com/cotenant/cotenant/mig"
-	"github.com/cotenant/cotenant/sharing"
 )
 
 func (s *search) newShared(key GroupKey) *shared {
@@ -22,22 +21,6 @@ func (s *search) newShared(key GroupKey) *shared {
 	h.spans = h.class == classLimited && s.pl.sites[key.Pool].each > 1
 	h.empty = s.filling(h, nil)
 	return h
-}
-
-// newGPU is a GPU with tenants; those of MIG have no instances yet.
-func (pl *Planner) newGPU(key GroupKey, members []Member, size int) GPU {
-	s := &pl.sites[key.Pool]
-	g := GPU{bin: bin{limit: math.MaxInt}, GroupKey: key, Size: size, domain: pl.domain(s, key.Mechanism, members)}
-	firm := func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot }
-	g.Spot = s.spot && !slices.ContainsFunc(members, firm)
-	for _, m := range members {
-		if key.Mechanism == sharing.MechanismExclusive || traits.Of(key.Mechanism).Sliced {
-			g.Members, g.n = members, g.n+m.Replicas
-		} else {
-			pl.put(&g.bin, m.Workload, pl.Choice(m.Workload, key), m.Replicas)
-		}
-	}
-	return g
 }
 
 // filling returns the content with these members, which are sorted by workload, and may change afterwards.

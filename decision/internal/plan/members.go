@@ -5,6 +5,7 @@ package plan
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/cotenant/cotenant/decision/filter"
@@ -34,6 +35,30 @@ func busiest(gpus []GPU) (n int) {
 		n = max(n, gpus[i].n)
 	}
 	return n
+}
+
+// newGPU is a GPU with tenants; those of MIG have no instances yet.
+func (pl *Planner) newGPU(key GroupKey, members []Member, size int) GPU {
+	s := &pl.sites[key.Pool]
+	g := GPU{bin: bin{limit: math.MaxInt}, GroupKey: key, Size: size, domain: pl.domain(s, key.Mechanism, members)}
+	firm := func(m Member) bool { return !pl.Workloads[m.Workload].Workload().Spot }
+	g.Spot = s.spot && !slices.ContainsFunc(members, firm)
+	for _, m := range members {
+		if key.Mechanism == sharing.MechanismExclusive || traits.Of(key.Mechanism).Sliced {
+			g.Members, g.n = members, g.n+m.Replicas
+		} else {
+			pl.put(&g.bin, m.Workload, pl.Choice(m.Workload, key), m.Replicas)
+		}
+	}
+	return g
+}
+
+// put adds replicas of a workload to the tenants of a GPU without slices.
+func (pl *Planner) put(b *bin, w int, c *Choice, n int) {
+	b.limit = min(b.limit, c.Tenants)
+	b.n += n
+	b.memory += pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(n)
+	b.Members = joined(b.Members, w, n)
 }
 
 // Units are the placement units of the tenants' MIG instances; nil without slices.

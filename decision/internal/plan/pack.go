@@ -6,8 +6,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/cotenant/cotenant/sharing"
 )
 
 // level spreads the tenants of a group without slices more evenly over as many GPUs, and over those that the pool pays
@@ -99,12 +97,4 @@ func (pl *Planner) even(key GroupKey, who []Member, n int) (out []GPU) {
 		out = append(out, pl.newGPU(key, b.Members, 1))
 	}
 	return out
-}
-
-// put adds replicas of a workload to the tenants of a GPU without slices.
-func (pl *Planner) put(b *bin, w int, c *Choice, n int) {
-	b.limit = min(b.limit, c.Tenants)
-	b.n += n
-	b.memory += pl.MemoryOf(w, c.Mechanism) * sharing.Bytes(n)
-	b.Members = joined(b.Members, w, n)
 }
