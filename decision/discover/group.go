@@ -294,11 +294,8 @@ func (b *build) hintNode(n *node) {
 // monthly writes the cost of GPUs of a pool in a month, "" without a price.
 func monthly(p *decision.Pool, gpus int) string {
 	price, ok := p.Price()
-	if !ok {
-		return ""
-	}
 	m, err := price.Mul(int64(gpus) * cost.HoursPerMonth)
-	if err != nil {
+	if !ok || err != nil {
 		return ""
 	}
 	return fmt.Sprintf(": %s a month", m.Round(2))

@@ -10,9 +10,9 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// migResources are the MIG instances that the node offers, by profile, with how pods share them.
-func (n *node) migResources(b *build) (map[string]int, []Inside) {
-	out, offered := map[string]int{}, map[string]int{}
+// readInstances reads the MIG instances that the node offers, by profile, and how pods share them.
+func (n *node) readInstances() {
+	offered := map[string]int{}
 	for key, amount := range n.offers {
 		if profile, ok := strings.CutPrefix(key, migPrefix); ok {
 			profile = strings.TrimSuffix(profile, ".shared")
@@ -21,11 +21,10 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 	}
 	for _, key := range sortedKeys(n.meta.Metadata.Labels) { // GPU Feature Discovery lists those that are not offered
 		profile, ok := strings.CutSuffix(strings.TrimPrefix(key, migPrefix), ".count")
-		if n := count(n.label(key)); ok && strings.HasPrefix(key, migPrefix) && offered[profile] == 0 && n > 0 {
-			out[profileName(profile)] = n
+		if k := count(n.label(key)); ok && strings.HasPrefix(key, migPrefix) && offered[profile] == 0 && k > 0 {
+			n.instances[profileName(profile)] = k
 		}
 	}
-	var inside []Inside
 	for _, profile := range sortedKeys(offered) {
 		key, name := migPrefix+profile, profileName(profile)
 		each := max(1, count(n.label(key+".replicas")))
@@ -39,23 +38,22 @@ func (n *node) migResources(b *build) (map[string]int, []Inside) {
 				each = offered[profile] / (p.MaxInstances * boards)
 			}
 		}
-		out[name] = offered[profile] / each
-		if each > 1 {
-			m := sharing.MechanismTimeSlicing
-			if n.label(key+".sharing-strategy") == "mps" {
-				m = sharing.MechanismMIGWithMPS
-			}
-			inside = append(inside, Inside{name, m, each})
-		}
+		n.instances[name] = offered[profile] / each
+		n.shareInside(name, n.label(key+".sharing-strategy") == "mps", each, "labels and resources "+migPrefix+"*")
 	}
-	return out, inside
 }
 
-func (b *build) reportInside(n *node, source string) {
-	for _, in := range n.inside {
-		n.closed = cmp.Or(n.closed, "one whose MIG instances pods share")
-		n.find("mig-instances-shared", source, n.instances[in.Profile], in.Profile, in.Pods, plain(in.Mechanism))
+// shareInside notes that several pods share each instance of a profile, by MPS or time-slicing.
+func (n *node) shareInside(profile string, mps bool, pods int, source string) {
+	if pods < 2 {
+		return
 	}
+	in := Inside{profile, sharing.MechanismTimeSlicing, pods}
+	if mps {
+		in.Mechanism = sharing.MechanismMIGWithMPS
+	}
+	n.inside, n.closed = append(n.inside, in), cmp.Or(n.closed, "one whose MIG instances pods share")
+	n.find("mig-instances-shared", source, n.instances[profile], profile, pods, plain(in.Mechanism))
 }
 
 func (n *node) readPlugin(b *build) {
@@ -66,8 +64,7 @@ func (n *node) readPlugin(b *build) {
 	if n.offered = n.offers[resource]; n.offered > 0 {
 		n.resource = resource
 	}
-	n.instances, n.inside = n.migResources(b)
-	b.reportInside(n, "labels and resources "+migPrefix+"*")
+	n.readInstances()
 	labelled, from := n.number("nvidia.com/gpu.count"), declared("label nvidia.com/gpu.count")
 	switch {
 	case n.single != "":
@@ -75,10 +72,10 @@ func (n *node) readPlugin(b *build) {
 		return
 	case len(n.instances) > 0:
 		whole := n.offered / max(1, n.readReplicas(b, resource))
-		n.inMIG, n.gpusFrom = n.gpusForInstances(labelled-whole, from)
-		if n.gpus = whole + n.inMIG; labelled >= n.gpus {
-			n.gpus, n.gpusFrom, n.inMIG = labelled, from, labelled-whole
+		if n.inMIG, n.gpusFrom = labelled-whole, from; n.inMIG < 1 {
+			n.inMIG, n.gpusFrom = n.gpusForInstances()
 		}
+		n.gpus = whole + n.inMIG
 		return
 	case n.offered == 0 && (labelled == 0 || n.label("nvidia.com/gpu.present") != "true"):
 		return
@@ -115,12 +112,10 @@ func (n *node) readReplicas(b *build, resource string) int {
 	n.replicasFrom = n.from(labelReplicas)
 	strategy := n.label(labelStrategy)
 	if replicas == 0 {
-		mechanism, declared, from := b.declaredReplicas(n, resource)
-		if replicas = 1; declared > 1 && strategy == "" {
-			replicas = declared
-			n.replicas, n.replicasFrom = replicas, from.Source
-			n.mechanism, n.mechanismFrom = mechanism, from
-			return replicas
+		replicas = 1
+		if m, k, from := b.declaredReplicas(n, resource); k > 1 && strategy == "" {
+			n.mechanism, n.mechanismFrom, n.replicas, n.replicasFrom = m, from, k, from.Source
+			return k
 		}
 	}
 	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == resourceShared
@@ -160,33 +155,32 @@ func (n *node) readSingle(b *build, labelled int) {
 		n.find("mig-invalid", "label nvidia.com/gpu.product")
 	} else {
 		n.instances[n.single] = offered
-		n.shareInside(b, n.single, n.replicasFrom)
+	}
+	if n.single != "INVALID" && n.replicas > 1 { // the labels of sharing are of instances
+		n.inside = nil
+		n.shareInside(n.single, n.mechanism == sharing.MechanismMPS, n.replicas, n.replicasFrom)
+		n.replicas, n.mechanism = 1, sharing.MechanismExclusive
 	}
 	if s := n.label("nvidia.com/mig.strategy"); s != "" && s != "single" {
 		n.find("label-lies/strategy", "label nvidia.com/mig.strategy", s)
 	}
-	n.inMIG, n.gpusFrom = n.gpusForInstances(0, Provenance{})
-	if labelled > 0 && labelled != offered && labelled >= n.inMIG && labelled < offered {
+	if n.inMIG, n.gpusFrom = n.gpusForInstances(); labelled >= n.inMIG && labelled < offered {
 		n.inMIG, n.gpusFrom = labelled, declared("label nvidia.com/gpu.count")
 	}
 	n.gpus = n.inMIG
 }
 
-// gpusForInstances returns the number of GPUs that hold the node's MIG instances: that of a label, or the smallest
-// number by exact packing.
-func (n *node) gpusForInstances(stated int, from Provenance) (int, Provenance) {
-	if stated > 0 {
-		return stated, from
-	}
+// gpusForInstances returns the smallest number of GPUs that hold the node's MIG instances, by exact packing.
+func (n *node) gpusForInstances() (int, Provenance) {
 	model := n.model()
 	if model == nil {
 		n.find("mig-model-unknown", "label nvidia.com/gpu.product", n.product)
-		return max(1, stated), derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
+		return 1, derived("MIG instances on a GPU whose profiles are not known: at least one GPU")
 	}
 	p, err := model.Pack(counts(n.instances))
 	if err != nil {
 		n.find("label-lies/instances", "resources "+migPrefix+"*", err)
-		return max(1, stated), derived("MIG instances: at least one GPU")
+		return 1, derived("MIG instances: at least one GPU")
 	}
 	return p.GPUs, derived("the fewest GPUs that hold its MIG instances")
 }
@@ -204,19 +198,4 @@ func counts(instances map[string]int) []mig.Count {
 		out = append(out, c)
 	}
 	return out
-}
-
-// shareInside moves the labelled sharing of GPUs to their MIG instances: under the strategy single the labels are of
-// instances.
-func (n *node) shareInside(b *build, profile, source string) {
-	if n.replicas < 2 {
-		return
-	}
-	m := sharing.MechanismTimeSlicing
-	if n.mechanism == sharing.MechanismMPS {
-		m = sharing.MechanismMIGWithMPS
-	}
-	n.inside = []Inside{{profile, m, n.replicas}}
-	n.replicas, n.mechanism = 1, sharing.MechanismExclusive
-	b.reportInside(n, source)
 }
