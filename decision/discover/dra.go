@@ -214,6 +214,8 @@ const (
 	grantVolcano = "volcano.sh/vgpu-ids-new"
 )
 
+var grants = []string{grantHAMi, grantOld, grantVolcano}
+
 // migAllocation is an entry of HAMi's annotation of MIG instances.
 type migAllocation struct {
 	Container int    `json:"containerIndex"`
@@ -233,47 +235,41 @@ func (b *build) granted(p *pod, n *node, asked []holding) (all []holding) {
 		one.device, one.gpus, one.granted = "index "+i, 1, true
 		return []holding{one}
 	}
-	for _, key := range []string{grantHAMi, grantOld, grantVolcano} {
-		text := p.notes[key]
-		if text == "" {
-			continue
-		}
-		containers, err := hami.ParseGrants(text)
-		if err != nil {
-			b.find("annotation-unreadable/request", "pod "+p.namespace+"/"+p.name, "annotation "+key, key, err)
-			return nil
-		}
-		u := use{role: roleCount, delivery: sharing.DeliveryHAMi}
-		if key == grantVolcano {
-			u.delivery = sharing.DeliveryVolcano
-		}
-		instances := b.instances(p)
-		names := p.containers(len(containers))
-		for i, devices := range containers {
-			for k, g := range devices {
-				h := holding{use: u, gpus: 1, device: g.UUID, resource: "annotation " + key, cores: g.Cores,
-					memory: sharing.Bytes(g.MiB) * sharing.MiB, granted: true}
-				if i < len(names) {
-					h.container = names[i]
-				}
-				inMIG := g.Template
-				if n != nil && n.card(g.UUID) != nil {
-					inMIG = inMIG || n.card(g.UUID).Mode == "mig"
-				}
-				if in := instances[[2]int{i, k}]; in != nil {
-					h.profile, h.start, h.size = in.Profile, in.Placement.Start, in.Placement.Size
-				} else if inMIG {
-					h.profile = n.profileFor(h.memory)
-				}
-				if inMIG || h.profile != "" {
-					h.mechanism, h.cores = sharing.MechanismMIG, 0
-				}
-				all = append(all, h)
-			}
-		}
-		return all
+	i := slices.IndexFunc(grants, func(key string) bool { return p.notes[key] != "" })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	key, u := grants[i], use{role: roleCount, delivery: sharing.DeliveryHAMi}
+	if key == grantVolcano {
+		u.delivery = sharing.DeliveryVolcano
+	}
+	containers, err := hami.ParseGrants(p.notes[key])
+	if err != nil {
+		b.find("annotation-unreadable/request", "pod "+p.namespace+"/"+p.name, "annotation "+key, key, err)
+		return nil
+	}
+	instances, names := b.instances(p), p.containers(len(containers))
+	for i, devices := range containers {
+		for k, g := range devices {
+			h := holding{use: u, gpus: 1, device: g.UUID, resource: "annotation " + key, cores: g.Cores,
+				memory: sharing.Bytes(g.MiB) * sharing.MiB, granted: true}
+			if i < len(names) {
+				h.container = names[i]
+			}
+			card := n.card(g.UUID)
+			inMIG := g.Template || card != nil && card.Mode == "mig"
+			if in := instances[[2]int{i, k}]; in != nil {
+				h.profile, h.start, h.size = in.Profile, in.Placement.Start, in.Placement.Size
+			} else if inMIG {
+				h.profile = n.profileFor(h.memory)
+			}
+			if inMIG || h.profile != "" {
+				h.mechanism, h.cores = sharing.MechanismMIG, 0
+			}
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // containers are the names of a pod's containers, with those that end before the others start where n counts them.

@@ -135,8 +135,10 @@ func (n *node) profile(name string) *mig.Profile {
 
 // card is the GPU that HAMi or Volcano registered under a UUID, nil without one.
 func (n *node) card(uuid string) *hami.GPU {
-	if i := slices.IndexFunc(n.registered, func(g hami.GPU) bool { return g.ID == uuid }); i >= 0 {
-		return &n.registered[i]
+	for i := range cmp.Or(n, &node{}).registered {
+		if n.registered[i].ID == uuid {
+			return &n.registered[i]
+		}
 	}
 	return nil
 }

@@ -113,9 +113,10 @@ func (n *node) readReplicas(b *build, resource string) int {
 	strategy := n.label(labelStrategy)
 	if replicas == 0 {
 		replicas = 1
-		if m, k, from := b.declaredReplicas(n, resource); k > 1 && strategy == "" {
-			n.mechanism, n.mechanismFrom, n.replicas, n.replicasFrom = m, from, k, from.Source
-			return k
+		if p := b.sharingOf(n, resource); p != nil && strategy == "" {
+			n.mechanismFrom = declared("%s (%s), selected by label %s", p.object, p.source, labelPlugin)
+			n.mechanism, n.replicas, n.replicasFrom = p.mechanism, p.replicas, n.mechanismFrom.Source
+			return n.replicas
 		}
 	}
 	shared := strings.HasSuffix(n.label("nvidia.com/gpu.product"), "-SHARED") || resource == resourceShared

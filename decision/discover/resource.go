@@ -253,10 +253,7 @@ func (c *Collector) takePlugin(key, text string, p *pluginConfig) {
 			c.refuse(p, "flags.migStrategy", "MPS does not go together with the mixed MIG strategy")
 		}
 	}
-	if of == nil {
-		return
-	}
-	for i, r := range of.Resources {
+	for i, r := range cmp.Or(of, &block{}).Resources {
 		entry := fmt.Sprintf("%s.resources[%d]", at, i)
 		if r.Replicas < 2 {
 			c.refuse(p, entry+".replicas", "must be 2 or more, not %d", r.Replicas)
@@ -315,22 +312,21 @@ func (c *Collector) takeHAMiNames(text string) {
 	}
 }
 
-// declaredReplicas are the replicas of the configuration that a node's label selects, for a node without a label of
-// their number. They are used only where all configurations of that name and the node's resources agree with them.
-func (b *build) declaredReplicas(n *node, resource string) (sharing.Mechanism, int, Provenance) {
+// sharingOf is the configuration with replicas that a node's label selects, for a node without a label of their number.
+// It is used only where all configurations of that name and the node's resources agree with it.
+func (b *build) sharingOf(n *node, resource string) *pluginConfig {
 	all := b.c.plugins[n.label(labelPlugin)]
 	offered, boards := n.offers[resource], count(n.label("nvidia.com/gpu.count"))
 	for _, p := range all {
 		if p.mechanism != all[0].mechanism || p.replicas != all[0].replicas || p.replicas > mostReplicas ||
 			offered%p.replicas != 0 || boards > 0 && boards*p.replicas != offered {
-			all = nil
+			return nil
 		}
 	}
-	if len(all) == 0 {
-		return sharing.MechanismExclusive, 1, Provenance{}
+	if len(all) == 0 || all[0].replicas < 2 {
+		return nil
 	}
-	return all[0].mechanism, all[0].replicas,
-		declared("%s (%s), selected by label %s", all[0].object, all[0].source, labelPlugin)
+	return all[0]
 }
 
 // checkEffect compares the configuration that a node's label selects with the node's whole GPUs.
