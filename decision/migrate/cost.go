@@ -22,7 +22,7 @@ const moveHours = 1
 
 // perHour is the price of a layout in micro-units. What can't be drained is paid for.
 func (c *cluster) perHour(l *layout.Cluster) int64 {
-	return c.price(l, func(n string) bool { return c.kept[n] })
+	return c.price(l, func(n string) bool { return c.objects[n].Keeps != "" && c.layout.Node(n).Used() })
 }
 
 // price is the price of a layout an hour in which some nodes are paid for whether they are used or not.

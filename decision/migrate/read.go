@@ -31,7 +31,7 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 	c := &cluster{bounds: map[string]string{}, fleet: f, opts: opts, of: map[string]*decision.Workload{},
 		tenants: f.Tenants(), wants: map[string]int{},
 		budgets: map[string]fleet.Budget{}, pools: map[string]*score.CompiledPool{}, priced: true,
-		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]fleet.NodeObject{}, kept: map[string]bool{}}
+		stays: map[string]string{}, held: map[string]bool{}, objects: map[string]fleet.NodeObject{}}
 	for _, o := range f.Today.Objects {
 		c.objects[o.Name] = o
 	}
@@ -56,9 +56,6 @@ func read(ctx context.Context, f *decision.Fleet, opts decision.Options) (*clust
 		c.of[f.Workloads[i].Name] = &f.Workloads[i]
 	}
 	c.observe()
-	for n := range c.layout.Nodes() {
-		c.kept[n.Name] = c.objects[n.Name].Keeps != "" && n.Used()
-	}
 	for name, w := range c.of {
 		c.wants[name] = max(c.running(name), leastReplicas(w))
 	}

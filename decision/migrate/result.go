@@ -321,8 +321,12 @@ func (p *Plan) Lines(long bool) []string {
 	})...)
 	out = append(out, p.StepLines(most)...)
 	if !long {
-		if n := len(p.Stays); n > 0 {
-			out = append(out, "STAYS AS IT IS", fmt.Sprintf(" %s: -v shows why", plaintext.Count(p.staying(), "workload")))
+		n := 0
+		for i := range p.Stays {
+			n += p.Stays[i].Count
+		}
+		if n > 0 {
+			out = append(out, "STAYS AS IT IS", fmt.Sprintf(" %s: -v shows why", plaintext.Count(n, "workload")))
 		}
 		return out
 	}
@@ -342,13 +346,6 @@ func (p *Plan) WriteText(w io.Writer, width int, long bool) error {
 	}
 	_, err := out.WriteTo(w)
 	return err
-}
-
-func (p *Plan) staying() (n int) {
-	for i := range p.Stays {
-		n += p.Stays[i].Count
-	}
-	return n
 }
 
 // StepLines are the heading of the steps and each step's title, at most so many.

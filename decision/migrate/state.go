@@ -54,7 +54,6 @@ type cluster struct {
 	stays     map[string]string // reasons by workload
 	held      map[string]bool   // whether that reason is other than missing figures
 	objects   map[string]fleet.NodeObject
-	kept      map[string]bool // nodes that are in use today and can't be drained
 	before    map[string]sharing.Answer
 }
 
