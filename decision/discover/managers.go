@@ -216,7 +216,9 @@ func (n *node) readShares(b *build) {
 			}
 		case roleWhole, roleVGPU:
 			n.closed = "one whose GPUs are handed to virtual machines"
-			n.boardOf(u.board, key)
+			if n.product == "" && u.board != "" { // nothing else names it
+				n.product, n.productFrom, n.gpu = u.board, derived("resource %s", key), lookupGPU(u.board, "", false)
+			}
 			per, what := n.vgpusOn(u), "GPUs as a whole"
 			if u.role == roleVGPU {
 				what = fmt.Sprintf("vGPUs %s, %d to a GPU", u.profile, per)

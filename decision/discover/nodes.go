@@ -255,14 +255,6 @@ func plainBoard(name string) string {
 	return chipFirst.ReplaceAllString(name, "")
 }
 
-// boardOf takes a GPU's name over from a resource, where nothing else gives it.
-func (n *node) boardOf(name, key string) {
-	if n.product == "" && name != "" {
-		n.product, n.productFrom = name, derived("resource %s", key)
-		n.gpu = lookupGPU(name, "", false)
-	}
-}
-
 // describe makes a GPU that is not in the table from labels, or from attributes of the DRA driver.
 func (n *node) describe(mib string) {
 	if _, err := sharing.LookupGPU(n.product); !errors.Is(err, sharing.ErrUnknownGPU) {
