@@ -102,7 +102,7 @@ func (e *engine) Next(now time.Duration) (timeslice.Work, bool) {
 			if e.t.pieces == 1 {
 				e.began -= millis(e.t.prefillGPU) // it was there whole
 			}
-		case e.t.pieces / 2:
+		case e.waitsAt():
 			e.began += max(0, now-e.due()) // the host waits for the GPU once more
 		}
 		if e.launched < e.t.pieces {
@@ -157,6 +157,14 @@ func (e *engine) launch() timeslice.Work {
 	at := e.due()
 	e.launched++
 	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / float64(e.t.pieces))}
+}
+
+// waitsAt is the number of pieces after which the host waits for the GPU once more. It differs from prefill to prefill,
+// spread evenly as multiples of an irrational number are: always the same, it would fall in with the time slices of some
+// neighbours, and with one more of them prefills would be faster.
+func (e *engine) waitsAt() int {
+	_, part := math.Modf(e.prefills / math.E)
+	return 1 + int(part*float64(e.t.pieces-1))
 }
 
 // due is the time at which the next piece of the prefill is launched, if the host waits for nothing.
