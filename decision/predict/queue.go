@@ -78,11 +78,12 @@ func (e *evaluation) converge() {
 		for i := range e.cohorts {
 			t := &e.cohorts[i].state
 			before := t.active
-			if t.contention = 1; !e.isolated() {
+			contention := 1.0
+			if !e.isolated() {
 				others := max(0, total-t.weight*t.active)
-				t.contention = contended(others, t.switching, min(1, others))
+				contention = contended(others, t.switching, min(1, others))
 			}
-			t.converge(e.cohorts[i].d)
+			t.converge(e.cohorts[i].d, contention)
 			changed = changed || math.Abs(t.active-before) > converged
 		}
 		if e.isolated() || !changed {
@@ -152,9 +153,11 @@ func (e *evaluation) prepare(d *Tenant, t *state, in *setting) {
 	t.active = min(1, t.load*(t.stepHost+t.stepGPU))
 }
 
-// converge brings a tenant's activity into line with its contention.
-func (t *state) converge(d *Tenant) {
+// converge brings a tenant's activity into line with a contention.
+func (t *state) converge(d *Tenant, contention float64) {
 	if v := d.Serving; v != nil {
+		was := t.batch + t.load*(t.preHost+t.preGPU*t.contention)
+		t.contention = contention
 		pre := t.preHost + t.preGPU*t.contention
 		a := t.stepHost + t.stepGPU*t.contention
 		room := 1 - t.load*pre - t.load*v.Output*t.kvGPU*t.contention
@@ -169,10 +172,15 @@ func (t *state) converge(d *Tenant) {
 			return
 		}
 		inSystem := t.batch + t.load*pre
-		t.active = 1 - math.Exp(-inSystem)
+		if d := was - inSystem; math.Abs(d) < 0.01 && t.busyPeriod > 0 { // from the last round's, by a series
+			t.active = 1 - (1-t.active)*(1+d*(1+d*(1./2+d*(1./6+d*(1./24)))))
+		} else {
+			t.active = 1 - math.Exp(-inSystem)
+		}
 		t.busyPeriod = v.Output * t.token
 		return
 	}
+	t.contention = contention
 	unit := t.stepHost + t.stepGPU*t.contention
 	if d.Serves() {
 		t.active = min(1, t.load*unit)
