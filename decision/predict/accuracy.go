@@ -33,7 +33,7 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 	for _, mechanism := range profile.Mechanisms {
 		for m := range profile.Metric(profile.MetricCount) {
 			var errs []float64
-			inside, width := 0.0, 0.0
+			inside, width, sum := 0.0, 0.0, 0.0
 			for i := range ms {
 				if ms[i].Prediction == nil || ms[i].Row.Mechanism != mechanism {
 					continue
@@ -44,6 +44,7 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 					continue
 				}
 				errs = append(errs, math.Abs(predicted.Value/got-1))
+				sum += errs[len(errs)-1]
 				width += predicted.WidthFraction()
 				if predicted.Contains(got) {
 					inside++
@@ -53,14 +54,9 @@ func ErrorsOf(ms []Measured) []ErrorSummary {
 				continue
 			}
 			n := float64(len(errs))
-			s := ErrorSummary{Mechanism: mechanism, Metric: m, Rows: len(errs), CoverageFraction: profile.Some(inside / n),
-				WidthFraction: profile.Some(width / n)}
-			for _, e := range errs {
-				s.MeanFraction += e / n
-			}
 			slices.Sort(errs)
-			s.P50Fraction, s.P95Fraction = stats.NearestRank(errs, 0.5), stats.NearestRank(errs, 0.95)
-			out = append(out, s)
+			out = append(out, ErrorSummary{mechanism, m, len(errs), sum / n, stats.NearestRank(errs, 0.5),
+				stats.NearestRank(errs, 0.95), profile.Some(inside / n), profile.Some(width / n)})
 		}
 	}
 	return out

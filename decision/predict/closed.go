@@ -21,15 +21,14 @@ type closedState struct {
 // closedForm predicts by closed forms: a decode step is the mean over the activities of the neighbours, independent and
 // as long as their own steps: a fixed point, as in approximate mean value analysis (P. Schweitzer, 1979).
 func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel, out []Prediction) {
-	var small [8]closedState // no allocation for the groups that matter
-	states := small[:0]
-	mixed := false // some serve no tokens
+	states := make([]closedState, 0, 8) // on the stack for the groups that matter
+	mixed := false                      // some serve no tokens
 	for i := range models {
 		t := &models[i]
 		mixed = mixed || t.kind != profile.KindServer
 		n := t.sliceCount
 		if n == 0 {
-			n = meanSlices(t.gpu/p.Parameters.slice(), boundaryTolerance)
+			n = meanSlices(t.gpu / p.Parameters.slice())
 		} else {
 			n += t.otherShare
 		}

@@ -159,11 +159,10 @@ func (e *engine) launch() timeslice.Work {
 	return timeslice.Work{At: at, GPU: millis(e.t.prefillGPU / float64(e.t.pieces))}
 }
 
-// waitsAt is the number of pieces after which the host waits for the GPU once more. It differs from prefill to prefill,
-// spread evenly as multiples of an irrational number are: always the same, it would fall in with the time slices of some
-// neighbours, and with one more of them prefills would be faster.
+// waitsAt is the number of pieces after which the host waits for the GPU once more, another in each prefill: always the
+// same would fall in with the time slices of some neighbours, and one more of them would make prefills faster.
 func (e *engine) waitsAt() int {
-	_, part := math.Modf(e.prefills / math.E)
+	_, part := math.Modf(e.prefills / math.E) // even, as multiples of an irrational number are
 	return 1 + int(part*float64(e.t.pieces-1))
 }
 
@@ -241,8 +240,7 @@ func (e *engine) outcome() (o outcome) {
 	if n := len(e.took); e.t.kind != profile.KindServer {
 		if n > 0 {
 			slices.Sort(e.took)
-			o.Figures[profile.MetricStepP50] = middle(e.took)
-			o.Figures[profile.MetricStepP99] = stats.NearestRank(e.took, .99)
+			o.Figures[profile.MetricStepP50], o.Figures[profile.MetricStepP99] = middle(e.took), stats.NearestRank(e.took, .99)
 			o.Figures[profile.MetricStepsPerSecond] = float64(n) / (e.until - e.from).Seconds()
 		}
 		o.few = n < 4

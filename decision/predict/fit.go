@@ -85,12 +85,12 @@ func (s *study) calibrate(u subset) (*Predictor, error) {
 		return nil, ErrNothingToFit
 	}
 	for _, sc := range s.cases {
-		for i := range sc.Rows {
-			if u.admits(sc) {
-				p.Models = append(p.Models, sc.Rows[i].Server.Model)
-				if engine := sc.Rows[i].Engine; engine != "" && engine != calibrationEngine {
-					p.Engines = append(p.Engines, engine)
-				}
+		if !u.admits(sc) {
+			continue
+		}
+		for _, r := range sc.Rows {
+			if p.Models = append(p.Models, r.Server.Model); r.Engine != "" && r.Engine != calibrationEngine {
+				p.Engines = append(p.Engines, r.Engine)
 			}
 		}
 	}

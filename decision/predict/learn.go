@@ -4,6 +4,7 @@ package predict
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -63,10 +64,7 @@ func (e *errorsSeen) weighed(prior Residual) Residual {
 	if len(e.relative) == 0 {
 		return prior
 	}
-	var all []float64
-	for _, needed := range e.needed {
-		all = append(all, needed...)
-	}
+	all := slices.Concat(slices.Collect(maps.Values(e.needed))...)
 	const share = 0.94 // of all, so that 90% of an unseen series are held: series differ
 	width := conformal(all, share)
 	if len(e.needed) < int(table.Fit.FewSeries.Value) {
@@ -136,14 +134,11 @@ func (s *study) engines(u subset) (out []Learned) {
 		slices.Sort(f.off)
 		n := float64(len(f.off))
 		shift := f.off[len(f.off)/2] * n / (n + table.Fit.PriorWeight.Value)
-		var left []float64
-		for _, off := range f.off {
-			left = append(left, math.Abs(off-shift))
+		for i, off := range f.off {
+			f.off[i] = math.Abs(off - shift)
 		}
-		width, prior := conformal(left, 0.9), unseenByMechanism[k.mechanism].times
-		out = append(out, Learned{Of: k.of, Mechanism: k.mechanism, Factor: math.Exp(shift),
-			HalfWidth: weighed(width, prior, n),
-			Points:    len(f.off), Series: len(f.series)})
+		width := weighed(conformal(f.off, 0.9), unseenByMechanism[k.mechanism].times, n)
+		out = append(out, Learned{k.of, k.mechanism, math.Exp(shift), width, len(f.off), len(f.series)})
 	}
 	slices.SortFunc(out, func(a, b Learned) int {
 		return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Mechanism, b.Mechanism))

@@ -11,8 +11,7 @@ import (
 )
 
 // paceCoLocated sets the length of a step that the host launches kernel by kernel: the middle of all runs without
-// contention for the GPU and of one in which the host's thread shared its core for half of the time. It shares it or
-// not from second to second, independently of the GPU's other tenants, so that a single run may have either pace.
+// contention for the GPU and of one in which the host's thread shared its core for half of the time. A run has either.
 func (t *tenantModel) paceCoLocated(mechanism sharing.Mechanism, s *profile.Solo, gapsKnown bool) {
 	runs := freeRuns(mechanism, s)
 	if !gapsKnown || len(runs) == 0 {

@@ -262,8 +262,8 @@ func (p *Parameters) Law() contention.Law {
 }
 
 // meanSlices is the mean number of slices of a step that takes quanta of them: near a whole number it may be either.
-func meanSlices(quanta, tolerance float64) float64 {
-	within := tolerance * quanta
+func meanSlices(quanta float64) float64 {
+	within := timeslice.BoundaryTolerance * quanta
 	n := max(1, math.Ceil(quanta-within))
 	if quanta+within <= n {
 		return n

@@ -57,8 +57,7 @@ var medians = settingOf(costs.Medians)
 // moves are the settings with one quantity on the good and on the bad side of its median: by one standard deviation or,
 // where queues and room on a slice answer more than in proportion, by those of the confidence. In the last, together,
 // lengths and gaps of requests move at once, since their effects on the time per output token do not add in squares
-// (the design point of the first-order reliability method, A. M. Hasofer and N. C. Lind, Journal of the Engineering
-// Mechanics Division 100, 1974).
+// (the design point of A. M. Hasofer and N. C. Lind, Journal of the Engineering Mechanics Division 100, 1974).
 type moves struct {
 	confidence, z float64
 	to            [together + 1][2]*setting

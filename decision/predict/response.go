@@ -221,12 +221,12 @@ func newStressCurve(p *profile.Pressure) (out stressCurve) {
 		return q.Reads || q.StepMS <= 0 || q.KernelUS <= 1
 	})
 	slices.SortFunc(stresses, func(a, b profile.Stress) int { return cmp.Compare(a.KernelUS, b.KernelUS) })
+	if len(stresses) == 0 {
+		return nil
+	}
 	out = stressCurve{{0, 0}}
 	for _, q := range stresses {
 		out = append(out, [2]float64{math.Log(q.KernelUS), max(out[len(out)-1][1], q.StepMS-p.StepMS)})
-	}
-	if len(out) == 1 {
-		return nil
 	}
 	return out
 }

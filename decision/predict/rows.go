@@ -101,15 +101,11 @@ func sharedCases(rows profile.Rows, others *profile.Profiles) ([]*sharedCase, er
 
 func seriesProfiles(rows profile.Rows) (map[string]*profile.Profiles, error) {
 	out := map[string]*profile.Profiles{}
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		if out[r.Series] == nil {
 			out[r.Series] = &profile.Profiles{}
 		}
-		if r.Tenants != 1 {
-			continue
-		}
-		if err := out[r.Series].Add(r.Profile()); err != nil {
+		if err := out[r.Series].Add(profile.Rows{r}.Profiles()...); err != nil {
 			return nil, err
 		}
 	}

@@ -229,9 +229,8 @@ func (p *Predictor) runEngines(mechanism sharing.Mechanism, models []tenantModel
 	return out, nil
 }
 
-// horizon is the simulated time: room for some 75 requests of the slowest tenant, at least 40 and at most 270 s,
-// and no more than a few million tokens, so that no profile makes a simulation long. A tenth of it is to warm up.
-// With a third of it the median of an open loop was off by up to 10% by chance.
+// horizon is the simulated time: room for some 75 requests of the slowest tenant, 40 to 270 s, and at most a few
+// million tokens, so that no profile makes a simulation long. A tenth of it is to warm up.
 func horizon(models []tenantModel) (from, until time.Duration) {
 	const mostTokens = 3e6
 	longest, tokens := 0.0, 0.0 // tokens a millisecond
@@ -255,9 +254,8 @@ type side struct {
 	same, other []profile.Figures
 }
 
-// trySides looks at tenants whose step may take another number of slices, which changes the whole group's figures.
-// Predictions are a mixture of both, and each interval is widened half of the way there; all of it on a GPU without a
-// calibration, and where the counted slices are not those of the step's length.
+// trySides looks at tenants whose step may take another number of slices, which changes the whole group's figures: they
+// become a mixture, with intervals half of the way there, or all of it where the other number was counted.
 func (p *Predictor) trySides(models []tenantModel, isolated []outcome, together []profile.Figures) ([]side, error) {
 	var out []side
 	for i := range models {

@@ -13,14 +13,11 @@ import (
 	"github.com/cotenant/cotenant/timeslice"
 )
 
-// SlicesNextToSpinner is the mean number of time slices of a decode step, from its isolated duration and that next to
-// one neighbour that always spins: each slice waits for one of the neighbour's and two switches. The durations are
-// medians of the gap between tokens; a hundred times apart they are refused, since they are not of one unit. The host's
-// part of a step passes during the wait, so the number may be below one, but not below a twentieth. A step with gaps
-// between its kernels gives the GPU up in each, and takes more slices than its length implies.
-//
-// Put it into the workload's SoloProfile or Row as SlicesPerStep. On an H100 it came out within 0.17 of a whole number
-// for servers of 1B, 3B and 8B at one to eight clients.
+// SlicesNextToSpinner is the mean number of time slices of a decode step (SlicesPerStep of a profile), from its
+// isolated duration and that next to one neighbour that always spins: each slice waits for one of the neighbour's and two
+// switches. The durations are medians of the gap between tokens; a hundred times apart they are refused, since they are
+// not of one unit. The host's part of a step passes during the wait, so the number may be below one, but not below a
+// twentieth. A step with gaps between its kernels gives the GPU up in each, and takes more slices.
 func (p *Predictor) SlicesNextToSpinner(isolated, coLocated time.Duration) (float64, error) {
 	const least, most = 0.05, 100
 	if isolated <= 0 || coLocated <= 0 || coLocated > most*isolated || isolated > most*coLocated {
@@ -31,10 +28,7 @@ func (p *Predictor) SlicesNextToSpinner(isolated, coLocated time.Duration) (floa
 	return max(least, (inMillis(coLocated)-inMillis(isolated))/wait), nil
 }
 
-// boundaryTolerance is the distance from a whole number of slices up to which a step may take one more or fewer.
-const boundaryTolerance = timeslice.BoundaryTolerance
-
-// unsureTurns is the distance of a mean number of slices from a whole number beyond which steps took both: the host's
+// unsureSlices is the distance of a mean number of slices from a whole number beyond which steps took both: the host's
 // work between two steps hides up to 0.17 of a slice.
 const unsureSlices = 0.3
 
@@ -140,11 +134,11 @@ func (p *Predictor) slicesOf(t *tenantModel) (sliceCount, other int, share float
 	}
 	s := p.Parameters.Scheduler()
 	sliceCount = s.Slices(millis(t.gpu))
-	other, near := s.NearBoundary(millis(t.gpu), boundaryTolerance)
+	other, near := s.NearBoundary(millis(t.gpu), timeslice.BoundaryTolerance)
 	if !near {
 		return sliceCount, 0, 0
 	}
 	edge := p.Parameters.slice() * float64(min(sliceCount, other))
-	away := math.Abs(t.gpu-edge) / (boundaryTolerance * t.gpu)
+	away := math.Abs(t.gpu-edge) / (timeslice.BoundaryTolerance * t.gpu)
 	return sliceCount, other, (1 - min(1, away)) / 2
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/cotenant/cotenant/sharing"
 )
 
-// addMPSCost turns a profile without MPS into an isolated one under MPS: a constant more a decode step, which seems to
-// follow the step's kernels.
+// addMPSCost turns a profile without MPS into an isolated one under MPS: a constant more a decode step.
 func (t *tenantModel) addMPSCost(p *Predictor) {
 	cost := p.Parameters.LoneStepCost.Value
 	t.stretch(cost)
@@ -29,8 +28,7 @@ func (t *tenantModel) addCap(p *Predictor, percent float64) {
 
 // findWaits finds the waits under MPS of a step's kernels for those of others, and of others' for them.
 //
-// The law is that of [contention.Law.Demand]: 74 steps of 1B, 3B and 8B servers next to up to three others on an H100
-// and an H200 are missed by 3% on average (decision/predict/testdata/mps-steps.csv).
+// [contention.Law.Demand] misses 74 steps of 1B, 3B and 8B servers by 3% on average (testdata/mps-steps.csv).
 func (t *tenantModel) findWaits(p *Predictor, b *profile.SoloProfile, share float64) {
 	q := &p.Parameters
 	u, ok := bandwidthOf(b)
@@ -64,9 +62,8 @@ func bandwidthOf(p *profile.SoloProfile) (float64, bool) {
 }
 
 // unspared returns the usual step of a profile without most of the cost of MPS, from the server's other loads: for
-// seconds an isolated tenant may be spared a cost that it always has when co-located. Its step is then much shorter
-// than those of the server's other loads, though it reads as much memory: on two hosts of four for 9 loads of 40
-// (h100-mixes-6 and h200-mixes-7 in decision/predict/testdata).
+// seconds an isolated tenant may be spared a cost that it always has when co-located (9 of 40 loads on two hosts of
+// four). Its step is then much shorter than those of the server's other loads, though it reads as much memory.
 func (p *Predictor) unspared(base *profile.SoloProfile, siblings []*profile.SoloProfile) (step float64, spared bool) {
 	own, ok := optional.Positive(base.ITL.P50)
 	u, ok2 := bandwidthOf(base)
