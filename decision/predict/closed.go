@@ -64,6 +64,9 @@ func (p *Predictor) closedForm(mechanism sharing.Mechanism, models []tenantModel
 		for m := range values {
 			values[m] = st.metric(t, profile.Metric(m))
 		}
+		if len(models) > 1 {
+			usualTail(&values)
+		}
 		t.follow(&values)
 		p.fill(mechanism, t, &out[i], &values)
 	}

@@ -120,7 +120,7 @@ func combined(t *tenantModel, isolated, together *outcome) (out profile.Figures)
 		out[tokens] = t.isolated[tokens] // its clients', whatever chance had come when the simulation ended
 	}
 	if *together != *isolated {
-		out[profile.MetricTTFTP99] = math.Sqrt(out[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * out[ttft])
+		usualTail(&out)
 	}
 	for _, m := range tails {
 		if out[m[1]] > 0 {
@@ -128,6 +128,11 @@ func combined(t *tenantModel, isolated, together *outcome) (out profile.Figures)
 		}
 	}
 	return out
+}
+
+// usualTail draws the P99 of the first token halfway to the usual: isolated, it is the latest of a few dozen requests.
+func usualTail(f *profile.Figures) {
+	f[profile.MetricTTFTP99] = math.Sqrt(f[profile.MetricTTFTP99] * table.Steps.UsualTail.Value * f[profile.MetricTTFTP50])
 }
 
 // combine corrects a simulated metric for the simulation's error on the isolated workload: by a part for medians, since
