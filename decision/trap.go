@@ -19,7 +19,6 @@ import (
 	"github.com/cotenant/cotenant/internal/problem"
 	"github.com/cotenant/cotenant/mig"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // trapInput has the facts that traps are found by: a workload, its request, the decision, and the pool of either.
@@ -147,7 +146,7 @@ func (s *trapInput) ofShares(f found) {
 	}
 	gpu := s.p.Target().GPU()
 	set, known := gpu.TimesliceSetting.Get()
-	f.add("timeslice-setting", s.p.Pool.Timeslice != timeslice.LevelDefault && !(known && set == sharing.AnswerYes),
+	f.add("timeslice-setting", s.p.Pool.Timeslice > 0 && !(known && set == sharing.AnswerYes),
 		problem.A(gpu.Name), s.p.Pool.TimesliceName())
 	if n = max(2, n); s.p.Memory == 0 || s.here == 1 {
 		return

@@ -12,7 +12,6 @@ import (
 	"github.com/cotenant/cotenant/decision/predict/profile"
 	"github.com/cotenant/cotenant/internal/race"
 	"github.com/cotenant/cotenant/sharing"
-	"github.com/cotenant/cotenant/timeslice"
 )
 
 // trapCase is an input that walks into one trap.
@@ -82,7 +81,7 @@ var trapCases = map[string]trapCase{
 	"mps-on-mig-delivery":       {pool: Pool{GPU: "A100-SXM4-80GB", Count: 4, Delivery: sharing.DeliveryDevicePlugin}, w: asks(sharing.MechanismMIGWithMPS, nil)},
 	"mps-namespace-limits":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Request.MPSNamespace = "team" })},
 	"mps-q-flag":                {pool: Pool{GPU: "L40S", Count: 4, MPSProtocol: 3}, w: asks(sharing.MechanismMPS, nil)},
-	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: timeslice.LevelLong}, w: asks(sharing.MechanismTimeSlicing, nil)},
+	"timeslice-setting":         {pool: Pool{GPU: "V100-32GB", Count: 4, Timeslice: 3}, w: asks(sharing.MechanismTimeSlicing, nil)},
 	"equal-load-per-model":      {w: asks(sharing.MechanismMPS, func(w *Workload) { w.Evidence = "equal-concurrency" })},
 }
 

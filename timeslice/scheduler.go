@@ -67,12 +67,6 @@ func (s Scheduler) NearBoundary(step time.Duration, toleranceFraction float64) (
 // 2 medium, 3 long. NVIDIA publishes no durations for them.
 type Level uint8
 
-// The levels that programs compare.
-const (
-	LevelDefault Level = 0
-	LevelLong    Level = 3
-)
-
 // BoundaryTolerance is the fraction of a step's length within which a whole number of quanta makes a prediction
 // jumpy: a few percent of error in the step moves the result by up to 19% (cotenant-h200-colocation).
 const BoundaryTolerance = 0.08
