@@ -20,6 +20,13 @@ type answers struct {
 	byPlace [][]workloadShare  // by workload and place
 }
 
+// workloadShare is a workload's part of its pools' GPUs, or of those of one of its places.
+type workloadShare struct {
+	micros  int64 // of its GPUs' price for an hour
+	dearest int64 // of one of its GPUs
+	fullest int   // tenants on the fullest of its GPUs
+}
+
 // round rounds a figure for the result.
 func round(f float64, decimals int) float64 {
 	p := math.Pow10(decimals)

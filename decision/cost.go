@@ -194,13 +194,6 @@ func (pl *answers) total(r *Result) (err error) {
 	return err
 }
 
-// workloadShare is a workload's part of its pools' GPUs, or of those of one of its places.
-type workloadShare struct {
-	micros  int64 // of its GPUs' price for an hour
-	dearest int64 // of one of its GPUs
-	fullest int   // tenants on the fullest of its GPUs
-}
-
 // shares divides each GPU's price among its tenants, exact to the micro-unit: by their use of an unsliced GPU, by
 // placement units under MIG.
 func (pl *answers) shares() ([]workloadShare, error) {

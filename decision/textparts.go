@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cotenant/cotenant/cost"
 	"github.com/cotenant/cotenant/decision/filter"
@@ -326,4 +327,13 @@ func (a *answerText) Listed() (out []*candidateText) {
 		one.Names = append(one.Names, choice(c.Mechanism, c.Profile))
 	}
 	return out
+}
+
+// column returns the first column of the text next to these names.
+func column(names []string) int {
+	at := 0
+	for _, n := range names {
+		at = max(at, utf8.RuneCountInString(n))
+	}
+	return min(at, 20) + 4
 }

@@ -104,16 +104,6 @@ func (e *Endpoint) observe(l timed) {
 	}
 }
 
-// begin begins a canary of a newcomer that comes now.
-func (e *Endpoint) begin(rollout string, now time.Time) {
-	e.canary, _ = New(e.plan) // NewEndpoint has made one of the plan
-	e.rollout, e.begun = rollout, now
-	for _, l := range e.recent {
-		e.canary.Observe(Snapshot{At: l.at.Sub(now), Tenants: l.seen})
-	}
-	e.recent = nil
-}
-
 // answers are those that rollout tools understand; until then they wait.
 var answers = map[Verdict]string{Promote: "pass", TakeBack: "fail", CannotTell: "fail"}
 
@@ -133,7 +123,12 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Lock()
 	if id := r.URL.Query().Get("rollout"); r.URL.Path == "/begin" || id != "" && id != e.rollout {
-		e.begin(id, time.Now())
+		e.canary, _ = New(e.plan) // NewEndpoint has made one of the plan
+		e.rollout, e.begun = id, time.Now()
+		for _, l := range e.recent {
+			e.canary.Observe(Snapshot{At: l.at.Sub(e.begun), Tenants: l.seen})
+		}
+		e.recent = nil
 	}
 	if out.Verdict, out.Reason = KeepObserving, "no rollout has begun"; e.canary != nil {
 		out.Result = e.canary.Result()

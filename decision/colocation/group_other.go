@@ -15,7 +15,7 @@ func ownGroup(*exec.Cmd) {}
 // signalGroup ends the command: there is nothing gentler here.
 func signalGroup(cmd *exec.Cmd, _ os.Signal) error { return cmd.Process.Kill() }
 
-func haltGroup(_ *exec.Cmd, stop bool) error {
+func (s *server) halt(stop bool) error {
 	if stop {
 		return errors.New("a tenant cannot be halted on this system")
 	}

@@ -22,10 +22,10 @@ func signalGroup(cmd *exec.Cmd, sig os.Signal) error {
 	return nil
 }
 
-// haltGroup stops a command and its children where they are, or has them go on.
-func haltGroup(cmd *exec.Cmd, stop bool) error {
+// halt stops a tenant and its children where they are, or has them go on.
+func (s *server) halt(stop bool) error {
 	if stop {
-		return signalGroup(cmd, syscall.SIGSTOP)
+		return signalGroup(s.cmd, syscall.SIGSTOP)
 	}
-	return signalGroup(cmd, syscall.SIGCONT)
+	return signalGroup(s.cmd, syscall.SIGCONT)
 }

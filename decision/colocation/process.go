@@ -141,9 +141,6 @@ func (s *server) tail() string {
 	return shown(strings.Split(strings.TrimSpace(string(b[max(0, len(b)-4*shownWidth):])), "\n"))
 }
 
-// halt stops a tenant and its children where they are, or has them go on.
-func (s *server) halt(stop bool) error { return haltGroup(s.cmd, stop) }
-
 // stop ends the server and its children.
 func (s *server) stop() error {
 	for _, sig := range []os.Signal{syscall.SIGTERM, os.Kill} {
