@@ -88,15 +88,10 @@ func (s *search) owns(w, pool int) bool {
 
 // most is the largest number, up to n, for which a load fits, which is the last that it tries; -1 where none does.
 func most(n int, fits func(int) bool) int {
-	last := n
-	try := func(k int) bool {
-		last = k
-		return fits(k)
-	}
-	if try(n) {
+	if fits(n) {
 		return n
 	}
-	if n -= 1 + sort.Search(n, func(k int) bool { return try(n - 1 - k) }); n >= 0 && n != last {
+	if n -= 1 + sort.Search(n, func(k int) bool { return fits(n - 1 - k) }); n >= 0 {
 		fits(n)
 	}
 	return n

@@ -64,9 +64,6 @@ func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 	share := predict.Share{Mechanism: physics(s.Mechanism), SMs: 1, Bandwidth: 1}
 	if s.Slice != nil {
 		share.SMs, share.Bandwidth = s.Slice.Shares()
-		if traits.Of(s.Mechanism).Contends {
-			share.Mechanism = sharing.MechanismMPS
-		}
 	}
 	var tenants []predict.Tenant
 	var first []int
@@ -94,7 +91,12 @@ func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 			r.rate = min(r.rate, o.Rate.Low)
 		}
 		if s.Mechanism != sharing.MechanismExclusive {
-			pl.count(&r, m.Replicas, pl.slower(d, &o, s.Pool, m.Workload))
+			by := pl.slower(d, &o, s.Pool, m.Workload)
+			// The grade of a replica is 1 where it keeps KeepsRate, and larger in equal steps where it is slower: smaller
+			// differences do not decide between mechanisms.
+			if r.slow += float64(m.Replicas) * by; !pl.Opt.Running {
+				r.grade += m.Replicas * max(1, int(math.Ceil(by/(1/KeepsRate-1))))
+			}
 		}
 		r.likely = r.likely && o.Likely(d)
 		r.Outcomes = append(r.Outcomes, o)
@@ -103,16 +105,6 @@ func (pl *Planner) compute(s Site, members []Member, uneven int) Prediction {
 		}
 	}
 	return r
-}
-
-// count adds replicas on a shared GPU that take longer by a part of their isolated time. The grade of a replica is 1
-// where it keeps KeepsRate, and larger in equal steps where it is slower: smaller differences do not decide between
-// mechanisms.
-func (pl *Planner) count(p *Prediction, replicas int, by float64) {
-	if p.slow += float64(replicas) * by; pl.Opt.Running {
-		return
-	}
-	p.grade += replicas * max(1, int(math.Ceil(by/(1/KeepsRate-1))))
 }
 
 // slower returns the added time of a tenant over isolation on a GPU of the pool, 1 = as long again: of a server by its

@@ -101,7 +101,7 @@ type Prediction struct {
 	Tenants  int
 	rate     float64 // least lower bound of the rate over the isolated rate, of tenants without objectives
 	slow     float64 // sum of the added time of replicas over isolation, 1 = as long again
-	grade    int     // sum of their grades, see count
+	grade    int     // sum of their grades
 	Outcomes []predict.Estimate
 }
 
