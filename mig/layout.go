@@ -37,8 +37,7 @@ func (in Instance) String() string {
 	return b.String()
 }
 
-// Layout is a set of placed instances on one GPU, ordered by start. The zero
-// Layout is an empty GPU of any model.
+// Layout is a set of placed instances on one GPU, ordered by start. The zero Layout is an empty GPU of any model.
 type Layout struct {
 	Model     *Model
 	Instances []Instance
@@ -66,8 +65,7 @@ func (l Layout) String() string {
 
 const cellWidth = 9 // the width of one placement unit of a bar, in characters
 
-// bar draws the layout as one line of placement units: names of instances, a
-// star on busy ones, dots for free units.
+// bar draws the layout as one line of placement units: names of instances, a star on busy ones, dots for free units.
 //
 //	|2g.20gb          |1g.10gb* |.........|3g.40gb                            |
 func (l Layout) bar() string {

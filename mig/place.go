@@ -44,23 +44,6 @@ func (m *Model) Place(want []Count, have Layout) (Layout, error) {
 // profiles may be placed; without that nothing can be planned offline.
 func (m *Model) PlacementsKnown() bool { return m.grid != nil }
 
-// room returns how many more instances of p the layout has room for, by itself.
-func (l Layout) room(p *Profile) (int, error) {
-	m := cmp.Or(l.Model, p.model)
-	st, err := m.stateOf(l)
-	if err != nil || p.model != m {
-		return 0, err
-	}
-	for n := m.grid.maximum[p.index]; n > 0; n-- {
-		var want [maxProfiles]int
-		want[p.index] = n
-		if _, ok := m.search(st, want); ok {
-			return n, nil
-		}
-	}
-	return 0, nil
-}
-
 // stateOf checks have and returns its state. Every layout enters planning here.
 func (m *Model) stateOf(have Layout) (state, error) {
 	var st state

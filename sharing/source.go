@@ -201,8 +201,7 @@ func (c Citations) WriteText(w io.Writer) error {
 	return err
 }
 
-// locatorLine shortens a locator to the width of a line: its folders first,
-// then the start of its file's name.
+// locatorLine shortens a locator to the width of a line: its folders first, then the start of its file's name.
 func locatorLine(id SourceID, width int, locator string) string {
 	head, tail := "", strings.TrimPrefix(locator, "https://")
 	if repo, rest, ok := strings.Cut(tail, "@"); ok {

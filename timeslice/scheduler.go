@@ -22,9 +22,8 @@ type Scheduler struct {
 	Source string
 }
 
-// H200 returns the scheduler measured on an H200 at the DEFAULT level with
-// driver 580.159.04, with a spinning one-thread kernel in each of 2 and 4 processes: on-time p50 2,090.7 and
-// 2,090.5 us, switch 152.8 and 153.0 us.
+// H200 returns the scheduler measured on an H200 at the DEFAULT level with driver 580.159.04, with a spinning
+// one-thread kernel in each of 2 and 4 processes: on-time p50 2,090.7 and 2,090.5 us, switch 152.8 and 153.0 us.
 func H200() Scheduler {
 	return Scheduler{2090600 * time.Nanosecond, 152900 * time.Nanosecond, sharing.BasisMeasured, "cotenant-h200-quantum"}
 }

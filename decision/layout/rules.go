@@ -60,8 +60,7 @@ var (
 	onHAMi  = []sharing.Delivery{sharing.DeliveryHAMi, sharing.DeliveryVolcano}
 )
 
-// ruleTable holds documented rules of deliveries beyond the mechanisms that each has, which sharing.Delivers
-// answers.
+// ruleTable holds documented rules of deliveries beyond the mechanisms that each has, which sharing.Delivers answers.
 var ruleTable = [ruleCount]ruleRow{
 	ruleOneMode: {plugins, "the device plugin shares all full GPUs of a node by one mode and one number of replicas: " +
 		"MPS and time-slicing exclude each other", "k8s-device-plugin-config"},

@@ -328,8 +328,7 @@ func eventText(e telemetry.Event) string {
 	return text
 }
 
-// stateText returns the state of a device and its duration: "active
-// 20s", "HUNG", or "-" before its first sample.
+// stateText returns the state of a device and its duration: "active 20s", "HUNG", or "-" before its first sample.
 func stateText(d *telemetry.Digest, device int) string {
 	if e, ok := d.Down(device).Get(); ok {
 		return strings.ToUpper(string(e.Kind))

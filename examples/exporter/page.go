@@ -80,8 +80,7 @@ func (p *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// page returns a page of the last commit before the request, or of a later one:
-// all waiting requests take the next.
+// page returns a page of the last commit before the request, or of a later one: all waiting requests take the next.
 func (p *shared) page(format expfmt.Format) ([]byte, error) {
 	asked := p.commit()
 	p.mu.Lock()

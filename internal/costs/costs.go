@@ -26,6 +26,5 @@ var slicePrefill = Table.Unmeasured.SlicePrefill.Value
 // A step or a prefill, in ms, that makes sense: not shorter than a kernel and not longer than an hour.
 const ShortestPart, LongestPart = 1e-3, 3.6e6
 
-// UsualSlots is the size of the batch of a server that does not state it,
-// unless its profile shows more.
+// UsualSlots is the size of the batch of a server that does not state it, unless its profile shows more.
 const UsualSlots = 16

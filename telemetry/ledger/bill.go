@@ -26,8 +26,7 @@ const (
 	billUnattributed = "(unattributed)"
 )
 
-// Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and
-// money.
+// Bill divides the cost of some GPUs by namespace. Its rows add up exactly to their input, in time, energy and money.
 type Bill struct {
 	Idle string    `json:"idle_policy"`
 	Rows []BillRow `json:"rows"` // namespaces by name, then the others

@@ -38,9 +38,8 @@ const maxReadings = 100_000
 // reading for each model and replica of each page, in the order of pages, models and replicas. Of SGLang's tensor- and
 // pipeline-parallel ranks, which say the same, the lowest is read.
 //
-// Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the
-// rest are returned with it. A page without any known metric is an error
-// that names those that Parse knows.
+// Lines that cannot be read, and values that cannot be, are named in the error and left out; the readings of the rest
+// are returned with it. A page without any known metric is an error that names those that Parse knows.
 func Parse(in io.Reader) ([]Reading, error) {
 	p := &parser{readings: map[key]*Reading{}, ranks: map[key]int{}, from: map[filled]string{}, blocks: map[key]bool{}}
 	p.probs.AddErr("", promtext.Read(in, p.page))

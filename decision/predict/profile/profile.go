@@ -293,8 +293,7 @@ func (ps *Profiles) Add(profiles ...SoloProfile) error {
 	return nil
 }
 
-// Made returns the result of build for the key, cached until profiles are added. It is safe for
-// concurrent use.
+// Made returns the result of build for the key, cached until profiles are added. It is safe for concurrent use.
 func (ps *Profiles) Made(key string, build func() any) any {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -15,8 +15,7 @@ import (
 	"strings"
 )
 
-// WriteFile writes a file whole or not at all. A device or a pipe at path
-// is written to and never replaced.
+// WriteFile writes a file whole or not at all. A device or a pipe at path is written to and never replaced.
 func WriteFile(path string, data []byte) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return os.WriteFile(path, data, 0o644)

@@ -73,8 +73,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, _ *v1.Pod, _ 
 	return nil
 }
 
-// Score scores a node by the policy. Policies score in units of their own,
-// which NormalizeScore converts.
+// Score scores a node by the policy. Policies score in units of their own, which NormalizeScore converts.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *v1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	c := cycleOf(state)
 	if c == nil || info.Node() == nil {

@@ -65,8 +65,7 @@ func (p *Plugin) leavingHint(_ klog.Logger, pod *v1.Pod, oldObj, newObj any) (fw
 	return fwk.Queue, nil
 }
 
-// asksWell reports whether a pod is worth trying again: where its request
-// is invalid, only another request will do.
+// asksWell reports whether a pod is worth trying again: where its request is invalid, only another request will do.
 func asksWell(pod *v1.Pod) bool {
 	_, err := kubegpu.ReadPod(pod)
 	return err == nil
